@@ -44,10 +44,11 @@ from teia.clock import WallClock
 from teia.cluster.nats.servers import NatsServers
 from teia.cluster.search.ask_nodes import ClusterSearch
 from teia.cluster.search.messages import CellOwnership, LibrarianSettings, OwnedCells
-from teia.config import Config, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import tail_of
 from teia.frontier.cell.schema import LANE_NEW, STATE_DONE
-from teia.frontier.cell.url_tails import tail_of
 from teia.indexer.open_search import CollectionSearch
 from teia.lab.corpus.collection import CorpusCollection, cell_folder
 from teia.lab.corpus.pages import Corpus

@@ -21,7 +21,7 @@ from typing import cast
 import uvloop
 
 from teia.clock import WallClock
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard

@@ -14,15 +14,16 @@ from pathlib import Path
 import uvloop
 
 from teia.clock import WallClock
-from teia.config import CourtesySettings, LimitSettings
+from teia.config.sections import CourtesySettings, LimitSettings
 from teia.crawler.loop import TICK_S
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destination, Destinations
 from teia.fetch.dns import CaresResolver
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.schedule import HostQueue, HostSchedule, QueuedUrl
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.records import Fetched
 from teia.urls import key_of, split
 

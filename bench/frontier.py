@@ -25,8 +25,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from teia.config import CourtesySettings
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.config.sections import CourtesySettings
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of

@@ -35,7 +35,8 @@ from typing import Any, Self
 from teia.index.anchors import AnchorTexts
 from teia.index.cell import CellIndex, document_of
 from teia.index.entry import IndexEntry, decoded, encoded
-from teia.indexer.indexer import STEP_CHANGES, CellIndexer
+from teia.indexer.cell_indexer import CellIndexer
+from teia.indexer.indexer import STEP_CHANGES
 from teia.indexer.process import COMMIT_PAGES
 from teia.lab.corpus.pages import Corpus
 from teia.store.root import CellFolder

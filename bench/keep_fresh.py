@@ -26,10 +26,10 @@ from typing import Any
 
 from teia.clock import FastClock, WallClock, from_iso
 from teia.collections.stored import configure
-from teia.config import Config, LimitSettings
+from teia.config.sections import Config, LimitSettings
 from teia.crawler.start import open_crawler
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import url_from
 from teia.lab.measure.true_freshness import PageTruth, true_freshness
 from teia.lab.server.listen import loopback
 from teia.lab.server.process import lab_process

@@ -30,17 +30,16 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from teia.config import FocusSettings, SydneySettings
+from teia.config.sections import FocusSettings, SydneySettings
 from teia.crawler.child.messages import Focus, FoundLink
 from teia.crawler.child.relevance import CompiledFocus, judge, lens_of
 from teia.crawler.order_hints import RULE_HOPS, focused_hints
 from teia.frontier.cell import trails
-from teia.frontier.cell.cell import FoundUrl, FrontierCell, SettledVisit
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.pagerank_scores import estimate_by, take_scores
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, SettledVisit, tail_of
 from teia.frontier.cell.schema import BY_LINK, STATE_DONE
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.order import NO_HINT, NO_KIND, Hint, Order, is_aside, order_named
-from teia.frontier.queue.schedule import QueuedUrl
 from teia.frontier.queue.sydney import draw
 from teia.frontier.queue.tunnels import promises
 from teia.graph.linkfile import LinkFile

@@ -34,8 +34,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.crawler.pagerank_order import RANK_S
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.pagerank_scores import is_ranked_by, take_scores
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.queue.order import pagerank
 from teia.graph.linkfile import LinkFile
 from teia.graph.pagerank import Ranks

@@ -19,10 +19,10 @@ from itertools import cycle
 from resiliparse.parse.html import HTMLTree
 
 from teia.clock import WallClock
-from teia.collections.compiled import reading_of
-from teia.config import CollectionSettings, Config, LimitSettings
+from teia.config.sections import CollectionSettings, Config, LimitSettings
 from teia.crawler.child.messages import ReadTask, encode
 from teia.crawler.child.read_answer import read
+from teia.crawler.compiled_settings import reading_of
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.parse.decode import decode
 from teia.parse.document import Document, Findings, ParseOptions

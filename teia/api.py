@@ -26,9 +26,11 @@ import uvloop
 from teia.clock import WallClock
 from teia.collections.account import Summary, summarize
 from teia.collections.crawler_reports import last_change, listen
-from teia.collections.edits import FLAGS
 from teia.collections.stored import choose, configure, saved
-from teia.config import Config
+from teia.config.flags import FLAGS
+from teia.config.sections import Config
+from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.lookup import Lookup
 from teia.crawler.loop import Crawler
 from teia.crawler.start import open_crawler
 from teia.errors import UsageError
@@ -40,9 +42,8 @@ from teia.store.fetchlog import Rows
 from teia.store.reader import StoredAnswer
 from teia.store.root import open_root
 from teia.transfer.politeness_audit import PolitenessAudit
-from teia.transfer.read_all import account_at_rest, audit_archives, audit_of, fetch_log, known_urls
+from teia.transfer.read_all import account_at_rest, audit_archives, audit_of, known_urls
 from teia.views.links import edges
-from teia.views.lookup import Lookup
 from teia.views.page import PageView, page_view
 
 Progress = Callable[[Summary], object]

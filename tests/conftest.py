@@ -26,8 +26,8 @@ settings.register_profile(
 settings.load_profile("teia")
 
 
-IGNORED_BY_PARENTS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-"""What `nohup`, and shells that start something in the background, have their children ignore."""
+IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
+"""Signals that every Python ignores, and gives back to the programs that it starts."""
 
 
 def pytest_configure() -> None:
@@ -36,13 +36,15 @@ def pytest_configure() -> None:
 
 
 def hear_signals() -> None:
-    """Take signals that are ignored here, and do nothing about them: what is started from here has its own way then.
+    """Handle the signals that a parent made this process ignore, so that programs under test start with the defaults.
 
-    Ignored signals stay ignored in every program that is started, and programs under test are ended by some of them.
+    `nohup` and background jobs of shells ignore some. An ignored signal stays ignored in every program that is started
+    from here, and programs under test are ended by signals; a handler does not outlive `exec`. In this process it does
+    nothing, as the parent wished. SIGCHLD gets its default: ignored, it would lose the exit statuses of children.
     """
-    for number in IGNORED_BY_PARENTS:
+    for number in signal.valid_signals() - IGNORED_BY_PYTHON:
         if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, lambda *_: None)
+            signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else lambda *_: None)
 
 
 def missing(what: str) -> None:

@@ -52,7 +52,7 @@ def test_wall_clock_sleeps_and_tells_calendar_time() -> None:
 def test_virtual_time_stands_still_until_told() -> None:
     async def main() -> None:
         clock = VirtualClock(start_s=1_000.0)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # the machine's time goes on
         assert (clock.now_s(), clock.ticks_s()) == (1_000.0, 0.0)
         await clock.advance(2.5)
         assert (clock.now_s(), clock.ticks_s()) == (1_002.5, 2.5)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from teia.config import Config, CourtesySettings
+from teia.config.sections import Config, CourtesySettings
 from teia.errors import StoreError
-from teia.fetch.dns import Failure
+from teia.fetch.resolver import Failure
 from teia.records import Outcome
 from teia.store.root import Root
 from teia.urls import split
@@ -82,8 +82,8 @@ def _seed_and_outcome(failed: str) -> tuple[str, str]:
 
 
 def _robots_line(root: Root, config: Config, url: str) -> str:
-    from teia.views.lookup import Lookup  # only where a crawl got nowhere
-    from teia.views.page_detail import robots_word
+    from teia.crawler.lookup import Lookup  # only where a crawl got nowhere
+    from teia.views.page import robots_word
 
     try:
         with Lookup(root, config.collection.name) as lookup:

@@ -118,7 +118,7 @@ def _keep_fresh(root: Root) -> None:
     from teia.collections.change_settings import change
     from teia.collections.commands import order
     from teia.collections.edits import Edit, Operator
-    from teia.collections.inbox import Command
+    from teia.records import Command
 
     clock = WallClock()
     change(root, NAME, [Edit(key, Operator.SET, value) for key, value in KEPT.items()], clock)

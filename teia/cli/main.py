@@ -21,8 +21,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from teia import __version__
 from teia.cli.exits import RootGroup, exit_status
+from teia.version import __version__
 
 CRAWLING = "Crawling"
 LOOKING = "Reading the results"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,3 +14,12 @@ Collection = Annotated[
     typer.Option("--collection", metavar="NAME", help="Name of the collection; needed if there are several."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")]
+
+
+class RunMode(Enum):
+    """Times at which collections are crawled: as configured, by schedules alone, a run now, by standing commands."""
+
+    AS_CONFIGURED = "as configured"
+    SCHEDULED = "scheduled"
+    NOW = "now"
+    AS_ORDERED = "as ordered"

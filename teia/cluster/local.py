@@ -58,6 +58,7 @@ def holder(folder: Path) -> int | None:
     except FileNotFoundError:
         return None
     try:
+        # A shared lock is refused while the cluster's process holds its exclusive one.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
@@ -90,6 +91,7 @@ async def look_after(
     """Run a cluster until SIGTERM or SIGINT; then have its nodes leave, and end everything."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
+    # A signal only sets the event; everything is ended in order below.
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told.set)
     with _held(folder):
@@ -105,6 +107,7 @@ async def look_after(
                 say(f"{nodes} nodes, NATS at {', '.join(nats.urls)}")
                 await told.wait()
             finally:
+                # Gone before the nodes end: a reader finds no cluster that is about to leave.
                 state.unlink(missing_ok=True)
                 await _end(processes)
 
@@ -131,6 +134,7 @@ async def _end(processes: dict[str, asyncio.subprocess.Process]) -> None:
     for process in processes.values():
         with suppress(ProcessLookupError):
             process.terminate()
+            # A stopped process would not receive SIGTERM.
             process.send_signal(signal.SIGCONT)
     for process in processes.values():
         try:

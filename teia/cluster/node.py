@@ -51,7 +51,7 @@ from teia.cluster.search.forget_after_split import SplitCleanup
 from teia.cluster.search.messages import LibrarianSettings
 from teia.cluster.search.processes import NodeIndex
 from teia.cluster.views.node_file import NodeFileWriter
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child import JOB
 from teia.crawler.loop import Crawler
 from teia.crawler.start import open_crawler
@@ -127,6 +127,7 @@ class Node:
 
     def stop(self) -> None:
         """Finish what is under way, give the cells up, leave; called twice, do not wait for the web."""
+        # A second call finds `_stopping` set.
         self._is_hurried = self._stopping
         if self._stopping and self._crawler is not None:
             self._crawler.hurry()
@@ -206,6 +207,7 @@ class Node:
         """Create folders for cells that were split off others, if there are new ones."""
         starts = self._agreed.starts
         if starts != self._starts:
+            # Folders first; only then do the parts that count cells learn of them.
             await asyncio.to_thread(self._make_cells, self._agreed.agreement, starts)
             self._grow(starts)
             if self._library is not None:
@@ -241,6 +243,7 @@ class Node:
             await self._live_in(session, keepers, wire, agreement, config, copies)
         finally:  # after any error: a session without an end would block the name
             with contextlib.suppress(TimeoutError):  # without NATS nothing can be given up; other nodes will notice
+                # After T the others declare this node dead anyway.
                 async with asyncio.timeout(self._pace.silence_s):
                     is_all_done = self._once and (session.node.is_done or session.others_say_done())
                     for keeper in keepers:  # if all is done the session's end releases all cells
@@ -263,6 +266,7 @@ class Node:
         overrides = OwnerOverrides(wire, self._clock, self._shared, agreement.replicas)
         await call(overrides.read())
         order = CircleOrder(starts, lambda: overrides.ring)
+        # In a cluster with short sessions nodes take over sooner.
         rank_wait_s = min(RANK_WAIT_S, self._pace.beat_s)
         keeper = CellOwner(
             wire, self._clock, session, self._shared, range(len(starts)), order, rank_wait_s, FIRST_WAIT_S
@@ -281,6 +285,7 @@ class Node:
             overrides.follow(session.wake, self._pace.beat_s),
             SplitCleanup(session, keeper, copies, order, config.collection.cells, self._clock).run(),
         )  # fmt: skip
+        # All of these run in the cluster's thread, until the session ends.
         tasks = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
         teller = NodeFileWriter(self._root, self._collection, starts, self._clock)
         teller.wanted = lambda cell: next(iter(order(cell, session.alive())), "")
@@ -292,6 +297,7 @@ class Node:
         try:
             await self._work(session, keeper, turns, upkeep)
         finally:
+            # Before anything ends: no more cells are taken.
             keeper.is_leaving = True
             for task in tasks:
                 task.cancel()
@@ -313,6 +319,7 @@ class Node:
                 await self._shift(self._time.config(), session, keeper, turns, upkeep, logs)
             except CellLost as error:
                 _log.warning("%s", error)
+                # A write to its log was refused: another node owns the cell, or its file fell behind.
                 keeper.kept.pop(error.cell, None)
             except CannotRestore as error:  # of one cell: the others continue
                 await self._thread.call(upkeep.leave_to_others(error))
@@ -369,6 +376,7 @@ class Node:
         try:
             for cell, behind in (await self._thread.call(upkeep.copies.open_all(logs))).items():
                 _log.info("cell=%d caught up commits=%d", cell, behind)
+            # A file that was split before the agreement says so must not be opened as if it were whole.
             for cell in logs:
                 await self._thread.call(self._splitter.check(upkeep.copies.folders[cell], self._starts))
             seed = int(self._clock.now_s())
@@ -380,8 +388,10 @@ class Node:
                 await self._crawl(crawler, session, keeper, upkeep, logs, work)
         finally:
             zygote.abandon()  # first: no failure here may leave it running
+            # All requests count as ended: hosts may move to other nodes now.
             turns.settle()
             upkeep.copies.close_all()
+        # Committed and closed: these cells can go to nodes that are ready for them.
         away = {cell: node for cell, node in keeper.to_hand_over().items() if cell in logs}
         if not session.is_lost and not self._stopping:
             await self._thread.call(keeper.release(list(away), away))
@@ -398,6 +408,7 @@ class Node:
         (crawl,) = crawler.crawls
         assert isinstance(crawl, NodeCrawl)
         self._crawler = crawler
+        # The stream is read from the message after the last one merged.
         heard = {cell: heard_by(crawl, cell) for cell in logs}
         crawl.committer.heard.update({cell: seq for cell, seq in heard.items() if seq})  # to be purged, if not yet
         _log.info("cells=%s open", ",".join(map(str, sorted(logs))))
@@ -412,6 +423,7 @@ class Node:
             await crawler.run()
         finally:
             self._crawler = None
+            # Ends the listeners, which run in the other loop.
             crawl.is_over = True
             self._agreed.crawl = None
             watching.cancel()
@@ -424,6 +436,7 @@ class Node:
             self.requests += crawl.counts.requests
             self.messages += sum(log.messages for log in logs.values())
             self.sent_bytes += sum(log.sent_bytes for log in logs.values())
+            # Counted above; the same log may be used in the next shift.
             for log in logs.values():
                 log.messages = log.sent_bytes = 0
 
@@ -446,6 +459,7 @@ class Node:
                 await self._mind_the_time(session, keeper)
                 await self._mind_limits(crawl)
                 await self._look_for_the_end(session, keeper)
+                # At once if idle: other nodes wait until no links are left in the stream (finished.py).
                 if self._clock.ticks_s() >= purge_at or (crawl.committer.heard and crawl.is_idle):
                     purge_at = self._clock.ticks_s() + PURGE_S
                     await self._purge(crawl, keeper)
@@ -454,6 +468,7 @@ class Node:
                 _log.warning("shift not checked: %r", error)
             await self._clock.sleep(LOOK_S)
         keeper.is_leaving = keeper.is_leaving or self._stopping  # cells that other nodes leave are not for us
+        # Nothing can be committed any more, so no request is waited for.
         if session.is_lost:
             crawler.hurry()
         crawl.wind_up()
@@ -510,6 +525,7 @@ class Node:
 
     async def _purge(self, crawl: NodeCrawl, keeper: CellOwner) -> None:
         """Purge links from NATS that are committed in our cells, and so in their logs."""
+        # The commit thread fills a new dictionary meanwhile.
         heard, crawl.committer.heard = crawl.committer.heard, {}
         for cell, seq in heard.items():
             log = keeper.kept.get(cell)

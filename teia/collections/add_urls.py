@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from teia.clock import Clock
 from teia.collections.change_settings import change
-from teia.collections.compiled import seeds_of
 from teia.collections.drafts import MAX_SEEDS, SEEDS, seed_faults
 from teia.collections.edits import Edit, Operator, edited, implied_scope
 from teia.collections.preview_url import UrlTester
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.compiled_settings import seeds_of
+from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
 from teia.store.root import Root
 from teia.urls import from_user
-from teia.views.lookup import Lookup
 
 MOST = 200
 """Most URLs of one request."""
@@ -69,6 +69,7 @@ def judged(typed: Sequence[str], config: Config, lookup: Lookup | None) -> tuple
     if faults:
         raise WrongUrls(faults)
     urls = list(dict.fromkeys(url for text in typed if (url := from_user(text)) is not None))
+    # Judged as if all of them were seeds already: a seed needs no rule that includes it.
     trial, seeds = UrlTester(edited(config, _edits(urls)), lookup), frozenset(seeds_of(config))
     return tuple(_judged(trial, url, is_seed=url in seeds) for url in urls)
 

@@ -10,42 +10,25 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from teia.clock import Clock
-from teia.collections.clustered import is_clustered
 from teia.collections.inbox import ControlFile
-from teia.crawler.open_cell import Cell
+from teia.collections.stored import is_clustered
+from teia.crawler.requests import BulkRequest
 from teia.errors import ClusterError, StoreError, UsageError
 from teia.frontier.cell.bulk import END, BulkAction, BulkSelection, as_values, carry_on, matching, progress
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CollectionFolder, Root
-
-WORK_S = 0.05
-"""Longest time, in seconds, that bulk work may delay one commit of a running crawl."""
 
 AT_REST_S = 0.2
 """Longest time, in seconds, that the folder lock is held at once while no crawl runs."""
 
 EXAMPLES = 10
 MAX_WAITING = 20
-
-
-@dataclass(frozen=True, slots=True)
-class BulkRequest:
-    """A requested action. `number` counts its URLs so far; `done_s` is None until it is complete."""
-
-    id: int
-    mark: str
-    chosen: BulkSelection
-    who: str
-    asked_s: float
-    number: int
-    done_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,63 +79,6 @@ def _asked(row: Sequence[Any]) -> BulkRequest:
     return BulkRequest(number, mark, BulkSelection(**{**values, "deed": BulkAction(values["deed"])}), *rest)
 
 
-# ---- a crawl that runs ----------------------------------------------------------------------------------------------
-
-
-class BulkWork:
-    """Bulk actions of a running crawl: the event loop adds them, the commit thread runs them."""
-
-    def __init__(self, cells: Sequence[Cell], clock: Clock) -> None:
-        self._cells, self._clock = cells, clock
-        self._waiting: deque[BulkRequest] = deque()
-        self._done: deque[tuple[int, int]] = deque()
-        self._known: set[int] = set()
-        self._unwritten: set[int] = set()
-        """Actions that are done but not recorded as such: the next one would overwrite their progress."""
-        self.changed: deque[str] = deque()
-        """Hosts whose queues on disk changed since their buffers were filled."""
-
-    @property
-    def is_waiting(self) -> bool:
-        return bool(self._waiting) and not self._unwritten
-
-    def take(self, asked: Sequence[BulkRequest]) -> list[tuple[int, int]]:
-        """Accept actions, each once; return (number of the action, URLs) of those that are done by now."""
-        for each in asked:
-            if each.id not in self._known:
-                self._known.add(each.id)
-                self._waiting.append(each)
-        return [self._done.popleft() for _ in range(len(self._done))]
-
-    def forget(self, number: int) -> None:
-        """Forget an action that is recorded as done."""
-        self._known.discard(number)
-        self._unwritten.discard(number)
-
-    def work(self) -> list[tuple[Cell, list[tuple[int, str]]]]:
-        """Continue the first action, for a moment; return hosts whose queues changed. Runs in the commit thread."""
-        if not self.is_waiting:
-            return []
-        asked, until = self._waiting[0], self._clock.ticks_s() + WORK_S
-        touched = []
-        for cell in self._cells:
-            if progress(cell.frontier, asked.mark)[0] != END:
-                with cell.frontier.transaction() as frontier:
-                    hosts = carry_on(
-                        frontier, asked.chosen, asked.mark, self._clock.now_s(), lambda: self._clock.ticks_s() < until
-                    )
-                touched.append((cell, hosts))
-                self.changed.extend(host for _, host in hosts)
-                if self._clock.ticks_s() >= until:
-                    break
-        found = [progress(cell.frontier, asked.mark) for cell in self._cells]
-        if all(place == END for place, _ in found):
-            self._waiting.popleft()
-            self._unwritten.add(asked.id)
-            self._done.append((asked.id, sum(number for _, number in found)))
-        return touched
-
-
 # ---- no crawl runs -------------------------------------------------------------------------------------------
 
 
@@ -168,6 +94,7 @@ def carry_out(root: Root, collection: str, clock: Clock) -> bool:
             for cell in cells:
                 while progress(cell, asked.mark)[0] != END:
                     with cell.transaction():
+                        # One portion in each transaction, so that the lock is given back in time.
                         carry_on(cell, asked.chosen, asked.mark, clock.now_s(), lambda: False)
                     if clock.ticks_s() >= until:
                         control.note_deed(asked.id, _so_far(cells, asked))
@@ -198,5 +125,6 @@ def try_to_carry_out(root: Root, collection: str, clock: Clock) -> bool:
     try:
         with root.locked():
             return carry_out(root, collection, clock)
+    # The process that holds the lock runs the actions itself.
     except StoreError:
         return False

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from teia.clock import Clock
-from teia.collections.clustered import is_clustered, nobody_hears
 from teia.collections.edits import Edit, edited, to_text
 from teia.collections.inbox import ControlFile
-from teia.collections.stored import amend, saved
-from teia.config import Config, value_of
+from teia.collections.stored import amend, is_clustered, nobody_hears, saved
+from teia.config.sections import Config
+from teia.config.tree import value_of
 from teia.errors import StoreError
 from teia.store.root import Root
 
@@ -50,6 +50,7 @@ def change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Settin
             before, after, answer = _change_all(root, control, name, edits, clock)
         else:
             with root.collection(name).editing():
+                # The file first, then the request: a death in between leaves the change in the file.
                 before, after = amend(root, name, edits)
                 number = control.ask_change(name, to_text(edits), clock.now_s())
             answer = _answer(control, name, number, clock)

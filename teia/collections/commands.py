@@ -23,9 +23,10 @@ from typing import Any
 from teia.clock import Clock
 from teia.collections.calendar import Schedule
 from teia.collections.due_runs import CrawlTask, duty_of
-from teia.collections.inbox import Command, ControlFile
+from teia.collections.inbox import ControlFile
 from teia.collections.run_log import ScheduledRun
 from teia.frontier.cell.database import LIMIT_LOG, sqlite_errors
+from teia.records import Command
 from teia.store.root import Root
 
 _DDL = """
@@ -84,6 +85,7 @@ class CommandTable:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute(LIMIT_LOG)
+            # A standing command survives a crash of the machine.
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(_DDL)
 
@@ -123,6 +125,7 @@ class CommandTable:
 
     def _write(self, sql: str, collection: str, **values: object) -> None:
         with sqlite_errors(self.path):
+            # No transaction is needed: a row without any command changes nothing.
             self._db.execute("INSERT OR IGNORE INTO orders (collection) VALUES (?)", (collection,))
             self._db.execute(sql, {"name": collection, **values})
 
@@ -132,6 +135,7 @@ def order(root: Root, name: str, command: Command, clock: Clock) -> bool:
     path, now_s = root.path / "control.sqlite", clock.now_s()
     orders, control = CommandTable(path), ControlFile(path)
     try:
+        # The standing command first: if this process dies now, the next crawler still follows it.
         orders.give(name, command, now_s)
         if control.run(name) is None:
             return False

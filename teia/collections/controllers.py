@@ -10,7 +10,7 @@ from teia.collections.calendar import Schedule, schedule_of
 from teia.collections.commands import NO_ORDER, StandingCommands
 from teia.collections.due_runs import CrawlTask, DueTask, duty_of
 from teia.collections.run_log import ScheduledRun
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll, RoundAccount
 from teia.crawler.running_collection import Crawl, RunCounts
 
@@ -25,7 +25,8 @@ class CollectionController:
     `is_over`: it needs nothing more from this process. `kept_until_s`: its work until that time ended by itself.
     `order` and `is_announced` are for the coordinator that follows standing commands (resident.py). `parked` is the
     error of the collection, if any: it is left alone until its settings change, a user requests it, or another process
-    begins.
+    begins. `failed` is the last crawl whose failure was noted: it stays open until its shift ends, and parks the
+    collection once.
     """
 
     name: str
@@ -49,11 +50,16 @@ class CollectionController:
     is_announced: bool = False
     parked: str = ""
     parked_until_s: float = inf
+    failed: Crawl | None = None
 
     def unpark(self) -> None:
-        """Clear the error, so that the collection is tried again."""
-        if self.crawl is None:
-            self.parked, self.parked_until_s = "", inf
+        """Clear the error, so that the collection is tried again, with the next shift if its crawl has failed."""
+        self.parked, self.parked_until_s = "", inf
+
+    @property
+    def sound_crawl(self) -> Crawl | None:
+        """Its part of the current shift, unless that has failed."""
+        return None if self.crawl is None or self.crawl.failure is not None else self.crawl
 
     def take(self, config: Config, now_s: float) -> None:
         """Apply other settings. A schedule that was over may begin again; without one there is nothing more to do."""

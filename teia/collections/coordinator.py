@@ -22,19 +22,20 @@ from teia.clock import Clock
 from teia.collections.account import summarize
 from teia.collections.bulk import carry_out
 from teia.collections.controllers import CollectionController, config_for, schedule_in
-from teia.collections.crawler_reports import announce, take_up, tell
+from teia.collections.crawler_reports import announce, hear, take_up, tell
 from teia.collections.due_runs import CrawlTask, deadline_of, duty_of
 from teia.collections.edits import from_json
-from teia.collections.inbox import ACCOUNT_S, POLL_S, Command, ControlFile
-from teia.collections.requests import hear
+from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
 from teia.collections.run_log import EndReason, RunLog, in_words
 from teia.collections.series import SeriesWriter
-from teia.config import Config, ScheduleSettings, keys_of
+from teia.config.sections import Config, ScheduleSettings
+from teia.config.tree import keys_of
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import CrawlState, RunCounts
 from teia.crawler.start import open_crawler
 from teia.errors import DiskFull, TeiaError
 from teia.parse.children.spawn import ZygoteProcess
+from teia.records import Command
 from teia.store.root import Root
 
 DISK_RETRY_S = 5.0
@@ -114,6 +115,7 @@ class Coordinator:
     def _opened(self) -> Iterator[None]:
         path = self._root.path / "control.sqlite"
         self._control, self._book = ControlFile(path), RunLog(path)
+        # Read before any settings are: a change after this number may not be in them.
         self._since, self._series = self._control.last_change(), SeriesWriter(self._control)
         try:
             yield
@@ -166,8 +168,11 @@ class Coordinator:
             self._say(f"{name}: skipped: {error}")
 
     def _park_failed(self, crawler: Crawler) -> None:
+        """Park the collections whose crawls have failed, each crawl once: a user may have fixed the cause since."""
         for crawl in crawler.crawls:
-            if crawl.failure is not None:
+            charge = self.charges[crawl.name]
+            if crawl.failure is not None and charge.failed is not crawl:
+                charge.failed = crawl
                 self._park(crawl.name, crawl.failure)
 
     def _has_prospects(self) -> bool:
@@ -191,6 +196,7 @@ class Coordinator:
                 again_s = now_s + DISK_RETRY_S
         served = [charge for charge in self.charges.values() if self._is_served(charge)]
         until_s = [charge.duty.until_s for charge in served] + [each.parked_until_s for each in self.charges.values()]
+        # At the first end of a task; on a full disk not before some seconds have passed.
         self._decide_at_s = max(again_s, min(until_s, default=inf))
         going = [charge for charge in served if charge.duty.task.needs_crawler and self._may_go(charge, now_s)]
         for charge in served:
@@ -200,6 +206,7 @@ class Coordinator:
     def _note_end(self, charge: CollectionController, now_s: float) -> None:
         """Check whether a collection has completed its task."""
         crawl, doing = charge.crawl, charge.doing
+        # Ended by itself, not stopped: the task is done.
         if crawl is not None and doing is not None and crawl.state in {CrawlState.FINISHED, CrawlState.LIMIT}:
             if doing.task is CrawlTask.RUN:
                 self._end_run(
@@ -215,9 +222,11 @@ class Coordinator:
             if crawl is not None:
                 self._end_run(charge, EndReason.DEADLINE, now_s)
             else:
+                # No crawler was running then: it ended when it was last seen.
                 self._end_run(charge, EndReason.INTERRUPTED, run.seen_s)
 
     def _give_duty(self, charge: CollectionController, now_s: float) -> None:
+        # A run that is open serves the request as well.
         if charge.is_wanted and not (charge.run is not None and charge.run.is_open):
             self._begin_wanted(charge, now_s)
         charge.is_wanted = False
@@ -227,6 +236,7 @@ class Coordinator:
         is_new = charge.run is None or not charge.run.is_open
         if duty.task is CrawlTask.RUN and is_new and not charge.is_paused:
             self._begin_run(charge, duty.due_s or now_s)
+        # Another task: its counts begin at zero.
         if (duty.task, duty.due_s) != (charge.duty.task, charge.duty.due_s):
             charge.counts, charge.seconds = RunCounts(), 0.0
         charge.duty = duty
@@ -251,6 +261,7 @@ class Coordinator:
 
     def _end_run(self, charge: CollectionController, why: EndReason, ended_s: float) -> None:
         assert charge.run is not None
+        # The last counts are recorded before the run is closed.
         self._note_run(charge)
         self._book.end(charge.run, why, ended_s)
         charge.run = run = self._book.last(charge.name)
@@ -271,6 +282,7 @@ class Coordinator:
 
     async def _wait(self) -> None:
         """Sleep until a run is due or a command arrives."""
+        # A prepared process is for a shift that begins at once; it would idle for days.
         if self._zygote is not None:
             self._zygote.abandon()
             self._zygote = None
@@ -299,6 +311,7 @@ class Coordinator:
             async with open_crawler(self._root, configs, clock, seed, zygote, since_s, park=self._park) as crawler:
                 await self._crawl_together(crawler)
         except TeiaError:
+            # All collections of the shift are parked with their errors; the coordinator continues.
             if any(not charge.parked for charge in going):
                 raise
 
@@ -307,8 +320,10 @@ class Coordinator:
         clock, going = self._clock, [self.charges[crawl.name] for crawl in crawler.crawls]
         configs = [crawl.config for crawl in crawler.crawls]
         for charge, crawl in zip(going, crawler.crawls, strict=True):
+            # Counts go on over all shifts of one task.
             charge.crawl, charge.doing, crawl.counts = crawl, charge.duty, charge.counts
         self._crawler = crawler
+        self._park_failed(crawler)  # before changes are read: they may fix what failed
         duties = {charge.name: (charge.duty.task, charge.duty.due_s) for charge in going}
         try:
             async with self._around(crawler, configs):
@@ -322,7 +337,7 @@ class Coordinator:
                 with suppress(DiskFull):
                     self._note_run(charge)
                     self._note_end(charge, clock.now_s())
-                charge.crawl = charge.doing = None
+                charge.crawl = charge.doing = charge.failed = None
 
     async def _oversee(self, crawler: Crawler, duties: dict[str, tuple[CrawlTask, float | None]]) -> None:
         """Run a crawler and keep it on its due runs; a collection that fails is parked."""
@@ -340,6 +355,7 @@ class Coordinator:
                     self._steer(crawler, duties)
         finally:
             if not running.done():
+                # Cancelled or failed: end without waiting for requests, but commit.
                 crawler.hurry()
             try:
                 await running
@@ -354,6 +370,7 @@ class Coordinator:
         """End tasks that are no longer due; end the shift if another task is due instead or as well."""
         wanted = {charge.name: (charge.duty.task, charge.duty.due_s) for charge in self._decide()}
         for name in duties.keys() - wanted.keys():
+            # Its task is over; the shift continues for the others.
             crawl = self.charges[name].crawl
             if crawl is not None:
                 crawl.end()
@@ -375,6 +392,7 @@ class Coordinator:
             if charge.crawl is not None and self._crawler is not None:
                 hear(control, self._crawler, charge.crawl, self._clock)
             elif control.deeds(charge.name):
+                # No crawl has the collection open, and this process holds the folder lock.
                 await asyncio.to_thread(carry_out, self._root, charge.name, self._clock)
         last = control.last_change()
         if last > self._since:
@@ -401,11 +419,11 @@ class Coordinator:
         answers: list[tuple[int, str]] = []
         for charge in self.charges.values():
             for number, edits in self._control.changes(charge.name, self._since):
-                if self._crawler is not None and charge.crawl is not None:
-                    answers.append(
-                        (number, await take_up(self._crawler, charge.crawl, self._root, edits, SCHEDULE_KEYS))
-                    )
+                crawl = charge.sound_crawl
+                if self._crawler is not None and crawl is not None:
+                    answers.append((number, await take_up(self._crawler, crawl, self._root, edits, SCHEDULE_KEYS)))
                 else:
+                    # Nothing is running: the next shift reads the settings from the file.
                     answers.append((number, json.dumps({"now": [edit.key for edit in from_json(edits)]})))
         await self._meet()
         for number, answer in answers:
@@ -429,9 +447,9 @@ class Coordinator:
             self._control.end(charge.name)
         elif charge.parked:
             self._control.account(charge.name, {"state": "paused", "paused_why": charge.parked}, self._clock.now_s())
-        elif charge.crawl is not None:
+        elif charge.sound_crawl is not None:
             seconds = charge.seconds + self._clock.ticks_s() - self._shift_began
-            tell(self._control, self._series, charge.crawl, self._clock, seconds)
+            tell(self._control, self._series, charge.sound_crawl, self._clock, seconds)
             self._note_run(charge)
         else:
             why = "asked to" if charge.is_paused else ""

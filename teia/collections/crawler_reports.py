@@ -10,11 +10,11 @@ from dataclasses import asdict
 
 from teia.clock import Clock
 from teia.collections.account import summarize
-from teia.collections.compiled import meaning_of
+from teia.collections.bulk import waiting
 from teia.collections.edits import LIVE, SHARED, edited, from_json
-from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
-from teia.collections.requests import hear
+from teia.collections.inbox import ACCOUNT_S, KEPT_S, POLL_S, ControlFile
 from teia.collections.series import SeriesWriter
+from teia.crawler.compiled_settings import meaning_of
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Crawl
 from teia.errors import DiskFull, TeiaError
@@ -64,6 +64,25 @@ async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None
         control.close()
 
 
+def hear(control: ControlFile, crawler: Crawler, crawl: Crawl, clock: Clock) -> None:
+    """Pass the visit requests and bulk actions of users to a crawl, and record its progress for them."""
+    wishes = crawl.committer.wishes
+    granted = wishes.take(control.wishes(crawl.name))
+    for number in granted:
+        # A request that cannot be recorded is granted again, which does no harm.
+        with suppress(DiskFull):
+            control.grant(number)
+    wishes.forget(granted)
+    for number, urls in wishes.bulk.take(waiting(control, crawl.name)):
+        with suppress(DiskFull):
+            control.deed_done(number, urls, clock.now_s())
+        wishes.bulk.forget(number)
+    for origin, asked_s in control.rereads(crawl.name):
+        if crawler.reread_robots(crawl, origin, asked_s) or clock.now_s() > asked_s + KEPT_S:
+            with suppress(DiskFull):
+                control.reread_done(crawl.name, origin)
+
+
 async def announce(control: ControlFile, name: str, clock: Clock) -> None:
     """Announce a crawl, as soon as the disk has room for a row."""
     while True:
@@ -90,6 +109,7 @@ async def take_up(crawler: Crawler, crawl: Crawl, root: Root, edits: str, also: 
     `also` are settings that the caller itself applies at once.
     """
     wanted = from_json(edits)
+    # Shared settings are those of the first crawl.
     live = [edit for edit in wanted if edit.key in LIVE and (crawl.number == 0 or edit.key not in SHARED)]
     live += [edit for edit in wanted if edit.key in also]
     try:

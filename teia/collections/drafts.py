@@ -15,16 +15,18 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.collections.change_settings import SettingsChange, change
-from teia.collections.compiled import check, is_a_word
 from teia.collections.edits import Edit, Operator, changed_keys
 from teia.collections.inbox import ControlFile
 from teia.collections.preview_change import judge_at_rest
-from teia.collections.stored import saved
-from teia.config import Config, keys_of, read_tree, to_toml, value_of
+from teia.collections.stored import check, saved
+from teia.config.declare import ADMIN, HERE
+from teia.config.load import to_toml
+from teia.config.sections import Config
+from teia.config.tree import keys_of, read_tree, value_of
+from teia.crawler.compiled_settings import is_a_word
 from teia.errors import ConfigError, StoreError, UsageError
 from teia.frontier.queue.host_rules import agreements
 from teia.frontier.rules.scope import compile_scope, regex_size
-from teia.settings import ADMIN, HERE
 from teia.store.root import Root, checked_name
 from teia.urls import from_user
 
@@ -83,6 +85,7 @@ def drafted(values: Mapping[str, Any], base: Config | None = None) -> DraftResul
     faults += _name_faults(config.collection.name) if base is None and NAME not in wrong else []
     faults += seed_faults(config.collection.seeds) if SEEDS not in wrong else []
     faults += _rule_faults(config, before)
+    # Only if each setting is right by itself; the same error would be reported twice.
     faults += _other_faults(config) if not faults else []
     return DraftResult(None if faults else config, tuple(faults))
 
@@ -169,6 +172,7 @@ def _wrong_rule(rule: str, *, is_kept: bool, is_known: bool) -> str:
         elif not is_known:
             return f"scope rule {rule!r}: refers to a file or code on the server; set it there with `teia set`"
         else:
+            # Files and code are not opened here, but expressions inside the rule must be usable.
             regex_size((rule,))
     except ConfigError as error:
         return str(error)
@@ -181,6 +185,7 @@ def _other_faults(config: Config) -> list[SettingFault]:
         check(config)
     except (ConfigError, UsageError) as error:
         message = str(error)
+        # A message begins with the key of its setting.
         key = next((key for key in keys_of(Config) if message.startswith((f"{key} = ", f"{key}:"))), "")
         return [SettingFault(key, _without_key(message, key))]
     return []
@@ -224,6 +229,7 @@ def make_collection(root: Root, config: Config, clock: Clock) -> None:
     root.create_collection(name, to_toml(config), config.collection.cells)
     control = ControlFile(root.path / "control.sqlite")
     try:
+        # An empty change only makes a running crawler look for new collections.
         control.ask_change(name, "[]", clock.now_s())
     finally:
         control.close()

@@ -42,14 +42,17 @@ def duty_of(schedule: Schedule | None, last: ScheduledRun | None, now_s: float) 
     """Return the task at an instant; `last` is the collection's last run, which may be under way."""
     if last is not None and last.is_open:
         deadline_s = deadline_of(schedule, last.due_s)
+        # Otherwise its time is over, and the coordinator ends it.
         if now_s < deadline_s:
             return DueTask(CrawlTask.RUN, deadline_s, last.due_s)
     if schedule is None:
         return DueTask(CrawlTask.CRAWL)
     due_s = schedule.last_start(now_s)
+    # The latest start, if no run was begun for it and its window is open.
     if due_s is not None and (last is None or due_s > last.due_s) and now_s < schedule.deadline(due_s):
         return DueTask(CrawlTask.RUN, schedule.deadline(due_s), due_s)
     next_s = schedule.next_start(now_s)
+    # Before the first run there is nothing to keep fresh.
     if schedule.keep_fresh and last is not None and now_s < schedule.until_s:
         return DueTask(CrawlTask.KEEP_FRESH, schedule.until_s if next_s is None else next_s)
     return DueTask(CrawlTask.NOTHING) if next_s is None else DueTask(CrawlTask.WAIT, next_s)

@@ -21,30 +21,12 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from teia.config import Config, from_text, keys_of, read_tree, value_of
+from teia.config.flags import FLAGS
+from teia.config.sections import Config
+from teia.config.tree import from_text, keys_of, read_tree, value_of
 from teia.errors import ConfigError, UsageError
 from teia.frontier.rules.scope import seeds_scope
 from teia.urls import from_user
-
-FLAGS = {
-    "cells": "collection.cells",
-    "order": "collection.order",
-    "max_pages": "limits.pages",
-    "max_seconds": "limits.seconds",
-    "max_depth": "scope.max_depth",
-    "scope": "scope.include",
-    "exclude": "scope.exclude",
-    "delay": "courtesy.delay_s",
-    "per_host": "courtesy.per_host",
-    "max_hosts": "courtesy.max_hosts",
-    "requisites": "archive.requisites",
-    "resolve": "fetch.resolve",
-    "dns": "fetch.dns",
-    "allow_net": "fetch.allow_nets",
-    "keep_fresh": "refresh.keep",
-    "policy": "refresh.policy",
-}
-"""Flags of `teia crawl` that are also names of settings; every other setting is named by its section."""
 
 FIXED = frozenset({"collection.name", "collection.cells"})
 """Settings fixed when a collection is created; they cannot be changed."""
@@ -163,6 +145,7 @@ def _with_items(values: dict[str, Any], key: str, operator: Operator, given: Seq
     if not isinstance(values[key], (tuple, list)):
         raise UsageError(f"{key} is not a list; set it with {key}=VALUE")
     items: list[Any] = list(values[key])
+    # Adding to an empty list would drop the rules it implies, so these become explicit first.
     if key == "scope.include" and not items:
         items = implied_scope(values["collection.seeds"])
     if operator is Operator.REMOVE:

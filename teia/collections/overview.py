@@ -15,7 +15,7 @@ from teia.collections.due_runs import CrawlTask, duty_of
 from teia.collections.inbox import ControlFile
 from teia.collections.run_log import RunLog, ScheduledRun
 from teia.collections.stored import saved
-from teia.config import Config, ScheduleSettings
+from teia.config.sections import Config, ScheduleSettings
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import Root
@@ -122,6 +122,7 @@ def _runs(root: Root, name: str, number: int) -> tuple[list[ScheduledRun], bool]
     except StoreError:
         return [], False
     try:
+        # One more, because the open run is shown apart from the last ones.
         return book.recent(name, number + 1), control.run(name) is not None
     finally:
         book.close()

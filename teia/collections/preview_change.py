@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.collections.compiled import CompiledSettings, meaning_of
 from teia.collections.edits import implied_scope
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.compiled_settings import CompiledSettings, meaning_of
 from teia.errors import ConfigError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.reconsider import END, in_question, progress, reconsider
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
-from teia.frontier.cell.url_tails import url_from
 from teia.frontier.rules.scope import Rulebook
 from teia.store.root import Root
 from teia.urls import site_of, slot_of
@@ -28,6 +28,7 @@ from teia.urls import site_of, slot_of
 EXAMPLES = 20
 SAMPLE = 4_000
 SAMPLE_S = 0.1
+# Keys are signed 64-bit hashes.
 KEY_SPAN = 1 << 64
 
 
@@ -55,6 +56,7 @@ def effect_of(root: Root, name: str, before: Config, after: Config) -> ChangeEff
     with ExitStack() as stack:
         cells = _cells(root, name, stack)
         known, queued = sum(cell.known for cell in cells), sum(cell.queued for cell in cells)
+        # The same decisions, and all URLs were judged by them: nothing changes.
         if was is not None and was.mark == will.mark and all(progress(cell, will.mark) == END for cell in cells):
             return ChangeEffect(known, queued)
         examples: list[str] = []
@@ -144,6 +146,7 @@ def _drawn(
 ) -> Iterator[tuple[str, int, int, int]]:
     """Yield a random share of all URLs, host by host, as long as there is time."""
     top = KEY_SPAN // 2
+    # The lowest keys are as good a sample as any; keys begin at -2^63.
     below = min(top - 1, int(KEY_SPAN * share) - top)
     sql = "SELECT tail, depth, found_by, state FROM urls WHERE slot = ? AND host_id = ? AND key BETWEEN ? AND ?"
     for cell in cells:
@@ -168,6 +171,7 @@ def judge_at_rest(root: Root, name: str, config: Config) -> None:
         try:
             while progress(cell, meaning.mark) < END:
                 with cell.transaction():
+                    # One portion in each transaction.
                     reconsider(cell, meaning.mark, meaning.wants, lambda: False)
         finally:
             cell.close()

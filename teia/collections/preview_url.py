@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from teia.collections.compiled import seeds_of
 from teia.collections.edits import implied_scope
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.compiled_settings import seeds_of
 from teia.crawler.follow_links import FrontierUrl, LinkRefusal, place_of_link
+from teia.crawler.lookup import Lookup, main_url
 from teia.fetch.guard import FORBIDDEN_PORTS
 from teia.fetch.robots import Access, rules_from_answer
 from teia.frontier.rules.scope import Rulebook
 from teia.urls import from_user, split
-from teia.views.lookup import Lookup
-from teia.views.site_names import main_url
 
 MOST = 200
 
@@ -89,6 +88,7 @@ class UrlTester:
         steps.append(robots_step)
         state, known = self._known(url)
         steps += known
+        # The first refusal is the reason.
         refused = next((step for step in steps if step.says == "no"), None)
         rule = skipped_number if skipped_number is not None else kept_by
         is_rule = any(step.name == "rules" for step in steps)

@@ -30,6 +30,7 @@ def remove_collection(root: Root, name: str, clock: Clock) -> None:
     orders = CommandTable(root.path / "control.sqlite")
     try:
         orders.ask_removal(name)
+        # Nothing was touched yet: the request is withdrawn.
         if not _is_free(root, name, orders, clock):
             orders.forget(name)
             raise StoreError(f"process {root.holder()} is crawling this folder; stop it first")
@@ -37,6 +38,7 @@ def remove_collection(root: Root, name: str, clock: Clock) -> None:
         orders.close()
     place = root.path / f"{TRASH}{name}-{int(clock.now_s() * 1e6):x}"
     with disk_errors(folder.path, "removed"):
+        # From here on the collection is gone; the rest is cleaning up.
         folder.path.rename(place)
         sync_folder(root.path)
     _forget(root, name)

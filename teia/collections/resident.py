@@ -5,6 +5,8 @@ ended; then it is idle. Started again it continues with the queued URLs; where n
 more. The commands of users are in the table `orders` (commands.py), so that they survive a death. The coordinator
 notices collections that are created or removed meanwhile. With nothing to do now or later it exits after a minute;
 `teia serve` starts another one when there is work.
+
+`CrawlerDemand` makes that decision for `teia serve`.
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
+from teia.clock import Clock
+from teia.collections.calendar import Schedule
 from teia.collections.commands import ASKED, NO_ORDER, CommandTable, StandingCommands, is_needed
-from teia.collections.controllers import CollectionController
+from teia.collections.controllers import CollectionController, schedule_in
 from teia.collections.coordinator import Coordinator
-from teia.collections.inbox import Command
-from teia.errors import DiskFull, StoreError
+from teia.collections.run_log import RunLog
+from teia.collections.stored import saved
+from teia.errors import DiskFull, StoreError, TeiaError
 from teia.frontier.cell.cell import FrontierCell
+from teia.records import Command
 from teia.store.root import Root
 
 IDLE_S = 60.0
@@ -63,6 +69,7 @@ class Resident(Coordinator):
                 self._has_ended(charge)  # its run has begun, and is written down
         going = super()._decide()
         if going:
+            # Busy: the idle time begins when the last shift has ended.
             self._idle_from = inf
         elif self._idle_from == inf:
             self._idle_from = self._clock.ticks_s()
@@ -105,15 +112,21 @@ class Resident(Coordinator):
         self._let_go(orders)
 
     def _obey(self, charge: CollectionController, commands: Sequence[Command]) -> None:
-        """Record commands as standing commands, which are applied next."""
+        """Record commands as standing commands, which are applied next; a parked collection is tried again."""
         for command in commands:
+            if command is Command.RESUME and charge.parked:
+                charge.unpark()
+                self._decide_at_s = self._account_at = -inf
             with suppress(DiskFull):
+                # The sender of RUN has recorded it already (`order`); a second time stamp would start the crawl
+                # twice.
                 if command is not Command.RUN or self._orders.of(charge.name).wanted_s is None:
                     self._orders.give(charge.name, command, self._clock.now_s())
 
     def _heed(self, charge: CollectionController, order: StandingCommands) -> None:
         """Apply the current standing commands of a collection."""
         before, charge.order = charge.order, order
+        # A start that was not seen before.
         if order.wanted_s is not None and order.wanted_s != before.wanted_s:
             charge.is_wanted, charge.is_over, charge.has_lost_schedule = True, False, False
             charge.unpark()
@@ -164,3 +177,47 @@ def _has_waiting(root: Root, name: str) -> bool:
             if queued:
                 return True
     return False
+
+
+# ---- the decision to start a crawler ---------------------------------------------------------------------------------
+
+
+class CrawlerDemand:
+    """Reads standing commands and schedules; belongs to one thread. Settings are read again when their file changes."""
+
+    def __init__(self, root: Root, clock: Clock) -> None:
+        self._root, self._clock = root, clock
+        self._orders = CommandTable(root.path / "control.sqlite")
+        self._book = RunLog(root.path / "control.sqlite")
+        self._read: dict[str, tuple[tuple[int, int], Schedule | None]] = {}
+
+    def close(self) -> None:
+        self._orders.close()
+        self._book.close()
+
+    def is_anything(self) -> bool:
+        """True if some collection has to be crawled, or waits for its start time."""
+        orders, now_s = self._orders.all(), self._clock.now_s()
+        for name in self._root.collections():
+            order, schedule = orders.get(name, NO_ORDER), self._schedule(name)
+            if order is NO_ORDER and schedule is None:
+                continue
+            if is_needed(order, schedule, self._book.last(name), now_s):
+                return True
+        return False
+
+    def _schedule(self, name: str) -> Schedule | None:
+        """Return a collection's schedule; None also if its settings are invalid."""
+        try:
+            found = (self._root.path / name / "teia.toml").stat()
+        except OSError:
+            return None
+        # The file is always replaced as a whole, so that its inode changes too.
+        stamp, known = (found.st_mtime_ns, found.st_ino), self._read.get(name)
+        if known is None or known[0] != stamp:
+            try:
+                schedule = schedule_in(saved(self._root, name).config)
+            except TeiaError:
+                schedule = None
+            known = self._read[name] = (stamp, schedule)
+        return known[1]

@@ -77,6 +77,7 @@ def note_truth(control: ControlFile, collection: str, now_s: float, share: float
 def truth_of(control: ControlFile, collection: str, since_s: float, most: int) -> list[tuple[float, float]]:
     """Return the freshness measured since a time, oldest first; long series are thinned and keep the newest point."""
     found = [(time_s, float(values[0] or 0.0)) for time_s, values in control.points(collection, TRUE_S, since_s)]
+    # Every n-th point, counted from the newest; -(-a // b) rounds up.
     return found[:: -max(1, -(-len(found) // most))][::-1]
 
 
@@ -87,6 +88,7 @@ def rates_of(
     rates: list[tuple[float, float | None]] = []
     for before, after in pairwise(points):
         passed_s, more = after.time_s - before.time_s, getattr(after, of) - getattr(before, of)
+        # A count that fell is that of a new run.
         is_gap = passed_s > GAP * step_s or more < 0 or passed_s <= 0
         rates.append((after.time_s, None if is_gap else more / passed_s))
     return rates

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.queue.host_rules import budget_of
@@ -79,6 +79,7 @@ class Budgets:
         queue.received_bytes += visit.bytes_received
         site.requests += 1
         site.received_bytes += visit.bytes_received
+        # Any answer, even an error page, shows that the host is alive.
         if fetched.status or fetched.outcome not in HOST_FAILURES:
             queue.failures = site.failures = 0
             return
@@ -88,6 +89,7 @@ class Budgets:
         site.failures += 1
         queue.last_failure = Outcome(fetched.outcome)
         if queue.failures >= SLOW_DOWN_AFTER_FAILURES:
+            # The schedule leaves the host out of all lines until then.
             doublings = min(queue.failures - SLOW_DOWN_AFTER_FAILURES, MAX_DOUBLINGS)
             queue.hold_until = now + retry_wait_s * 2.0**doublings
 

@@ -2,7 +2,8 @@
 
 Every 200 ms or 256 pages, in one thread, for each cell that the visits touch:
 
-  1  write the ledger of politeness delays: a server's request to be left alone is the last thing to lose
+  1  write the ledger of politeness delays: a server's request to be left alone is the last thing to lose; then
+     queue new seeds and the sitemaps that a robots.txt of this group names, which nobody would name again
   2  append the visits' records to the archive and sync it
   3  one SQLite transaction: page states, links inside the cell, the set of a page's counted links, an outbox of
      links for other cells, robots.txt bodies, rows of the fetch log, and the archive's position
@@ -24,28 +25,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from teia.clock import Clock
-from teia.collections.compiled import CompiledSettings
-from teia.collections.requests import VisitRequests
 from teia.crawler.budgets import spent_before
 from teia.crawler.child.messages import FoundLink
+from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.depths import spread
-from teia.crawler.fetch_rows import log_row, write_log
+from teia.crawler.fetch_rows import log_row, roll_out, write_log
 from teia.crawler.open_cell import Cell, note_position
 from teia.crawler.order_hints import hints_of, learnt_so_far, note_read
+from teia.crawler.requests import VisitRequests
 from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.sites.soft404 import PROBE, answer_of, keep_answer, remembered
 from teia.crawler.sites.trap_notes import next_urls, note_visit, via
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull
 from teia.frontier.cell import counted_links, mail, shorter_paths
-from teia.frontier.cell.cell import CaptureLocation, FoundUrl, PageRow, SettledVisit, either
 from teia.frontier.cell.database import LOG_BYTES
 from teia.frontier.cell.reconsider import END, progress, reconsider
+from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, ProbeResult, QueuedUrl, SettledVisit, either
 from teia.frontier.cell.schema import STATE_FAILED, STATE_QUEUED
-from teia.frontier.cell.soft404 import ProbeResult
 from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import better
-from teia.frontier.queue.schedule import HostQueue, QueuedUrl
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import NOT_MODIFIED, Outcome
 from teia.store.archive import Stored
 from teia.store.warc import Members
@@ -186,26 +186,31 @@ class Committer:
             self._promised = learnt_so_far(self.cells)
         if self.aliases is not None:
             self.aliases.begin(self._clock.now_s())
+        # 1. The ledger of delays, before any visit counts.
         if group.courtesy is not None:
             self._ledger.note_courtesy(group.courtesy)
         if group.rests:
             self._ledger.write(group.rests)
         self._forget_rested()
+        self._absorb_seeds(group, done)
         by_cell: dict[int, list[ActiveVisit]] = defaultdict(list)
         for visit in group.visits:
             by_cell[visit.queue.cell].append(visit)
+        # 2. and 3. Cell by cell: a visit is settled once its cell's transaction has returned.
         for number, visits in by_cell.items():
             self._commit_cell(self.cells[number], visits, done)
             group.settled += visits
             group.visits = [visit for visit in group.visits if visit.queue.cell != number]
-        self._absorb_seeds(group, done)
         came_nearer = self._may_plan(group) and group.meaning is not None and self._spread_depths(group.meaning, done)
+        # 4. Links for other cells.
         if group.settled or came_nearer:
             self.deliver(done)
+        # 5. Names of one site, from pages that are durable by now.
         self._learn_names(group.settled, done)
         for queue, why in group.parked:
             with self.cells[queue.cell].frontier.transaction() as frontier:
                 frontier.park_host(queue.host_id, why)
+        # Optional from here on: once a stop has begun, all of it is left to the next start.
         if self._may_plan(group):
             self._plan(group, done)
         if not self.is_winding_up:
@@ -219,7 +224,14 @@ class Committer:
                 self._remember(queue, done)
             done.refilled.append((queue, *self._refill(queue, limit, skip, done)))
         self._shrink_logs()
+        self._roll_out(by_cell)
         return done
+
+    def _roll_out(self, numbers: Iterable[int]) -> None:
+        """Move rows of the fetch log to files, where there are enough; after a stop, closing the cells does it."""
+        for number in numbers:
+            if not self.is_winding_up:
+                roll_out(self.cells[number].frontier, self.cells[number].folder.log)
 
     def _shrink_logs(self) -> None:
         now = self._clock.ticks_s()
@@ -267,10 +279,12 @@ class Committer:
             known_before = cell.frontier.known
             with cell.frontier.transaction():
                 self._record(cell, visits, stored, done)
+        if self.refresh is not None:
+            self.refresh.noted(cell, visits)
         done.records += sum(map(len, stored.values()))
         done.new_urls += cell.frontier.known - known_before
-        if cell.frontier.watch is not None:
-            given_up, shunned = cell.frontier.watch.take_news()
+        if cell.watch is not None:
+            given_up, shunned = cell.watch.take_news()
             done.given_up += given_up
             done.shunned.update(shunned)
 
@@ -289,21 +303,25 @@ class Committer:
         for visit in visits:
             archived = answer_place(visit, stored.get(visit))
             if visit.outcome == Outcome.ALIAS and not self._hand_on(cell, visit, links):
+                # The alias was revoked meanwhile: the URL stays queued under its own name.
                 self._note(done, cell, [(visit.queue.host_id, visit.queue.host)])
                 continue
             for place in self._settle(cell, visit, archived):
                 self._count(cell, links, place, {})
             hand_over(cell, visit, changes)
-            note_visit(frontier, visit)
+            note_visit(cell, visit)
             if self._order.keeps_trails and note_read(cell, visit, self._clock.now_s()):
                 self._note(done, cell, [(visit.queue.host_id, visit.queue.host)])
             self._gather(cell, links, visit)
             rows.append(log_row(visit, archived))
+        # Links inside the cell belong to the page's own transaction; the others go to the outbox below.
         self._note(done, cell, frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
-        if frontier.watch is not None:
-            frontier.watch.close()
+        # Judged after the links of this group were counted.
+        if cell.watch is not None:
+            cell.watch.close()
         for to_cell, found in links.items():
             mail.post(frontier, to_cell, found.values())
+        # The receivers have these links: they leave the outbox with this transaction of the sender.
         if cell.number in self._delivered:
             mail.delivered(frontier, self._delivered.pop(cell.number))
         if self.aliases is not None:
@@ -311,7 +329,9 @@ class Committer:
         if self.refresh is not None:
             self.refresh.note(cell, visits)
         write_log(frontier, rows)
+        # Before COMMIT, so that an indexer that sees the change number finds the entry.
         cell.handover.flush()
+        # The position is committed with the pages: the next start cuts the archive here.
         note_position(frontier, cell.archive.position, sum(map(len, stored.values())))
 
     def _settle(self, cell: Cell, visit: ActiveVisit, archived: CaptureLocation) -> list[counted_links.Place]:
@@ -351,6 +371,7 @@ class Committer:
     def _keep_robots(self, cell: Cell, visit: ActiveVisit) -> None:
         """Store an origin's robots.txt; one that came from another host is not stored, but fetched again next run."""
         queue, item = visit.queue, visit.item
+        # Without a number the host has no row: only its robots.txt was requested.
         if not visit.is_final_robots or split(f"{item.origin}/").host != queue.host or not queue.host_id:
             return
         status = visit.fetched.status if visit.fetched is not None else 0
@@ -440,6 +461,7 @@ class Committer:
         last: dict[int, int] = {}
         for sender in self.cells:
             for seq, to_cell, found in mail.waiting(sender.frontier):
+                # The row of the last delivery stays behind, empty, so that numbers keep growing.
                 if found:
                     by_receiver[to_cell].append((sender.number, seq, found))
                     last[sender.number] = seq
@@ -451,6 +473,7 @@ class Committer:
         known_before = cell.frontier.known
         with cell.frontier.transaction():
             for from_cell, seq, found in bulks:
+                # A smaller number was merged before a crash.
                 if seq > mail.heard(cell.frontier, from_cell):
                     self._note(done, cell, cell.frontier.absorb(found, self._clock.now_s()))
                     mail.note_heard(cell.frontier, from_cell, seq)
@@ -525,7 +548,7 @@ class Committer:
         if self.refresh is not None:
             items, held, due_s = self.refresh.next_urls(cell, queue, limit, skip)
         else:
-            items, held = next_urls(cell.frontier, queue, limit, skip, self._clock.now_s())
+            items, held = next_urls(cell, queue, limit, skip, self._clock.now_s())
             due_s = None if items else cell.frontier.next_due_s(queue.host_id, queue.host)
         done.held += [queue] if held else []
         in_memory = queue.loaded  # their captures were checked when they were read into the buffer
@@ -546,6 +569,7 @@ def hand_over(cell: Cell, visit: ActiveVisit, changes: int) -> None:
         return
     queue, key = visit.queue, visit.item.key
     change = cell.frontier.change_of(queue.host_id, queue.host, key)
+    # No new change number: the content is the same, and the indexer has it.
     if change > changes:
         cell.handover.write(change, key, visit.result.entry)
 

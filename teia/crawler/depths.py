@@ -15,8 +15,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
-from teia.collections.compiled import CompiledSettings
 from teia.crawler.child.messages import FoundLink
+from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.follow_links import (
     FrontierUrl,
     Judge,
@@ -30,7 +30,7 @@ from teia.crawler.open_cell import Cell
 from teia.crawler.outlinks import field_of, outlinks_of
 from teia.errors import StoreError
 from teia.frontier.cell import counted_links, mail, shorter_paths
-from teia.frontier.cell.cell import FoundUrl
+from teia.frontier.cell.rows import FoundUrl
 from teia.records import LinkKind, Outcome
 from teia.store.reader import ArchiveReader
 
@@ -52,6 +52,7 @@ def spread(
         return None
     by_cell: dict[int, list[FoundUrl]] = defaultdict(list)
     reader = ArchiveReader(cell.folder.archive)
+    # The archive is read before the transaction begins, which keeps the transaction short.
     named = [_links_of(page, reader, meaning) for page in pages]
     with cell.frontier.transaction() as frontier:
         for page, (links, is_hop) in zip(pages, named, strict=True):
@@ -75,6 +76,7 @@ def _found(cell: Cell, page: shorter_paths.NearerPage, links: list[FoundLink], *
     found = []
     for link in links:
         found.append(FoundUrl(link.host, link.key, link.tail, depth, int(link.key in new), hops, link.by))
+        # An alias of the same URL may follow in the list; the URL counts once.
         new.discard(link.key)
     return found
 
@@ -86,6 +88,7 @@ def _links_of(
     if page.outcome == Outcome.SOFT_404:
         return [], False
     try:
+        # The metadata record follows the record of the answer.
         record = reader.read(page.file, page.offset + page.length) if page.file else None
     except StoreError:
         return [], False

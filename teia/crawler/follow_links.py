@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.crawler.outlinks import FOUND_BY
+from teia.frontier.cell.rows import tail_of
 from teia.frontier.cell.schema import BY_LINK, BY_REQUISITE
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.rules.scope import Scope
 from teia.frontier.traps.shapes import trap_of
 from teia.records import Link, LinkKind
@@ -65,6 +65,7 @@ def judged_links(
     links: Sequence[Link], place_of: Judge, requisite_place: Judge, *, obeys: bool, too_deep: bool
 ) -> Iterator[NamedUrl]:
     """Yield each URL that a page names once, with its judgement; those that may be followed have a `FrontierUrl`."""
+    # `_value_` is a plain attribute, faster than `value`; this runs for every link.
     linked = {
         url
         for url, kind, _, nofollow in links
@@ -120,6 +121,7 @@ def _merged(links: Iterable[Link], *, obeys: bool) -> dict[str, tuple[int, str, 
         by = BY_LINK if kind is _ANCHOR else FOUND_BY.get(kind, BY_LINK)
         known = names.get(url)
         names[url] = (known[0] + 1, known[1] or text, known[2] | by) if known else (1, text, by)
+    # A URL that is named both ways is followed, with the evidence of both.
     for url in unendorsed.keys() & merged.keys():
         (times, text, by), (_, also, also_by) = merged[url], unendorsed[url]
         merged[url] = (times, text or also, by | also_by)

@@ -97,7 +97,9 @@ class LiveRequests:
         """Return the activity as JSON values; `closest_s` is None until a server was requested twice."""
         now = clock.ticks_s()
         if now >= self._count_at:
+            # Visits every host, of which there may be 100,000.
             self._hosts = states_of(queues, now)
+            # If counting took a while, the next count waits a hundred times as long.
             self._count_at = clock.ticks_s() + (clock.ticks_s() - now) / COUNT_SHARE
         closest_s, of_s = self.closest or (None, None)
         return {

@@ -24,12 +24,11 @@ from dataclasses import replace
 from functools import partial
 
 from teia.clock import Clock
-from teia.collections.compiled import CompiledSettings
-from teia.collections.inbox import Command
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child.messages import decode_result, in_parts
 from teia.crawler.commit import CommitResult
-from teia.crawler.disk_space import DiskSpace
+from teia.crawler.compiled_settings import CompiledSettings
+from teia.crawler.resources import DiskSpace
 from teia.crawler.robots import RobotsCache, RobotsDecision
 from teia.crawler.running_collection import AwaitedResource, Crawl
 from teia.crawler.sites.soft404 import note_answer, send_probe, wants_probe
@@ -39,12 +38,13 @@ from teia.errors import DiskFull, StoreError, TeiaError
 from teia.fetch.destination import Destination, Destinations
 from teia.fetch.fetcher import Fetcher, FetchRequest
 from teia.fetch.robots import RobotsRules
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.host_rules import courtesy_of_all
 from teia.frontier.queue.ledger import CourtesyInForce
-from teia.frontier.queue.schedule import HostQueue, HostSchedule, QueuedUrl
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.metrics import Metrics
 from teia.parse.children.pool import ChildPool, LostAnswer
-from teia.records import Fetched, Outcome
+from teia.records import Command, Fetched, Outcome
 from teia.urls import Parts, split
 
 TICK_S, BRISK_TICK_S, BRISK_S = 0.01, 0.001, 0.1
@@ -109,6 +109,7 @@ class Crawler:
         self._has_trouble = False
         self._is_stuck = False
         self._commit_complaint = ""
+        self._unanswered = self._unread = 0
 
     # -- the loop ------------------------------------------------------------------------------------------
 
@@ -117,6 +118,7 @@ class Crawler:
 
         A crawl that fails ends alone, with its `failure`. If all crawls have failed, the last failure is raised.
         """
+        # One thread: commits of all crawls follow each other, and no cell is written by two.
         self._thread = ThreadPoolExecutor(1, "commit")
         try:
             for crawl in self.crawls:
@@ -126,6 +128,7 @@ class Crawler:
                 await asyncio.sleep(BRISK_TICK_S if self._clock.ticks_s() < self._brisk_until else TICK_S)
             await self._wind_up()
         finally:
+            # A commit that hangs would keep the process from ending.
             self._thread.shutdown(wait=not self._is_stuck)
         if self._failure is not None:
             raise self._failure
@@ -208,6 +211,7 @@ class Crawler:
         self._schedule.take(courtesy)
         self._robots.take(shared.courtesy, shared.limits)
         self._disk.low_bytes = shared.limits.disk_free_bytes
+        # Of an excluded host not even robots.txt is fetched; another crawl may still request it.
         for queue in crawl.queues.values():
             if queue.errands and meaning.blocks(f"http://{queue.host}/"):
                 self._robots.awaited.difference_update(errand.origin for errand in queue.errands)
@@ -237,6 +241,7 @@ class Crawler:
         """Start the host's next request; URLs that may not be fetched are settled on the way."""
         crawl = self.crawls[queue.collection]
         held = False
+        # Bounded, so that a long run of refused URLs does not block the loop.
         for _ in range(REFUSED_PER_TURN):
             item = queue.head
             if item is None:
@@ -265,11 +270,14 @@ class Crawler:
             destination = self._destinations.known(queue.host, parts.port)
             if destination is None:
                 self._resolve(queue, parts.port)
+                # The host returns to the schedule when its name is resolved.
                 return
             if destination.outcome is not None:
                 self._refuse(crawl, queue, destination.outcome, destination.detail)
                 continue
             queue.address = destination.address
+            # The address may have become known just now: other hosts may be in line for it, or another node may
+            # hold it.
             if self._schedule.is_free(queue, now) and crawl.has_turn(queue, self._schedule, now):
                 self._start(crawl, queue, destination, now)
                 return
@@ -284,6 +292,7 @@ class Crawler:
         origin = f"{parts.scheme}://{parts.authority}"
         known = self._robots.known(origin, self._clock.now_s())
         if known is None:
+            # Another crawl, or another prerequisite of this one, is fetching the file.
             if origin in self._robots.awaited:
                 return RobotsDecision.LATER
             self._robots.awaited.add(origin)
@@ -364,16 +373,20 @@ class Crawler:
         crawl.live.ended(visit)
         visit.fetched, visit.bytes_received = fetched, fetched.bytes_received
         back_off_s = retry_after_s(fetched, self._clock.now_s())
+        # The server named no time: the crawler's own back-off applies.
         if fetched.status in {429, 503} and back_off_s == 0:
             back_off_s = self._schedule.politeness.refused(visit.queue.server, now, self._chance.random())
         visit.rest_s = self._schedule.finished(visit.queue, visit.address, visit.started, now, back_off_s)
         if visit.rest_s == 0:
             self._brisk_until = now + BRISK_S
         politeness = self._schedule.politeness
+        # For the ledger: written with the next group, before the visit itself.
         crawl.note_rest(visit.queue.server, politeness.address(visit.address), now, self._clock.now_s())
         self.metrics.bytes_received += visit.bytes_received
         crawl.note_answer(visit, now)
+        # Cut off by the stop itself: the URL is still queued on disk.
         if self._stopping and fetched.outcome == Outcome.SYSTEM:
+            self._unanswered += 1
             crawl.abandoned(visit)
         elif fetched.status == 0:
             visit.outcome, visit.detail = fetched.outcome, fetched.detail
@@ -398,10 +411,12 @@ class Crawler:
     def _read(self, crawl: Crawl, visit: ActiveVisit, purpose: str, answer: bytes | LostAnswer) -> None:
         """Process a parse child's result; store a page unread as `parse_failed` if it crashed the children."""
         if isinstance(answer, LostAnswer) and answer.reason == "closed":
+            self._unread += 1
             crawl.abandoned(visit)
             return
         if isinstance(answer, LostAnswer):
             self.metrics.parse_children_lost += 1
+            # A page that kills its child is stored unread. If even that fails, it is fetched again later.
             if purpose == "store":
                 visit.outcome, visit.detail = Outcome.SYSTEM, answer.reason
                 if visit.item.purpose == "robots":
@@ -508,6 +523,7 @@ class Crawler:
         crawl.committing = True
         group = crawl.take_group(now)
         future = asyncio.get_running_loop().run_in_executor(self._thread, crawl.committer.commit, group)
+        # The callback runs on the loop again, so that no lock is needed.
         future.add_done_callback(lambda done: self._committed(crawl, done))
 
     def _committed(self, crawl: Crawl, done: asyncio.Future[CommitResult]) -> None:
@@ -549,20 +565,16 @@ class Crawler:
         self._stopping = True
         for crawl in self.crawls:
             crawl.wind_up()
+        # 1. Requests under way end, or are cut off.
         await self._turns_while(lambda: self._fetcher.in_flight > 0, lambda: self._grace_s)
         await self._fetcher.close()
         for task in list(self._resolving):
             task.cancel()
+        # 2. Children read the pages that wait.
         await self._turns_while(lambda: self._pool.waiting > 0 and self._failure is None, lambda: self._read_s)
-        if self._pool.waiting and self._read_s:
-            _log.warning(
-                "stopped without waiting for %d pages that were not parsed within %g s; they will be fetched again"
-                " next time",
-                self._pool.waiting,
-                self._read_s,
-            )
         with contextlib.suppress(asyncio.CancelledError):
             await self._pool.close()
+        # 3. All results are committed.
         await self._turns_while(self._has_uncommitted, self._settle_s)
         self._say_what_is_left()
         for crawl in self.crawls:
@@ -594,6 +606,13 @@ class Crawler:
 
     def _say_what_is_left(self) -> None:
         """Report the work that a stop did not wait for; it is not lost, because uncommitted URLs are fetched again."""
+        if self._unanswered or self._unread:
+            _log.warning(
+                "stopped without waiting for %d requests under way and %d pages that no parse child had read; they are"
+                " requested again next time",
+                self._unanswered,
+                self._unread,
+            )
         self._is_stuck = any(crawl.committing for crawl in self.crawls)
         if self._is_stuck and self._failure is None:
             self._failure = StoreError(
@@ -602,10 +621,10 @@ class Crawler:
             )
         elif self._failure is None:
             for crawl in self.crawls:
-                if crawl.has_uncommitted:
+                if crawl.uncommitted_visits or (crawl.has_uncommitted and crawl.failure is None):
                     _log.warning(
                         "%s: stopped with %d pages uncommitted: %s; they will be fetched again next time",
                         crawl.name,
                         crawl.uncommitted_visits,
-                        self._commit_complaint or "commits fail",
+                        crawl.failure or self._commit_complaint or "commits fail",
                     )

@@ -63,6 +63,7 @@ def note_read(cell: Cell, visit: ActiveVisit, now_s: float) -> bool:
     judged, item = visit.result.judged if visit.result is not None else None, visit.item
     if judged is None or visit.fetched is None:
         return False
+    # A revisit or an error would count the same link of kinds again.
     is_first_answer = item.visits == 0 and 200 <= visit.fetched.status < 300
     if is_first_answer and judged.kind != NO_KIND and item.hint is not None and item.hint.via != NO_KIND:
         trails.count_rule(cell.frontier.db, item.hint.via, judged.kind)

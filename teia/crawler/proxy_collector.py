@@ -124,6 +124,7 @@ class ProxyCollector:
         url = canonicalize(text, config.scope.url_rules)
         if url is None:
             self._announced.count("malformed")
+        # Credentials or a query may identify a person.
         elif "@" in text.partition("//")[2].partition("/")[0] or ("?" in url and not config.signals.queries):
             self._announced.count("private")
         elif self._is_echo(url):
@@ -151,6 +152,7 @@ class ProxyCollector:
             self._leave(self._announced.refused.popleft(), "refused")
         if self._crawl.state is not CrawlState.RUNNING or self._rests:
             return
+        # A copy, because `_consider` changes the dictionary.
         for wanted, turns in list(self._waiting.items()):
             if self._under_way < self._at_once:
                 self._consider(wanted, turns + 1)
@@ -214,6 +216,7 @@ class ProxyCollector:
             self._crawl.config.limits.body_bytes,
             cache_only=True,
         )
+        # Loaded: the crawl itself does not fetch the page meanwhile.
         queue.loaded.add(item.key)
         self._asked[item.url] = self._clock.ticks_s()
         if len(self._asked) > MAX_ECHOES:
@@ -252,6 +255,7 @@ class ProxyCollector:
         elif wanted.is_known:
             self._crawler.bring(self._crawl, visit, dated)
         else:
+            # An unknown page becomes known in the commit thread before it goes on.
             self._announced.arrivals.append(CacheArrival(visit, dated))
 
     def _mistrust(self, visit: ActiveVisit) -> None:

@@ -11,12 +11,13 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from teia.config import CourtesySettings, LimitSettings
+from teia.config.sections import CourtesySettings, LimitSettings
 from teia.fetch.robots import RobotsRules, rules_from_answer
-from teia.frontier.queue.schedule import QueuedUrl
+from teia.frontier.cell.rows import QueuedUrl
 from teia.records import Outcome
 from teia.urls import key_of
 
+# Origins in memory; those whose answer is oldest are dropped first, and read from disk or fetched again.
 REMEMBERED = 100_000
 UNREACHABLE_WAITS = 2
 """Number of the crawl's first retry waits after which an unreachable robots.txt is fetched again."""
@@ -89,6 +90,7 @@ class RobotsCache:
     ) -> RobotsRules:
         """Store the rules from an answer, which came from the server or from disk, and return them."""
         self.awaited.discard(origin)
+        # Popped and stored again, so that the newest answer is last.
         previous = self._known.pop(origin, None)
         agent, limit = self._courtesy.user_agent, self._limits.robots_bytes
         earlier = None if previous is None else previous.rules
@@ -102,6 +104,7 @@ class RobotsCache:
     def errand(origin: str, behind: QueuedUrl) -> QueuedUrl:
         """Return the robots.txt request that must come before a URL can be fetched."""
         url = f"{origin}/robots.txt"
+        # Lane -1: it has no place in the queue on disk. It has waited as long as the URL that needs it.
         return QueuedUrl(url, key_of(url), -1, 0, 0, behind.since_s, purpose="robots", origin=origin)
 
     def again(self, origin: str, since_s: float) -> QueuedUrl | None:

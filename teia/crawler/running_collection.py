@@ -14,25 +14,23 @@ from enum import StrEnum
 from math import ceil
 
 from teia.clock import Clock
-from teia.collections.compiled import CompiledSettings
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.budgets import Budgets
 from teia.crawler.child.messages import decode_reading, with_focus
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
+from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.live import LiveRequests
-from teia.crawler.sites.alias_names import AliasNames
-from teia.crawler.sites.aliases import AliasBook
+from teia.crawler.sites.aliases import AliasBook, AliasNames
 from teia.crawler.sites.soft404 import PROBE, take_up
 from teia.crawler.visit import ActiveVisit
 from teia.errors import TeiaError
-from teia.frontier.cell.cell import FoundUrl
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
 from teia.frontier.cell.schema import AS_SITEMAP, BY_SEED, BY_SITEMAP, LANE_NEW
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.host_rules import PAUSED, paused_hosts
 from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry
 from teia.frontier.queue.order import order_named
 from teia.frontier.queue.politeness import DelayTarget
-from teia.frontier.queue.schedule import HostQueue, HostSchedule, QueuedUrl
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.frontier.queue.shared_addresses import KEPT_FROM
 from teia.records import Outcome
 from teia.urls import key_of, resolve, split
@@ -358,6 +356,7 @@ class Crawl:
         schedule.wake(queue)
 
     def notice_hunger(self, queue: HostQueue) -> None:
+        # A host without a number is not in the frontier: there is nothing to read.
         if not queue.exhausted and len(queue.buffer) <= queue.refill // 2 and queue.host_id:
             self._hungry[queue] = None
 
@@ -378,10 +377,13 @@ class Crawl:
         """
         commit = self.config.commit
         if self.is_ending:
+            # Requests of the user are granted even if the crawl itself has nothing to do.
             may_wish = not self.is_winding_up and now - self._last_group >= REFILL_PAUSE_S
             return self.has_uncommitted or (may_wish and self.committer.wishes.is_waiting)
+        # A failed group is tried again before anything else.
         if len(self.uncommitted) >= commit.every_pages or self._group is not None:
             return True
+        # Then nothing would be gained by waiting for more visits.
         nothing_else_is_under_way = self._open == len(self.uncommitted)
         if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= commit.every_s):
             return True
@@ -421,6 +423,7 @@ class Crawl:
             self.uncommitted, self._seeds, self._rests, self._parked, self._courtesy = [], [], {}, [], None
         if self._group.refills:  # the last commit failed, so these hosts still need URLs
             self._hungry = dict.fromkeys(order[0] for order in self._group.refills) | self._hungry
+        # Results of a failed try: the buffers are read again.
         self._group.done.refilled.clear()
         self._group.only_settles = self.is_ending
         chosen = list(itertools.islice(self._hungry, 0 if self._group.only_settles else REFILLS_PER_GROUP))
@@ -451,6 +454,7 @@ class Crawl:
             visit.queue.loaded.discard(visit.item.key)
             if visit.verdict is not None and visit.verdict.wait_s:
                 self._look_again(visit.queue, clock.ticks_s() + visit.verdict.wait_s)
+            # More URLs of this host were held back until these visits were read.
             if visit.queue in self._held_back or self.keeps_fresh:
                 self._held_back.discard(visit.queue)
                 self._look_now(visit.queue)
@@ -464,6 +468,7 @@ class Crawl:
         for queue, found in done.probes:
             take_up(queue, found, clock.now_s())
         for queue, requests, received in done.spent:
+            # This run may have requested the host since the row was read.
             queue.requests = max(queue.requests, requests)
             queue.received_bytes = max(queue.received_bytes, received)
         for name, patterns in done.shunned.items():
@@ -473,6 +478,7 @@ class Crawl:
         for (_, name), host_id in done.hosts.items():
             queue = self.host(name, host_id, schedule)
             queue.exhausted = False
+            # New URLs may come before those in memory, so the buffer is read again.
             if self._restless:
                 self._hungry[queue] = None
             self.notice_hunger(queue)
@@ -482,6 +488,7 @@ class Crawl:
             if queue.loaded:
                 self._held_back.add(queue)
             else:
+                # With no visit under way, nothing else would cause another look.
                 self._look_now(queue)
         if done.given_up:
             self.counts.outcomes[Outcome.TRAP] += done.given_up
@@ -512,6 +519,7 @@ class Crawl:
             queue.loaded.difference_update(item.key for item in queue.buffer)
             queue.buffer.clear()
         fresh = [item for item in items if item.key not in queue.loaded]
+        # The buffer ran empty and was filled whole: it is too small for this host.
         if was_empty and len(fresh) == queue.refill and not self.keeps_fresh:
             growth = BRISK_GROWTH if queue.server.needs_no_rest else 2
             queue.refill = min(REFILL_AT_MOST, queue.refill * growth)

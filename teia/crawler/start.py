@@ -18,18 +18,17 @@ from types import TracebackType
 from typing import TypeVar
 
 from teia.clock import Clock
-from teia.collections.compiled import check, meaning_of, remove_old_copies, user_agent
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child import JOB
 from teia.crawler.child.messages import Focus, probe_of, with_focus
 from teia.crawler.commit import CommitResult, Committer
-from teia.crawler.descriptors import PER_CHILD, open_now, raise_limit, share_out
-from teia.crawler.disk_space import DiskSpace
+from teia.crawler.compiled_settings import check_crawl, meaning_of, remove_old_copies, user_agent
 from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
 from teia.crawler.loop import Crawler
 from teia.crawler.open_cell import Cell
 from teia.crawler.order_hints import agree_on_kinds
 from teia.crawler.proxy_collector import collecting
+from teia.crawler.resources import PER_CHILD, DiskSpace, open_now, raise_limit, share_out
 from teia.crawler.robots import RobotsCache
 from teia.crawler.running_collection import Crawl, rest_of
 from teia.crawler.signals_in.announcements import announcing
@@ -193,6 +192,7 @@ def _opened_cells(folder: CollectionFolder, config: Config, clock: Clock) -> Ite
     for each in folder.cells():
         check_format(each.frontier, VERSION)
     opening = _beside(lambda each: _open_cell(each, folder.name, config, clock), folder.cells())
+    # Cells that did open are closed even if another one failed.
     opened = [each.result() for each in opening if each.exception() is None]
     try:
         yield [each.result() for each in opening]
@@ -207,9 +207,7 @@ def _open_cell(folder: CellFolder, collection: str, config: Config, clock: Clock
     order = order_named(config.collection.order, config.sydney)
     cell = Cell(folder, collection, order, config.archive.file_bytes, clock)
     if config.sites.traps and config.parse.text:  # without their text all pages look alike
-        from teia.frontier.traps.watch import TrapWatch
-
-        cell.frontier.watch = TrapWatch(cell.frontier, config.scope.max_depth)
+        cell.watch_traps(config.scope.max_depth)
     return cell
 
 
@@ -232,7 +230,9 @@ def recover(
     for rest in ledger.rests(now_s) if was_clean else ledger.all_places():
         place = politeness.server(rest.name) if rest.kind == "server" else politeness.address(rest.name)
         rests_s = max(0.0, min(rest.ready_at_s - now_s, Ledger.MAX_REST_S))
+        # After a clean stop the recorded time is exact; after a crash each place waits its whole delay again.
         place.ready_at = now + (rests_s if was_clean else max(rests_s, rest.rest_s))
+        # As if a request had ended then: a Crawl-delay that is read later lengthens this delay.
         place.last_end, place.last_rest_s = place.ready_at - rest.rest_s, rest.rest_s
     for address, sites in ledger.shared().items():
         politeness.address(address).known_sites = sites
@@ -249,6 +249,7 @@ def recover(
 def _recover_hosts(crawl: Crawl, schedule: HostSchedule, now: float, *, was_clean: bool) -> None:
     cells = crawl.committer.cells
     with sqlite_errors(next(iter(cells)).folder.path.parent):
+        # Links that were on their way at the crash come in before any URL is read.
         crawl.committer.deliver(CommitResult())
     for cell in cells:
         with sqlite_errors(cell.frontier.path):
@@ -313,7 +314,7 @@ def _open_sound(
     sound = []
     for config in configs:
         try:
-            check(config)
+            check_crawl(config)
         except TeiaError as error:
             park(config.collection.name, error)
         else:
@@ -390,6 +391,8 @@ async def open_crawler(
                     )
                     async with collecting(crawler, fetcher, robots, schedule, clock, park):
                         yield crawler
+                # Reached only without an error. Otherwise the ledger stays open, and the next start makes every
+                # place wait.
                 is_clean = all(not crawl.has_uncommitted for crawl in crawls)
     finally:
         _close_ledger(ledger, opened_crawls, politeness, clock, is_clean=is_clean)

@@ -6,13 +6,13 @@ import random
 import re
 from email.utils import parsedate_to_datetime
 
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child.messages import ReadTask
 from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import AS_SITEMAP, STATE_FAILED, STATE_QUEUED
 from teia.frontier.queue.order import NO_HINT
 from teia.frontier.queue.retry import RETRY_RULES, RetryVerdict, verdict
-from teia.frontier.queue.schedule import QueuedUrl
 from teia.records import Fetched
 
 MAX_RETRY_AFTER_S = 86_400.0
@@ -31,6 +31,7 @@ def retry_after_s(fetched: Fetched, now_s: float) -> float:
     if match is None:
         return 0.0
     value = match.group(1).decode("latin-1").strip()
+    # `isdigit` alone is true of digits of other scripts.
     if value.isascii() and value.isdigit():
         return min(float(value), MAX_RETRY_AFTER_S)
     try:
@@ -82,11 +83,13 @@ def verdict_of(visit: ActiveVisit, config: Config, chance: random.Random) -> Ret
     if is_asked_again(visit):
         return RetryVerdict(STATE_QUEUED, visit.rest_s)
     judged = verdict(visit.outcome, visit.item.failures, config.courtesy.retry_wait_s)
+    # A page with a capture is not given up for a bad day of its server, if it is visited regularly.
     comes_again = visit.item.visits and (config.refresh.keep or bool(config.schedule.start))
     if comes_again and visit.outcome in RETRY_RULES and judged.state == STATE_FAILED:
         judged = _patient(visit.item.failures, config.courtesy.retry_wait_s)
     if judged.state != STATE_QUEUED:
         return judged
+    # Never before the server's own delay is over.
     return RetryVerdict(STATE_QUEUED, max(judged.wait_s, visit.rest_s) * (1 + chance.random() / 10))
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from teia.crawler.child.messages import ReadResult
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.retry import RetryVerdict
-from teia.frontier.queue.schedule import HostQueue, QueuedUrl
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import Fetched
 
 
@@ -43,6 +44,7 @@ class ActiveVisit:
     @property
     def was_asked(self) -> bool:
         """True if a request was sent to the page's server, which counts for its delay, its budget and its account."""
+        # The cache is the operator's own: it costs the page's server nothing.
         return self.fetched is not None and not self.from_cache
 
     def let_go_of_bytes(self) -> None:

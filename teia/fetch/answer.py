@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.fetch.outcome import StopReason
 
 MAX_INTERIM = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import aiodns
 import pycares
 
-from teia.fetch.dns import Failure
+from teia.fetch.resolver import Failure
 
 _FAILURES = {
     pycares.errno.ARES_ENOTFOUND: Failure.NO_SUCH_NAME,

@@ -28,7 +28,7 @@ import pycurl
 
 from teia import urls
 from teia.clock import Clock
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.errors import ConfigError
 from teia.fetch.answer import Answer, BodyMemory
 from teia.fetch.driver import Curl, CurlDriver

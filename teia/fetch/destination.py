@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from teia.fetch.dns import Resolution, Resolver
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import AddressOverrides
+from teia.fetch.resolver import Resolution, Resolver
 from teia.records import Outcome
 
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tantivy
 
 from teia.durable import write_atomically
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.split import split_off
-
-if TYPE_CHECKING:
-    from teia.indexer.indexer import CellIndexer
+from teia.indexer.cell_indexer import CellIndexer
 
 HOSTS_AT_ONCE = 50_000
 """Most hosts of an index that are compared; in a larger index the hosts with the fewest pages are skipped."""

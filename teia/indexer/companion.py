@@ -18,7 +18,7 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Self
 
-from teia.config import Config
+from teia.config.sections import Config
 from teia.store.root import Root
 
 MODULE = "teia.indexer.process"

@@ -16,10 +16,10 @@ from contextlib import suppress
 from threading import Event, Thread
 
 from teia.clock import Clock
+from teia.collections.index_state import state_on_disk
 from teia.collections.stored import saved
 from teia.errors import TeiaError
 from teia.indexer.companion import MODULE
-from teia.indexer.state import state_on_disk
 from teia.store.root import Root
 
 LOOK_S, LOOK_FIRST_S = 30.0, 2.0

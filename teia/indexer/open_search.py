@@ -3,43 +3,47 @@
 The cells of a collection, or of several, are searched as one index. Authority comes from the rank file. The last visit
 and the number of links to a page come from the frontier. Semantic similarity comes from the collection's model, where
 one was trained.
+
+Example queries are made from the titles of some pages, or from their texts where titles give no words. Each one finds
+at least one page.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from teia.clock import Clock, WallClock
+from teia.collections.index_state import IndexState, state_of
 from teia.collections.stored import choose, saved
-from teia.errors import CorruptFile, IndexFailure, StoreError, UsageError
+from teia.crawler.lookup import Lookup, PageSummary
+from teia.errors import CorruptFile, IndexFailure, UsageError
 from teia.graph.rankfile import RankFile
 from teia.index.entry import IndexEntry
 from teia.index.reader import has_index
 from teia.index.union import UnionReader
 from teia.indexer.ranks import rank_file
-from teia.indexer.state import IndexState, state_of
+from teia.search.query.analysis import stem_of
+from teia.search.query.words import WORD
 from teia.search.rank.formula import Keys, Ranking
-from teia.search.rank.semantic import Model, Models, load, save
+from teia.search.rank.semantic import Model, Models
 from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import LocalShard
 from teia.search.show.messages import MessageKind, SearchMessage
 from teia.search.show.results import Facts, Hit, Results
 from teia.store.root import CollectionFolder, Root, open_root
-from teia.views.lookup import Lookup, PageSummary
-
-RETRAIN_GROWTH = 2.0
-"""Growth in pages, as a factor, after which the semantic model is trained again."""
 
 logger = logging.getLogger(__name__)
 
@@ -249,28 +253,57 @@ def _about_index(state: IndexState) -> Iterator[SearchMessage]:
         yield SearchMessage(MessageKind.UNREADABLE, (f"{state.unreadable:,}",))
 
 
-# ---- semantic model -------------------------------------------------------------------------------------------------
+# ---- example queries -------------------------------------------------------------------------------------------------
 
 
-def renew_model(folder: CollectionFolder, clock: Clock, *, seed: int, anew: bool = False) -> bool:
-    """Train the semantic model if a collection has none or has doubled, or if `anew`; return whether it was trained.
+PAGES = 200
+WANTED = 3
+SHORTEST, LONGEST = 4, 20
 
-    For many pages it takes minutes and a core, so run it in a thread or process that no user waits for.
-    """
-    from teia.search.rank.train_semantic import MIN_PAGES, train
 
-    place = folder.semantic
-    with contextlib.closing(_reader([folder])) as reader:
-        try:
-            known = load(place)
-        except StoreError:
-            known = None
-        pages = reader.searcher().num_docs
-        # Training takes minutes: again only after the collection has doubled.
-        if pages < MIN_PAGES or (known is not None and not anew and pages < RETRAIN_GROWTH * known.pages):
-            return False
-        model = train(reader.all_entries, seed=seed)
-    if model is None:
-        return False
-    save(model, place, clock.now_s())
-    return True
+class Searchable(Protocol):
+    """Source of example queries: a collection on this machine, or one of a cluster."""
+
+    def some(self, n: int) -> list[IndexEntry]:
+        """Return up to `n` arbitrary pages."""
+
+    def search(self, text: str, n: int) -> Results:
+        """Answer a query."""
+
+
+def examples_of(opened: Searchable) -> list[str]:
+    """Return a word, a phrase of two words, and a word on one host; fewer if the titles do not yield them."""
+    entries = opened.some(PAGES)
+    titles = [_words(entry.title) or _words(entry.text) for entry in entries]
+    common = Counter(word.lower() for words in titles for word in dict.fromkeys(words))
+    # A word in every title is the name of a site.
+    telling = [word for word, times in common.most_common() if times <= max(1, len(entries) // 4)]
+    found: list[str] = []
+    for candidates in (telling, _pairs(titles, telling), _on_hosts(entries, telling)):
+        # Each candidate is searched for: an example without results would mislead.
+        example = next((each for each in candidates if opened.search(each, 1).total), None)
+        if example is not None and example not in found:
+            found.append(example)
+    return found[:WANTED]
+
+
+def _words(text: str) -> list[str]:
+    words = [match.group() for match in WORD.finditer(text[:300])]
+    return [word for word in words if SHORTEST <= len(word) <= LONGEST and word.isalpha() and stem_of(word)]
+
+
+def _pairs(titles: Sequence[Sequence[str]], telling: Sequence[str]) -> Iterator[str]:
+    """Yield pairs of adjacent title words, at least one of them telling and not the first example's."""
+    wanted = set(telling[1:50])
+    for words in titles[:50]:
+        for one, other in pairwise(words):
+            if one.lower() in wanted or other.lower() in wanted:
+                yield f'"{one.lower()} {other.lower()}"'
+
+
+def _on_hosts(entries: Sequence[IndexEntry], telling: Sequence[str]) -> Iterator[str]:
+    wanted = set(telling[:50])
+    for entry in entries[:50]:
+        for word in _words(entry.title) or _words(entry.text):
+            if word.lower() in wanted:
+                yield f"site:{entry.host} {word.lower()}"

@@ -30,14 +30,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from teia.clock import Clock, WallClock
-from teia.collections.compiled import reading_of
+from teia.collections.index_state import LOCK_FILE
 from teia.collections.stored import saved
+from teia.crawler.compiled_settings import reading_of
 from teia.durable import disk_errors, mend_exchange
 from teia.errors import StoreError, TeiaError
 from teia.indexer.indexer import CollectionIndexer
-from teia.indexer.ranks import Ranker, Trainer
+from teia.indexer.ranks import Ranker
 from teia.indexer.reread import Rereader
-from teia.indexer.state import LOCK_FILE
+from teia.indexer.semantic_model import Trainer
 from teia.parse.children.child import die_with_parent
 from teia.store.root import Root, open_root
 
@@ -52,7 +53,7 @@ UNREADABLE_AGAIN_S = 60.0
 """Interval at which a single machine tries pages again whose captures could not be read."""
 
 LOCK_TRIES, LOCK_PAUSE_S = 5, 0.05
-"""Tries for the lock: `is_written` (state.py) takes it for an instant to find out whether it is held."""
+"""Tries for the lock: `is_written` (index_state.py) takes it for an instant to find out whether it is held."""
 
 IDLE_S = 0.25
 SAY_S = 0.5

@@ -10,21 +10,21 @@ from pathlib import Path
 from isal.igzip_lib import IsalError
 
 from teia.clock import Clock
+from teia.collections.index_state import BELONGS, JOINED, is_written, of_cluster
 from teia.collections.stored import saved
+from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors, exchange_folders
 from teia.errors import IndexFailure
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import url_from
 from teia.index.cell import read_position
 from teia.index.entry import DIGEST_BYTES
 from teia.index.reader import CellReader, has_index
-from teia.indexer.indexer import beside_index, broken_index
+from teia.indexer.cell_indexer import beside_index, broken_index
 from teia.indexer.process import CollectionFollower, indexing_lock
-from teia.indexer.ranks import SEED
-from teia.indexer.state import BELONGS, JOINED, is_written, of_cluster
+from teia.indexer.semantic_model import SEED
 from teia.store.audit import MAX_DETAILS, Audit
 from teia.store.root import CollectionFolder, Root
-from teia.views.lookup import Lookup
 
 
 async def rebuild_index(root: Root, name: str, clock: Clock) -> int:
@@ -56,7 +56,7 @@ async def rebuild_index(root: Root, name: str, clock: Clock) -> int:
         try:
             await following.finish()
             if saved(root, name).config.index.semantics:
-                from teia.indexer.open_search import renew_model  # imports the whole search package
+                from teia.indexer.semantic_model import renew_model  # imports the whole search package
 
                 await asyncio.to_thread(renew_model, folder, clock, seed=SEED, anew=True)
             return following.indexer.documents

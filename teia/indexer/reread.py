@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child import JOB
 from teia.crawler.child.messages import ReadTask, decode_result, in_parts
+from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
 from teia.index.entry import IndexEntry, decoded
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.store.reader import split_head
-from teia.views.lookup import Lookup
 
 AT_ONCE = 64
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from teia.clock import Clock
-from teia.crawler.signals_in.post import Poster, is_taken, said
-from teia.crawler.signals_in.posts_under_way import WEBHOOKS, PostsUnderWay, ReceiverStates
+from teia.crawler.signals_in.outgoing import WEBHOOKS, Poster, PostsUnderWay, ReceiverStates, is_taken, said
 from teia.crawler.verdicts import retry_after_s
 from teia.fetch.fetcher import PostBody
 from teia.signals.subscriptions import Notice, Subscription, Subscriptions, wait_s

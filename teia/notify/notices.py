@@ -18,9 +18,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teia.clock import Clock, iso_utc
+from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import IndexFailure, ParseError, StoreError
 from teia.frontier.cell.database import sqlite_errors
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import url_from
 from teia.index.cell import read_position
 from teia.notify.subscriptions import told_by
 from teia.records import Outcome
@@ -32,7 +33,6 @@ from teia.urls import site_of, slot_of
 from teia.views.capture_reader import CaptureReader
 from teia.views.captures import copy_of
 from teia.views.compare import DiffPart, compare
-from teia.views.lookup import Lookup, UrlEntry
 
 if TYPE_CHECKING:
     from teia.indexer.open_search import CollectionSearch

@@ -21,9 +21,8 @@ from pathlib import Path
 
 from teia.clock import Clock, WallClock
 from teia.collections.stored import saved
-from teia.config import Config
-from teia.crawler.signals_in.post import Poster
-from teia.crawler.signals_in.posts_under_way import ReceiverStates
+from teia.config.sections import Config
+from teia.crawler.signals_in.outgoing import Poster, ReceiverStates
 from teia.crawler.signals_in.websub import HubRound
 from teia.durable import disk_errors
 from teia.errors import TeiaError

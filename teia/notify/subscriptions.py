@@ -10,11 +10,12 @@ from secrets import token_hex, token_urlsafe
 
 from teia.clock import Clock, iso_utc
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
-from teia.fetch.dns import resolve_here
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import AddressOverrides
+from teia.fetch.resolver import resolve_here
 from teia.frontier.cell.database import PRIVATE, open_database, sqlite_errors
 from teia.signals import subscriptions as tables
 from teia.signals.announce import transaction
@@ -22,7 +23,6 @@ from teia.signals.subscriptions import PAGE, SEARCH, Notice, Subscription, Subsc
 from teia.signals.webhook import message, new_secret
 from teia.store.root import CollectionFolder, Root
 from teia.urls import canonicalize, split
-from teia.views.lookup import Lookup
 
 MAX_QUERY_CHARS, MAX_WEBHOOK_CHARS = 2_000, 2_000
 TEST = "test"

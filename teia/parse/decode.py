@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from isal import isal_zlib
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.parse.headers import Headers
 
 MAX_CODINGS = 2

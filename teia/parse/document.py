@@ -7,7 +7,7 @@ from functools import cached_property
 
 from resiliparse.parse.html import HTMLTree
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.parse import mime
 from teia.parse.extract import Extract
 from teia.parse.headers import ResponseHead

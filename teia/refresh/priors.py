@@ -32,8 +32,7 @@ ROUNDS = 10
 FIRST_CHANGES, FIRST_TIME_S = 0.5, 15 * DAY_S
 """Prior for a completely unknown web: a change a month, give or take a factor of ten."""
 
-LEARNING_VISITS = 5
-SHORTEST_S, LONGEST_S = 3_600.0, 365 * DAY_S
+LONGEST_S = 365 * DAY_S
 MAX_SEGMENTS = 3
 
 _NO_SPREAD = 1e-6
@@ -131,13 +130,3 @@ def page_type(path: str, depth: int, media_type: str) -> str:
     names = sorted(pair.partition("=")[0] for pair in query.split("&")) if query else []
     asked = f"?{'&'.join(names)}" if names else ""
     return f"{'/'.join([*folders[:MAX_SEGMENTS], last])}{asked} {min(depth, MAX_SEGMENTS)} {media_type}"
-
-
-def first_interval_s(prior_rate: float) -> float:
-    """Return the time from the first to the second visit of a page: the mean time between changes, within limits."""
-    return min(max(1.0 / prior_rate, SHORTEST_S), LONGEST_S)
-
-
-def next_interval_s(interval_s: float, *, changed: bool) -> float:
-    """Return the next interval of a page with fewer than `LEARNING_VISITS` observations: half the last, or twice."""
-    return min(max(interval_s * (0.5 if changed else 2.0), SHORTEST_S), LONGEST_S)

@@ -43,11 +43,6 @@ class Validator:
         agreed = self.compared - self.strikes - self.silences
         return self.compared >= NEEDED and agreed >= SHARE * self.compared
 
-    @property
-    def hides_changes(self) -> bool:
-        """True if a 304 of this host proves nothing: its bodies often change under an unchanged validator."""
-        return self.compared >= NEEDED and self.silences > (1.0 - SHARE) * self.compared
-
 
 @dataclass(slots=True)
 class Trust:

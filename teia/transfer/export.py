@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from isal import igzip_lib
 
 from teia.crawler.fetch_rows import log_part
+from teia.crawler.lookup import Lookup
 from teia.errors import DiskFull, StoreError, UsageError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.archive import committed_files, index_path
@@ -31,7 +32,6 @@ from teia.store.root import Root
 from teia.store.warc import COMPRESSION_LEVEL
 from teia.transfer.read_all import committed_archive
 from teia.views.links import edges
-from teia.views.lookup import Lookup
 
 
 @dataclass(slots=True)

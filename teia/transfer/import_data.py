@@ -21,7 +21,8 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.collections.stored import saved
-from teia.config import Config, load, to_toml
+from teia.config.load import load, to_toml
+from teia.config.sections import Config
 from teia.crawler.commit import CommitResult, Committer, Spot, answer_place, page_row, repeats_earlier
 from teia.crawler.keep_fresh.observe import observed
 from teia.crawler.open_cell import Cell, note_position
@@ -29,12 +30,11 @@ from teia.crawler.start import open_crawls
 from teia.crawler.visit import ActiveVisit
 from teia.errors import UsageError
 from teia.frontier.cell import mail
-from teia.frontier.cell.cell import FoundUrl, SettledVisit
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, SettledVisit, tail_of
 from teia.frontier.cell.schema import LANE_NEW
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.ledger import Ledger
 from teia.frontier.queue.politeness import DelayTarget
-from teia.frontier.queue.schedule import HostQueue, QueuedUrl
+from teia.frontier.queue.schedule import HostQueue
 from teia.store.archive import Stored
 from teia.store.root import Root
 from teia.urls import cell_of, key_of, site_of, slot_of, split

@@ -18,15 +18,15 @@ from gzip import BadGzipFile
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
-from teia.collections.compiled import meaning_of
 from teia.crawler.commit import CommitGroup
+from teia.crawler.compiled_settings import meaning_of
+from teia.crawler.keep_fresh.weights import MARK, LogBeginning, hits_file, read_hits
 from teia.durable import disk_errors, write_atomically
 from teia.errors import UsageError
-from teia.frontier.cell.cell import FoundUrl
+from teia.frontier.cell.rows import FoundUrl, tail_of
 from teia.frontier.cell.schema import BY_SIGNAL
-from teia.frontier.cell.url_tails import tail_of
 from teia.signals.accesslog import LOOKED_AT, MAX_LINE_BYTES, Format, Hits, count_hits, format_of, lines_of, opened
 from teia.store.root import CollectionFolder
 from teia.transfer.import_data import Target
@@ -35,15 +35,6 @@ from teia.urls import key_of, split
 BATCH = 2_000
 DEPTH = 1
 """Depth of a page that only a log names: as if it were one hop from a seed."""
-
-MARK = "# taken in: "
-
-
-class LogBeginning(NamedTuple):
-    """The beginning of a log: so many octets, with this digest."""
-
-    size: int
-    digest: str
 
 
 @dataclass(slots=True)
@@ -68,29 +59,6 @@ class HitsImport:
     skipped: int = 0
     empty: int = 0
     formats: dict[str, str] = field(default_factory=dict)
-
-
-def hits_file(folder: CollectionFolder) -> Path:
-    """Return the path of a collection's page request counts; the file may be missing."""
-    return folder.path / "hits.txt"
-
-
-def read_hits(path: Path) -> tuple[Counter[str], list[LogBeginning]]:
-    """Return hits by URL, and the marks of the logs they are from."""
-    hits, marks = Counter[str](), list[LogBeginning]()
-    if path.exists():
-        with disk_errors(path, "read"):
-            lines = path.read_text("utf-8", "replace").splitlines()
-        for line in lines:
-            if line.startswith(MARK):
-                size, digest, *_ = [*line.removeprefix(MARK).split(" "), ""]
-                if size.isascii() and size.isdigit():
-                    marks.append(LogBeginning(int(size), digest))
-                continue
-            url, _, number = line.rpartition(" ")
-            if number.isascii() and number.isdigit() and url:
-                hits[url] += int(number)
-    return hits, marks
 
 
 def take_in(

@@ -22,18 +22,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from teia.crawler.commit import CommitGroup
-from teia.crawler.fetch_rows import roll_out, write_log
+from teia.crawler.fetch_rows import IMPORTED_RUN, roll_out, write_log
 from teia.durable import disk_errors
 from teia.errors import CorruptFile
-from teia.frontier.cell.cell import FoundUrl
+from teia.frontier.cell.rows import FoundUrl, tail_of
 from teia.frontier.cell.schema import BY_SEED, STATE_EXCLUDED, STATE_FAILED
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.retry import RetryVerdict
 from teia.records import Outcome
 from teia.store.fetchlog import FetchRow
 from teia.store.parquet import SCHEMA, is_readable
 from teia.transfer.import_data import ImportedVisit, ImportResult, Target, mark_of, note_mark
-from teia.transfer.politeness_audit import IMPORTED_RUN
 from teia.transfer.warc_captures import identity
 from teia.urls import MAX_REFERENCE_CHARS, from_user, key_of, split
 

@@ -21,10 +21,11 @@ from isal import igzip_lib
 from teia.crawler.child import JOB
 from teia.crawler.child.messages import ReadResult, decode_result, in_parts
 from teia.crawler.commit import CommitGroup
+from teia.crawler.lookup import SAME_TIME_S
 from teia.crawler.outlinks import field_of
 from teia.crawler.verdicts import task_for
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.retry import verdict
-from teia.frontier.queue.schedule import QueuedUrl
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.records import NOT_MODIFIED, Fetched, Outcome
 from teia.store.audit import matches
@@ -42,7 +43,6 @@ from teia.transfer.import_data import (
 )
 from teia.transfer.warc_captures import PageAnswer, WarcCapture, captures, check_readable, identity, page_answer
 from teia.urls import canonicalize, key_of, site_of, slot_of, split
-from teia.views.lookup import SAME_TIME_S
 
 BATCH_CAPTURES = 128
 BATCH_BYTES = 8 << 20

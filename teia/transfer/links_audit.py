@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.clock import Clock
-from teia.collections.compiled import CompiledSettings, meaning_of
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.commit import CommitResult
+from teia.crawler.compiled_settings import CompiledSettings, meaning_of
 from teia.crawler.depths import copied_links
 from teia.crawler.outlinks import MAX_OUTLINKS, outlinks_of
 from teia.crawler.sites.aliases import AliasBook
@@ -38,7 +38,7 @@ from teia.errors import StoreError
 from teia.frontier.cell import counted_links, mail
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.change_order import put_in_order
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import url_from
 from teia.frontier.queue.ledger import Ledger
 from teia.records import Outcome
 from teia.store.audit import MAX_DETAILS

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from teia.clock import iso_utc
-from teia.config import CourtesySettings
-from teia.crawler.fetch_rows import CACHED
+from teia.config.sections import CourtesySettings
+from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
 from teia.frontier.queue.ledger import CourtesyInForce
 from teia.frontier.queue.shared_addresses import OF_A_CDN, Networks
 from teia.store.fetchlog import Log
@@ -33,9 +33,6 @@ TOLERANCE_S = 0.002
 
 MAX_DETAILS = 20
 MAX_HOSTS = 1_000_000
-
-IMPORTED_RUN = -1
-"""The `run` of rows from `teia import log`: requests of other crawlers, which this audit does not cover."""
 
 
 @dataclass(frozen=True, slots=True)

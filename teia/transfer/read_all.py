@@ -6,21 +6,21 @@ Every database is opened read-only, so a reader can neither hold up the crawler 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from teia.clock import iso_utc
 from teia.collections.account import index_counts
+from teia.collections.index_state import state_on_disk
 from teia.collections.stored import saved
-from teia.config import CourtesySettings
-from teia.crawler.fetch_rows import log_part
+from teia.config.sections import CourtesySettings
+from teia.crawler.fetch_rows import fetch_log, log_parts
 from teia.crawler.open_cell import committed_position, stored_records
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import STATE_NAMES
-from teia.frontier.cell.url_tails import url_from
 from teia.frontier.queue.ledger import courtesy_history, shared_addresses
-from teia.indexer.state import state_on_disk
 from teia.store.archive import Position
 from teia.store.audit import Audit, audit_archive
 from teia.store.fetchlog import Log, LogPart, log_files
@@ -32,26 +32,6 @@ if TYPE_CHECKING:
     from teia.store.sql import FetchLog
 
 
-@contextmanager
-def fetch_log(root: Root, collection: str) -> Iterator[FetchLog]:
-    """Open the fetch log of a collection as of now, for SQL and reports."""
-    from teia.store.sql import FetchLog  # loads DuckDB, which the end of a small crawl does without
-
-    with FetchLog(_log_parts(root, collection)) as log:
-        yield log
-
-
-def _log_parts(root: Root, collection: str) -> list[LogPart]:
-    parts = []
-    for folder in root.collection(collection).cells():
-        cell = FrontierCell(folder.frontier, read_only=True)
-        try:
-            parts.append(log_part(cell, folder.log))
-        finally:
-            cell.close()
-    return parts
-
-
 def audit_of(root: Root, collection: str, courtesy: CourtesySettings) -> PolitenessAudit:
     """Replay a collection's fetch log and report impolite requests."""
     ledger = root.path / "ledger.sqlite"
@@ -61,7 +41,7 @@ def audit_of(root: Root, collection: str, courtesy: CourtesySettings) -> Politen
         logs: list[Log] = []
         for name in names:
             try:
-                opened = _log_for_audit(_log_parts(root, name))
+                opened = _log_for_audit(log_parts(root, name))
             except StoreError:  # another collection's trouble is not this one's
                 if name == collection:
                     raise

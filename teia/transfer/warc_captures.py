@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.crawler.outlinks import field_of
 from teia.durable import disk_errors
 from teia.errors import CorruptFile, StoreError

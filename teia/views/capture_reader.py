@@ -57,6 +57,7 @@ class CaptureReader:
 
     def close(self) -> None:
         """End the children."""
+        # Taken out under the lock: a reader that comes now starts new children.
         with self._lock:
             loop, thread, pool = self._loop, self._thread, self._pool
             self._loop = self._thread = self._pool = None
@@ -70,6 +71,7 @@ class CaptureReader:
 
     def _done(self, wanted: CaptureRequest) -> bytes:
         payload = encode(wanted)
+        # The whole request is the key; its digest is short.
         name = hashlib.sha256(payload).digest()
         with self._lock:
             if name in self._kept:
@@ -85,6 +87,7 @@ class CaptureReader:
     def _answer(self, wanted: CaptureRequest, payload: bytes) -> bytes:
         loop, pool = self._running()
         answered: Future[bytes | LostAnswer] = Future()
+        # The pool belongs to its loop: other threads only post to it.
         loop.call_soon_threadsafe(self._submit, pool, payload, answered)
         try:
             answer = answered.result(WAIT_S)

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from teia.clock import from_iso
+from teia.crawler.lookup import Lookup, UrlEntry, VisitEntry
 from teia.durable import disk_errors
 from teia.errors import StoreError
 from teia.store.archive import place_of
 from teia.store.audit import matches
 from teia.store.reader import ArchiveRecord, split_head
-from teia.views.lookup import Lookup, UrlEntry, VisitEntry
 
 MAX_HOPS = 4
 """Longest chain from a revisit to the record with the body; our own revisits name that record at once."""
@@ -76,6 +76,7 @@ def copy_at(lookup: Lookup, cell: int, file: str, offset: int) -> StoredCapture:
         head=head,
         body=body,
         truncated=bodied.headers.get("warc-truncated", ""),
+        # One check, if the record has its own body.
         is_whole=all(_is_whole(each) for each in {id(record): record, id(bodied): bodied}.values()),
     )
 
@@ -92,6 +93,7 @@ def _with_body(lookup: Lookup, record: ArchiveRecord, cell: int) -> ArchiveRecor
     for _ in range(MAX_HOPS):
         if record.kind != "revisit":
             return record
+        # WARC names the other record by URL and date, not by its place in a file.
         url = record.headers.get("warc-refers-to-target-uri", "")
         date = record.headers.get("warc-refers-to-date", "")
         entry = lookup.find(url) if url else None
@@ -99,6 +101,7 @@ def _with_body(lookup: Lookup, record: ArchiveRecord, cell: int) -> ArchiveRecor
         if (
             entry is None
             or visit is None
+            # It refers to itself: the record with the body is missing.
             or (entry.cell, visit.file, visit.offset) == (cell, record.file, record.offset)
         ):
             break
@@ -109,6 +112,7 @@ def _with_body(lookup: Lookup, record: ArchiveRecord, cell: int) -> ArchiveRecor
 def _is_whole(record: ArchiveRecord) -> bool:
     if not matches(record.headers.get("warc-block-digest"), record.block):
         return False
+    # A revisit has no payload of its own.
     if record.kind == "revisit":
         return True
     return matches(record.headers.get("warc-payload-digest"), split_head(record.block)[1])

@@ -98,6 +98,7 @@ def _parts(one: Sequence[str], other: Sequence[str]) -> Iterator[DiffPart]:
     forms: dict[str, str] = {}
     a = b = 0
     blocks = common([_form(word, forms) for word in one], [_form(word, forms) for word in other])
+    # None stands for the end of both texts.
     for block in (*blocks, None):
         a_next, b_next = (block.a, block.b) if block is not None else (len(one), len(other))
         if a < a_next or b < b_next:
@@ -111,6 +112,7 @@ def _form(word: str, forms: dict[str, str]) -> str:
     """Return the form of a word that is compared; `forms` caches it, since words repeat."""
     form = forms.get(word)
     if form is None:
+        # A word of signs alone has no normal form.
         form = forms[word] = normalised(word) or word
     return form
 
@@ -139,6 +141,7 @@ def _around(part: DiffPart, *, is_first: bool, is_last: bool) -> Iterator[DiffPa
     before, after = part.before.split(" "), part.after.split(" ")
     head = 0 if is_first else AROUND
     tail = 0 if is_last else AROUND
+    # To skip one or two words would save nothing.
     if part.words <= head + tail + 2:
         yield part
         return

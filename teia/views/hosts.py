@@ -3,15 +3,20 @@
 Building it takes one walk over the frontier, about a second for a million URLs, so callers cache it for a while. The
 distance between a host's requests is its politeness delay (from the ledger, or from the settings and robots.txt) plus
 the time of its last answer.
+
+A host may have several reasons why it is not finished, as words that users can filter by. All of them come from its
+line of the table, so that a hundred thousand hosts can be classified in a moment.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.fetch.robots import parse_robots
 from teia.frontier.cell.schema import (
     LANE_DUE,
@@ -120,6 +125,7 @@ class HostTable:
 
     def sharing(self, line: HostLine) -> int:
         """Count the other hosts with the same address."""
+        # A host without an address shares it with none.
         same = sum(each.address == line.address for each in self.hosts.values()) if line.address else 1
         return same - 1
 
@@ -140,6 +146,7 @@ def host_table(root: Root, collection: str, now_s: float) -> HostTable:
     with snapshot(root, collection) as cells:
         for cell in cells:
             lines = list(_lines(cell, config, rests, now_s))
+            # Only the largest hosts: parsing robots.txt takes a while.
             most = sorted(lines, key=lambda line: -line.urls)[: DELAYS_READ // len(cells) + 1]
             asked = {line.host: _asked_s(cell, line, config) for line in most if line.ready_at_s is None}
             found |= {line.host: _with_rest(line, asked.get(line.host, 0.0)) for line in lines}
@@ -156,9 +163,11 @@ def _lines(
     for host_id, host, requests, received, address, parked, response_s in cell.rows(_HOSTS):
         known, done, failed, excluded = urls.get(host_id, (0, 0, 0, 0))
         delay_s = delay_of(courtesy, host)
+        # With a delay of 0 the response factor does not apply either (politeness.py).
         own_s = max(delay_s, courtesy.response_factor * response_s) if delay_s else 0.0
         ready_at_s, rest_s = rests.get(host, (None, own_s))
         rest_s = max(rest_s, delays_s.get(host, 0.0))
+        # A pause is a setting; the row may still have it after the pause was lifted.
         why = PAUSED if host in paused else "" if parked == PAUSED else parked
         yield HostLine(
             *(host, host_id, cell.number, known, done, failed, excluded, requests, received, address, why),
@@ -230,3 +239,47 @@ def whys_of(table: HostTable) -> WaitReasons:
             behind += ready - 1
     total = upcoming + resting + behind + retry + suspect + parked + not_due
     return WaitReasons(total, upcoming, resting, behind, retry, suspect, parked, not_due)
+
+
+# ---- reasons why a host is not finished ------------------------------------------------------------------------------
+
+
+MANY_FAILURES, MANY_SHARE = 5, 0.1
+
+REASONS = ("paused", "parked", "unanswered", "errors", "left_out", "slow", "retry", "suspect", "resting")
+"""Reasons by severity, the worst first.
+
+paused      an operator paused it
+parked      it is left alone for another reason, as a Crawl-delay that is too long
+unanswered  no page of it could ever be fetched
+errors      a tenth of its answers or more are failures
+left_out    all its known URLs are left out: by robots.txt, by the rules, as traps
+slow        one pass takes longer than a week
+retry       some of its URLs failed and wait for another try
+suspect     some of its URLs may be a trap and come last
+resting     its politeness delay is running, or its server asked us to wait
+"""
+
+
+def reasons_of(line: HostLine, now_s: float) -> tuple[str, ...]:
+    """Return the reasons why a host is not finished; none if all is well."""
+    waits = line.waits
+    settled = line.visited + line.failed
+    found = (
+        ("paused", line.parked == PAUSED),
+        ("parked", bool(line.parked) and line.parked != PAUSED),
+        ("unanswered", line.failed > 0 and not line.visited),
+        ("errors", line.visited > 0 and line.failed >= max(MANY_FAILURES, MANY_SHARE * settled)),
+        ("left_out", line.excluded > 0 and line.excluded == line.urls),
+        ("slow", line.pass_s > WEEK_S),
+        ("retry", waits.retry_later > 0),
+        ("suspect", waits.suspect > 0),
+        ("resting", not line.parked and waits.ready > 0 and (line.ready_at_s or 0.0) > now_s),
+    )
+    return tuple(word for word, is_so in found if is_so)
+
+
+def count_reasons(lines: Iterable[HostLine], now_s: float) -> dict[str, int]:
+    """Count the hosts that have each reason."""
+    found = Counter(word for line in lines for word in reasons_of(line, now_s))
+    return {word: found[word] for word in REASONS}

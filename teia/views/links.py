@@ -14,6 +14,7 @@ from itertools import islice
 
 import numpy as np
 
+from teia.crawler.lookup import Lookup
 from teia.crawler.outlinks import leads_to
 from teia.errors import CorruptFile
 from teia.graph.rankfile import RankFile
@@ -21,7 +22,6 @@ from teia.index.cell import read_position
 from teia.index.relations import linking_pages
 from teia.records import Link
 from teia.urls import key_of
-from teia.views.lookup import Lookup
 
 SCANNED_FOR_LINKS_IN = 10_000
 """Most pages scanned for links to one page, which takes about two seconds."""
@@ -79,6 +79,7 @@ def indexed_links_in(lookup: Lookup, url: str, at_most: int = SHOWN_LINKS_IN) ->
 
 def _most_important_first(lookup: Lookup, pages: list[tuple[str, int]]) -> tuple[str, ...]:
     ranks = RankFile(lookup.root.collection(lookup.name).ranks)
+    # Without ranks, pages are sorted by URL.
     with suppress(CorruptFile):
         ranks.reload()
     scores = ranks.scores(np.array([key for _, key in pages], np.int64)).tolist()
@@ -93,6 +94,7 @@ def archived_links_in(lookup: Lookup, url: str, at_most: int = SCANNED_FOR_LINKS
         for source, number, page in islice(pages, at_most)
         if source != url and leads_to(lookup.about(number, page), url)
     ]
+    # Nothing is left: the whole archive was scanned.
     if next(pages, None) is None:
         return LinksIn(tuple(found))
     return LinksIn(tuple(found), f"only the first {at_most:,} pages of the archive were searched for links")

@@ -10,26 +10,32 @@ The reason why a URL waits is one word, the same as in `WaitReasons`. If a host 
 or `resting` during the delay, and its others are `behind` it. `retry` failed and `not_due` is known; the times of both
 are in the future. `suspect` may be a trap. `parked` belongs to a host that the crawler leaves alone for an unknown
 time.
+
+Downloads list every waiting URL. There may be millions of them, and the reader may be slow. So a collection is opened
+for some thousand URLs at a time, and nothing is held in between: neither memory nor an old snapshot of the frontier,
+which a running crawl would have to keep for the reader. Hosts are sorted by name; within a host retries come first,
+then new URLs, then known pages, then suspected traps. A URL that moves meanwhile may appear twice or not at all.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 
 from teia.clock import iso_utc
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.keep_fresh import in_turns
+from teia.crawler.lookup import Lookup
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
-from teia.frontier.cell.take import LaneUrl, later_of_lane, of_lane, of_page
-from teia.frontier.queue.schedule import QueuedUrl
+from teia.frontier.cell.take import LaneUrl, all_of_lane, later_of_lane, of_lane, of_page
 from teia.urls import site_of, slot_of
-from teia.views.hosts import HostLine, HostTable
-from teia.views.lookup import Lookup
+from teia.views.hosts import HostLine, HostTable, HostWaitReasons
 
 HOSTS_LOOKED_AT = 100
 MATCHED_AMONG = 2_000
@@ -92,9 +98,12 @@ def coming(
     lookup: Lookup, table: HostTable, config: Config, now_s: float, limit: int, only: QueueFilter
 ) -> list[QueuePreview]:
     """Return the first URLs that would be fetched, in order, as far as they match the filter."""
+    # The table may be older than the cells.
     lines = [line for line in _candidates(table, only, now_s) if line.cell < len(lookup.cells)]
+    # With a filter few URLs may match, so the limit of all hosts together is shared out.
     most = max(OF_EACH_AT_LEAST, MATCHED_AMONG // max(1, len(lines))) if only.is_picky else MATCHED_AMONG
     hosts = [_Host(lookup.cells[line.cell], line, config, now_s, only, most) for line in lines]
+    # The number breaks ties: hosts cannot be compared.
     heap = [(*host.turn, number, host) for number, host in enumerate(hosts) if host.turn is not None]
     heapq.heapify(heap)
     found: list[QueuePreview] = []
@@ -209,6 +218,7 @@ class _Host:
         free_s = self._begins_s
         for number, (item, ready_s) in enumerate(self._of_reason(waits.ready * slot_s)):
             free_s = max(free_s + (slot_s if number else 0.0), ready_s)
+            # Ready URLs that go before it: as many as fit into the time until then.
             before = int((free_s - self._begins_s) / slot_s) if slot_s else waits.queued
             yield number + min(waits.ready, before), item, free_s
 
@@ -218,6 +228,7 @@ class _Host:
             for item in self._lane(LANE_LATER):
                 yield item, self._begins_s + turns_s
         elif self._only.why == "retry":
+            # Behind the greatest key of this millisecond: only later retries follow.
             after = (int(self._now_s * 1000), 1 << 62)
             for item in later_of_lane(self._db, self._line.host, (*self._place, LANE_DUE), after, self._most):
                 yield item, item.since_s
@@ -237,8 +248,10 @@ class _Host:
         while url is not None or again is not None or page is not None:
             is_due = again is not None and again.since_s <= at_s
             found = again if is_due else url
+            # A known page goes early only if nothing else could go now.
             first = [page[0]] if page is not None and self._ready_s(page, has_new=found is not None) <= at_s else []
             chosen = in_turns([found] if found is not None else [], first, 1, self._settings.share, number)
+            # Nothing is ready: the host waits for the first URL that will be.
             if not chosen:
                 times = [again.since_s] if again is not None else []
                 at_s = min([*times, *([self._ready_s(page, has_new=False)] if page is not None else [])])
@@ -251,6 +264,7 @@ class _Host:
                 again = next(retries, None)
             else:
                 url = next(new, None)
+        # Suspects go only when nothing else is left.
         for suspect in self._lane(LANE_LATER) if waits.suspect else ():
             yield suspect, at_s
             at_s += self._line.slot_s
@@ -264,9 +278,85 @@ class _Host:
 
     def _known(self, after_ms: int = -1) -> Iterator[tuple[QueuedUrl, revisits.NextPage]]:
         seen: set[int] = set()
+        # Most callers take few: a short read first, a long one only if they go on.
         for some in (KNOWN_AT_FIRST, KNOWN_LOOKED_AT):
             for each in revisits.next_known(self._db, *self._place, some, seen, after_ms):
                 seen.add(each.key)
                 item = of_page(self._db, self._line.host, *self._place, each.key)
                 if item is not None:
                     yield item, each
+
+
+# ---- every waiting URL -----------------------------------------------------------------------------------------------
+
+
+AT_ONCE = 2_000
+_FIRST = (-(1 << 63), -(1 << 63))
+
+Open = Callable[[], AbstractContextManager[Lookup]]
+WeighKeys = Callable[[Sequence[tuple[int, int]]], Sequence[float | None]]
+"""From (key, links to it) of URLs to their weights; None where they are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingUrl:
+    """A waiting URL. `since` is the time it was found, or the earliest time of its next fetch; null for never."""
+
+    url: str
+    host: str
+    why: str
+    source: str
+    since: str | None
+    depth: int
+    failures: int
+    in_links: int
+    weight: float | None
+
+
+def waiting_urls(
+    opened: Open, table: HostTable, config: Config, only: QueueFilter, now_s: float, weigh: WeighKeys
+) -> Iterator[list[WaitingUrl]]:
+    """Yield all waiting URLs that match, some thousand at a time."""
+    lines = [table.hosts[only.host]] if only.host in table.hosts else [] if only.host else _by_name(table)
+    for line in lines:
+        yield from _of_host(opened, line, config, only, now_s, weigh)
+
+
+def _by_name(table: HostTable) -> list[HostLine]:
+    return sorted((line for line in table.hosts.values() if line.waits.any), key=lambda line: line.host)
+
+
+def _of_host(
+    opened: Open, line: HostLine, config: Config, only: QueueFilter, now_s: float, weigh: WeighKeys
+) -> Iterator[list[WaitingUrl]]:
+    with opened() as lookup:
+        if line.cell >= len(lookup.cells):  # cells were joined since the hosts were counted
+            return
+        # Found once: of all lanes one URL is next.
+        first = first_key(lookup.cells[line.cell], line, config, now_s)
+    place = (slot_of(site_of(line.host)), line.host_id)
+    for lane in _lanes(line.waits):
+        after: tuple[int, int] | None = _FIRST
+        while after is not None:
+            with opened() as lookup:
+                if line.cell >= len(lookup.cells):  # or since the last of them were read
+                    return
+                items = all_of_lane(lookup.cells[line.cell].db, line.host, (*place, lane), after, AT_ONCE)
+            # A full portion: there may be more behind its last URL.
+            after = (items[-1].rank, items[-1].key) if len(items) == AT_ONCE else None
+            whys = [why_of(item, line, now_s, is_first=item.key == first) for item in items]
+            found = zip(items, whys, strict=True)
+            kept = [(item, why) for item, why in found if only.wants(item) and only.why in ("", why)]
+            weights = weigh([(item.key, item.in_links) for item, _ in kept])
+            yield [_waiting(line.host, *each, weight) for each, weight in zip(kept, weights, strict=True)]
+
+
+def _lanes(waits: HostWaitReasons) -> list[int]:
+    known = waits.refresh_due + waits.refresh_later
+    numbers = ((LANE_DUE, waits.retry), (LANE_NEW, waits.new), (LANE_REFRESH, known), (LANE_LATER, waits.suspect))
+    return [lane for lane, number in numbers if number]
+
+
+def _waiting(host: str, item: LaneUrl, why: str, weight: float | None) -> WaitingUrl:
+    source, since = SOURCES.get(item.lane, "new"), time_or_never(item.since_s)
+    return WaitingUrl(item.url, host, why, source, since, item.depth, item.failures, item.in_links, weight)

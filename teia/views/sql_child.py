@@ -78,11 +78,13 @@ def ask(root: Root, collection: str, sql: str, bounds: QueryLimits) -> SqlAnswer
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            # The child imports the same teia, also from a checkout.
             env={**os.environ, "TMPDIR": folder, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         try:
             said = _said(child, asked, bounds)
         finally:
+            # Also for a child that hangs; killing one that has ended does nothing.
             child.kill()
             child.communicate()
     if not said:
@@ -150,8 +152,10 @@ def main() -> None:
 def _bound_memory(most: int) -> None:
     """Limit memory to so much beyond what the modules took."""
     status = Path("/proc/self/status").read_text("ascii", "replace")
+    # Memory that the imported modules took does not count.
     taken = next((int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:")), 1 << 30)
     resource.setrlimit(resource.RLIMIT_DATA, (taken + most, taken + most))
+    # No core dump of gigabytes.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
@@ -209,6 +213,7 @@ def _depth(kind: Any) -> int:
     depth, level = 0, [kind]
     while level:
         depth += 1
+        # Level by level instead of recursively: a type may be nested without end.
         level = [each.field(number).type for each in level for number in range(each.num_fields)]
     return depth
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from teia.clock import Clock, iso_utc
+from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.lookup import Lookup, PageEntry, UrlEntry
 from teia.crawler.sites.soft404 import soft_404_note
 from teia.frontier.cell.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SEED, BY_SIGNAL, BY_SITEMAP
 from teia.records import AgentRole
-from teia.transfer.read_all import fetch_log
 from teia.urls import split
 from teia.views.links import links_in, targets
-from teia.views.lookup import Lookup, PageEntry, UrlEntry
 from teia.views.page import next_due
 from teia.views.why_waiting import why_waiting
 
@@ -52,6 +52,7 @@ def trace(lookup: Lookup, entry: UrlEntry, clock: Clock) -> list[TraceStep]:
     steps = [*_found(lookup, entry)]
     for fetch in fetches:
         steps.append(_downloaded(fetch))
+        # Without a status there was no answer to extract anything from.
         if fetch["status"] is not None:
             steps += _extracted(fetch, entry.page if fetch is fetches[-1] else None)
     if not fetches:
@@ -84,6 +85,7 @@ def _found(lookup: Lookup, entry: UrlEntry) -> Iterator[TraceStep]:
         f"found by {' and '.join(by)}{where}{more}; depth {entry.depth}, {entry.in_links:,} incoming links",
         {"found_by": by, "depth": entry.depth, "in_links": entry.in_links, "pages": list(pages.urls[:10])},
     )
+    # Links inside the cell are not sent.
     senders = sorted({lookup.cell_number(split(url).host) for url in pages.urls} - {entry.cell})
     sent = f"; linked from cell {', '.join(map(str, senders))}" if senders else ""
     yield TraceStep(
@@ -143,6 +145,7 @@ def _scheduled(lookup: Lookup, entry: UrlEntry, time: str | None, clock: Clock) 
     if page is not None:
         what += f"; visits: {page.visits:,}, changes: {page.changes:,}"
     values = {"state": entry.state, "outcome": entry.outcome or None, "next_due": due, "why_waiting": why}
+    # An imported capture has no row in the fetch log.
     imported = iso_utc(page.last_visit_s) if page is not None else None
     return TraceStep(AgentRole.URL_SCHEDULER, time or imported, what, values)
 

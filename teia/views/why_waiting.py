@@ -6,10 +6,11 @@ import sqlite3
 from urllib.parse import quote
 
 from teia.clock import iso_utc
-from teia.collections.compiled import ASKED_FOR
 from teia.collections.edits import implied_scope
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.compiled_settings import ASKED_FOR
+from teia.crawler.lookup import Lookup, UrlEntry, why_alias
 from teia.errors import ConfigError
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW
 from teia.frontier.queue.host_rules import PAUSED, paused_hosts
@@ -18,8 +19,6 @@ from teia.frontier.rules.scope import why_out_of_scope
 from teia.frontier.traps.shapes import trap_of
 from teia.records import Outcome
 from teia.urls import site_of, slot_of
-from teia.views.lookup import Lookup, UrlEntry
-from teia.views.site_names import why_alias
 
 COUNTED_AHEAD = 100_000
 
@@ -39,6 +38,7 @@ def why_waiting(lookup: Lookup, entry: UrlEntry, now_s: float) -> str | None:
     if entry.state == "done":
         return None
     if entry.state == "excluded":
+        # Only while the host still is an alias.
         if entry.outcome == Outcome.ALIAS and (of_main := why_alias(lookup, entry.url)) is not None:
             return of_main
         if entry.outcome == Outcome.OUT_OF_SCOPE:
@@ -52,6 +52,7 @@ def why_waiting(lookup: Lookup, entry: UrlEntry, now_s: float) -> str | None:
     left_out = _left_out(lookup, entry)
     if left_out:
         return f"{left_out}; it will not be fetched"
+    # Several may hold at once; all are given.
     reasons = [
         _retry(entry, now_s),
         _parked(lookup, entry),
@@ -77,6 +78,7 @@ def _left_out(lookup: Lookup, entry: UrlEntry) -> str:
     """Explain why the collection's settings leave a URL out; empty if they do not."""
     config = saved(lookup.root, lookup.name).config
     scope, is_asked_for = config.scope, entry.found_by & ASKED_FOR
+    # A URL that a user named, or that a page requires, needs no include rule.
     include = () if is_asked_for else scope.include or implied_scope(config.collection.seeds)
     try:
         why = why_out_of_scope(entry.url, include, scope.exclude, scope.queries or bool(is_asked_for))
@@ -115,6 +117,7 @@ def _rest(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:
     path = lookup.root.path / "ledger.sqlite"
     if not path.exists():
         return ""
+    # Read-only: `Ledger` would write to the file.
     db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
     try:
         sql = "SELECT ready_at_s FROM places WHERE kind = 'server' AND name = ?"

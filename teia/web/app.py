@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
 from starlette.staticfiles import StaticFiles
 
-from teia import __version__
+from teia.version import __version__
 from teia.web.access.roles import Role
 from teia.web.pages.collection import (
     add_urls,

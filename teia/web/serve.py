@@ -150,7 +150,7 @@ def write_token(accounts: Accounts, path: Path) -> None:
     # With O_EXCL a link that another user has put there is not followed.
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-    if any(token.name == SCRIPTS for token in accounts.tokens()):
+    if any((token.name, token.user) == (SCRIPTS, SCRIPTS) for token in accounts.tokens()):
         accounts.remove_token(SCRIPTS, SCRIPTS)  # the token of the last start
     path.write_text(accounts.make_token(SCRIPTS, SCRIPTS, Role.ADMIN) + "\n", "utf-8")
 

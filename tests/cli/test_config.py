@@ -5,7 +5,9 @@ import tomllib
 from pathlib import Path
 
 from teia.cli.config import as_records, as_toml, toml_value
-from teia.config import Config, flatten, keys_of, load, read_tree
+from teia.config.load import load
+from teia.config.sections import Config
+from teia.config.tree import flatten, keys_of, read_tree
 
 from .conftest import Teia
 

@@ -49,7 +49,7 @@ class Nats:
                 wires, self.wires = self.wires, []
                 for wire in wires:
                     await wire.end()
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.01)  # their transports are closed in the loop's next turns
 
         asyncio.run(whole())
         gc.collect()  # a connection that was left open is this test's fault, not the next one's

@@ -49,7 +49,7 @@ async def main(urls: str, key: str, collection: str, name: str, pace: str, repli
             except CellLost as error:
                 say(refused=str(error))
                 keeper.kept.pop(cell, None)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # the pace of its commits
     tending.cancel()
     await wire.close()
 

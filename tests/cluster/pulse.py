@@ -47,7 +47,7 @@ class Pulse:
                     times.append(time.time())
                 except (NoAnswer, Error):  # it could not write, whatever NATS says
                     pass
-                await asyncio.sleep(EVERY_S)
+                await asyncio.sleep(EVERY_S)  # the pace of its writes
         finally:
             await wire.end()
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,13 +14,15 @@ from teia.cluster.nats.wire import connect
 from teia.cluster.search.answer import Answerer
 from teia.cluster.search.ask_nodes import ClusterSearch
 from teia.cluster.search.messages import CellOwnership
-from teia.config import Config, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
 from teia.errors import IndexFailure
 from teia.frontier.cell.cell import FrontierCell
 from teia.index.entry import IndexEntry
 from teia.search.show.results import Results
 from teia.store.root import Root, open_root
 from tests.index.pages import indexed
+from tests.waiting import NeverHeld, until
 
 from .conftest import Nats
 
@@ -72,21 +73,23 @@ def searched(search: ClusterSearch, text: str, is_so: Callable[[Results], object
 
     On a busy machine nodes may be late with saying that they are there.
     """
-    until = time.monotonic() + SOON_S
-    while True:
-        is_late = time.monotonic() > until
-        try:
-            results = search.search(text)
-        except IndexFailure:
-            if is_late:
-                raise
-        else:
-            if is_late or is_so(results):
-                return results
+    found: list[Results] = []
+
+    def look() -> bool:
+        with suppress(IndexFailure):
+            found.append(search.search(text))
+            if is_so(found[-1]):
+                return True
         search.look_again()
-        time.sleep(0.05)
+        return False
+
+    try:
+        until(look, within_s=SOON_S)
+    except NeverHeld:
+        return search.search(text)
+    return found[-1]
 
 
 def settled() -> None:
     """Let servers hear of subscriptions."""
-    asyncio.run(asyncio.sleep(0.05))
+    time.sleep(0.05)  # no sign says so

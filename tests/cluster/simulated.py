@@ -88,7 +88,7 @@ class Network:
 
     async def wait_for(self, task: asyncio.Future[Any]) -> None:
         """Let time pass until something is done; none if it need not wait for anybody."""
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the task begins
         while not task.done():
             await self.clock.advance(TIMEOUT_S)
         await task

@@ -31,13 +31,14 @@ from teia.lab.server.witness import early_requests
 from teia.store.root import open_root
 from teia.urls import cell_starts
 from tests.system.labs import Lab, running_lab
+from tests.waiting import until
 
 from .account import Reign, lost_in, note_asked, opened_at, reigns_at, takeovers_s
 from .conftest import Nats, run_servers
 from .nodes import CELLS, Cluster, by_one_machine, cluster, facts
 from .pulse import Pulse, pulse
 from .relay import ADDRESS, Relay, Relays, relays, with_relayed_routes
-from .test_node import requested_pages, wait_until
+from .test_node import requested_pages
 
 SPEC = """
 seed = {seed}
@@ -142,7 +143,7 @@ class Faults:
 
     def do(self, deed: str) -> None:
         needed = len(self.nodes.processes) if deed in OF_NATS else 2  # without NATS no node can be started
-        wait_until(lambda: len(self.ready()) >= needed)
+        until(lambda: len(self.ready()) >= needed)
         getattr(self, deed.replace(" ", "_"))()
 
     def _someone(self) -> str:
@@ -151,7 +152,7 @@ class Faults:
     def _keeper(self) -> str:
         """A node that keeps cells, as another sees it."""
         name = self._someone()
-        wait_until(lambda: bool(self.keepers(name).intersection(self.ready())) or self.is_over())
+        until(lambda: bool(self.keepers(name).intersection(self.ready())) or self.is_over())
         return self.chance.choice(sorted(self.keepers(name).intersection(self.ready())) or [name])
 
     def keepers(self, seen_by: str) -> set[str | None]:
@@ -164,7 +165,7 @@ class Faults:
         name = self._keeper()
         self.killed.append((name, time.time()))
         self.nodes.kill(name)
-        wait_until(lambda: self._others_have_all(name) or self.is_over(), within_s=90)
+        until(lambda: self._others_have_all(name) or self.is_over(), within_s=90)
         self.start(name)
 
     def _others_have_all(self, gone: str) -> bool:
@@ -175,7 +176,7 @@ class Faults:
     def stop(self) -> None:
         process = self.nodes.processes[self._someone()]
         process.send_signal(signal.SIGSTOP)
-        time.sleep(self.chance.uniform(0.5, 2.0) * self.trial.session_s)
+        time.sleep(self.chance.uniform(0.5, 2.0) * self.trial.session_s)  # a fault of this length
         process.send_signal(signal.SIGCONT)
 
     def drain(self) -> None:
@@ -202,7 +203,7 @@ class Faults:
 
     def _cut(self, links: list[Relay], seconds: float) -> None:
         self.between.cut(links)
-        time.sleep(seconds)
+        time.sleep(seconds)  # a fault of this length
         self.between.mend(links)
 
     def kill_server(self) -> None:
@@ -210,7 +211,7 @@ class Faults:
 
     def stop_server(self) -> None:
         with self._stopped(self.chance.randrange(3)):
-            time.sleep(self.chance.uniform(0.5, 1.5) * self.trial.session_s)
+            time.sleep(self.chance.uniform(0.5, 1.5) * self.trial.session_s)  # a fault of this length
 
     def kill_all_servers(self) -> None:
         with self._nobody_dies():
@@ -220,14 +221,14 @@ class Faults:
     def outage(self) -> None:
         """NATS is away for longer than a session."""
         with self._nobody_dies(), self._stopped(0), self._stopped(1), self._stopped(2):
-            time.sleep(2 * self.trial.session_s)
+            time.sleep(2 * self.trial.session_s)  # a fault of this length
 
     @contextmanager
     def _nobody_dies(self) -> Iterator[None]:
         """NATS goes away in the block: nobody is declared dead for that, also not when it is back."""
         deaths = self.deaths()
         yield
-        time.sleep(self.trial.session_s)
+        time.sleep(self.trial.session_s)  # nobody is declared dead in that time
         assert self.deaths() == deaths
 
     @contextmanager
@@ -306,10 +307,10 @@ def check_requests(faults: Faults, reigns: Mapping[int, Sequence[Reign]], lab: L
 def suffer(faults: Faults, deeds: Sequence[str], lab: Lab, since: int) -> None:
     """Start three nodes and let one fault after the other happen, each after some more requests."""
     faults.start(*"abc")
-    wait_until(lambda: faults.ready() == list("abc") and faults.keepers("a") == set("abc"))
+    until(lambda: faults.ready() == list("abc") and faults.keepers("a") == set("abc"))
     goal, began = lab.requests(), time.monotonic()
     for deed in deeds:
-        wait_until(lambda: lab.requests() >= goal or faults.is_over(), within_s=90)  # noqa: B023
+        until(lambda: lab.requests() >= goal or faults.is_over(), within_s=90)  # noqa: B023
         goal = lab.requests() + faults.trial.apart
         faults.do(deed)
         print(f"{deed}: {time.monotonic() - began:.1f} s, {lab.requests() - since} requests", flush=True)

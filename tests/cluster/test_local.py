@@ -14,11 +14,12 @@ import pytest
 from teia.cluster.nats.servers import free_places, make_key
 from tests.conftest import ROOT
 from tests.system.labs import running_lab
+from tests.waiting import until
 
 from .conftest import Nats
 from .nats.test_servers import is_there
 from .nodes import SETTINGS
-from .test_node import SPEC, wait_until
+from .test_node import SPEC
 
 
 def teia(*words: str) -> subprocess.CompletedProcess[str]:
@@ -84,10 +85,10 @@ def test_a_local_cluster_comes_up_survives_a_killed_node_and_goes_down(tmp_path:
             def keepers() -> set[object]:
                 return {cell["keeper"] for cell in status().get("cells", [])}  # an error while NATS elects
 
-            wait_until(lambda: keepers() == {"node-1", "node-2"})
+            until(lambda: keepers() == {"node-1", "node-2"})
             assert "runs in" in teia("cluster", "up", "--data", str(data)).stderr
             os.kill(local["nodes"]["node-1"], signal.SIGKILL)
-            wait_until(lambda: keepers() == {"node-2"})
+            until(lambda: keepers() == {"node-2"})
             states = {node["name"]: node["state"] for node in status()["nodes"]}
             assert states == {"node-1": "dead", "node-2": "alive"}
             text = teia("cluster", "status", "--data", str(data)).stdout

@@ -6,13 +6,13 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from teia.lab.server.witness import early_requests
 from tests.system.labs import Lab, running_lab
+from tests.waiting import until
 
 from .conftest import Nats
 from .nodes import CELLS, by_one_machine, cluster, facts
@@ -37,13 +37,6 @@ PATIENT_S = 8.0
 
 COMMIT_S = 0.5
 """How long a page may wait for its commit on a busy machine."""
-
-
-def wait_until(is_so: Callable[[], bool], within_s: float = 60.0) -> None:
-    until = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def requested_pages(lab: Lab, since: int = 0) -> Counter[str]:
@@ -82,7 +75,7 @@ def test_a_node_that_is_killed_is_replaced_and_nothing_is_lost(own_nats: Nats, t
         with cluster(tmp_path, own_nats, lab, DELAY_S) as nodes:
             for name in "abc":
                 nodes.start(name)
-            wait_until(lambda: lab.requests() - since > 60)
+            until(lambda: lab.requests() - since > 60)
             nodes.kill("a")
             nodes.finish()
             assert set(nodes.keepers()) == set(range(CELLS))
@@ -100,9 +93,9 @@ def test_nodes_come_and_go_while_they_crawl(own_nats: Nats, tmp_path: Path) -> N
         since = lab.requests()
         with cluster(tmp_path, own_nats, lab, DELAY_S, PATIENT_S) as nodes:
             nodes.start("a")
-            wait_until(lambda: lab.requests() - since > 40)
+            until(lambda: lab.requests() - since > 40)
             nodes.start("b")
-            wait_until(lambda: lab.requests() - since > 120)
+            until(lambda: lab.requests() - since > 120)
             leaving = nodes.processes.pop("a")
             leaving.send_signal(signal.SIGTERM)
             leaving.communicate(timeout=60)
@@ -122,10 +115,10 @@ def test_a_node_that_was_stopped_and_servers_that_die_lose_nothing(three_nats: N
         with cluster(tmp_path, three_nats, lab, DELAY_S) as nodes:
             for name in "abc":
                 nodes.start(name)
-            wait_until(lambda: lab.requests() - since > 60)
+            until(lambda: lab.requests() - since > 60)
             nodes.processes["b"].send_signal(signal.SIGSTOP)
             os.kill(three_nats.servers.process_of(2), signal.SIGKILL)
-            time.sleep(2.5 * nodes.session_s)
+            time.sleep(2.5 * nodes.session_s)  # stopped for longer than its session
             nodes.processes["b"].send_signal(signal.SIGCONT)
             nodes.finish()
             assert facts(nodes.known(), depths=False) == facts(alone, depths=False)

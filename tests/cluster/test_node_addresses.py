@@ -10,10 +10,11 @@ import pytest
 from teia.lab.server.requestlog import RequestLogEntry
 from teia.lab.server.witness import early_requests
 from tests.system.labs import running_lab
+from tests.waiting import until
 
 from .conftest import Nats
 from .nodes import Cluster, by_one_machine, cluster, facts
-from .test_node import DELAY_S, PATIENT_S, wait_until
+from .test_node import DELAY_S, PATIENT_S
 
 SPEC = """
 seed = 21
@@ -89,7 +90,7 @@ def test_an_address_rests_although_a_node_that_asked_it_is_killed(own_nats: Nats
             for name in "abc":
                 start(nodes, name)
             for number, name in enumerate("ab", 1):
-                wait_until(lambda: lab.requests() - since > 60 * number)  # noqa: B023
+                until(lambda: lab.requests() - since > 60 * number)  # noqa: B023
                 nodes.kill(name)
                 start(nodes, name)
             nodes.finish(within_s=120)

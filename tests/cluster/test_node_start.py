@@ -16,13 +16,13 @@ from teia.clock import WallClock
 from teia.cluster.nats.wire import NoAnswer
 from teia.cluster.node import Node, NodeIdentity
 from teia.cluster.placing.cell_owners import OwnerOverrides
-from teia.config import Config
+from teia.config.sections import Config
 from teia.errors import ConfigError
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import open_root
+from tests.waiting import until_async
 
 from .conftest import Nats
-from .waiting import until
 
 SESSION_S = 4.0
 
@@ -59,7 +59,7 @@ def test_a_start_that_fails_leaves_no_child_and_no_session(
         assert zygotes
         assert all(each.process.returncode is not None for each in zygotes)
         assert children() <= before
-        await until(lambda: unique in other.nodes() and other.nodes()[unique].state == "left")
+        await until_async(lambda: unique in other.nodes() and other.nodes()[unique].state == "left")
         await other.leave()
 
     own_nats.run(main())
@@ -82,7 +82,7 @@ def test_a_session_that_was_begun_for_nothing_does_not_keep_the_name(
     async def main() -> None:
         node = node_of(own_nats, tmp_path / "a", unique)
         running = asyncio.get_running_loop().create_task(node.run())
-        await until(lambda: "cells=0,1 open" in caplog.text or running.done())
+        await until_async(lambda: "cells=0,1 open" in caplog.text or running.done())
         node.stop()
         node.stop()
         await running

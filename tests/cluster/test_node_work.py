@@ -13,10 +13,11 @@ from teia.cluster.crawl.limits import STORED
 from teia.frontier.cell.schema import LANE_REFRESH
 from teia.store.root import open_root
 from tests.system.labs import running_lab
+from tests.waiting import until
 
 from .conftest import Nats
 from .nodes import Cluster, cluster
-from .test_node import DELAY_S, PATIENT_S, SPEC, check_courtesy, requested_pages, wait_until
+from .test_node import DELAY_S, PATIENT_S, SPEC, check_courtesy, requested_pages
 
 PAGES = 80
 
@@ -98,11 +99,11 @@ def test_nodes_keep_pages_fresh_and_a_new_keeper_goes_on(
     ):
         for name in "ab":
             nodes.start(name, once=False)
-        wait_until(lambda: visited_again(requested_pages(lab)) > 30, within_s=100)
+        until(lambda: visited_again(requested_pages(lab)) > 30, within_s=100)
         nodes.kill("a")
         since = lab.requests()
-        wait_until(lambda: len({each.host for each in lab.entries()[since:]}) >= 8, within_s=60)
-        wait_until(lambda: visited_again(requested_pages(lab, since)) > 20, within_s=60)
+        until(lambda: len({each.host for each in lab.entries()[since:]}) >= 8, within_s=60)
+        until(lambda: visited_again(requested_pages(lab, since)) > 20, within_s=60)
         nodes.processes["b"].send_signal(signal.SIGTERM)
         nodes.processes["b"].communicate(timeout=60)
         check_courtesy(lab, 0)

@@ -13,7 +13,7 @@ from pathlib import Path
 import uvloop
 
 from teia.clock import WallClock
-from teia.crawler.signals_in.announcements import counts_in
+from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.signals_in.indexnow import receive
 from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
@@ -22,10 +22,10 @@ from teia.signals.indexnow import read_ping
 from teia.store.root import open_root
 from tests.crawler.test_proxy_collector import CACHEABLE, ask, needs_squid
 from tests.crawler.webs import ScriptedWeb, WorldAnswer, html, robots, text_of
+from tests.waiting import until_async
 
 from .conftest import Nats
 from .nodes import CELLS, Cluster
-from .waiting import until
 
 KEY = "0123456789abcdef"
 HOSTS = [f"h{number}.test" for number in range(8)]
@@ -87,8 +87,8 @@ async def two_nodes(web: ScriptedWeb, folder: Path, nats: Nats, signals: str) ->
         try:
             for name in "ab":
                 nodes.start(name, once=False)
-            await until(lambda: set(nodes.asked("/")) == set(HOSTS), within_s=60)
-            await until(lambda: all("open" in nodes.said(name) for name in "ab"), within_s=60)
+            await until_async(lambda: set(nodes.asked("/")) == set(HOSTS), within_s=60)
+            await until_async(lambda: all("open" in nodes.said(name) for name in "ab"), within_s=60)
             await asyncio.sleep(3.0)  # cells that are handed over have been by now
             yield nodes
             for process in nodes.processes.values():
@@ -118,12 +118,14 @@ def test_pings_of_any_site_may_come_to_any_node(own_nats: Nats, tmp_path: Path) 
             for host in HOSTS:  # as `teia serve` on a's folder does
                 receive(inbox, read_ping(KEY, [nodes.lab.url(host, "/")]), WallClock())
                 receive(inbox, read_ping("forged-0123", [nodes.lab.url(host, "/forged")]), WallClock())
-            await until(lambda: all(nodes.asked("/")[host] > before[host] for host in HOSTS), within_s=60)
+            await until_async(lambda: all(nodes.asked("/")[host] > before[host] for host in HOSTS), within_s=60)
 
             def came_to(what: str) -> list[int]:
                 return [nodes.counts(name, "indexnow").get(what, 0) for name in "ab"]
 
-            await until(lambda: sum(came_to("forged")) == sum(came_to("taken")) == len(HOSTS))  # told a moment later
+            await until_async(
+                lambda: sum(came_to("forged")) == sum(came_to("taken")) == len(HOSTS)
+            )  # told a moment later
             assert nodes.asked(f"/{KEY}.txt") == dict.fromkeys(HOSTS, 1)
             assert not nodes.asked("/forged")
             assert came_to("passed_on") == [came_to("forged")[1] + came_to("taken")[1], 0]
@@ -150,7 +152,7 @@ def test_what_users_ask_one_cache_for_is_renewed_by_the_keepers(own_nats: Nats, 
                 def came_to(what: str) -> list[int]:  # by a and b
                     return [nodes.counts(name, "proxy").get(what, 0) for name in "ab"]
 
-                await until(lambda: sum(came_to("updated")) == len(HOSTS), within_s=60)
+                await until_async(lambda: sum(came_to("updated")) == len(HOSTS), within_s=60)
                 assert all(came_to("updated"))
                 hears = came_to("in_scope").index(max(came_to("in_scope")))
                 assert came_to("passed_on")[hears] == came_to("updated")[1 - hears]

@@ -7,8 +7,8 @@ from pathlib import Path
 from teia.clock import WallClock
 from teia.collections.add_urls import AddedUrls, add_urls
 from teia.collections.stored import saved
+from teia.crawler.lookup import Lookup
 from teia.store.root import Root
-from teia.views.lookup import Lookup
 from tests.collections.test_change_settings import Gate, keep_open, paths, site
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 

@@ -14,6 +14,7 @@ from teia.errors import UsageError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection
 from teia.store.root import Root, open_root
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, text_of
+from tests.waiting import until
 
 HOST = "b.test"
 LINKS = [f"/{'agenda' if number % 2 else 'lei'}/{number}" for number in range(40)]
@@ -40,12 +41,9 @@ def test_a_running_crawl_drops_what_waits_also_in_its_memory(tmp_path: Path) -> 
     """A10: what was read into a buffer before is not asked for after."""
 
     def meanwhile(root: Root) -> None:
-        until = time.monotonic() + 30
-        while time.monotonic() < until and not _known(root):
-            time.sleep(0.02)
+        until(lambda: _known(root), "the pages are known")
         ask(root, BulkSelection(BulkAction.DROP, contains="/agenda/"))
-        while time.monotonic() < until and asked(root)[0].done_s is None:
-            time.sleep(0.02)
+        until(lambda: asked(root)[0].done_s is not None, "they are dropped")
 
     done = crawl_web(ScriptedWeb({HOST: PAGES}), tmp_path, f"{HOST}/", meanwhile=meanwhile, courtesy__delay_s=0.1)
     (deed,) = asked(open_root(done.data))
@@ -58,8 +56,8 @@ def test_a_running_crawl_drops_what_waits_also_in_its_memory(tmp_path: Path) -> 
 
 
 def _known(root: Root) -> bool:
+    from teia.crawler.lookup import Lookup
     from teia.errors import StoreError
-    from teia.views.lookup import Lookup
 
     try:
         with Lookup(root, "main") as lookup:
@@ -92,9 +90,12 @@ def test_a_deed_that_nobody_finished_is_done_by_the_next_crawl(tmp_path: Path) -
     first = crawl_web(web, tmp_path, f"{HOST}/", limits__pages=2)
     root = open_root(first.data)
     ask(root, BulkSelection(BulkAction.DROP, contains="/agenda/"))
-    again = crawl_web(web, tmp_path, f"{HOST}/", port=first.port, limits__pages=0, meanwhile=lambda _: time.sleep(1))
+
+    def meanwhile(root: Root) -> None:
+        until(lambda: asked(root)[0].done_s is not None, "the next crawl does it")
+
+    again = crawl_web(web, tmp_path, f"{HOST}/", port=first.port, limits__pages=0, meanwhile=meanwhile)
     (deed,) = asked(root)
-    assert deed.done_s is not None
     assert sum("/agenda/" in path for path in again.asked()) <= 21 - deed.number
 
 

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as some
 
 from teia.collections.calendar import PERIODS, Period, Schedule, in_words, next_starts, schedule_of
-from teia.config import ScheduleSettings
+from teia.config.sections import ScheduleSettings
 from teia.errors import ConfigError
 
 DAY_S = 86_400.0

@@ -13,15 +13,16 @@ from teia.clock import WallClock
 from teia.collections.change_settings import SettingsChange, change
 from teia.collections.edits import parse_edit
 from teia.collections.stored import saved
+from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import CrawlState
 from teia.errors import ConfigError, StoreError
 from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import Root
 from teia.transfer.read_all import audit_of, known_urls
-from teia.views.lookup import Lookup
 from teia.views.why_waiting import why_waiting
 from tests.crawler.webs import Page, ScriptedWeb, crawl_web, html, robots
+from tests.waiting import until
 
 PAGES = 30
 DELAY_S = 0.05
@@ -43,10 +44,7 @@ class Gate:
         return html(*self.links)
 
     def wait(self) -> None:
-        until = time.monotonic() + 30
-        while not self.seen:
-            assert time.monotonic() < until, "the crawl never came here"
-            time.sleep(0.01)
+        until(lambda: self.seen, "the crawl comes here")
 
 
 def site(*more: str, pages: int = PAGES) -> dict[str, Page]:
@@ -114,12 +112,16 @@ def test_urls_come_back_when_the_rule_goes_and_nothing_is_missing_in_the_end(tmp
     def meanwhile(root: Root) -> None:
         gate.wait()
         tell(root, "exclude+=host:a.test")
-        time.sleep(0.5)
-        refused.append(sum(each["outcome"] == "out_of_scope" for each in known_urls(root, "main")))
+
+        def are_refused() -> int:
+            number = sum(each["outcome"] == "out_of_scope" for each in known_urls(root, "main"))
+            return number if number > PAGES / 2 else 0
+
+        refused.append(until(are_refused, "most of its URLs are refused"))
         tell(root, "exclude-=host:a.test")
 
     crawled = crawl_web(web, tmp_path, "a.test/", "keep.test/", meanwhile=keep_open(web, meanwhile))
-    assert refused[0] > PAGES / 2
+    assert refused
     assert set(paths(crawled.asked(), "a.test")) == {"/robots.txt", *web.pages["a.test"]}
     assert {outcome for url, outcome in crawled.outcomes().items() if url.startswith("a.test")} == {"200"}
 

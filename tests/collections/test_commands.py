@@ -11,6 +11,8 @@ import pytest
 from teia.api import flags_of
 from teia.clock import VirtualClock
 from teia.crawler.child.topic import FILE_NAME
+from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.lookup import Lookup
 from teia.crawler.outlinks import field_of
 from teia.errors import ConfigError
 from teia.frontier.cell import trails
@@ -18,9 +20,7 @@ from teia.frontier.queue.order import ORDERS
 from teia.frontier.queue.sydney import draw
 from teia.lab.world.exchange import WorldAnswer
 from teia.store.root import open_root
-from teia.transfer.read_all import fetch_log
 from teia.urls import key_of
-from teia.views.lookup import Lookup
 from teia.views.why_waiting import why_waiting
 from tests.crawler.offline import NOW_S, OfflineCrawl, Web, offline_crawl
 from tests.crawler.webs import HTML, ScriptedWeb, crawl_web

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,16 +19,18 @@ from teia.collections.change_settings import change
 from teia.collections.coordinator import Coordinator
 from teia.collections.due_runs import CrawlTask
 from teia.collections.edits import parse_edit
-from teia.collections.inbox import Command, ControlFile
+from teia.collections.inbox import ControlFile
 from teia.collections.run_log import RunLog, ScheduledRun
 from teia.collections.stored import configure
 from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
 from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
+from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import audit_of
 from tests.crawler.webs import Page, ScriptedWeb, html, text_of
+from tests.waiting import until, until_async
 
 START = "2026-11-21 02:00"
 START_S = datetime(2026, 11, 21, 2, tzinfo=UTC).timestamp()
@@ -55,7 +56,7 @@ class LeapingClock:
         self._ahead_s += max(0.0, at_s - self.now_s())
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(min(seconds, 0.05))
+        await asyncio.sleep(min(seconds, 0.05))  # so that it looks again soon after a leap
 
 
 def site(pages: int = PAGES) -> dict[str, Page]:
@@ -77,11 +78,6 @@ class Served:
         return [path for path in paths if path != "/robots.txt" and "teia-probe" not in path]
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():  # noqa: ASYNC110  # what is waited for is what a person would see
-        await asyncio.sleep(0.01)
-
-
 def pages_of(coordinator: Coordinator, name: str) -> int:
     """How many pages a collection has had in what it does now."""
     return coordinator.charges[name].counts.pages if name in coordinator.charges else 0
@@ -94,7 +90,7 @@ def run_of(coordinator: Coordinator) -> int:
 
 
 async def stop_in_the_middle(coordinator: Coordinator, _: LeapingClock, root: Root) -> None:
-    await until(lambda: pages_of(coordinator, "main") >= 3)
+    await until_async(lambda: pages_of(coordinator, "main") >= 3)
     coordinator.stop()
 
 
@@ -227,8 +223,8 @@ def test_a_deadline_cuts_a_run_and_what_it_did_not_reach_comes_first_in_the_next
 
     async def leap_in_runs_2_and_3(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:
         for number in (2, 3):
-            await until(partial(lambda wanted: run_of(coordinator) == wanted, number))
-            await until(lambda: pages_of(coordinator, "main") >= 4)
+            await until_async(partial(lambda wanted: run_of(coordinator) == wanted, number))
+            await until_async(lambda: pages_of(coordinator, "main") >= 4)
             clock.leap_to(START_S + (number - 1) * DAY_S + 3_600)
 
     web = ScriptedWeb({"a.test": pages})
@@ -280,7 +276,7 @@ def test_collections_that_are_due_together_share_the_rests_of_their_servers(tmp_
     web = ScriptedWeb({"a.test": site(16)})
 
     async def leap_in_the_middle(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:
-        await until(lambda: pages_of(coordinator, "one") >= 5)
+        await until_async(lambda: pages_of(coordinator, "one") >= 5)
         clock.leap_to(START_S + 600)
 
     def listener(coordinator: Coordinator, clock: LeapingClock, line: str) -> None:
@@ -309,7 +305,7 @@ def test_a_collection_without_a_schedule_is_crawled_at_once_beside_one_that_wait
             leap(coordinator, clock, line)
 
     async def then_leap(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:
-        await until(lambda: "plain" in coordinator.charges and coordinator.charges["plain"].is_over)
+        await until_async(lambda: "plain" in coordinator.charges and coordinator.charges["plain"].is_over)
         clock.leap_to(START_S)
 
     collections = {"plain": {"schedule.start": ""}, "timed": {}}
@@ -336,7 +332,7 @@ def test_whoever_waits_can_be_asked_for_a_run_now(tmp_path: Path) -> None:
     web = ScriptedWeb({"a.test": site(3)})
 
     async def ask(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:
-        await until(lambda: "main" in coordinator.charges)
+        await until_async(lambda: "main" in coordinator.charges)
         await asyncio.to_thread(tell, root, Command.RUN)
 
     def listener(coordinator: Coordinator, clock: LeapingClock, line: str) -> None:
@@ -358,7 +354,7 @@ def test_commands_and_changes_are_taken_at_once_while_nothing_is_due(tmp_path: P
     web, heard = ScriptedWeb({"a.test": site(3)}), list[Any]()
 
     async def talk(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:
-        await asyncio.sleep(0.3)
+        await until_async(lambda: "main" in coordinator.charges)
         heard.append(await asyncio.to_thread(_talk, root))
 
     def _talk(root: Root) -> Any:
@@ -390,31 +386,29 @@ def tell(root: Root, command: Command) -> None:
 
 
 def _told(control: ControlFile, command: Command) -> None:
-    number, until = control.ask("main", command, 0.0), time.monotonic() + 10
-    while not control.is_done(number):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    number = control.ask("main", command, 0.0)
+    until(lambda: control.is_done(number), f"{command} is done")
 
 
 def _state(control: ControlFile, wanted: str) -> str:
-    """What the account says, when it says what is wanted or ten seconds have passed."""
-    until = time.monotonic() + 10
-    while True:
+    """The state of the account, once it is the one that is wanted."""
+
+    def state() -> str:
         run = control.run("main")
-        state = "" if run is None else str(run.account.get("state"))
-        if state == wanted or time.monotonic() > until:
-            return state
-        time.sleep(0.02)
+        return "" if run is None else str(run.account.get("state"))
+
+    until(lambda: state() == wanted, f"the account says {wanted}", state=state)
+    return state()
 
 
 def test_a_start_that_comes_while_paused_is_made_up_for_on_resume(tmp_path: Path) -> None:
     web = ScriptedWeb({"a.test": site(3)})
 
     async def talk(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:
-        await until(lambda: "main" in coordinator.charges)
+        await until_async(lambda: "main" in coordinator.charges)
         await asyncio.to_thread(tell, root, Command.PAUSE)
         clock.leap_to(START_S + 60)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.5)  # nothing happens for a while
         assert coordinator.charges["main"].run is None
         await asyncio.to_thread(tell, root, Command.RESUME)
 
@@ -433,10 +427,10 @@ def test_between_runs_pages_are_kept_fresh_where_that_is_wanted(tmp_path: Path) 
     web = ScriptedWeb({"a.test": site(4)})
 
     async def wait_for_revisits(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:
-        await until(
+        await until_async(
             lambda: "main" in coordinator.charges and coordinator.charges["main"].duty.task is CrawlTask.KEEP_FRESH
         )
-        await until(lambda: coordinator.charges["main"].counts.requests >= 12)
+        await until_async(lambda: coordinator.charges["main"].counts.requests >= 12)
         clock.leap_to(START_S + DAY_S)
 
     served, _ = serve(

@@ -9,7 +9,7 @@ from math import inf
 from teia.collections.calendar import Schedule, schedule_of
 from teia.collections.due_runs import CrawlTask, DueTask, duty_of
 from teia.collections.run_log import ScheduledRun
-from teia.config import ScheduleSettings
+from teia.config.sections import ScheduleSettings
 
 DAY_S, HOUR_S = 86_400.0, 3_600.0
 START_S = datetime(2026, 11, 21, 2, tzinfo=UTC).timestamp()

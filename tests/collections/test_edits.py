@@ -6,20 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.collections.edits import (
-    FIXED,
-    FLAGS,
-    LIVE,
-    SHARED,
-    Edit,
-    Operator,
-    edited,
-    form_of,
-    from_json,
-    parse_edit,
-    to_text,
-)
-from teia.config import CollectionSettings, Config, ScopeSettings, keys_of
+from teia.collections.edits import FIXED, LIVE, SHARED, Edit, Operator, edited, form_of, from_json, parse_edit, to_text
+from teia.config.flags import FLAGS
+from teia.config.sections import CollectionSettings, Config, ScopeSettings
+from teia.config.tree import keys_of
 from teia.errors import ConfigError, UsageError
 from teia.urls import from_user
 

@@ -14,10 +14,12 @@ from teia.collections.calendar import schedule_of
 from teia.collections.inbox import ControlFile
 from teia.collections.overview import agenda_of, in_summary
 from teia.collections.run_log import EndReason, RunLog
-from teia.config import CollectionSettings, Config, CourtesySettings, ScheduleSettings, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import CollectionSettings, Config, CourtesySettings, ScheduleSettings
 from teia.crawler.keep_fresh.visit_all_again import RoundAccount
 from teia.errors import UsageError
-from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import STATE_DONE
 from teia.store.root import Root, open_root
 from tests.frontier.cells import HOST, absorb, found, items, page, settle

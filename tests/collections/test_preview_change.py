@@ -10,14 +10,16 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections.drafts import apply, drafted, edits_between
-from teia.collections.inbox import Command, ControlFile
+from teia.collections.inbox import ControlFile
 from teia.collections.preview_change import ChangeEffect, effect_of, sample_effect
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
+from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import account_at_rest
 from tests.collections.test_change_settings import site
 from tests.crawler.webs import ScriptedWeb, crawl_web
+from tests.waiting import until
 
 PAGES = 60
 CLOCK = WallClock()
@@ -73,7 +75,7 @@ def test_the_number_announced_is_the_fall_of_the_queue_of_a_crawl_that_is_paused
         announced = effect_of(root, "main", old, new)
         apply(root, "main", edits_between(old, new), CLOCK)
         until(lambda: account(control)["urls_queued"] < before)
-        time.sleep(1.2)
+        until(lambda: account(control)["urls_queued"] == queued(root), "the account says what is on disk")
         seen.append((announced, before, account(control)["urls_queued"]))
         control.ask("main", Command.RESUME, CLOCK.now_s())
         control.close()
@@ -88,13 +90,6 @@ def test_the_number_announced_is_the_fall_of_the_queue_of_a_crawl_that_is_paused
 def account(control: ControlFile) -> dict[str, Any]:
     run = control.run("main")
     return {} if run is None else dict(run.account)
-
-
-def until(is_so: Any) -> None:
-    end = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_settings_that_judge_no_url_do_nothing_to_the_queue(half_crawled: Root) -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from teia.collections.preview_url import UrlTester
 from teia.collections.stored import saved
-from teia.config import CollectionSettings, Config, CourtesySettings, ScopeSettings
+from teia.config.sections import CollectionSettings, Config, CourtesySettings, ScopeSettings
+from teia.crawler.lookup import Lookup
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
 from teia.transfer.read_all import known_urls
-from teia.views.lookup import Lookup
 from teia.views.why_waiting import why_unknown
 from tests.crawler.webs import Page, ScriptedWeb, crawl_web, html, robots, text_of
 

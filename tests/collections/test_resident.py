@@ -14,17 +14,20 @@ from teia.clock import WallClock
 from teia.collections.calendar import schedule_of
 from teia.collections.commands import NO_ORDER, CommandTable, StandingCommands, is_needed, order
 from teia.collections.drafts import make_collection
-from teia.collections.inbox import Command, ControlFile
+from teia.collections.inbox import ControlFile
 from teia.collections.remove import remove_collection
 from teia.collections.resident import Resident
 from teia.collections.run_log import RunLog
 from teia.collections.stored import saved
-from teia.config import Config, ScheduleSettings, read_tree
+from teia.config.sections import Config, ScheduleSettings
+from teia.config.tree import read_tree
 from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
+from teia.records import Command
 from teia.store.root import Root, open_root
-from tests.collections.test_coordinator import DELAY_S, site, until
+from tests.collections.test_coordinator import DELAY_S, site
 from tests.crawler.webs import ScriptedWeb
+from tests.waiting import until_async
 
 Talk = Callable[[Root, Callable[..., None], Resident], Awaitable[None]]
 
@@ -85,16 +88,16 @@ def pages_of(resident: Resident, name: str) -> int:
 
 def test_a_collection_made_while_it_serves_is_crawled_when_it_is_started(tmp_path: Path) -> None:
     async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # it serves nothing for a while
         make("one")
-        await until(lambda: "one" in resident.charges)
-        await asyncio.sleep(0.3)
+        await until_async(lambda: "one" in resident.charges)
+        await asyncio.sleep(0.3)  # nothing happens for a while
         assert pages_of(resident, "one") == 0, "nobody has started it"
         await give(root, "one", Command.RUN)
-        await until(lambda: pages_of(resident, "one") > 0)
-        await until(lambda: is_done(root, "one"))
+        await until_async(lambda: pages_of(resident, "one") > 0)
+        await until_async(lambda: is_done(root, "one"))
         await give(root, "one", Command.RUN)
-        await until(lambda: is_done(root, "one"))
+        await until_async(lambda: is_done(root, "one"))
 
     entries = serve(tmp_path, talk)
     assert set(visits(entries).values()) == {2}, "started again it visits everything once more"
@@ -112,14 +115,14 @@ def test_what_was_stopped_goes_on_when_it_is_started_and_nothing_is_asked_twice(
         make("two")
         for name in ("one", "two"):
             await give(root, name, Command.RUN)
-        await until(lambda: pages_of(resident, "one") >= 3)
+        await until_async(lambda: pages_of(resident, "one") >= 3)
         await give(root, "one", Command.STOP)
         control = ControlFile(root.path / "control.sqlite")
-        await until(lambda: control.run("one") is None)
+        await until_async(lambda: control.run("one") is None)
         control.close()
-        await until(lambda: pages_of(resident, "two") >= 12)
+        await until_async(lambda: pages_of(resident, "two") >= 12)
         await give(root, "one", Command.RUN)
-        await until(lambda: is_done(root, "one") and is_done(root, "two"))
+        await until_async(lambda: is_done(root, "one") and is_done(root, "two"))
 
     entries = serve(tmp_path, talk, pages=16)
     assert set(visits(entries).values()) == {2}, "each of the two visits every page once"
@@ -131,10 +134,10 @@ def test_a_collection_that_is_crawled_is_let_go_of_and_removed(tmp_path: Path) -
         make("two")
         for name in ("one", "two"):
             await give(root, name, Command.RUN)
-        await until(lambda: pages_of(resident, "one") >= 3)
+        await until_async(lambda: pages_of(resident, "one") >= 3)
         await asyncio.to_thread(remove_collection, root, "one", WallClock())
         assert root.collections() == ("two",)
-        await until(lambda: is_done(root, "two"))
+        await until_async(lambda: is_done(root, "two"))
 
     serve(tmp_path, talk, pages=16)
     assert not [path for path in (tmp_path / "data").iterdir() if "one" in path.name]

@@ -17,8 +17,9 @@ from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import Wire
 from teia.errors import StoreError
 from teia.frontier.cell import mail
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import RecordingConnection
+from teia.frontier.cell.rows import FoundUrl
 from teia.store.root import CellFolder
 from teia.urls import key_of
 from tests.cluster.conftest import Nats, run_servers

@@ -22,12 +22,11 @@ from teia.crawler.running_collection import Crawl
 from teia.crawler.start import open_crawls
 from teia.crawler.verdicts import task_for, verdict_of
 from teia.crawler.visit import ActiveVisit
-from teia.frontier.cell.cell import FoundUrl
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
 from teia.frontier.cell.schema import AS_SITEMAP, BY_SITEMAP
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.ledger import Ledger
 from teia.frontier.queue.politeness import DelayTarget
-from teia.frontier.queue.schedule import HostQueue, QueuedUrl
+from teia.frontier.queue.schedule import HostQueue
 from teia.lab.measure.true_freshness import PageTruth, true_freshness
 from teia.lab.world.exchange import WorldRequest
 from teia.lab.world.spec import WorldSpec

@@ -12,9 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from teia.crawler.fetch_rows import roll_out, write_log
-from teia.frontier.cell.cell import CaptureLocation, FoundUrl, FrontierCell, PageRow, SettledVisit
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, SettledVisit, tail_of
 from teia.frontier.cell.schema import BY_LINK, BY_SEED, BY_SITEMAP, STATE_DONE, STATE_EXCLUDED, STATE_FAILED
-from teia.frontier.cell.url_tails import tail_of
 from teia.store.fetchlog import FetchRow
 from teia.store.root import CellFolder, Root, open_root
 from teia.urls import key_of, split

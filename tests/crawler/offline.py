@@ -13,7 +13,7 @@ from typing import Any
 
 from teia.clock import VirtualClock
 from teia.collections.stored import configure
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child.messages import decode_result, encode
 from teia.crawler.child.read_answer import read
 from teia.crawler.commit import CommitGroup, CommitResult
@@ -22,12 +22,11 @@ from teia.crawler.start import open_crawls
 from teia.crawler.verdicts import task_for
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.alias_evidence import visit_again
-from teia.frontier.cell.cell import FoundUrl
-from teia.frontier.cell.url_tails import tail_of
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
 from teia.frontier.queue.ledger import Ledger
 from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.retry import verdict
-from teia.frontier.queue.schedule import HostQueue, QueuedUrl
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import Fetched
 from teia.store.root import Root, open_root
 from teia.urls import key_of, split
@@ -143,7 +142,9 @@ def _opened(root: Root, config: Config, clock: VirtualClock) -> Iterator[Crawl]:
     try:
         with root.locked(), open_crawls(root, [config], ledger, clock) as (crawl,):
             for cell in crawl.committer.cells:
-                cell.frontier.watch = None  # what looks like a trap is held back; here the order alone decides
+                cell.watch = cell.frontier.watch = (
+                    None  # what looks like a trap is held back; here the order alone decides
+                )
             crawl.committer.deliver(CommitResult())
             yield crawl
     finally:

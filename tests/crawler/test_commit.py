@@ -10,14 +10,14 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.crawler.child.messages import FoundLink, ReadResult
-from teia.crawler.commit import CommitGroup, Committer
+from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import Cell
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull
 from teia.frontier.cell.alias_evidence import visit_again
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, tail_of
 from teia.frontier.cell.schema import STATE_DONE
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.ledger import DelayEntry, Ledger
 from teia.frontier.queue.order import breadth
 from teia.frontier.queue.politeness import DelayTarget
@@ -103,6 +103,20 @@ def break_once(monkeypatch: pytest.MonkeyPatch, frontier: FrontierCell) -> None:
     monkeypatch.setattr(frontier, "transaction", full)
 
 
+def repeat_every_commit(monkeypatch: pytest.MonkeyPatch, committer: Committer) -> None:
+    """Let the first commit of each group of visits fail for want of disk space, and be repeated."""
+    commit = committer.commit
+
+    def twice(group: CommitGroup) -> CommitResult:
+        if group.visits:
+            break_once(monkeypatch, committer.cells[group.visits[0].queue.cell].frontier)
+            with pytest.raises(DiskFull):
+                commit(group)
+        return commit(group)
+
+    monkeypatch.setattr(committer, "commit", twice)
+
+
 def test_commit_that_failed_half_way_is_finished_and_nothing_counts_twice(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,3 +188,25 @@ def test_rests_are_on_disk_before_anything_else_can_fail(bench: Bench, monkeypat
     with pytest.raises(DiskFull):
         bench.committer.commit(CommitGroup(visits=[bench.visit(url)], rests=[rest]))
     assert bench.ledger.rests(NOW_S) == [rest]
+
+
+@pytest.mark.parametrize("step", ["_absorb_seeds", "_commit_cell", "deliver"])
+def test_a_death_at_any_step_loses_no_sitemap_of_a_robots_txt_that_is_committed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The robots.txt was committed first: the sitemaps that it names were not queued, nor was it read again."""
+    url, sitemap = f"http://{host_in(0)}/", f"http://{host_in(0)}/sitemap.xml"
+    bench.committer.commit(CommitGroup(seeds=[found(url)]))
+    group = CommitGroup(visits=[bench.visit(url)], seeds=[found(sitemap, depth=1)])
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench.committer, step, die)
+    with pytest.raises(KeyboardInterrupt):
+        bench.committer.commit(group)
+    frontier = bench.cells[0].frontier
+    is_committed = frontier.db.execute("SELECT count(*) FROM pages").fetchone()[0] > 0
+    is_known = frontier.db.execute("SELECT 1 FROM urls WHERE key = ?", (key_of(sitemap),)).fetchone() is not None
+    assert is_known >= is_committed
+    assert is_committed == (step == "deliver")

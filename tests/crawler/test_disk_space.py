@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from teia.crawler.disk_space import DiskSpace
+from teia.crawler.resources import DiskSpace
 
 
 def test_small_limit_is_no_complaint_and_a_huge_one_is_capped_by_the_disks_share(tmp_path: Path) -> None:

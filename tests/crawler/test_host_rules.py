@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,29 +10,22 @@ from teia.clock import WallClock
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
 from teia.collections.inbox import ControlFile
+from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.queue.ledger import courtesy_history
 from teia.store.root import Root
 from teia.transfer.politeness_audit import audit_politeness
-from teia.views.lookup import Lookup
 from teia.views.reports.source import looking
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots, text_of
+from tests.waiting import until
 
 A, B = "a.test", "b.test"
 LINKS = [f"/{number}" for number in range(8)]
 PAGES = {"/": html(*LINKS), **{link: html(text=text_of(number)) for number, link in enumerate(LINKS)}}
-PATIENCE_S = 60.0
 
 
 def set_to(root: Root, key: str, *values: str) -> None:
     assert change(root, "main", [Edit(key, Operator.SET, list(values))], WallClock()).now == (key,)
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def visited(root: Root, host: str) -> int:
@@ -49,10 +41,10 @@ def test_a_paused_host_is_not_asked_until_it_is_asked_again(tmp_path: Path) -> N
     seen: dict[str, int] = {}
 
     def meanwhile(root: Root) -> None:
-        wait_for(lambda: visited(root, A) >= 2 and visited(root, B) >= 1)
+        until(lambda: visited(root, A) >= 2 and visited(root, B) >= 1)
         set_to(root, "courtesy.paused", A)
         seen["paused"] = visited(root, A)
-        wait_for(lambda: visited(root, B) >= 6)
+        until(lambda: visited(root, B) >= 6)
         seen["after"] = visited(root, A)
         set_to(root, "courtesy.paused")
 
@@ -67,7 +59,7 @@ def test_a_paused_host_is_not_asked_until_it_is_asked_again(tmp_path: Path) -> N
 
 def test_a_host_rests_longer_than_the_others_and_tells_its_rules_anew(tmp_path: Path) -> None:
     def meanwhile(root: Root) -> None:
-        wait_for(lambda: visited(root, A) >= 2)
+        until(lambda: visited(root, A) >= 2)
         control = ControlFile(root.path / "control.sqlite")
         with Lookup(root, "main") as lookup:
             ((cell, host_id),) = [
@@ -77,7 +69,7 @@ def test_a_host_rests_longer_than_the_others_and_tells_its_rules_anew(tmp_path: 
             ]
             ((origin, *_),) = cell.robots_of(host_id, A)
         control.ask_reread("main", origin, time.time())
-        wait_for(lambda: not control.rereads("main"))
+        until(lambda: not control.rereads("main"))
         control.close()
         set_to(root, "courtesy.host_delays", f"{A}=0.6")
 
@@ -94,7 +86,7 @@ def test_a_host_whose_owner_agreed_is_asked_sooner_and_one_with_a_budget_no_more
     """UX 2.7: both hold in the crawl that runs, and the audit of its requests finds nothing."""
 
     def meanwhile(root: Root) -> None:
-        wait_for(lambda: visited(root, A) >= 2 and visited(root, B) >= 2)
+        until(lambda: visited(root, A) >= 2 and visited(root, B) >= 2)
         set_to(root, "limits.host_budgets", f"{B}=5")
         set_to(root, "courtesy.agreed_delays", f"{A}=0.1 Ana Souza")
 

@@ -10,11 +10,13 @@ from teia.clock import VirtualClock
 from teia.collections.inbox import ControlFile
 from teia.crawler.live import SHOWN_DONE, SHOWN_NOW, LiveRequests, states_of
 from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.politeness import DelayTarget
-from teia.frontier.queue.schedule import HostQueue, HostState, QueuedUrl
+from teia.frontier.queue.schedule import HostQueue, HostState
 from teia.records import Fetched
 from teia.store.root import Root
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, text_of
+from tests.waiting import until
 
 
 def visit(number: int, rested_s: float | None = None, rest_s: float | None = None) -> ActiveVisit:
@@ -96,12 +98,12 @@ def test_a_running_crawl_tells_what_it_just_did(tmp_path: Path) -> None:
 
     def look(root: Root) -> None:
         control = ControlFile(root.path / "control.sqlite")
-        for _ in range(200):
+
+        def account() -> dict[str, Any] | None:
             run = control.run("main")
-            if run is not None and (run.account.get("live") or {}).get("done"):
-                seen.append(dict(run.account))
-                break
-            asyncio.run(asyncio.sleep(0.02))
+            return dict(run.account) if run is not None and (run.account.get("live") or {}).get("done") else None
+
+        seen.append(until(account, "the account has requests that are done"))
         control.close()
 
     crawl_web(ScriptedWeb({"x.test": pages}), tmp_path, "x.test/", meanwhile=look, courtesy__delay_s=0.1)

@@ -10,6 +10,7 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.crawler.commit import CommitGroup
+from teia.crawler.lookup import Lookup
 from teia.crawler.pagerank_order import LOOK_EVERY_S, CrawlPageRank
 from teia.frontier.cell import pagerank_scores
 from teia.graph.linkfile import LinkFile
@@ -17,7 +18,6 @@ from teia.graph.renewal import renew_ranks
 from teia.store.root import Root, open_root
 from teia.urls import key_of
 from teia.views.links import targets
-from teia.views.lookup import Lookup
 from tests.crawler.offline import NOW_S, OfflineCrawl, Web, offline_crawl
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 from tests.indexer.test_process import follow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ import uvloop
 from teia.clock import WallClock
 from teia.collections.stored import configure
 from teia.crawler.proxy_collector import age_s
-from teia.crawler.signals_in.announcements import counts_in
+from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.start import open_crawler
 from teia.errors import ConfigError
 from teia.lab.server.requestlog import RequestLogEntry, read_log
@@ -28,6 +29,7 @@ from teia.transfer.politeness_audit import audit_politeness
 from teia.transfer.read_all import known_urls
 from teia.views.reports.source import looking
 from tests.crawler.webs import HTML, ScriptedWeb, html, robots, text_of
+from tests.waiting import until_async
 
 CACHEABLE = HTML + b"Cache-Control: max-age=600\r\n"
 
@@ -42,6 +44,11 @@ class Web(ScriptedWeb):
 
     pages: dict[str, dict[str, Any]] = field(default_factory=dict)
     edition: int = 1
+    asked: Counter[str] = field(default_factory=Counter)
+
+    def answer(self, request: WorldRequest, now_s: float) -> WorldAnswer:
+        self.asked[request.target] += 1
+        return super().answer(request, now_s)
 
     def __post_init__(self) -> None:
         site = {
@@ -122,17 +129,15 @@ async def _crawl(folder: Path, story: Story, settings: dict[str, Any]) -> Seen:
             config = configure(root, "main", None, {}, {**flags, **settings}).config
             path = root.collection("main").signals
 
-            async def until(what: str, number: int) -> None:
-                while counts_in(path).get("proxy", {}).get(what, 0) < number:  # noqa: ASYNC110  # another thread counts
-                    await asyncio.sleep(0.05)
+            async def counted(what: str, number: int) -> None:
+                await until_async(lambda: counts_in(path).get("proxy", {}).get(what, 0) >= number, f"{number} {what}")
 
             with root.locked():
                 async with open_crawler(root, [config], clock, seed=1) as crawler:
                     running = asyncio.create_task(crawler.run())
-                    while crawler.crawls[0].counts.pages < 3:  # noqa: ASYNC110
-                        await asyncio.sleep(0.05)
+                    await until_async(lambda: crawler.crawls[0].counts.pages >= 3, "the crawl begins")
                     async with asyncio.timeout(40):
-                        await story(web, squid, lambda path: lab.url("a.test", path), until)
+                        await story(web, squid, lambda path: lab.url("a.test", path), counted)
                     crawler.stop()
                     await running
     urls = {each["url"].partition("a.test")[2].partition("/")[2]: each for each in known_urls(root, "main")}
@@ -145,22 +150,22 @@ async def _crawl(folder: Path, story: Story, settings: dict[str, Any]) -> Seen:
 @needs_squid
 def test_pages_that_users_ask_for_are_renewed_from_the_cache_and_servers_are_not_asked(tmp_path: Path) -> None:
     async def story(
-        web: Web, squid: Squid, url: Callable[[str], str], until: Callable[[str, int], Awaitable[None]]
+        web: Web, squid: Squid, url: Callable[[str], str], counted: Callable[[str, int], Awaitable[None]]
     ) -> None:
         await asyncio.sleep(2.2)  # our copies are older than signals.max_age_s, and than what an Age leaves out
         web.edition = 2
         assert await asyncio.to_thread(ask, squid, url("/news")) == 200
         assert await asyncio.to_thread(ask, squid, url("/hidden")) == 200
-        await until("updated", 1)
-        await until("new", 1)
+        await counted("updated", 1)
+        await counted("new", 1)
         for path in ("/closed", "/hidden?person=1", "/old"):
             assert await asyncio.to_thread(ask, squid, url(path)) == 200
         other = url("/").replace("a.test", "b.elsewhere")
         assert await asyncio.to_thread(ask, squid, other) == 200
-        await until("refused", 1)
-        await until("private", 1)
-        await until("not_cached", 1)
-        await until("out_of_scope", 1)
+        await counted("refused", 1)
+        await counted("private", 1)
+        await counted("not_cached", 1)
+        await counted("out_of_scope", 1)
 
     seen = crawl_beside_squid(tmp_path, story)
     assert seen.counts["updated"] == 1
@@ -180,12 +185,13 @@ def test_pages_that_users_ask_for_are_renewed_from_the_cache_and_servers_are_not
 @needs_squid
 def test_what_the_cache_does_not_have_is_visited_courteously_where_that_is_wanted(tmp_path: Path) -> None:
     async def story(
-        _web: Web, squid: Squid, url: Callable[[str], str], until: Callable[[str, int], Awaitable[None]]
+        web: Web, squid: Squid, url: Callable[[str], str], counted: Callable[[str, int], Awaitable[None]]
     ) -> None:
-        await asyncio.sleep(1.2)
+        await asyncio.sleep(1.2)  # our capture is older than signals.max_age_s
         await asyncio.to_thread(ask, squid, url("/old"))  # it may not be cached
-        await until("not_cached", 1)
-        await asyncio.sleep(1.0)
+        await counted("not_cached", 1)
+        await until_async(lambda: web.asked["/old"] == 3, "the crawler visits it again")
+        await asyncio.sleep(0.3)  # nothing more happens for a while
 
     seen = crawl_beside_squid(tmp_path, story, signals__not_cached="visit")
     assert seen.urls["old"]["visits"] == 2
@@ -196,10 +202,10 @@ def test_what_the_cache_does_not_have_is_visited_courteously_where_that_is_wante
 @needs_squid
 def test_a_page_of_a_host_that_nobody_knew_is_taken_from_the_cache(tmp_path: Path) -> None:
     async def story(
-        _web: Web, squid: Squid, url: Callable[[str], str], until: Callable[[str, int], Awaitable[None]]
+        _web: Web, squid: Squid, url: Callable[[str], str], counted: Callable[[str, int], Awaitable[None]]
     ) -> None:
         assert await asyncio.to_thread(ask, squid, url("/").replace("a.test", "c.test")) == 200
-        await until("new", 1)
+        await counted("new", 1)
 
     seen = crawl_beside_squid(tmp_path, story)
     assert [page.partition("//")[2].partition(":")[0] for page, _ in seen.kinds] == ["c.test"]
@@ -210,7 +216,7 @@ def test_a_page_of_a_host_that_nobody_knew_is_taken_from_the_cache(tmp_path: Pat
 @needs_squid
 def test_a_flood_of_messages_does_no_harm_and_young_copies_are_kept(tmp_path: Path) -> None:
     async def story(
-        _web: Web, squid: Squid, url: Callable[[str], str], until: Callable[[str, int], Awaitable[None]]
+        _web: Web, squid: Squid, url: Callable[[str], str], counted: Callable[[str, int], Awaitable[None]]
     ) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as anybody:
             for number in range(3_000):
@@ -221,13 +227,13 @@ def test_a_flood_of_messages_does_no_harm_and_young_copies_are_kept(tmp_path: Pa
                         anybody.sendto(payload, str(squid.socket))
                         break
                     except BlockingIOError:
-                        await asyncio.sleep(0.01)
-        await until("malformed", 1_500 + 2 * 1_500)
-        await until("out_of_scope", 1_500)
+                        await asyncio.sleep(0.01)  # the receiver is full: it reads meanwhile
+        await counted("malformed", 1_500 + 2 * 1_500)
+        await counted("out_of_scope", 1_500)
         await asyncio.to_thread(ask, squid, url("/hidden"))
-        await until("new", 1)
+        await counted("new", 1)
         await asyncio.to_thread(ask, squid, url("/news"))
-        await until("discarded", 1)
+        await counted("discarded", 1)
 
     seen = crawl_beside_squid(tmp_path, story, signals__max_age_s=86_400.0)
     assert seen.counts["asked"] == 1, "the cache is not asked for what we have from today"
@@ -236,7 +242,7 @@ def test_a_flood_of_messages_does_no_harm_and_young_copies_are_kept(tmp_path: Pa
 
 
 def test_a_proxy_without_a_port_is_refused_in_a_line(tmp_path: Path) -> None:
-    from teia.collections.compiled import check
+    from teia.collections.stored import check
 
     root = open_root(tmp_path / "data", create=True)
     flags = {"collection.seeds": ["https://example.org/"], "signals.proxy": "127.0.0.1"}

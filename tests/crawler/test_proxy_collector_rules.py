@@ -12,13 +12,14 @@ from typing import Any, cast
 
 import pytest
 
-from teia.config import CourtesySettings, LimitSettings
+from teia.config.sections import CourtesySettings, LimitSettings
 from teia.crawler import proxy_collector
 from teia.crawler.commit import CommitGroup
 from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TURNS, ProxyCollector, collecting, is_from_cache
 from teia.crawler.robots import RobotsCache
 from teia.crawler.signals_in import announcements
 from teia.crawler.signals_in.for_other_nodes import HostOwners
+from teia.crawler.signals_in.inbox import counts_in
 from teia.errors import ConfigError
 from teia.fetch.fetcher import FetchRequest
 from teia.frontier.queue.politeness import Politeness
@@ -74,9 +75,7 @@ class Proxy:
 
     def counts(self) -> dict[str, int]:
         self.crawl._commit(CommitGroup())
-        return announcements.counts_in(self.crawl.crawl.committer.cells[0].folder.path.parents[1] / "signals.sqlite")[
-            "proxy"
-        ]
+        return counts_in(self.crawl.crawl.committer.cells[0].folder.path.parents[1] / "signals.sqlite")["proxy"]
 
 
 def pages(number: int) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from teia.config import CourtesySettings, LimitSettings
+from teia.config.sections import CourtesySettings, LimitSettings
 from teia.crawler.robots import RobotsCache
-from teia.frontier.queue.schedule import QueuedUrl
+from teia.frontier.cell.rows import QueuedUrl
 from teia.records import Outcome
 
 ORIGIN = "http://a.test"

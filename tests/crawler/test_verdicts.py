@@ -6,12 +6,13 @@ import random
 
 import pytest
 
-from teia.config import Config, RefreshSettings, ScheduleSettings
+from teia.config.sections import Config, RefreshSettings, ScheduleSettings
 from teia.crawler.verdicts import LONGEST_WAIT_S, MAX_RETRY_AFTER_S, PATIENT_TRIES, retry_after_s, verdict_of
 from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import STATE_DONE, STATE_FAILED, STATE_QUEUED
 from teia.frontier.queue.politeness import DelayTarget
-from teia.frontier.queue.schedule import HostQueue, QueuedUrl
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import Fetched
 
 NOW_S = 1_700_000_000.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 import time
 from collections import Counter
@@ -22,17 +23,19 @@ from teia.crawler import loop
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.loop import Crawler
 from teia.crawler.open_cell import Cell
-from teia.crawler.running_collection import CrawlState
+from teia.crawler.running_collection import Crawl, CrawlState
 from teia.crawler.start import open_crawler
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull, StoreError
 from teia.frontier.queue.ledger import Ledger
+from teia.frontier.queue.schedule import HostQueue
 from teia.lab.server.serve import LabServer
 from teia.lab.world.exchange import ServerFault, WorldAnswer
 from teia.store.archive import Stored
 from teia.store.root import open_root
 from teia.transfer.read_all import audit_archives, known_urls
 from tests.crawler.webs import HTML, ScriptedWeb, html
+from tests.waiting import until
 
 SILENT = WorldAnswer(200, HTML, b"", delay_s=60.0, fault=ServerFault.SILENT)
 
@@ -85,14 +88,6 @@ def when(true: Callable[[Crawler], bool], deed: Callable[[Crawler], None]) -> Ca
     return look
 
 
-def wait_for(true: Callable[[], bool]) -> None:
-    """Wait until something has become true, for half a minute at most."""
-    until = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 @contextmanager
 def no_damage(data: Path) -> Iterator[Counter[str]]:
     """Yield the states of a collection's URLs, after its archive was read whole."""
@@ -102,10 +97,11 @@ def no_damage(data: Path) -> Iterator[Counter[str]]:
     yield Counter(each["state"] for each in known_urls(root, "main"))
 
 
-def test_a_stop_while_no_server_answers_ends(tmp_path: Path) -> None:
+def test_a_stop_while_no_server_answers_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Rests were all that was left, nobody committed them and nobody left: minutes of nothing, SIGTERM ignored."""
     asked = when(lambda crawler: crawler._fetcher.in_flight == 40, Crawler.hurry)
     crawler = crawl_and(silent_web(40), tmp_path, asked, courtesy__delay_s=60.0)
+    assert "stopped without waiting for 40 requests under way and 0 pages that no parse child had read" in caplog.text
     (crawl,) = crawler.crawls
     assert crawl.state is CrawlState.STOPPED
     assert not crawl.has_uncommitted
@@ -148,6 +144,33 @@ def test_a_commit_of_a_stop_makes_true_what_was_learnt_and_begins_nothing(
     assert not crawler.crawls[0].has_uncommitted
 
 
+def test_a_stop_that_waits_for_nothing_names_what_it_has_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every request that servers have seen is committed, or named; with nothing to name there is no line."""
+    started: list[str] = []
+    start = Crawler._start
+
+    def note(self: Crawler, crawl: Crawl, queue: HostQueue, *others: Any) -> None:
+        started.append(queue.host)
+        start(self, crawl, queue, *others)
+
+    monkeypatch.setattr(Crawler, "_start", note)
+    pages = {"/": html(*[f"/{n}" for n in range(50)])} | {f"/{n}": html() for n in range(50)}
+    web = ScriptedWeb({f"good{n}.test": pages for n in range(20)} | dict(silent_web(5).pages))
+    has_read = when(
+        lambda crawler: crawler.crawls[0].counts.pages > 20 and crawler._fetcher.in_flight >= 5, Crawler.hurry
+    )
+    crawler = crawl_and(web, tmp_path / "cut", has_read, courtesy__delay_s=0.01)
+    (line,) = [each.getMessage() for each in caplog.records if "without waiting" in each.getMessage()]
+    unanswered, unread = map(int, re.findall(r"\d+", line))
+    assert unanswered >= 5
+    assert len(started) == crawler.crawls[0].counts.requests + unanswered + unread
+    caplog.clear()
+    crawl_and(ScriptedWeb({"a.test": {"/": html()}}), tmp_path / "whole", lambda _: None)
+    assert "without waiting" not in caplog.text
+
+
 def test_a_commit_that_does_not_end_is_left_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "COMMIT_S", 0.3)
     is_stuck, may_go = Event(), Event()
@@ -169,7 +192,7 @@ def test_a_commit_that_does_not_end_is_left_and_told(tmp_path: Path, monkeypatch
         with pytest.raises(StoreError, match=r"a commit did not complete within .* check the disk"):
             crawl_and(web, tmp_path, when(lambda _: is_stuck.is_set(), Crawler.stop))
         may_go.set()
-        wait_for(lambda: not any(each.name.startswith("commit") for each in threading.enumerate()))
+        until(lambda: not any(each.name.startswith("commit") for each in threading.enumerate()))
     finally:
         may_go.set()
     (committer,) = left  # it went on after the crawl had left it
@@ -187,7 +210,7 @@ def test_commits_that_succeed_slowly_are_all_waited_for(tmp_path: Path, monkeypa
 
     def take_long(self: Committer, group: CommitGroup) -> CommitResult:
         if stopped.is_set():
-            time.sleep(0.4)
+            time.sleep(0.4)  # a slow disk
         return commit(self, group)
 
     monkeypatch.setattr(Committer, "commit", take_long)

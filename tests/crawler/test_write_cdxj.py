@@ -17,6 +17,7 @@ from teia.store.archive import archive_files, index_path
 from teia.store.audit import audit_archive
 from teia.store.root import open_root
 from tests.store.answers import page
+from tests.waiting import until_async
 
 FILE_BYTES = 1 << 20
 
@@ -42,9 +43,7 @@ def fill_a_file(cell: Cell) -> None:
 
 
 async def until_indexed(folder: Path, number: int) -> None:
-    async with asyncio.timeout(60):
-        while sum(index_path(path).exists() for path in archive_files(folder)) < number:  # noqa: ASYNC110  # a file
-            await asyncio.sleep(0.05)
+    await until_async(lambda: sum(index_path(path).exists() for path in archive_files(folder)) >= number)
 
 
 def test_a_file_is_indexed_when_it_is_closed_and_the_open_one_is_not(cell: Cell) -> None:
@@ -77,7 +76,7 @@ def test_an_end_in_the_middle_leaves_nothing_half_done(cell: Cell) -> None:
 
     async def short() -> None:
         async with indexing([cell], WallClock()):
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # some way into its work, wherever that is
 
     asyncio.run(short())
     assert audit_archive(cell.folder.archive).violations == 0

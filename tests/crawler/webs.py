@@ -14,7 +14,7 @@ import uvloop
 from teia.clock import WallClock
 from teia.collections.crawler_reports import last_change, listen
 from teia.collections.stored import configure
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Crawl
 from teia.crawler.start import open_crawler

@@ -25,10 +25,11 @@ from teia.clock import Clock, WallClock
 from teia.collections import inbox
 from teia.collections.crawler_reports import last_change, listen
 from teia.collections.stored import configure
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler import loop, write_cdxj
 from teia.crawler import start as crawler_start
 from teia.crawler.child.read_answer import read
+from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import Crawl
 from teia.errors import TeiaError
 from teia.fetch.fetcher import FetchRequest
@@ -40,7 +41,6 @@ from teia.records import Fetched
 from teia.store.cdxj import write_index
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import audit_archives, audit_of, known_urls, stored_records
-from teia.views.lookup import Lookup
 
 HOSTS, PAGES = ("a.test", "b.test", "c.test"), 10
 FILE_BYTES = 6_000
@@ -86,7 +86,7 @@ class TableFetcher:
         number, began_s = len(self.asked), self._clock.now_s()
 
         async def answer() -> None:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # the time that an answer takes
             del self._under_way[number]
             body = self._pages.get(request.url)
             status, words = (404, b"Not Found") if body is None else (200, b"OK")

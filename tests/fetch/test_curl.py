@@ -23,10 +23,10 @@ from teia.clock import WallClock
 from teia.errors import ConfigError
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destinations
-from teia.fetch.dns import StaticResolver
 from teia.fetch.fetcher import PostBody
 from teia.fetch.guard import AddressGuard
 from teia.fetch.outcome import StopReason
+from teia.fetch.resolver import StaticResolver
 from teia.fetch.wire import Pin
 from teia.records import Fetched, Outcome
 from tests.fetch.conftest import IMPATIENT, LIMITS, Fetching, get
@@ -42,6 +42,7 @@ from tests.fetch.hostile_server import (
     sends_then_resets,
 )
 from tests.fetch.receiver import ADDRESS, Receiver
+from tests.waiting import until_async
 
 HELLO: dict[str, Behaviour] = {"/": sends(page(b"hello"), keep=True)}
 
@@ -333,11 +334,7 @@ def test_ipv6_is_reached_or_cannot_be_connected_to() -> None:
 
 async def _hung_up(server: HostileServer, times: int) -> None:
     """Wait until the server has closed so many connections; on the loopback that has reached us then."""
-    for _ in range(10_000):
-        if server.hung_up >= times:
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("the server did not hang up")
+    await until_async(lambda: server.hung_up >= times, "the server hangs up")
 
 
 @pytest.mark.parametrize("hangs_up", [sends(page()), sends_then_resets(page())], ids=["closes", "resets"])
@@ -363,7 +360,7 @@ def test_connection_that_is_kept_over_a_short_rest_is_used_again() -> None:
         async with Fetching() as fetching:
             for _ in range(4):
                 assert (await fetching.get(url)).outcome == "200"
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.05)  # a short delay, as between two requests to a host
 
     with HostileServer(HELLO) as server:
         uvloop.run(run(server.url("/")))
@@ -478,13 +475,13 @@ def test_thousand_transfers_at_once_each_end_once_with_their_own_body() -> None:
 
 
 def test_close_ends_what_is_running_exactly_once() -> None:
-    async def run(url: str) -> list[Fetched]:
+    async def run(server: HostileServer) -> list[Fetched]:
         ended: list[Fetched] = []
-        fetching = Fetching()
+        fetching, url = Fetching(), server.url("/")
         waiting = [asyncio.ensure_future(fetching.get(url)) for _ in range(3)]
         for each in waiting:
             each.add_done_callback(lambda done: ended.append(done.result()))
-        await asyncio.sleep(0.1)
+        await until_async(lambda: len(server.log) == 3, "all are under way")
         await fetching.fetcher.close()
         await fetching.fetcher.close()
         await asyncio.wait(waiting)
@@ -492,7 +489,7 @@ def test_close_ends_what_is_running_exactly_once() -> None:
         return ended
 
     with HostileServer({"/": repeats(b"HTTP/1.1 200 OK\r\n\r\n", b"a", every_s=0.05, limit_bytes=60)}) as server:
-        ended = uvloop.run(run(server.url("/")))
+        ended = uvloop.run(run(server))
     assert [(each.outcome, each.detail) for each in ended] == [("system", "fetcher closed")] * 4
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import asyncio
 
 from teia.fetch.destination import Destination, Destinations
-from teia.fetch.dns import Failure, Resolution, StaticResolver
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import AddressOverrides
+from teia.fetch.resolver import Failure, Resolution, StaticResolver
 from teia.records import Outcome
 
 NAMES = {"a.test": ["127.77.0.1"], "mixed.test": ["127.77.0.1", "127.66.0.1"]}

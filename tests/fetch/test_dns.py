@@ -11,7 +11,8 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.errors import ConfigError
-from teia.fetch.dns import CaresResolver, Failure
+from teia.fetch.dns import CaresResolver
+from teia.fetch.resolver import Failure
 from tests.fetch.name_server import NameServer, Record
 
 A = ("A", 0, "127.77.0.1")  # c-ares does not keep answers with a TTL of 0, so the server sees every question
@@ -127,7 +128,7 @@ def test_look_ups_of_one_name_are_one_question() -> None:
     async def test(resolver: CaresResolver, server: NameServer, clock: VirtualClock) -> None:
         impatient = asyncio.ensure_future(resolver.resolve("a.test"))
         others = [asyncio.ensure_future(resolver.resolve("a.test")) for _ in range(20)]
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # all of them begin
         impatient.cancel()  # one who gives up takes nothing from the others
         assert {(await other).addresses for other in others} == {("127.77.0.1",)}
         assert server.asked == [("a.test", "A")]

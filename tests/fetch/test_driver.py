@@ -28,7 +28,7 @@ def test_time_out_fires_amid_traffic_that_moves_the_timer(run: Run) -> None:
             while not silent.done():
                 several = await fetching.get_all([server.url("/", f"h{n}.test") for n in range(10)])
                 outcomes += [each.outcome for each in several]
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.02)  # traffic in pieces, so that the timer moves
             return [(await silent).outcome, *sorted(set(outcomes))]
 
     listener = socket.create_server((WEB[0], 0))

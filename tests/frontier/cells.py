@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from teia.frontier.cell.cell import CaptureLocation, FoundUrl, FrontierCell, PageRow, SettledVisit
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, QueuedUrl, SettledVisit, tail_of
 from teia.frontier.cell.schema import STATE_QUEUED
-from teia.frontier.cell.url_tails import tail_of
-from teia.frontier.queue.schedule import QueuedUrl
 from teia.urls import key_of, split
 
 NOW_S = 1_700_000_000.0

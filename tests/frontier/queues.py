@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.schedule import HostQueue, HostSchedule, QueuedUrl
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 
 keys = itertools.count(1)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.split import give_up
 from teia.index.reader import CellReader
 from teia.indexer.after_split import is_due, prune, release
-from teia.indexer.indexer import CellIndexer
+from teia.indexer.cell_indexer import CellIndexer
 from teia.store.root import CellFolder
 from teia.urls import key_of, site_of, slot_of
 from tests.index.pages import indexed, page

@@ -23,8 +23,10 @@ import tantivy
 from msgspec.structs import replace
 
 from teia.clock import WallClock
+from teia.collections.index_state import state_on_disk
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisit_all import ask_again
@@ -32,21 +34,20 @@ from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_FAILED
 from teia.index.cell import CellIndex
 from teia.index.reader import META_FILE
 from teia.index.schema import stems
+from teia.indexer.cell_indexer import BROKEN, CellIndexer, beside_index
 from teia.indexer.companion import MODULE, IndexerProcess
-from teia.indexer.indexer import BROKEN, CellIndexer, beside_index
 from teia.indexer.mend_idle import IndexSupervisor
 from teia.indexer.open_search import CollectionSearch
 from teia.indexer.process import CollectionFollower, follow, indexing_lock
 from teia.indexer.rebuild import audit_index, rebuild_index
 from teia.indexer.reread import Rereader
-from teia.indexer.state import state_on_disk
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.archive import place_of
 from teia.store.root import CellFolder, CollectionFolder, Root, open_root
 from teia.transfer.read_all import account_at_rest
 from teia.urls import cell_starts, key_of, numbering, site_of, slot_of
-from teia.views.lookup import Lookup
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html
+from tests.waiting import until, until_async
 
 PATHS = [f"/{number}" for number in range(8)]
 WORD = "letter"
@@ -367,20 +368,13 @@ def configs(root: Root) -> list[Config]:
     return [saved(root, "main").config]
 
 
-async def until(true: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
-    ends = time.monotonic() + timeout_s
-    while not true():
-        assert time.monotonic() < ends, what
-        await asyncio.sleep(0.01)
-
-
 async def killed(companion: IndexerProcess) -> None:
     """Kill the indexer as often as it takes to hit it alive, and wait until the crawl has noticed."""
     deaths = companion.deaths
-    await until(lambda: companion.pid is not None, "an indexer runs")
+    await until_async(lambda: companion.pid is not None, "an indexer runs")
     assert companion.pid is not None
     os.kill(companion.pid, signal.SIGKILL)
-    await until(lambda: companion.deaths > deaths, "its death is noticed")
+    await until_async(lambda: companion.deaths > deaths, "its death is noticed")
 
 
 def test_an_indexer_that_is_killed_is_started_again_and_nothing_is_missing(
@@ -392,7 +386,7 @@ def test_an_indexer_that_is_killed_is_started_again_and_nothing_is_missing(
         try:
             await killed(companion)
             assert "SIGKILL" in companion.error
-            await until(lambda: companion.indexed.get("main") == 9, "another one goes on")
+            await until_async(lambda: companion.indexed.get("main") == 9, "another one goes on")
             assert companion.error == ""
             await companion.finish()
         finally:
@@ -416,7 +410,7 @@ def test_an_indexer_that_cannot_work_is_given_up_only_at_the_end(root: Root, mon
         with indexing_lock(root, "main"):  # somebody else writes, and does not end
             companion = await IndexerProcess.start(root, configs(root))
             assert companion is not None
-            await until(lambda: companion.deaths > 0, "it cannot begin")
+            await until_async(lambda: companion.deaths > 0, "it cannot begin")
             await companion.finish()
             await companion.leave()
         return companion
@@ -444,7 +438,7 @@ class Followers:
         return [json.loads(line) for line in self._capfd.readouterr().out.splitlines()]
 
     async def line(self, true: Callable[[dict[str, Any]], bool], what: str) -> None:
-        await until(lambda: any(true(line) for line in self.lines()), what)
+        await until_async(lambda: any(true(line) for line in self.lines()), what)
 
     async def follow(self) -> None:
         await follow(self._root, self.NAMES, WallClock(), self.ends)
@@ -464,7 +458,7 @@ def test_one_of_several_collections_that_fails_is_begun_again_while_the_crawl_go
             await followers.line(lambda line: line["indexed"] == {"main": 9, "other": 9}, "both are indexed")
             shutil.rmtree(busy_cell(root, "other").index)
             await followers.line(lambda line: "was deleted" in line.get("error", ""), "it is said")
-            await until(lambda: counts(root, "other") == 9, "it is made anew")
+            await until_async(lambda: counts(root, "other") == 9, "it is made anew")
             await followers.line(lambda line: "error" not in line and "indexed" in line, "all is well again")
             followers.ends.set()
 
@@ -482,14 +476,14 @@ def test_a_collection_whose_index_another_process_writes_does_not_hold_up_the_ot
         async with asyncio.TaskGroup() as tasks:
             with indexing_lock(root, "other"):
                 tasks.create_task(followers.follow())
-                await until(lambda: counts(root, "main") == 9, "the other one is indexed")
+                await until_async(lambda: counts(root, "main") == 9, "the other one is indexed")
                 followers.lines()
                 said = list[dict[str, Any]]()
-                await until(lambda: len(said.extend(followers.lines()) or said) >= 5, "it goes on")
+                await until_async(lambda: len(said.extend(followers.lines()) or said) >= 5, "it goes on")
                 assert all("another process is writing the index of other" in line["error"] for line in said), (
                     "each time"
                 )
-            await until(lambda: counts(root, "other") == 9, "its turn comes")
+            await until_async(lambda: counts(root, "other") == 9, "its turn comes")
             followers.ends.set()
 
     asyncio.run(crawl())
@@ -546,7 +540,7 @@ def test_a_crawl_that_ends_does_not_wait_as_long_as_its_indexer_was_waited_for_b
     async def crawl() -> int:
         companion = IndexerProcess(["false"])
         await companion.begin()
-        await until(lambda: len(waits()) >= 8, "it dies again and again")
+        await until_async(lambda: len(waits()) >= 8, "it dies again and again")
         before = len(waits())
         await companion.finish()
         return before
@@ -570,13 +564,13 @@ def test_an_indexer_that_cannot_be_started_is_tried_again(tmp_path: Path, monkey
         companion = IndexerProcess([str(program)])
         install('echo \'{"indexed": {"main": 0}}\'; read line; exit 3')
         await companion.begin()
-        await until(lambda: companion.indexed == {"main": 0}, "the first one runs")
+        await until_async(lambda: companion.indexed == {"main": 0}, "the first one runs")
         program.unlink()
         assert companion.pid is not None
         os.kill(companion.pid, signal.SIGKILL)
-        await until(lambda: "cannot be started: No such file" in companion.error, "it is said")
+        await until_async(lambda: "cannot be started: No such file" in companion.error, "it is said")
         install('echo \'{"indexed": {"main": 1}}\'; read line; exit 0')
-        await until(lambda: companion.indexed == {"main": 1}, "another one is started")
+        await until_async(lambda: companion.indexed == {"main": 1}, "another one is started")
         assert companion.error == ""
         await companion.finish()
         return companion
@@ -606,7 +600,7 @@ def test_a_server_brings_an_index_up_to_date_that_nobody_crawls(root: Root) -> N
     keeper = IndexSupervisor(root, WallClock(), look_s=0.05, look_first_s=0.0)
     keeper.start()
     try:
-        asyncio.run(until(lambda: account_at_rest(root, "main")["indexed"] == 9, "it is brought up to date"))
+        until(lambda: account_at_rest(root, "main")["indexed"] == 9, "it is brought up to date")
     finally:
         keeper.stop()
     assert audit_index(root, "main").violations == 0
@@ -618,7 +612,7 @@ def test_a_server_whose_first_collection_is_damaged_goes_on_with_the_others(root
     keeper = IndexSupervisor(root, WallClock(), look_s=0.05, look_first_s=0.0)
     keeper.start()
     try:
-        asyncio.run(until(lambda: account_at_rest(root, "main")["indexed"] == 9, "the other is brought up to date"))
+        until(lambda: account_at_rest(root, "main")["indexed"] == 9, "the other is brought up to date")
     finally:
         keeper.stop()
     with pytest.raises(sqlite3.DatabaseError):

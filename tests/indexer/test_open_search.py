@@ -12,9 +12,10 @@ import pytest
 import teia
 from teia.clock import WallClock
 from teia.errors import IndexFailure
-from teia.indexer.open_search import CollectionRanks, CollectionSearch, renew_model
+from teia.indexer.open_search import CollectionRanks, CollectionSearch
 from teia.indexer.process import CollectionFollower
 from teia.indexer.ranks import rank_file
+from teia.indexer.semantic_model import renew_model
 from teia.search.rank.semantic import load
 from teia.search.serve.searcher import SearchOptions
 from teia.store.root import Root, open_root

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from teia.clock import VirtualClock, WallClock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.errors import StoreError, UsageError
 from teia.indexer.process import CollectionFollower
 from teia.notify.notices import NoticeFinder

@@ -21,9 +21,8 @@ from pathlib import Path
 import pytest
 
 from teia.clock import Clock, VirtualClock, WallClock
-from teia.config import Config
-from teia.crawler.signals_in.post import AT_ONCE, Poster
-from teia.crawler.signals_in.posts_under_way import HUBS, WEBHOOKS, ReceiverStates
+from teia.config.sections import Config
+from teia.crawler.signals_in.outgoing import AT_ONCE, HUBS, WEBHOOKS, Poster, ReceiverStates
 from teia.crawler.signals_in.websub import HubRound, keep_found, open_hubs
 from teia.notify.keep_process import CourierSupervisor, is_needed
 from teia.notify.process import Courier, courier_lock, run
@@ -41,6 +40,7 @@ from teia.store.root import Root, open_root
 from tests.crawler.keep_fresh.test_observe import URL, WEB, Revisited
 from tests.crawler.offline import offline_crawl
 from tests.fetch.receiver import Received, Receiver, Said
+from tests.waiting import until_async
 
 NETS = ["127.77.0.0/16"]
 
@@ -76,8 +76,7 @@ class Post:
 
 async def answered(courier: Courier) -> None:
     """Wait for receivers, who live in real time."""
-    while courier.under_way:  # noqa: ASYNC110  # threads answer
-        await asyncio.sleep(0.005)
+    await until_async(lambda: not courier.under_way, "receivers answer")
 
 
 @contextmanager
@@ -256,11 +255,10 @@ def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) 
         return next(each.delivered for each in every if each.webhook == shown_webhook(webhook))
 
     async def go() -> None:
-        until = asyncio.Event()
-        running = asyncio.create_task(run(post.root, WallClock(), until))
-        while delivered(quick.url) < 3 or not slow.received:  # noqa: ASYNC110  # threads hear them
-            await asyncio.sleep(0.05)
-        until.set()
+        over = asyncio.Event()
+        running = asyncio.create_task(run(post.root, WallClock(), over))
+        await until_async(lambda: delivered(quick.url) >= 3 and slow.received, "both receive")
+        over.set()
         await running
 
     with Receiver(wait) as slow, Receiver(address="127.77.0.7") as quick:
@@ -272,7 +270,7 @@ def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) 
             patched.setattr("teia.notify.process.LAST_S", 0.5)
             patched.setattr("teia.notify.process.TURN_S", 0.1)
             patched.setattr("teia.notify.deliver.REST_S", 0.1)
-            patched.setattr("teia.crawler.signals_in.post.ANSWER_S", 110.0)
+            patched.setattr("teia.crawler.signals_in.outgoing.ANSWER_S", 110.0)
             asyncio.run(asyncio.wait_for(go(), 90))  # an answer has longer: nobody has waited for it
         silent.set()
     told = {watched.webhook: watched for watched in subscriptions_of(post.root.collection("main"))}
@@ -344,8 +342,7 @@ def test_two_collections_do_not_ask_one_hub_at_once(tmp_path: Path) -> None:
             for wait_s in (0.0, config.courtesy.delay_s, 1.0):
                 for each in rounds:
                     each.turn()
-                while places.under_way:  # noqa: ASYNC110  # a thread answers
-                    await asyncio.sleep(0.005)
+                await until_async(lambda: not places.under_way, "the hub answers")
                 asked.append(len(hub.received))
                 await clock.advance(wait_s)
             for each in rounds:

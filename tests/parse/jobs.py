@@ -20,9 +20,9 @@ def obey(payload: bytes) -> bytes:
         while True:
             pass
     if payload == b"hang":
-        time.sleep(600)
+        time.sleep(600)  # until it is killed
     if payload == b"nap":
-        time.sleep(1)
+        time.sleep(1)  # slower than others
     if payload == b"memory":
         return bytes(2**31)
     if payload == b"raise":

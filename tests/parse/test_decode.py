@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.parse.decode import Decoded, dechunk, decode
 from teia.parse.headers import Headers
 

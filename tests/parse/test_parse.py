@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.parse.document import ParseOptions
 from teia.parse.parse import parse_document
 from teia.records import Page

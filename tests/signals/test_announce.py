@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from teia.crawler.signals_in.announcements import counts_in, open_inbox
+from teia.crawler.signals_in.inbox import counts_in, open_inbox
 from teia.signals.announce import PROXY, Announcement, AnnouncementInbox
 
 

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -23,6 +23,7 @@ from teia.lab.server.squid import Squid, program, squid_process
 from teia.signals.datagrams import AnnouncementSocket
 from teia.signals.squid_conf import AT_ONCE, DEFAULT, GRACE, PROGRAM, PYTHON, TTL_S, WAYS, Way, lines
 from tests.conftest import missing
+from tests.waiting import until
 
 NAMES = {"a.test": "127.0.0.1"}
 PASSED = 503
@@ -56,13 +57,6 @@ def ask(squid: Squid, path: str, *, method: str = "GET", header: str = "") -> in
     return int(answer.split(b" ")[1])
 
 
-def holds(what: Callable[[], bool], within_s: float = 20.0) -> bool:
-    until = time.monotonic() + within_s
-    while not (found := what()) and time.monotonic() < until:
-        time.sleep(0.05)
-    return found
-
-
 def test_a_page_is_announced_once_in_its_time_and_what_is_no_page_never() -> None:
     """C7: what Squid has an answer to costs its users nothing. Queries do not leave Squid (`strip_query_terms`)."""
     with squid_process(NAMES, way="acl") as squid:
@@ -73,12 +67,16 @@ def test_a_page_is_announced_once_in_its_time_and_what_is_no_page_never() -> Non
         asked += [("/one", "GET")] * 20 + [("/last", "GET")]
         assert {ask(squid, path, method=method) for path, method in asked} == {PASSED}
         urls: list[str] = []
-        seen, until = 0, time.monotonic() + 20
-        while "http://a.test:1/last" not in urls and time.monotonic() < until:
+        seen = 0
+
+        def last_is_heard() -> bool:
+            nonlocal seen
             for heard in ear.hear():
-                urls += heard.urls
+                urls.extend(heard.urls)
                 seen += heard.counts.get("seen", 0)
-            time.sleep(0.02)
+            return "http://a.test:1/last" in urls
+
+        until(last_is_heard, state=lambda: urls)
         ear.close()
     assert urls == [f"http://a.test:1/{path}" for path in ("one", "%C3%A9'a%2Fb", "last")]
     assert seen == 4, "three pages and one with a query, each once"
@@ -124,23 +122,23 @@ def test_other_logs_are_written_and_rotated_as_before_and_pages_announced_to_a_c
     with squid_process(NAMES, extra=usual, way="log") as squid:
         socket.create_connection(("127.0.0.1", squid.port), 15).close()
         assert ask(squid, "/early") == PASSED
-        assert holds(lambda: has(log, "/early"))
+        until(lambda: has(log, "/early"))
         assert not squid.socket.exists(), "nothing was written there"
         assert "error:transaction-end-before-headers" in log.read_text("ascii")
         assert "without an HTTP request" not in (squid.folder / "cache.log").read_text("ascii")
         subprocess.run([program(), "-k", "rotate", "-f", str(squid.folder / "squid.conf")], check=True, timeout=20)
-        assert holds(rotated.exists)
+        until(rotated.exists)
         ear = AnnouncementSocket(squid.socket)
         squid.socket.chmod(0o666)
         assert ask(squid, "/late") == PASSED
-        assert holds(lambda: has(log, "/late"))
+        until(lambda: has(log, "/late"))
         urls: list[str] = []
 
         def both_heard() -> bool:
             urls.extend(url for heard in ear.hear() for url in heard.urls)
             return len(urls) >= 2
 
-        assert holds(both_heard)
+        until(both_heard)
         ear.close()
     assert (has(rotated, "/early"), has(rotated, "/late"), has(log, "/early")) == (True, False, False)
     assert urls == ["http://a.test:1/early", "http://a.test:1/late"]
@@ -228,10 +226,13 @@ def test_squid_asks_nothing_anew_before_an_answer_is_too_old(open_folder: Path) 
     """It would even if the queue were full, and in the end stop for that: see the slow test."""
     with ExitStack() as stack:
         attached = Attached(stack, open_folder / "one", 3)
-        began, until = time.time(), time.monotonic() + 20
-        while len(attached.asked("/busy")) < 2 and time.monotonic() < until:
+        began = time.time()
+
+        def is_asked_anew() -> bool:
             assert ask(attached.squid, "/busy") == PASSED
-            time.sleep(0.05)
+            return len(attached.asked("/busy")) >= 2
+
+        until(is_asked_anew)
         assert attached.asked("/busy")[1] - began > 2.9
 
 
@@ -256,33 +257,35 @@ def test_squid_outlives_a_program_that_hangs_for_more_than_three_minutes(open_fo
             assert each.answers(20) == [PASSED] * 20
         while time.monotonic() < began + 8:
             assert {ask(each.squid, f"/short{number}") for each in (ours, other) for number in (1, 2, 3)} == {PASSED}
-            time.sleep(0.1)
-        time.sleep(began + 186 - time.monotonic())
-        lives = {}
-        while time.monotonic() < began + 200:
-            lives = {"ours": ours.lives(), "other": other.lives()}
-            time.sleep(0.5)
-        assert lives == {"ours": True, "other": False}
+            time.sleep(0.1)  # users ask now and then
+        time.sleep(began + 186 - time.monotonic())  # Squid waits for three minutes before it gives up
+        until(lambda: not other.lives(), "the other Squid gives up")
+        time.sleep(max(0.0, began + 200 - time.monotonic()))  # nothing happens to ours
+        assert ours.lives()
 
 
 # ---- lines for operators --------------------------------------------------------------------------------------------
 
 
-def test_an_earlier_line_that_allows_keeps_pages_from_being_announced_and_one_that_denies_others_does_not() -> None:
+@pytest.mark.parametrize(("line", "is_announced"), [("cache allow ours\n", False), ("cache deny !ours\n", True)])
+def test_an_earlier_line_that_allows_keeps_pages_from_being_announced_and_one_that_denies_others_does_not(
+    line: str, is_announced: bool
+) -> None:
     """So `cache allow X` has to be written as `cache deny !X`; the printed lines say so."""
-    ours = "acl ours dstdomain a.test\n"
-    for line, is_announced in (("cache allow ours\n", False), ("cache deny !ours\n", True)):
-        with squid_process(NAMES, extra=ours + line, way="acl") as squid:
-            ear = AnnouncementSocket(squid.socket)
-            squid.socket.chmod(0o666)
-            assert ask(squid, "/page") == PASSED
-            urls: list[str] = []
-            until = time.monotonic() + (20 if is_announced else 0.5)
-            while not urls and time.monotonic() < until:
-                urls += [url for heard in ear.hear() for url in heard.urls]
-                time.sleep(0.02)
-            ear.close()
-        assert bool(urls) == is_announced, line
+    with squid_process(NAMES, extra=f"acl ours dstdomain a.test\n{line}", way="acl") as squid:
+        ear = AnnouncementSocket(squid.socket)
+        squid.socket.chmod(0o666)
+        assert ask(squid, "/page") == PASSED
+
+        def announced() -> list[str]:
+            return [url for heard in ear.hear() for url in heard.urls]
+
+        if is_announced:
+            until(announced)
+        else:
+            time.sleep(0.5)  # nothing happens for a while
+            assert announced() == []
+        ear.close()
     assert "`cache allow X` is written `cache deny !X`" in lines("acl", "/nowhere")
 
 

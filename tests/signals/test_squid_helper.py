@@ -10,10 +10,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 
 import pytest
@@ -34,6 +33,7 @@ from teia.signals.squid_helper import (
     is_file_log,
 )
 from tests.conftest import missing
+from tests.waiting import until
 
 EXTRAS = "192.0.2.7/- alice GET myip=192.0.2.1 myport=3128"
 
@@ -231,11 +231,14 @@ def test_answers_go_on_when_the_second_process_dies_and_another_is_started(path:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         (second,) = children.read_text().split()
         os.kill(int(second), signal.SIGKILL)
-        number, until = 1, time.monotonic() + 20
-        while not [url for url in hear(ear)[1] if not url.endswith("/0")] and time.monotonic() < until:
+        numbers = count(1)
+
+        def announced_again() -> list[str]:
+            number = next(numbers)
             assert ask(number) == b"%d ERR\n" % number
-            number += 1
-            time.sleep(0.05)
+            return [url for url in hear(ear)[1] if not url.endswith("/0")]
+
+        until(announced_again, "another process announces")
         assert children.read_text().split() not in ([], [second])
     ear.close()
 
@@ -271,12 +274,7 @@ def test_a_process_that_cannot_be_started_leaves_nothing_to_wait_for_and_is_trie
     ear = AnnouncementSocket(path)
     announcing.tell([b"http://a.test/ - - GET"])
     announcing.close()
-    counts: dict[str, int] = {}
-    urls: list[str] = []
-    until = time.perf_counter() + 20
-    while not urls and time.perf_counter() < until:
-        time.sleep(0.05)
-        counts, urls = hear(ear)
+    counts, urls = until(lambda: heard if (heard := hear(ear))[1] else None, "the page is announced")
     ear.close()
     assert (urls, counts) == (["http://a.test/"], {"seen": 32, "dropped": 31})
 
@@ -286,16 +284,16 @@ def test_a_log_daemon_whose_second_process_dies_goes_on_for_squid_ends_with_it(p
     with helper(path, "--log") as process:
         assert process.stdin is not None
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        until = time.monotonic() + 20
-        while not (seconds := children.read_text().split()) and time.monotonic() < until:
-            time.sleep(0.02)
-        os.kill(int(seconds[0]), signal.SIGKILL)
-        urls: list[str] = []
-        while not urls and time.monotonic() < until:
+        second, *_ = until(lambda: children.read_text().split(), "the second process runs")
+        os.kill(int(second), signal.SIGKILL)
+
+        def announced() -> list[str]:
+            assert process.stdin is not None
             process.stdin.write(b"L\0not a number\nLhttp://a.test/ - - GET\n")
             process.stdin.flush()
-            time.sleep(0.05)
-            urls = hear(ear)[1]
+            return hear(ear)[1]
+
+        urls = until(announced, "another process announces")
         assert process.poll() is None
     ear.close()
     assert set(urls) == {"http://a.test/"}
@@ -322,9 +320,7 @@ def test_a_log_daemon_that_is_given_a_log_becomes_squid_s_own(path: Path) -> Non
         assert process.stdin is not None
         process.stdin.write(b"r2\nb1\nLa line\nF\n")
         process.stdin.flush()
-        until = time.monotonic() + 20
-        while path.read_bytes() != b"before\na line\n" and time.monotonic() < until:
-            time.sleep(0.02)
+        until(lambda: path.read_bytes() == b"before\na line\n", "the line is written", state=path.read_bytes)
         state = Path(f"/proc/{process.pid}/status").read_text()
         out, complaint = process.communicate(b"R\nLanother\n", timeout=30)
     assert "Name:\tlog_file_daemon" in state
@@ -363,15 +359,15 @@ def test_a_real_squid_announces_what_it_has_answered(path: Path) -> None:
     with squid_process({"a.test": "127.0.0.1"}, way="log") as squid:
         ear = AnnouncementSocket(squid.socket)
         squid.socket.chmod(0o666)
-        urls: list[str] = []
         paths = cycle((b"page?secret", b"page"))
-        until = time.monotonic() + 15
-        while not urls and time.monotonic() < until:
+
+        def announced() -> list[str]:
             with socket.create_connection(("127.0.0.1", squid.port), 10) as user:
                 user.sendall(b"GET http://a.test:1/%b HTTP/1.0\r\n\r\n" % next(paths))
                 while user.recv(65_536):
                     pass
-            time.sleep(0.2)
-            urls = hear(ear)[1]
+            return hear(ear)[1]
+
+        urls = until(announced, "the page is announced")
         ear.close()
     assert set(urls) == {"http://a.test:1/page"}

@@ -11,18 +11,19 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from teia.crawler.lookup import Lookup
 from teia.store.root import open_root
 from teia.transfer.export import cdxj_lines, export_warc_folder, new_file
-from teia.views.lookup import Lookup
 from tests.conftest import ROOT, missing
 from tests.system.labs import crawl, running_lab
+from tests.waiting import until
 
 PYWB = "pywb==2.10.0"
 ENVIRONMENT = ROOT / ".cache" / "pywb"
@@ -70,15 +71,14 @@ def replay(wayback: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
 
 
 def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(300):
+    def listens() -> bool:
         assert process.poll() is None, "wayback ended"
-        try:
+        with suppress(OSError):
             socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    pytest.fail("wayback did not listen within 30 s")
+            return True
+        return False
+
+    until(listens, "wayback listens")
 
 
 def test_every_page_replays_with_the_bytes_that_were_served(replay: tuple[Path, str]) -> None:

@@ -36,7 +36,7 @@ class Lab:
 
     def settled_entries(self) -> list[RequestLogEntry]:
         """The log once everything is in it; the lab writes it every 0.2 s."""
-        time.sleep(0.3)
+        time.sleep(0.3)  # no other sign says that all of them are written
         return self.entries()
 
     def truth(self) -> dict[str, dict[str, Any]]:

@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import until
 
 from .labs import Lab, crawl, crawl_command, crawling, running_lab
 
@@ -40,27 +41,20 @@ def status(data: Path) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def eventually(true: Callable[[], bool], what: str, timeout_s: float = 30) -> None:
-    until = time.monotonic() + timeout_s
-    while not true():
-        assert time.monotonic() < until, what
-        time.sleep(0.1)
-
-
 def test_pause_resume_status_and_stop(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running_lab(tmp_path, SPEC, 94) as lab, crawling(lab, data, *FLAGS) as process:
-        eventually(lambda: lab.requests() > 5, "the crawl begins")
-        eventually(lambda: status(data)["pages"] > 0, "status counts pages")
+        until(lambda: lab.requests() > 5, "the crawl begins")
+        until(lambda: status(data)["pages"] > 0, "status counts pages")
         assert teia("pause", "--data", str(data)).returncode == 0
         time.sleep(0.5)  # what was under way ends
         seen = lab.requests()
-        time.sleep(1.5)
+        time.sleep(1.5)  # nothing is requested for a while
         assert lab.requests() == seen
-        eventually(lambda: status(data)["state"] == "paused", "status says so")
-        eventually(lambda: status(data)["indexed"] > 0, "a page that was fetched can be found")
+        until(lambda: status(data)["state"] == "paused", "status says so")
+        until(lambda: status(data)["indexed"] > 0, "a page that was fetched can be found")
         assert teia("resume", "--data", str(data)).returncode == 0
-        eventually(lambda: lab.requests() > seen, "it goes on")
+        until(lambda: lab.requests() > seen, "it goes on")
         assert teia("stop", "--data", str(data)).returncode == 0
         assert process.wait(10) == 0
     stopped = status(data)
@@ -82,7 +76,7 @@ def test_interrupt_stops_within_ten_seconds_and_the_same_command_goes_on(tmp_pat
     data = tmp_path / "data"
     with running_lab(tmp_path, SPEC, 96) as lab:
         with crawling(lab, data, *FLAGS) as process:
-            eventually(lambda: lab.requests() > 10, "the crawl begins")
+            until(lambda: lab.requests() > 10, "the crawl begins")
             began = time.monotonic()
             process.send_signal(signal.SIGINT)
             assert process.wait(15) == 130
@@ -90,8 +84,7 @@ def test_interrupt_stops_within_ten_seconds_and_the_same_command_goes_on(tmp_pat
         seen = lab.requests()
         again = crawl(lab, data, *FLAGS, "--max-seconds", "3")
         assert again["state"] == "limit"
-        time.sleep(0.3)
-        asked = [entry.host + entry.path for entry in lab.entries()]
+        asked = [entry.host + entry.path for entry in lab.settled_entries()]
         assert len(asked) == len(set(asked)), "a clean stop repeats nothing"
         assert len(asked) > seen
 
@@ -99,7 +92,7 @@ def test_interrupt_stops_within_ten_seconds_and_the_same_command_goes_on(tmp_pat
 def test_two_crawls_on_one_folder_are_refused(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running_lab(tmp_path, SPEC, 97) as lab, crawling(lab, data, *FLAGS) as process:
-        eventually(lambda: lab.requests() > 2, "the crawl begins")
+        until(lambda: lab.requests() > 2, "the crawl begins")
         second = second_crawl(lab, data)
         assert second.returncode == 1
         assert f"in use by process {process.pid}" in second.stderr

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
+
 from .labs import crawl_command, kill_group, running_lab
 from .test_serve import SPEC
 
@@ -37,9 +39,7 @@ def test_its_output_is_one_object_however_it_ends(tmp_path: Path) -> None:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
             asked = lab.requests()
-            until = time.monotonic() + 30
-            while lab.requests() < asked + 4 and time.monotonic() < until:
-                time.sleep(0.05)
+            until(lambda: lab.requests() >= asked + 4, "the crawl is under way")
             began = time.monotonic()
             process.send_signal(signal.SIGINT)
             out, _ = process.communicate(timeout=15)

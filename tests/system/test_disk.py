@@ -22,11 +22,12 @@ from typing import Any
 
 import pytest
 
+from teia.crawler.lookup import Lookup
 from teia.lab.server.witness import early_requests
 from teia.store.root import open_root
 from teia.transfer.read_all import audit_archives, known_urls
-from teia.views.lookup import Lookup
 from tests.conftest import missing
+from tests.waiting import until
 
 from .labs import Lab, crawl, crawl_command, running_lab
 
@@ -138,12 +139,9 @@ def crawling_on(disk: SmallDisk, lab: Lab, *flags: str, **environ: str) -> Itera
         process.communicate()
 
 
-def eventually(disk: SmallDisk, state: str) -> dict[str, Any]:
-    until = time.monotonic() + 30
-    while (status := disk.status())["state"] != state:
-        assert time.monotonic() < until, status
-        time.sleep(0.1)
-    return status
+def comes_to_be(disk: SmallDisk, state: str) -> dict[str, Any]:
+    until(lambda: disk.status()["state"] == state, f"the crawl is {state}", state=disk.status)
+    return disk.status()
 
 
 def pages_of(data: Path) -> dict[str, tuple[str, str | None, str | None]]:
@@ -163,9 +161,9 @@ def assert_all_that_is_done_is_stored(data: Path) -> int:
 
 def requests_stop(lab: Lab) -> None:
     """What was under way ends; then nothing more is sent."""
-    time.sleep(0.7)
+    time.sleep(0.7)  # what was under way is in the lab's log by then
     seen = lab.requests()
-    time.sleep(1.0)
+    time.sleep(1.0)  # nothing is requested for a while
     assert lab.requests() == seen
 
 
@@ -193,13 +191,13 @@ def test_a_crawl_waits_for_room_and_ends_like_one_that_never_had_to(
             for _ in range(times):
                 wait_for_requests(lab, 25)
                 disk.fill()
-                status = eventually(disk, "paused")
+                status = comes_to_be(disk, "paused")
                 assert "free" in status["paused_why"]
                 assert "MiB" in status["paused_why"] or "no space left on the disk" in status["paused_why"]
                 requests_stop(lab)
                 assert_all_that_is_done_is_stored(disk.copy())
                 disk.make_room()
-                eventually(disk, "running")
+                comes_to_be(disk, "running")
             out, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
         assert json.loads(out.splitlines()[-1])["state"] == "finished"
@@ -211,10 +209,8 @@ def test_a_crawl_waits_for_room_and_ends_like_one_that_never_had_to(
 
 
 def wait_for_requests(lab: Lab, more: int) -> None:
-    seen, until = lab.requests(), time.monotonic() + 60
-    while lab.requests() < seen + more:
-        assert time.monotonic() < until, "the crawl does not go on"
-        time.sleep(0.05)
+    seen = lab.requests()
+    until(lambda: lab.requests() >= seen + more, "the crawl goes on")
 
 
 @pytest.mark.slow
@@ -223,7 +219,7 @@ def test_a_death_on_a_full_disk_costs_nothing_and_a_start_on_one_says_what_is_wr
         with crawling_on(disk, lab, TEIA_LIMITS_DISK_FREE_BYTES="0") as process:
             wait_for_requests(lab, 60)
             disk.fill()
-            eventually(disk, "paused")
+            comes_to_be(disk, "paused")
             os.killpg(process.pid, signal.SIGKILL)
         disk.fill()
         known = assert_all_that_is_done_is_stored(disk.copy())
@@ -253,7 +249,7 @@ def test_no_room_for_another_file_is_like_no_room(tmp_path: Path) -> None:
         with crawling_on(disk, lab, "--cells", "1", **environ) as process:
             wait_for_requests(lab, 30)
             spent = use_up_names(disk.outside)
-            status = eventually(disk, "paused")
+            status = comes_to_be(disk, "paused")
             assert "no space left on the disk" in status["paused_why"]
             requests_stop(lab)
             for name in spent:

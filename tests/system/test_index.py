@@ -15,6 +15,7 @@ import pytest
 
 from teia.indexer.rebuild import audit_index
 from teia.store.root import open_root
+from tests.waiting import until
 
 from .labs import crawling, running_lab, said
 
@@ -47,13 +48,9 @@ def indexer_of(data: Path) -> int | None:
 
 
 def another_indexer(data: Path, than: int | None, within_s: float = 60.0) -> int:
-    until = time.monotonic() + within_s
-    while True:
-        found = indexer_of(data)
-        if found is not None and found != than:
-            return found
-        assert time.monotonic() < until, "no other indexer was started"
-        time.sleep(0.02)
+    return until(
+        lambda: found if (found := indexer_of(data)) != than else None, "another indexer runs", within_s=within_s
+    )
 
 
 def ask(*words: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from teia.lab.server.requestlog import RequestLogEntry
 from teia.lab.server.witness import early_requests
+from tests.waiting import until
 
 from .labs import Lab, crawl, crawling, kill_group, running_lab, said
 
@@ -69,14 +69,14 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     data = folder / "data"
     with running_lab(folder, SPEC, 97) as lab:
         with crawling(lab, data, *FLAGS, "--config", str(_settings(folder))) as process:
-            until = time.monotonic() + 60
-            while lab.requests() < 150:
+
+            def has_requested_enough() -> bool:
                 assert process.poll() is None, said(data)
-                assert time.monotonic() < until, said(data)
-                time.sleep(0.1)
+                return lab.requests() >= 150
+
+            until(has_requested_enough, state=lambda: said(data))
             status = teia("status", "--data", str(data))
             kill_group(process)
-        time.sleep(0.3)
         summary = crawl(lab, data, "--max-seconds", str(SECONDS), *FLAGS[:4], environ=ENVIRON)
         plain = crawl(lab, data, "--no-keep-fresh", *FLAGS[:2], "--no-index", environ=ENVIRON)
         return Kept(data, lab, summary, status, plain, lab.settled_entries())

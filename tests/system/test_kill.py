@@ -17,11 +17,13 @@ from typing import BinaryIO
 import pytest
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]  # it ships no types
 
+from teia.crawler.fetch_rows import fetch_log
 from teia.lab.server.witness import early_requests
 from teia.store.archive import committed_files
 from teia.store.audit import audit_archive
 from teia.store.root import open_root
-from teia.transfer.read_all import committed_archive, fetch_log, known_urls
+from teia.transfer.read_all import committed_archive, known_urls
+from tests.waiting import until
 
 from .labs import Lab, crawl, crawling, kill_group, running_lab, said
 
@@ -124,13 +126,8 @@ class ArchiveWatch:
 
 def wait_for_request(lab: Lab, process: subprocess.Popen[bytes], asked_before: int) -> bool:
     """Wait until the crawl has sent something; False if it ended by itself."""
-    for _ in range(600):
-        if process.poll() is not None:
-            return False
-        if lab.requests() > asked_before:
-            return True
-        time.sleep(0.02)
-    pytest.fail("the crawl sent nothing for 12 s")
+    until(lambda: process.poll() is not None or lab.requests() > asked_before, "the crawl sends something")
+    return process.poll() is None
 
 
 def kill_again_and_again(lab: Lab, data: Path, kills: int, chance: random.Random) -> ArchiveWatch:
@@ -139,15 +136,15 @@ def kill_again_and_again(lab: Lab, data: Path, kills: int, chance: random.Random
     for number in range(kills):
         with crawling(lab, data, *FLAGS) as process:
             if number % 8 == 7:
-                time.sleep(chance.uniform(0.0, 1.5))
+                time.sleep(chance.uniform(0.0, 1.5))  # at any moment of its start
             else:
                 went_on = wait_for_request(lab, process, lab.requests())
                 assert went_on, f"ended by itself after {number} kills: {said(data)}"
-                time.sleep(chance.uniform(0.0, 0.4))
+                time.sleep(chance.uniform(0.0, 0.4))  # at any moment of its work
             kill_group(process)
-        until = time.monotonic() + LOG_WRITTEN_S
+        died = time.monotonic()
         watch.check()
-        time.sleep(max(0.0, until - time.monotonic()))
+        time.sleep(max(0.0, died + LOG_WRITTEN_S - time.monotonic()))  # the lab writes its log now and then
     return watch
 
 

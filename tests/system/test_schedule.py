@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from teia.lab.server.witness import early_requests
+from tests.waiting import until
 
 from .labs import Lab, crawl, crawling, kill_group, running_lab, said
 
@@ -59,10 +60,7 @@ def settings(folder: Path, start: datetime) -> Path:
 
 
 def wait_for_requests(lab: Lab, number: int, data: Path) -> None:
-    until = time.monotonic() + 30
-    while lab.requests() < number:
-        assert time.monotonic() < until, said(data)
-        time.sleep(0.05)
+    until(lambda: lab.requests() >= number, f"{number} requests", state=lambda: said(data))
 
 
 def test_a_missed_start_is_run_at_once_and_goes_on_after_kill_9(tmp_path: Path) -> None:
@@ -118,9 +116,9 @@ def test_a_round_survives_many_deaths(tmp_path: Path) -> None:
             before = lab.requests()
             with crawling(lab, data, *flags, "--now") as process:
                 wait_for_requests(lab, before + 1, data)
-                time.sleep(chance.uniform(0.0, 0.6))
+                time.sleep(chance.uniform(0.0, 0.6))  # it dies at any moment
                 kill_group(process)
-            time.sleep(0.3)
+            time.sleep(0.3)  # the lab writes its log every 0.2 s
         assert answer("schedule", "--data", str(data))["run"]["number"] == 1
         summary = crawl(lab, data, *flags, "--now")
         entries = lab.settled_entries()

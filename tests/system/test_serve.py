@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 from teia.lab.server.witness import early_requests
 from teia.store.root import open_root
+from tests.waiting import until
 
 from .labs import Lab, kill_group, running_lab
 
@@ -93,13 +94,6 @@ def serving(data: Path, *flags: str) -> Iterator[Served]:
             process.stderr.close()
 
 
-def until(is_so: Callable[[], bool], seconds: float = 40.0) -> None:
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.1)
-
-
 def settings(lab: Lab, delay_s: float = DELAY_S) -> dict[str, Any]:
     return {
         "collection": {"seeds": [lab.seed_url]},
@@ -131,9 +125,9 @@ def test_a_collection_is_made_started_paused_resumed_and_crawled_to_its_end(tmp_
         pid = served.crawler()["pid"]
         served.tell("diario", "pause")
         until(lambda: served.status("diario")["state"] == "paused")
-        time.sleep(0.5)
+        time.sleep(0.5)  # what was under way ends
         before = lab.requests()
-        time.sleep(4 * DELAY_S)
+        time.sleep(4 * DELAY_S)  # nothing is requested for a while
         assert lab.requests() == before, "paused"
         os.killpg(pid, signal.SIGKILL)
         until(lambda: is_gone(pid))

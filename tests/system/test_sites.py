@@ -20,6 +20,7 @@ from teia.transfer.read_all import audit_archives, known_urls
 from teia.urls import split
 from teia.views.reports.hosts import hosts
 from teia.views.reports.source import looking
+from tests.waiting import until
 
 from .labs import IMPATIENT, Lab, crawl, crawling, kill_group, running_lab
 
@@ -105,10 +106,8 @@ def killed(lab: Lab, data: Path, chance: random.Random) -> None:
     for _ in range(KILLS):
         before = lab.requests()
         with crawling(lab, data, *FLAGS) as process:
-            until = time.monotonic() + 20
-            while lab.requests() < before + 30 and process.poll() is None and time.monotonic() < until:
-                time.sleep(0.02)
-            time.sleep(chance.uniform(0.0, 0.4))
+            until(lambda: lab.requests() >= before + 30 or process.poll() is not None, "the crawl goes on")  # noqa: B023
+            time.sleep(chance.uniform(0.0, 0.4))  # it dies at any moment
             kill_group(process)
 
 

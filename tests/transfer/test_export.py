@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from teia.crawler.fetch_rows import fetch_log
 from teia.errors import DiskFull, StoreError, UsageError
 from teia.store.parquet import SCHEMA
 from teia.store.reader import ArchiveReader
@@ -30,7 +31,6 @@ from teia.transfer.export import (
     graph_lines,
     new_file,
 )
-from teia.transfer.read_all import fetch_log
 from tests.crawler.crawled import Crawled
 
 

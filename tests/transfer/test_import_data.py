@@ -18,7 +18,10 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
-from teia.config import Config, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
+from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError, UsageError
 from teia.store.reader import ArchiveReader
 from teia.store.root import Root, open_root
@@ -26,8 +29,7 @@ from teia.transfer.export import export_log, export_warc, export_warc_folder, gr
 from teia.transfer.import_data import ImportResult, collection_for, open_target
 from teia.transfer.import_lists import import_log, import_urls
 from teia.transfer.import_warc import hosts_of_archives, import_warc
-from teia.transfer.read_all import audit_archives, audit_of, fetch_log, known_urls
-from teia.views.lookup import Lookup
+from teia.transfer.read_all import audit_archives, audit_of, known_urls
 from teia.views.reports.freshness import pace_of
 from teia.views.reports.source import looking
 from tests.crawler.crawled import Crawled
@@ -173,7 +175,7 @@ def test_a_killed_import_goes_on_and_takes_nothing_twice(
     take_lists(root)  # nothing, but it makes the cells' files
     for _ in range(12):
         process = import_process(tmp_path / "data", archives)
-        time.sleep(chance.uniform(0.6, 1.8))
+        time.sleep(chance.uniform(0.6, 1.8))  # it dies at any moment of its work
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)
         assert audit_archives(root, "main").violations == 0

@@ -9,13 +9,13 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections.stored import configure
-from teia.config import RefreshSettings
-from teia.crawler.keep_fresh.weights import weigher
+from teia.config.sections import RefreshSettings
+from teia.crawler.keep_fresh.weights import MARK, hits_file, read_hits, weigher
 from teia.errors import UsageError
 from teia.frontier.cell.revisits import CapturedPage
 from teia.store.root import Root, open_root
 from teia.transfer.import_data import open_target
-from teia.transfer.import_hits import MARK, HitsImport, hits_file, read_hits, take_in
+from teia.transfer.import_hits import HitsImport, take_in
 from teia.urls import key_of
 
 LINE = '10.0.0.9 - - [14/Nov/2023:22:13:20 +0000] "GET {} HTTP/1.1" 200 512 "-" "x"\n'

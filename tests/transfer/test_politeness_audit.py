@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.queue.ledger import MAX_HISTORY, CourtesyInForce
 from teia.store.fetchlog import FetchRow, LogPart
 from teia.store.pending import PendingLog

@@ -9,14 +9,15 @@ from typer.testing import CliRunner
 
 from teia.cli.data.audit import app
 from teia.clock import VirtualClock
+from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.lookup import Lookup
 from teia.crawler.open_cell import stored_records
 from teia.errors import CorruptFile
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.reader import walk_file
 from teia.store.root import Root, open_root
-from teia.transfer.read_all import audit_archives, committed_archive, fetch_log, known_urls
+from teia.transfer.read_all import audit_archives, committed_archive, known_urls
 from teia.transfer.repair_archive import RepairResult, repair
-from teia.views.lookup import Lookup
 from tests.crawler.offline import NOW_S, offline_crawl
 
 SEED = "http://a.test/"

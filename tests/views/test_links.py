@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from teia.crawler.lookup import Lookup
 from teia.graph.rankfile import RankFile
 from teia.store.root import open_root
 from teia.urls import key_of
 from teia.views.links import LinksIn, archived_links_in, edges, indexed_links_in, links_in
-from teia.views.lookup import Lookup
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html
 from tests.indexer.test_process import follow
 

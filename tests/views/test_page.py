@@ -15,11 +15,11 @@ import pytest
 
 from teia.clock import VirtualClock, WallClock, iso_utc
 from teia.collections.stored import saved
+from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.store.root import Root, open_root
 from teia.urls import key_of, split
 from teia.views.links import archived_links_in
-from teia.views.lookup import Lookup
 from teia.views.page import PageView, page_view, suggestions
 from teia.views.trace import trace
 from tests.crawler.crawled import Crawled

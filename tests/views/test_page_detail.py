@@ -6,9 +6,9 @@ from pathlib import Path
 
 from teia.clock import WallClock
 from teia.collections.stored import saved
+from teia.crawler.lookup import Lookup
 from teia.store.root import open_root
-from teia.views.lookup import Lookup
-from teia.views.page_detail import PageDetail, page_detail
+from teia.views.page import PageDetail, page_detail
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots, text_of
 
 HOST = "p.test"

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from teia.clock import iso_utc
 from teia.collections.stored import saved
+from teia.crawler.lookup import Lookup
 from teia.frontier.cell import site_statements
 from teia.signals.trust import SignalKind
 from teia.store.root import open_root
-from teia.views.lookup import Lookup
-from teia.views.page import page_view
-from teia.views.page_signals import PageSignal
+from teia.views.page import PageSignal, page_view
 from tests.crawler.keep_fresh.test_observe import URL, WEB, Revisited
 from tests.crawler.offline import offline_crawl
 

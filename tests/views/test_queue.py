@@ -10,18 +10,16 @@ import pytest
 from teia.clock import VirtualClock
 from teia.collections.account import nothing_yet
 from teia.collections.stored import saved
-from teia.config import Config, CourtesySettings, RefreshSettings
+from teia.config.sections import Config, CourtesySettings, RefreshSettings
+from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.queue.host_rules import PAUSED
 from teia.frontier.queue.politeness import Politeness
 from teia.store.root import open_root
 from teia.transfer.read_all import known_urls
 from teia.views.alerts import Disk, needs_of
-from teia.views.feasibility import WeekPlan, feasibility_of, week_plan
-from teia.views.host import host_view, line_of, standing_at, state_of
-from teia.views.host_reasons import count_reasons, reasons_of
-from teia.views.hosts import HostLine, HostTable, HostWaitReasons, host_table, whys_of
-from teia.views.lookup import Lookup
+from teia.views.host import WeekPlan, feasibility_of, host_view, line_of, standing_at, state_of, week_plan
+from teia.views.hosts import HostLine, HostTable, HostWaitReasons, count_reasons, host_table, reasons_of, whys_of
 from teia.views.queue import QueueFilter, coming
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html, robots, text_of
 

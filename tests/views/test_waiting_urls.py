@@ -14,16 +14,15 @@ from teia.clock import WallClock
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.lookup import Lookup
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisits import LATEST_S
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_REFRESH
 from teia.store.root import Root, open_root
-from teia.views import waiting_urls as views_waiting_urls
+from teia.views import queue as views_waiting_urls
 from teia.views.hosts import HostTable, host_table, whys_of
-from teia.views.lookup import Lookup
-from teia.views.queue import QueueFilter, coming
-from teia.views.waiting_urls import WaitingUrl, waiting_urls
+from teia.views.queue import QueueFilter, WaitingUrl, coming, waiting_urls
 from tests.crawler.webs import crawl_web
 from tests.views.test_queue import web
 

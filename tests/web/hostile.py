@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 from teia.clock import WallClock
 from teia.collections.inbox import ControlFile
+from teia.crawler.lookup import Lookup
 from teia.indexer.process import CollectionFollower
 from teia.lab.world.exchange import WorldAnswer
-from teia.store.root import open_root
-from teia.views.lookup import Lookup
+from teia.store.root import Root, open_root
 from tests.crawler.webs import Page, ScriptedWeb, crawl_web, html
+from tests.waiting import until
 
 HOST, LIVE = "evil.test", "live.test"
 XSS = "<img src=x onerror=\"document.title='broken in'\"><script>document.title='broken in'</script>"
@@ -129,8 +131,8 @@ def crawl_twice(folder: Path) -> Path:
     own, live = f"http://{HOST}:{first.port}", f"http://{LIVE}:{first.port}"
     for version in (1, 2):
         web = ScriptedWeb({HOST: pages(own, live, version), LIVE: {}})
-        wait = {"port": first.port, "meanwhile": lambda _: time.sleep(0.5)}
-        done = crawl_web(web, folder, f"{HOST}/", archive__requisites=True, sites__probe_after_pages=0, **wait)
+        settings: dict[str, Any] = {"archive__requisites": True, "sites__probe_after_pages": 0}
+        done = crawl_web(web, folder, f"{HOST}/", port=first.port, meanwhile=_all_taken, **settings)
         if version == 1:
             _ask_for_all(done.data)
     asyncio.run(_index(done.data))
@@ -145,6 +147,15 @@ def _ask_for_all(data: Path) -> None:
         for url in lookup.urls_of_host(HOST, 100):
             control.wish("main", url, time.time())
     control.close()
+
+
+def _all_taken(root: Root) -> None:
+    """Wait until the crawler has taken all requests."""
+    control = ControlFile(root.path / "control.sqlite")
+    try:
+        until(lambda: not control.wishes("main"), "the crawler takes the requests")
+    finally:
+        control.close()
 
 
 async def _index(data: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +23,7 @@ from teia.web.access.roles import Role
 from teia.web.app import make_app
 from teia.web.server.installation import Installation
 from tests.conftest import missing
+from tests.waiting import until
 
 from .conftest import PASSWORD, QUICK, Web
 
@@ -64,9 +64,7 @@ def live(crawled_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     server = Served(uvicorn.Config(app, port=0, log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
-    until = time.monotonic() + 20
-    while not server.started and time.monotonic() < until:
-        time.sleep(0.02)
+    until(lambda: server.started, "the server listens")
     port = server.servers[0].sockets[0].getsockname()[1]
     yield Live(Web(app, site), f"http://127.0.0.1:{port}")
     server.should_exit = True

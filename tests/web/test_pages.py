@@ -7,7 +7,8 @@ from html import unescape
 
 import pytest
 
-from teia.collections.inbox import Command, ControlFile
+from teia.collections.inbox import ControlFile
+from teia.records import Command
 from teia.web.access.roles import Role
 
 from .conftest import Web

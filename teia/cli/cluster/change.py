@@ -171,7 +171,8 @@ async def _set(settings: list[str], nats: list[str], key: Path | None, ca: Path 
     from teia.cluster.members.agreement import agree, amend_agreement, nudge
     from teia.cluster.nats.wire import connect
     from teia.collections.edits import parse_edit
-    from teia.config import toml_value, value_of
+    from teia.config.load import toml_value
+    from teia.config.tree import value_of
 
     edits = [parse_edit(each) for each in settings]
     wire, clock = await connect(nats, key, "change", ca=ca), WallClock()

@@ -91,8 +91,8 @@ def up(
 
 def _write_settings(data: Path, seeds: list[str], config: Path | None, name: str) -> None:
     """Write the settings of the crawl beside the cluster; its nodes read them there."""
-    from teia.collections.compiled import check
-    from teia.config import load, to_toml
+    from teia.collections.stored import check
+    from teia.config.load import load, to_toml
 
     kept = data / "web.toml"
     if kept.exists():

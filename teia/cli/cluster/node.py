@@ -92,7 +92,7 @@ def node(
     from teia.clock import WallClock
     from teia.cluster.node import Node, NodeIdentity
     from teia.cluster.placing.site_strategies import GEO, STRATEGIES
-    from teia.config import load
+    from teia.config.load import load
 
     if strategy is not None and strategy not in STRATEGIES:
         raise UsageError(f"--strategy {strategy}: must be one of {', '.join(STRATEGIES)}")

@@ -17,7 +17,8 @@ from teia.collections.change_settings import SettingsChange, change
 from teia.collections.edits import Edit, Operator, form_of, implied_scope, parse_edit
 from teia.collections.overview import agenda_of
 from teia.collections.stored import choose, saved
-from teia.config import Config, toml_value
+from teia.config.load import toml_value
+from teia.config.sections import Config
 from teia.errors import UsageError
 from teia.frontier.rules.rule_lists import read_list, rules_of_word, with_whole_path
 from teia.frontier.rules.scope import compile_scope, list_of, why_out_of_scope

@@ -11,11 +11,11 @@ from teia.cli.output import print_json, progress_console, result_console
 from teia.cli.progress import print_summary
 from teia.clock import WallClock
 from teia.collections.account import nothing_yet
-from teia.collections.clustered import is_clustered, nobody_hears
-from teia.collections.inbox import Command, ControlFile
+from teia.collections.inbox import ControlFile
 from teia.collections.overview import in_summary
-from teia.collections.stored import choose
+from teia.collections.stored import choose, is_clustered, nobody_hears
 from teia.errors import StoreError
+from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import account_at_rest
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from teia.cli.options import AsJson, Data
+from teia.cli.options import AsJson, Data, RunMode
+from teia.config.choices import ORDERS
+from teia.config.flags import by_key
 from teia.crawler.child import JOB
 from teia.errors import UsageError
 from teia.parse.children.spawn import ZygoteProcess
@@ -32,9 +33,7 @@ Delay = Annotated[
     float | None,
     typer.Option(help="Delay between two requests to a server, in seconds; 0 only for hosts that are yours."),
 ]
-OrderName = Annotated[
-    str | None, typer.Option(help="Crawl order: breadth, depth, backlinks, pagerank, focused or sydney.")
-]
+OrderName = Annotated[str | None, typer.Option(help=f"Crawl order: {', '.join(ORDERS[:-1])} or {ORDERS[-1]}.")]
 PerHost = Annotated[
     int | None, typer.Option(help="Parallel requests to one host; more than 1 only for hosts that are yours.")
 ]
@@ -66,15 +65,6 @@ Resident = Annotated[
     bool, typer.Option("--resident", help="Crawl on behalf of `teia serve`, which starts this itself.")
 ]
 Cells = Annotated[int | None, typer.Option(help="Number of cells (partitions) of a new collection.")]
-
-
-class RunMode(Enum):
-    """Times at which collections are crawled: as configured, by schedules alone, a run now, by standing commands."""
-
-    AS_CONFIGURED = "as configured"
-    SCHEDULED = "scheduled"
-    NOW = "now"
-    AS_ORDERED = "as ordered"
 
 
 def crawl(
@@ -112,26 +102,26 @@ def crawl(
     teia crawl https://example.org/ --data archive --max-pages 1000
     """
     # None: the flag was not given, and the value of the file or the default stays.
-    flags: dict[str, Any] = {
-        "collection.seeds": seeds or None,
-        "collection.cells": cells,
-        "collection.order": order,
-        "limits.pages": max_pages,
-        "limits.seconds": max_seconds,
-        "scope.max_depth": max_depth,
-        "scope.include": scope or None,
-        "scope.exclude": exclude or None,
-        "courtesy.delay_s": delay,
-        "courtesy.per_host": per_host,
-        "courtesy.max_hosts": max_hosts,
-        "archive.requisites": requisites,
-        "refresh.keep": keep_fresh,
-        "refresh.policy": policy,
-        "index.enabled": False if no_index else None,
-        "fetch.resolve": resolve or None,
-        "fetch.dns": dns,
-        "fetch.allow_nets": allow_net or None,
+    given = {
+        "cells": cells,
+        "order": order,
+        "max_pages": max_pages,
+        "max_seconds": max_seconds,
+        "max_depth": max_depth,
+        "scope": scope,
+        "exclude": exclude,
+        "delay": delay,
+        "per_host": per_host,
+        "max_hosts": max_hosts,
+        "requisites": requisites,
+        "keep_fresh": keep_fresh,
+        "policy": policy,
+        "resolve": resolve,
+        "dns": dns,
+        "allow_net": allow_net,
     }
+    index = False if no_index else None
+    flags = {"collection.seeds": seeds or None, "index.enabled": index, **by_key(given)}
     when = _when(scheduled, resident, now, is_new=bool(seeds or config))
     # The other modes work on existing collections; there a misspelt --data must not create a folder.
     crawl_with(open_root(data, create=when in {RunMode.AS_CONFIGURED, RunMode.NOW}), name, config, flags, as_json, when)

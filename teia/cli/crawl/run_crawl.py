@@ -15,21 +15,21 @@ import typer
 import uvloop
 
 from teia.cli.advice import about_contact, got_nowhere, next_steps
-from teia.cli.crawl.crawl import RunMode
 from teia.cli.exits import FAILED, INTERRUPTED
+from teia.cli.options import RunMode
 from teia.cli.output import print_json, progress_console
 from teia.cli.progress import finish_index, print_summary, show_progress
 from teia.clock import WallClock
 from teia.collections.account import Summary, nothing_yet, summarize, with_index
 from teia.collections.crawler_reports import last_change, listen
+from teia.collections.index_state import state_on_disk
 from teia.collections.stored import choose, configure, configure_all, saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import CrawlState
 from teia.crawler.start import Park, open_crawler
 from teia.errors import StoreError, TeiaError, UsageError
 from teia.indexer.companion import IndexerProcess
-from teia.indexer.state import state_on_disk
 from teia.notify.keep_process import CourierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root

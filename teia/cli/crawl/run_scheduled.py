@@ -20,14 +20,14 @@ from teia.clock import Clock, WallClock
 from teia.collections.account import nothing_yet, with_index
 from teia.collections.controllers import CollectionController
 from teia.collections.coordinator import Coordinator
+from teia.collections.index_state import state_on_disk
 from teia.collections.overview import in_summary
 from teia.collections.resident import Resident
 from teia.collections.run_log import EndReason
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.loop import Crawler
 from teia.errors import StoreError
 from teia.indexer.companion import IndexerProcess
-from teia.indexer.state import state_on_disk
 from teia.notify.keep_process import CourierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root

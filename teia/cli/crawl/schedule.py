@@ -13,10 +13,10 @@ from teia.cli.crawl.control import tell
 from teia.cli.options import AsJson, Data
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
-from teia.collections.inbox import Command
 from teia.collections.overview import RunView, ScheduleOverview, agenda_of
 from teia.collections.run_log import in_words
 from teia.collections.stored import choose
+from teia.records import Command
 from teia.store.root import open_root
 
 Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the collection; all by default.")]

@@ -12,10 +12,9 @@ from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
 from teia.collections.stored import choose, saved
+from teia.crawler.lookup import Lookup
 from teia.store.root import open_root
-from teia.views.lookup import Lookup
-from teia.views.page import PageView, page_view
-from teia.views.page_signals import PageSignal
+from teia.views.page import PageSignal, PageView, page_view
 
 SHOWN = 10
 Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the page.")]

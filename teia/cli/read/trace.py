@@ -11,8 +11,8 @@ from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json
 from teia.clock import WallClock
 from teia.collections.stored import choose, saved
+from teia.crawler.lookup import Lookup
 from teia.store.root import open_root
-from teia.views.lookup import Lookup
 from teia.views.page import entry_of
 from teia.views.trace import TraceStep, trace
 

@@ -67,6 +67,7 @@ class Follower:
 
     async def _look(self) -> None:
         coming, kept = self._keeper.coming(), dict(self._keeper.kept)
+        # Cells that are to go elsewhere now are forgotten.
         self.ready &= {*coming, *kept}
         self._under_way = {cell: task for cell, task in self._under_way.items() if not task.done()}
         logs = {cell: log for cell, log in kept.items() if cell not in self.ready}
@@ -76,6 +77,7 @@ class Follower:
                 deed = self._bring(cell, log) if cell in kept else self._follow(cell, log)
                 self._under_way[cell] = asyncio.get_running_loop().create_task(self._guarded(cell, deed))
         says = sorted(self.ready & set(coming))
+        # Only a change is reported, because each report is a write to NATS.
         if says != self._session.node.ready:
             await self._say(says)
 
@@ -94,12 +96,14 @@ class Follower:
     async def _follow(self, cell: int, log: CellLog) -> None:
         """Bring up a cell that another node still owns, as far as its log goes now."""
         head = await log.head()
+        # No node has owned it yet: there is nothing to copy.
         if head is None:
             self.ready.add(cell)
             return
         behind = await self._copies.follow(log, head.seq)
         if behind <= NEAR_COMMITS:
             self.ready.add(cell)
+        # Its owner has released it: the node looks at once, not at the next beat.
         if head.record.kind == "release":
             self._session.wake()
 

@@ -58,6 +58,7 @@ async def _replicate(
     wire = await connect(servers, key, "copy", ca=ca)
     try:
         for _ in range(TRIES):
+            # A cell was split meanwhile: the agreement is read again, and has one cell more.
             with contextlib.suppress(NotWhole):
                 return await _copy(wire, thread, root, servers, key, ca, collection, clock)
             await clock.sleep(TRY_AGAIN_S)

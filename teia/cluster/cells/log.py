@@ -57,6 +57,7 @@ QUIET_S = 2.0
 """Heartbeat of an ordered consumer; after twice this it notices that its server is gone."""
 
 _LAST_SUBJECT = "Nats-Expected-Last-Subject-Sequence"
+# Error codes of NATS: another record is the last one; the stream has no room.
 _WRONG_LAST = 10071
 _FULL = {10077, 10047}
 _TRY_AGAIN = {10164, 10176, 10008, 10014, 10023}
@@ -155,7 +156,9 @@ async def make_stream(wire: Wire, clock: Clock, collection: str, replicas: int, 
         num_replicas=replicas,
         max_bytes=max_bytes or -1,
         allow_atomic=True,
+        # Old records may be purged, once a snapshot has them; none may be deleted alone.
         deny_delete=True,
+        # A direct get may be answered by a replica that is behind.
         allow_direct=False,
     )
     await wire.insist(lambda: wire.js.add_stream(config), clock)
@@ -307,6 +310,7 @@ class CellLog:
         before = [(self._subject("links", cell), data) for cell, data in links]
         before += self._birth(born) if born is not None else []
         before += [(self._subject("part"), piece) for piece in pieces[:-1]]
+        # NATS would refuse such a batch; the caller commits it in parts.
         if len(before) >= MAX_MESSAGES or sum(len(data) for _, data in before) > MAX_BATCH_BYTES:
             raise TooLarge(f"a commit of {len(body):,} bytes and {len(links)} link messages is too large for NATS")
         if not self.has_room():
@@ -384,6 +388,7 @@ class CellLog:
     async def _publish_surely(self, record: LogRecord, before: Sequence[tuple[str, bytes]]) -> int:
         data = _encode(record)
         while True:
+            # Checked before every try: once the session is over, another node may own the cell.
             if self._is_lost or self._is_over():
                 raise CellLost(self.cell, self._is_lost or "the session has ended")
             try:
@@ -399,10 +404,12 @@ class CellLog:
                 continue
             if code not in {0, _WRONG_LAST}:
                 raise ClusterError(f"NATS rejected a record for {self._subject('log')}: {why} ({code})")
+            # No answer, or another record is last, which may be this node's: a try whose answer was lost.
             found = await self._stored(record)
             if found:
                 seq = found
                 break
+            # This log is unchanged, so it was the condition on a new cell's log that failed.
             if code == _WRONG_LAST:
                 await self._check_birth(before)
         self.last = seq
@@ -426,6 +433,7 @@ class CellLog:
         if head is not None and head.record.commit == record.commit:
             return head.seq
         if (0 if head is None else head.seq) <= self.last:
+            # The old record is still the last one: the batch was not stored and is sent again.
             await self._clock.sleep(RETRY_S)
             return 0
         assert head is not None
@@ -452,12 +460,14 @@ class CellLog:
         for number, (subject, payload) in enumerate(before, 1):
             headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
             headers |= {_LAST_SUBJECT: "0"} if self._is_birth(subject) else {}
+            # The first message is acknowledged: an error shows before the rest is sent.
             if number == 1:
                 _, code, why = await self._request(subject, payload, headers)
                 if code:
                     return 0, code, why
             else:
                 await self._wire.ask(self._wire.client.publish(subject, payload, headers=headers))
+                # A batch may have a thousand messages; the session must be renewed meanwhile.
                 await asyncio.sleep(0)
         headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(len(before) + 1), "Nats-Batch-Commit": "1"}
         return await self._request(self._subject("log"), data, condition | headers)

@@ -21,7 +21,7 @@ from teia.clock import Clock
 from teia.cluster.cells.log import CellLog, LogEntry
 from teia.cluster.cells.publish import LogJournal, unpacked
 from teia.cluster.nats.thread import LoopThread
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
 from teia.crawler.open_cell import Cell, committed_position
 from teia.durable import disk_errors
@@ -30,7 +30,6 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import sqlite_errors
 from teia.frontier.cell.journal import CLUSTER, RecordingConnection, applied_seq, apply, note_seq
 from teia.frontier.queue.order import order_named
-from teia.frontier.traps.watch import TrapWatch
 from teia.store.archive import ArchiveWriter, Position
 from teia.store.root import CellFolder, CollectionFolder
 
@@ -43,6 +42,7 @@ class ClusterCell(Cell):
     def _open_archive(self) -> ArchiveWriter:
         start = committed_position(self.frontier)
         file = None if start is None else self.folder.archive / start.file
+        # Shorter than the log says, or read-only: the file is another node's, and a new one is begun.
         is_elsewhere = start is not None and file is not None and (size_of(file) < start.offset or is_brought(file))
         return ArchiveWriter(*self._archive_arguments, start, past_damage=is_elsewhere)
 
@@ -76,6 +76,7 @@ class ClusterCells(Sequence[Cell]):
         return len(self._cells)
 
     def __iter__(self) -> Iterator[Cell]:
+        # A copy, because a lost cell is dropped during a commit.
         return iter(list(self._cells.values()))
 
     def keeps(self, number: int) -> bool:
@@ -143,6 +144,7 @@ async def _catch_up(frontier: FrontierCell, folder: CellFolder, log: CellLog, un
         async for some in _gathered(log.replay(have, end)):
             await _in_thread(apply, frontier.db, some, ours.look)
             records += len(some)
+    # Records that are no commits move the number too.
     await _in_thread(note_seq, frontier.db, end)
     await _in_thread(ours.cut)
     return records
@@ -211,7 +213,7 @@ def opened_cell(
     order = order_named(config.collection.order, config.sydney)
     cell = ClusterCell(folder, collection, order, config.archive.file_bytes, clock, LogJournal(log, thread))
     if config.sites.traps and config.parse.text:
-        cell.frontier.watch = TrapWatch(cell.frontier, config.scope.max_depth)
+        cell.watch_traps(config.scope.max_depth)
     try:
         yield cell
         with suppress(ClusterError):  # this node may have lost it

@@ -82,6 +82,7 @@ class CellOwner:
     def may_ask(self, cell: int) -> bool:
         """Tell whether a request to a host of this cell may be sent now."""
         log = self.kept.get(cell)
+        # A log that an earlier session of this node took proves nothing.
         return log is not None and log.instance == self._session.instance and self._session.may_work
 
     def drop_all(self) -> None:
@@ -94,6 +95,7 @@ class CellOwner:
         session, instance = self._session, self._session.instance
         log = CellLog(
             self._wire, self._clock, self.collection, cell, session.node.name, instance,
+            # Bound to this session: a later one of the same node takes its cells anew.
             is_over=lambda: session.is_lost or session.instance != instance,
         )  # fmt: skip
         log.has_room = lambda: self.has_room()
@@ -167,12 +169,14 @@ class CellOwner:
             return False
         since = self._free_since.setdefault(cell, now)
         order = list(self._order(cell, self._session.alive()))
+        # The last owner named its successor, which does not wait for its rank.
         if head is not None and head.record.kind == "release" and head.record.to in order:
             order.remove(head.record.to)
             order.insert(0, head.record.to)
         name, wait_s, rank_wait_s = self._session.node.name, 0.0, self._rank_wait_s
         if head is None and self._first_wait_s:
             wait_s, rank_wait_s = self._first_wait_s, FIRST_MOST_S
+            # Nodes that keep arriving delay the first owner, but not for ever.
             since = max(since, min(self._session.came_at, since + FIRST_MOST_S - wait_s))
         return name in order and now - since >= wait_s + order.index(name) * rank_wait_s
 
@@ -210,6 +214,7 @@ class CellOwner:
         self._releasing.update(cells)
         try:
             for cell in cells:
+                # Out of `kept` first: no request is sent once the release is being written.
                 log = self.kept.pop(cell, None)
                 if log is not None:
                     await self._release(log, (to or {}).get(cell, ""))

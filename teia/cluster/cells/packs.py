@@ -81,6 +81,7 @@ def pack(file: Path, into: Path, name: str, base: FileMap | None) -> FileMap:
             if digest not in known:
                 packed: bytes = isal_zlib.compress(data, 1)
                 target.write(packed)
+                # Repeated pieces within the file are stored once too.
                 known[digest] = PackPiece(new, offset, len(packed), digest)
                 offset += len(packed)
             pieces.append(known[digest])
@@ -124,9 +125,11 @@ def _piece(source: BinaryIO, piece: PackPiece) -> bytes | None:
     source.seek(piece.offset)
     try:
         unpacker = zlib.decompressobj()
+        # Bounded: a damaged piece cannot inflate without end.
         data = unpacker.decompress(source.read(piece.length), PIECE_BYTES)
     except zlib.error:
         return None
+    # A piece that was cut short inflates without an error, but does not end.
     return data if unpacker.eof and _digest(data) == piece.digest else None
 
 

@@ -19,12 +19,15 @@ import msgspec
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals
 from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell import mail, move_site
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.split import split_off
 from teia.frontier.queue.ledger import Ledger
 from teia.urls import cell_table, site_of, slot_of
 
+# First bytes of messages that are neither links nor a site.
 TOLD, PASSED = b"told", b"signal"
+# `!` follows the space in ASCII: each END sorts just behind all names with its prefix.
 AWAY, AWAY_END = "away ", "away!"
 GUEST, GUEST_END = "guest ", "guest!"
 
@@ -168,6 +171,7 @@ class SiteHomes:
             return []  # for the inbox, not for the cell (cluster/crawl/commit.py)
         if isinstance(said, move_site.SiteRows):
             return self._come(cell, frontier, said, now_s)
+        # The usual case: no site has moved, and no cell was split off this one.
         if not self.guests and not self.away.get(cell) and cell not in self._split:
             return frontier.absorb(said, now_s)
         by_cell: dict[int, list[FoundUrl]] = defaultdict(list)
@@ -188,9 +192,11 @@ class SiteHomes:
         site = part.site
         frontier.db.execute("DELETE FROM meta WHERE name = ?", (AWAY + site,))
         self.away.setdefault(cell, {}).pop(site, None)
+        # A note is kept even when a site is back at home.
         if cell != self.home_of(site) or part.note:
             frontier.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (GUEST + site, part.note))
             self.guests[site], self.notes[site] = cell, part.note
+        # Its hosts have work once the last part is here.
         return touched if part.is_last else []
 
     def _leave(self, cell: int, frontier: FrontierCell, site: str, to_cell: int) -> None:

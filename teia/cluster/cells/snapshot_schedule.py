@@ -21,7 +21,7 @@ from teia.cluster.cells.owner import CellOwner
 from teia.cluster.cells.ship_archive import ArchiveTransfers
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.nats.wire import Wire
-from teia.clustersettings import ClusterSettings
+from teia.config.sections import ClusterSettings
 from teia.errors import TeiaError
 
 LOOK_S = 1.0
@@ -47,6 +47,7 @@ class StreamSpace:
         info = await self._wire.ask(self._wire.js.stream_info(self._stream))
         most = info.config.max_bytes or -1
         had_some, self.has_some = self.has_some, most <= 0 or info.state.bytes < ALMOST_FULL * most
+        # Only a change is logged.
         if had_some and not self.has_some:
             _log.warning("stream %s is almost full bytes=%d of=%d: commits wait", self._stream, info.state.bytes, most)
         elif self.has_some and not had_some:
@@ -89,6 +90,7 @@ class SnapshotScheduler:
         try:
             if not await self._is_due(cell, log, began):
                 return
+            # The archive first: captures that the snapshot names are stored before it.
             if self.shipping is not None:
                 await self.shipping.ship(self.copies.folders[cell])
             is_short = not self.room.has_some
@@ -111,6 +113,7 @@ class SnapshotScheduler:
 
     async def _is_due(self, cell: int, log: CellLog, now: float) -> bool:
         epoch, due_at = self._at.get(cell, (0, 0.0))
+        # A new epoch: the age of the last owner's snapshot counts.
         if epoch != log.epoch:
             pointer = await self.snapshots.pointer_of(log)
             age_s = 0.0 if pointer is None else max(0.0, self.clock.now_s() - pointer.last.time_s)

@@ -78,6 +78,7 @@ def fulfilled(agreement: Agreement, cell: int, number: int, slot: int) -> Agreem
 
     The request may be gone: the cell was split all the same, because its file says so.
     """
+    # The agreement has the new cell already, or another split came first.
     if len(agreement.starts) != number:
         return agreement
     unsplit = {each: why for each, why in agreement.unsplit.items() if each != str(cell)}
@@ -136,11 +137,13 @@ class Splitter:
             return False
         urls = {int(cell): known for node in nodes for cell, known in node.cells.items()}
         large = {cell: known for cell, known in urls.items() if known > most_urls}
+        # A cell that could not be divided is not tried again, unless a user requests it.
         large = {cell: known for cell, known in large.items() if str(cell) not in agreement.unsplit}
         if not large:
             return False
         cell = max(large, key=lambda each: (large[each], -each))
         _log.info("cell=%d will be split urls=%d", cell, large[cell])
+        # Only if no cell was split since these sizes were reported.
         await self._agree(lambda now: wish(now, cell) if now.splits == agreement.splits else now)
         return True
 
@@ -158,6 +161,7 @@ class Splitter:
         while True:
             held = self.held()
             self._failed = {cell: often for cell, often in self._failed.items() if cell in held}
+            # Step 2 is done when the cell is no longer open for the crawler.
             for cell in held - self._copies.open:
                 try:
                     await self._try(cell)
@@ -180,6 +184,7 @@ class Splitter:
             raise
         except Exception as error:
             self._failed[cell] = self._failed.get(cell, 0) + 1
+            # The batch may have been stored though its answer was lost: then the split has happened.
             if self._failed[cell] < TRIES or await log.has_log(len(self._agreement().starts)):
                 raise
             await self._refuse(cell, f"failed after {TRIES} attempts: {error}")
@@ -196,7 +201,7 @@ class Splitter:
         await self._agree(lambda now: fulfilled(now, cell, number, slot))
 
     async def _split(self, folder: CellFolder, log: CellLog, starts: tuple[int, ...]) -> int:
-        """Do steps 3 and 4; return the first slot of the new cell."""
+        """Do steps 3 and 4 of the module docstring; return the first slot of the new cell."""
         snapshots = self._copies.snapshots
         if snapshots is None:
             raise CannotSplit("no destination for snapshots (cluster.snapshots)")
@@ -217,6 +222,7 @@ class Splitter:
         """Do step 4, in a thread: it waits for NATS."""
         journal = LogJournal(log, self._thread)
         with closing(FrontierCell(folder.frontier, journal=journal)) as frontier, frontier.transaction():
+            # The first records of the new cell go into the batch of this transaction.
             journal.born = born
             return give_up(frontier, born[0], slot, end, NAMED)
 

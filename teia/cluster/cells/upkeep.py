@@ -16,7 +16,7 @@ from teia.cluster.cells.snapshot_schedule import SnapshotScheduler, StreamSpace
 from teia.cluster.cells.snapshots import CannotRestore
 from teia.cluster.members.session import NodeSession
 from teia.cluster.nats.objects import Objects
-from teia.clustersettings import ClusterSettings
+from teia.config.sections import ClusterSettings
 
 GATHER_S = 5.0
 """Time that ready cells wait for others that are not, between two shifts."""

@@ -100,6 +100,7 @@ class Circle:
         """Return the number of the point that is the successor of a key."""
         if not self.ids:
             raise ValueError("this circle has no nodes")
+        # Behind the last point the circle begins again.
         return bisect_left(self.ids, key % SIZE) % len(self.ids)
 
     def successor(self, key: int) -> CirclePoint:
@@ -138,5 +139,6 @@ class Circle:
         """Return the part of the circle that belongs to each node."""
         arcs = dict.fromkeys(self.nodes, 0)
         for at, place in enumerate(self.ids):
+            # A point that is alone has the whole circle.
             arcs[self._node_at[place]] += distance(self.ids[at - 1], place) or SIZE
         return {node: arc / SIZE for node, arc in arcs.items()}

@@ -58,6 +58,7 @@ class Fingers:
     def nearest_own(self, node: str, key: int) -> CirclePoint:
         """Return the last point of a node before a key."""
         own = self._own[node]
+        # Index -1 is the last point: the circle is closed.
         return CirclePoint(own[bisect_left(own, key % SIZE) - 1], node)
 
     def route(self, node: str, key: int) -> list[Hop]:

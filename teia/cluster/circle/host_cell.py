@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from teia.cluster.circle.circle import BITS, Circle, ident
 from teia.urls import SLOTS, cell_of, cell_starts, site_of, slot_of
 
+# 1,024 slots: the leading ten bits of an id.
 SLOT_SHIFT = BITS - (SLOTS - 1).bit_length()
 
 

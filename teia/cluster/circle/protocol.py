@@ -244,6 +244,7 @@ class Distributor:
         """Find the present successor, and notify it."""
         said = await self._first_answer()
         between = said.predecessor
+        # Several points may have joined in between: each answer may name a nearer one.
         while between is not None and is_between(between.id, self.point.id, self.successor.id):
             try:
                 said = await self._ask(between, Notify(self.point))
@@ -297,6 +298,7 @@ class Distributor:
     async def fix_finger(self) -> None:
         """Look up the next finger in turn again; fingers that lead no further than the successor are not needed."""
         exponent = self._next_finger
+        # Smaller exponents would all lead to the successor: begin again with the greatest.
         if self.successor == self.point or distance(self.point.id, self.successor.id) >= 1 << exponent:
             self._fingers = {each: to for each, to in self._fingers.items() if each > exponent}
             self._next_finger, self._known = BITS - 1, None
@@ -350,6 +352,7 @@ class Distributor:
                 owner = await self._confirmed(key, heir, path, useless)
                 if owner is not None:
                     return owner, None
+                # The heir is silent and in `useless` now: the next successor is tried.
                 continue
             nearer = next((each for each in answer.nearer if each not in useless), heir)
             if nearer is not None:

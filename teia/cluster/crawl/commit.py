@@ -25,8 +25,8 @@ from teia.crawler.open_cell import Cell
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners, Message
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import mail
-from teia.frontier.cell.cell import FoundUrl
 from teia.frontier.cell.move_site import URLS_MOST, MovedSite, SiteRows, SiteTooLarge, urls_of
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.queue.ledger import DelayEntry, Ledger
 from teia.store.archive import Stored
 from teia.urls import site_of
@@ -110,6 +110,7 @@ class NodeCommitter(Committer):
                 self._at_once = HEARD_AT_ONCE
                 return done
             except TooLarge:
+                # Either is halved until the batch fits: the messages merged, or the pages.
                 bulks = min(self._at_once, max(map(len, self.hearing.values()), default=0))
                 if len(group.visits) <= 1 and bulks <= 1:
                     raise
@@ -117,6 +118,7 @@ class NodeCommitter(Committer):
                 if len(group.visits) > 1:
                     self._commit_half(group)
             except CellLost as error:
+                # The cell is another node's. Its visits are left out in the next pass; the other cells continue.
                 self.cells.drop(error.cell)
                 self.lost.add(error.cell)
                 if isinstance(self.refresh, NodeRefresh):
@@ -125,6 +127,7 @@ class NodeCommitter(Committer):
     def _commit_half(self, group: CommitGroup) -> None:
         """Commit half of a group's pages first: the links of all lead to more cells than one batch reaches."""
         half = len(group.visits) // 2
+        # `settled` and `done` are shared with the whole group: nothing is counted twice.
         part = CommitGroup(group.visits[:half], group.settled, rests=group.rests, done=group.done)
         others = group.visits[half:]
         try:
@@ -156,6 +159,7 @@ class NodeCommitter(Committer):
                     except SiteTooLarge as error:
                         _log.info("%s", error)
                     except BaseException:
+                        # Memory was changed inside the transaction that failed.
                         self.homes.read(leaving.cell, frontier)
                         raise
             self.departures.popleft()
@@ -180,6 +184,7 @@ class NodeCommitter(Committer):
         frontier, now_s, self._from_others, self._passed = cell.frontier, self._clock.now_s(), 0, []
         onward: dict[int, list[FoundUrl]] = {}
         for sender, seq, said in bulks:
+            # A new owner reads messages again that the file already holds.
             if seq > mail.heard(frontier, sender):
                 known = frontier.known
                 if isinstance(said, ForwardedSignals):
@@ -291,6 +296,7 @@ class NodeCommitter(Committer):
         self._merge(cell, self._next_bulks(cell.number), done)
         super()._record(cell, visits, stored, done)
         rests = {name: self._rests[name] for visit in visits if (name := visit.queue.server.name) in self._rests}
+        # Longer delays go with the cell: its next owner does not have this node's ledger.
         rows = [(REST + name, rest.ready_at_s) for name, rest in rests.items() if rest.rest_s > self.usual_s]
         pages = sum(is_stored(visit) for visit in visits)
         rows += [(STORED, self.stored[cell.number] + pages)] if pages else []

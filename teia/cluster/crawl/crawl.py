@@ -25,9 +25,9 @@ from teia.cluster.crawl.refresh import NodeRefresh
 from teia.cluster.crawl.shared_addresses import AddressLeases
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.placing.site_analyzer import Analyzer
-from teia.collections.compiled import CompiledSettings, meaning_of, remove_old_copies
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.commit import CommitGroup, CommitResult
+from teia.crawler.compiled_settings import CompiledSettings, meaning_of, remove_old_copies
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll
 from teia.crawler.keep_fresh.weights import weigher
 from teia.crawler.pagerank_order import CrawlPageRank
@@ -37,11 +37,12 @@ from teia.crawler.visit import ActiveVisit
 from teia.errors import ClusterError
 from teia.frontier.cell import mail
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.host_rules import delay_of
 from teia.frontier.queue.ledger import Ledger
 from teia.frontier.queue.order import pagerank
 from teia.frontier.queue.politeness import DelayTarget
-from teia.frontier.queue.schedule import HostQueue, HostSchedule, QueuedUrl
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.store.root import Root
 from teia.urls import site_of, split
 
@@ -145,6 +146,7 @@ class NodeCrawl(Crawl):
         rest_s = delay_of(courtesy, queue.host)
         self._is_waited_for = self._is_waited_for or (is_ahead and rest_s < courtesy.delay_s)
         if is_refused or is_ahead:
+            # A short delay, so that other hosts are served meanwhile.
             queue.server.ready_at = max(queue.server.ready_at, now + (LOOK_AGAIN_S if is_refused else LOOK_SOON_S))
             return False
         place = schedule.politeness.address(queue.address)
@@ -173,6 +175,7 @@ class NodeCrawl(Crawl):
 
     def started(self, visit: ActiveVisit) -> None:
         super().started(visit)
+        # Only a visit with a request has an address.
         self._asked_of[visit.queue] += bool(visit.address)
         if self.analyzer is not None:
             self.analyzer.started(visit)
@@ -214,6 +217,7 @@ class NodeCrawl(Crawl):
         since_s = now - self._last_group
         if self._is_waited_for and self.uncommitted and since_s >= REFILL_PAUSE_S:
             return True
+        # More pages may join the same record.
         if since_s < self._gather_s() and len(self.uncommitted) < self.config.commit.every_pages:
             return False
         has_mail = bool(self.committer.inbox) or self.committer.must_hear
@@ -237,6 +241,7 @@ class NodeCrawl(Crawl):
         self._let_arrive(schedule)
         super().committed(done, schedule, clock)
         self._let_go()
+        # Not settled: the cell's next owner requests these URLs again.
         for visit in dropped:
             self._closed(visit)
 
@@ -300,6 +305,7 @@ def open_kept(
     shares: LimitShares,
 ) -> Iterator[list[Crawl]]:
     """Open the cells owned here (`Opened` of crawler/start.py); their files are up to their logs."""
+    # A node crawls one collection.
     (config,) = configs
     folder = root.collection(config.collection.name)
     with ExitStack() as stack:

@@ -43,6 +43,7 @@ class FinishedCheck:
         """Tell whether nothing was left to do anywhere, twice. To be called once a beat."""
         now = self._looked_at = self._clock.ticks_s()
         sight = await self._look(session, keeper)
+        # Any difference begins the wait anew.
         if sight is None or sight != self._seen:
             self._seen, self._since = sight, now
             return False
@@ -52,11 +53,13 @@ class FinishedCheck:
         """Return the state of all nodes if nothing is left to do; None if something is."""
         nodes = session.alive()
         kept = sorted(cell for node in nodes.values() for cell in node.cells)
+        # Every cell must have an owner that is idle.
         if kept != sorted(map(str, keeper.cells)) or not all(node.load.get("idle") for node in nodes.values()):
             return None
         collection = keeper.collection
         js = session.wire.js
         info = await session.wire.ask(js.stream_info(stream_of(collection), subjects_filter=f"{collection}.links.*"))
+        # Links that their cell has not merged yet.
         if info.state.subjects:
             return None
         return {name: (node.instance, sorted(node.cells.items()), _done_by(node)) for name, node in nodes.items()}

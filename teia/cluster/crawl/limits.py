@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from teia.cluster.members.session import NodeSession, NodeState
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 
 STORED = "stored"
 """The row of `meta` with the number of pages that were stored in a cell."""
@@ -48,6 +48,7 @@ class LimitShares:
 
     def _note(self, said: Iterable[tuple[str, int]]) -> None:
         for cell, pages in said:
+            # Counts only grow: a smaller one is an older report.
             self._last[cell] = max(pages, self._last.get(cell, 0))
 
     def claim(self, most: int, now: float, stored: Mapping[int, int], open_pages: int = 0) -> int:
@@ -73,8 +74,10 @@ class LimitShares:
         `stored`: pages of its cells.
         """
         said = self._session.said
+        # Nothing is claimed before the first report.
         if said is None:
             return 0
+        # Pages stored since that report use the claim up.
         return said.claims - sum(pages - said.stored.get(str(cell), pages) for cell, pages in stored.items())
 
     def kept_elsewhere(self) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.crawler.keep_fresh.keep_fresh import PlanResult, Refresh, RefreshedHost
 from teia.crawler.open_cell import Cell
@@ -45,6 +45,7 @@ class NodeRefresh(Refresh):
 
     def _drop(self, gone: set[RefreshedHost]) -> None:
         for host in gone:
+            # Without pages, its part leaves the sums over all hosts.
             self._stand(host, PlanResult(host, None, [], None, 0, None))
         self._hosts = {key: host for key, host in self._hosts.items() if host not in gone}
         self._plans = _without(self._plans, gone)

@@ -33,7 +33,7 @@ from teia.cluster.nats.thread import LoopThread
 from teia.collections.controllers import schedule_in
 from teia.collections.due_runs import CrawlTask, DueTask, duty_of
 from teia.collections.run_log import EndReason, ScheduledRun
-from teia.config import Config
+from teia.config.sections import Config
 from teia.errors import TeiaError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CellFolder
@@ -68,6 +68,7 @@ def duty_now(config: Config, runs: list[ClusterRun], now_s: float) -> DueTask:
 
 def begun(agreement: Agreement, due_s: float, now_s: float) -> Agreement:
     """Return the agreement with a run that begins now; unchanged if it has begun already."""
+    # Another node was first.
     if agreement.runs and (agreement.runs[-1].ended_s is None or agreement.runs[-1].due_s >= due_s):
         return agreement
     return msgspec.structs.replace(agreement, runs=[*agreement.runs, ClusterRun(due_s, now_s)][-KEPT_RUNS:])
@@ -94,6 +95,7 @@ class ClusterSchedule:
         duty = duty_now(self._desk.config, runs, self._clock.now_s())
         if duty.task is not CrawlTask.RUN:
             return ClusterTask(duty.task)
+        # A run that is due and that no node has begun yet makes all nodes wait.
         is_on = runs and runs[-1].ended_s is None and runs[-1].due_s == duty.due_s
         return ClusterTask(CrawlTask.RUN, runs[-1].began_s) if is_on else ClusterTask(CrawlTask.WAIT)
 
@@ -108,11 +110,13 @@ class ClusterSchedule:
         """Begin a run that is due, or end one that is over, if this node is the first by name."""
         now_s, runs = self._clock.now_s(), self._desk.agreement.runs
         duty = duty_now(self._desk.config, runs, now_s)
+        # The first by name writes. The write is conditional, so that a wrong belief does no harm.
         is_ours = session.has_watched and session.may_work and min(session.alive()) == session.node.name
         if duty.task is CrawlTask.CRAWL or not is_ours:
             return
         last = runs[-1] if runs and runs[-1].ended_s is None else None
         due_s = duty.due_s
+        # Its deadline is over, or the next start is due.
         if last is not None and (duty.task is not CrawlTask.RUN or due_s != last.due_s):
             await self._end(last, EndReason.DEADLINE, now_s)
         elif last is None and duty.task is CrawlTask.RUN and due_s is not None:

@@ -35,15 +35,18 @@ from teia.cluster.members.agreement import (
 )
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire
-from teia.collections.compiled import check, meaning_of
 from teia.collections.crawler_reports import announce, last_change, tell
 from teia.collections.edits import LIVE, Edit, changed_keys, edited, from_json
-from teia.collections.inbox import ACCOUNT_S, POLL_S, Command, ControlFile
+from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
 from teia.collections.series import SeriesWriter
-from teia.config import Config, to_toml
+from teia.collections.stored import check
+from teia.config.load import to_toml
+from teia.config.sections import Config
+from teia.crawler.compiled_settings import meaning_of
 from teia.crawler.running_collection import CrawlState
 from teia.errors import DiskFull, TeiaError, UsageError
 from teia.frontier.rules.scope import list_of
+from teia.records import Command
 from teia.store.root import Root
 
 if TYPE_CHECKING:
@@ -98,6 +101,7 @@ class CommandReceiver:
             while True:
                 now = self._clock.ticks_s()
                 try:
+                    # Tried again until NATS is there.
                     subscription = subscription or await self._be_reached()
                     await self._hear(control)
                     if self._nudged or now >= look_at:
@@ -139,6 +143,7 @@ class CommandReceiver:
             except NoAnswer as error:
                 _log.info("%s not agreed yet: %s", command, error)
                 return
+            # Only once it is agreed on.
             self._waiting.pop(0)
         for number, text in control.changes(self._name, self._since):
             try:
@@ -165,6 +170,7 @@ class CommandReceiver:
 
         Written once, even if several nodes notice.
         """
+        # The present number: of several nodes that notice the limit, one write counts.
         stops = self._stops
 
         def ended(now: Agreement) -> Agreement:

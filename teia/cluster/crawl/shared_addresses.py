@@ -68,6 +68,7 @@ LONGEST_LOOK_S = 0.25
 SEEK_AGAIN_S = 1.0
 AT_ONCE = 64
 MAX_SOUGHT = 100_000
+# Error codes of NATS: the key has changed, or another write to it is under way.
 _WRONG_LAST = frozenset({10071, 10164})
 _log = logging.getLogger(__name__)
 
@@ -199,6 +200,7 @@ class AddressLeases:
         now = self._clock.ticks_s()
         with self._lock:
             for turn in self._turns.values():
+                # Alone at an address, a shorter delay that the owner agreed to holds; otherwise the usual one.
                 usual_s = turn.usual_s if self._sites_of(turn) <= 1 else max(turn.usual_s, self.usual_s)
                 turn.sites.clear()
                 if turn.busy:
@@ -266,6 +268,7 @@ class AddressLeases:
             self._recalled &= self._turns.keys()
             over = [each for each in self._recalled if self._turns[each].is_over(now)]
             for each in over:
+                # Under the lock that `begin` takes: no request is begun from here on.
                 self._turns[each].is_passing = True
             slow, self._slow = self._slow & self._turns.keys(), set()
             self._forget(now)
@@ -293,6 +296,7 @@ class AddressLeases:
     async def _look(self, address: str) -> None:
         """Read who holds a lease: accept ours, take a free one, or stand in line."""
         sought = self._sought.get(address)
+        # Most addresses are new to the cluster: creating the key saves a read.
         if sought is not None and sought.is_new:
             sought.is_new = False
             if await self._take(address, 0, AddressLease(*self._ours), 0.0):
@@ -306,6 +310,8 @@ class AddressLeases:
         elif claim is None:
             await self._take(address, revision, AddressLease(*self._ours), 0.0)
         elif self._session.is_over(claim.node, claim.instance):
+            # Its holder is dead and may have sent a request just before, with a delay that it had not written
+            # yet.
             rest_s = max(claim.rest_s, self.usual_s)
             ours = AddressLease(*self._ours, rest_s, self._line(claim), self._sites(claim, address))
             await self._take(address, revision, ours, UNTOLD * rest_s)
@@ -332,7 +338,7 @@ class AddressLeases:
         return others | {self._session.node.name: 0 if turn is None else len(turn.sites)}
 
     async def _is_ours(self, address: str, claim: AddressLease, revision: int) -> None:
-        """Accept a lease that the key says is ours: it was passed to us, or others wait for it."""
+        """Accept a lease whose key names this node: it was passed on to it, or other nodes wait for it."""
         with self._lock:
             past, turn = self._past.get(address), self._turns.get(address)
             if past is not None and revision <= past.revision:
@@ -345,6 +351,7 @@ class AddressLeases:
                         self._recalled.add(address)
                 self._sought.pop(address, None)
                 return
+        # It was passed to this node after it stood in line; that write is young enough to rely on.
         written_at = self._lined_at.get(address)
         if turn is None and written_at is not None:
             self._got(address, claim, revision, claim.rest_s, written_at)
@@ -378,6 +385,7 @@ class AddressLeases:
         if turn is None:
             return
         alive, line = self._session.living(), self._line(turn.claim)
+        # The nodes that waited are gone.
         if not line:
             with self._lock:
                 turn.is_passing = False
@@ -422,6 +430,7 @@ class AddressLeases:
             if revision:
                 turn.claim, turn.revision, turn.written_at = claim, revision, sent
             else:
+                # The key has changed: it is read again.
                 self._looks.add(address)
 
     # -- the key -------------------------------------------------------------------------------------------

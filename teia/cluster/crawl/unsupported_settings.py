@@ -6,7 +6,7 @@ A setting that is neither here nor in the table of docs/cluster.md has the same 
 from __future__ import annotations
 
 from teia.cluster.cells.log import MOST_CELLS
-from teia.config import Config
+from teia.config.sections import Config
 from teia.errors import ConfigError
 from teia.frontier.queue.order import focused
 from teia.frontier.rules.scope import list_of

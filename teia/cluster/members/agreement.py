@@ -19,7 +19,9 @@ import msgspec
 from teia.clock import Clock
 from teia.cluster.members.session import Pace
 from teia.cluster.nats.wire import NoAnswer, Wire, open_bucket
-from teia.config import Config, flatten, read_tree, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
+from teia.config.tree import flatten, read_tree
 from teia.errors import ClusterError
 from teia.store.root import Root
 from teia.urls import cell_starts
@@ -64,12 +66,12 @@ class Agreement(msgspec.Struct, frozen=True):
     """Grows with every change."""
     paused: bool = False
     stops: int = 0
-    """Number of times that all nodes were told to leave; a node that came later ignores the earlier ones."""
+    """Number of stop commands to all nodes; a node that came later ignores the earlier ones."""
 
     began_s: float = 0.0
     """Calendar time at which the first node began."""
     ended: str = ""
-    """The limit that was reached, if all nodes were last told to leave because of one."""
+    """The limit that caused the last stop command; empty if a user gave it."""
     runs: list[ClusterRun] = []
     """The last runs of its schedule, where it has one."""
     splits: list[Split] = []
@@ -81,6 +83,7 @@ class Agreement(msgspec.Struct, frozen=True):
     @property
     def starts(self) -> tuple[int, ...]:
         """The first slot of each cell, by number."""
+        # Split-off cells are numbered after the others, in the order of their splits.
         return (*cell_starts(self.config.collection.cells), *(split.slot for split in self.splits))
 
     @property
@@ -128,6 +131,7 @@ async def _first_word(wire: Wire, clock: Clock, key: str, ours: bytes | None, re
                 f"this cluster has no collection {key!r}; the first node needs its settings, see --config"
             )
         try:
+            # Revision 0: only if the key does not exist.
             await wire.insist(lambda: bucket.update(key, ours, last=0), clock)
         except KeyWrongLastSequenceError:
             await clock.sleep(TRY_AGAIN_S)  # another node is about to write it, or an answer to us was lost
@@ -152,11 +156,14 @@ async def amend_agreement(
         entry = await wire.ask(bucket.get(name))
         before = _read(name, entry.value or b"")
         after = change(before)
+        # The change was refused, or made by another node.
         if after == before:
             return before
+        # A teia that knows no splits must refuse this collection.
         version = VERSION if after.splits else after.version
         after = msgspec.structs.replace(after, edition=before.edition + 1, version=version)
         try:
+            # Conditional on the revision that was read: of two changes at once, one is made again.
             await wire.ask(bucket.update(name, msgspec.json.encode(after), last=entry.revision))
         except KeyWrongLastSequenceError:
             await clock.sleep(TRY_AGAIN_S)

@@ -59,6 +59,7 @@ class Instances:
         before = self._now.get(node.name)
         if before is not None and before.instance != node.instance:
             self._former.add((before.name, before.instance))
+        # Also if that instance was never seen here.
         if node.follows:
             self._former.add((node.name, node.follows))
         self._now[node.name] = node
@@ -87,4 +88,5 @@ class Instances:
                 instance,
                 silence_s,
             )
+        # Counted by what the watch delivered: while NATS is away, no instance grows old.
         return self.heard_at - since >= silence_s

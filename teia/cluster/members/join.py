@@ -46,6 +46,7 @@ async def join(
     there = await _entry(session)
     if there is not None and (before := decode(there.value or b"")) is not None:
         session.node = msgspec.structs.replace(node, follows=before.instance)
+    # Reads only choose the moment; the conditional write decides.
     await _take_name(session, 0 if there is None else await _when_free(session, there))
     session.start()
     return session
@@ -67,6 +68,7 @@ async def _when_free(session: NodeSession, there: KeyValue.Entry) -> int:
     until = session.clock.ticks_s() + session.pace.silence_s
     while True:
         state = decode(there.value or b"")
+        # T without a change: the process of this name is dead or cut off.
         if (state is not None and not state.is_alive) or session.clock.ticks_s() >= until:
             return there.revision or 0
         await session.clock.sleep(min(session.pace.beat_s, max(0.0, until - session.clock.ticks_s())))
@@ -81,6 +83,7 @@ async def _take_name(session: NodeSession, last: int) -> None:
     """Write our instance under the name, if no other node did; repeat until the outcome is certain."""
     from nats.js.errors import KeyWrongLastSequenceError
 
+    # Before the first try: the deadline must not be later than other nodes believe.
     sent, bucket, name = session.clock.ticks_s(), session.bucket, session.node.name
     until = sent + TAKE_NAME_S
     while session.clock.ticks_s() < until:
@@ -92,6 +95,7 @@ async def _take_name(session: NodeSession, last: int) -> None:
         if entry is not None and state is not None and state.instance == session.instance:
             session.renewed(entry.revision or 0, sent)  # it was stored, and the answer lost
             return
+        # Another process was faster.
         if entry is not None and (entry.revision or 0) > last:
             raise _taken(name)
         await session.clock.sleep(0.1)

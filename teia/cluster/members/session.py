@@ -239,6 +239,7 @@ class NodeSession:
     def start(self) -> None:
         """Start to renew and to watch."""
         loop = asyncio.get_running_loop()
+        # Three tasks, so that none has to wait for another one's answer.
         works = (self._renew_for_ever(), self._watch_for_ever(), self._declare_for_ever())
         self._tasks = [loop.create_task(work) for work in works]
 
@@ -270,6 +271,7 @@ class NodeSession:
                 if await self.renew():
                     self._note_proof()
             except NoAnswer as error:
+                # No answer: tried again long before the next beat.
                 wait_s = min(wait_s, LOOK_S)
                 if sent - told_at >= self.pace.beat_s:
                     told_at = sent
@@ -287,6 +289,7 @@ class NodeSession:
     async def _write(self, said: NodeState) -> bool:
         from nats.js.errors import KeyWrongLastSequenceError
 
+        # Before the message is sent: others count T from its arrival, which is later.
         sent = self.clock.ticks_s()
         try:
             revision = await self.wire.ask(self.bucket.update(said.name, encode(said), last=self.revision))
@@ -332,6 +335,7 @@ class NodeSession:
 
     def _lose(self, why: str) -> None:
         if not self.is_lost:
+            # First the flags: everything that `on_lost` calls must see a lost session.
             self.is_lost, self.deadline = True, 0.0
             _log.warning("session lost node=%s why=%s", self.node.name, why)
             self.on_lost(why)
@@ -366,6 +370,7 @@ class NodeSession:
             self.instances.heard_at = self.clock.ticks_s()
             return
         before = self._seen.get(name)
+        # The watch may deliver a value that is older than this node's declaration.
         if before is not None and revision <= before.revision:
             return
         if node is None or node.name != name:
@@ -401,6 +406,7 @@ class NodeSession:
         now = self.clock.ticks_s()
         return {
             name: seen for name, seen in self._seen.items()
+            # Silent for T, and NATS could be reached at so many of this node's beats meanwhile.
             if self._may_die(seen) and now - seen.changed_at >= self.pace.silence_s and seen.proofs >= PROOFS
         }  # fmt: skip
 

@@ -106,6 +106,7 @@ class NatsObjects:
             info = await self._in_time(lambda: store.get_info(name), name, 0)
         except ObjectGone:
             return
+        # The name first: without a name the parts are garbage, which `_sweep_torn` removes.
         for subject in (self._meta_subject(name), f"$O.{self._bucket}.C.{info.nuid}"):
             await self._wire.ask(js.purge_stream(f"OBJ_{self._bucket}", subject=subject))
         await self._sweep_torn()
@@ -151,6 +152,7 @@ class NatsObjects:
             with contextlib.suppress(ObjectGone):
                 whole.add((await self._in_time(functools.partial(store.get_info, name), name, 0)).nuid)
         torn = {each: count for each, count in parts.items() if each not in whole}
+        # As many parts as at the last look: nothing was added since.
         for each in [each for each, count in torn.items() if self._torn.get(each) == count]:
             _log.info("object store: removed parts of incomplete uploads parts=%d", torn.pop(each))
             subject = f"$O.{self._bucket}.C.{each}"
@@ -210,6 +212,7 @@ class FileObjects:
                 target.write(some)
 
     def _names(self, prefix: str) -> list[str]:
+        # Other nodes write into the same folder.
         self._fs.invalidate_cache()
         if not self._fs.exists(self._folder):
             return []
@@ -251,5 +254,6 @@ async def open_objects(
 ) -> Objects | None:
     """Open the store that `cluster.snapshots` names; None if it names none. `connect` makes a separate connection."""
     if where == NATS:
+        # A bucket's name may not have the `=` of an isolated node's collection.
         return NatsObjects(await connect(), clock, f"snap_{collection.replace('=', '-')}", replicas)
     return FileObjects(where, collection) if where else None

@@ -65,6 +65,7 @@ class NatsServer:
 
 def find_server() -> str:
     """Return the path of the program, from the wheel beside this Python or installed on the machine."""
+    # The program beside this Python comes first.
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
     found = shutil.which("nats-server", path=path)
     if found is None:
@@ -86,6 +87,7 @@ def make_key(path: Path) -> str:
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner may read, for any umask."""
     with disk_errors(path, "written"):
+        # A new file: the mode of an old one would stay.
         path.unlink(missing_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -97,6 +99,7 @@ def free_places(count: int) -> list[NatsServer]:
     places = []
     for number in range(count):
         address = f"127.78.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}"
+        # Bound together, so that the ports differ; they are free again after the block.
         with contextlib.ExitStack() as stack:
             sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
             for each in sockets:
@@ -187,6 +190,7 @@ class NatsServers:
         for place in self._places:
             text = _configuration(place, self._places, self.folder, public, secret)
             write_private(self.folder / f"{place.name}.conf", text.encode())
+        # Last: if this file exists, so do all the others.
         write_private(known, json.dumps({"places": [asdict(place) for place in self._places]}).encode())
 
     # -- processes -----------------------------------------------------------------------------------------
@@ -251,6 +255,7 @@ class NatsServers:
                     _signal(process, signal.SIGTERM)
                     await _ended(process)
                 if process.returncode is not None:
+                    # The other servers report trouble until this one has started.
                     sick_since.clear()
                     self.restarts += 1
                     await self._launch(place)
@@ -284,7 +289,9 @@ def ends_with_us() -> Callable[[], None]:
     prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def begin() -> None:
+        # A process group of its own: Ctrl-C in the terminal does not reach the child.
         os.setpgrp()
+        # The kernel sends SIGTERM when the parent ends, however that happens.
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
     return begin

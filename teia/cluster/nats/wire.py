@@ -57,6 +57,7 @@ class Wire:
         from nats.js import errors as js_errors
 
         try:
+            # Some waits of the client never end by themselves.
             async with asyncio.timeout(2 * self.answer_s):
                 answer = await question
         except errors.MaxPayloadError as error:
@@ -117,6 +118,7 @@ async def _well_ended(farewell: Coroutine[Any, Any, None], within_s: float) -> b
 
     Its own reconnecting may cut that short, or it may never end.
     """
+    # Not awaited directly, because the client may swallow a cancellation.
     task = asyncio.ensure_future(farewell)
     await asyncio.wait({task}, timeout=within_s)
     if not task.done():
@@ -169,6 +171,7 @@ async def connect(
         nkeys_seed=None if key is None else str(key),
         tls=trusted,
     )
+    # The client would try for ever: `complain` notices a refusal, the timeout everything else.
     connecting = asyncio.ensure_future(first)
     refusal = asyncio.ensure_future(refused.wait())
     try:
@@ -200,6 +203,7 @@ async def _give_up(connecting: asyncio.Future[None], client: TidyClient) -> None
     while not connecting.done():  # it may swallow a cancellation
         connecting.cancel()
         await asyncio.wait({connecting}, timeout=0.1)
+    # Retrieved, so that asyncio does not report it later.
     if not connecting.cancelled():
         connecting.exception()
     await _well_ended(client.close(), CONNECT_S)

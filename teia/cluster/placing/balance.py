@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from teia.clustersettings import BalanceSettings
+from teia.config.sections import BalanceSettings
 
 IDLE, NORMAL, OVERLOADED = "idle", "normal", "overloaded"
 MOSTLY_SLOW = 0.5
@@ -132,6 +132,7 @@ class _Scales:
 def chosen_cell(cells: Mapping[int, float], excess: float, room: float) -> int | None:
     """Return the cell that a heavy node gives to a light one (Rao's rule); None if none fits."""
     fitting = sorted((weight, cell) for cell, weight in cells.items() if 0 < weight <= room)
+    # Sorted by weight: the lightest one that is enough.
     enough = next((cell for weight, cell in fitting if weight >= excess), None)
     return enough if enough is not None or not fitting else fitting[-1][1]
 
@@ -199,6 +200,7 @@ def _dislodge(scales: _Scales, giver: str, cell: int, takers: Iterable[str]) -> 
     weight = scales.cells[giver][cell]
     for taker in takers:
         for lighter, other in sorted(scales.cells[taker].items(), key=lambda each: (each[1], each[0])):
+            # The taker stays light with the heavier cell once its lighter one has left.
             if other < weight <= scales.room(taker) + other and scales.is_worth(giver, weight - other):
                 scales.move(cell, giver, taker, "overloaded")
                 scales.move(lighter, taker, giver, "overloaded")

@@ -17,7 +17,7 @@ from teia.cluster.members.session import NodeSession, NodeState
 from teia.cluster.placing.balance import CellTransfer, NodeLoad, is_slow, migration, plan
 from teia.cluster.placing.cell_owners import CircleOrder, OwnerOverrides, RingDocument, moved
 from teia.cluster.placing.site_strategies import GEO, way_from
-from teia.clustersettings import BalanceSettings
+from teia.config.sections import BalanceSettings
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +66,7 @@ class Balancer:
     async def look(self) -> list[CellTransfer]:
         """Decide once, if this node decides and it is time; return the decided transfers."""
         alive, settings = self._session.alive(), self._settings
+        # The time of the last balance is in the shared document: another decider does not begin anew.
         is_time = self._clock.now_s() - self._overrides.ring.balanced_s >= settings.every_s
         is_ours = self._session.has_watched and self._session.may_work and min(alive) == self._session.node.name
         if not is_ours or not self._is_still(alive):
@@ -76,6 +77,7 @@ class Balancer:
             return []
         moves: list[CellTransfer] = []
 
+        # Called again if another node changes the document meanwhile.
         def decide(ring: RingDocument) -> RingDocument | None:
             moves[:] = self.decided(alive, ring)
             if not moves:
@@ -97,6 +99,7 @@ class Balancer:
     def decided(self, alive: Mapping[str, NodeState], ring: RingDocument) -> list[CellTransfer]:
         """Return the transfers that are needed now."""
         nodes = {name: each for name, each in standings(alive).items() if name not in ring.drained}
+        # If sites go by country, cells stay in their region.
         moves = plan(list(nodes.values()), self._settings, across=self._strategy != GEO)
         if moves:
             return moves

@@ -97,6 +97,7 @@ class OwnerOverrides:
         return self.ring
 
     def _see(self, value: bytes, revision: int) -> None:
+        # A read may be older than this node's own write.
         if revision > self._revision:
             self.ring, self._revision = _decode(value), revision
 
@@ -121,6 +122,7 @@ class OwnerOverrides:
             ring = to(await self.read())
             if ring is None:
                 return False
+            # Another node was first: read and decide again.
             with contextlib.suppress(KeyWrongLastSequenceError):
                 revision = await self._wire.ask(bucket.update(self._key, _encode(ring), last=self._revision))
                 self.ring, self._revision = ring, revision
@@ -178,12 +180,14 @@ class CircleOrder:
         capacities = {name: node.capacity for name, node in alive.items()}
         if known.circle.nodes != capacities:
             known = self._known = _Known(Circle(capacities), ring, {}, {})
+        # Identity first: equal documents need no comparison.
         elif known.ring is not ring and known.ring != ring:
             known = self._known = _Known(known.circle, ring, known.circular, {})
         return known
 
     def _decided(self, cell: int, known: _Known) -> list[str]:
         ring, order = known.ring, self._circular(cell, known)
+        # Drained nodes come last: they own cells only if no other node lives.
         drained = [name for name in order if name in ring.drained]
         order = [name for name in order if name not in ring.drained] + drained
         chosen = ring.overrides.get(str(cell))

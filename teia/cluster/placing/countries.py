@@ -66,6 +66,7 @@ class Countries:
         if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
             parsed = parsed.ipv4_mapped
         starts, names = self._v4 if isinstance(parsed, IPv4Address) else self._v6
+        # The last stretch that begins at or before the address.
         at = bisect_right(starts, _place(parsed)) - 1
         return self._names[names[at]] if at >= 0 else ""
 
@@ -84,9 +85,11 @@ class Countries:
                 names.append(number)
 
         around: list[tuple[int, str]] = []
+        # The wider one of two ranges comes first, and the narrower one interrupts it.
         for first, last, name in sorted(ranges, key=lambda each: (each[0], -each[1])):
             while around and around[-1][0] < first:
                 end, _ = around.pop()
+                # Behind its end the range around it continues.
                 begin(end + 1, around[-1][1] if around and around[-1][0] > end else "")
             begin(first, name)
             around.append((last, name))

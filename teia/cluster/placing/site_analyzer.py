@@ -18,7 +18,7 @@ from teia.clock import Clock
 from teia.cluster.cells.site_homes import Departure, SiteHomes
 from teia.cluster.members.session import NodeState
 from teia.cluster.placing.site_strategies import ObservedSite, SiteNote, Strategy, cell_for, zone_of
-from teia.clustersettings import PlacementSettings
+from teia.config.sections import PlacementSettings
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.move_site import MovedSite
 from teia.frontier.queue.schedule import HostQueue
@@ -131,6 +131,7 @@ class Analyzer:
         if not self.strategy.measures:
             return SiteNote()
         note, now_s = SiteNote.read(self.homes.notes.get(site, "")), self.clock.now_s()
+        # Old measurements are dropped: servers and networks change.
         if now_s - note.since_s > self.settings.again_s:
             note = SiteNote(since_s=now_s)
         measured = self._measured.get(site)
@@ -146,6 +147,7 @@ class Analyzer:
     def look(self) -> None:
         """Decide again when nodes have come or gone."""
         nodes = self.nodes()
+        # Only properties that strategies use; loads change with every beat.
         seen = {name: (node.region, node.capacity) for name, node in nodes.items()}
         if seen != self._seen:
             self._seen = seen
@@ -155,6 +157,7 @@ class Analyzer:
 
     def departures(self, now: float, now_s: float) -> list[Departure]:
         """Return sites without requests under way; they are to be sent with the next commit."""
+        # `_open` counts visits until they are committed.
         ready = [site for site in self._leaving if site not in self._going and not self._open[site]]
         found = []
         for site in ready:
@@ -181,5 +184,6 @@ class Analyzer:
             queue.buffer.clear()
             queue.errands.clear()
             queue.loaded.clear()
+            # Its rows are in another cell now: no buffer is filled from this one.
             queue.host_id = 0
         return queues

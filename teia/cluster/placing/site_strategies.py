@@ -24,7 +24,7 @@ from teia.cluster.circle.fingers import Fingers
 from teia.cluster.members.agreement import HASH
 from teia.cluster.members.session import NodeState
 from teia.cluster.placing.countries import Countries, open_countries
-from teia.clustersettings import PlacementSettings
+from teia.config.sections import PlacementSettings
 from teia.errors import ClusterError
 
 GEO, RTT, ISOLATED = "geo", "rtt", "isolated"
@@ -108,9 +108,11 @@ class Rtt:
     def wanted(self, sight: ObservedSite) -> str:
         note, here = sight.note, zone_of(sight.here)
         zones = {zone_of(node) for node in sight.nodes.values()}
+        # It moves no more as long as that region has a node.
         if note.settled in zones:
             return "" if note.settled == here else self._node_in(note.settled, sight)
         speeds = {zone: speed for zone, speed in note.speeds.items() if zone in zones}
+        # Not measured here yet, or fast enough.
         if here not in speeds or (self._minimum_kb_s and speeds[here] >= self._minimum_kb_s):
             return ""
         untried = (node for node in way_from(sight.here.name, sight.nodes) if zone_of(sight.nodes[node]) not in speeds)

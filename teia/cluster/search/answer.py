@@ -33,6 +33,7 @@ from teia.cluster.search.messages import (
     numbers,
     who,
 )
+from teia.crawler.lookup import Lookup
 from teia.errors import ClusterError, IndexFailure, TeiaError
 from teia.index.union import UnionReader
 from teia.indexer.open_search import CollectionRanks, FrontierFacts
@@ -40,7 +41,6 @@ from teia.indexer.ranks import rank_file
 from teia.search.serve.shard_server import ShardServer
 from teia.search.serve.shards import LocalShard
 from teia.store.root import Root
-from teia.views.lookup import Lookup
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -120,6 +120,7 @@ class Answerer:
             await self._end(about(self._shared, cell))
         if set(self._kept) != before:
             loop = asyncio.get_running_loop()
+            # In a thread, because opening reads many files.
             await loop.run_in_executor(self._threads, self._open_ahead, frozenset(self._kept))
 
     @property
@@ -201,6 +202,7 @@ class Answerer:
             return encode(SearchReply(VERSION, self._node, error=f"{type(error).__name__}: {_line(error)}"))
 
     def _searched(self, asked: SearchRequest) -> bytes:
+        # One reference for the whole answer: the loop may replace the dictionary.
         kept = self._kept
         cells = frozenset(cell for cell in asked.cells if cell in kept)
         if not cells:
@@ -225,6 +227,7 @@ class Answerer:
     def _using(self, cells: frozenset[int]) -> Iterator[ShardServer]:
         """Open some cells, and keep them open for the `with` block."""
         with self._lock:
+            # Taken out and put back last: the order is that of use.
             opened = self._opened.pop(cells, None)
             if opened is None:
                 self._close_all_but(MAX_SETS - 1)

@@ -90,6 +90,7 @@ def speakers_of(present: Iterable[NodePresence]) -> CellResponders:
     for each in present:
         of = max(of, each.of)
         for kept in each.cells:
+            # The highest epoch wins, then the last record; names only break ties.
             best[kept.cell] = max(best.get(kept.cell, (-1, -1, "")), (kept.epoch, kept.sequence, each.node))
     by_node: dict[str, list[int]] = {}
     for cell, (_, _, node) in sorted(best.items()):
@@ -244,10 +245,12 @@ class ClusterSearch:
         self._is_closed = False
         self._silent_since: dict[str, float] = {}
         self._thread = LoopThread(uvloop.new_event_loop())
+        # Entered by hand: `close` ends it.
         self._thread.__enter__()
         try:
             self._wire = self._thread.wait_for(connect(servers, key, "search", ca=ca))
             self._directory = NodeDirectory(self._wire, clock, collection)
+            # At first a server may not know all subscriptions yet.
             if not self._thread.wait_for(self._directory.look()).of:
                 self._thread.wait_for(self._directory.look())
         except BaseException:
@@ -296,6 +299,7 @@ class ClusterSearch:
 
     def _current(self) -> Sequence[Shard]:
         """Return the present shards."""
+        # In the background: this query uses the nodes known so far.
         if self._clock.ticks_s() - self._directory.heard_at > FRESH_S:
             self.look_again()
         heard = self._directory.heard
@@ -308,6 +312,7 @@ class ClusterSearch:
     def _made(self, heard: CellResponders) -> tuple[Shard, ...]:
         nodes = [NodeShard(self, node, cells, self._told) for node, cells in heard.cells.items()]
         names = {shard.name for shard in nodes}
+        # Sizes of shards that no longer exist.
         for name in set(self._told.extents) - names:
             self._told.extents.pop(name, None)
         if not heard.of:
@@ -327,6 +332,7 @@ class ClusterSearch:
         from nats import errors
 
         octets = encode(SearchRequest(VERSION, SEARCH, cells, int(1000 * self._deadline_s), question))
+        # The owner of several cells listens on the subject of each; one message is enough.
         subject, client = about(self._collection, cells[0]), self._wire.client
         for is_last in (False, True):
             try:

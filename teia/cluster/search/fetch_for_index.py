@@ -151,6 +151,7 @@ class IndexDataFetcher:
     async def _append(self, node: str, cell: int, path: Path) -> None:
         """Bring a copy of a growing file up to date; if the file was replaced, start over."""
         whose, identity, have = self._have.get(path, ("", "", 0))
+        # The same place in another node's file has other content.
         if whose != node or not await asyncio.to_thread(path.exists):
             identity, have = "", 0
         for _ in range(MAX_ROUNDS):
@@ -182,6 +183,7 @@ class IndexDataFetcher:
                 break
             piece = await self._ask(node, FILE, FileRequest(RANKS, 0, first.identity, have), FilePiece)
         try:
+            # Checked before it replaces the old file.
             await asyncio.to_thread(RankFile.open, new)
         except CorruptFile as error:
             raise ClusterError(f"the ranks sent by {node} are incomplete: {error}") from error
@@ -195,10 +197,12 @@ class IndexDataFetcher:
             identity, known = self._words.get(node, ("", {}))
             after = {cell: known.get(cell, 0) for cell in sorted(kept)}
             lent = await self._ask(node, ANCHORS, AnchorsRequest(identity, after), AnchorsReply)
+            # A new file of anchor texts: its rows are numbered from the beginning.
             if lent.identity != identity:
                 known = {}
             for cell, rows in lent.rows.items():
                 self._spooled += 1
+                # The time makes the name unique after a restart, the counter within a second.
                 name = f"{node}-{self._clock.now_s():.0f}-{self._spooled:08d}"
                 brought = [(host, target, text) for _, host, target, text in rows]
                 await asyncio.to_thread(spool, self._cells[cell].handover, name, brought)
@@ -215,6 +219,7 @@ class IndexDataFetcher:
         All present nodes are queried, not only owners of the cell.
         """
         folder, wanted, others = self._cells[cell], 0, list[str]()
+        # Entries left by an earlier process may be out of date.
         await asyncio.to_thread(BorrowedEntries(folder.path).remove)
         borrowed: BorrowedEntries | None = None
         try:
@@ -242,6 +247,7 @@ class IndexDataFetcher:
             while rest:
                 lent = await self._ask(node, PAGES, PagesRequest(cell, rest), PagesReply)
                 await asyncio.to_thread(borrowed.put, list(lent.entries.items()))
+                # No progress: the remaining entries would never fit.
                 rest = lent.rest if len(lent.rest) < len(rest) else ()
 
 

@@ -39,6 +39,7 @@ _log = logging.getLogger(__name__)
 def ancestors(cell: int, starts: Sequence[int], whole: int) -> Iterator[int]:
     """Yield the cells that a cell came from, the last first; the first `whole` came from none."""
     while whole <= cell < len(starts):
+        # Before this cell was split off, its slots belonged to that cell.
         cell = cell_of(starts[cell], tuple(starts[:cell]))
         yield cell
 
@@ -72,6 +73,7 @@ class SplitCleanup:
         """Report our new cells that are fully indexed, and let our old cells forget pages that others have."""
         kept = set(self._keeper.kept)
         new = {cell for cell in kept if cell >= self._whole}
+        # A cell that was given up may come back with another index.
         self._done &= new
         self._done |= {cell for cell in new - self._done if await self._has_all(cell)}
         if sorted(self._done) != self._session.node.indexed:
@@ -82,6 +84,7 @@ class SplitCleanup:
 
     async def _has_all(self, cell: int) -> bool:
         folder = self._copies.folders[cell]
+        # Fixed at the first look: later changes are not in the old index.
         if cell not in self._goals:
             self._goals[cell] = await asyncio.to_thread(_last_change, folder)
         if (await asyncio.to_thread(read_position, folder.index) or 0) < self._goals[cell]:

@@ -122,9 +122,11 @@ class IndexDataServer:
         try:
             with self._path(asked).open("rb") as file:
                 status = os.fstat(file.fileno())
+                # A file that was replaced has another inode.
                 identity = f"{status.st_dev:x}-{status.st_ino:x}"
                 if asked.what == RANKS:  # replaced as a whole, never appended to
                     identity += f"-{status.st_mtime_ns:x}"
+                # Another file, or a shorter one: from the beginning.
                 start = asked.start if asked.identity == identity and asked.start <= status.st_size else 0
                 file.seek(start)
                 return FilePiece(identity, status.st_size, start, file.read(PIECE_BYTES))

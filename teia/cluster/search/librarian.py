@@ -55,6 +55,7 @@ class Librarian:
 
     async def serve(self, lines: asyncio.StreamReader, gather_s: float) -> None:
         """Follow the node's messages until its pipe is closed."""
+        # The gatherer sees the same dictionary, which `_hold` changes in place.
         gathering = asyncio.create_task(self._gatherer.gather_for_ever(self._kept, gather_s))
         try:
             while line := await lines.readline():
@@ -70,6 +71,7 @@ class Librarian:
 
     async def _linger(self) -> None:
         """Give up all cells, and stay until no pages are requested any more, if other nodes are present."""
+        # No more searches from here on; pages are still given.
         await self._answerer.keep({})
         began = self._clock.ticks_s()
         if not await self._gatherer.others():
@@ -89,6 +91,7 @@ class Librarian:
         await self._answerer.keep(cells)
         if not new:
             return
+        # The indexer waits for this, but not for ever.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(BORROW_S):
                 for cell in new:

@@ -131,6 +131,7 @@ def decode(octets: bytes, kind: type[Message]) -> Message:
         if message.version == VERSION:
             return message
     except msgspec.MsgspecError as error:
+        # Of this version and yet unreadable: damaged, not foreign.
         if _stamp(octets).version == VERSION:
             raise ClusterError(f"a search message cannot be read: {error}") from error
     raise AnotherTeia(_stamp(octets).sender)

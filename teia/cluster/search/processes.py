@@ -31,7 +31,7 @@ from teia.cluster.search.messages import (
     OwnedCells,
     ReadyCells,
 )
-from teia.config import Config
+from teia.config.sections import Config
 from teia.indexer.companion import IndexerProcess
 from teia.store.root import Root
 
@@ -89,6 +89,7 @@ class NodeIndex:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", MODULE, str(os.getpid()),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MAX_LINE_BYTES,
+            # Ctrl-C reaches the node alone, which ends this process itself.
             preexec_fn=os.setpgrp,
         )  # fmt: skip
         self._ready, self._told = frozenset(), ()
@@ -102,6 +103,7 @@ class NodeIndex:
             with contextlib.suppress(msgspec.MsgspecError):
                 self._ready = frozenset(msgspec.json.decode(line, type=ReadyCells).ready)
                 self._has_news.set()
+        # The process has ended: waiting for it would be in vain.
         self._has_news.set()
 
     def tell(self, logs: Mapping[int, CellLog]) -> None:
@@ -157,6 +159,7 @@ class NodeIndex:
         try:
             yield
         finally:
+            # If all is over, even an indexer that has not begun yet has work to do.
             companion = await self._begun(indexing, wait=is_over())
             if companion is not None:
                 if is_over():

@@ -77,6 +77,7 @@ def where_is(view: ClusterView, host: str, start: str | None = None) -> HostLoca
         raise UsageError(f"unknown node {begin!r}; available: {', '.join(circle.nodes)}")
     fingers = Fingers(circle)
     homes = [_home(fingers, begin, host, name, view.cells_of(name)) for name in view.collections()]
+    # Site, slot and key do not depend on the number of cells.
     place = place_of(host, 1)
     return HostLocation(host, place.site, place.slot, f"{place.key:040x}", place.key / SIZE, begin, homes)
 

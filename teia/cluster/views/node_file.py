@@ -55,6 +55,7 @@ class NodeFileReader:
             told = msgspec.json.decode((self.root.path / FILE).read_bytes(), type=ClusterView)
         except (OSError, msgspec.MsgspecError):
             return self.alone.view()
+        # Old, but a process still holds the folder: the node is busy, not gone.
         if self.clock.now_s() - from_iso(told.time) <= STALE_S or self.root.holder() is not None:
             return told
         nodes = [replace(node, state="off") if node.name == told.here else node for node in told.nodes]
@@ -104,6 +105,7 @@ class NodeFileWriter:
         path = self.root.path / FILE
         new = path.with_suffix(".new")
         new.write_bytes(msgspec.json.encode(view))
+        # Readers see the old file or the new one, never a part.
         new.replace(path)
 
     def view(
@@ -142,6 +144,7 @@ class NodeFileWriter:
         now, pages = self.clock.ticks_s(), node.load.get("pages")
         if pages is None:
             return None
+        # By instance: a node that was restarted counts from zero.
         seen = self._pages.setdefault(f"{node.name} {node.instance}", deque())
         if not seen or now > seen[-1][0]:
             seen.append((now, pages))

@@ -71,6 +71,7 @@ class SingleMachine:
             for collection in self.root.collections():
                 run = control.run(collection)
                 if run is not None:
+                    # Rates lie between points, so that one more point is read.
                     points = points_of(control, collection, FINE_S, self.clock.now_s() - NOW_S - FINE_S)
                     rates = [rate for _, rate in rates_of(points, FINE_S, "pages") if rate is not None]
                     yield run, sum(rates) / len(rates) if rates else None
@@ -98,6 +99,7 @@ def _counts(folder: CellFolder) -> tuple[int, int]:
     """Return the numbers of known and queued URLs of a cell; zeros if it was never crawled."""
     try:
         cell = FrontierCell(folder.frontier, read_only=True)
+    # A broken file is an error; a cell without a file is empty.
     except CorruptFile:
         raise
     except StoreError:

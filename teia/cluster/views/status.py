@@ -68,6 +68,7 @@ async def status_of(wire: Wire, clock: Clock, collection: str) -> ClusterStatus:
     name = f"TEIA_{collection}"
     if name in streams:
         info = await wire.ask(wire.js.stream_info(name, subjects_filter=f"{collection}.log.*"))
+        # The subjects of the stream are the cells that exist.
         numbers = sorted(int(subject.rsplit(".", 1)[1]) for subject in info.state.subjects or {})
         for number in numbers:
             status.cells.append(await _cell(wire, clock, collection, number, states))

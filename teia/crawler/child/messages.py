@@ -119,7 +119,7 @@ class FocusJudgement(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Result of a child. `digest` and `text_digest` are sha256; `members` are the archive's records, concatenated.
 
-    `outline` is of the text without its digits (lib/outline.py); `traps` counts links by the rule that refused them.
+    `outline` is of the text without its digits (fingerprints.py); `traps` counts links by the rule that refused them.
     `entry` is the page's index entry (index/entry.py). `sketch` is of the text, if the page was visited before
     (refresh/mask.py). `told` holds the statements of a sitemap or feed, if the collection uses signals.
     """
@@ -161,6 +161,7 @@ decode_reading = msgspec.msgpack.Decoder(ReadSettings).decode
 decode_result = msgspec.msgpack.Decoder(ReadResult).decode
 
 _NO_BYTES = encode(b"")
+# Header of a msgpack byte string: its type (bin 32) and its length.
 _BYTES = struct.Struct(">BI")
 _BIN_32 = 0xC6
 
@@ -171,6 +172,7 @@ def in_parts(task: ReadTask) -> tuple[bytes, bytes]:
     Encoding the body with the rest would copy it into fresh memory: a fiftieth of all the work of a crawl.
     """
     message = encode(msgspec.structs.replace(task, body=b""))
+    # The empty body at the end is replaced by the header of a byte string of the real length.
     return message.removesuffix(_NO_BYTES) + _BYTES.pack(_BIN_32, len(task.body)), task.body
 
 

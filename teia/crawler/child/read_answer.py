@@ -3,16 +3,19 @@
 It runs in a killable process, so nothing here is bounded by more than the child's own limits. Every decision that
 depends on the body is made here: the crawler gets an outcome, links that are in scope and no traps, and compressed
 records.
+
+The WebSub hub and topic of a feed are discovered here too: from its `Link` headers, or else from the feed itself.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from teia.config import LimitSettings
-from teia.crawler.child.feed_hub import hub_of
+from teia.config.sections import LimitSettings
 from teia.crawler.child.index_entry import entry_of
 from teia.crawler.child.messages import (
     FocusJudgement,
@@ -31,7 +34,7 @@ from teia.frontier.cell.schema import AS_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
 from teia.frontier.rules.scope import Scope, compile_scope
 from teia.index.entry import encoded
-from teia.lib.outline import outline
+from teia.lib.fingerprints import outline
 from teia.parse.decode import decode
 from teia.parse.document import ParseOptions
 from teia.parse.headers import Headers, parse_head
@@ -81,6 +84,7 @@ def _compiled(settings: bytes) -> CompiledReadSettings:
     scope = compile_scope(reading.include, reading.exclude, types=reading.types, queries=reading.queries)
     limits = LimitSettings(**reading.limits)  # type: ignore[arg-type]  # made by asdict
     options = ParseOptions(limits, reading.requisites, reading.agent, reading.url_rules, reading.text)
+    # One cache for each `ReadSettings`: other rules may judge the same URL differently.
     place_of = lru_cache(maxsize=MAX_PLACES)(partial(place_of_link, scope=scope, limits=limits))
     requisite_place = partial(place_of_requisite, scope=scope, limits=limits)
     processors = with_users(reading.processors)
@@ -111,6 +115,7 @@ def read(payload: bytes) -> bytes:
         return encode(_read_page(task, how))
     if task.purpose == "entry":
         return encode(_read_entry(task, how))
+    # robots.txt and probes: no links and no text are extracted.
     head = parse_head(task.head)
     decoded = decode(head.headers, task.body, how.limits)
     kept = decoded.payload if task.purpose == "robots" else b""
@@ -135,9 +140,11 @@ def _read_page(task: ReadTask, how: CompiledReadSettings) -> ReadResult:
         if how.reading.processors:
             about = {**parsed.page.metadata, **about}  # includes the results of the user's own processors (A15)
         decoded = parsed.decoded
+        # If nothing had to be decoded, the page's digest is the payload's too, and is not computed again.
         known = parsed.page.digest if decoded.payload is decoded.dechunked else ""
         members = page_members(_fetched(task), decoded.dechunked, about, _earlier(task), known)
     size = len(parsed.decoded.payload)
+    # A refused page has another outcome than its answer: it is archived but not indexed.
     entry = _entry(task, how, parsed.page) if how.reading.index and outcome == task.outcome else b""
     headers = parsed.head.headers
     told = _told(task, how, parsed) if how.reading.signals and parsed.entries else None
@@ -221,6 +228,7 @@ def _chosen_links(
     obeys = how.reading.obey_robots
     if outcome in {Outcome.REDIRECT_LOOP, Outcome.OUT_OF_SCOPE} or (obeys and page.nofollow):
         return chosen
+    # A redirect leads to the same page and is no deeper.
     too_deep = task.depth + (0 if redirect_to else 1) > how.reading.max_depth
     are_sitemaps = AS_SITEMAP if page.metadata.get("sitemap") == "index" else 0
     judged = judged_links(links, how.place_of, how.requisite_place, obeys=obeys, too_deep=too_deep)
@@ -234,6 +242,7 @@ def _chosen_links(
             chosen.traps[place] = chosen.traps.get(place, 0) + times
         else:
             host, key, tail = place
+            # Only links count in the link graph; a URL that is listed or embedded has the count 0.
             chosen.links.append(FoundLink(host, key, tail, times if links_to else 0, text, by | are_sitemaps))
     return chosen
 
@@ -256,6 +265,7 @@ def _judged(
     named = sum(link.count for link in chosen.links)
     way = Hint(task.score, task.off_topic)
     judged = judge(lens, way, page, chosen.links, is_redirect=bool(redirect_to))
+    # Hard focus has removed some of the links.
     chosen.out_of_scope += named - sum(link.count for link in chosen.links)
     return judged
 
@@ -348,3 +358,33 @@ def _result(
         _sketch_of(page) if task.is_revisit else b"",
         told,
     )
+
+
+# ---- the hub of a feed -----------------------------------------------------------------------------------------------
+
+
+_LINK = re.compile(r"<([^<>]{1,4096})>((?:\s*;\s*[\w*!#$&+.^`|~-]+\s*=\s*(?:\"[^\"]*\"|[^\s;,\"]+))*)")
+_REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.IGNORECASE)
+
+
+def hub_of(url: str, headers: Headers, named: Mapping[str, str]) -> tuple[str, str]:
+    """Return (hub, topic) of a feed; both empty if it has no hub. A topic on another site is ignored."""
+    # Headers come last and win over the feed's own links.
+    found = {**{word: named[word] for word in ("hub", "self") if word in named}, **_in_headers(headers)}
+    hub = resolve(found.get("hub", ""), url, ()) if found.get("hub") else None
+    if hub is None:
+        return "", ""
+    topic = resolve(found.get("self", ""), url, ()) if found.get("self") else None
+    is_own = topic is not None and site_of(host_of(topic)) == site_of(host_of(url))
+    return hub, topic if is_own and topic is not None else url
+
+
+def _in_headers(headers: Headers) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for value in headers.all("link"):
+        for target, parameters in _LINK.findall(value):
+            rel = _REL.search(parameters)
+            for word in (rel[1] or rel[2] or "").lower().split() if rel is not None else ():
+                if word in {"hub", "self"}:
+                    found.setdefault(word, target)
+    return found

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.parse.decode import decode
 from teia.parse.document import Document, ParseOptions
 from teia.parse.headers import parse_head
-from teia.parse.html.replay import ReferenceUse, replay, restyle
+from teia.parse.html.replay import replay, restyle
 from teia.parse.parse import parse_document
 
 JOB = "teia.crawler.child.read_copy:work"
@@ -56,7 +56,6 @@ decode_wanted = msgspec.msgpack.Decoder(CaptureRequest).decode
 decode_text = msgspec.msgpack.Decoder(CaptureText).decode
 decode_shown = msgspec.msgpack.Decoder(CaptureTemplate).decode
 HTML = frozenset({"text/html", "application/xhtml+xml"})
-USES = frozenset(ReferenceUse)
 
 
 def work(payload: bytes) -> bytes:
@@ -69,6 +68,7 @@ def _text(wanted: CaptureRequest) -> CaptureText:
     parsed = parse_document(wanted.url, wanted.head, wanted.body)
     page = parsed.page
     source = ""
+    # Only a text has a source to show.
     if page.charset:
         source = Document(wanted.url, parsed.head, parsed.decoded.payload, ParseOptions()).markup
     links = dict.fromkeys(link.url for link in page.links if not link.kind.is_requisite and link.url != wanted.url)
@@ -88,6 +88,7 @@ def _shown(wanted: CaptureRequest) -> CaptureTemplate:
     head = parse_head(wanted.head)
     decoded = decode(head.headers, wanted.body, LimitSettings())
     document = Document(wanted.url, head, decoded.payload, ParseOptions())
+    # Any other type is not shown: only pages and style sheets can be made safe.
     if wanted.purpose == "style":
         made = restyle(document.markup, wanted.url)
     elif document.media_type in HTML:

@@ -53,6 +53,7 @@ def judge(
     lens: CompiledFocus, way: Hint, page: Page, links: list[FoundLink], *, is_redirect: bool = False
 ) -> FocusJudgement:
     """Judge a page and its links, given the hint under which it was fetched. Hard focus removes links from `links`."""
+    # With hard focus, a path with fewer irrelevant pages could save links of this page.
     is_far = lens.focus.hard and way.off_topic > 0
     if is_redirect:
         return FocusJudgement(0, NO_KIND, way.off_topic, is_far, [way.score] * len(links))
@@ -69,6 +70,7 @@ def judge(
 
 
 def _link_score(lens: CompiledFocus, link: FoundLink, promised: int, of_page: int) -> int:
+    # A requisite is needed whatever its words are.
     if link.by == BY_REQUISITE:
         return of_page
     own = lens.score_of(f"{link.text} {link.tail}")

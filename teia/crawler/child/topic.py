@@ -21,8 +21,9 @@ from pathlib import Path
 import msgspec
 
 from teia.clock import Clock
-from teia.config import Config, FocusSettings
+from teia.config.sections import Config, FocusSettings
 from teia.crawler.child.messages import Focus, encode
+from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError, CorruptFile, StoreError
 from teia.lib.topic import SCALE, learn, stems
@@ -31,7 +32,6 @@ from teia.parse.headers import parse_head
 from teia.parse.parse import parse_document
 from teia.parse.text.normal import normalised
 from teia.store.root import CollectionFolder, Root
-from teia.views.lookup import Lookup
 
 FILE_NAME = "focus.json"
 MAX_EXAMPLES = 1_000
@@ -126,6 +126,7 @@ def _examples(kind: str, entry: str, key: str) -> list[TopicExample]:
     if path.is_dir():
         paths = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
     else:
+        # pathlib expands a pattern only below a folder, so that begins at the root.
         paths = [path] if path.is_file() else sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
     files = [each for each in paths if each.is_file()]
     if not files:

@@ -25,7 +25,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import HostPlan, PageColumns, VisitPrice, intervals, plan_host
 from teia.crawler.signals_in.site_hints import voices_of
 from teia.frontier.cell import site_statements
@@ -77,6 +77,7 @@ class _Scales:
         self._frontier = frontier
         self._recall, self._doubt, self._seen_s = np.zeros(pages), np.ones(pages), np.zeros(pages)
         self._voices: dict[int, dict[int, SignalSource]] = {}
+        # Source 0 stands for pings, which are never read.
         self._read_s: dict[int, float] = {0: 0.0}
 
     def voices(self, slot: int, host_id: int) -> dict[int, SignalSource]:
@@ -88,6 +89,7 @@ class _Scales:
     def put(self, row: int, slot: int, host_id: int, said: SiteStatement, visited_s: float) -> None:
         voice = self.voices(slot, host_id).get(said.kind, SignalSource())
         if is_news(said.said_s, said.heard_s, visited_s):
+            # Sources count as independent, so that doubts multiply.
             self._doubt[row] *= 1.0 - min(voice.sure_weight, MOST_SURE)
         self._recall[row] = max(self._recall[row], min(voice.sure_recall, MOST_SURE))
         self._seen_s[row] = max(self._seen_s[row], self._last_read_s(slot, said.speaker))
@@ -125,6 +127,7 @@ def evidence_at(frontier: FrontierCell, hosts: Sequence[tuple[int, int]], column
 
 def untold(found: Gamma, recall: Floats) -> Gamma:
     """Return the rates of changes that no source would report."""
+    # Fewer changes in the same time: the mean is changes / time.
     return Gamma(found.changes, found.time_s / (1.0 - recall))
 
 
@@ -256,6 +259,7 @@ class SignalApplier:
             if speaker is None or columns.is_gone[row]:
                 continue
             voice = voices.get(speaker.kind, SignalSource())
+            # All sitemaps and feeds of a host share the part of its requests that is for them.
             own_s = speaking_interval_s(plan, speaker, voice, slot_s * len(speakers), self._settings)
             if voice.is_hardly_heard:
                 interval_s[row] = max(interval_s[row], UNHEARD_S)

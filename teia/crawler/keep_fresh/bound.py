@@ -131,7 +131,7 @@ def standing_of(
     horizon_s: float | None = None,
     before: FreshnessBound | None = None,
 ) -> FreshnessBound | None:
-    """Return the standing of some pages of a host that have its slots to themselves; None if all are gone.
+    """Return the freshness, with bounds, of pages that have their host's slots to themselves; None if all are gone.
 
     The bounds take longer to compute than a plan, and hardly move. So they are taken over from `before`, while that is
     recent and similar (`BoundInputs`).
@@ -149,8 +149,10 @@ def standing_of(
     fresh = fresh_now(columns, found, now_s)[here]
     share, variance = float(copies.weight @ fresh) / total, float(np.square(copies.weight) @ (fresh * (1.0 - fresh)))
     bounded = BoundInputs(now_s, len(copies), copies.slot_s)
+    # Recent bounds of similar pages are taken over: only the freshness itself is computed.
     if before is not None and before.bounded is not None and horizon_s is None and bounded.is_like(before.bounded):
         of_now = FreshnessBound(len(copies), total, share, variance, before.best, copies.slot_s, bounded=before.bounded)
+        # The variance of a sum of weights grows with the square of the total.
         best_variance = before.best_variance * (total / before.weight) ** 2
         return replace(of_now, possible=max(before.possible, share), best_variance=best_variance)
     world = one_host(copies.weight, copies.found.mean, slot_s, horizon_s or DAY_S)
@@ -182,6 +184,7 @@ def _excess(
     weight, visits = copies.weight, columns.histories.visits[here]
     missing = weight * (kept_probability_of(copies.found, plan) - fresh)
     is_failing = columns.asked_s[here] > columns.fresh_s[here] + UNANSWERED_S
+    # The first visit of a page is not in its history.
     is_few = (visits + 1 < FEW_VISITS) & ~is_failing
     alike = kept_probability_of(copies.found, np.full(len(weight), 1.0 / (copies.slot_s * len(weight))))
     return ExcessLoss(
@@ -214,6 +217,7 @@ def lost_of(whole: FreshnessBound) -> LostFreshness:
     missing = max(0.0, whole.best - whole.fresh)
     excess = whole.excess or ExcessLoss()
     parts = [max(0.0, excess.learning) + excess.unknown, max(0.0, excess.schedule), max(0.0, excess.failing)]
+    # The parts are estimates; scaled, they add up to the freshness that is missing.
     scale = missing / sum(parts) if sum(parts) > 0 else 0.0
     learning, schedule, failures = (each * scale for each in parts)
     if not scale:
@@ -228,6 +232,7 @@ def together(standings: Iterable[FreshnessBound]) -> FreshnessBound | None:
     if not weight > 0:
         return None
     all_next = [one.best_next for one in each]
+    # Hosts add up by visits per second, not by seconds per visit.
     visits_per_s = sum(1.0 / one.slot_s for one in each)
     told = [one.excess for one in each if one.excess is not None]
     return FreshnessBound(

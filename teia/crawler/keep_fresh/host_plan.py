@@ -11,18 +11,25 @@ after a visit, without a new plan:
                                explore, the intensity at the plausible rate at which the page is worth most
 
 Times are Unix seconds, rates per second.
+
+At the size limit the least important pages give way (F2). With `limits.pages_kept` reached, a host's requests go to the
+pages that are kept. When a host is planned, its least important pages are compared with the most important waiting
+URLs. A clearly less important page is dropped, and the URL is fetched instead. Where all pages have the same weight
+nothing is ever dropped. Hosts are handled one by one, so a page does not give way to one of another host.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
+from teia.frontier.cell import revisits
 from teia.frontier.cell.revisits import CapturedPage, DueTimeChange
 from teia.frontier.cell.schema import LANE_REFRESH, STATE_FAILED
 from teia.refresh.history import DAY_S, Histories, History, in_columns, record_says_gone
@@ -136,6 +143,7 @@ def learn(
 ) -> tuple[HostPriors, Gamma, PriorSums]:
     """Learn a host's priors and its pages' rates, starting from the prior of all pages."""
     numbers: dict[str, int] = {}
+    # Kinds beyond MAX_KINDS share the number of the first one.
     kind: Groups = np.array(
         [numbers.setdefault(each, len(numbers)) if len(numbers) < MAX_KINDS else 0 for each in columns.kind],
         dtype=np.int64,
@@ -175,6 +183,7 @@ def solve(weight: Floats, rate: Floats, slot_s: float, settings: RefreshSettings
     floor = min(most, settings.floor * capacity / max(1, len(weight)))
     free = weight > 0
     left = capacity
+    # Pages that would exceed the shortest interval are fixed at it; the rest of the slots is shared out again.
     for _ in range(SOLVED_AGAIN):
         if not free.any() or left <= capacity * 1e-6:
             break
@@ -270,10 +279,12 @@ def _intensity(table: Floats, weight: Floats, rate: Floats) -> Floats:
 
 def explored(columns: PageColumns, share: float) -> Flags:
     """Choose the pages visited as if their rate were the best plausible one; the choice changes after each visit."""
+    # A hash of the page and its last visit: nothing is stored, and each visit draws anew.
     mixed = columns.key.view(np.uint64) ^ np.rint(columns.asked_s * 1000.0).astype(np.uint64)
     with np.errstate(over="ignore"):
         mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    # A float holds the 53 high bits exactly.
     chosen: Flags = (mixed >> np.uint64(11)).astype(np.float64) < share * 2.0**53
     return chosen
 
@@ -325,3 +336,34 @@ def moves_of(columns: PageColumns, interval_s: Floats) -> list[DueTimeChange]:
 def fresh_now(columns: PageColumns, found: Gamma, now_s: float) -> Floats:
     """Return the probability that each capture equals its page."""
     return fresh_probability_of(found, now_s - columns.fresh_s + columns.shift_s)
+
+
+# ---- pages that give way at the size limit ---------------------------------------------------------------------------
+
+
+CLEARLY = 2.0
+"""Ratio of importance at which a page gives way to a URL, large enough that they do not swap forever."""
+
+LOOKED_AT = 5_000
+AT_ONCE = 0.05
+"""Share of a host's pages that may give way with one plan."""
+
+
+class Swap(NamedTuple):
+    """A page that is dropped, and the URL it gives way to."""
+
+    goes: int
+    comes: int
+
+
+def swaps(db: sqlite3.Connection, slot: int, host_id: int, columns: PageColumns, weigh: Weigh) -> list[Swap]:
+    """Return the pages of a host that give way, each with the URL that replaces it."""
+    waiting = revisits.waiting(db, slot, host_id, LOOKED_AT)
+    if not waiting:
+        return []
+    worth = weigh(waiting)
+    kept = np.where(columns.is_gone, 0.0, columns.weight)
+    most = max(1, int(AT_ONCE * len(columns)))
+    least, best = np.argsort(kept, kind="stable")[:most], np.argsort(-worth, kind="stable")[:most]
+    pairs = zip(least.tolist(), best.tolist(), strict=False)
+    return [Swap(int(columns.key[a]), waiting[b].key) for a, b in pairs if worth[b] > CLEARLY * kept[a]]

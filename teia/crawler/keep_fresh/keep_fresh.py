@@ -1,6 +1,7 @@
 """Revisits of known pages: the work of `teia crawl --keep-fresh` in the commit thread (A13, P9).
 
-  note        after each visit: set its page's next due time, in the transaction that settles the visit
+  note        after each visit: set its page's next due time, in the transaction that settles the visit; `noted` counts
+              it once that is committed
   next_urls   a host's next URLs: new ones and known ones in turns, as `refresh.share` says. A known page that is not
               due yet is visited early if there is nothing else to do: a slot that is left unused is lost
   plan_again  hosts whose pages' rates changed are planned anew, one at a time, by a separate thread that opens the
@@ -27,19 +28,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.apply_signals import BROUGHT_AT_ONCE, SignalApplier
 from teia.crawler.keep_fresh.bound import FreshnessBound, standing_of
-from teia.crawler.keep_fresh.give_way import Swap, swaps
 from teia.crawler.keep_fresh.host_plan import (
     NO_SUMS,
     HostPlan,
     HostPriors,
     PageColumns,
     PriorSums,
+    Swap,
     Weigh,
     columns_of,
     moves_of,
+    swaps,
 )
 from teia.crawler.keep_fresh.observe import readable
 from teia.crawler.open_cell import Cell
@@ -51,10 +53,11 @@ from teia.frontier.cell import histories, revisits, trails
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import sqlite_errors
 from teia.frontier.cell.revisits import CapturedPage, DueTimeChange
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import LANE_DUE, LANE_REFRESH, STATE_DONE, STATE_FAILED
 from teia.frontier.cell.take import of_page
 from teia.frontier.queue.host_rules import delay_of
-from teia.frontier.queue.schedule import HostQueue, QueuedUrl
+from teia.frontier.queue.schedule import HostQueue
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, estimate, same_for_all
 from teia.refresh.trust import Trust
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
 ON_DISK = "edf"
 """The policy that due times alone express; others are carried out in memory (other_plans.py)."""
 
+# Limits on memory: pages planned together, hosts whose plans are kept, pages in the queues of other policies.
 PART = 50_000
 PLANS = 5_000
 CARRIED_PAGES = 500_000
@@ -76,12 +80,17 @@ MOVED_AT_ONCE = 500
 NEWS_AT_LEAST, NEWS_SHARE = 20, 0.5
 """Number of visits, at least and as a share of a host's pages, after which it is planned at once, not at `replan_s`."""
 
+# Least weight of the newest request in the average pace, and the number of requests before it is used.
 PACE_MEMORY, PACED = 0.1, 3
+# Pages looked at beyond the limit, because some may have been visited too recently.
 LOOKED_PAST = 16
 LOOK_AGAIN_S, SOON_S = 1.0, 0.01
 FIRST_KEY = -(1 << 63)
 
 Touched = list[tuple[Cell, list[tuple[int, str]]]]
+Seen = tuple[int, float, float, float, float]
+"""A visited page for a plan in memory: key, weight, change rate, time of the visit, and age of its content."""
+
 _NOTHING = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
 
 
@@ -147,10 +156,12 @@ class Refresh:
         self._thread = ThreadPoolExecutor(1, "plan")
         self._running: Future[PlanResult] | None = None
         self._moving: tuple[RefreshedHost, deque[DueTimeChange]] | None = None
+        self._appointed: list[tuple[RefreshedHost, Seen]] = []
         self.kept = sum(count_kept(cell.frontier) for cell in cells) if config.limits.pages_kept else 0
         for cell in cells:
             for host_id, name, *_ in revisits.hosts_with_pages(cell.frontier.db):
                 host = self._host(cell, host_id, name)
+                # Every host of an earlier run is planned as soon as possible.
                 host.planned = -inf
                 self._want(host)
 
@@ -186,30 +197,43 @@ class Refresh:
     # -- after a visit -------------------------------------------------------------------------------------
 
     def note(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
-        """Set the next due times of visited pages; inside the transaction that settles the visits."""
-        settled: list[tuple[RefreshedHost, int]] = []
-        for visit in visits:
-            if not visit.queue.host_id:  # only its robots.txt was requested
-                continue
-            host = self._host(cell, visit.queue.host_id, visit.queue.host)
-            if visit.was_asked:
-                self._pace(host, visit)
-            is_settled = visit.verdict is not None and visit.verdict.state in {STATE_DONE, STATE_FAILED}
-            if visit.item.purpose == "page" and is_settled:
-                settled.append((host, visit.item.key))
-                self.kept += not visit.item.visits and is_kept(visit)
+        """Set the next due times of visited pages; inside the transaction that settles the visits.
+
+        A transaction that fails is repeated with the same visits, so nothing in memory changes here; see `noted`.
+        """
+        self._appointed = []
+        settled = [
+            (self._host(cell, visit.queue.host_id, visit.queue.host), visit.item.key)
+            for visit in visits
+            if _settles_page(visit)
+        ]
         rows = revisits.held_at(cell.frontier.db, [(host.slot, host.host_id, key) for host, key in settled])
         pages = [(host, row) for (host, _), row in zip(settled, rows, strict=True) if row is not None]
+        # Signals first: the due times below take them into account.
         if self._heeding.is_on:
             self._hear(cell, visits)
         if pages:
             self._appoint(cell, [host for host, _ in pages], [row for _, row in pages])
+
+    def noted(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
+        """Count visits, once their transaction is committed."""
+        for visit in visits:
+            if visit.queue.host_id and visit.was_asked:
+                self._pace(self._host(cell, visit.queue.host_id, visit.queue.host), visit)
+            self.kept += _settles_page(visit) and not visit.item.visits and is_kept(visit)
+        for host, seen in self._appointed:
+            if host in self._carried:
+                self._carried[host].visited(*seen)
+            host.news += 1
+            self._want(host)
+        self._appointed = []
 
     def _pace(self, host: RefreshedHost, visit: ActiveVisit) -> None:
         """Update the average time between a host's requests."""
         assert visit.fetched is not None
         slot_s = visit.rest_s + max(0.0, visit.fetched.ended_s - visit.fetched.started_s)
         host.paced += 1
+        # A plain mean of the first requests, then an exponential one.
         host.slot_s += max(PACE_MEMORY, 1.0 / host.paced) * (slot_s - host.slot_s)
 
     def _hear(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
@@ -218,6 +242,7 @@ class Refresh:
             for news in hear(cell.frontier, visit, self._clock.now_s()):
                 host = self._host(cell, news.host_id, news.host)
                 places = [(host.slot, host.host_id, key) for key in news.keys[:BROUGHT_AT_ONCE]]
+                # A page in another lane is due already.
                 rows = [row for row in revisits.held_at(cell.frontier.db, places) if row and row.lane == LANE_REFRESH]
                 if rows:
                     self._appoint(cell, [host] * len(rows), rows, only_sooner=True)
@@ -242,12 +267,8 @@ class Refresh:
             revisits.appoint(cell.frontier.db, (host.slot, host.host_id, row.key), due_s)
             if only_sooner:
                 continue
-            if host in self._carried:
-                weight, rate = float(columns.weight[number]), float(found.mean[number])
-                fresh_s = float(columns.fresh_s[number])
-                self._carried[host].visited(row.key, weight, rate, row.last_visit_s, fresh_s)
-            host.news += 1
-            self._want(host)
+            weight, rate, fresh_s = columns.weight[number], found.mean[number], columns.fresh_s[number]
+            self._appointed.append((host, (row.key, float(weight), float(rate), row.last_visit_s, float(fresh_s))))
 
     def _plan_of(self, host: RefreshedHost) -> HostPlan | None:
         plan = self._plans.get(host)
@@ -261,10 +282,11 @@ class Refresh:
         """Return a host's next URLs, new and known ones in turns while there are both."""
         frontier, now_s = cell.frontier, self._clock.now_s()
         host = self._host(cell, queue.host_id, queue.host)
+        # At the limit only retries go, and new URLs that displaced a kept page.
         if self.is_full:
             new, held = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,)), False
         else:
-            new, held = next_urls(frontier, queue, limit, skip, now_s)
+            new, held = next_urls(cell, queue, limit, skip, now_s)
         host.discovers = bool(new)
         known, look_s = self._known(host, limit, skip, now_s)
         items = in_turns(new, known, limit, self._settings.share, queue.requests)
@@ -302,6 +324,7 @@ class Refresh:
     ) -> tuple[list[int], float | None]:
         """Return the keys of pages in the order of their due times; early ones only if there is nothing new."""
         frontier = host.cell.frontier
+        # If nothing is new, pages go early; not sitemaps and feeds, which would bring no news.
         in_time = {} if host.discovers else self._heeding.speakers(frontier, host)
         looked_at = limit + LOOKED_PAST + len(in_time)  # sitemaps and feeds may all come first
         first = revisits.next_known(frontier.db, host.slot, host.host_id, looked_at, skip)
@@ -336,6 +359,7 @@ class Refresh:
         host = made.host
         self._stand(host, made)
         if made.plan is not None:
+            # The host's share in the sums is replaced; they give the prior of all pages.
             self._sums += np.array(_as_row(made.plan.sums)) - np.array(_as_row(host.sums))
             host.sums = made.plan.sums
             self._of_all = fit_sums(self._sums[:, None], _NOTHING)
@@ -347,18 +371,21 @@ class Refresh:
             self._carried[host] = made.carried
             while sum(map(len, self._carried.values())) > CARRIED_PAGES and len(self._carried) > 1:
                 self._carried.popitem(last=False)
+        # A large host continues with its next part.
         host.after = FIRST_KEY if made.after is None else made.after
         if made.after is not None and made.carried is None:
             self._want(host)
         self._moving = (host, deque(made.moves))
         if made.swaps:
             with host.cell.frontier.transaction() as frontier:
+                gone = 0
                 for goes, comes in made.swaps:
                     places = ((host.slot, host.host_id, goes), (host.slot, host.host_id, comes))
-                    self.kept -= revisits.give_way(frontier.db, *places, self._clock.now_s())
+                    gone += revisits.give_way(frontier.db, *places, self._clock.now_s())
+            self.kept -= gone
 
     def _stand(self, host: RefreshedHost, made: PlanResult) -> None:
-        """Store the standing of a host; that of its last part for a large host."""
+        """Store the freshness of a host and its bounds; for a large host, those of its last part."""
         host.pages = made.pages
         before, now = host.standing, made.standing
         host.standing = now
@@ -393,6 +420,7 @@ class Refresh:
         for _ in range(len(self._wanted)):
             host = self._wanted.popleft()
             if now >= self._due_at(host):
+                # Other hosts may be due as well: look again as soon as this plan is made.
                 self._plan_at = now
                 host.is_wanted, host.planned, host.news = False, now, 0
                 share = self._settings.share if host.discovers and not self.is_full else 1.0
@@ -428,6 +456,7 @@ class Refresh:
                 exchanged = swaps(frontier.db, host.slot, host.host_id, columns, self._weigh)
             if columns is None:
                 return PlanResult(host, None, [], None, total, None)
+            # A part of a host has its part of the slots, and of those the share for known pages.
             slots_s = (slot_s, slot_s * max(1.0, total / len(columns)) / share)
             made = self._heeding.plan(frontier, host, columns, of_all, trusted, slots_s, now_s, warm)
         finally:
@@ -467,6 +496,7 @@ def in_turns(
     items: list[QueuedUrl] = []
     first, second = deque(known), deque(new)
     while len(items) < limit and (first or second):
+        # A known page's turn is the request with which its accumulated share passes a whole number.
         is_known_ones = int((number + 1) * share) > int(number * share)
         items.append((first if first and (is_known_ones or not second) else second or first).popleft())
         number += 1
@@ -484,7 +514,7 @@ def _priors_of(plans: Sequence[HostPlan | None], columns: PageColumns, of_all: G
 
 
 def _as_sums(one: FreshnessBound | None) -> Floats:
-    """Return a standing as numbers that can be summed."""
+    """Return the freshness of a host, and its bounds, as numbers that can be summed."""
     if one is None:
         return np.zeros(7)
     shares = np.array([one.fresh, one.best, one.possible]) * one.weight
@@ -493,6 +523,12 @@ def _as_sums(one: FreshnessBound | None) -> Floats:
 
 def _as_row(sums: PriorSums) -> tuple[float, float, float]:
     return sums.pages, sums.rates, sums.logs
+
+
+def _settles_page(visit: ActiveVisit) -> bool:
+    """Tell whether a visit settled a page, so that it is scheduled for its next one."""
+    is_settled = visit.verdict is not None and visit.verdict.state in {STATE_DONE, STATE_FAILED}
+    return bool(visit.queue.host_id) and visit.item.purpose == "page" and is_settled
 
 
 def is_kept(visit: ActiveVisit) -> bool:

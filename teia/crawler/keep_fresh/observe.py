@@ -17,8 +17,9 @@ from teia.crawler.signals_in.site_hints import StatementTest
 from teia.crawler.visit import ActiveVisit
 from teia.errors import CorruptFile
 from teia.frontier.cell import histories
-from teia.frontier.cell.cell import FrontierCell, PageRow, SettledVisit
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.histories import KnownPage
+from teia.frontier.cell.rows import PageRow, SettledVisit
 from teia.frontier.cell.schema import STATE_DONE
 from teia.parse.dates import parse_date
 from teia.records import NOT_MODIFIED, Outcome
@@ -38,6 +39,7 @@ def observed(frontier: FrontierCell, settled: SettledVisit, host: str, visit: Ac
     known = histories.known(frontier, place)
     if known is None:
         return settled
+    # The first revisit: the history begins with the capture that is there.
     is_new = not known.record
     with readable(frontier):
         history = History.begun(known.last_change_s) if is_new else History.decode(known.record)
@@ -46,6 +48,7 @@ def observed(frontier: FrontierCell, settled: SettledVisit, host: str, visit: Ac
         history.is_gone = _before(known, is_gone=known.outcome == Outcome.SOFT_404).is_gone
     sketch = visit.result.sketch if visit.result is not None else b""
 
+    # Called only if the texts differ, because masks take long to decode.
     def is_cosmetic() -> bool | None:
         return judge(of_page, of_host.mask, settled.queued.key, sketch) if sketch else None
 
@@ -55,6 +58,7 @@ def observed(frontier: FrontierCell, settled: SettledVisit, host: str, visit: Ac
     if saw in {VisitResult.NOT_MODIFIED, VisitResult.SAME_BYTES, VisitResult.SAME_TEXT}:
         unchanged(of_page, sketch or of_page.sketch)
     modified_s = parse_date(page.last_modified) if saw is VisitResult.CHANGED else None
+    # `observe` changes the history, but sources are judged by the one before the visit.
     heard, before_visit = StatementTest(frontier, place), replace(history)
     quiet_until_s = heard.quiet_until_s(history.visited_s)
     changed = history.observe(saw, settled.time_s, modified_s, quiet_until_s=quiet_until_s)
@@ -89,6 +93,7 @@ class _Manners:
 
     def keep(self) -> None:
         """Write the knowledge back, if it has changed."""
+        # The mask was decoded only if a page needed it.
         mask = self.mask.encode() if "mask" in self.__dict__ else self._before[1]
         now = (self.trust.encode(), mask)
         if now != self._before:

@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, one_host
 from teia.refresh.dispatch import PageState, TimetableQueue, queue_of
 from teia.refresh.policies import policy_named
@@ -58,6 +58,7 @@ class PolicyQueue:
             wait_s = max(due.not_before_s, self._asked_s[due.page] + self._least_s)
             if not early:
                 wait_s = max(wait_s, due.due_s)
+            # A timetable goes through its pages in order, and passes over one that may not be visited yet.
             if wait_s > now_s and not self.is_timetable:
                 return taken, wait_s
             if due.not_before_s > now_s:
@@ -78,6 +79,7 @@ class PolicyQueue:
             page = self._pages[key] = len(self._keys)
             self._keys.append(key)
             self._queue.put(PageState(page, weight / self._total, rate, fresh_s))
+        # After a failed visit the capture is as old as it was.
         elif not self.is_timetable and fresh_s >= asked_s:
             self._queue.visited(page, fresh_s)
         self._asked_s[page] = asked_s

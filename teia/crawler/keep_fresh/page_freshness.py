@@ -56,6 +56,7 @@ def freshness_of(
     found = estimate(columns, prior, trusted)
     low, high = found.interval(INTERVAL)
     fresh = fresh_probability_of(found, now_s - columns.visited_s)
+    # Row 0 is the page itself; the others are its peers.
     of_page = (found.mean[0] * DAY_S, low[0] * DAY_S, high[0] * DAY_S, fresh[0])
     return PageFreshness(*map(float, of_page))
 

@@ -27,19 +27,17 @@ from threading import Lock
 from typing import NamedTuple
 
 from teia.clock import Clock
-from teia.config import Config, SignalsSettings
+from teia.config.sections import Config, SignalsSettings
 from teia.crawler.open_cell import Cell
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners, take_passed
+from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.visit import ActiveVisit
-from teia.frontier.cell.cell import FoundUrl
-from teia.frontier.cell.database import open_database, open_to_read, sqlite_errors, unless_busy
+from teia.frontier.cell.database import sqlite_errors, unless_busy
 from teia.frontier.cell.fetch_now import visit_soon
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
 from teia.frontier.cell.schema import BY_SIGNAL, LANE_NEW, STATE_EXCLUDED
 from teia.frontier.cell.take import of_url
-from teia.frontier.cell.url_tails import tail_of
-from teia.frontier.queue.schedule import QueuedUrl
 from teia.records import Fetched
-from teia.signals import announce
 from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, transaction
 from teia.signals.indexnow import FIRST, IndexNowKeys
 from teia.urls import cell_of, key_of, site_of, slot_of, split
@@ -67,23 +65,6 @@ DEPTH = 1
 _log = logging.getLogger(__name__)
 
 Touched = list[tuple[Cell, list[tuple[int, str]]]]
-
-
-def open_inbox(path: Path) -> AnnouncementInbox:
-    """Open a collection's inbox for reading and writing; it is made if it is missing."""
-    return AnnouncementInbox(open_database(path, announce.DDL, announce.VERSION, announce.PRAGMAS))
-
-
-def counts_in(path: Path) -> dict[str, dict[str, int]]:
-    """Return the counts of a collection's signals by kind and result."""
-    if not path.exists():
-        return {}
-    db = open_to_read(path, announce.VERSION)
-    try:
-        with sqlite_errors(path):
-            return announce.counts_of(db)
-    finally:
-        db.close()
 
 
 class CacheRequest(NamedTuple):
@@ -174,6 +155,7 @@ class Announcements:
     def hear(self, urls: Iterable[str]) -> None:
         """Receive announcements of canonical URLs that are in scope."""
         given, room = list(urls), self.room
+        # The commit thread swaps the list (`_keep_heard`).
         with self._lock:
             self._heard += given[:room]
         self.count("dropped", len(given[room:]))
@@ -245,6 +227,7 @@ class Announcements:
                 for (kind, what), number in counted.items():
                     inbox.count(kind, {what: number})
         except BaseException:
+            # Put back in front of those received meanwhile.
             with self._lock:
                 self._heard = heard + self._heard
                 self._counted.update(counted)
@@ -256,6 +239,7 @@ class Announcements:
             from teia.crawler.signals_in.indexnow import receive_passed  # only for nodes that were sent something
 
             take_passed(inbox, self.passed[0], partial(receive_passed, now_s=self._clock.now_s()))
+            # Dropped only after its transaction.
             self.passed.popleft()
 
     def _look(self, inbox: AnnouncementInbox, touched: Touched) -> None:
@@ -278,6 +262,7 @@ class Announcements:
 
     def _taken(self, inbox: AnnouncementInbox, kind: str, before_s: float, limit: int) -> list[Announcement]:
         due = inbox.due(kind, before_s, limit)
+        # Forwarded before it is deleted: a crash between the two sends it twice, which is harmless.
         if due and self.elsewhere is not None:
             due = self._passed_on(inbox, kind, due, self.elsewhere)
         if due:

@@ -65,6 +65,7 @@ class HostOwners:
         waiting = {key: keys.waiting_for(key) for key in those}
         by_cell: dict[int, list[list[IndexNowPing]]] = {}
         for key, told in waiting.items():
+            # The last list is the message being filled.
             bulks = by_cell.setdefault(self.number_of(key.host), [[]])
             for ping in _pings(key, told):
                 if sum(len(each.urls) for each in bulks[-1]) + len(ping.urls) > URLS_MOST:

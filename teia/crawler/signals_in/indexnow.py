@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.crawler.signals_in.announcements import open_inbox
 from teia.crawler.signals_in.for_other_nodes import HostOwners
+from teia.crawler.signals_in.inbox import open_inbox
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import open_database, sqlite_errors
@@ -69,6 +69,7 @@ def _receive(inbox: AnnouncementInbox, keys: IndexNowKeys, ping: IndexNowPing, n
         is_new = not state
         counts["dropped"] = len(ping.urls) - keys.wait(ping, now_s)
         state = keys.state(ping, now_s) or CROWDED
+        # The first ping of a key makes its file due; later ones only wait for it.
         if is_new and state == ASKED:
             inbox.put([Announcement(ping.location, KEY_FILE, now_s, now_s)])
     inbox.count(INDEXNOW, counts)
@@ -109,6 +110,7 @@ def prove(
         _pass_on(inbox, keys, [key for key in asked if key not in ours], elsewhere)
     for key in ours:
         is_proved = _is_proved(frontier_of(key.host), key)
+        # Not visited yet: the key file has PATIENCE_S.
         if is_proved is None and now_s < key.since_s + PATIENCE_S:
             continue
         is_proved = bool(is_proved)
@@ -118,6 +120,7 @@ def prove(
                 inbox.put(Announcement(url, INDEXNOW, said_s, now_s) for url, said_s in waited)
             else:
                 inbox.count(INDEXNOW, {"forged": len(waited)})
+    # A full part continues behind its last key; otherwise the next look begins anew.
     return asked[-1][:3] if len(asked) == LOOKED_AT else FIRST
 
 
@@ -166,6 +169,7 @@ def _is_proved(frontier: FrontierCell, key: IndexNowKey) -> bool | None:
         return None
     state, visited_s, status, digest = found
     if visited_s is None or visited_s < key.since_s:
+        # The file was given up without a visit: that refuses the key.
         return False if state in {STATE_EXCLUDED, STATE_FAILED} and visited_s is None else None
     return status in {200, 304} and proves(key.key, digest)
 

@@ -141,6 +141,7 @@ def _believable(
             voices.learn(slot, row[0], told.kind).future += len(dates) - len(past)
         voice = voices.of(slot, row[0]).get(told.kind)
         if voice is not None and voice.is_hardly_heard:
+            # Keys are hashes: a fair sample, and the same at each look.
             past = {key: said_s for key, said_s in past.items() if key % TESTED == 0}
         found.append((row[0], host, past))
     return found
@@ -189,6 +190,7 @@ class StatementTest:
             return None
         if not changed:
             return said.open_s
+        # A sitemap or feed may still report the change at its next look; a ping would have come by now.
         if said.speaker:
             return history.visited_s if said.open_s is None else said.open_s
         self._voices.learn(slot, host_id, said.kind).note_change(announced=False)

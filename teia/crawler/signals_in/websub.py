@@ -1,7 +1,7 @@
 """Hubs of feeds (WebSub): found by the crawl, subscribed to by the courier, received from by the server.
 
 A hub is a server like others: requested through the address guard, with the crawler's User-Agent, one request at a
-time, and with a delay of `courtesy.delay_s` between two, for all collections (posts_under_way.py). Its answer only
+time, and with a delay of `courtesy.delay_s` between two, for all collections (outgoing.py). Its answer only
 acknowledges the request; the result comes to the callback (web/pages/inbound/websub.py).
 """
 
@@ -13,10 +13,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.config import Config
-from teia.crawler.signals_in.announcements import open_inbox
-from teia.crawler.signals_in.post import Poster, is_taken, said
-from teia.crawler.signals_in.posts_under_way import HUBS, PostsUnderWay, ReceiverStates
+from teia.config.sections import Config
+from teia.crawler.signals_in.inbox import open_inbox
+from teia.crawler.signals_in.outgoing import HUBS, Poster, PostsUnderWay, ReceiverStates, is_taken, said
 from teia.errors import TeiaError
 from teia.fetch.fetcher import PostBody
 from teia.frontier.cell.database import PRIVATE, open_database, sqlite_errors, unless_busy
@@ -82,9 +81,11 @@ class HubRound:
             if not self._is_wanted:
                 self._hubs.unwant_all(self._clock.now_s())
             for topic in self._hubs.due(self._clock.now_s(), LOOKED_AT):
+                # Tried too often: the topic is given up with its last outcome.
                 if topic.is_over:
                     self._hubs.refused(topic, topic.outcome, self._clock.now_s())
                 elif self._places.is_free(topic.hub) and self._places.has_room(HUBS):
+                    # Stored before it is sent, because a hub may call back before it answers.
                     self._hubs.ask(topic, self._clock.now_s())
                     asked = PostBody(question(topic), MEDIA_TYPE)
                     self._under_way.start(topic, topic.hub, asked, rest_s=self._rest_s, after_s=self._rest_s)

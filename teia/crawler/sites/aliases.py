@@ -17,18 +17,21 @@ links that were counted for them stay counted there until their pages are read a
 pages still link to the alias, two pages that proved it are fetched under both names once more; if one disagrees the
 names are distinct again and the alias' URLs are queued again.
 
-All of it runs in the commit thread, on cells that this process has open, after the pages are committed. Evidence and
+Recognition runs in the commit thread, on cells that this process has open, after the pages are committed. Evidence and
 decisions are rows of the cells (alias_evidence.py). A crash between the two loses the evidence of the last group of
 pages, never a decision.
+
+The event loop receives the decisions with a commit (`AliasNames`). From then on the URLs of an alias are settled
+without a request, except those that are being checked again, and the alias shares the delay of its main name.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from teia.config import SitesSettings
+from teia.config.sections import SitesSettings
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.sites.likeness import (
     PageLikeness,
@@ -48,9 +51,11 @@ from teia.crawler.sites.likeness import (
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import alias_evidence
 from teia.frontier.cell.alias_evidence import ALIAS, DISTINCT, RETURNING, AliasEvidence, AliasPair, ComparedVisit
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of, url_from
 from teia.frontier.cell.schema import STATE_QUEUED
-from teia.frontier.cell.url_tails import tail_of, url_from
+from teia.frontier.queue.politeness import Politeness
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import Outcome
 from teia.urls import cell_of, key_of, site_of, slot_of, split
 
@@ -161,6 +166,7 @@ class AliasBook:
         pair = self._mains.get(link.host)
         if pair is None:
             return link
+        # An alias is checked only while pages still link to it.
         if not pair.checking_s and self._now_s - pair.checked_s > self._settings.alias_check_s:
             self._overdue[pair] = None
         url = self.elsewhere(link.host, link.tail)
@@ -236,6 +242,7 @@ class AliasBook:
             self._hear_redirect(host, seen)
         for pair in list(self._by_host.get(host, ())):
             self._compare(pair, tail, host, seen)
+        # A comparison above may have made this host an alias.
         if is_sample and is_page(seen) and host not in self._mains:
             self._introduce(host, tail, seen, visit.address)
 
@@ -247,6 +254,7 @@ class AliasBook:
         for place, sample in samples_of(seen, site_of(host), address):
             slot = slot_of(place)
             number = cell_of(slot, self._starts)
+            # Samples of this group may not be on disk yet.
             holder = self._samples[number].get((slot, sample)) or alias_evidence.holder(
                 self._cells[number], slot, sample
             )
@@ -292,6 +300,7 @@ class AliasBook:
         self._pairs[pair.host, pair.other] = pair
         for host in (pair.host, pair.other):
             of_host = self._by_host.setdefault(host, [])
+            # If the other host has too many pairs, only pages of this host are compared in this one.
             if host == pair.host or len(of_host) < MAX_WATCHED:
                 of_host.append(pair)
         if len(self._pairs) > MAX_PAIRS:
@@ -316,6 +325,7 @@ class AliasBook:
             return
         beside = pair.beside(host)
         there = alias_evidence.seen(self._cell(beside), beside, tail)
+        # The target need not have been fetched: the redirect itself is the evidence.
         if there is None and leads_to_other(here, beside):
             there = ComparedVisit(url_from(beside, tail), 0, b"", 0, "", "", "", "", here.time_s)
         if there is None:
@@ -339,6 +349,7 @@ class AliasBook:
             if agree is False:
                 self._part(pair)
             elif agree:
+                # No redirect: a URL stands for the one with its own scheme and port.
                 evidence.origin = ""
                 self._decide(pair, self._main(pair, home))
 
@@ -389,6 +400,7 @@ class AliasBook:
         for each in list(self._by_host.get(alias, ())):
             self._forget(each)
         self._unsaved.pop(pair, None)
+        # An alias is stored with the host that is one. Here that is the other host, so the old row goes.
         if alias != pair.host:
             self._dropped.append((pair.host, pair.other))
         made = AliasPair(alias, main, self._now_s, ALIAS, self._now_s, evidence=pair.evidence)
@@ -396,6 +408,7 @@ class AliasBook:
         self._names_of[site_of(alias), main] += 1
         self._unsaved[made] = None
         self._renamed.names.append((alias, main))
+        # From now on one equal page is enough: pairs that waited for more are weighed again.
         if self._names_of[site_of(alias), main] == WILDCARD:
             for each in [each for each in self._pairs.values() if each.other == main]:
                 self._weigh(each, next(iter(each.evidence.tails), "/"))
@@ -413,6 +426,7 @@ class AliasBook:
                 for tail in pair.evidence.tails[:CHECKED_PAGES]:
                     alias_evidence.visit_again(cell, host, tail, self._now_s)
             self._renamed.hosts.append((self._number(host), host))
+        # After the transactions: a crash before this point only makes the check begin anew.
         pair.checking_s = self._now_s
         self._unsaved[pair] = None
         self._expect(pair)
@@ -484,6 +498,7 @@ class AliasBook:
                         alias_evidence.drop(cell, host, other, self._now_s)
                 homes = [found for found in self._homes if self._number(found.host) == number]
                 self._renamed.hosts += [(number, host) for _, host in cell.absorb(homes, self._now_s)]
+        # Cleared once all cells have them: after a full disk everything is written again, which changes nothing.
         self._unsaved.clear()
         self._dropped.clear()
         self._homes.clear()
@@ -496,3 +511,44 @@ class AliasBook:
     def close(self) -> None:
         """Write the samples that are still waiting for a transaction."""
         self._flush_samples(1)
+
+
+# ---- on the event loop -----------------------------------------------------------------------------------------------
+
+
+class AliasNames:
+    """Aliases known to the event loop; with no `book` there are none."""
+
+    def __init__(self, book: AliasBook | None) -> None:
+        self._book = book
+        self._checks = set(book.checks() if book is not None else ())
+        self._moving: dict[HostQueue, None] = {}
+
+    def main_of(self, host: str) -> str:
+        """Return the main name of an alias; empty for a host that is none."""
+        return "" if self._book is None else self._book.main_of(host)
+
+    def is_elsewhere(self, queue: HostQueue, item: QueuedUrl) -> bool:
+        """Tell whether a URL stands for one of its host's main name."""
+        if not queue.alias_of or self._book is None or item.purpose != "page" or item.key in self._checks:
+            return False
+        return self._book.elsewhere(queue.host, tail_of(item.url, queue.host)) is not None
+
+    def take(
+        self,
+        names: Iterable[tuple[str, str]],
+        checks: Iterable[int],
+        queues: Mapping[str, HostQueue],
+        politeness: Politeness,
+    ) -> None:
+        """Apply the decisions of a commit: (alias, main name), empty for a revoked alias, and keys to be checked."""
+        self._checks.update(checks)
+        for name, main in names:
+            queue = queues.get(name)
+            if queue is not None:
+                queue.alias_of = main
+                self._moving[queue] = None
+        for queue in [queue for queue in self._moving if not queue.server.busy]:
+            # A request under way ends at the server where it began; only then may the host share another name's delay.
+            del self._moving[queue]
+            queue.server = politeness.server(queue.alias_of or queue.host)

@@ -14,10 +14,9 @@ from enum import Enum
 
 import xxhash
 
-from teia.crawler.sites.titles import plain_title
 from teia.frontier.cell.alias_evidence import AliasEvidence, AliasPair, ComparedVisit, HostActivity
 from teia.frontier.queue.retry import RETRY_RULES
-from teia.lib.hamming import distance
+from teia.lib.fingerprints import distance
 from teia.urls import split
 
 SAME_TIME_S = 86_400.0
@@ -197,3 +196,15 @@ def main_first(pair: AliasPair, host: HostActivity, other: HostActivity) -> tupl
     else:
         is_main = (len(pair.host), pair.host) < (len(pair.other), pair.other)
     return (pair.host, pair.other) if is_main else (pair.other, pair.host)
+
+
+# ---- titles ----------------------------------------------------------------------------------------------------------
+
+
+def plain_title(title: str, url: str) -> str:
+    """Return a title in comparable form: without case, accents, blanks and the page's own address."""
+    # The code that normalises text is loaded with the first pair of pages that needs it; most crawls have none.
+    from teia.parse.text.fingerprint import without_address
+    from teia.parse.text.normal import normalised
+
+    return " ".join(without_address(normalised(title), url).split())

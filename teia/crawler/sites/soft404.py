@@ -12,22 +12,18 @@ of words of menu and ten of their own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from teia.crawler.child.messages import ReadResult
-from teia.crawler.sites.titles import plain_title
+from teia.crawler.lookup import UrlEntry
+from teia.crawler.sites.likeness import plain_title
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.soft404 import ProbeResult, keep, kept, mark, probe_path, suspects
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import ProbeResult, QueuedUrl, url_from
+from teia.frontier.cell.soft404 import keep, kept, mark, probe_path, suspects
 from teia.frontier.queue.retry import RETRY_RULES
-from teia.frontier.queue.schedule import HostQueue, QueuedUrl
-from teia.lib.hamming import distance
+from teia.frontier.queue.schedule import HostQueue
+from teia.lib.fingerprints import distance
 from teia.records import Outcome
 from teia.urls import key_of, split
-
-if TYPE_CHECKING:
-    from teia.views.lookup import UrlEntry
 
 PROBE = "probe"
 """The purpose of such a request, and its kind in the fetch log."""
@@ -145,4 +141,5 @@ def _is_same(found: ProbeResult, url: str, text: bytes, simhash: int, title: str
     if not simhash or not found.simhash or bits > NEAR_BITS:
         return False
     own = plain_title(title, url)
+    # Without titles only equal simhashes count.
     return own == found.title and (bool(own) or bits == 0)

@@ -19,8 +19,8 @@ import msgspec
 from teia.errors import CorruptFile
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
-from teia.frontier.cell.url_tails import url_from
 from teia.records import Outcome
 from teia.urls import key_of, site_of, slot_of
 
@@ -123,6 +123,7 @@ def alias_row(cell: FrontierCell, host: str) -> AliasPair | None:
 def stands_for(pair: AliasPair, main: str, tail: str) -> str:
     """Return the main name's URL for an alias URL: the same path, at the origin it redirects to, if any."""
     origin = pair.evidence.origin
+    # `origin` was learnt from redirects to `pair.other`; it says nothing about another main name.
     return origin + tail[tail.index("/") :] if origin and main == pair.other else url_from(main, tail)
 
 
@@ -176,7 +177,7 @@ def _place(cell: FrontierCell, host: str, tail: str) -> tuple[int, int, int] | N
 
 
 def standing(cell: FrontierCell, host: str, home: str) -> HostActivity | None:
-    """Return the standing of a host; None for an unknown one. `home` is the tail of its home page."""
+    """Return the counts of a host; None for an unknown one. `home` is the tail of its home page."""
     row = cell.db.execute("SELECT requests, address FROM hosts WHERE name = ?", (host,)).fetchone()
     place = _place(cell, host, home)
     if row is None or place is None:
@@ -200,6 +201,7 @@ def seen(cell: FrontierCell, host: str, tail: str) -> ComparedVisit | None:
     if row is None:
         return None
     status, text, simhash, *rest = row
+    # SQLite stores the simhash as a signed number; the comparison counts bits of the unsigned one.
     return ComparedVisit(url_from(host, tail), status, text, simhash & ((1 << 64) - 1), *rest)
 
 
@@ -211,6 +213,7 @@ def robots_said(cell: FrontierCell, host: str) -> dict[str, bytes]:
     row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
     said: dict[str, bytes] = {}
     for origin, _, _, status, body in cell.robots_of(row[0], host) if row else ():
+        # A 4xx means that there are no rules. 429 and 5xx say nothing about the rules, so they are left out.
         if 200 <= status < 500 and status != 429:
             said[origin.replace(host, "*", 1)] = body.replace(host.encode(), b"*") if status < 300 else b""
     return said
@@ -258,6 +261,7 @@ def visit_again(cell: FrontierCell, host: str, tail: str, now_s: float) -> int |
     if row[0] != STATE_QUEUED:
         slot, host_id, key = place
         rank = int(now_s * 1000)
+        # A page of the REFRESH lane has a row in `queue` already; a second row would fetch it twice.
         revisits.withdraw(cell.db, place)
         cell.db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (slot, host_id, LANE_DUE, rank, key))
         cell.db.execute(
@@ -277,6 +281,7 @@ def bring_back(cell: FrontierCell, host: str, limit: int, now_s: float) -> int:
     sql = "SELECT lane, rank, key FROM urls WHERE slot = ? AND host_id = ? AND state = ? AND outcome = ? LIMIT ?"
     left_out = (slot, host_id, STATE_EXCLUDED, Outcome.ALIAS, limit)
     rows = cell.db.execute(sql, left_out).fetchall()
+    # `lane` and `rank` stayed in `urls` all the while, so the row of the queue can be made again.
     cell.db.executemany(
         "INSERT INTO queue VALUES (?, ?, ?, ?, ?)", [(slot, host_id, lane, rank, key) for lane, rank, key in rows]
     )

@@ -22,6 +22,7 @@ from urllib.parse import quote
 from teia.durable import disk_errors
 from teia.errors import CorruptFile, DiskFull, StoreError
 
+# SHMSIZE: no room for the shared-memory file beside the log.
 _FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 PUBLIC, PRIVATE = 0o644, 0o600
@@ -53,10 +54,12 @@ def open_database(
     with sqlite_errors(path):
         if not path.exists():
             create_database(path, f"{ddl}{added}", version, mode)
+        # Opened in one thread and used in another; callers make sure that one uses it at a time.
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=factory)
         try:
             for pragma in (*pragmas, LIMIT_LOG):
                 db.execute(pragma)
+            # An empty file: the file system could not link the image, or another process is creating it.
             if _version(db) == 0:
                 _make_tables(db, ddl, version)
             _check_version(path, db, version)
@@ -94,6 +97,7 @@ def create_database(path: Path, ddl: str, version: int = 0, mode: int = PUBLIC) 
 def _create_whole(path: Path, image: bytes, mode: int) -> None:
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        # The image is synced before it has a name; the sync of the folder makes the name durable.
         with suppress(FileExistsError):
             _link_image(folder, path.name, image, mode)
         os.fsync(folder)
@@ -151,6 +155,7 @@ def unless_busy() -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
+        # The low byte is the primary result code; the higher ones are details.
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
             raise
 
@@ -162,6 +167,7 @@ def shrink_log(db: sqlite3.Connection, wait_s: float = 0.0) -> bool:
     is truncated another time. The same holds on a disk that is full or fails: committed data stays in the log.
     """
     try:
+        # The connection's own waiting time is restored afterwards.
         (waited_ms,) = db.execute("PRAGMA busy_timeout").fetchone()
         db.execute(f"PRAGMA busy_timeout = {int(wait_s * 1000)}")
         try:
@@ -182,6 +188,7 @@ def log_bytes(path: Path) -> int:
 
 def store_error(path: Path, error: sqlite3.Error) -> StoreError:
     """Return an error that names the problem, the file and a fix."""
+    # Errors that Python's module raises by itself have no code.
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     primary = code & 0xFF
     if code in _FULL:
@@ -198,6 +205,7 @@ def check_format(path: Path, version: int) -> None:
     with disk_errors(path, "read"):
         try:
             with path.open("rb") as file:
+                # Bytes 60 to 63 of SQLite's header are `user_version`.
                 found = int.from_bytes(file.read(100)[60:64], "big")
         except FileNotFoundError:
             return

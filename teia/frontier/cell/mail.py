@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from teia.errors import ClusterError, CorruptFile
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.queue.order import Hint
 
 BULK_URLS = 1_000
@@ -36,6 +37,7 @@ def post(cell: FrontierCell, to_cell: int, found: Iterable[FoundUrl]) -> None:
     if cell.journal is None:
         cell.db.execute("INSERT INTO outbox (to_cell, bulk) VALUES (?, ?)", (to_cell, _encode(rows)))
         return
+    # Messages are limited in bytes, and links differ in length: a bulk that is too long is halved until it fits.
     for at in range(0, len(rows), BULK_URLS):
         for bulk in _bulks(rows[at : at + BULK_URLS]):
             cell.journal.post(to_cell, bulk)

@@ -47,9 +47,10 @@ PACKED_MOST = 768 * 1024
 PARTS_MOST = 100
 """Greatest number of parts of a site; more do not fit into one batch."""
 
+# Limit on an unpacked part: a broken message must not fill the memory.
 PART_BYTES_MOST = 64 << 20
 
-HOSTS = "hosts"
+HOSTS, QUEUE = "hosts", "queue"
 
 Row = list[Any]  # Any: the types of SQLite
 
@@ -109,7 +110,7 @@ def tables_of(cell: FrontierCell) -> dict[str, int]:
     """Return the tables that hold rows of hosts, and the column with the host's number; the queue last."""
     names = [name for (name,) in cell.db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
     found = {}
-    for name in sorted(names, key=lambda each: each == "queue"):
+    for name in sorted(names, key=lambda each: each == QUEUE):
         columns = [row[1] for row in cell.db.execute(f"PRAGMA table_info({name})")]
         if name != HOSTS and {"slot", "host_id"} <= set(columns):
             found[name] = columns.index("host_id")
@@ -203,6 +204,7 @@ def _delete(cell: FrontierCell, site: str, names: Mapping[int, str]) -> None:
 
 def take(cell: FrontierCell, part: SiteRows) -> list[tuple[int, str]]:
     """Store a part of a site in a cell; inside the receiver's transaction. Return its (host id, name) pairs."""
+    # Hosts first, in a pass of their own: all other rows need the numbers that hosts get here.
     for table, rows in part.rows:
         if table == HOSTS:
             _add_hosts(cell, rows)
@@ -219,6 +221,7 @@ def take(cell: FrontierCell, part: SiteRows) -> list[tuple[int, str]]:
 
 def _add_hosts(cell: FrontierCell, rows: Sequence[Row]) -> None:
     marks = ", ".join("?" * (len(rows[0]) - 1)) if rows else ""
+    # All columns but `host_id`, the first: the receiver assigns its own numbers.
     columns = "slot, name, found_s, requests, bytes, parked, address, response_s"
     sql = f"INSERT OR IGNORE INTO hosts ({columns}) VALUES ({marks})"  # noqa: S608  # only our own words
     cell.db.executemany(sql, [row[1:] for row in rows])
@@ -235,13 +238,24 @@ def _numbers(cell: FrontierCell, names: Mapping[int, str]) -> dict[int, int]:
 
 
 def _add(cell: FrontierCell, table: str, rows: Sequence[Row]) -> None:
-    marks = ", ".join("?" * len(rows[0]))
-    sql = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"  # noqa: S608  # one of the cell's tables
-    added = cell.db.executemany(sql, rows).rowcount
+    """Insert rows that the cell does not have; count the new URLs, and those that wait for a fetch."""
+    if table == QUEUE:
+        cell.queued += _insert(cell, table, [row for row in rows if row[2] != LANE_REFRESH])
+        _insert(cell, table, [row for row in rows if row[2] == LANE_REFRESH])
+        return
+    added = _insert(cell, table, rows)
     if table == "urls":
         cell.known += added
-    elif table == "queue":
-        cell.queued += sum(row[2] != LANE_REFRESH for row in rows) if added == len(rows) else added
+
+
+def _insert(cell: FrontierCell, table: str, rows: Sequence[Row]) -> int:
+    """Insert rows unless they are there; return the number of those that were not."""
+    if not rows:
+        return 0
+    # IGNORE: a link may have brought one of these URLs here before the site itself arrived.
+    marks = ", ".join("?" * len(rows[0]))
+    sql = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"  # noqa: S608  # one of the cell's tables
+    return cell.db.executemany(sql, rows).rowcount
 
 
 def _forget(cell: FrontierCell) -> None:

@@ -20,11 +20,12 @@ from typing import Any
 
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import RecordingConnection
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_QUEUED
-from teia.frontier.cell.url_tails import url_from
 from teia.records import Outcome
 from teia.urls import SLOTS
 
+# URLs between two calls of `has_time`.
 ROWS = 2_000
 END = (SLOTS, 0, 0)
 JUDGED = "judged"
@@ -57,6 +58,7 @@ class ReconsideredUrl:
 def progress(cell: FrontierCell, mark: str) -> Place:
     """Return the position of the judgement by these settings; END if all URLs were judged."""
     row = cell.db.execute("SELECT value FROM meta WHERE name = ?", (JUDGED,)).fetchone()
+    # In a cluster the position may still wait for the next change (see `reconsider`).
     if isinstance(cell.db, RecordingConnection) and JUDGED in cell.db.late:
         row = (cell.db.late[JUDGED],)
     judged_by, *place = json.loads(row[0]) if row is not None else ("",)
@@ -77,6 +79,7 @@ def reconsider(
             break
     how_far = json.dumps([mark, *place])
     late = cell.db.late if isinstance(cell.db, RecordingConnection) else {}
+    # The position in an empty cell is worth no record of its own in the cluster's log.
     if isinstance(cell.db, RecordingConnection) and not cell.known:  # a new URL is judged when it is added
         late[JUDGED] = how_far
     else:

@@ -28,6 +28,7 @@ from teia.frontier.cell.schema import (
 )
 from teia.records import Outcome
 
+# URLs between two calls of `has_time`.
 AT_ONCE = 1_024
 BEFORE_ALL = (-1, 0, 0)
 
@@ -103,6 +104,7 @@ def _is_due(row: tuple[int, int, int, int, str, int, int, int | None, float | No
     """Tell whether a URL must be requested again: it is settled, and was not seen since the round began."""
     _, _, _, state, outcome, _, found_s, _, last_visit_s = row
     is_settled = state in {STATE_DONE, STATE_FAILED} or (state == STATE_EXCLUDED and outcome == Outcome.ROBOTS)
+    # A URL found since the round began is an ordinary new one.
     return is_settled and found_s < since_s and (last_visit_s or 0.0) < since_s
 
 
@@ -111,6 +113,7 @@ def _is_known(row: tuple[int, int, int, int, str, int, int, int | None, float | 
     _, _, _, state, outcome, _, _, visits, last_visit_s = row
     if not visits or (state == STATE_EXCLUDED and outcome != Outcome.ROBOTS):
         return False
+    # Of several visits one may lie within the round; a single one must lie before it.
     return visits > 1 or (last_visit_s or 0.0) < since_s
 
 
@@ -119,8 +122,10 @@ def _let_wait(
 ) -> None:
     waiting = []
     for slot, host_id, key, _, _, lane, found_s, _, last_visit_s in rows:
+        # Out of the REFRESH lane first: a URL has one place in the queue.
         if lane == LANE_REFRESH:
             revisits.withdraw(cell.db, (slot, host_id, key))
+        # All of them are due; the time of the last visit puts the oldest first.
         waiting.append((slot, host_id, key, int((last_visit_s or found_s) * 1000)))
     cell.db.executemany(
         "UPDATE urls SET state = ?, lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?",

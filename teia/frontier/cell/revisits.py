@@ -85,6 +85,7 @@ def withdraw(db: sqlite3.Connection, place: Place) -> None:
 
 def appoint(db: sqlite3.Connection, place: Place, due_s: float) -> bool:
     """Set the due time of a settled page; inside a transaction. Return False for one that is not settled."""
+    # Rounded up: never requested before its due time.
     rank = ceil(min(due_s, LATEST_S) * 1000)
     withdraw(db, place)
     sql = f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT} AND state IN (?, ?)"  # noqa: S608  # our own text
@@ -110,6 +111,7 @@ def move(db: sqlite3.Connection, slot: int, host_id: int, moves: Iterable[DueTim
     for key, lane, old, due_s in moves:
         rank = ceil(min(due_s, LATEST_S) * 1000)
         place = (slot, host_id, key)
+        # The old place is part of the condition: a page that moved since the plan was made stays where it is.
         if not db.execute(at, (LANE_REFRESH, rank, *place, lane, old, STATE_DONE, STATE_FAILED)).rowcount:
             continue
         if lane == LANE_REFRESH:
@@ -175,6 +177,7 @@ def next_known(
         SELECT q.key, q.rank / 1000.0, p.last_visit_s FROM queue AS q JOIN pages AS p USING (slot, host_id, key)
         WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND q.rank > ? ORDER BY q.rank, q.key LIMIT ?
     """
+    # Pages in memory are filtered out here, so that many more are read.
     rows = db.execute(sql, (slot, host_id, LANE_REFRESH, after_ms, limit + len(skip)))
     return [NextPage(*row) for row in rows if row[0] not in skip][:limit]
 
@@ -205,6 +208,7 @@ def give_way(db: sqlite3.Connection, place: Place, to: Place, now_s: float) -> b
     withdraw(db, place)
     gone = f"UPDATE urls SET state = ?, outcome = ? WHERE {_AT}"  # noqa: S608
     db.execute(gone, (STATE_EXCLUDED, Outcome.BUDGET, *place))
+    # DUE comes before the other new URLs of the host.
     rank = int(now_s * 1000)
     db.execute(f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT}", (LANE_DUE, rank, *to))  # noqa: S608
     sql = "UPDATE queue SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"

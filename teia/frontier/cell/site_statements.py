@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS voices (
 ) WITHOUT ROWID;
 """
 
+# For more keys than this, one read of all the host's reports replaces a look-up for each key.
 KEYS_AT_ONCE = 200
 _AT = "slot = ? AND host_id = ? AND key = ? AND kind = ?"
 
@@ -86,7 +87,7 @@ def of_pages(db: sqlite3.Connection, slot: int, host_id: int, first: int, last: 
 def _known(
     db: sqlite3.Connection, slot: int, host_id: int, kind: int, keys: Sequence[int]
 ) -> dict[int, tuple[float, float]]:
-    """Return (said, heard) by key, for known keys."""
+    """Return, by key, the reported time and the report at the last visit; unknown keys are left out."""
     columns = "SELECT key, said_s, heard_s FROM said WHERE slot = ? AND host_id = ?"
     if len(keys) > KEYS_AT_ONCE:
         rows = db.execute(f"{columns} AND kind = ?", (slot, host_id, kind))
@@ -122,6 +123,7 @@ def take(
             if before[0] > before[1]:  # the earlier report has not been checked by a visit yet
                 later.append((said_s, speaker, slot, host_id, key, kind))
             else:
+                # First report since the last visit: `before_s` is the earliest time of the change.
                 moved.append((said_s, before_s, speaker, slot, host_id, key, kind))
     db.executemany("INSERT OR REPLACE INTO said VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)", new)
     db.executemany(f"UPDATE said SET said_s = ?, speaker = ? WHERE {_AT}", later)  # noqa: S608  # our own text
@@ -131,6 +133,7 @@ def take(
 
 def answer(db: sqlite3.Connection, place: Place, said: SiteStatement, open_s: float | None) -> None:
     """Record that a visit checked a report; `open_s` is set for a change that was not reported."""
+    # Most visits have no new report to check, and write nothing.
     if said.heard_s != said.said_s or said.open_s != open_s:
         db.execute(f"UPDATE said SET heard_s = said_s, open_s = ? WHERE {_AT}", (open_s, *place, said.kind))  # noqa: S608
 

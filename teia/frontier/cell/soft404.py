@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import dataclass
 
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import ProbeResult
 from teia.records import Outcome
 from teia.urls import site_of, slot_of
 
@@ -18,27 +19,6 @@ LOOKED_BACK = 10_000
 """Pages of a host that are compared when its probe returns; it is sent long before there are so many."""
 
 _64_BITS = (1 << 64) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
-    """Result of a probe.
-
-    `text` is the digest of the page's text, or of its bytes where it has none; empty where the host correctly
-    answers 404. `title` is without the probe's own address.
-    """
-
-    url: str
-    time_s: float
-    outcome: str
-    text: bytes = b""
-    simhash: int = 0
-    title: str = ""
-
-    @property
-    def is_soft(self) -> bool:
-        """True if the host serves a page for every URL."""
-        return bool(self.text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from teia.frontier.cell.revisits import COPIED_S
+from teia.frontier.cell.rows import QueuedUrl, url_from
 from teia.frontier.cell.schema import LANE_NEW, LANE_REFRESH
-from teia.frontier.cell.url_tails import url_from
-from teia.frontier.queue.schedule import QueuedUrl
 
 _REST = f"""
     u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern,
@@ -48,6 +47,7 @@ def of_lane(
     db: sqlite3.Connection, host: str, place: tuple[int, int, int], before: int, limit: int, skip: Collection[int]
 ) -> Iterator[QueuedUrl]:
     """Yield the first URLs of one lane up to a rank, without those in `skip`; `place` is (slot, host id, lane)."""
+    # Enough rows even if all of `skip` are among the first.
     for row in db.execute(_OF_LANE, (*place, before, limit + len(skip))):
         if row[1] not in skip:
             yield _queued(host, row)
@@ -113,6 +113,7 @@ def of_url(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int)
 
 def _queued(host: str, row: tuple[Any, ...]) -> QueuedUrl:
     tail, key, lane, rank, depth, found_s, failures, hops, found_by, pattern, *page = row
+    # Ranks of DUE and REFRESH are times: such a URL waits since it became due.
     since_s = float(found_s) if lane == LANE_NEW else rank / 1000
     visits, *copy = page if page[0] is not None else (0, "", "", "", 0.0)
     place, state = (key, lane, rank, depth, since_s), (visits, failures, hops, found_by, pattern)

@@ -14,8 +14,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.order import NO_HINT, NO_KIND, TOP_SCORE, Hint
-from teia.frontier.queue.schedule import QueuedUrl
 
 HEAD_START_S = 86_400.0
 """Among free hosts, a URL with the top score counts as having waited this much longer."""
@@ -70,6 +70,7 @@ def with_trails(db: sqlite3.Connection, slot: int, host_id: int, items: Iterable
         score, off_topic, via, depends = row or (*NO_HINT[:3], False)
         since_s = item.since_s - HEAD_START_S * score / TOP_SCORE
         told = replace(item, hint=Hint(score, off_topic, via), since_s=since_s)
+        # Without validators: a 304 would bring no links to judge.
         known.append(replace(told, etag="", last_modified="") if depends else told)
     return known
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from teia.config import Config, CourtesySettings, LimitSettings
+from teia.config.sections import Config, CourtesySettings, LimitSettings
 from teia.errors import ConfigError
 
 MAX_DELAY_S = 86_400.0
@@ -35,6 +35,7 @@ def host_delays(texts: Sequence[str]) -> Mapping[str, float]:
         try:
             delay_s = float(seconds)
         except ValueError:
+            # Refused below, with the text that the user gave.
             delay_s = -1.0
         if not host.strip() or not 0 <= delay_s <= MAX_DELAY_S:
             allowed = f"must be HOST=SECONDS, 0 to {MAX_DELAY_S:,.0f}, such as www.example.org=20"
@@ -95,6 +96,7 @@ def host_budgets(texts: tuple[str, ...]) -> Mapping[str, int]:
     for text in texts:
         host, _, number = text.rpartition("=")
         plain = number.strip()
+        # `isdigit` alone is true of `²`, which `int` refuses.
         if not host.strip() or not (plain.isascii() and plain.isdigit()) or not 1 <= int(plain) <= MAX_BUDGET:
             allowed = f"must be HOST=NUMBER, 1 to {MAX_BUDGET:,}, such as www.example.org=500"
             raise ConfigError(f"limits.host_budgets = {text!r}: {allowed}")
@@ -137,6 +139,7 @@ def courtesy_of_all(configs: Sequence[Config]) -> CourtesySettings:
     return replace(
         courtesy,
         host_delays=tuple(f"{host}={delay_s:g}" for host, delay_s in longest.items()),
+        # An agreement that makes no delay shorter is left out.
         agreed_delays=tuple(
             f"{host}={delay_s:g} {agreed[host].who}" for host, delay_s in shorter.items() if delay_s < courtesy.delay_s
         ),

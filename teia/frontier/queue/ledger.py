@@ -26,12 +26,13 @@ from contextlib import closing
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.cell.database import open_database, open_to_read, sqlite_errors
 from teia.frontier.queue.host_rules import agreements
 
 VERSION = 1
 LONG_REST_S = 60.0
+# Changes of the courtesy settings that are kept for audits.
 MAX_HISTORY = 500
 FORGOTTEN_AFTER_S = 3_600.0
 """Age after which the entry of a ready place is deleted; a request cut off by a crash is younger."""
@@ -95,14 +96,17 @@ class Ledger:
         with sqlite_errors(self.path):
             row = self._db.execute("SELECT value FROM meta WHERE name = 'state'").fetchone()
             self._mark("open")
+        # A new file counts as clean: nothing was requested before.
         return row is None or row[0] == "closed"
 
     def _mark(self, state: str) -> None:
+        # Synced: if `open` were lost in a crash of the machine, the next start would take the times for exact.
         self._db.execute(_SYNC)
         self._db.execute("INSERT OR REPLACE INTO meta VALUES ('state', ?)", (state,))
 
     def rests(self, now_s: float) -> list[DelayEntry]:
         """Return every delay that has not ended, none longer than a day from now."""
+        # If the calendar was set back, no place waits longer than a day.
         latest_s = now_s + self.MAX_REST_S
         rests = [rest for rest in self.all_places() if rest.ready_at_s > now_s]
         return [replace(rest, ready_at_s=min(rest.ready_at_s, latest_s)) for rest in rests]
@@ -148,6 +152,7 @@ class Ledger:
         """Record the courtesy settings in force from a time on, if they differ from the last ones."""
         with sqlite_errors(self.path):
             history = _history(self._db)
+            # Equal except for the time: nothing changed.
             if not history or replace(history[-1], since_s=now.since_s) != now:
                 value = json.dumps([astuple(each) for each in (*history[-MAX_HISTORY:], now)])
                 self._db.execute("INSERT OR REPLACE INTO meta VALUES ('courtesy', ?)", (value,))
@@ -157,6 +162,8 @@ class Ledger:
         try:
             with sqlite_errors(self.path):
                 if clean:
+                    # Delays that ended mean nothing after a clean stop. After a crash every place is needed
+                    # (`all_places`).
                     self._db.execute("DELETE FROM places WHERE ready_at_s < ?", (now_s,))
                     self._mark("closed")
         finally:

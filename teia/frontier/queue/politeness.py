@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.queue.host_rules import delay_of, host_delays
 from teia.frontier.queue.shared_addresses import MAX_SITES, OF_A_CDN, Networks, address_rest_s, shared_rest_s
 from teia.urls import site_of
@@ -36,6 +36,7 @@ from teia.urls import site_of
 MAX_BACK_OFF_S = 86_400.0
 FIRST_BACK_OFF_S = 60.0
 FORGIVEN_AFTER_S = 1_800.0
+# 60 s doubled eleven times is more than MAX_BACK_OFF_S; the limit keeps the power small.
 _MAX_DOUBLINGS = 11
 
 
@@ -116,6 +117,7 @@ class Politeness:
     def server(self, host: str) -> DelayTarget:
         place = self.servers.get(host)
         if place is None:
+            # A forgotten place that a queue still references must come back as the same object.
             place = self._held_servers.get(host) or DelayTarget(host)
             self.servers[host] = self._held_servers[host] = place
         return place
@@ -128,6 +130,7 @@ class Politeness:
         return place
 
     def started(self, server: DelayTarget, address: DelayTarget) -> None:
+        # A place may have been forgotten between its choice and this request.
         self.servers[server.name] = server
         self.addresses[address.name] = address
         server.busy += 1
@@ -151,6 +154,7 @@ class Politeness:
         server.last_end = address.last_end = ended
         server.last_rest_s = max(self.rest_s(server), retry_after_s)
         address.last_rest_s = self._address_rest_s(server, address)
+        # `ready_at` only moves later, also if parallel answers end out of order.
         server.ready_at = max(server.ready_at, ended + server.last_rest_s)
         address.ready_at = max(address.ready_at, ended + address.last_rest_s)
         return server.last_rest_s
@@ -160,6 +164,7 @@ class Politeness:
 
         A server may have several robots.txt, one for each scheme and port (`origin`); the longest delay applies.
         """
+        # A robots.txt without a Crawl-delay withdraws that of its own origin alone.
         if crawl_delay_s or server.delays_s:
             delays_s = {**(server.delays_s or {}), origin: crawl_delay_s}
             server.delays_s = {each: delay_s for each, delay_s in delays_s.items() if delay_s} or None
@@ -224,6 +229,7 @@ class Politeness:
         few = self.courtesy.shared_sites
         for places in (self.servers, self.addresses):
             for name, place in list(places.items()):
+                # A Crawl-delay and the sites of a shared address would be lost with the object.
                 is_plain = not place.crawl_delay_s and place.site_count <= few
                 if is_plain and not place.busy and now > place.ready_at and place.forgiven(now):
                     del places[name]

@@ -25,11 +25,13 @@ RETRY_RULES: dict[str, RetryRule] = {
     Outcome.TIMEOUT: RetryRule(3, 1),
     Outcome.CONNECT: RetryRule(3, 1),
     Outcome.DNS: RetryRule(3, 2),
+    # A certificate is seldom fixed within minutes: one more try, after a long wait.
     Outcome.TLS: RetryRule(2, 32),
     Outcome.BAD_ANSWER: RetryRule(2, 2),
     Outcome.SYSTEM: RetryRule(5, 1),
     Outcome.PARSE_FAILED: RetryRule(1, 0, STATE_DONE),
     Outcome.SOFT_404: RetryRule(1, 0, STATE_DONE),
+    # Nothing of a host may be fetched while its robots.txt is unreachable, so the waits are long.
     Outcome.ROBOTS_UNREACHABLE: RetryRule(5, 32),
     "408": RetryRule(3, 1),
     "429": RetryRule(8, 2),

@@ -24,15 +24,11 @@ import heapq
 import itertools
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
-from teia.config import CourtesySettings
-from teia.frontier.queue.order import Hint
+from teia.config.sections import CourtesySettings
+from teia.frontier.cell.rows import ProbeResult, QueuedUrl
 from teia.frontier.queue.politeness import DelayTarget, Politeness
 from teia.records import Outcome
-
-if TYPE_CHECKING:
-    from teia.frontier.cell.soft404 import ProbeResult
 
 
 class HostState(Enum):
@@ -41,33 +37,6 @@ class HostState(Enum):
     IDLE = "idle"
     WAITING = "waiting"
     FETCHING = "fetching"
-
-
-@dataclass(frozen=True, slots=True)
-class QueuedUrl:
-    """One URL in a host's buffer. `lane` and `rank` are its place in the queue on disk; `since_s` is its arrival time.
-
-    `digest` and `copied_s` are those of the response that holds its body, if it was visited before.
-    """
-
-    url: str
-    key: int
-    lane: int
-    rank: int
-    depth: int
-    since_s: float
-    visits: int = 0
-    failures: int = 0
-    hops: int = 0
-    found_by: int = 0
-    pattern: int = 0
-    etag: str = ""
-    last_modified: str = ""
-    digest: str = ""
-    copied_s: float = 0.0
-    purpose: str = "page"
-    origin: str = ""
-    hint: Hint | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -132,6 +101,7 @@ class HostSchedule:
         self.politeness = politeness
         self._max_hosts = max_hosts
         self._at_once = politeness.courtesy.per_host
+        # Breaks ties in the heaps, which must never compare hosts.
         self._order = itertools.count()
         self._lines: dict[DelayTarget, list[HostQueue]] = {}
         self._called: set[DelayTarget] = set()  # a host of its line was called and is in `_ready` or on its way there
@@ -139,6 +109,7 @@ class HostSchedule:
         self._timers: list[tuple[float, int, DelayTarget | HostQueue]] = []
         self._ready: list[tuple[float, int, HostQueue]] = []
         self._outside: list[tuple[float, int, HostQueue]] = []
+        # End of the delay of each engaged server; infinity while a request is under way.
         self._engaged: dict[str, float] = {}
         self._engaged_ends: list[tuple[float, str]] = []
 
@@ -178,6 +149,7 @@ class HostSchedule:
 
     def _time(self, place: DelayTarget) -> None:
         """Schedule the call of the next host in a place's line for the end of the place's delay."""
+        # One timer for each line, and none while the place is busy: the end of the request calls this again.
         if (
             place in self._lines
             and place not in self._called
@@ -206,11 +178,13 @@ class HostSchedule:
         if not line:
             del self._lines[place]
         self._be_called(queue, place)
+        # Without a known address the server alone decides; `is_free` looks at the address later.
         address = self._address(queue) if queue.address else place
         if queue.head is None:
             self._send_away(queue)
         elif address in queue.called_at:
             self._make_ready(queue)
+        # No other host waits for the address: this one is called there at once, without a line.
         elif self._nobody_at(address) and address.free(now, self._at_once):
             self._be_called(queue, address)
             self._make_ready(queue)
@@ -256,6 +230,7 @@ class HostSchedule:
             if queue.head is None:
                 self._send_away(queue)
             elif not self._has_room_for(queue.host):
+                # It stays called at its places, so that hosts behind it do not overtake it.
                 heapq.heappush(self._outside, entry)
             else:
                 self._leave(queue)
@@ -279,6 +254,7 @@ class HostSchedule:
     def _disengage(self, now: float) -> None:
         while self._engaged_ends and self._engaged_ends[0][0] <= now:
             _, rested = heapq.heappop(self._engaged_ends)
+            # Otherwise an old entry: the server was engaged again since, and ends later.
             if self._engaged.get(rested, float("inf")) <= now:
                 del self._engaged[rested]
 
@@ -317,10 +293,12 @@ class HostSchedule:
         place = self.politeness.address(address)
         rest_s = self.politeness.finished(queue.server, place, started, ended, retry_after_s)
         if queue.server.busy == 0:
+            # Engaged until its delay ends: `max_hosts` limits servers, not requests.
             self._engaged[queue.host] = queue.server.ready_at
             heapq.heappush(self._engaged_ends, (queue.server.ready_at, queue.host))
         self._time(queue.server)
         self._time(place)
+        # WAITING if the host was put in line for another request meanwhile (`per_host` above 1).
         if queue.state is HostState.FETCHING:
             queue.state = HostState.IDLE
             self.wake(queue)

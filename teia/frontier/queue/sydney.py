@@ -18,14 +18,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import xxhash
 
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.queue.order import ASIDE
-
-if TYPE_CHECKING:
-    from teia.frontier.cell.cell import FoundUrl
 
 
 def draw(seed: int, page: int, key: int) -> int:
@@ -42,9 +39,11 @@ def sampled(found: Iterable[FoundUrl], links: int, seed: int, is_new: Callable[[
             marked.append(item)
         else:
             by_page[item.hint.page, item.host].append(item)
+    # A URL that one page sends ahead is no longer new for the pages after it.
     ahead: set[tuple[str, int]] = set()
     for (page, host), of_page in by_page.items():
         new = of_page
+        # Few links all go ahead, without a look at the disk.
         if len(of_page) > links:
             new = [item for item in of_page if (host, item.key) not in ahead and is_new(item)]
             new.sort(key=lambda item, page=page: draw(seed, page, item.key))  # type: ignore[misc]  # bound now

@@ -30,7 +30,7 @@ class RuleWarning:
 
 
 def lint(include: Sequence[str], exclude: Sequence[str], seeds: Sequence[str] = ()) -> list[RuleWarning]:
-    """Return warnings about rules that cannot mean what they say; invalid rules are refused elsewhere."""
+    """Return warnings about rules that are probably mistakes; invalid rules are refused elsewhere."""
     rules = [rule.strip() for rule in (*include, *exclude)]
     remarks = _names_without_www(include, seeds)
     if include and all(rule.strip().startswith(("type:", "lang:")) or rule.strip() == "query:no" for rule in include):
@@ -48,6 +48,7 @@ def _names_without_www(include: Sequence[str], seeds: Sequence[str]) -> list[Rul
         kind, _, name = rule.strip().partition(":")
         name = name.strip().lower()
         url = from_user(f"http://{name}/") if kind == "host" else None
+        # The name is a registered domain, so that its pages are probably at `www`.
         if url is not None and host_of(url) == name == site_of(name) and f"host:www.{name}" not in include:
             others = sorted(host for host in hosts if host.endswith(f".{name}"))
             other = others[0] if others else f"www.{name}"
@@ -63,6 +64,7 @@ def _never_decides(rules: Sequence[str], kept: int) -> list[RuleWarning]:
         examples, kind = _examples(rule), rule.partition(":")[0]
         for other, book in enumerate(books):
             is_same_list = (place < kept) == (other < kept)
+            # A rule of the exclude list overrules the include list, never the other way round.
             is_judged_by = is_same_list or (place < kept <= other)
             if other == place or not examples or book is None or not is_judged_by:
                 continue
@@ -96,5 +98,6 @@ def _examples(rule: str) -> list[str]:
     name = value.lower().lstrip(".")
     if kind not in _WIDER or not name:
         return []
+    # `q7q` stands for any label.
     names = {"host": [name], "domain": [name, f"q7q.{name}"], "suffix": [f"q7q.{name}", f"q7q{value.lower()}"]}[kind]
     return [url for each in names if (url := from_user(f"http://{each}/")) is not None]

@@ -63,6 +63,7 @@ class Scope:
         for test in self.include:
             if test(url):
                 return True
+        # Without include rules, everything that is not excluded belongs to the collection.
         return not self.include
 
     def excludes(self, url: str) -> bool:
@@ -76,6 +77,7 @@ class Scope:
         return not self.media_types or media_type in self.media_types
 
     def keeps_language(self, language: str) -> bool:
+        # A page whose language was not recognised is kept.
         return not self.languages or not language or language in self.languages
 
 
@@ -98,6 +100,7 @@ def compile_scope(
             _values("lang", include),
             queries and "query:no" not in include,
         )
+    # A user's rule may nest without end, and is compiled recursively.
     except RecursionError:
         raise ConfigError("scope rules: nested too deeply") from None
 
@@ -208,6 +211,7 @@ def canonical_list(path: str) -> tuple[str, ...]:
         raise ConfigError(f"scope rule 'list:{path}': a rule list must not contain another list")
     try:
         canonical = tuple(map(_canonical, rules))
+        # Compiled only for its errors, which then name the file.
         _compile_canonical(canonical)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
@@ -299,6 +303,7 @@ def _arguments(text: str) -> list[str]:
     """Split at commas that are not inside brackets of any kind, nor behind a backslash."""
     parts, depth, start, escaped = [], 0, 0, False
     for position, character in enumerate(text):
+        # A backslash escapes one character; the flag falls with that character.
         if escaped or character == "\\":
             escaped = not escaped
             continue
@@ -345,6 +350,7 @@ def _domain(value: str) -> Test:
 
 
 def _suffix(value: str) -> Test:
+    # `_name` removes the dot; without it `suffix:.br` would match a host that ends in `nobr`.
     dot = "." if value.startswith(".") else ""
     ending = dot + _name("suffix", value)
     return lambda url: host_of(url).endswith(ending)

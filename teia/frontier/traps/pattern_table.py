@@ -73,6 +73,7 @@ class HostPatterns:
         found = self.by_text.get(text)
         if found is not None:
             return found
+        # A full family shares the wider pattern; a full host shares `other`, which always has room.
         if not self.has_room_for(text):
             return self.pattern(wider(text), mother)
         if len(self.by_number) >= MAX_PATTERNS and text != OTHER:

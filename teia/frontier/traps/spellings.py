@@ -39,6 +39,7 @@ def plain_of(tail: str) -> UrlSpelling | None:
     path, mark, query = tail.partition("?")
     bare, without_tokens = _bare(path), _without_tokens(path)
     parameters = query.split("&", MAX_PARAMETERS) if mark else []
+    # A value that is a token is taken for a session id.
     kept = [each for each in parameters if not is_token(each.partition("=")[2])]
     differences = []
     if without_tokens != path or len(kept) != len(parameters):
@@ -49,6 +50,7 @@ def plain_of(tail: str) -> UrlSpelling | None:
     folder = _INDEX_FILE.sub("/", path)
     if folder != path:
         differences.append("index file")
+    # Percent escapes keep their capitals, as canonical form writes them.
     small = _CAPITALS.sub(lambda match: match[0] if match[0][0] == "%" else match[0].lower(), folder)
     if small != folder:
         differences.append("letter case")

@@ -157,6 +157,7 @@ class Tally:
         self.cost += other.cost
         self.deepest += other.deepest
         self.own += other.own
+        # Links are not counted by page: of the pages in this commit, at most `own` begot a URL.
         self.begot += min(other.read, other.own)
         self.leads += other.leads
         self.others += other.others
@@ -199,6 +200,7 @@ class Pattern:
         self.now.seen += page.cost > 0
         self.now.twins += page.is_twin
         self.now.alike += alike
+        # A dead or alike page costs at least one; a page that repeats another pattern costs more.
         self.now.cost += max(page.cost, 1.0) if alike else 0.0
         self.now.deepest += page.is_deepest
         if page.outline:
@@ -224,6 +226,7 @@ class Pattern:
             self._doubt()
             return self.standing is not PatternState.OPEN
         self.tries.add(now)
+        # The pattern ends where pages above the depth limit link to no further URL of it.
         return self._decide(mother, ends=now.read > now.deepest and now.own + now.leads == 0)
 
     @property
@@ -233,6 +236,8 @@ class Pattern:
 
     def _earned(self, now: Tally) -> float:
         """Return the credit that the pages of a commit earn; an alike page that leads to a new one is excused."""
+        # One for each new page; a list page without new targets costs instead. A duplicate costs, but one that
+        # leads to a new page gets its cost back and earns one.
         new = now.read - now.alike
         idle = max(0, new - now.others) if is_list(self.text) else 0
         excused = min(now.alike - now.seen, now.others)
@@ -262,6 +267,7 @@ class Pattern:
 
         A maze or an endless list has no end, and no page with two paths to it.
         """
+        # A single meeting may be chance.
         meets = self.doubt is WatchReason.BREEDING and (self.all.met - 1) * MET_SHARE > self.all.read
         if meets or (ends and self._is_followed):
             self.acquit()
@@ -300,6 +306,7 @@ class Pattern:
 
     @property
     def _tries_to_park(self) -> int:
+        # Each conviction leaves a quarter of the tries before the next one.
         return max(1, self._tries_to_acquit >> 2 * self.convictions)
 
     @property
@@ -365,6 +372,7 @@ class Pattern:
             return 1 if self._is_followed else max(1, enough - self.tries.read)
         if not self.all.read:
             return AT_FIRST * (1 + self.unanswered)
+        # Until TRIAL pages were read, no more URLs are under way than the trial still needs.
         if self.all.read < TRIAL:
             return max(1, min(int(self.credit), TRIAL - self.all.read))
         is_trusted = self.credit >= FIRST_CREDIT and not is_variant(self.text)

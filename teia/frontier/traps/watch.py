@@ -24,7 +24,8 @@ import msgspec
 
 from teia.errors import CorruptFile
 from teia.frontier.cell import trails
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of, url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
     BY_SEED,
@@ -34,8 +35,6 @@ from teia.frontier.cell.schema import (
     STATE_EXCLUDED,
     STATE_QUEUED,
 )
-from teia.frontier.cell.url_tails import tail_of, url_from
-from teia.frontier.queue.schedule import QueuedUrl
 from teia.frontier.traps.pattern_table import HostPatterns
 from teia.frontier.traps.patterns import FAR, REPEATS, is_variant, pattern_of, years_away
 from teia.frontier.traps.spellings import plain_of
@@ -99,6 +98,7 @@ class TrapWatch:
         """Return the patterns of a host, read from disk if necessary."""
         known = self._hosts.get(host_id)
         if known is None:
+            # Never while counts are unsaved: a host in `_busy` would lose them.
             while len(self._hosts) >= MAX_HOSTS and not self._busy:
                 del self._hosts[next(iter(self._hosts))]
             known = self._hosts[host_id] = HostPatterns(host, host_id, slot_of(site_of(host)))
@@ -113,6 +113,7 @@ class TrapWatch:
     def begin(self, links: Iterable[tuple[int, int, int, int, FoundUrl]], now_s: float) -> None:
         """Register links, (slot, host id, key, sequence, link), that are about to be placed together."""
         self._year = time.gmtime(now_s).tm_year
+        # Hosts that are not in memory are not watched; their links need not be known.
         self._batch = {key for _, host_id, key, _, _ in links if host_id in self._hosts}
 
     def place(self, host_id: int, item: FoundUrl) -> tuple[int, int, int] | None:
@@ -122,6 +123,7 @@ class TrapWatch:
         by which it should look deeper than it is.
         """
         host = self._hosts.get(host_id)
+        # No page of this host was read lately. The URL gets its pattern when it goes out (`_take_new`).
         if host is None:
             return 0, LANE_NEW, 0
         pattern, lag = self._pattern_of(host, item)
@@ -132,6 +134,7 @@ class TrapWatch:
             pattern.now.own += 1
             pattern.now.met += item.via < 0
             self._note(host, pattern)
+        # A listed URL is stored even if its pattern is a trap.
         if not is_listed and (pattern.is_hopeless or (is_own and pattern.standing is PatternState.PARKED)):
             pattern.refused += 1
             self._note(host, pattern)
@@ -144,6 +147,7 @@ class TrapWatch:
 
     def placed(self) -> None:
         """Store the results of placing, once the URLs are written; in the same transaction."""
+        # A copy, because `_prefer` may make a pattern, which adds to `_busy`.
         for host in list(self._busy):
             for key in host.plain:
                 self._prefer(host, key)
@@ -182,6 +186,7 @@ class TrapWatch:
             lag = LAG
             if is_known:
                 pattern = self._made(host, SPELLING + differs_in, mother, WatchReason.SPELLING)
+                # Once spellings are acquitted at this host, the URL counts as one of its own pattern.
                 if pattern.standing is not PatternState.OPEN:
                     return pattern, 0
         if REPEATS.search(item.tail):
@@ -236,6 +241,7 @@ class TrapWatch:
                 self._move(host, [(row[0], key)], LANE_NEW, LANE_LATER)
 
     def _is_known(self, host: HostPatterns, key: int) -> bool:
+        # Links of the same batch are not in the table yet.
         if key in self._batch:
             return True
         sql = "SELECT 1 FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
@@ -274,6 +280,7 @@ class TrapWatch:
         If that was a variant of this page, and this is the page itself, the variant is blamed for having come
         first.
         """
+        # Eight bytes tell the texts of one host apart, and fit into an INTEGER.
         place = (host.slot, host.host_id, int.from_bytes(text[:8], "big", signed=True))
         db = self._cell.db
         if db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?, ?, ?)", (*place, pattern.number)).rowcount:
@@ -340,6 +347,7 @@ class TrapWatch:
         """Judge the pages and links counted since the last call. Inside a transaction."""
         self.placed()
         for host in self._busy:
+            # A second linking page was found: the pattern's number loses its sign.
             sql = "UPDATE urls SET pattern = -pattern WHERE slot = ? AND host_id = ? AND key = ? AND pattern < 0"
             self._cell.db.executemany(sql, [(host.slot, host.host_id, key) for key in host.met])
             for pattern in host.touched:
@@ -380,6 +388,7 @@ class TrapWatch:
             pattern.given_up = 0
 
     def _give_up(self, host: HostPatterns, pattern: Pattern) -> None:
+        # A URL in the crawler's memory will be fetched, and its visit settles it.
         waiting = [row for row in self._waiting(host, pattern) if row[1] not in host.lent]
         place, db = (host.slot, host.host_id), self._cell.db
         db.executemany(
@@ -419,6 +428,7 @@ class TrapWatch:
         other names may be known by better ones soon.
         """
         known = self.host(host_id, host)
+        # Keys that have left the crawler's memory are no longer lent.
         known.lent = {key: number for key, number in known.lent.items() if key in skip}
         choice = AdmittedUrls([])
         urgent = [pattern for pattern in known.by_number.values() if pattern.is_urgent]
@@ -427,6 +437,7 @@ class TrapWatch:
                 self._lend(known, choice, self._deepest(known, pattern, 1))
         room = max(0, BESIDE_A_TRIAL - len(known.lent)) if choice.items else limit
         is_all = self._take_new(known, choice, min(limit, len(choice.items) + room), skip, now_s)
+        # Nothing else of this host is in memory or due: waiting patterns are tried.
         if is_all and not choice.items and not choice.held and not skip:
             self._try(known, choice)
         choice.held |= len(choice.items) < limit and (not is_all or self._has_later(known))
@@ -441,6 +452,7 @@ class TrapWatch:
         """
         under_way = Counter(host.lent.values())
         passed, wanted = {*skip, *host.lent}, limit
+        # Each round reads further past URLs that may not go now.
         for _ in range(ROUNDS if limit > len(choice.items) else 0):
             items = self._cell.next_urls(host.host_id, host.host, wanted, passed, now_s)
             later = []
@@ -448,6 +460,7 @@ class TrapWatch:
                 if len(choice.items) >= limit:
                     return False
                 passed.add(item.key)
+                # A URL found while its host was not watched has no pattern yet.
                 pattern = host.of(item.pattern) or self._made(host, pattern_of(tail_of(item.url, host.host)))
                 is_new = item.lane == LANE_NEW and not item.found_by & LISTED
                 if is_new and pattern.standing is not PatternState.OPEN:
@@ -462,6 +475,7 @@ class TrapWatch:
                 self._defer(host, later)
             if len(items) < wanted:
                 return True
+            # Deferred URLs left the lane, so a long read moves many at once; held ones are only read past.
             wanted = MOVED_AT_ONCE if later else LOOKED_PAST
         return False
 
@@ -469,6 +483,7 @@ class TrapWatch:
         """Put URLs behind everything else of their host."""
         place = (host.slot, host.host_id)
         with self._cell.transaction():
+            # New patterns are stored before URLs refer to their numbers.
             self.placed()
             self._move(host, [(item.rank, item.key) for item, _ in later], LANE_NEW, LANE_LATER)
             sql = "UPDATE urls SET pattern = ? WHERE slot = ? AND host_id = ? AND key = ? AND pattern = 0"

@@ -22,7 +22,7 @@ from teia.collections.stored import saved
 from teia.crawler.keep_fresh.weights import weigher
 from teia.errors import TeiaError
 from teia.frontier.cell import revisits
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import url_from
 from teia.lab.world.url_kinds import WITH_BODY, UrlKind
 from teia.lab.world.world import World
 from teia.store.root import Root

@@ -29,8 +29,8 @@ import numpy as np
 
 from teia.clock import FastClock, WallClock, from_iso
 from teia.collections.stored import configure
-from teia.config import flatten
-from teia.crawler.signals_in.announcements import counts_in
+from teia.config.tree import flatten
+from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.start import open_crawler
 from teia.lab.measure.true_freshness import PageTruth, true_freshness
 from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Results, Table, experiment

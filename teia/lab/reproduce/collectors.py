@@ -22,7 +22,7 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.collections.stored import configure
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.start import open_crawler
 from teia.lab.reproduce.crawled import settings_lines, world_lines
 from teia.lab.reproduce.nodes import toml_of

@@ -175,11 +175,6 @@ def _verdict(by_theta: Worlds, by_rates: Worlds, size: Size) -> str:
     )
 
 
-def _mean_excess(found: Worlds, unit: Unit) -> float:
-    """Return the mean excess of M-Wolf over PSP, in per cent."""
-    return float(np.mean([_excess(each, "M-Wolf", "PSP") for (whose, _), each in found.items() if whose == unit]))
-
-
 def weights_table(run: ExperimentInput, size: Size) -> Table:
     """Vary the weights; the paper reports similar results."""
     rows: list[ResultRow] = []

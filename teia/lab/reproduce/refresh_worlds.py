@@ -74,7 +74,6 @@ def outcome_of(world: RefreshWorld, policy: str, days: float = 1.0) -> PolicyRes
     return simulate(world, policy_named(policy), SimulationSettings(days * DAY_S), WallClock())
 
 
-BOUNDS: Final = ("NonPolite", "WP", "InfCrawlers")
 NAMES: Final = {"psp": "PSP", "mp2": "MP2", "m-wolf": "M-Wolf", "edf": "EDF", "index": "index"}
 
 

@@ -19,7 +19,6 @@ from teia.lab.world.draws import below, pick
 LANGUAGES: dict[str, Language] = {language.code: language for language in (PORTUGUESE, ENGLISH)}
 PASSAGES = 256
 NAMES = 256
-HEADS = 256
 TAILS = 256
 ITEMS = 64
 CODECS = {"utf-8": "utf-8", "iso-8859-1": "latin-1", "windows-1252": "latin-1"}

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.errors import UsageError
 from teia.frontier.cell import revisits
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import url_from
 from teia.lab.simulate.run import SimulationSettings, simulate
 from teia.lab.whatif.backtest import Backtest, backtest
 from teia.lab.whatif.judging import Judge, MeanEstimate, draw_worlds, estimated

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, intervals, one_host, price_at
 from teia.lab.whatif.past import HostPages, Past
 from teia.refresh.intensities import plan_intensities

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from teia.config import Config, CourtesySettings
+from teia.config.sections import Config, CourtesySettings
 from teia.frontier.queue.shared_addresses import OF_A_CDN, Networks, address_rest_s
 from teia.lab.whatif.past import HostPast, Past
 from teia.refresh.history import DAY_S

@@ -13,9 +13,10 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-from teia.config import flatten, read_toml, read_tree
+from teia.config.declare import setting
+from teia.config.load import read_toml
+from teia.config.tree import flatten, read_tree
 from teia.errors import ConfigError
-from teia.settings import setting
 
 PAGES_PER_HOST = 100
 """Number of pages per host if `hosts` is 0."""

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from teia.clock import Clock
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.errors import ParseError
 from teia.parse.children.child import DONE, FROM_CHILD, OUT_OF_MEMORY, STARTED, TO_CHILD
 from teia.parse.children.spawn import ZygoteProcess

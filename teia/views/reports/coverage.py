@@ -71,8 +71,10 @@ def coverage(source: Source, top: int = 20) -> Coverage:
                 estimated.append(captures)
                 held_estimated += copies
             heapq.heappush(largest, (captures.seen, host, copies, captures))
+            # The heap keeps the largest hosts; with `top` 0 the list is emptied below.
             if len(largest) > max(1, top):
                 heapq.heappop(largest)
+    # Counts of all hosts that have both lists; the estimate itself is made host by host.
     together = CaptureLists(*(sum(getattr(each, name) for each in estimated) for name in ("first", "second", "both")))
     rows = sorted(largest, key=lambda each: (-each[0], each[1]))[: top or 0]
     return Coverage(

@@ -57,6 +57,7 @@ def estimate(captures: Sequence[CaptureLists]) -> PopulationEstimate | None:
     if not captures or any(not each.first or not each.second for each in captures):
         return None
     seen, number = sum(each.seen for each in captures), sum(map(unseen, captures))
+    # Half of one on top: a full overlap has an interval too.
     upwards, variance = number + 0.5, sum(map(variance_of_unseen, captures)) + 0.5
     factor = exp(Z_95 * sqrt(log1p(variance / upwards**2)))
     return PopulationEstimate(seen + number, floor(seen + upwards / factor), ceil(seen + upwards * factor))

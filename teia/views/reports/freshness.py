@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from teia.clock import Clock, WallClock
-from teia.config import RefreshSettings
-from teia.crawler.fetch_rows import CACHED
+from teia.config.sections import RefreshSettings
+from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
 from teia.crawler.keep_fresh.bound import FreshnessBound, LostFreshness, feasibility, lost_of, standing_of, together
 from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, columns_of, plan_host
 from teia.crawler.keep_fresh.observe import readable
@@ -20,7 +20,6 @@ from teia.refresh.history import DAY_S
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, same_for_all
 from teia.refresh.trust import Trust
-from teia.transfer.politeness_audit import IMPORTED_RUN
 from teia.urls import site_of, slot_of
 from teia.views.reports.source import OpenCell, Source
 
@@ -104,7 +103,9 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     known = _Known(np.zeros(3))
     found: list[tuple[str, FreshnessBound]] = []
     again = 0
+    # In a fixed order, because each host's prior comes from the hosts before it.
     for cell, host_id, host in sorted(_hosts(source), key=lambda each: each[2]):
+        # A host without requests in the log has the general delay.
         slot_s = pace[host].slot_s if host in pace else source.config.courtesy.delay_s
         parts, seen = _host(cell, host_id, host, slot_s, source.config.refresh, weigh, known, now_s)
         again += seen
@@ -174,13 +175,14 @@ def _host(
     known: _Known,
     now_s: float,
 ) -> tuple[list[FreshnessBound], int]:
-    """Return the standing of each part of one host, and how many of its pages were revisited."""
+    """Return the freshness of each part of one host, and how many of its pages were revisited."""
     slot = slot_of(site_of(host))
     total = revisits.count_held(cell.frontier.db, slot, host_id)
     with readable(cell.frontier):
         trusted = Trust.decode(histories.manners(cell.frontier, slot, host_id)[0]).dates.is_trusted
     standings, seen = [], 0
     for columns in _parts(cell, slot, host_id, weigh):
+        # A part of a host has its part of the slots.
         of_part_s = slot_s * total / len(columns)
         plan, found = plan_host(columns, known.prior, trusted, of_part_s, settings, now_s, warm=False)
         known.sums += (plan.sums.pages, plan.sums.rates, plan.sums.logs)
@@ -193,7 +195,7 @@ def _host(
 def one_host(
     cell: OpenCell, host_id: int, host: str, slot_s: float, settings: RefreshSettings, weigh: Weigh, now_s: float
 ) -> FreshnessBound | None:
-    """Return the standing of one host with requests so far apart, learnt from its own pages alone."""
+    """Return the freshness of one host with requests `slot_s` apart, learnt from its own pages alone."""
     parts, _ = _host(cell, host_id, host, slot_s, settings, weigh, _Known(np.zeros(3)), now_s)
     return together(parts)
 
@@ -224,6 +226,7 @@ _UNASKED = _Pace(0.0, 0.0, 0)
 def pace_of(source: Source, now_s: float) -> dict[str, _Pace]:
     """Return the pace of each host's requests, from the fetch log."""
     seconds = "date_diff('microsecond', started, ended) / 1e6"
+    # Imported rows and pages from a cache were no requests of this crawler.
     is_ours = f"kind <> '{CACHED}' AND (run IS NULL OR run <> {IMPORTED_RUN})"
     last_day = f"count(*) FILTER (epoch(started) > {now_s - DAY_S} AND {is_ours})"
     sql = f"SELECT host, avg(rest_s), avg({seconds}), {last_day} FROM fetches GROUP BY host"  # noqa: S608  # our own text

@@ -62,8 +62,10 @@ def hosts(source: Source, top: int = 25) -> Hosts:
     known = sum(n for (n,) in source.rows("SELECT count(*) FROM hosts"))
     parked = sum(n for (n,) in source.rows("SELECT count(*) FROM hosts WHERE parked <> ''"))
     aliases = sum(n for (n,) in source.rows("SELECT count(*) FROM aliases WHERE state = ?", ALIAS))
+    # The largest hosts of each cell contain the largest of all.
     found = [(cell, row) for cell in source.cells for row in cell.rows(_SQL, top)]
     found = sorted(found, key=lambda each: (-each[1][2], each[1][1]))[:top]
+    # One query for all hosts that are shown.
     times = _times(source, [row[1] for _, row in found])
     return Hosts(known, parked, aliases, tuple(_row(source, cell, row, times) for cell, row in found))
 

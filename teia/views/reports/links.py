@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
     BY_LINK,
@@ -14,7 +15,6 @@ from teia.frontier.cell.schema import (
     BY_SITEMAP,
     STATE_NAMES,
 )
-from teia.frontier.cell.url_tails import url_from
 from teia.views.reports.source import Source, share_of
 
 WAYS = {
@@ -90,6 +90,7 @@ def links(source: Source, top: int = 20) -> Links:
     sums = "count(*), coalesce(sum(links), 0), coalesce(sum(links_in_scope), 0), coalesce(sum(links_unindexable), 0)"
     of_pages = f"SELECT {sums} FROM fetches WHERE links IS NOT NULL AND kind NOT IN ('robots', 'probe')"  # noqa: S608  # our text
     read, found, in_scope, unindexable = source.log.query(
+        # An answer of unknown type is no list.
         f"{of_pages} AND status BETWEEN 200 AND 299 AND NOT coalesce({IS_LIST}, false)"
     ).rows[0]
     named = source.log.query(f"{of_pages} AND {IS_LIST}").rows[0][1]
@@ -114,6 +115,7 @@ def _spread(source: Source) -> tuple[tuple[InlinkRange, ...], int, int]:
     urls: Counter[int] = Counter()
     in_links = 0
     for references, number in source.rows("SELECT in_links, count(*) FROM urls GROUP BY in_links"):
+        # Bucket n has 2^(n-1) to 2^n - 1 references, bucket 0 has none.
         urls[min(references.bit_length(), LARGEST + 1)] += number
         in_links += references * number
     known = urls.total()
@@ -129,6 +131,7 @@ def _how_found(source: Source) -> tuple[HowFound, ...]:
     for mask, number in source.rows("SELECT found_by, count(*) FROM urls GROUP BY found_by"):
         masks[mask] += number
     return tuple(
+        # Exactly this bit: the URL came in no other way.
         HowFound(way, sum(number for mask, number in masks.items() if mask & bit), masks[bit])
         for way, bit in WAYS.items()
     )

@@ -65,6 +65,7 @@ def outcomes(source: Source, top: int = 0) -> Outcomes:  # noqa: ARG001  # every
         by_url[outcome] += number
     sql = "SELECT outcome, count(*) FROM fetches WHERE kind NOT IN ('robots', 'probe') GROUP BY outcome"
     by_request = {outcome: int(number) for outcome, number in source.log.query(sql).rows}
+    # A request may have had another outcome than the URL's last visit.
     names = sorted({*by_url, *by_request}, key=lambda name: (-by_url[name], -by_request.get(name, 0), name))
     total = by_url.total()
     rows = [

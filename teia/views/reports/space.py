@@ -74,6 +74,7 @@ def _space_of(cell: OpenCell, wire: int, decoded: int) -> CellSpace:
         decoded,
         _size(folder.archive, "*.warc.gz"),
         _size(folder.archive, "*.cdxj"),
+        # With `-wal` and `-shm` beside the database.
         _size(folder.path, f"{folder.frontier.name}*"),
         _size(folder.log, "*.parquet"),
         _size(folder.index, "**/*"),

@@ -67,6 +67,7 @@ def _rows(cell: OpenCell) -> Iterator[TrapRow]:
         SELECT DISTINCT h.name, h.host_id, h.slot FROM patterns AS p JOIN hosts AS h ON h.host_id = p.host_id
         WHERE p.standing <> ? OR p.refused > 0
     """
+    # Read at once, because `load` uses the same connection.
     for host, host_id, slot in list(cell.rows(sql, int(PatternState.OPEN))):
         known = HostPatterns(host, host_id, slot)
         known.load(cell.frontier.db)
@@ -76,6 +77,7 @@ def _rows(cell: OpenCell) -> Iterator[TrapRow]:
 
 
 def _row(host: str, pattern: Pattern, waiting: int) -> TrapRow:
+    # A shape rule has no pattern of its own: the text is the rule's name.
     is_shape = pattern.text.startswith(SHAPE)
     return TrapRow(
         host,

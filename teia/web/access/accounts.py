@@ -27,8 +27,7 @@ from teia.errors import StoreError, UsageError
 from teia.frontier.cell.database import LIMIT_LOG
 from teia.web import limits
 from teia.web.access.change_log import ChangeLine, packed
-from teia.web.access.roles import Role
-from teia.web.access.scopes import ALL, TokenScope
+from teia.web.access.roles import ALL, Role, TokenScope
 
 VERSION = 3
 SCHEMA = """

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Any
 
-from teia.config import toml_value
+from teia.config.load import toml_value
 
 CHARS, LIST_CHARS, CONTEXT_CHARS = 500, 4_000, 60
 

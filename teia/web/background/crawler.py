@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 
 from teia.clock import Clock
-from teia.collections.crawler_needed import CrawlerDemand
+from teia.collections.resident import CrawlerDemand
 from teia.errors import TeiaError
 from teia.store.root import Root
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from teia.clock import Clock
+from teia.crawler.lookup import Lookup
 from teia.store.root import Root
-from teia.views.lookup import Lookup
 
 KEPT_S = 60.0
 KEPT = 4

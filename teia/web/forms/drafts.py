@@ -23,10 +23,11 @@ from teia.collections.edits import implied_scope
 from teia.collections.overview import SchedulePreview, largest_host, preview_of, too_long
 from teia.collections.preview_change import ChangeEffect, effect_of, sample_effect
 from teia.collections.preview_url import MOST, UrlTester, UrlTestResult
-from teia.config import Config, ScheduleSettings, to_toml, toml_value
+from teia.config.load import to_toml, toml_value
+from teia.config.sections import Config, ScheduleSettings
+from teia.crawler.lookup import Lookup
 from teia.errors import ConfigError, StoreError
 from teia.frontier.rules.lint import lint
-from teia.views.lookup import Lookup
 from teia.web import limits
 from teia.web.access.change_log import ChangeLine
 from teia.web.access.roles import Role

@@ -14,7 +14,9 @@ from pydantic import BaseModel, Field
 
 from teia.collections.drafts import EXCLUDE, INCLUDE, NAME, SEEDS, SettingFault
 from teia.collections.edits import implied_scope
-from teia.config import Config, flatten, from_text, keys_of, to_toml, value_of
+from teia.config.load import to_toml
+from teia.config.sections import Config
+from teia.config.tree import flatten, from_text, keys_of, value_of
 
 MEBIBYTE = 1 << 20
 PRESETS = {"5": 5.0, "60": 60.0, "1": 1.0}

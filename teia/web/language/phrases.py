@@ -49,7 +49,7 @@ def phrases(_: Translate) -> tuple[str, ...]:
 def _waiting(_: Translate) -> tuple[str, ...]:
     """Return reasons why a URL waits or is unknown.
 
-    They are written by why_waiting.py, site_names.py, page.py and links.py of views/, and by crawler/sites/soft404.py.
+    They are written by why_waiting.py, page.py and links.py of views/, and by lookup.py and soft404.py of crawler/.
     """
     return (
         _("robots.txt disallows it"),

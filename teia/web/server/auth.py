@@ -23,8 +23,7 @@ from teia.clock import Clock
 from teia.errors import TeiaError
 from teia.web import limits
 from teia.web.access.accounts import Accounts
-from teia.web.access.roles import Role
-from teia.web.access.scopes import ALL, TokenScope
+from teia.web.access.roles import ALL, Role, TokenScope
 from teia.web.server.installation import Installation, site_of
 
 COOKIE = "teia_session"

@@ -17,17 +17,17 @@ from teia.cluster.search.open import OpenedSearch, open_search
 from teia.cluster.search.processes import post_of
 from teia.cluster.views.node_file import cluster_of
 from teia.cluster.views.view import ClusterSource
-from teia.collections.compiled import CompiledSettings, meaning_of
 from teia.collections.inbox import hold
 from teia.collections.stored import saved
-from teia.config import Config, PublicSettings
+from teia.config.sections import Config, PublicSettings
+from teia.crawler.compiled_settings import CompiledSettings, meaning_of
 from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.crawler.keep_fresh.weights import weigh_keys, weigher
+from teia.crawler.lookup import Lookup
 from teia.errors import IndexFailure, StoreError, TeiaError, UsageError
-from teia.indexer.examples import examples_of
+from teia.indexer.open_search import examples_of
 from teia.store.root import Root
 from teia.views.capture_reader import CaptureReader
-from teia.views.lookup import Lookup
 from teia.web import limits
 from teia.web.access.accounts import Accounts
 from teia.web.background.audits import Auditor

@@ -19,8 +19,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 from fastapi import APIRouter, Body, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from teia.web.access.roles import Role
-from teia.web.access.scopes import TokenScope, scope_of
+from teia.web.access.roles import Role, TokenScope, scope_of
 from teia.web.server.auth import Visitor, needs, visitor_of
 from teia.web.server.installation import Installation, site_of
 from teia.web.server.templates import Renderer

@@ -23,11 +23,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
-from teia import __version__
 from teia.clock import Clock
+from teia.config.choices import ORDERS
+from teia.version import __version__
 from teia.views.reports.catalogue import unit_of
-from teia.web.access.roles import Role
-from teia.web.access.scopes import TokenScope
+from teia.web.access.roles import Role, TokenScope
 from teia.web.charts.charts import Bar, BarPart, Charts, Line
 from teia.web.language.numbers import ENGLISH, LOCALES, Locale
 from teia.web.language.phrases import Phrases
@@ -81,7 +81,7 @@ class Renderer:
             "Part": BarPart,
             "Bar": Bar,
         }
-        environment.globals |= {"unit_of": unit_of, "zones": zones}
+        environment.globals |= {"unit_of": unit_of, "zones": zones, "orders": ORDERS}
         return environment
 
     def response(self, request: Request, visitor: Visitor, template: str, view: Any, status: int = 200) -> HTMLResponse:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from teia.collections.stored import saved
-from teia.config import CollectionSettings, Config, CourtesySettings, ScopeSettings, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import CollectionSettings, Config, CourtesySettings, ScopeSettings
 from teia.store.root import open_root
 from tests.cli.conftest import Teia
 

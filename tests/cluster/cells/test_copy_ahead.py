@@ -26,7 +26,7 @@ from teia.frontier.cell.journal import CLUSTER, applied_seq
 from teia.store.root import CellFolder
 from tests.cluster.conftest import Nats
 from tests.cluster.kept import IDENTITY, Kept, found
-from tests.cluster.waiting import until
+from tests.waiting import until_async
 
 PATIENT = Pace(silence_s=20.0, beat_s=4.0, margin_s=4.0)
 """A pace at which nobody would see a release for seconds without following."""
@@ -65,22 +65,22 @@ def test_the_next_keeper_has_a_copy_before_it_gets_the_cell(own_nats: Nats, tmp_
             name = await own_nats.stream(a.wire)
             giver = CellOwner(a.wire, own_nats.clock, a, name, [0], the_last, rank_wait_s=4.0)
             here, there = copies_of(tmp_path / "a", thread), copies_of(tmp_path / "b", thread)
-            await until(lambda: a.has_watched)
+            await until_async(lambda: a.has_watched)
             assert await giver.look() == [0]
             await here.open_all(giver.kept)
             await grow(giver.kept[0], here.folders[0], thread, 200)
             b = await own_nats.node("b", pace=PATIENT)
-            await until(lambda: giver.elsewhere() == {0: "b"})
+            await until_async(lambda: giver.elsewhere() == {0: "b"})
             assert giver.to_hand_over() == {}  # it has no copy
             taker = CellOwner(b.wire, own_nats.clock, b, name, [0], the_last, rank_wait_s=4.0)
             follower = Follower(taker, b, there, own_nats.clock)
             tasks = [asyncio.create_task(each) for each in (taker.tend(lambda _: None), follower.follow_for_ever())]
-            await until(lambda: giver.to_hand_over() == {0: "b"})
+            await until_async(lambda: giver.to_hand_over() == {0: "b"})
             began = own_nats.clock.ticks_s()
             await giver.release([0], {0: "b"})
-            await until(lambda: 0 in taker.kept)
+            await until_async(lambda: 0 in taker.kept)
             assert own_nats.clock.ticks_s() - began < PATIENT.beat_s
-            await until(lambda: 0 in follower.ready)
+            await until_async(lambda: 0 in follower.ready)
             for task in tasks:
                 task.cancel()
             assert await there.open_all(taker.kept) == {0: 0}
@@ -115,13 +115,13 @@ def test_a_cell_that_cannot_be_restored_here_is_left_to_others(own_nats: Nats, t
 
         async def main() -> None:
             session = await own_nats.node("a")
-            await until(lambda: session.has_watched)
+            await until_async(lambda: session.has_watched)
             keeper = CellOwner(session.wire, own_nats.clock, session, kept.collection, [7], the_last)
             broken = Broken(FileObjects(str(tmp_path / "store"), kept.collection), own_nats.clock, IDENTITY)
             follower = Follower(keeper, session, CellCopies([kept.folder_of("a")], thread, broken), own_nats.clock)
             following = asyncio.create_task(follower.follow_for_ever())
             assert await keeper.look() == [7]
-            await until(lambda: 7 not in keeper.kept)
+            await until_async(lambda: 7 not in keeper.kept)
             assert keeper.unfit
             assert await keeper.look() == []
             assert follower.failure is None

@@ -20,7 +20,7 @@ from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.split import fulfilled
 from teia.cluster.members.agreement import agree, amend_agreement, write_down
 from teia.cluster.nats.thread import LoopThread
-from teia.config import Config
+from teia.config.sections import Config
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import Root, open_root

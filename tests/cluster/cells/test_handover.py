@@ -19,15 +19,18 @@ from teia.cluster.members.session import NodeState
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import connect
 from teia.cluster.placing.cell_owners import CircleOrder
-from teia.config import Config, load
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.config.load import load
+from teia.config.sections import Config
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.lab.server.requestlog import RequestLogEntry
 from teia.store.root import open_root
 from teia.urls import cell_of, cell_starts, host_of, key_of, site_of, slot_of
 from tests.cluster.conftest import Nats
 from tests.cluster.nodes import SETTINGS, Cluster
-from tests.cluster.test_node import check_courtesy, wait_until
+from tests.cluster.test_node import check_courtesy
 from tests.system.labs import Lab, running_lab
+from tests.waiting import until
 
 SPEC = """
 seed = 11
@@ -119,15 +122,15 @@ def test_moving_a_large_cell_interrupts_its_hosts_for_a_moment(own_nats: Nats, t
         try:
             nodes.grow(hosts := hosts_of(lab), URLS)
             nodes.start("a")
-            wait_until(lambda: lab.requests() > 200, within_s=120)
-            wait_until(lambda: len(re.findall(r"snapshot record=", nodes.said("a"))) >= CELLS, within_s=60)
+            until(lambda: lab.requests() > 200, within_s=120)
+            until(lambda: len(re.findall(r"snapshot record=", nodes.said("a"))) >= CELLS, within_s=60)
             since, taker = lab.requests(), one_that_takes_all("a")
             began = time.monotonic()
             nodes.start(taker)
-            wait_until(lambda: nodes.said(taker).count("caught up") >= CELLS, within_s=120)
+            until(lambda: nodes.said(taker).count("caught up") >= CELLS, within_s=120)
             moved_s = time.monotonic() - began
             moved_at = lab.requests()
-            wait_until(lambda: {entry.host for entry in lab.entries()[moved_at:]} >= set(hosts), within_s=60)
+            until(lambda: {entry.host for entry in lab.entries()[moved_at:]} >= set(hosts), within_s=60)
             entries = lab.settled_entries()[since:]
         finally:
             nodes.end()

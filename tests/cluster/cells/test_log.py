@@ -165,11 +165,11 @@ def test_commits_during_an_outage_are_stored_once(own_nats: Nats) -> None:
         server = own_nats.servers.process_of(0)
 
         async def fail() -> None:
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.2)  # some commits go through
             os.kill(server, signal.SIGSTOP)
-            await asyncio.sleep(2.5)
+            await asyncio.sleep(2.5)  # longer than an answer may take
             os.kill(server, signal.SIGCONT)
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(1.0)  # some more go through
             os.kill(server, signal.SIGKILL)
 
         failing = asyncio.create_task(fail())
@@ -178,7 +178,7 @@ def test_commits_during_an_outage_are_stored_once(own_nats: Nats) -> None:
             body = f"commit {len(sent)}".encode()
             await log.append(body, [(3, body)])
             sent.append(body)
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.005)  # one commit after the other
         await failing
         await log.append(b"last", [(3, b"last")])
         entries = await read(log, log.epoch, log.last)
@@ -199,7 +199,7 @@ def test_a_commit_is_given_up_when_the_session_is_over(own_nats: Nats) -> None:
         os.kill(server, signal.SIGSTOP)
         try:
             waiting = asyncio.create_task(log.append(b"never"))
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.5)  # it waits for an answer
             over.append(True)
             with pytest.raises(CellLost):
                 async with asyncio.timeout(20):

@@ -13,8 +13,9 @@ from teia.store.reader import ArchiveReader
 from teia.store.root import open_root
 from tests.cluster.conftest import Nats
 from tests.cluster.nodes import CELLS, Cluster, by_one_machine, cluster, facts
-from tests.cluster.test_node import DELAY_S, PATIENT_S, SPEC, check_courtesy, requested_pages, wait_until
+from tests.cluster.test_node import DELAY_S, PATIENT_S, SPEC, check_courtesy, requested_pages
 from tests.system.labs import running_lab
+from tests.waiting import until
 
 
 def brought_bodies(nodes: Cluster, name: str) -> int:
@@ -55,9 +56,9 @@ def test_a_node_is_replaced_from_snapshots_and_its_bodies_come_along(
         since = lab.requests()
         with cluster(tmp_path, own_nats, lab, DELAY_S) as nodes:
             nodes.start("a")
-            wait_until(lambda: nodes.said("a").count("snapshot record=") > CELLS)
+            until(lambda: nodes.said("a").count("snapshot record=") > CELLS)
             nodes.start("b")
-            wait_until(lambda: "restored" in nodes.said("b"))
+            until(lambda: "restored" in nodes.said("b"))
             nodes.kill("a")
             killed_at = len(lab.settled_entries())
             committed = visited_by(nodes, "a")

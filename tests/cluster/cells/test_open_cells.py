@@ -23,18 +23,19 @@ from teia.cluster.cells.site_homes import PASSED, SiteHomes
 from teia.cluster.crawl.commit import HEARD_AT_ONCE, HEARD_WITHIN_S, NodeCommitter
 from teia.cluster.crawl.crawl import AHEAD, GATHER_S, LATE_S, NodeCrawl
 from teia.cluster.placing.site_analyzer import Analyzer
-from teia.clustersettings import PlacementSettings
-from teia.config import Config, CourtesySettings
+from teia.config.sections import Config, CourtesySettings, PlacementSettings
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import note_position
 from teia.crawler.running_collection import CrawlState
-from teia.crawler.signals_in.announcements import Announcements, announcing, open_inbox
+from teia.crawler.signals_in.announcements import Announcements, announcing
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals
+from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.visit import ActiveVisit
 from teia.errors import ClusterError, DiskFull
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl
 from teia.frontier.queue.politeness import DelayTarget
-from teia.frontier.queue.schedule import HostQueue, QueuedUrl
+from teia.frontier.queue.schedule import HostQueue
 from teia.signals.announce import PROXY, Announcement
 from teia.store.archive import Position
 from teia.store.root import CellFolder, open_root
@@ -213,12 +214,12 @@ def test_a_file_is_not_closed_while_a_thread_still_writes_it() -> None:
     done: list[bool] = []
 
     def write() -> None:
-        time.sleep(0.3)
+        time.sleep(0.3)  # a slow write
         done.append(True)
 
     async def main() -> None:
         task = asyncio.create_task(_in_thread(write))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # the write has begun
         for each in asyncio.all_tasks() - {asyncio.current_task()}:  # as a node's loop does when it ends
             each.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -23,8 +23,8 @@ from teia.cluster.cells.owner import FIRST_MOST_S, CellOwner
 from teia.cluster.members.session import NodeSession, NodeState, Pace
 from teia.cluster.nats.wire import NoAnswer
 from tests.cluster.conftest import PACE, STALL_S, Nats
-from tests.cluster.waiting import until
 from tests.conftest import ROOT
+from tests.waiting import until_async
 
 CELLS = 6
 
@@ -67,11 +67,11 @@ def test_cells_are_shared_out_and_each_has_one_keeper(lonely: Nats) -> None:
 
     async def main() -> None:
         sessions = [await lonely.node(letter) for letter in "abc"]
-        await until(lambda: all(len(session.alive()) == 3 for session in sessions))
+        await until_async(lambda: all(len(session.alive()) == 3 for session in sessions))
         name = await lonely.stream(sessions[0].wire)
         keepers = [await keeper_of(lonely, session, name) for session in sessions]
         with tending(*keepers):
-            await until(lambda: are_shared_out(keepers))
+            await until_async(lambda: are_shared_out(keepers))
             assert [sorted(keeper.kept) for keeper in keepers] == [[0, 3], [1, 4], [2, 5]]
             assert all(keeper.may_ask(cell) for keeper in keepers for cell in keeper.kept)
             assert not keepers[0].may_ask(1)
@@ -87,16 +87,16 @@ def test_cells_of_a_dead_node_are_taken_over(lonely: Nats) -> None:
 
     async def main() -> None:
         sessions = [await lonely.node(letter) for letter in "abc"]
-        await until(lambda: all(len(session.alive()) == 3 for session in sessions))
+        await until_async(lambda: all(len(session.alive()) == 3 for session in sessions))
         name = await lonely.stream(sessions[0].wire)
         keepers = [await keeper_of(lonely, session, name) for session in sessions]
         with tending(*keepers) as tasks:
-            await until(lambda: are_shared_out(keepers))
+            await until_async(lambda: are_shared_out(keepers))
             tasks[2].cancel()
             died_at = lonely.clock.ticks_s()
             await sessions[2].abandon()
             stale = dict(keepers[2].kept)
-            await until(lambda: are_shared_out(keepers[:2]))
+            await until_async(lambda: are_shared_out(keepers[:2]))
             assert lonely.clock.ticks_s() - died_at <= 2 * PACE.silence_s + STALL_S
             assert not any(keepers[2].may_ask(cell) for cell in stale)
             for log in stale.values():
@@ -113,15 +113,15 @@ def test_a_node_that_leaves_hands_its_cells_over_at_once(lonely: Nats) -> None:
 
     async def main() -> None:
         sessions = [await lonely.node(letter, pace=Pace(60, 0.25, 5)) for letter in "ab"]
-        await until(lambda: all(len(session.alive()) == 2 for session in sessions))
+        await until_async(lambda: all(len(session.alive()) == 2 for session in sessions))
         name = await lonely.stream(sessions[0].wire)
         keepers = [await keeper_of(lonely, session, name) for session in sessions]
         with tending(*keepers):
-            await until(lambda: are_shared_out(keepers))
+            await until_async(lambda: are_shared_out(keepers))
             keepers[1].is_leaving = True
             await keepers[1].release(list(keepers[1].kept))
             await sessions[1].leave()
-            await until(lambda: len(keepers[0].kept) == CELLS)
+            await until_async(lambda: len(keepers[0].kept) == CELLS)
         await sessions[0].leave()
 
     lonely.run(main())
@@ -160,15 +160,15 @@ def test_a_node_that_comes_is_given_its_share(lonely: Nats) -> None:
         name = await lonely.stream(one.wire)
         first = await keeper_of(lonely, one, name)
         with tending(first):
-            await until(lambda: len(first.kept) == CELLS)
+            await until_async(lambda: len(first.kept) == CELLS)
             two = await lonely.node("b")
             second = await keeper_of(lonely, two, name)
-            await until(lambda: len(first.elsewhere()) == 3 and len(two.alive()) == 2)
+            await until_async(lambda: len(first.elsewhere()) == 3 and len(two.alive()) == 2)
             with tending(second):
                 gone = first.elsewhere()
                 assert gone == {1: "b", 3: "b", 5: "b"}
                 await first.release(list(gone), gone)
-                await until(lambda: sorted(second.kept) == [1, 3, 5])
+                await until_async(lambda: sorted(second.kept) == [1, 3, 5])
                 assert sorted(first.kept) == [0, 2, 4]
             await two.leave()
         await one.leave()
@@ -189,7 +189,7 @@ def test_the_moment_a_cell_was_taken_is_known_before_it_is_kept_whatever_another
 
     async def main() -> None:
         session = await lonely.node("a")
-        await until(lambda: session.has_watched)
+        await until_async(lambda: session.has_watched)
         for kind, problem in ((Silent, NoAnswer), (Full, StreamFull)):
             keeper = await keeper_of(lonely, session, await lonely.stream(session.wire))
             keeper.log_of = log_of_kind(keeper, 2, kind)  # type: ignore[method-assign]
@@ -224,9 +224,9 @@ def test_a_cell_that_was_dropped_and_is_nobody_elses_is_taken_again(lonely: Nats
         session = await lonely.node("a")
         keeper = await keeper_of(lonely, session, await lonely.stream(session.wire))
         with tending(keeper):
-            await until(lambda: len(keeper.kept) == CELLS)
+            await until_async(lambda: len(keeper.kept) == CELLS)
             dropped = keeper.kept.pop(3)
-            await until(lambda: 3 in keeper.kept)
+            await until_async(lambda: 3 in keeper.kept)
             assert keeper.kept[3].epoch > dropped.epoch
             with pytest.raises(CellLost):
                 await dropped.append(b"late")
@@ -241,22 +241,22 @@ def test_an_outage_of_nats_makes_nobody_lose_a_cell(lonely: Nats) -> None:
     async def main() -> None:
         pace = Pace.of(3.0)  # a client looks for the server each half second: its three beats must be longer
         sessions = [await lonely.node(letter, pace=pace) for letter in "ab"]
-        await until(lambda: all(len(session.alive()) == 2 for session in sessions))
+        await until_async(lambda: all(len(session.alive()) == 2 for session in sessions))
         name = await lonely.stream(sessions[0].wire)
         keepers = [await keeper_of(lonely, session, name) for session in sessions]
         server = lonely.servers.process_of(0)
         with tending(*keepers):
-            await until(lambda: are_shared_out(keepers))
+            await until_async(lambda: are_shared_out(keepers))
             before = [{cell: log.epoch for cell, log in keeper.kept.items()} for keeper in keepers]
             os.kill(server, signal.SIGSTOP)
             try:
-                await until(lambda: not any(session.may_work for session in sessions))
+                await until_async(lambda: not any(session.may_work for session in sessions))
                 assert not any(keeper.may_ask(cell) for keeper in keepers for cell in keeper.kept)
-                await asyncio.sleep(pace.silence_s)
+                await asyncio.sleep(pace.silence_s)  # away for longer than a session
             finally:
                 os.kill(server, signal.SIGCONT)
-            await until(lambda: all(session.may_work for session in sessions))
-            await asyncio.sleep(pace.silence_s)
+            await until_async(lambda: all(session.may_work for session in sessions))
+            await asyncio.sleep(pace.silence_s)  # nothing is taken from anybody in that time
             assert [{cell: log.epoch for cell, log in keeper.kept.items()} for keeper in keepers] == before
             for keeper in keepers:
                 for log in keeper.kept.values():
@@ -316,16 +316,16 @@ def test_a_keeper_that_was_stopped_wakes_up_as_nobody(lonely: Nats) -> None:
         wire = await lonely.wire()
         name = await lonely.stream(wire)
         with members(lonely, name, "a") as (one,), ExitStack() as stack:
-            await until(lambda: len({each["cell"] for each in one.commits()}) == 4)
+            await until_async(lambda: len({each["cell"] for each in one.commits()}) == 4)
             (two,) = stack.enter_context(members(lonely, name, "b"))
-            await until(lambda: any("joined" in each for each in two.said))
+            await until_async(lambda: any("joined" in each for each in two.said))
             os.kill(one.process.pid, signal.SIGSTOP)
             stopped_at = time.monotonic()
-            await until(lambda: len({each["cell"] for each in two.commits()}) == 4)
+            await until_async(lambda: len({each["cell"] for each in two.commits()}) == 4)
             took_s = min(each["at"] for each in two.commits()) - stopped_at
             assert took_s <= 2 * PACE.silence_s + STALL_S
             os.kill(one.process.pid, signal.SIGCONT)
-            await until(lambda: any("lost" in each for each in one.said))
+            await until_async(lambda: any("lost" in each for each in one.said))
             theirs = {(each["cell"], each["seq"]) for each in two.commits()}
             mine = {(each["cell"], each["seq"]) for each in one.commits()}
         assert not mine & theirs
@@ -359,14 +359,14 @@ def test_faults_of_nodes_and_servers_never_give_a_cell_two_keepers(three_nats: N
                 deed, whom = fault.split()
                 process = three_nats.servers.process_of(1) if whom == "server" else nodes["abc".index(whom)].process.pid
                 os.kill(process, signal.SIGKILL if deed == "kill" else signal.SIGSTOP)
-                await asyncio.sleep(1.5 * PACE.silence_s)
+                await asyncio.sleep(1.5 * PACE.silence_s)  # longer than a session
                 if deed == "stop":
                     os.kill(process, signal.SIGCONT)
                 if whom != "server":
                     nodes["abc".index(whom)].end()
                     nodes["abc".index(whom)] = Member(three_nats, name, whom)
                 before = sum(len(node.commits()) for node in nodes)
-                await until(lambda: sum(len(node.commits()) for node in nodes) > before + 20, within_s=60)  # noqa: B023
+                await until_async(lambda: sum(len(node.commits()) for node in nodes) > before + 20, within_s=60)  # noqa: B023
         for cell in range(4):
             await check_one_keeper_at_a_time(CellLog(wire, three_nats.clock, name, cell, "reader", "r"))
 

@@ -16,15 +16,17 @@ import pytest
 from teia.cluster.cells.open_cells import ClusterCells
 from teia.cluster.cells.site_homes import Departure, SiteHomes, said_in
 from teia.cluster.crawl.commit import NodeCommitter
-from teia.config import Config, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
+from teia.crawler.lookup import Lookup
 from teia.errors import ClusterError
 from teia.frontier.cell import mail, move_site, site_statements
-from teia.frontier.cell.cell import FoundUrl, FrontierCell, PageRow, SettledVisit
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, PageRow, SettledVisit
 from teia.frontier.cell.schema import STATE_DONE
 from teia.signals.trust import SignalKind
 from teia.store.root import open_root
 from teia.urls import cell_of, cell_starts, key_of, slot_of
-from teia.views.lookup import Lookup
 
 CELLS = 4
 STARTS = cell_starts(CELLS)

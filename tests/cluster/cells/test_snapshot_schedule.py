@@ -14,7 +14,7 @@ from teia.cluster.cells.site_homes import REST, long_rests
 from teia.cluster.cells.snapshot_schedule import SHARE, TRY_AGAIN_S, SnapshotScheduler
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.nats.thread import LoopThread
-from teia.clustersettings import ClusterSettings
+from teia.config.sections import ClusterSettings
 from tests.cluster.conftest import Nats
 from tests.cluster.kept import IDENTITY, Kept
 

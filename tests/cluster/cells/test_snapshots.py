@@ -223,7 +223,7 @@ def test_a_snapshot_is_made_while_commits_go_on(kept: Kept) -> None:
         made = 0
         while made < 5:
             made += await snapshots.save(log, kept.folder_of("a")) is not None
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # commits go on in between
         return made
 
     saving = asyncio.run_coroutine_threadsafe(save_again_and_again(), kept.thread.loop)

@@ -25,18 +25,20 @@ from teia.cluster.members.agreement import Agreement, Split, agree, amend_agreem
 from teia.cluster.nats.objects import ObjectsAway
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.commit import CommitResult
 from teia.errors import ClusterError, DiskFull, StoreError
 from teia.frontier.cell import journal as frontier_journal
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import CLUSTER, note_seq
 from teia.frontier.cell.mail import THE_STREAM
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.split import middle, split_off
 from teia.store.root import CellFolder
 from teia.urls import cell_range, cell_starts, cell_table, key_of, slot_of
 from tests.cluster.conftest import Nats
 from tests.cluster.kept import IDENTITY, Kept
+from tests.waiting import until_async
 
 CELLS = 8
 STARTS = cell_starts(CELLS)
@@ -97,12 +99,13 @@ class Halves(Kept):
     def run(self, node: str, is_over: Callable[[Agreement], bool] = lambda now: now.splitting is None) -> Agreement:
         """Let a node's splitter run until what is agreed on says enough."""
 
+        async def is_over_there() -> bool:
+            return is_over(await self._current())
+
         async def watched() -> None:
             running = asyncio.get_running_loop().create_task(self.splitter(node).run())
             try:
-                async with asyncio.timeout(20):
-                    while not is_over(await self._current()):  # noqa: ASYNC110  # NATS has it, not we
-                        await asyncio.sleep(0.05)
+                await until_async(is_over_there, "the split is over")
             finally:
                 running.cancel()
                 with suppress(asyncio.CancelledError):
@@ -371,7 +374,7 @@ def test_numbers_of_cells_need_not_be_in_the_order_of_slots() -> None:
 
 
 def test_one_cell_is_split_at_a_time() -> None:
-    from teia.config import to_toml
+    from teia.config.load import to_toml
 
     config = replace(Config(), collection=replace(Config().collection, cells=4))
     agreement = wish(Agreement("x", to_toml(config), 1), 2)
@@ -390,7 +393,7 @@ def test_one_cell_is_split_at_a_time() -> None:
 
 
 def test_there_are_no_more_cells_than_the_links_of_a_page_fit_into_a_batch_for() -> None:
-    from teia.config import to_toml
+    from teia.config.load import to_toml
 
     config = replace(Config(), collection=replace(Config().collection, cells=512))
     full = Agreement("x", to_toml(config), 1, splits=[Split(0, 1)] * (MOST_CELLS - 512))

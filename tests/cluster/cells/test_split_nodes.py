@@ -22,10 +22,10 @@ from tests.cluster.test_node import (
     SPEC,
     check_courtesy,
     requested_pages,
-    wait_until,
 )
 from tests.conftest import ROOT
 from tests.system.labs import Lab, running_lab
+from tests.waiting import until
 
 CELLS = 2
 
@@ -70,7 +70,7 @@ def test_cells_are_split_while_they_are_crawled(
         with cluster(tmp_path, own_nats, lab, DELAY_S, PATIENT_S) as nodes:
             nodes.start("a")
             nodes.start("b")
-            wait_until(lambda: lab.requests() - since > 40)
+            until(lambda: lab.requests() - since > 40)
             print(said_by(split(nodes, 1)))
             nodes.finish(within_s=120)
             keepers = nodes.keepers()
@@ -106,12 +106,12 @@ def test_a_keeper_that_is_killed_while_it_splits_loses_nothing(
         since = lab.requests()
         with cluster(tmp_path, own_nats, lab, DELAY_S) as nodes:
             nodes.start("a")
-            wait_until(lambda: lab.requests() - since > 30)
+            until(lambda: lab.requests() - since > 30)
             asking = split(nodes, 0)
-            wait_until(lambda: "caught up" in nodes.said("a"))
+            until(lambda: "caught up" in nodes.said("a"))
             began = nodes.said("a").count("caught up")
-            wait_until(lambda: nodes.said("a").count("caught up") > began or "split slot" in nodes.said("a"))
-            time.sleep(random.Random(seed).random() * 0.6)
+            until(lambda: nodes.said("a").count("caught up") > began or "split slot" in nodes.said("a"))
+            time.sleep(random.Random(seed).random() * 0.6)  # it dies at any moment of the split
             nodes.kill("a")
             nodes.start("b")
             words = said_by(asking)

@@ -16,7 +16,7 @@ from teia.cluster.cells.copy_ahead import Follower
 from teia.cluster.cells.snapshot_schedule import SnapshotScheduler
 from teia.cluster.cells.upkeep import Upkeep
 from teia.cluster.nats.thread import LoopThread
-from teia.clustersettings import ClusterSettings
+from teia.config.sections import ClusterSettings
 from teia.store.root import CellFolder
 
 LOOKS = 3

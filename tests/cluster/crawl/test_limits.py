@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from teia.cluster.crawl.limits import TURN_S, UNHEARD_S, LimitShares, part_of, reached
 from teia.cluster.members.session import NodeState
-from teia.config import Config
+from teia.config.sections import Config
 
 
 def node(name: str, stored: dict[str, int], kept: int = 0) -> NodeState:

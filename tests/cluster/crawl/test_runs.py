@@ -18,14 +18,16 @@ from teia.clock import VirtualClock
 from teia.cluster.crawl.runs import KEPT_RUNS, BetweenRuns, begun, duty_now, ended
 from teia.cluster.members.agreement import Agreement, ClusterRun
 from teia.collections.due_runs import CrawlTask
-from teia.config import Config, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CellFolder
 from tests.cluster.conftest import Nats
 from tests.cluster.kept import found
 from tests.cluster.nodes import cluster
-from tests.cluster.test_node import DELAY_S, SPEC, check_courtesy, requested_pages, wait_until
+from tests.cluster.test_node import DELAY_S, SPEC, check_courtesy, requested_pages
 from tests.system.labs import running_lab
+from tests.waiting import until
 
 START_S = datetime(2026, 11, 21, 2, tzinfo=UTC).timestamp()
 HOUR_S = 3_600.0
@@ -95,7 +97,7 @@ def test_nodes_visit_all_pages_in_every_run_and_wait_in_between(
 ) -> None:
     """Every page once a run; the node that began the first run is dead when the second is due."""
     if time.time() % 60 > 40:  # a run that is due should have some time left
-        time.sleep(60 - time.time() % 60)
+        time.sleep(60 - time.time() % 60)  # the calendar of another process
     monkeypatch.setenv("TEIA_SCHEDULE_START", f"{datetime.now(UTC):%Y-%m-%d %H:%M}")
     monkeypatch.setenv("TEIA_SCHEDULE_ZONE", "UTC")
     monkeypatch.setenv("TEIA_SCHEDULE_EVERY", "2 minutes")
@@ -105,15 +107,15 @@ def test_nodes_visit_all_pages_in_every_run_and_wait_in_between(
     ):
         nodes.start("a", once=False)
         nodes.start("b", once=False)
-        wait_until(lambda: "run ends: finished" in nodes.said("a") + nodes.said("b"), within_s=100)
+        until(lambda: "run ends: finished" in nodes.said("a") + nodes.said("b"), within_s=100)
         first = requested_pages(lab)
         assert len(first) >= 30
         assert set(first.values()) == {1}
         nodes.kill("a")
-        time.sleep(5)
+        time.sleep(5)  # nothing is requested for a while
         asked = lab.requests()
         assert sum(requested_pages(lab).values()) == sum(first.values())
-        wait_until(lambda: "run ends: finished" in nodes.said("b"), within_s=150)
+        until(lambda: "run ends: finished" in nodes.said("b"), within_s=150)
         second = requested_pages(lab, asked)
         print(nodes.said("a"), nodes.said("b"), Counter(second.values()), sep="\n")
         assert sum(page in second for page in first) >= len(first) - 2

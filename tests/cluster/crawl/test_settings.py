@@ -21,16 +21,17 @@ from teia.collections import bulk
 from teia.collections.change_settings import change
 from teia.collections.edits import edited, parse_edit, to_text
 from teia.collections.inbox import ControlFile
-from teia.config import Config, load, to_toml
+from teia.config.load import load, to_toml
+from teia.config.sections import Config
 from teia.errors import ClusterError, DiskFull, UsageError
 from teia.frontier.cell.bulk import BulkAction, BulkSelection
 from teia.store.root import Root, open_root
 from tests.cluster.conftest import Nats
 from tests.cluster.nodes import cluster
 from tests.cluster.test_local import teia
-from tests.cluster.test_node import SPEC, wait_until
-from tests.cluster.waiting import until
+from tests.cluster.test_node import SPEC
 from tests.system.labs import Lab, running_lab
+from tests.waiting import until, until_async
 
 
 def settings() -> Config:
@@ -116,7 +117,7 @@ def test_what_could_not_be_written_down_is_taken_later_and_a_stop_is_heard_once(
         async def main() -> None:
             serving = asyncio.create_task(ours.serve(0.2))
             await thread.call(amend_agreement(wire, nats.clock, unique, changed, nats.count))
-            await until(lambda: ours.agreement.edition == 1)
+            await until_async(lambda: ours.agreement.edition == 1)
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
 
@@ -171,7 +172,7 @@ def test_what_is_said_to_one_node_holds_for_all(own_nats: Nats, tmp_path: Path) 
     ):
         for name in "ab":
             nodes.start(name)
-        wait_until(lambda: lab.requests() > 60)
+        until(lambda: lab.requests() > 60)
 
         def say(name: str, *words: str) -> str:
             done = teia(*words, "--data", str(nodes.data(name)))
@@ -182,16 +183,16 @@ def test_what_is_said_to_one_node_holds_for_all(own_nats: Nats, tmp_path: Path) 
             return text in (nodes.data(name) / "main" / "teia.toml").read_text("utf-8")
 
         say("a", "pause")
-        wait_until(lambda: "paused" in teia("status", "--data", str(nodes.data("a"))).stdout)  # told each second
-        wait_until(lambda: is_still(lab))
+        until(lambda: "paused" in teia("status", "--data", str(nodes.data("a"))).stdout)  # told each second
+        until(lambda: is_still(lab))
         assert "applied to the running crawl" in say("b", "set", "courtesy.delay_s=0.4")
         host = min({entry.host for entry in lab.settled_entries()})
         say("b", "block", host)
-        wait_until(lambda: all(has(name, host) and has(name, "delay_s = 0.4") for name in "ab"))
+        until(lambda: all(has(name, host) and has(name, "delay_s = 0.4") for name in "ab"))
         say("b", "set", "fetch.keep_alive=99")  # what takes a new shift
         say("a", "resume")
         since = lab.requests()
-        wait_until(lambda: lab.requests() > since + 60)
+        until(lambda: lab.requests() > since + 60)
         assert host not in {entry.host for entry in lab.settled_entries()[since:]}
         refused = teia("set", "signals.websub=https://crawl.example.org", "--data", str(nodes.data("a")))
         assert refused.returncode == 1
@@ -202,5 +203,5 @@ def test_what_is_said_to_one_node_holds_for_all(own_nats: Nats, tmp_path: Path) 
 
 def is_still(lab: Lab) -> bool:
     before = lab.requests()
-    time.sleep(2.0)
+    time.sleep(2.0)  # nothing is requested for a while
     return bool(lab.requests() == before)

@@ -17,7 +17,7 @@ from teia.cluster.members.session import NodeSession
 from teia.cluster.nats.wire import open_bucket
 from teia.errors import ClusterError
 from tests.cluster.conftest import PACE, Nats
-from tests.cluster.waiting import until
+from tests.waiting import until_async
 
 REST_S = 0.2
 _addresses = iter(range(1, 1000))
@@ -33,7 +33,7 @@ def new_address() -> str:
 async def nodes(nats: Nats, unique: str, count: int) -> AsyncIterator[list[AddressLeases]]:
     sessions = [await nats.node(f"{unique}-{letter}") for letter in "abcdef"[:count]]
     names = {session.node.name for session in sessions}
-    await until(lambda: all(names <= session.alive().keys() for session in sessions))
+    await until_async(lambda: all(names <= session.alive().keys() for session in sessions))
     turns = [AddressLeases(nats.clock, session, REST_S, nats.count) for session in sessions]
     tasks = [asyncio.create_task(each.tend(), name=session_of(each).node.name) for each in turns]
     try:
@@ -62,7 +62,7 @@ async def begun(nats: Nats, turns: AddressLeases, address: str, site: str = "a.t
     """Wait for a turn as the crawler does."""
     async with asyncio.timeout(60):
         while again_at := turns.begin(address, site):  # noqa: ASYNC110  # it polls, too
-            await asyncio.sleep(max(0.0, again_at - nats.clock.ticks_s()))
+            await asyncio.sleep(max(0.0, again_at - nats.clock.ticks_s()))  # as long as it was told to
 
 
 def test_an_address_of_one_node_costs_one_write(nats: Nats, unique: str) -> None:
@@ -91,8 +91,8 @@ def test_an_address_rests_between_the_requests_of_different_nodes(nats: Nats, un
                 await begun(nats, turns, address)
                 began = nats.clock.ticks_s()
                 if not log:  # the first waits until the others stand in line, however long that takes
-                    await until(lambda: len(turns._turns[address].claim.waiting) == 2, 60)
-                await asyncio.sleep(chance.uniform(0.0, 0.05))
+                    await until_async(lambda: len(turns._turns[address].claim.waiting) == 2)
+                await asyncio.sleep(chance.uniform(0.0, 0.05))  # a request takes some time
                 ended = nats.clock.ticks_s()
                 log.append((began, ended, number))
                 turns.finished(address, ended + REST_S, REST_S)
@@ -134,7 +134,7 @@ def test_a_turn_is_not_passed_on_during_a_request(nats: Nats, unique: str) -> No
         async with nodes(nats, unique, 2) as (one, other):
             await begun(nats, one, address)
             waiting = asyncio.create_task(begun(nats, other, address))
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(1.5)  # nothing happens for a while
             assert not waiting.done()
             ended = nats.clock.ticks_s()
             one.finished(address, ended + REST_S, REST_S)
@@ -153,7 +153,7 @@ def test_who_died_is_followed_after_a_full_rest_and_a_slow_address_after_a_longe
             for address, rest_s in ((usual, REST_S), (slow, 5 * REST_S)):
                 await begun(nats, one, address)
                 one.finished(address, nats.clock.ticks_s() + rest_s, rest_s)
-            await until(lambda: one.messages >= 3)
+            await until_async(lambda: one.messages >= 3)
             died_at = nats.clock.ticks_s()
             await die(one)
             times = await asyncio.gather(*(timed(nats, other, address) for address in (usual, slow)))
@@ -227,7 +227,7 @@ def test_an_outage_of_nats_moves_no_turn(own_nats: Nats, unique: str) -> None:
             os.kill(own_nats.servers.process_of(0), signal.SIGSTOP)
             assert one.begin(address, "a.test") == 0.0, "it needs nobody's leave"
             waiting = asyncio.create_task(begun(own_nats, other, address))
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(1.0)  # nothing happens for a while
             assert not waiting.done()
             os.kill(own_nats.servers.process_of(0), signal.SIGCONT)
             one.finished(address, 0.0, 0.0)
@@ -257,7 +257,7 @@ def test_a_claim_that_is_not_ours_to_read_is_told(nats: Nats, unique: str) -> No
     async def main() -> None:
         address = new_address()
         async with nodes(nats, unique, 1) as (one,):
-            await until(lambda: one._bucket is not None)
+            await until_async(lambda: one._bucket is not None)
             bucket = await open_bucket(session_of(one).wire, nats.clock, BUCKET, nats.count)
             await bucket.put(key_of(address), b"nonsense")
             with pytest.raises(ClusterError, match=f"says of {address} cannot be read"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from teia.cluster.crawl.unsupported_settings import check_fits, unheeded
-from teia.config import Config
+from teia.config.sections import Config
 from teia.errors import ConfigError
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from teia.cluster.cells.open_cells import prepare
 from teia.cluster.members.agreement import agree, agree_on_pace, write_down
-from teia.config import CollectionSettings, Config
+from teia.config.sections import CollectionSettings, Config
 from teia.errors import ClusterError, StoreError
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.store.root import open_root
 from teia.urls import key_of
 from tests.cluster.conftest import Nats

@@ -15,7 +15,7 @@ from teia.cluster.cells.owner import CellOwner
 from teia.cluster.members.instances import Instances
 from teia.cluster.members.session import BUCKET, NodeSession, NodeState, Pace
 from tests.cluster.conftest import Nats
-from tests.cluster.waiting import until
+from tests.waiting import until_async
 
 T = 15.0
 
@@ -137,7 +137,7 @@ def test_a_cell_of_a_node_whose_key_is_deleted_is_taken_by_one_that_had_seen_it(
         order = lambda cell, alive: sorted(alive, reverse=True)  # noqa: E731
         before = CellOwner(lost.wire, own_nats.clock, lost, name, [0], order)
         assert await before.look() == [0]
-        await until(lambda: lost.node.name in one.alive())
+        await until_async(lambda: lost.node.name in one.alive())
         await lost.abandon()
         if leaves_a_marker:
             await lost.bucket.delete(lost.node.name)
@@ -146,12 +146,12 @@ def test_a_cell_of_a_node_whose_key_is_deleted_is_taken_by_one_that_had_seen_it(
         began = own_nats.clock.ticks_s()
         keeper = CellOwner(one.wire, own_nats.clock, one, name, [0], order)
         tending = asyncio.get_running_loop().create_task(keeper.tend(lambda cell: None))
-        await until(lambda: lost.node.name not in one.nodes())
-        await until(lambda: 0 in keeper.kept)
+        await until_async(lambda: lost.node.name not in one.nodes())
+        await until_async(lambda: 0 in keeper.kept)
         assert own_nats.clock.ticks_s() - began >= one.pace.silence_s
         tending.cancel()
         again = await own_nats.node(lost.node.name)
-        await until(lambda: again.node.name in one.alive())
+        await until_async(lambda: again.node.name in one.alive())
         await again.leave()
         await one.leave()
 
@@ -173,7 +173,7 @@ def test_a_cell_of_an_instance_that_nobody_knows_is_taken_after_a_silence(own_na
         began = own_nats.clock.ticks_s()
         keeper = CellOwner(one.wire, own_nats.clock, one, name, [0], order)
         tending = asyncio.get_running_loop().create_task(keeper.tend(lambda cell: None))
-        await until(lambda: 0 in keeper.kept)
+        await until_async(lambda: 0 in keeper.kept)
         assert own_nats.clock.ticks_s() - began >= one.pace.silence_s
         assert one.instances.unknown == 1
         tending.cancel()

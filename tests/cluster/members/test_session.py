@@ -15,17 +15,17 @@ from teia.cluster.members.join import join
 from teia.cluster.members.session import PROOFS, NodeSession, NodeState, Pace
 from teia.errors import ClusterError
 from tests.cluster.conftest import PACE, STALL_S, Nats
-from tests.cluster.waiting import until
+from tests.waiting import until_async
 
 
 def test_nodes_see_each_other_come_and_leave(nats: Nats, unique: str) -> None:
     async def main() -> None:
         one, two = await nats.node(f"{unique}a"), await nats.node(f"{unique}b")
-        await until(lambda: f"{unique}b" in one.alive() and f"{unique}a" in two.alive())
+        await until_async(lambda: f"{unique}b" in one.alive() and f"{unique}a" in two.alive())
         two.tell({"queued": 7.0}, {"3": 41})
-        await until(lambda: one.alive()[f"{unique}b"].cells == {"3": 41})
+        await until_async(lambda: one.alive()[f"{unique}b"].cells == {"3": 41})
         await two.leave()
-        await until(lambda: one.nodes()[f"{unique}b"].state == "left")
+        await until_async(lambda: one.nodes()[f"{unique}b"].state == "left")
         await one.leave()
 
     nats.run(main())
@@ -70,12 +70,12 @@ def test_a_node_that_comes_back_while_it_is_declared_dead_is_let_in(nats: Nats, 
     async def main() -> None:
         other = await nats.node(f"{unique}b")
         one = await nats.node(unique)
-        await until(lambda: unique in other.alive())
+        await until_async(lambda: unique in other.alive())
         await one.abandon()
-        await asyncio.sleep(0.5 * PACE.silence_s)
+        await asyncio.sleep(0.5 * PACE.silence_s)  # away for a while, not long enough to be dead
         again = await nats.node(unique)
         assert again.may_work
-        await until(lambda: other.nodes()[unique].instance == again.instance)
+        await until_async(lambda: other.nodes()[unique].instance == again.instance)
         await again.leave()
         await other.leave()
 
@@ -88,10 +88,10 @@ def test_a_silent_node_is_declared_dead_and_knows_it(nats: Nats, unique: str) ->
     async def main() -> None:
         lost: list[str] = []
         one, two = await nats.node(f"{unique}a"), await nats.node(f"{unique}b", lost.append)
-        await until(lambda: f"{unique}b" in one.alive())
+        await until_async(lambda: f"{unique}b" in one.alive())
         silent_since = nats.clock.ticks_s()
         await two.abandon()
-        await until(lambda: f"{unique}b" not in one.alive())
+        await until_async(lambda: f"{unique}b" not in one.alive())
         assert nats.clock.ticks_s() - silent_since <= 2 * PACE.silence_s + STALL_S
         assert not two.may_work  # it stopped by its own clock before anybody declared it
         await two.renew()
@@ -189,16 +189,16 @@ def test_an_outage_of_nats_longer_than_a_session_kills_nobody(own_nats: Nats, un
         lost: list[str] = []
         pace = Pace.of(3.0)  # a client looks for the server each half second: its three beats must be longer
         nodes = [await own_nats.node(f"{unique}{letter}", lost.append, pace) for letter in "abc"]
-        await until(lambda: all(len(node.alive()) == 3 for node in nodes))
+        await until_async(lambda: all(len(node.alive()) == 3 for node in nodes))
         server = own_nats.servers.process_of(0)
         os.kill(server, signal.SIGSTOP)
         try:
-            await until(lambda: not any(node.may_work for node in nodes))
-            await asyncio.sleep(pace.silence_s)
+            await until_async(lambda: not any(node.may_work for node in nodes))
+            await asyncio.sleep(pace.silence_s)  # away for longer than a session
         finally:
             os.kill(server, signal.SIGCONT)
-        await until(lambda: all(node.may_work for node in nodes))
-        await asyncio.sleep(1.5 * pace.silence_s)
+        await until_async(lambda: all(node.may_work for node in nodes))
+        await asyncio.sleep(1.5 * pace.silence_s)  # nobody is declared dead in that time
         assert not lost
         assert all(len(node.alive()) == 3 and node.may_work for node in nodes)
         for node in nodes:
@@ -235,7 +235,7 @@ def test_a_node_that_leaves_just_after_a_renewal_whose_answer_was_lost_says_so(n
         await two.renew()
         two.revision = before  # as if it had been given up before the answer came
         await two.leave()
-        await until(lambda: f"{unique}b" in one.nodes() and one.nodes()[f"{unique}b"].state == "left")
+        await until_async(lambda: f"{unique}b" in one.nodes() and one.nodes()[f"{unique}b"].state == "left")
         assert not lost
         await one.leave()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from teia.cluster.nats.objects import FileObjects, ObjectGone
 from teia.cluster.nats.thread import LoopThread
 from tests.cluster.conftest import Nats
 from tests.cluster.kept import Kept
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 BUCKET = "teia"
@@ -40,11 +40,8 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with (tmp_path / "moto.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        until = time.monotonic() + 60
-        while not is_open(port):
-            assert process.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.1)
+        until(lambda: is_open(port) or process.poll() is not None, "the bucket's server listens")
+        assert process.poll() is None
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.setenv(name, "anybody")

@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from teia.clock import WallClock
 from teia.cluster.nats.servers import NatsServers, free_places
 from teia.errors import ClusterError
 from tests.cluster.conftest import Nats
-from tests.cluster.waiting import until
+from tests.waiting import until, until_async
 
 OWNER = """
 import asyncio, json, sys
@@ -68,7 +67,7 @@ def test_a_server_that_dies_is_restarted_with_what_it_held(own_nats: Nats) -> No
         name = await own_nats.stream(wire)
         await wire.js.publish(f"{name}.log.1", b"kept")
         os.kill(own_nats.servers.process_of(0), signal.SIGKILL)
-        await until(lambda: own_nats.servers.restarts == 1)
+        await until_async(lambda: own_nats.servers.restarts == 1)
         message = await wire.insist(lambda: wire.js.get_msg(f"TEIA_{name}", subject=f"{name}.log.1"), own_nats.clock)
         assert message.data == b"kept"
 
@@ -99,11 +98,7 @@ def test_servers_end_with_their_owner_even_if_it_is_killed(tmp_path: Path) -> No
             assert is_there(process)
         finally:
             owner.kill()
-    for _ in range(500):
-        if not is_there(process):
-            break
-        time.sleep(0.02)
-    assert not is_there(process)
+    until(lambda: not is_there(process), "the server ends")
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
@@ -146,7 +141,7 @@ def test_a_server_that_says_it_is_not_well_is_restarted(three_nats: Nats, monkey
         os.kill(process, signal.SIGSTOP)
 
     async def main() -> None:
-        await until(lambda: servers.restarts > 0, within_s=90)
+        await until_async(lambda: servers.restarts > 0, within_s=90)
         monkeypatch.setattr("teia.cluster.nats.servers.STARTING_S", 60.0)  # they have to find each other first
         for process in others:
             os.kill(process, signal.SIGCONT)

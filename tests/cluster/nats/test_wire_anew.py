@@ -16,7 +16,7 @@ from teia.cluster.nats import wire as wires
 from teia.cluster.nats.wire import NoAnswer, connect
 from tests.cluster.conftest import Nats
 from tests.cluster.relay import ADDRESS, Relay, Relays, relays
-from tests.cluster.waiting import until
+from tests.waiting import until_async
 
 MUCH = 512 * 1024
 
@@ -66,14 +66,14 @@ def test_attempts_that_failed_leave_no_socket_open(nats: Nats, between: Relays) 
         await wire.client.force_reconnect()
         while attempts.reconnects < 8:
             most = max(most, sockets_to(relay))
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # sockets are counted all the while
         assert 0 < most <= 2  # the one that is tried, and the one before it while it ends
         between.mend([relay])
-        await until(lambda: wire.client.is_connected)
+        await until_async(lambda: wire.client.is_connected)
         await wire.ask(wire.js.account_info())
         assert sockets_to(relay) == 1
         await wire.end()
-        await until(lambda: sockets_to(relay) == 0)
+        await until_async(lambda: sockets_to(relay) == 0)
 
     nats.run(main())
 
@@ -90,9 +90,9 @@ def test_a_connection_that_takes_no_more_is_left_for_another_server(nats: Nats, 
         writer = wire.client._transport._io_writer  # type: ignore[union-attr]
         while not writer.transport.get_write_buffer_size():
             await wire.client.publish("much", bytes(MUCH))
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # the client writes
         await wire.client.force_reconnect()
-        await until(lambda: wire.client.is_connected)
+        await until_async(lambda: wire.client.is_connected)
         await wire.ask(wire.js.account_info())
         assert [sockets_to(relay) for relay in ours] == [0]
 

@@ -23,7 +23,7 @@ from teia.cluster.placing.balance import (
     plan,
     state_after,
 )
-from teia.clustersettings import BalanceSettings
+from teia.config.sections import BalanceSettings
 
 RULES = BalanceSettings(idle_urls=10, overloaded_urls=100)
 

@@ -23,11 +23,11 @@ from teia.cluster.placing.cell_owners import (
     read_ring,
     why_moved,
 )
-from teia.clustersettings import BalanceSettings
+from teia.config.sections import BalanceSettings
 from teia.errors import ClusterError
 from teia.urls import cell_starts
 from tests.cluster.conftest import PACE, Nats
-from tests.cluster.waiting import until
+from tests.waiting import until_async
 
 CELLS = 16
 STARTS = cell_starts(CELLS)
@@ -140,7 +140,9 @@ def test_one_node_decides_for_all_and_only_when_nothing_is_on_its_way(nats: Nats
         order = CircleOrder(STARTS, lambda: overrides.ring)
         rules = BalanceSettings(every_s=0.1)
         deciders = [Balancer(each, overrides, order, rules, "hash", nats.clock) for each in sessions]
-        await until(lambda: len(first.alive()) == len(second.alive()) == 2 and first.has_watched and second.has_watched)
+        await until_async(
+            lambda: len(first.alive()) == len(second.alive()) == 2 and first.has_watched and second.has_watched
+        )
 
         def tell() -> None:
             keepers = {cell: order(cell, first.alive())[0] for cell in range(CELLS)}
@@ -150,14 +152,14 @@ def test_one_node_decides_for_all_and_only_when_nothing_is_on_its_way(nats: Nats
                 session.tell({}, cells, queued, OVERLOADED if session is first else "idle")
 
         tell()
-        await until(lambda: all(each.alive()[name].queued for each in sessions for name in names))
+        await until_async(lambda: all(each.alive()[name].queued for each in sessions for name in names))
         assert await deciders[1].look() == []
         moves = await deciders[0].look()
         assert moves
         assert {(move.giver, move.taker, move.why) for move in moves} == {(names[0], names[1], "overloaded")}
         ring = await read_ring(await nats.wire(), unique)
         assert {int(cell) for cell in ring.overrides} == {move.cell for move in moves}
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # twice `every_s`: the time to decide anew has come
         assert await deciders[0].look() == []  # the cells are not there yet
 
     nats.run(work())

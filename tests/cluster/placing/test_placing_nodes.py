@@ -31,8 +31,9 @@ from teia.urls import cell_of, cell_starts, site_of, slot_of
 from tests.cluster import nodes as harness
 from tests.cluster.conftest import Nats
 from tests.cluster.nodes import Cluster, by_one_machine, cluster
-from tests.cluster.test_node import DELAY_S, PATIENT_S, check_courtesy, requested_pages, wait_until
+from tests.cluster.test_node import DELAY_S, PATIENT_S, check_courtesy, requested_pages
 from tests.system.labs import Lab, running_lab
+from tests.waiting import until
 
 WEB = """
 seed = 11
@@ -114,7 +115,7 @@ def test_sites_go_to_the_node_that_is_near_them(
 def test_a_node_of_another_strategy_is_refused(nats: Nats, tmp_path: Path) -> None:
     """Two that went by different ones would send sites to and fro."""
     from teia.cluster.members.agreement import agree
-    from teia.config import Config
+    from teia.config.sections import Config
     from teia.errors import ClusterError
 
     async def work() -> None:
@@ -195,14 +196,14 @@ def test_unequal_nodes_share_work_by_their_capacity(
         with cluster(tmp_path, own_nats, replace(lab, seed_url=seeds), 1.0, PATIENT_S) as nodes:
             for name, capacity in zip("abc", ("1", "1", "2"), strict=True):
                 nodes.start(name, "--capacity", capacity)
-            wait_until(lambda: is_shared_out(own_nats), within_s=120)
+            until(lambda: is_shared_out(own_nats), within_s=120)
             states, ring = look(own_nats)
             drained = teia("cluster", "drain", "b", *at(own_nats))
             assert drained.returncode == 0, drained.stderr
-            wait_until(lambda: not look(own_nats)[0]["b"].cells, within_s=60)
+            until(lambda: not look(own_nats)[0]["b"].cells, within_s=60)
             print(f"busiest {busiest(standings(states).values()):.2f} of its share after {len(ring.moves)} moves")
             time_s = WallClock().now_s()
-            wait_until(lambda: WallClock().now_s() > time_s + 6)
+            until(lambda: WallClock().now_s() > time_s + 6)
         silence_s = longest_silence_s(lab, ring.moves)
         print(f"a moved host was silent for {silence_s:.1f} s at most")
         assert silence_s < LONGEST_S

@@ -20,7 +20,7 @@ from teia.cluster.placing.site_strategies import (
     way_from,
     zone_of,
 )
-from teia.clustersettings import PlacementSettings
+from teia.config.sections import PlacementSettings
 from teia.errors import ClusterError, ConfigError
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +17,7 @@ from teia.cluster.search.answer import Answerer
 from teia.cluster.search.messages import VERSION, SearchReply, SearchRequest, at, decode, encode
 from tests.cluster.conftest import Nats
 from tests.cluster.shelves import SOON_S, root_with
+from tests.waiting import until
 
 NO_TEXT = "no file \udcff"
 """As Python reads the name of a file with octets that are no UTF-8; it cannot be sent as it is."""
@@ -73,7 +73,5 @@ def test_questions_that_fail_altogether_leave_no_node_busy(
     monkeypatch.setattr(search_answer, "MAX_WAITING", 2)
     for _ in range(2):
         questions.tell("worse")
-    until = time.monotonic() + SOON_S
-    while (answer := questions.ask("fine")).error and time.monotonic() < until:
-        time.sleep(0.05)
+    answer = until(lambda: said if not (said := questions.ask("fine")).error else None, within_s=SOON_S)
     assert answer.body == b"lent"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -36,6 +35,7 @@ from teia.search.serve import wire_format
 from tests.cluster.conftest import Nats
 from tests.cluster.shelves import SOON_S, desk, gateway, root_with, searched, settled
 from tests.index.pages import page
+from tests.waiting import until
 
 SHAPES = {2: "44096a8b9d572abc"}
 """By version: how everything that crosses the wire looks. Where this fails, give the wire another version."""
@@ -119,14 +119,15 @@ def test_where_all_nodes_are_of_another_version_it_is_said(nats: Nats, unique: s
     with stranger(nats, unique):
         settled()
         with closing(gateway(nats, unique)) as search:
-            failure, until = "", time.monotonic() + SOON_S
-            while "old runs another teia" not in failure and time.monotonic() < until:
+
+            def failure() -> str:
                 with pytest.raises(IndexFailure) as found:
                     search.search("common")
-                failure = str(found.value)
                 search.look_again()
-                time.sleep(0.05)
-    assert "old runs another version of teia; run the same version on all nodes" in failure
+                return str(found.value)
+
+            said = until(lambda: each if "old runs another version" in (each := failure()) else None, state=failure)
+    assert "old runs another version of teia; run the same version on all nodes" in said
 
 
 def test_whoever_asks_in_another_version_is_told(nats: Nats, unique: str, tmp_path: Path) -> None:

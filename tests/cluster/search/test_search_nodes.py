@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from tests.cluster.conftest import Nats
 from tests.cluster.nodes import CELLS, SETTINGS, Cluster
 from tests.conftest import ROOT
 from tests.system.labs import Lab, crawl, running_lab
+from tests.waiting import until
 
 SPEC = """
 seed = 21
@@ -61,14 +61,11 @@ class Searchable(Cluster):
 
 def wait_for_pages(search: ClusterSearch, count: int) -> None:
     """Wait until so many pages are found, all cells answering."""
-    until = time.monotonic() + WITHIN_S
-    seen = 0
-    while time.monotonic() < until:
-        seen = search.pages
-        if seen == count and not search.search("anything at all").is_partial:
-            return
-        time.sleep(0.5)
-    raise AssertionError(f"{seen} of {count} pages")
+
+    def are_found() -> bool:
+        return search.pages == count and not search.search("anything at all").is_partial
+
+    until(are_found, f"{count} pages are found", within_s=WITHIN_S, state=lambda: search.pages)
 
 
 def questions(one: CollectionSearch) -> list[str]:
@@ -104,7 +101,7 @@ def test_three_nodes_find_what_one_machine_finds_also_after_a_hand_over(own_nats
         try:
             for name in "abc":
                 nodes.start(name)
-            wait_until_they_answer(own_nats)
+            wait_for_answers(own_nats)
             with (
                 closing(
                     ClusterSearch(own_nats.servers.urls, own_nats.servers.key, "main", WallClock(), deadline_s=20.0)
@@ -133,26 +130,25 @@ def index_alone(lab: Lab, folder: Path) -> None:
     crawl(lab, folder / "one", "--delay", str(DELAY_S), "--cells", str(CELLS), environ=environ)
 
 
-def wait_until_they_answer(nats: Nats) -> None:
-    until = time.monotonic() + WITHIN_S
-    while time.monotonic() < until:
+def wait_for_answers(nats: Nats) -> None:
+
+    def all_answer() -> bool:
         with closing(ClusterSearch(nats.servers.urls, nats.servers.key, "main", WallClock())) as search:
-            if search._directory.heard.of and not search._directory.heard.silent:
-                return
-        time.sleep(0.5)
-    raise AssertionError("nobody answers")
+            return bool(search._directory.heard.of and not search._directory.heard.silent)
+
+    until(all_answer, "the nodes answer", within_s=WITHIN_S)
 
 
 def check_ranks(folder: Path) -> None:
     """Every node comes to have the ranks of one machine."""
     truth = RankFile.open(rank_file(open_root(folder / "one").collection("main")))
     keys = truth._table.keys
-    until = time.monotonic() + 2 * WITHIN_S
-    worst = {"": 1.0}
-    while time.monotonic() < until and max(worst.values()) > 1e-6:
-        for name in "abc":
-            found = RankFile.open(rank_file(open_root(folder / name).collection("main")))
-            worst[name] = float(np.abs(found.scores(keys) - truth.scores(keys)).max()) if len(found) else 1.0
-        worst.pop("", None)
-        time.sleep(1.0)
-    assert max(worst.values()) <= 1e-6, worst
+
+    def off_by(name: str) -> float:
+        found = RankFile.open(rank_file(open_root(folder / name).collection("main")))
+        return float(np.abs(found.scores(keys) - truth.scores(keys)).max()) if len(found) else 1.0
+
+    def worst() -> float:
+        return max(map(off_by, "abc"))
+
+    until(lambda: worst() <= 1e-6, "all nodes have the ranks", within_s=2 * WITHIN_S, state=worst)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from teia.store.root import open_root
 from tests.cluster.conftest import Nats
 from tests.cluster.nodes import CELLS, cluster
 from tests.system.labs import running_lab
+from tests.waiting import until
 
 SPEC = """
 seed = 12
@@ -39,26 +39,23 @@ def test_a_killed_nodes_cells_are_seen_to_move_and_no_url_is_lost(own_nats: Nats
         def seen() -> ClusterView:
             return cluster_of(open_root(nodes.data("b")), WallClock()).view()
 
-        def wait_for(is_so: Callable[[ClusterView], bool]) -> ClusterView:
-            until = time.monotonic() + 60
-            while not (nodes.data("b") / "format").exists() or not is_so(view := seen()):
-                assert time.monotonic() < until, nodes.said("b")
-                time.sleep(0.1)
-            return view
+        def view_where(is_so: Callable[[ClusterView], bool]) -> ClusterView:
+            until((nodes.data("b") / "format").exists, "the node makes its folder")
+            return until(lambda: view if is_so(view := seen()) else None, "its view", state=lambda: nodes.said("b"))
 
-        whole = wait_for(lambda view: len(view.nodes) == 3 and all(cell.keeper for cell in view.cells))
+        whole = view_where(lambda view: len(view.nodes) == 3 and all(cell.keeper for cell in view.cells))
         assert len(whole.cells) == CELLS
         circle = whole.circle()
-        settled = wait_for(
+        settled = view_where(
             lambda view: [c.keeper for c in view.cells] == [circle.owner(c.first_slot << 150) for c in view.cells]
         )
         assert {node.state for node in settled.nodes} <= {"normal", "idle"}
         before = {cell.id: cell.urls for cell in settled.cells}
         its = {cell.id for cell in settled.cells if cell.keeper == "a"}
         nodes.kill("a")
-        silent = wait_for(lambda view: view.nodes[0].state in {"silent", "dead"})
+        silent = view_where(lambda view: view.nodes[0].state in {"silent", "dead"})
         assert silent.nodes[0].name == "a"
-        after = wait_for(lambda view: all(cell.keeper in {"b", "c"} for cell in view.cells))
+        after = view_where(lambda view: all(cell.keeper in {"b", "c"} for cell in view.cells))
         moves = [move for move in after.moves if move.giver == "a"]
         assert {move.cell for move in moves if move.why == "died"} == its
         assert [move.urls_lost for move in moves] == [0] * len(moves)

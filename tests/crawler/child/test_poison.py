@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from teia.collections.inbox import ControlFile
+from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import CrawlState
 from teia.store.root import Root, open_root
 from teia.views.alerts import Alert, Disk, needs_of
-from teia.views.lookup import Lookup
 from tests.crawler.poison import POISON
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots, text_of
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("fault", ["die", "spin"])
@@ -60,14 +62,15 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
 
     def mend_when_told(root: Root) -> None:
         control = ControlFile(root.path / "control.sqlite")
+
+        def paused_account() -> dict[str, Any] | None:
+            found = control.run("main")
+            return found.account if found is not None and found.account.get("paused_why") else None
+
         try:
-            until = time.monotonic() + 40
-            while not paused and time.monotonic() < until:
-                found = control.run("main")
-                account = found.account if found is not None else {}
-                paused.extend(filter(None, [account.get("paused_why", "")]))
-                needs.extend(needs_of(account, None, Disk(1.0, 0.1)) if paused else [])
-                time.sleep(0.02)
+            account = until(paused_account, "the crawl pauses and says why")
+            paused.append(account["paused_why"])
+            needs.extend(needs_of(account, None, Disk(1.0, 0.1)))
         finally:
             control.close()
             asked.append(requests_settled(tmp_path))
@@ -100,5 +103,5 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
 
 def requests_settled(folder: Path) -> int:
     """How many requests the lab has seen, once it has written them down; it does so every 0.2 s."""
-    time.sleep(0.4)
+    time.sleep(0.4)  # no other sign says that all of them are written
     return (folder / "requests.jsonl").read_bytes().count(b"\n")

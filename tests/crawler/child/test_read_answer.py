@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.crawler.child.messages import ReadResult, ReadSettings, ReadTask, decode_result, decode_task, encode, in_parts
 from teia.crawler.child.read_answer import read
 from teia.crawler.follow_links import _merged

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import (
     GONE_S,
     HostPlan,

@@ -17,6 +17,7 @@ from teia.crawler.child.messages import decode_result, encode
 from teia.crawler.child.read_answer import read
 from teia.crawler.commit import CommitGroup
 from teia.crawler.keep_fresh.page_freshness import PageFreshness, freshness_of
+from teia.crawler.lookup import Lookup
 from teia.crawler.verdicts import task_for
 from teia.crawler.visit import ActiveVisit
 from teia.errors import CorruptFile
@@ -32,7 +33,6 @@ from teia.refresh.trust import Trust
 from teia.store.root import open_root
 from teia.store.warc import page_members
 from teia.urls import key_of, site_of, slot_of
-from teia.views.lookup import Lookup
 from teia.views.page import PageView, page_view
 from tests.crawler.offline import OfflineCrawl, offline_crawl
 

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from teia.clock import VirtualClock
 from teia.collections.stored import configure
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.crawler.budgets import Budgets
 from teia.crawler.commit import CommitGroup
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll, RoundAccount
@@ -21,7 +23,8 @@ from teia.frontier.queue.politeness import DelayTarget, Politeness
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.records import Outcome
 from teia.store.root import open_root
-from tests.crawler.offline import NOW_S, offline_crawl
+from tests.crawler.offline import NOW_S, OfflineCrawl, offline_crawl
+from tests.crawler.test_commit import repeat_every_commit
 
 WEB = {
     "http://a.test/": "".join(f'<a href="/{number}">{number}</a>' for number in range(8)),
@@ -85,3 +88,15 @@ def test_a_budget_that_is_used_up_does_not_keep_known_pages_from_coming_again(tm
         refused = {item.lane: crawl.refusal(queue, item) for item in items}
         assert refused[LANE_DUE] is None
         assert (refused[LANE_NEW] or ("",))[0] == Outcome.BUDGET
+
+
+def test_a_commit_that_is_repeated_counts_its_visits_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk made pages count twice: a collection was full before it had as many pages as it may keep."""
+    with a_round(tmp_path, visited=5, limits__pages_kept=9) as (crawl, again):
+        crawl.committer.commit(CommitGroup())
+        repeat_every_commit(monkeypatch, crawl.committer)
+        OfflineCrawl(WEB, crawl, VirtualClock(SINCE_S)).run(8)
+        assert again.so_far == RoundAccount(known=5, visited=5, new=3, is_whole=True)
+        assert not again.is_full, "8 of 9 pages are kept"
+        OfflineCrawl(WEB, crawl, VirtualClock(SINCE_S)).run(1)
+        assert again.is_full

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from teia.clock import VirtualClock
-from teia.crawler.signals_in.announcements import open_inbox
 from teia.crawler.signals_in.for_other_nodes import URLS_MOST, ForwardedSignals, HostOwners, Message, take_passed
+from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.signals_in.indexnow import INDEXNOW, KEY_FILE, pass_files_on, prove, receive, receive_passed
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.crawler.commit import CommitGroup
-from teia.crawler.signals_in.announcements import counts_in
+from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.signals_in.indexnow import LOOKED_AT, receive
 from teia.frontier.cell import site_statements
 from teia.signals.indexnow import KEYS_PER_HOST, read_ping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teia.crawler.sites.alias_names import AliasNames
+from teia.crawler.sites.aliases import AliasNames
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from tests.frontier.queues import add, answer, ask, schedule_of
 

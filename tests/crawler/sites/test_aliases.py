@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import CrawlState
 from teia.crawler.sites import aliases
 from teia.errors import DiskFull, StoreError
@@ -17,7 +18,6 @@ from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
 from teia.urls import cell_of, cell_starts, site_of, slot_of
-from teia.views.lookup import Lookup
 from teia.views.page import entry_of, page_view
 from teia.views.reports.hosts import hosts
 from teia.views.reports.source import looking

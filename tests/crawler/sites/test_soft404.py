@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import CrawlState
 from teia.crawler.sites.soft404 import MAX_AGE_S, take_up
-from teia.frontier.cell.soft404 import ProbeResult, probe_path
+from teia.frontier.cell.rows import ProbeResult
+from teia.frontier.cell.soft404 import probe_path
 from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue
 from teia.lab.server.witness import early_requests
@@ -21,7 +23,6 @@ from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
 from teia.transfer.links_audit import audit_links
 from teia.transfer.read_all import known_urls
-from teia.views.lookup import Lookup
 from teia.views.page import entry_of, page_view
 from teia.views.reports.hosts import hosts
 from teia.views.reports.outcomes import outcomes

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import CrawlState
 from teia.lab.world import trap_park
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
-from teia.views.lookup import Lookup
 from teia.views.reports.source import looking
 from teia.views.reports.traps import traps
 from teia.views.why_waiting import why_waiting

@@ -10,7 +10,8 @@ import pytest
 from teia.errors import CorruptFile
 from teia.frontier.cell import alias_evidence
 from teia.frontier.cell.alias_evidence import ALIAS, DISTINCT, WATCHED, AliasEvidence, AliasPair
-from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import STATE_DONE, STATE_EXCLUDED
 from teia.records import Outcome
 from tests.frontier.cells import (

@@ -10,7 +10,8 @@ import pytest
 from teia.errors import UsageError
 from teia.frontier.cell import bulk
 from teia.frontier.cell.bulk import END, BulkAction, BulkSelection, carry_on, matching, progress
-from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import LANE_DUE, STATE_DONE, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
 from tests.frontier.cells import (
     HOST,

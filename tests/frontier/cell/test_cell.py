@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from teia.frontier.cell import shorter_paths
-from teia.frontier.cell.cell import CaptureLocation, FrontierCell, PageRow, SettledVisit
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import CaptureLocation, PageRow, QueuedUrl, SettledVisit, tail_of, url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
     BY_LINK,
@@ -20,9 +21,7 @@ from teia.frontier.cell.schema import (
     STATE_FAILED,
     STATE_QUEUED,
 )
-from teia.frontier.cell.url_tails import tail_of, url_from
 from teia.frontier.queue.order import backlinks, depth_first
-from teia.frontier.queue.schedule import QueuedUrl
 from teia.urls import split
 from tests.frontier.cells import (
     HOST,

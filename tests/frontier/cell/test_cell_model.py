@@ -10,9 +10,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.frontier.cell.cell import FoundUrl, FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, PageRow, url_from
 from teia.frontier.cell.schema import STATE_DONE, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
-from teia.frontier.cell.url_tails import url_from
 from teia.urls import key_of
 from tests.frontier.cells import (
     NOW_S,

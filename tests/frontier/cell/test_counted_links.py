@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from teia.errors import CorruptFile
 from teia.frontier.cell import counted_links
-from teia.frontier.cell.cell import FoundUrl, FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, PageRow
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
 from teia.frontier.queue.order import backlinks
 from teia.urls import key_of

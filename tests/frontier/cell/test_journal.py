@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from teia.errors import ClusterError
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import RecordingConnection, applied_seq, apply
 from teia.frontier.cell.mail import links_in, post
 from teia.frontier.cell.reconsider import END, progress, reconsider
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.traps.watch import TrapWatch
 from teia.urls import key_of
 

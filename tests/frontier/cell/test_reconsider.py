@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.frontier.cell import reconsider as module
-from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.reconsider import END, ReconsideredUrl, progress, reconsider
+from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import LANE_DUE, STATE_DONE, STATE_EXCLUDED, STATE_QUEUED
 from tests.frontier.cells import (
     NOW_S,

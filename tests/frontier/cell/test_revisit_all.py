@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from teia.frontier.cell import revisit_all, revisits
-from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import LANE_DUE, STATE_DONE, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
 from teia.records import Outcome
 from teia.urls import key_of, site_of, slot_of

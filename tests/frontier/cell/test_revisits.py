@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from teia.frontier.cell import revisits
-from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisits import DueTimeChange
+from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import (
     LANE_DUE,
     LANE_REFRESH,

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from teia.frontier.cell import soft404
-from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import PageRow, ProbeResult
 from teia.frontier.cell.schema import STATE_DONE
-from teia.frontier.cell.soft404 import ProbeResult, SuspectPage
+from teia.frontier.cell.soft404 import SuspectPage
 from tests.frontier.cells import HOST, NOW_S, absorb, found, items, page, page_row, row, settle
 
 

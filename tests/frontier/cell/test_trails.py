@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from teia.frontier.cell import trails
-from teia.frontier.cell.cell import FoundUrl, FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, PageRow, QueuedUrl
 from teia.frontier.cell.schema import STATE_DONE
 from teia.frontier.cell.trails import HEAD_START_S, ReadingResult
 from teia.frontier.queue.order import NO_HINT, NO_KIND, Hint, breadth, focused
-from teia.frontier.queue.schedule import QueuedUrl
 from tests.frontier.cells import (
     HOST,
     NOW_S,

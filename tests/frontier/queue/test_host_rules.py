@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teia.config import Config, CourtesySettings, LimitSettings
+from teia.config.sections import Config, CourtesySettings, LimitSettings
 from teia.errors import ConfigError
 from teia.frontier.queue.host_rules import (
     AgreedDelay,

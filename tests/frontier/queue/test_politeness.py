@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.queue.politeness import FORGIVEN_AFTER_S, MAX_BACK_OFF_S, DelayTarget, Politeness
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.queue.schedule import HostQueue, HostSchedule, HostState
 from tests.frontier.queues import add, all_asked, answer, ask, asked, queued, schedule_of
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.config import CourtesySettings
-from teia.frontier.queue.schedule import HostQueue, QueuedUrl
+from teia.config.sections import CourtesySettings
+from teia.frontier.cell.rows import QueuedUrl
+from teia.frontier.queue.schedule import HostQueue
 from tests.frontier.queues import queued, schedule_of
 
 MOST_HOSTS = CourtesySettings().shared_sites

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.errors import ConfigError
 from teia.frontier.queue.ledger import DelayEntry, Ledger, shared_addresses
 from teia.frontier.queue.politeness import Politeness

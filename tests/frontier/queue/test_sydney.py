@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from teia.config import SydneySettings
-from teia.frontier.cell.cell import FoundUrl, FrontierCell
+from teia.config.sections import SydneySettings
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.schema import STATE_DONE
 from teia.frontier.queue.order import Hint, is_aside, order_named
 from teia.frontier.queue.sydney import draw, sampled

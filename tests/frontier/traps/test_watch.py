@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from teia.errors import CorruptFile
-from teia.frontier.cell.cell import FoundUrl, FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, PageRow, QueuedUrl, tail_of
 from teia.frontier.cell.schema import BY_LINK, BY_SITEMAP, LANE_LATER, LANE_NEW, STATE_DONE
-from teia.frontier.cell.url_tails import tail_of
-from teia.frontier.queue.schedule import QueuedUrl
 from teia.frontier.traps.suspicion import PatternState, WatchReason
 from teia.frontier.traps.watch import TrapWatch
-from teia.lib.outline import outline
+from teia.lib.fingerprints import outline
 from teia.urls import key_of
 from tests.frontier.cells import (
     HOST,

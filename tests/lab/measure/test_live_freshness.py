@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,6 +17,7 @@ from teia.collections.series import TRUE_KEPT_S, note_truth, truth_of
 from teia.lab.measure import live_freshness
 from teia.store.root import Root, open_root
 from tests.crawler.fresh_crawls import KeptWeb, kept_web, quiet_world
+from tests.waiting import until
 
 SLOT_S = 1_800.0
 
@@ -90,10 +90,7 @@ def test_it_is_measured_beside_and_written_down(kept: Kept) -> None:
         live_freshness.measuring(kept.web.world, root, "main", clock),
         closing(ControlFile(root.path / "control.sqlite")) as control,
     ):
-        until = time.monotonic() + 60
-        while not truth_of(control, "main", 0.0, 60) and time.monotonic() < until:
-            time.sleep(0.02)
-        ((time_s, share),) = truth_of(control, "main", 0.0, 60)
+        ((time_s, share),) = until(lambda: truth_of(control, "main", 0.0, 60), "it is measured")
     assert abs(time_s - clock.now_s()) < 60
     assert 0 <= share <= 1
 

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import pytest
 from teia.errors import LabError
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
+from tests.waiting import NeverHeld, until
 
 SMALL = ("--pages", "60", "--hosts", "3", "--port", "0", "--dns-address", "127.77.255.53:0")
 
@@ -95,12 +95,11 @@ def test_lab_ends_when_its_owner_is_killed() -> None:
             pid = int(process.stdout.readline())
         finally:
             process.kill()
-    for _ in range(600):
-        if not is_alive(pid):
-            return
-        time.sleep(0.05)
-    os.kill(pid, signal.SIGKILL)
-    pytest.fail("the lab outlived its owner")
+    try:
+        until(lambda: not is_alive(pid), "the lab ends with its owner", within_s=30)
+    except NeverHeld:
+        os.kill(pid, signal.SIGKILL)
+        raise
 
 
 def test_port_in_use_is_one_line() -> None:

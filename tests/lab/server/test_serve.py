@@ -19,6 +19,7 @@ from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
 from teia.lab.server.wire import MOST_HEAD_BYTES
 from teia.lab.world.exchange import ServerFault, WorldAnswer, WorldRequest
+from tests.waiting import until_async
 
 T = TypeVar("T")
 TEXT = b"Content-Type: text/plain\r\n"
@@ -89,14 +90,6 @@ async def visit(lab: LabServer, what: Visit[T], address: str = ADDRESS) -> T:
         writer.transport.abort()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(3000):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail("it did not come about in 30 s")
-
-
 def serving(pages: Pages, what: Visit[T], **options: Any) -> T:
     async def work() -> T:
         async with LabServer(pages, WallClock(), **options) as lab:
@@ -160,7 +153,7 @@ def test_request_may_arrive_byte_by_byte() -> None:
     async def work(lab: LabServer, client: Client) -> None:
         for byte in b"\r\nGET /slowly HTTP/1.1\r\nHost: one.test\r\n\r\n":
             client.send(bytes([byte]))
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # one packet for each byte
         assert (await client.answer())[2] == b"one.test/slowly"
 
     serving(Pages(), work)
@@ -347,13 +340,13 @@ def test_a_client_that_leaves_while_an_answer_waits_ends_its_request_there(tmp_p
     async def work() -> None:
         async def leave(lab: LabServer, client: Client) -> None:
             client.get("/slow")
-            await until(lambda: bool(pages.asked))
+            await until_async(lambda: bool(pages.asked))
             client.writer.close()
             await client.writer.wait_closed()
 
         async with LabServer(pages, WallClock(), log=tmp_path / "log") as lab:
             await visit(lab, leave)
-            await until(lambda: lab.answered == 1)
+            await until_async(lambda: lab.answered == 1)
 
     run(work())
     (entry,) = read_log(tmp_path / "log")
@@ -366,13 +359,13 @@ def test_silence_ends_when_the_client_goes(tmp_path: Path) -> None:
     async def work() -> None:
         async def leave(lab: LabServer, client: Client) -> None:
             client.get("/silent")
-            await until(lambda: bool(pages.asked))
+            await until_async(lambda: bool(pages.asked))
             client.writer.close()
             await client.writer.wait_closed()
 
         async with LabServer(pages, WallClock(), log=tmp_path / "log") as lab:
             await visit(lab, leave)
-            await until(lambda: lab.answered == 1)
+            await until_async(lambda: lab.answered == 1)
 
     run(work())
     (entry,) = read_log(tmp_path / "log")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from teia.clock import WallClock
-from teia.config import Config, CourtesySettings, RefreshSettings
+from teia.config.sections import Config, CourtesySettings, RefreshSettings
 from teia.crawler.keep_fresh.host_plan import PageColumns
 from teia.errors import LabError, UsageError
 from teia.lab.simulate.run import SimulationSettings, simulate

@@ -18,10 +18,11 @@ import pytest
 import uvloop
 
 from teia.clock import WallClock
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.errors import ParseError
 from teia.parse.children import pool as pool_module
 from teia.parse.children.pool import TRIES, ChildLimits, ChildPool, LostAnswer
+from tests.waiting import until_async
 
 JOB = "tests.parse.jobs:obey"
 QUICK = ChildLimits(cpu_s=0.5, wall_s=30.0, memory_bytes=256 * 2**20)
@@ -173,11 +174,11 @@ def test_no_item_is_blamed_for_the_death_of_a_zygote() -> None:
         async with pool_of(children=1) as pool:
             reading = asyncio.ensure_future(ask(pool, b"nap"))
             for _ in range(TRIES + 1):
-                await until(lambda: any(child.started for child in pool._children))
+                await until_async(lambda: any(child.started for child in pool._children))
                 first = pool._zygote
                 assert first is not None
                 first.process.kill()
-                await until(lambda first=first: pool._zygote is not first)
+                await until_async(lambda first=first: pool._zygote is not first)
             assert await reading == b"pan"
 
     run(work)
@@ -258,16 +259,16 @@ def test_no_item_is_lost_while_no_child_survives_and_all_are_answered_when_one_d
             assert await ask(pool, payload) == payload[::-1]
             sick.touch()
             answers = [ask(pool, payload) for _ in range(30)]
-            await until(lambda: bool(pool.trouble))
+            await until_async(lambda: bool(pool.trouble))
             assert "parse processes die (signal 9)" in pool.trouble
             deaths = pool.lost_children
-            await until(lambda: pool.lost_children >= deaths + 3)  # it is tried again and again
+            await until_async(lambda: pool.lost_children >= deaths + 3)  # it is tried again and again
             assert pool.is_in_doubt
             assert pool.waiting == 30
             sick.unlink()
             assert await asyncio.gather(*answers) == [payload[::-1]] * 30
             assert not pool.trouble
-            await until(lambda: len(pool.pids) == 2)
+            await until_async(lambda: len(pool.pids) == 2)
 
     run(work)
 
@@ -284,7 +285,7 @@ def test_twenty_children_killed_from_outside_cost_no_item(monkeypatch: pytest.Mo
                 for pid in pool.pids:
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.01)  # they are killed at any moment
             assert set(await asyncio.gather(*answers)) == {b"meti"}
 
     run(work)
@@ -306,7 +307,7 @@ def test_close_is_quick_even_with_busy_children_and_answers_everybody() -> None:
         pool = ChildPool(JOB, 2, ChildLimits(cpu_s=30), WallClock())
         await pool.start()
         answers = [ask(pool, b"spin") for _ in range(2)] + [ask(pool, b"hang") for _ in range(40)]
-        await asyncio.sleep(0.05)
+        await until_async(lambda: all(child.started for child in pool._children), "both children are busy")
         pids = pool.pids
         start = time.monotonic()
         await pool.close()
@@ -392,21 +393,9 @@ def test_the_crawlers_event_loop_carries_it_too() -> None:
     uvloop.run(asyncio.wait_for(work(), 60))
 
 
-async def until(true: Callable[[], bool]) -> None:
-    for _ in range(3_000):
-        if true():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it has not become true within 30 s")
-
-
 async def until_gone(pids: tuple[int, ...]) -> None:
     """Wait until none of these processes runs; a zombie of somebody else's counts as gone."""
-    for _ in range(500):
-        if not any(_runs(pid) for pid in pids):
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"still running: {[pid for pid in pids if _runs(pid)]}")
+    await until_async(lambda: not any(_runs(pid) for pid in pids), "they end", state=lambda: [*map(_runs, pids)])
 
 
 def _runs(pid: int) -> bool:

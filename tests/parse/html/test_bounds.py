@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.parse.document import ParseOptions
 from teia.parse.html.bounds import MAX_DEPTH, MAX_TAGS, SUSPICIOUS_TAGS, bounded
 from teia.parse.parse import ParseResult, parse_document

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.parse.document import ParseOptions
 from teia.parse.parse import parse_document
 from teia.records import Link, LinkKind, Page

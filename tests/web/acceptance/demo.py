@@ -29,6 +29,7 @@ from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
 from teia.web.app import make_app
 from teia.web.server.installation import Installation
+from tests.waiting import until
 from tests.web.conftest import PASSWORD, QUICK, Web
 from tests.web.test_live_browser import Running
 
@@ -85,10 +86,11 @@ def _run(data: Path) -> None:
         try:
             base, code = _login(process)
             ask = _signed_in(base, code)
-            until = time.monotonic() + FRESH_S
-            while ((ask(f"/api/v1/c/{NAME}/status")["freshness"] or {}).get("visited_again", 0)) < ENOUGH_AGAIN:
-                assert time.monotonic() < until, "its pages are never visited again"
-                time.sleep(0.2)
+
+            def visited_again() -> int:
+                return (ask(f"/api/v1/c/{NAME}/status")["freshness"] or {}).get("visited_again", 0)
+
+            until(lambda: visited_again() >= ENOUGH_AGAIN, "its pages are visited again", within_s=FRESH_S)
             os.killpg(process.pid, signal.SIGINT)
             process.wait(30)
         finally:
@@ -140,9 +142,6 @@ def serving_at(data: Path, now_s: float) -> Iterator[Running]:
 
 def counted(client: TestClient, address: str) -> Any:
     """A page once what it shows has been counted for the first time."""
-    answer = client.get(address)
-    until = time.monotonic() + 60
-    while answer.status_code == 503 and time.monotonic() < until:
-        time.sleep(0.2)
-        answer = client.get(address)
-    return answer
+    return until(
+        lambda: answer if (answer := client.get(address)).status_code != 503 else None, f"{address} is counted"
+    )

@@ -53,7 +53,7 @@ def main(words: list[str]) -> int:
                         if "--all" not in words and path.stem not in KEPT:
                             continue
                         page.goto(address)
-                        page.wait_for_timeout(500)
+                        page.wait_for_timeout(500)  # charts are drawn
                         page.screenshot(path=path)
                         large += [path.name] if path.stat().st_size > MOST_BYTES else []
                     context.close()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from teia.web.server.installation import Installation
 from tests.cluster.conftest import run_servers
 from tests.cluster.search.test_search_nodes import Searchable
 from tests.system.labs import running_lab
+from tests.waiting import until
 from tests.web.conftest import QUICK, Web
 from tests.web.test_browser import Live, Served, watched
 
@@ -64,13 +64,6 @@ class Two:
         return {cell["id"]: cell["number"] for cell in self.twin("/cluster")["cells"] if cell["keeper"] == node}
 
 
-def wait_until(is_so: Callable[[], bool], within_s: float = 60.0) -> None:
-    until = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.2)
-
-
 @contextmanager
 def served(data: Path) -> Iterator[Live]:
     """The application over a node's folder, as `teia serve --data` has it."""
@@ -81,7 +74,7 @@ def served(data: Path) -> Iterator[Live]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        wait_until(lambda: server.started, within_s=20)
+        until(lambda: server.started, within_s=20)
         yield Live(Web(app, site), f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}")
     finally:
         server.should_exit = True
@@ -97,7 +90,7 @@ def two(tmp_path: Path, browser: Browser) -> Iterator[Two]:
             try:
                 nodes.start("a")
                 nodes.start("b")
-                wait_until((nodes.data("a") / "cluster.json").exists)
+                until((nodes.data("a") / "cluster.json").exists)
                 with served(nodes.data("a")) as live:
                     context = live.context(browser, viewport={"width": 1280, "height": 800}, locale="en")
                     yield Two(nodes, live, context, sorted({host_of(url) for url in lab.truth()}))
@@ -109,7 +102,7 @@ def two(tmp_path: Path, browser: Browser) -> Iterator[Two]:
 @pytest.mark.slow
 def test_a_node_is_killed_and_the_ring_shows_who_has_its_cells(two: Two) -> None:
     """20; and 8, of a cluster: while nobody answers for its cells the others do, and it is said which are missing."""
-    wait_until(lambda: bool(two.kept_by("a") and two.kept_by("b")) and two.is_searched_whole())
+    until(lambda: bool(two.kept_by("a") and two.kept_by("b")) and two.is_searched_whole())
     ring = two.context.new_page()
     said = watched(ring)
     ring.goto("/cluster")
@@ -125,7 +118,7 @@ def test_a_node_is_killed_and_the_ring_shows_who_has_its_cells(two: Two) -> None
     assert search.locator(".hits > li article").count() >= 1
     assert f"cells {numbers(sorted(lost.values()))}" in " ".join(two.twin("/search?q=de")["warnings"])
 
-    wait_until(lambda: "declared dead node=b" in two.nodes.said("a"))
+    until(lambda: "declared dead node=b" in two.nodes.said("a"))
     within_ms = 1000 * (SHOWN_S + BUSY_S)
     for cell in lost:
         ring.wait_for_selector(f'[data-cell="{cell}"][data-node="a"]', state="attached", timeout=within_ms)

@@ -6,8 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import httpx2
 import pytest
 
 from tests.system.test_disk import SmallDisk, small_disk
+from tests.waiting import until
 from tests.web.conftest import crawled_data
 
 __all__ = ["crawled_data"]
@@ -43,13 +43,6 @@ def serving(disk: SmallDisk) -> Iterator[httpx2.Client]:
             process.kill()
 
 
-def eventually(is_so: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.2)
-
-
 def test_a_disk_that_fills_up_is_said_where_operators_look_and_no_more_when_there_is_room(
     crawled_data: Path, tmp_path: Path
 ) -> None:
@@ -63,13 +56,13 @@ def test_a_disk_that_fills_up_is_said_where_operators_look_and_no_more_when_ther
                 assert (page.status_code, other.status_code) == (200, 200)
                 return "of the disk is free" in page.text, "1 needs you" in other.text
 
-            eventually(lambda: says() == (False, False))
+            until(lambda: says() == (False, False))
             disk.fill()
-            eventually(lambda: says() == (True, True))
+            until(lambda: says() == (True, True))
             twin = client.get("/api/v1/c/main/status").json()
             (need,) = [each for each in twin["needs"] if each["kind"] == "disk"]
             assert need["value"] == pytest.approx(0, abs=0.001), "to the last byte"
             assert f"fetching pauses at {need['limit']:.1%}" in re.sub(r"<[^>]+>", "", client.get("/c/main").text)
             assert client.get("/search?q=renda").status_code == 200, "people can still search"
             disk.make_room()
-            eventually(lambda: says() == (False, False))
+            until(lambda: says() == (False, False))

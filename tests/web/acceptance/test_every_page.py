@@ -19,11 +19,11 @@ from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser, Page
 
 from teia import __version__
+from teia.config.choices import POLICIES
 from teia.records import Outcome
 from teia.views.reports.catalogue import REPORTS
 from teia.web.access.roles import Role
 from teia.web.app import gates_of
-from teia.web.background.lab.forms import POLICIES
 from teia.web.language.numbers import ENGLISH
 from teia.web.server.templates import HERE
 from tests.web.labs import keep_plan

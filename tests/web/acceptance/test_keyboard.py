@@ -144,7 +144,7 @@ def test_keys_do_nothing_where_they_were_turned_off_or_somebody_writes(demo: Liv
     page.locator("main").focus()
     for key in ("?", "/", "j", "g", "c", "v"):
         page.keyboard.press(key)
-    page.wait_for_timeout(300)
+    page.wait_for_timeout(300)  # nothing happens for a while
     assert "/search?q=casa" in page.url
     assert not page.is_visible("#keys")
     assert page.evaluate("document.activeElement.id") == "main"

@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.system.labs import Lab, running_lab
 from tests.system.test_serve import Served, serving
+from tests.waiting import until
 from tests.web.conftest import PASSWORD
 
 pytestmark = pytest.mark.timeout(300)
@@ -73,13 +74,16 @@ class Evening:
     def queued(self) -> int:
         return int(self.served.status(NAME)["urls_queued"])
 
-    def until(self, is_so: Callable[[], bool], seconds: float = 60.0) -> None:
-        """Look again and again, as somebody without scripts does."""
-        end = time.monotonic() + seconds
-        while not is_so():
-            assert time.monotonic() < end, self.page.inner_text("main")
-            time.sleep(0.2)
+    def reload_until(self, is_so: Callable[[], bool], within_s: float = 60.0) -> None:
+        """Load the page again and again, as a user without scripts does, until it is so."""
+
+        def look() -> bool:
+            if is_so():
+                return True
             self.page.reload()
+            return False
+
+        until(look, within_s=within_s, state=lambda: self.page.inner_text("main"))
 
 
 @pytest.fixture(scope="module")
@@ -151,10 +155,10 @@ def test_a_collection_is_tried_with_fifty_urls_before_it_is_made(evening: Evenin
 def test_it_is_paused_and_resumed_and_a_rule_takes_out_of_the_queue_what_was_announced(evening: Evening) -> None:
     """6: pause, resume. 11: the number announced is by how many `urls_queued` falls."""
     page = evening.page
-    evening.until(lambda: page.get_by_role("button", name="Pause").is_visible() and evening.lab.requests() > 12)
+    evening.reload_until(lambda: page.get_by_role("button", name="Pause").is_visible() and evening.lab.requests() > 12)
     page.get_by_role("button", name="Pause").click()
-    evening.until(lambda: page.get_by_role("button", name="Resume").is_visible())
-    time.sleep(1.0)
+    evening.reload_until(lambda: page.get_by_role("button", name="Resume").is_visible())
+    time.sleep(1.0)  # what was under way ends; then nothing is requested any more
     at_rest = evening.lab.requests()
     page.click("nav.sub >> text=Settings")
     blank = page.locator("[name=rule_value]").count() - 3
@@ -169,15 +173,15 @@ def test_it_is_paused_and_resumed_and_a_rule_takes_out_of_the_queue_what_was_ann
     assert announced > 0, "the web has pages there that wait"
     page.click("button:text-is('Save')")
     page.wait_for_url(f"**/c/{NAME}")
-    evening.until(lambda: before - evening.queued() == announced, 15)
+    evening.reload_until(lambda: before - evening.queued() == announced, 15)
     assert evening.lab.requests() == at_rest, "nothing was asked while it was paused"
     page.get_by_role("button", name="Resume").click()
-    evening.until(lambda: evening.lab.requests() > at_rest)
+    evening.reload_until(lambda: evening.lab.requests() > at_rest)
 
 
 def test_what_the_tester_said_of_fifty_urls_is_what_the_crawler_did(evening: Evening) -> None:
     """10: verdict and rule."""
-    evening.until(lambda: "finished" in evening.page.inner_text("main .facts"), 120)
+    evening.reload_until(lambda: "finished" in evening.page.inner_text("main .facts"), 120)
     asked = {f"http://{entry.host}{entry.path}" for entry in evening.lab.settled_entries()}
     for url, (is_crawled, rule) in evening.said.items():
         try:
@@ -199,7 +203,7 @@ def test_reports_and_everything_else_is_read_without_scripts(evening: Evening) -
     page.click("text=Types")
     assert page.locator("main table tbody tr").count() >= 1
     page.click("nav.sub >> text=Hosts")
-    evening.until(lambda: page.locator("main tbody tr").count() >= 3)
+    evening.reload_until(lambda: page.locator("main tbody tr").count() >= 3)
     page.goto("/")
     page.locator(".examples a").first.click()
     page.click("text=Links & versions >> nth=0")

@@ -16,7 +16,7 @@ from teia.collections.coordinator import Coordinator
 from teia.collections.due_runs import CrawlTask
 from teia.collections.inbox import ControlFile
 from teia.collections.series import FINE_S
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.queue.politeness import Politeness
 from teia.web.access.roles import Role
 from teia.web.language.numbers import ENGLISH

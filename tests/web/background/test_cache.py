@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 import pytest
 
 from teia.clock import VirtualClock
 from teia.errors import StoreError
 from teia.web.background.cache import KEPT, AnswerCache, NotReady
+from tests.waiting import until
 
 
 def passes(clock: VirtualClock, seconds: float) -> None:
@@ -19,10 +19,7 @@ def passes(clock: VirtualClock, seconds: float) -> None:
 
 def settled(kept: AnswerCache) -> None:
     """Wait until nothing is being found."""
-    for _ in range(500):
-        if all(entry.running is None for entry in kept._entries.values()):
-            return
-        time.sleep(0.01)
+    until(lambda: all(entry.running is None for entry in kept._entries.values()))
 
 
 def test_an_answer_is_kept_until_it_is_old() -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,10 +14,12 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections.commands import order
-from teia.collections.inbox import Command
-from teia.config import CollectionSettings, Config, ScheduleSettings, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import CollectionSettings, Config, ScheduleSettings
+from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.web.background.crawler import Supervisor
+from tests.waiting import until
 
 CLOCK = WallClock()
 
@@ -40,13 +42,6 @@ def supervised(root: Root, program: str) -> Iterator[Supervisor]:
         supervisor.stop()
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 SLEEP = "import time; time.sleep(600)"
 
 
@@ -61,7 +56,7 @@ def is_gone(pid: int) -> bool:
 def test_there_is_no_crawler_while_nothing_is_to_be_done(tmp_path: Path) -> None:
     root = root_with(tmp_path)
     with supervised(root, SLEEP) as supervisor:
-        time.sleep(0.3)
+        time.sleep(0.3)  # nothing happens for a while
         assert supervisor.state.state == "idle"
         order(root, "main", Command.RUN, CLOCK)
         supervisor.wake()

@@ -15,7 +15,8 @@ from teia.collections.calendar import next_starts, schedule_of
 from teia.collections.commands import order_of
 from teia.collections.drafts import ADMINS, LOCAL, drafted
 from teia.collections.stored import saved
-from teia.config import ScheduleSettings, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import ScheduleSettings
 from teia.web.access.roles import Role
 from teia.web.forms.fields import Fields, fields_of, settings_of
 from tests.web.conftest import Web

@@ -9,8 +9,7 @@ import pytest
 from fastapi.routing import APIRoute
 from httpx2 import Response
 
-from teia.web.access.roles import Role
-from teia.web.access.scopes import ALL, TokenScope
+from teia.web.access.roles import ALL, Role, TokenScope
 from teia.web.app import gates_of
 from teia.web.server.json_routes import API, RouteAccess
 from tests.web.conftest import PASSWORD, Web

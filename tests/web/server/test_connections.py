@@ -6,7 +6,7 @@ import http.client
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -19,6 +19,7 @@ from teia.clock import WallClock
 from teia.web import limits
 from teia.web.serve import READING
 from teia.web.server.headers import SecurityMiddleware
+from tests.waiting import until
 
 HALF = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
 
@@ -170,13 +171,6 @@ def length_of(connection: socket.socket) -> int:
     return length
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("served", ["asyncio", "auto"], indirect=True)
 @pytest.mark.parametrize("how", ["keep-alive", "close"])
 def test_answers_that_nobody_reads_keep_nobody_out(port: int, how: str) -> None:
@@ -197,8 +191,8 @@ def test_a_whole_answer_of_which_nothing_is_read_is_cut_off(
     server, port = served
     with ExitStack() as stack:
         asked = unread(stack, port, "/long", how)
-        wait_until(lambda: server.server_state.total_requests == 1)
-        wait_until(lambda: not server.server_state.connections)
+        until(lambda: server.server_state.total_requests == 1)
+        until(lambda: not server.server_state.connections)
         assert length_of(asked) < len(LONG)
 
 
@@ -215,13 +209,13 @@ def test_an_answer_that_is_being_made_may_wait_for_its_reader_a_while(
 
     with ExitStack() as stack:
         asked = unread(stack, port, "/pieces", "close")
-        wait_until(lambda: is_looked_at(3))
+        until(lambda: is_looked_at(3))
         assert length_of(asked) > len(LONG)
-        wait_until(lambda: not server.server_state.connections)
+        until(lambda: not server.server_state.connections)
         monkeypatch.setattr(limits, "STALLED_S", 0.5)
         asked = unread(stack, port, "/pieces", "close")
-        wait_until(lambda: is_looked_at(4))
-        wait_until(lambda: not server.server_state.connections)
+        until(lambda: is_looked_at(4))
+        until(lambda: not server.server_state.connections)
         assert length_of(asked) < len(LONG)
 
 
@@ -232,6 +226,6 @@ def test_who_reads_slowly_is_not_cut_off(port: int, monkeypatch: pytest.MonkeyPa
         length, began_s = 0, time.monotonic()
         while time.monotonic() - began_s < 2.5 * limits.HEADER_S:
             length += len(asked.recv(4 << 10))
-            time.sleep(0.05)
+            time.sleep(0.05)  # reads slowly: the subject of this test
         assert length < len(LONG)
         assert length + length_of(asked) > len(LONG)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import time
 
 import pytest
 
@@ -13,6 +12,7 @@ from teia.views.alerts import Alert, Disk
 from teia.web.access.roles import Role
 from teia.web.server import headline
 from teia.web.server.installation import Installation
+from tests.waiting import until
 from tests.web.conftest import Web
 from tests.web.pages.collection.test_monitor import running
 
@@ -74,11 +74,15 @@ def test_hosts_are_counted_anew_for_it_one_collection_at_a_time(web: Web, monkey
     monkeypatch.setattr(headline, "table_of", walk)
     monkeypatch.setattr(headline, "FRESH_S", 0.0)
     monkeypatch.setattr(Installation, "names", lambda _: ["a", "b", "c"])
-    while len(walked) < 7 and made < 3_000:
+
+    def walked_round() -> bool:
+        nonlocal made
         headline._made(web.site)
         made += 1
         assert len(walked) <= made, "one at most for each headline"
-        time.sleep(0.01)
+        return len(walked) >= 7
+
+    until(walked_round)
     assert walked[:7] == ["a", "b", "c", "a", "b", "c", "a"], "one that cannot be counted keeps no other from its turn"
 
 

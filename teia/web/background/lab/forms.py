@@ -15,14 +15,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from teia.config.choices import POLICIES
 from teia.web import limits
 from teia.web.language.numbers import whole_number
-
-POLICIES = (
-    "psp", "psp-centred", "psp-aged", "mp2", "m-wolf", "edf", "index", "cho", "user-centric",
-    "uniform", "proportional", "rate-update", "round-robin", "sampling",
-)  # fmt: skip
-"""Policies of teia.refresh, the paper's first; a test compares the two lists."""
 
 EXPERIMENTS = {
     "P6": "PSP compared with MP2, M-Wolf and the theoretical best",

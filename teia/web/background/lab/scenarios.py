@@ -11,20 +11,12 @@ from functools import cache
 
 import numpy as np
 
+from teia.config.choices import POLICIES
 from teia.errors import TeiaError
 from teia.lib.csvtext import CsvWriter
 from teia.refresh.model import DAY_S
 from teia.refresh.scenario import Scenario, draw_world, scenario_of
-from teia.web.background.lab.forms import (
-    MADE,
-    MOST_PLANNED,
-    PLAN,
-    POLICIES,
-    FormReader,
-    Mistake,
-    PlanFields,
-    RunRequest,
-)
+from teia.web.background.lab.forms import MADE, MOST_PLANNED, PLAN, FormReader, Mistake, PlanFields, RunRequest
 from teia.web.background.lab.runs import StoredRuns, UnknownRun
 
 SCENARIO, TIMETABLE = "scenario.csv", "plan.csv"

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from teia.collections.commands import order
-from teia.collections.inbox import Command
 from teia.collections.overview import ScheduleOverview, agenda_of
 from teia.collections.remove import remove_collection
 from teia.errors import StoreError, TeiaError, UsageError
+from teia.records import Command
 from teia.views.alerts import Alert
 from teia.web.access.roles import Role
 from teia.web.background.crawler import CrawlerState

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from teia.clock import iso_utc
-from teia.collections.clustered import is_clustered
 from teia.collections.inbox import ControlFile
+from teia.collections.stored import is_clustered
 from teia.errors import CorruptFile
 from teia.store.root import CollectionFolder
 from teia.transfer.audits import AuditKind, AuditResult, last_audit

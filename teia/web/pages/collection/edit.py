@@ -23,7 +23,8 @@ from teia.collections.edits import holds
 from teia.collections.overview import preview_of
 from teia.collections.preview_change import ChangeEffect, effect_of
 from teia.collections.preview_url import MOST
-from teia.config import Config, ScheduleSettings, flatten
+from teia.config.sections import Config, ScheduleSettings
+from teia.config.tree import flatten
 from teia.errors import ConfigError, StoreError, UsageError
 from teia.web.access.change_log import ChangeLine
 from teia.web.access.roles import Role

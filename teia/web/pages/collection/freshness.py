@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -31,6 +31,14 @@ LEAST_SPAN = 0.1
 
 Window = Literal["15min", "24h", "7d", "30d"]
 WINDOWS_S: dict[str, float] = {"15min": 900.0, "24h": 86_400.0, "7d": 7 * 86_400.0, "30d": 30 * 86_400.0}
+
+
+class HostShares(NamedTuple):
+    """Freshness of a host's captures, the most that can be kept in the long run, and the limit now; None: not known."""
+
+    fresh: float | None = None
+    best: float | None = None
+    possible: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +165,12 @@ def _recall(site: Installation, collection: str) -> None:
         site.kept.remember(("freshness", collection), found, time_s)
 
 
-def by_host(site: Installation, collection: str) -> dict[str, tuple[float | None, float | None]]:
-    """Return the freshness and the best possible freshness of each host, if they are cached."""
+def by_host(site: Installation, collection: str) -> dict[str, HostShares]:
+    """Return the freshness of each host, if the report is cached."""
     found = site.kept.last(("freshness", collection))
     if found is None or found.value.visited_again < ENOUGH:
         return {}
-    return {row.host: (row.fresh, row.possible) for row in found.value.rows}
+    return {row.host: HostShares(row.fresh, row.best, row.possible) for row in found.value.rows}
 
 
 def freshness(site: OfSite, collection: str, window: Window = "24h") -> FreshnessView:

@@ -18,7 +18,7 @@ from teia.collections.change_settings import change
 from teia.collections.drafts import LEAST_DELAY_S
 from teia.collections.edits import Edit, Operator, edited, form_of, holds
 from teia.collections.inbox import ControlFile
-from teia.config import Config, CourtesySettings
+from teia.config.sections import Config, CourtesySettings
 from teia.errors import StoreError, UsageError
 from teia.frontier.queue.host_rules import (
     LEAST_AGREED_S,
@@ -37,8 +37,18 @@ from teia.frontier.queue.host_rules import (
     with_delay,
 )
 from teia.urls import split
-from teia.views.feasibility import Feasibility, WeekPlan, feasibility_of, week_plan
-from teia.views.host import RHYTHM_S, HostFreshnessEstimate, HostView, host_view, line_of, standing_at
+from teia.views.host import (
+    RHYTHM_S,
+    Feasibility,
+    HostFreshnessEstimate,
+    HostView,
+    WeekPlan,
+    feasibility_of,
+    host_view,
+    line_of,
+    standing_at,
+    week_plan,
+)
 from teia.views.hosts import HostLine
 from teia.web.access.change_log import ChangeLine
 from teia.web.access.roles import Role

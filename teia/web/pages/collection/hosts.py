@@ -15,10 +15,9 @@ from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.errors import StoreError
 from teia.lib.csvtext import CsvWriter
 from teia.views.host import state_of
-from teia.views.host_reasons import count_reasons, reasons_of
-from teia.views.hosts import HostLine, HostTable
+from teia.views.hosts import HostLine, HostTable, count_reasons, reasons_of
 from teia.web.access.roles import Role
-from teia.web.pages.collection.freshness import by_host
+from teia.web.pages.collection.freshness import HostShares, by_host
 from teia.web.pages.collection.monitor import table_of
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import API, OfSite, PageRoutes
@@ -33,8 +32,9 @@ Reason = Literal["", "paused", "parked", "unanswered", "errors", "left_out", "sl
 
 @dataclass(frozen=True, slots=True)
 class HostListRow:
-    """One host in the list. `fresh` and `best` are None if they are not known, or not yet.
+    """One host in the list. `fresh`, `best` and `possible` are None if they are not known, or not yet.
 
+    `best` is the most that can be kept fresh in the long run, `possible` what no polite crawler could exceed now.
     `reasons` are its problems, the worst first.
     """
 
@@ -53,6 +53,7 @@ class HostListRow:
     ready_at: str | None
     parked: str
     reasons: list[str]
+    possible: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +146,17 @@ def _chosen(table: HostTable, find: str, state: str, reason: str, now_s: float) 
 
 def _rows(site: Installation, collection: str, lines: Iterable[HostLine]) -> list[HostListRow]:
     fresh, now_s = by_host(site, collection), site.clock.now_s()
-    return [_row(line, fresh.get(line.host, (None, None)), now_s) for line in lines]
+    return [_row(line, fresh.get(line.host, HostShares()), now_s) for line in lines]
 
 
-def _row(line: HostLine, fresh: tuple[float | None, float | None], now_s: float) -> HostListRow:
+def _row(line: HostLine, fresh: HostShares, now_s: float) -> HostListRow:
     return HostListRow(
         host=line.host,
         urls=line.urls,
         visited=line.visited,
         waiting=line.waiting,
-        fresh=fresh[0],
-        best=fresh[1],
+        fresh=fresh.fresh,
+        best=fresh.best,
         rest_s=round(line.rest_s, 3),
         pass_s=round(line.pass_s, 1),
         is_slow=line.pass_s > WEEK_S,
@@ -165,6 +166,7 @@ def _row(line: HostLine, fresh: tuple[float | None, float | None], now_s: float)
         ready_at=None if line.ready_at_s is None else iso_utc(line.ready_at_s),
         parked=line.parked,
         reasons=list(reasons_of(line, now_s)),
+        possible=fresh.possible,
     )
 
 

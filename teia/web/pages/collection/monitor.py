@@ -17,8 +17,17 @@ from teia.collections.series import COARSE_S, ENOUGH_AGAIN, FINE_S, SeriesPoint,
 from teia.errors import StoreError
 from teia.index.reader import META_FILE
 from teia.transfer.read_all import account_at_rest
-from teia.views.alerts import Alert, disk_of, needs_of
-from teia.views.dismissals import MAX_ABOUT_CHARS, DismissedAlert, about, badness, dismissed, sort_out
+from teia.views.alerts import (
+    MAX_ABOUT_CHARS,
+    Alert,
+    DismissedAlert,
+    about,
+    badness,
+    disk_of,
+    dismissed,
+    needs_of,
+    sort_out,
+)
 from teia.views.hosts import HostTable, host_table
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation

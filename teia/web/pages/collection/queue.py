@@ -16,11 +16,19 @@ from starlette.types import Receive, Scope, Send
 
 from teia.clock import Clock, iso_utc
 from teia.collections.overview import preview_of
+from teia.crawler.lookup import Lookup
 from teia.errors import TeiaError
 from teia.views.hosts import HostTable, WaitReasons, host_table, whys_of
-from teia.views.lookup import Lookup
-from teia.views.queue import HOSTS_LOOKED_AT, MATCHED_AMONG, QueueFilter, QueuePreview, coming, time_or_never
-from teia.views.waiting_urls import WaitingUrl, waiting_urls
+from teia.views.queue import (
+    HOSTS_LOOKED_AT,
+    MATCHED_AMONG,
+    QueueFilter,
+    QueuePreview,
+    WaitingUrl,
+    coming,
+    time_or_never,
+    waiting_urls,
+)
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.pages.collection.bulk import BulkActionRow, deeds_of

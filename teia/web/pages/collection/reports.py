@@ -26,7 +26,6 @@ from teia.web.server.json_routes import API, OfSite, PageRoutes, RedirectTo
 
 FRESH_S = 20.0
 SHOWN_ROWS = 500
-CELL_CHARS = 300
 SQL_BEHIND = {
     "outcomes": "SELECT outcome, count(*) AS requests FROM fetches WHERE kind = 'page' GROUP BY ALL ORDER BY 2 DESC",
     "types": "SELECT media_type, count(*) AS answers, sum(bytes) AS bytes FROM fetches GROUP BY ALL ORDER BY 2 DESC",

@@ -16,12 +16,12 @@ from fastapi import Query
 from teia.clock import from_iso, iso_utc
 from teia.crawler.child.read_copy import HTML
 from teia.crawler.keep_fresh.page_freshness import freshness_of
+from teia.crawler.lookup import Lookup, UrlEntry, VisitEntry
 from teia.errors import UsageError
 from teia.parse.headers import parse_head
 from teia.parse.mime import content_type, effective_type
 from teia.urls import from_user
 from teia.views.captures import StoredCapture, copy_of, nearest, versions
-from teia.views.lookup import Lookup, UrlEntry, VisitEntry
 from teia.web.access.roles import Role
 from teia.web.pages.finding.raw import addresses, payload_of
 from teia.web.server.installation import Installation

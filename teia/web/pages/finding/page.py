@@ -15,12 +15,11 @@ from pydantic import BaseModel, Field
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
 from teia.collections.inbox import ControlFile
+from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import StoreError, UsageError
 from teia.records import Outcome
 from teia.urls import from_user
-from teia.views.lookup import Lookup, UrlEntry
-from teia.views.page import entry_of, suggestions
-from teia.views.page_detail import PageDetail, page_detail
+from teia.views.page import PageDetail, entry_of, page_detail, suggestions
 from teia.views.why_waiting import why_unknown, why_waiting
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation, UnknownPage

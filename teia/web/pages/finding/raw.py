@@ -18,7 +18,8 @@ from fastapi.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from teia.clock import iso_utc
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
+from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors
 from teia.errors import TeiaError
 from teia.parse.decode import decode
@@ -27,7 +28,6 @@ from teia.parse.html.replay import filled
 from teia.parse.mime import content_type, effective_type
 from teia.urls import split
 from teia.views.captures import StoredCapture, copy_at, member_of, nearest
-from teia.views.lookup import Lookup
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.installation import Busy, Installation, site_of

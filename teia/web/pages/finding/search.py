@@ -85,9 +85,6 @@ class ChosenFilters:
         words = (("lang", self.language), ("type", self.type), ("after", self.dated))
         return " ".join([*(f"{name}:{value}" for name, value in words if value), query]).strip()
 
-    def is_any(self) -> bool:
-        return bool(self.language or self.type or self.dated)
-
     def links(self) -> dict[str, str]:
         """Return the filters as parameters of an address."""
         return {"language": self.language, "type": self.type, "dated": self.dated}

@@ -12,13 +12,13 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 
 from teia.clock import iso_utc
+from teia.config.choices import POLICIES
 from teia.errors import UsageError
 from teia.web.access.roles import Role
 from teia.web.background.lab.forms import (
     EXPERIMENTS,
     FIELDS,
     LIMITS,
-    POLICIES,
     Mistake,
     PlanFields,
     ReproduceFields,

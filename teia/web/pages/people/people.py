@@ -13,8 +13,7 @@ from teia.errors import UsageError
 from teia.web import limits
 from teia.web.access.accounts import AuditLine
 from teia.web.access.change_log import ChangeLine, unpacked
-from teia.web.access.roles import Role, role_named
-from teia.web.access.scopes import ALL, TokenScope
+from teia.web.access.roles import ALL, Role, TokenScope, role_named
 from teia.web.language.numbers import LOCALES
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation

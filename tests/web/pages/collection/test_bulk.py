@@ -16,6 +16,7 @@ from teia.errors import StoreError, UsageError
 from teia.web.access.roles import Role
 from teia.web.pages.collection.bulk import moment
 from teia.web.server.events import Hub, Stream
+from tests.waiting import until
 from tests.web.conftest import Web
 from tests.web.pages.collection.test_queue import cut, stopped  # noqa: F401  # fixtures
 
@@ -25,13 +26,12 @@ def queued(web: Web) -> int:
 
 
 def until_done(web: Web) -> dict[str, object]:
-    client, until = web.client(Role.VIEWER), time.monotonic() + 30
-    while time.monotonic() < until:
-        first: dict[str, object] = client.get("/api/v1/c/main/frontier").json()["deeds"][0]
-        if first["done"]:
-            return first
-        time.sleep(0.05)
-    raise AssertionError("it was not done")
+    client = web.client(Role.VIEWER)
+
+    def first() -> dict[str, object]:
+        return client.get("/api/v1/c/main/frontier").json()["deeds"][0]
+
+    return until(lambda: said if (said := first())["done"] else None, "it is done", state=first)
 
 
 def test_the_number_announced_is_the_number_that_leaves_the_queue(cut: Web) -> None:  # noqa: F811
@@ -111,10 +111,8 @@ def test_while_it_is_counted_the_page_waits_and_then_offers_what_was_counted(
     of = unquote_plus(unescape(query))
     assert moment(cut.site, "main", of) == {"is_counting": True, "counted": None, "number": None, "failed": ""}
     go_on.set()
-    until = time.monotonic() + 60
-    while (said := moment(cut.site, "main", of))["is_counting"] and time.monotonic() < until:
-        time.sleep(0.02)
-    assert said["number"] == 4
+    until(lambda: not moment(cut.site, "main", of)["is_counting"], "they are counted")
+    assert moment(cut.site, "main", of)["number"] == 4
     assert "Put 4 URLs first?" in client.get(address).text
     with pytest.raises(UsageError, match="is not a filter of URLs"):
         moment(cut.site, "main", "deed=burn")
@@ -140,9 +138,8 @@ def test_a_count_that_fails_is_told_and_not_begun_again_for_who_listens(
     address = "/c/main/frontier/bulk?deed=drop&contains=o"
     assert 'data-live-if="failed" hidden>They could not be counted:' in client.get(address).text
     go_on.set()
-    until = time.monotonic() + 60
-    while (said := moment(cut.site, "main", "contains=o"))["is_counting"] and time.monotonic() < until:
-        time.sleep(0.02)
+    until(lambda: not moment(cut.site, "main", "contains=o")["is_counting"], "the count fails")
+    said = moment(cut.site, "main", "contains=o")
     assert said == {
         "is_counting": False,
         "counted": None,

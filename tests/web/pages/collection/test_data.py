@@ -18,6 +18,7 @@ from teia.transfer.audits import AuditKind, audit, last_audit
 from teia.transfer.disk_use import backup_of, holding_of
 from teia.web.access.roles import Role
 from teia.web.background.audits import Auditor
+from tests.waiting import until
 from tests.web.conftest import Web
 
 pytestmark = pytest.mark.timeout(600)
@@ -36,10 +37,7 @@ def auditor_of(web: Web, program: str) -> Auditor:
 
 
 def until_done(auditor: Auditor) -> None:
-    until = time.monotonic() + 500
-    while auditor.going is not None and time.monotonic() < until:
-        time.sleep(0.02)
-    assert auditor.going is None
+    until(lambda: auditor.going is None, "the audit ends", within_s=110)
 
 
 def test_space_is_what_the_files_take(web: Web) -> None:
@@ -244,7 +242,7 @@ def test_the_list_of_all_collections_waits_a_moment_for_all_of_them_together(
 
     def space(_: object, name: str, patience_s: float) -> tuple[None, None]:
         patience.append(patience_s)
-        time.sleep(patience_s)
+        time.sleep(patience_s)  # counting takes as long as it may: the subject of this test
         return None, None
 
     monkeypatch.setattr("teia.web.pages.collection.data._space", space)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from contextlib import closing
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -60,6 +63,21 @@ def test_what_there_is_what_can_be_kept_and_what_nobody_exceeds_are_shown_as_the
     ):
         assert words in page
     assert "12,960 / 17,280" in page
+
+
+def test_the_list_of_hosts_has_the_same_numbers_under_the_same_names(web: Web) -> None:
+    """It called `best` what is possible at this moment."""
+    client = web.client(Role.VIEWER)
+    (before,) = client.get("/api/v1/c/main/hosts").json()["rows"]
+    assert (before["fresh"], before["best"], before["possible"]) == (None, None, None)
+    told = report(0.814, 0.849, 0.877)
+    told = replace(told, rows=(replace(told.rows[0], host=before["host"]),))
+    web.site.kept.remember(("freshness", "main"), told, web.site.clock.now_s())
+    (row,) = client.get("/api/v1/c/main/hosts").json()["rows"]
+    assert (row["fresh"], row["best"], row["possible"]) == (0.814, 0.849, 0.877)
+    (in_csv,) = csv.DictReader(io.StringIO(client.get("/c/main/hosts.csv").text))
+    assert (in_csv["best"], in_csv["possible"]) == ("0.849", "0.877")
+    assert "81% / 88%" in client.get("/c/main/hosts").text, "fresh, and the bound of this moment"
 
 
 def test_before_enough_was_seen_again_nothing_is_claimed(web: Web) -> None:

@@ -121,7 +121,7 @@ def test_all_that_waits_can_be_taken_along(cut: Web) -> None:
 
 def test_an_export_reads_a_little_at_a_time_and_gives_its_turn_back(cut: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     client = cut.client(Role.VIEWER)
-    monkeypatch.setattr("teia.views.waiting_urls.AT_ONCE", 2)
+    monkeypatch.setattr("teia.views.queue.AT_ONCE", 2)
     whole = client.get("/c/main/frontier.jsonl").text
     assert len({json.loads(line)["url"] for line in whole.splitlines()}) == 7
     for _ in range(2):
@@ -166,7 +166,7 @@ def test_an_export_that_fails_says_so(cut: Web, monkeypatch: pytest.MonkeyPatch)
         broken.setattr("teia.web.pages.collection.queue.host_table", fails)
         assert client.get("/c/main/frontier.jsonl").status_code >= 400
     with monkeypatch.context() as broken:
-        broken.setattr("teia.views.waiting_urls.all_of_lane", fails)
+        broken.setattr("teia.views.queue.all_of_lane", fails)
         last = json.loads(client.get("/c/main/frontier.jsonl").text.splitlines()[-1])
         assert (last["error"], last["message"]) == ("interrupted", "frontier.sqlite: so and so")
     assert client.get("/c/main/frontier.jsonl").text.count("\n") == 7, "the turns are given back"

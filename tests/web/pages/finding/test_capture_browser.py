@@ -8,7 +8,6 @@ from __future__ import annotations
 import http.server
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,7 @@ from teia.web.app import gates_of, make_app
 from teia.web.pages.collection.reports import REPORTS
 from teia.web.server.installation import Installation
 from tests.conftest import missing
+from tests.waiting import until
 from tests.web.conftest import QUICK, Web
 from tests.web.hostile import XSS, crawl_twice, url_of
 from tests.web.server.test_auth import address_of
@@ -82,9 +82,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     server = Served(uvicorn.Config(logged, port=0, log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
-    until = time.monotonic() + 20
-    while not server.started and time.monotonic() < until:
-        time.sleep(0.02)
+    until(lambda: server.started, "the server listens")
     port = server.servers[0].sockets[0].getsockname()[1]
     asked: list[str] = []
     evil = _evil_web(urlsplit(url_of(data, "/perigo")).port or 80, asked)
@@ -154,7 +152,7 @@ def test_a_hostile_copy_runs_nothing_and_asks_nobody(scene: Scene, page: Page) -
     at = page.url
     for button in ("#send", "#send-live", "text=corre", "text=dados", "text=abre", "#here"):
         copy.locator(button).first.click()
-    page.wait_for_timeout(1_000)
+    page.wait_for_timeout(1_000)  # nothing happens for a while
     assert page.url == at
     assert page.title() != "broken in"
     assert dialogs == []
@@ -177,7 +175,7 @@ def test_a_copy_runs_nothing_in_a_tab_of_its_own_either(scene: Scene, page: Page
     twin = scene.live.web.client().get(f"/api/v1{scene.address(path)}").json()
     scene.logged.asked.clear()
     page.goto(twin["frame"] or twin["picture"])
-    page.wait_for_timeout(500)
+    page.wait_for_timeout(500)  # nothing happens for a while
     assert scene.others() == []
     assert scene.evil_asked == []
 

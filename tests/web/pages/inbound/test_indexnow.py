@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.collections import compiled
-from teia.config import Config
-from teia.crawler.signals_in.announcements import counts_in, open_inbox
+from teia.config.sections import Config
+from teia.crawler import compiled_settings as compiled
+from teia.crawler.signals_in.inbox import counts_in, open_inbox
 from teia.crawler.signals_in.indexnow import prove
-from teia.frontier.cell.cell import FoundUrl, FrontierCell, PageRow, SettledVisit
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, PageRow, QueuedUrl, SettledVisit, tail_of
 from teia.frontier.cell.schema import STATE_DONE
-from teia.frontier.cell.url_tails import tail_of
-from teia.frontier.queue.schedule import QueuedUrl
 from teia.signals.indexnow import KEYS_PER_HOST, IndexNowKeys
 from teia.urls import key_of, split
 from teia.web.server import installation as site_module

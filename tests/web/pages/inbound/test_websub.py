@@ -6,7 +6,6 @@ import asyncio
 import hmac
 import socket
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from urllib.parse import parse_qs, urlencode
 import uvicorn
 
 from teia.clock import WallClock
-from teia.crawler.signals_in.announcements import counts_in
+from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.signals_in.websub import opened, states_in
 from teia.lab.world.exchange import WorldAnswer
 from teia.notify.process import Courier
@@ -28,6 +27,7 @@ from teia.web.app import make_app
 from teia.web.server.installation import Installation
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 from tests.fetch.receiver import Received, Receiver, Said
+from tests.waiting import until, until_async
 from tests.web.conftest import QUICK
 from tests.web.test_browser import Served
 
@@ -67,9 +67,7 @@ def served(root: Root, bound: socket.socket) -> Iterator[None]:
     server = Served(uvicorn.Config(make_app(site), log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run, args=([bound],))
     thread.start()
-    until = time.monotonic() + 20
-    while not server.started and time.monotonic() < until:
-        time.sleep(0.02)
+    until(lambda: server.started, "the server listens")
     try:
         yield
     finally:
@@ -83,8 +81,7 @@ def courier_turn(root: Root) -> None:
         courier = Courier(root, WallClock())
         try:
             await courier.turn()
-            while courier.under_way:  # noqa: ASYNC110  # a thread answers
-                await asyncio.sleep(0.01)
+            await until_async(lambda: not courier.under_way, "the hub answers")
         finally:
             await courier.close()
 

@@ -9,8 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from html import unescape
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
+from teia.config.choices import POLICIES
 from teia.lab.reproduce.catalogue import EXPERIMENTS as KNOWN_EXPERIMENTS
 from teia.refresh.policies import POLICIES as KNOWN_POLICIES
 from teia.store.root import Root, open_root
@@ -28,7 +28,6 @@ from teia.web.access.roles import Role
 from teia.web.background.lab.findings import digest_of, warned_of_simulation, warned_of_what_if
 from teia.web.background.lab.forms import (
     EXPERIMENTS,
-    POLICIES,
     ReproduceFields,
     RunRequest,
     SimulateFields,
@@ -41,19 +40,13 @@ from teia.web.background.lab.runs import LabRun, UnknownRun
 from teia.web.background.lab.workbench import FullQueue, Workbench
 from teia.web.language.sentences import sentences
 from tests.crawler.fresh_crawls import kept_web, quiet_world
+from tests.waiting import until
 from tests.web.conftest import Web
 from tests.web.labs import keep, report_of, some_run
 
 CLOCK = WallClock()
 TINY = {"pages": "60", "servers": "3", "policies": ["psp", "edf"], "days": "2", "politeness_s": "5"}
 SLEEP = "import time; time.sleep(600)"
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def ended(web: Web, number: int) -> LabRun:
@@ -73,7 +66,7 @@ def ask(web: Web, kind: str, **fields: Any) -> int:
 
 
 def test_the_forms_offer_what_the_commands_know() -> None:
-    assert sorted(POLICIES) == sorted(KNOWN_POLICIES)
+    assert tuple(KNOWN_POLICIES) == POLICIES
     assert {each.id: each.title for each in KNOWN_EXPERIMENTS.values()} == EXPERIMENTS
     assert set(EXPERIMENTS.values()) <= set(sentences(str)), "in other languages, too"
 

@@ -19,8 +19,9 @@ from teia.web.access.roles import Role
 from teia.web.background.lab.findings import digest_of
 from teia.web.background.lab.forms import PlanFields
 from teia.web.background.lab.scenarios import EXAMPLE_PAGES, EXAMPLE_SERVERS, example, offered, plan_question
+from tests.waiting import until
 from tests.web.conftest import Web
-from tests.web.pages.lab.test_runs import bench, ended, question, until
+from tests.web.pages.lab.test_runs import bench, ended, question
 
 PAGES = "page,server,weight,rate_per_day\nb,x,1,1\na,x,1,1\nstill,y,2,0\nquick,y,1,30\n"
 SHORT = {"horizon_h": "1", "politeness_s": "1200"}

@@ -16,13 +16,12 @@ import pytest
 from teia.clock import Clock, WallClock
 from teia.collections.change_settings import SettingsChange, change
 from teia.collections.edits import Edit, Operator
-from teia.config import toml_value
+from teia.config.load import toml_value
 from teia.errors import StoreError, UsageError
 from teia.store.root import Root
 from teia.web.access.accounts import Accounts
 from teia.web.access.change_log import CHARS, LIST_CHARS, ChangeLine
-from teia.web.access.roles import Role
-from teia.web.access.scopes import TokenScope
+from teia.web.access.roles import Role, TokenScope
 from teia.web.server.headline import Headline
 from tests.web.conftest import PASSWORD, QUICK, Web
 
