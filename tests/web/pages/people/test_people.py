@@ -60,7 +60,10 @@ def test_a_token_is_good_for_its_scopes_alone(web: Web) -> None:
     ask = web.client().get
     assert ask("/api/v1/search?q=imposto", headers=headers).json()["hits"]
     refused = ask("/api/v1/c", headers=headers)
-    assert (refused.status_code, refused.json()["message"]) == (403, "this requires the scope read; the token has search")
+    assert (refused.status_code, refused.json()["message"]) == (
+        403,
+        "this requires the scope read; the token has search",
+    )
     assert (
         ask("/metrics", headers=headers).status_code
         == ask("/events?topics=status&c=main", headers=headers).status_code
