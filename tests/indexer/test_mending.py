@@ -128,7 +128,7 @@ def test_an_index_that_fell_behind_is_told_by_the_audit_the_status_and_the_searc
     assert (account["indexed"], account["index_behind"]) == (1, 8)
     total, warnings = asked(root)
     assert total == 1
-    assert any("8 pages that were crawled are not in the index" in each for each in warnings)
+    assert any("8 crawled pages are not indexed" in each for each in warnings)
     work(root)
     assert audit_index(root, "main").violations == 0
     assert asked(root) == (9, ())
@@ -153,7 +153,7 @@ def test_a_deleted_cell_is_told_by_the_search_and_made_anew_by_the_next_indexer(
     shutil.rmtree(busy_cell(root).index)
     total, warnings = asked(root)
     assert total == 0
-    assert any("9 pages that were crawled are not in the index" in each for each in warnings)
+    assert any("9 crawled pages are not indexed" in each for each in warnings)
     assert audit_index(root, "main").violations >= 9
     assert work(root) == 9, "all of them were read from the archive"
     assert asked(root) == (9, ())

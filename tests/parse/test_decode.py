@@ -60,15 +60,15 @@ def test_a_cut_chunk_is_truncated(cut: int) -> None:
 @pytest.mark.parametrize("size", [b"+3", b"-3", b"0x3", b"1_0", b"3 3", b"", "٣".encode(), b"fffffffffffffffff"])
 def test_sizes_that_python_would_take_but_http_does_not_are_bad(size: bytes) -> None:
     body = b"1\r\na\r\n" + size + b"\r\nabc\r\n0\r\n\r\n"
-    assert dechunk(body, 8192) == (b"a", "", "bad chunk")
+    assert dechunk(body, 8192) == (b"a", "", "invalid chunk")
 
 
 def test_a_body_that_is_not_chunked_at_all_is_kept() -> None:
-    assert dechunk(b"<html>hello", 8192) == (b"<html>hello", "", "bad chunk")
+    assert dechunk(b"<html>hello", 8192) == (b"<html>hello", "", "invalid chunk")
 
 
 def test_a_chunk_line_longer_than_the_limit_is_bad() -> None:
-    assert dechunk(b"3;" + b"x" * 9_000 + b"\r\nabc\r\n0\r\n\r\n", 8192)[2] == "bad chunk"
+    assert dechunk(b"3;" + b"x" * 9_000 + b"\r\nabc\r\n0\r\n\r\n", 8192)[2] == "invalid chunk"
 
 
 # ---- compression

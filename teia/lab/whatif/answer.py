@@ -247,9 +247,9 @@ class _Future:
         if self.held_up > 1.0:
             return "machine"
         if self.pace.crowd > 1.0:
-            return "servers at the same time"
+            return "hosts in parallel"
         # A tolerance of a thousandth, for slots that `least_s` itself has set.
-        return "least_s" if bool((self.pace.slot_s <= least * 1.001)[self.pages > 0].all()) else "rests of hosts"
+        return "least_s" if bool((self.pace.slot_s <= least * 1.001)[self.pages > 0].all()) else "delays of hosts"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -130,5 +130,5 @@ def _lab(_: Callable[[str], str]) -> tuple[str, ...]:
         _("FURB's search times"),
         *(_("published"), _("theory"), _("another program")),
         *(_("one process"), _("model"), _("from table 1")),
-        *(_("budget"), _("machine"), _("servers at the same time"), _("least_s"), _("rests of hosts")),
+        *(_("budget"), _("machine"), _("hosts in parallel"), _("least_s"), _("delays of hosts")),
     )

@@ -318,7 +318,7 @@ def test_a_budget_binds_and_says_so(source: Source) -> None:
 def test_more_nodes_do_not_help_where_hosts_rests_decide(source: Source) -> None:
     answer = asked(source, nodes=8)
     assert answer.what_if.fresh == answer.as_is.fresh
-    assert any("rests of hosts do not" in note for note in answer.notes)
+    assert any("the delays of hosts do not" in note for note in answer.notes)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -361,11 +361,11 @@ def test_nothing_to_replay_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"delay_s": -1.0}, "--delay: -1 is not a time"),
+        ({"delay_s": -1.0}, "--delay: -1 must be 0 s or more"),
         ({"delay_s": float("nan")}, "--delay: nan"),
-        ({"budget": 0}, "--budget: with 0 visits a day no page would be visited again"),
-        ({"nodes": 0}, "--nodes: 0 machines crawl nothing"),
-        ({"days": 0.0}, "--days: 0 is not between"),
+        ({"budget": 0}, "--budget: 0 must be 1 or more visits per day"),
+        ({"nodes": 0}, "--nodes: 0 must be 1 or more"),
+        ({"days": 0.0}, "--days: 0 must be between"),
         ({"policy": "efd"}, "unknown policy 'efd'; did you mean edf?"),
     ],
 )
