@@ -1,7 +1,8 @@
 """The translations of the web interface (`scripts/messages`): found in templates, kept as .po, compiled to .mo.
 
 Messages are the sentences in templates and in teia/web, and the descriptions of all settings
-(teia/config/sections.py), which pages translate by their English text. A message is translated when its entry has a text and is not marked fuzzy.
+(teia/config/sections.py), which pages translate by their English text. A message is translated when its entry has a
+text and is not marked fuzzy.
 """
 
 from __future__ import annotations
