@@ -21,7 +21,9 @@ from teia.store.root import Root
 TRASH = ".removed-"
 PATIENCE_S = 20.0
 LOOK_S = 0.05
-_TABLES = ("commands", "changes", "wishes", "runs", "series", "scheduled_runs", "orders")
+_TABLES = (
+    "commands", "changes", "wishes", "deeds", "rereads", "dismissed", "runs", "series", "scheduled_runs", "orders",
+)  # fmt: skip
 
 
 def remove_collection(root: Root, name: str, clock: Clock) -> None:

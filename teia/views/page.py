@@ -19,8 +19,19 @@ from teia.crawler.sites.soft404 import soft_404_note
 from teia.errors import StoreError
 from teia.fetch.robots import rules_from_answer
 from teia.frontier.cell import site_statements
+from teia.frontier.cell.revisits import copied_s
 from teia.frontier.cell.rows import url_from
-from teia.frontier.cell.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SEED, BY_SITEMAP, LANE_DUE, LANE_REFRESH
+from teia.frontier.cell.schema import (
+    BY_FEED,
+    BY_LINK,
+    BY_REDIRECT,
+    BY_REQUISITE,
+    BY_SEED,
+    BY_SIGNAL,
+    BY_SITEMAP,
+    LANE_DUE,
+    LANE_REFRESH,
+)
 from teia.records import Link
 from teia.signals.trust import SignalKind, SignalSource, is_news
 from teia.urls import from_user, site_of, slot_of, split
@@ -195,7 +206,15 @@ MASK_64 = (1 << 64) - 1
 MAX_COUNTED = 1_000
 """Most links of a page that are looked up in the frontier."""
 
-_FOUND_BY = {BY_SEED: "seed", BY_LINK: "link", BY_REDIRECT: "redirect", BY_SITEMAP: "sitemap", BY_FEED: "feed"}
+_FOUND_BY = {
+    BY_SEED: "seed",
+    BY_LINK: "link",
+    BY_REDIRECT: "redirect",
+    BY_SITEMAP: "sitemap",
+    BY_FEED: "feed",
+    BY_REQUISITE: "requisite",
+    BY_SIGNAL: "signal",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +308,12 @@ class PageDetail(PageView):
     asked: str = ""
 
 
+def _last_good(lookup: Lookup, entry: UrlEntry) -> str:
+    """Return the time of a page's last good capture; `pages.last_visit_s` moves with failed visits too."""
+    place = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
+    return iso_utc(copied_s(lookup.cells[entry.cell].db, place))
+
+
 def page_detail(
     lookup: Lookup, url: str, config: Config, clock: Clock, in_from: int = 0, out_from: int = 0
 ) -> PageDetail:
@@ -310,7 +335,7 @@ def page_detail(
         low_per_day=fresh.low_per_day if fresh is not None else None,
         high_per_day=fresh.high_per_day if fresh is not None else None,
         like_this_per_day=_like_this(lookup, entry),
-        last_good=iso_utc(page.last_visit_s) if page is not None and marks and marks[-1].what == "failed" else None,
+        last_good=_last_good(lookup, entry) if page is not None and marks and marks[-1].what == "failed" else None,
         marks=marks[-MAX_VISITS_SHOWN:],
         in_from=in_from,
         linked_from=_neighbours(lookup, view.links_in[in_from : in_from + LINKS_AT_ONCE]),

@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 
 from teia.frontier.cell.revisits import COPIED_S
 from teia.frontier.cell.rows import QueuedUrl, url_from
-from teia.frontier.cell.schema import LANE_NEW, LANE_REFRESH
+from teia.frontier.cell.schema import LANE_DUE, LANE_REFRESH
+
+BY_TIME = frozenset({LANE_DUE, LANE_REFRESH})
+"""Lanes whose ranks are times in milliseconds; in the others a rank is the collection's order."""
 
 _REST = f"""
     u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern,
@@ -86,9 +89,7 @@ def all_of_lane(
     """Return the next URLs of one lane behind a place in it, which is (rank, key)."""
     lane = place[2]
     return [
-        LaneUrl(
-            url_from(host, tail), key, lane, rank, depth, float(found_s) if lane == LANE_NEW else rank / 1000, *rest
-        )
+        LaneUrl(url_from(host, tail), key, lane, rank, depth, rank / 1000 if lane in BY_TIME else float(found_s), *rest)
         for tail, key, rank, depth, found_s, *rest in db.execute(_ALL_OF_LANE, (*place, *after, limit))
     ]
 
@@ -113,8 +114,8 @@ def of_url(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int)
 
 def _queued(host: str, row: tuple[Any, ...]) -> QueuedUrl:
     tail, key, lane, rank, depth, found_s, failures, hops, found_by, pattern, *page = row
-    # Ranks of DUE and REFRESH are times: such a URL waits since it became due.
-    since_s = float(found_s) if lane == LANE_NEW else rank / 1000
+    # A URL that is scheduled by time waits since it became due, any other since it was found.
+    since_s = rank / 1000 if lane in BY_TIME else float(found_s)
     visits, *copy = page if page[0] is not None else (0, "", "", "", 0.0)
     place, state = (key, lane, rank, depth, since_s), (visits, failures, hops, found_by, pattern)
     return QueuedUrl(url_from(host, tail), *place, *state, *copy)
