@@ -608,7 +608,7 @@ class Crawler:
         """Report the work that a stop did not wait for; it is not lost, because uncommitted URLs are fetched again."""
         if self._unanswered or self._unread:
             _log.warning(
-                "stopped without waiting for %d requests under way and %d pages that no parse child had read; they are"
+                "stopped without waiting for %d requests in progress and %d pages that were not parsed yet; they are"
                 " requested again next time",
                 self._unanswered,
                 self._unread,

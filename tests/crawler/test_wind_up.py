@@ -101,7 +101,7 @@ def test_a_stop_while_no_server_answers_ends(tmp_path: Path, caplog: pytest.LogC
     """Rests were all that was left, nobody committed them and nobody left: minutes of nothing, SIGTERM ignored."""
     asked = when(lambda crawler: crawler._fetcher.in_flight == 40, Crawler.hurry)
     crawler = crawl_and(silent_web(40), tmp_path, asked, courtesy__delay_s=60.0)
-    assert "stopped without waiting for 40 requests under way and 0 pages that no parse child had read" in caplog.text
+    assert "stopped without waiting for 40 requests in progress and 0 pages that were not parsed yet" in caplog.text
     (crawl,) = crawler.crawls
     assert crawl.state is CrawlState.STOPPED
     assert not crawl.has_uncommitted

@@ -121,9 +121,9 @@ WRONG = [
     ("order", "best", "must be one of"),
     ("more", "[nonsense", "not valid TOML"),
     ("more", "[nothing]\nx = 1", "unknown setting"),
-    ("more", "[courtesy]\ndelay_s = 0", "has a field of its own"),
+    ("more", "[courtesy]\ndelay_s = 0", "has its own field"),
     ("more", '[parse]\nprocessors = ["a=b:c"]', "refers to files or code"),
-    ("more", '[fetch]\nallow_nets = ["all"]', "write networks like"),
+    ("more", '[fetch]\nallow_nets = ["all"]', "write networks such as"),
     ("scope", "sites", "needs the scope “my rules”"),
 ]
 BESIDE: dict[str, dict[str, str]] = {
@@ -184,8 +184,8 @@ def test_a_wrong_rule_is_named_in_its_row(web: Web) -> None:
 def test_what_is_less_polite_needs_an_admin_and_somebodys_consent(web: Web) -> None:
     operator, admin = web.client(Role.OPERATOR), web.client(Role.ADMIN)
     for how in ({"delay": "other", "delay_s": "0.5"}, {"robots": ""}, {"more": "[courtesy]\nper_host = 4"}):
-        assert "an admin has to decide" in faults(send(web, operator, **how, consent="ana").text)["consent"]
-        assert "who consented" in faults(send(web, admin, **how).text)["consent"]
+        assert "an admin must approve" in faults(send(web, operator, **how, consent="ana").text)["consent"]
+        assert "who approved" in faults(send(web, admin, **how).text)["consent"]
     answer = send(web, admin, delay="other", delay_s="0.5", consent="the owner, ana@diario.test")
     assert answer.status_code == 303
     assert saved(web.site.root, "diario").config.courtesy.delay_s == 0.5
@@ -225,7 +225,7 @@ def test_the_api_makes_tells_and_changes(web: Web) -> None:
     api = web.client()
     made = api.post("/api/v1/c", headers=operator,
                     json={"name": "um", "settings": {"collection": {"seeds": ["um.test"]}}})  # fmt: skip
-    assert made.json() == {"message": "um is made", "to": "/c/um"}
+    assert made.json() == {"message": "um was created", "to": "/c/um"}
     again = api.post("/api/v1/c", headers=operator, json={"name": "um", "settings": {"collection": {"seeds": ["a.b"]}}})
     assert again.status_code == 400
     assert "already" in again.json()["message"]

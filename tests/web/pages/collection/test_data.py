@@ -109,7 +109,7 @@ def test_politeness_and_index_are_audited_too_and_where_nothing_can_be_kept_it_i
 def test_one_audit_at_a_time_and_one_that_fails_says_why(web: Web) -> None:
     slow = auditor_of(web, "import time; time.sleep(600)")
     slow.begin("main", AuditKind.ARCHIVE)
-    with pytest.raises(UsageError, match="an audit is being made already"):
+    with pytest.raises(UsageError, match="an audit is already running"):
         slow.begin("main", AuditKind.INDEX)
     going = slow.going
     assert going is not None

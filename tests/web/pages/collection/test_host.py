@@ -203,7 +203,7 @@ def test_a_form_that_cannot_be_comes_back_with_what_was_typed(web: Web) -> None:
     assert answer.status_code == 400
     fault = re.search(r'id="agreed_by-fault">(.*?)</span>', answer.text)
     assert fault is not None
-    assert "quem concordou" in fault[1], "in the reader's words"
+    assert "quem autorizou" in fault[1], "in the reader's words"
     for shown in ('value="2.75"', 'value="J&#34;"', 'aria-describedby="rest-hint agreed_by-fault"', 'id="own" open'):
         assert shown in answer.text, shown
     assert client.post(to, data={**sent, "csrf": "x"}).status_code == 403
@@ -213,9 +213,9 @@ def test_less_than_a_second_is_for_an_admin_and_nobody_agrees_without_a_name(web
     change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
     to, sent = "/api/v1/c/main/hosts/x.test", {"deed": "delay", "delay_s": "0.5", "agreed_by": "Ana Souza"}
     by_operator = web.client().post(to, json=sent, headers=web.token(Role.OPERATOR)).json()
-    assert (by_operator["field"], "an admin has to decide" in by_operator["message"]) == ("delay_s", True)
+    assert (by_operator["field"], "an admin must approve" in by_operator["message"]) == ("delay_s", True)
     nobody = web.client().post(to, json={**sent, "agreed_by": " "}, headers=web.token(Role.ADMIN)).json()
-    assert (nobody["field"], "say who agreed" in nobody["message"]) == ("agreed_by", True)
+    assert (nobody["field"], "enter who approved" in nobody["message"]) == ("agreed_by", True)
     assert web.client().post(to, json=sent, headers=web.token(Role.ADMIN)).status_code == 200
     assert web.site.config("main").courtesy.agreed_delays == ("x.test=0.5 Ana Souza",)
 

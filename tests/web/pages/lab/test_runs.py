@@ -83,7 +83,7 @@ NONSENSE = (
     ("weights", "__import__('os')", "must be uniform, or zipf:X"),
     ("rate_unit", "week", "must be one of day, hour"),
     ("process", "<script>", "must be one of poisson, mix"),
-    ("policies", "best", "is not a policy"),
+    ("policies", "best", "unknown policy"),
     ("seed", "٣", "must be a whole number"),
     ("days", "0", "must be a number from 0.01"),
 )
@@ -120,7 +120,7 @@ def test_what_would_take_longer_than_an_hour_is_refused() -> None:
     question, wrong = simulate_question(fields)
     assert question is None
     assert wrong[0].field == "days"
-    assert "more than a run can make" in wrong[0].message
+    assert "exceed the maximum of a run" in wrong[0].message
 
 
 def test_a_what_if_and_an_experiment_need_something_that_is_there(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_one_run_goes_at_a_time_of_low_priority_and_the_queue_is_bounded(root: R
         assert lab.moment(waiting[0].number).starts_in_s is None, "nothing like it was measured yet"
         for _ in range(limits.LAB_QUEUE - 2):
             lab.submit(question(), "ana")
-        with pytest.raises(FullQueue, match="8 runs wait already"):
+        with pytest.raises(FullQueue, match="8 runs are already queued"):
             lab.submit(question(), "ana")
         assert lab.cancel(waiting[0].number).state == "cancelled"
         assert lab.moment(waiting[1].number).ahead == 1
@@ -319,7 +319,7 @@ def test_how_far_a_run_is_comes_from_what_it_says(root: Root) -> None:
         ),
         ("import sys; sys.exit('teia: the disk is made of cheese')", ("LAB_QUEUE", 8), "made of cheese"),
         ("print('no object')", ("LAB_QUEUE", 8), "exited with status 0 without a message"),
-        ("print('x' * (64 << 20)); import time; time.sleep(600)", ("LAB_QUEUE", 8), "more than a report can hold"),
+        ("print('x' * (64 << 20)); import time; time.sleep(600)", ("LAB_QUEUE", 8), "larger than a report can be"),
     ],
 )
 def test_a_run_has_its_limits(

@@ -77,7 +77,7 @@ def test_a_token_is_for_something_and_gives_no_more_than_it_has(web: Web) -> Non
     admin = web.client(Role.ADMIN)
     nothing = admin.post("/settings/tokens/make", data={"name": "x", "role": "viewer", "csrf": web.csrf(admin)})
     assert nothing.status_code == 400
-    assert "say what the token is for" in nothing.text
+    assert "choose at least one scope for the token" in nothing.text
     own = web.site.accounts.make_token("own", "ana", Role.ADMIN, frozenset({TokenScope.SETTINGS}))
     headers = {"authorization": f"Bearer {own}"}
     more = web.client().post("/api/v1/settings/tokens/make", json={"name": "y", "scopes": ["crawl"]}, headers=headers)
