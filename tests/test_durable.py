@@ -34,7 +34,7 @@ def test_no_room_leaves_the_old_file_and_says_so(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
     try:
-        with pytest.raises(DiskFull, match="no room"):
+        with pytest.raises(DiskFull, match="no space left"):
             write_atomically(path, b"x" * 1_000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

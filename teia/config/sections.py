@@ -188,11 +188,11 @@ class LimitSettings:
     header_line_bytes: int = setting(8 * 1024, "maximum size of one header line", unit="bytes", at_least=256)
     header_bytes: int = setting(64 * 1024, "maximum size of all headers of a response", unit="bytes", at_least=1024)
     header_count: int = setting(100, "maximum number of header lines of a response", at_least=10)
-    connect_s: float = setting(10.0, "connection timeout, TLS handshake included", unit="s", at_least=0.1)
+    connect_s: float = setting(10.0, "time limit for a connection, TLS handshake included", unit="s", at_least=0.1)
     slow_s: float = setting(
-        15.0, "timeout for slow responses: time below 1 KiB/s after which a request is aborted", unit="s", at_least=1
+        15.0, "time limit for slow responses: time below 1 KiB/s after which a request is aborted", unit="s", at_least=1
     )
-    fetch_s: float = setting(120.0, "timeout for a whole response", unit="s", at_least=1)
+    fetch_s: float = setting(120.0, "time limit for a whole response", unit="s", at_least=1)
     redirects: int = setting(5, "maximum number of redirects in a chain", at_least=0, at_most=20)
     # RFC 9309: at least 500 KiB are read.
     robots_bytes: int = setting(

@@ -214,7 +214,7 @@ def test_a_file_that_fell_behind_its_log_takes_nothing_until_it_has_caught_up(
         with pytest.raises(StoreError), cell.transaction():
             cell.absorb([found("/recorded")], 1.0)
     assert urls(cell) == []
-    with pytest.raises(CellLost, match="opened anew"), cell.transaction():
+    with pytest.raises(CellLost, match="must be reopened"), cell.transaction():
         cell.absorb([found("/too soon")], 1.0)
     cell = clustered.open(0)
     assert urls(cell) == [("/recorded", 1)]

@@ -188,7 +188,7 @@ def test_a_node_goes_on_where_another_listens_and_nowhere_else(
         ear = AnnouncementSocket(Path(folder) / "taken")
         for name, is_node, refusal in (
             ("taken", True, ""),
-            ("taken", False, "another crawler listens"),
+            ("taken", False, "another crawler is listening"),
             ("missing/s", True, "cannot be created"),
         ):
             settings = SETTINGS | {"signals__socket": f"{folder}/{name}"}
@@ -208,5 +208,5 @@ def test_a_node_goes_on_where_another_listens_and_nowhere_else(
                         asyncio.run(listen())
                 else:
                     asyncio.run(listen())
-                    assert "what others hear is passed on to us" in caplog.text
+                    assert "signals received by other nodes are still forwarded" in caplog.text
         ear.close()

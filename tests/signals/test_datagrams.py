@@ -76,7 +76,7 @@ def test_a_socket_that_a_dead_crawler_left_is_replaced(path: Path) -> None:
 
 def test_a_crawler_that_listens_is_not_pushed_aside(path: Path) -> None:
     ear = AnnouncementSocket(path)
-    with pytest.raises(ConfigError, match="another crawler listens"):
+    with pytest.raises(ConfigError, match="another crawler is listening"):
         AnnouncementSocket(path)
     ear.close()
 
@@ -116,7 +116,7 @@ def test_crawlers_that_come_and_go_at_one_path_always_leave_the_one_that_listens
 
 def test_what_is_no_socket_is_left_alone(path: Path) -> None:
     path.write_text("mine")
-    with pytest.raises(ConfigError, match="something else"):
+    with pytest.raises(ConfigError, match="is not a socket"):
         AnnouncementSocket(path)
     assert path.read_text() == "mine"
 
@@ -148,7 +148,7 @@ def test_nothing_but_a_socket_is_replaced(tmp_path: Path) -> None:
     ear = AnnouncementSocket(tmp_path / "ear")
     (tmp_path / "link").symlink_to(tmp_path / "ear")
     for name in ("file", "link"):
-        with pytest.raises(ConfigError, match="something else than a socket"):
+        with pytest.raises(ConfigError, match="is not a socket"):
             AnnouncementSocket(tmp_path / name)
     ear.close()
     assert (tmp_path / "file").read_text() == "kept"

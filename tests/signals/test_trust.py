@@ -88,7 +88,7 @@ def test_whatever_happens_trust_is_a_share_and_survives_the_disk(
 
 def test_what_is_no_trust_is_refused() -> None:
     assert SignalSource.decode(b"") == SignalSource()
-    with pytest.raises(ValueError, match="no trust"):
+    with pytest.raises(ValueError, match="not the trust"):
         SignalSource.decode(b"\x07" * 33)
 
 

@@ -133,7 +133,11 @@ def small_files(limit_bytes: int) -> Iterator[None]:
 
 
 def test_a_full_disk_is_said_in_a_line_and_leaves_nothing(crawled: Crawled, tmp_path: Path) -> None:
-    with pytest.raises(DiskFull, match="no room") as refused, small_files(50_000), new_file(tmp_path / "x") as file:
+    with (
+        pytest.raises(DiskFull, match="no space left") as refused,
+        small_files(50_000),
+        new_file(tmp_path / "x") as file,
+    ):
         export_warc(crawled.root, "main", file)
     assert "\n" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []

@@ -314,7 +314,7 @@ def test_a_new_collection_may_crawl_the_hosts_of_its_files(tmp_path: Path) -> No
     assert '["host:a.test", "host:b.test"]' in root.collection("one").config.read_text()
     with pytest.raises(UsageError, match="--scope"):
         collection_for(root, "two", None, (), lambda: {f"{n}.test" for n in range(1000)})
-    with pytest.raises(UsageError, match="has its own settings"):
+    with pytest.raises(UsageError, match="already exists with its own settings"):
         collection_for(root, "one", None, ("suffix:.br",), set)
 
 

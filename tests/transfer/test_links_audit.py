@@ -285,5 +285,5 @@ def test_command_says_how_many_differ(tmp_path: Path) -> None:
     assert last is not None
     assert last.violations == 1
     done = CliRunner().invoke(app, [*call, "--repair"])
-    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "1 counts repaired")
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "1 counts corrected")
     assert audit(root_of(tmp_path), "main", AuditKind.LINKS, WallClock()).violations == 0

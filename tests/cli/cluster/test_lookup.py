@@ -39,7 +39,7 @@ def test_one_machine_keeps_everything(teia: Teia, tmp_path: Path) -> None:
     ("words", "said"),
     [
         (["x.test"], "--data DIR"),
-        (["http://", "--node", "a"], "is not the name of a host"),
+        (["http://", "--node", "a"], "is not a host name"),
         (["x.test", "--node", "a", "--from", "z"], "unknown node 'z'; available: a"),
         (["x.test", "--node", "a=much"], "--node a=much"),
     ],

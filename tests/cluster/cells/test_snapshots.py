@@ -258,7 +258,7 @@ def test_an_almost_full_stream_stops_commits_and_snapshots_make_room(own_nats: N
         thread.wait_for(room.look())
         kept.write(log, "a", 100, urls)
         log.has_room = lambda: True
-        with pytest.raises(StreamFull, match="is full; give it more room"):
+        with pytest.raises(StreamFull, match="is full; increase its limit"):
             kept.write(log, "a", 100_000, urls + 100)
         thread.wait_for(kept.wire.js.update_stream(config.evolve(max_bytes=1_000_000)))
         kept.write(log, "a", 100, 2_000_000)

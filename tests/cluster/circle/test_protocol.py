@@ -188,7 +188,7 @@ def test_nobody_answers_is_said_in_one_line() -> None:
 
     async def main() -> None:
         stranger, gone = Distributor(CirclePoint(5, "me"), Nobody()), CirclePoint(9, "gone")
-        with pytest.raises(Unreachable, match="nobody answers"):
+        with pytest.raises(Unreachable, match="no node responds"):
             await stranger.join(gone)
         assert stranger.answer(AskNeighbours()).successors == (stranger.point,), "alone as before"
 

@@ -70,19 +70,19 @@ def folder(tmp_path: Path, nats: Nats, unique: str) -> Root:
 
 def test_a_change_that_no_node_would_hear_is_refused_and_changes_nothing(folder: Root) -> None:
     before = folder.collection("main").config.read_bytes()
-    with pytest.raises(ClusterError, match="crawled by a cluster, and no node runs on"):
+    with pytest.raises(ClusterError, match="crawled by a cluster, but no node is running on"):
         change(folder, "main", [parse_edit("courtesy.delay_s=9")], WallClock())
     assert folder.collection("main").config.read_bytes() == before
     done = teia("pause", "--data", str(folder.path))
     assert done.returncode == 1
-    assert "no node runs on" in done.stderr
+    assert "no node is running on" in done.stderr
 
 
 def test_deeds_on_many_urls_are_refused(folder: Root) -> None:
     """Nobody could carry them out, and whoever serves the folder would try every second."""
     control = ControlFile(folder.path / "control.sqlite")
     try:
-        with pytest.raises(ClusterError, match="URLs cannot be chosen by hand"):
+        with pytest.raises(ClusterError, match="single URLs cannot be selected"):
             bulk.ask(control, "main", BulkSelection(BulkAction.RETRY), "me", 0.0)
         assert control.deeds("main") == []
     finally:

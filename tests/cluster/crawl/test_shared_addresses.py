@@ -263,7 +263,7 @@ def test_a_claim_that_is_not_ours_to_read_is_told(nats: Nats, unique: str) -> No
             with pytest.raises(ClusterError, match=f"says of {address} cannot be read"):
                 await one._read(address)
             await bucket.put(key_of(address), b'{"node": "x", "instance": "y", "version": 9}')
-            with pytest.raises(ClusterError, match="another teia"):
+            with pytest.raises(ClusterError, match="another version of teia"):
                 await one._read(address)
 
     nats.run(main())

@@ -27,7 +27,7 @@ def settings(name: str, cells: int = 4) -> Config:
 def test_the_first_nodes_settings_are_everybodys(own_nats: Nats, tmp_path: Path) -> None:
     async def main() -> None:
         wire = await own_nats.wire()
-        with pytest.raises(ClusterError, match="knows no collection 'news'"):
+        with pytest.raises(ClusterError, match="has no collection 'news'"):
             await agree(wire, own_nats.clock, "news", None, 1)
         first = await agree(wire, own_nats.clock, "news", settings("news", 4), 1)
         later = await agree(wire, own_nats.clock, "news", settings("news", 16), 1)

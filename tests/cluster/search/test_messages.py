@@ -75,7 +75,7 @@ def test_what_crosses_the_wire_has_not_changed_without_another_version() -> None
 
 @pytest.mark.parametrize("message", [[1, "old", [[1, 5, 6]], 2], [3, "new", {"other": "things"}], [3, "newer"]])
 def test_a_message_of_another_version_is_known_as_one_whatever_is_in_it(message: list[Any]) -> None:
-    with pytest.raises(AnotherTeia, match="run the same one on all nodes") as found:
+    with pytest.raises(AnotherTeia, match="run the same version on all nodes") as found:
         decode(msgspec.msgpack.encode(message), NodePresence)
     assert found.value.node == message[1]
 
@@ -137,7 +137,7 @@ def test_whoever_asks_in_another_version_is_told(nats: Nats, unique: str, tmp_pa
         settled()
         question = msgspec.msgpack.encode([1, SEARCH, [0], 700, b"what was asked then"])
         answer = decode(thread.wait_for(client.request(about(unique, 0), question, timeout=20)).data, SearchReply)
-    assert "another teia" in answer.error
+    assert "another version of teia" in answer.error
     assert answer.body == b""
 
 

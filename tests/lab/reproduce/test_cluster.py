@@ -79,7 +79,7 @@ def test_a_second_call_makes_only_what_is_missing(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(strategies, "make_round", make_round)
     run = ExperimentInput(1, True, tmp_path, print)
-    with pytest.raises(LabError, match="no round was finished"):
+    with pytest.raises(LabError, match="no round was completed"):
         list(strategies.strategies.body(run))
     found = list(strategies.strategies.body(run))
     assert len(asked) == 2 * len(STRATEGIES) + 1

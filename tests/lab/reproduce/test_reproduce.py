@@ -134,7 +134,7 @@ def test_experiment_needs_an_id_of_the_mission() -> None:
 def test_unknown_id_lists_what_there_is_and_what_is_missing() -> None:
     with pytest.raises(UsageError) as refused:
         choose(["P7", "Z9"])
-    assert "Z9 is not an id" in str(refused.value)
+    assert "Z9 is not an ID" in str(refused.value)
     assert "known: P6 P7" in str(refused.value)
     without = str(refused.value).rpartition(": ")[2].split()
     assert set(without) == set(IDS) - set(EXPERIMENTS)

@@ -161,5 +161,5 @@ def test_a_quantile_of_lateness_is_exact_to_a_quarter_percent() -> None:
 
 
 def test_a_simulation_of_no_time_is_refused() -> None:
-    with pytest.raises(UsageError, match="time > 0"):
+    with pytest.raises(UsageError, match="must be > 0"):
         SimulationSettings(0.0)

@@ -20,7 +20,7 @@ from teia.refresh.policy import Intervals, Plan
 from teia.refresh.scenario import draw_world
 from tests.refresh.worlds import small_worlds
 
-compiled = pytest.mark.skipif(not IS_COMPILED, reason="nothing was compiled")
+compiled = pytest.mark.skipif(not IS_COMPILED, reason="the compiled extensions are not installed")
 PLENTY = 1 << 40
 
 

@@ -338,8 +338,8 @@ def test_nothing_is_offered_where_all_is_well(searcher: Searcher) -> None:
     ("typed", "said"),
     [
         ("", "There is no word to search for"),
-        ("-carro", "only says what to leave out"),
-        ("NOT carro", "only says what to leave out"),
+        ("-carro", "contains only exclusions"),
+        ("NOT carro", "contains only exclusions"),
         ('"imposto', "never closed"),
         ("nofield:x", "Unknown filter"),
         ("***", "There is no word to search for"),
