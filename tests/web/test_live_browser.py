@@ -288,7 +288,7 @@ REST_S = 2.0
 
 
 def test_a_waiting_url_is_seen_to_be_fetched(browser: Browser, tmp_path: Path) -> None:
-    """UX acceptance 9: from "delay of its host until" to fetched, on its page, without loading it again, within rest + 2 s.
+    """UX acceptance 9: from waiting to fetched, on its page, without loading it again, within the delay + 2 s.
 
     The time is the browser's own. A page that was fetched before anybody could look at it tells nothing: on a busy
     machine one looks further ahead. Of the others every one is counted, and two are enough.
@@ -337,7 +337,7 @@ WAITS = """() => new Promise((done, failed) => {
   setInterval(() => {
     const why = text("why_waiting");
     if (text("shown_state") === "200") done(since === null ? null : (performance.now() - since) / 1000);
-    else if (since === null && why.includes("delay of its host until") && !why.includes("behind")) since = performance.now();
+    else if (since === null && why.includes("delay of its host") && !why.includes("behind")) since = performance.now();
   }, 20);
 })"""
 

@@ -56,7 +56,7 @@ def test_the_form_answers_while_somebody_types_and_by_keyboard_alone(live: Live,
     page.locator("[name=rule_do]").first.select_option("skip")
     expect(page.locator("#rule-1")).to_contain_text("4")
     page.fill("#tries", "http://x.test/lei\nftp://x")
-    expect(page.locator("#tried li").nth(0)).to_contain_text("skips it: domain:x.test")
+    expect(page.locator("#tried li").nth(0)).to_contain_text("excluded by rule 2: domain:x.test")
     expect(page.locator("#tried li").nth(1)).to_contain_text("No")
     page.fill("#max_depth", "deep")
     expect(page.locator("#max_depth-fault")).to_have_text("must be a whole number")
