@@ -5,21 +5,29 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from teia.cli.crawl.control import tell
 from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.sites.soft404 import PROBE
 from teia.frontier.queue.ledger import Ledger
+from teia.frontier.queue.retry import RETRY_RULES
+from teia.lab.server.requestlog import RequestLogEntry
 from teia.lab.server.witness import early_requests
 from teia.records import Command
 from teia.store.root import open_root
+from teia.urls import split
 
 from .labs import Lab, crawl, crawling, running_lab, said
 from .test_kill import EPOCH, LOG_WRITTEN_S, ArchiveWatch, pages_of, wait_for_request
@@ -120,8 +128,12 @@ class Trial:
 
     @property
     def environ(self) -> dict[str, str]:
-        """Settings: a name server that is late on a busy machine must not look like a name without an address."""
-        return {"TEIA_COURTESY_RESPONSE_FACTOR": "0", "TEIA_COURTESY_RETRY_WAIT_S": str(self.retry_wait_s)}
+        """Settings: servers that are late on a busy machine must not look like servers that do not answer."""
+        return {
+            "TEIA_COURTESY_RESPONSE_FACTOR": "0",
+            "TEIA_COURTESY_RETRY_WAIT_S": str(self.retry_wait_s),
+            "TEIA_LIMITS_SLOW_S": "60",
+        }
 
 
 def stop_once(lab: Lab, data: Path, kind: str, trial: Trial, chance: random.Random) -> float | None:
@@ -187,30 +199,121 @@ def test_stops_end_in_time_lose_nothing_and_ask_nobody_early(tmp_path: Path, tri
         while len(took) < stops:
             with running_lab(tmp_path / f"from {len(took)}", trial.spec, 200, port=calm.port, epoch=EPOCH) as lab:
                 data = lab.log.with_name("data")
-                watch = ArchiveWatch(data)
+                watch, lives = ArchiveWatch(data), list[Life]()
                 for kind in kinds[len(took) :][: trial.per_round]:
+                    began_s = time.time()
                     took_s = stop_once(lab, data, kind, trial, chance)
+                    lives.append(Life(began_s, left_behind(data)))
                     if took_s is None:
                         break
                     took.append((kind, took_s))
                     report(took)
                     watch.check()
                     time.sleep(LOG_WRITTEN_S)  # the lab logs a request when it has ended
-                lost = len(lab.settled_entries()) - committed_answers(data)
+                lives.append(Life(time.time(), 0))
                 summary = crawl(lab, data, *FLAGS, "--max-seconds", "0", timeout_s=3600, environ=trial.environ)
                 entries = lab.settled_entries()
             assert undisturbed["state"] == summary["state"] == "finished"
             assert pages_of(data) == pages_of(tmp_path / "calm")
-            assert len(entries) <= len(calm.settled_entries()) + lost
+            assert_every_request_is_explained(entries, lives, fetches_of(data), fetches_of(tmp_path / "calm"))
             watch.check()
             assert watch.records >= summary["archive_records"]
             assert early_requests(entries, DELAY_S, lambda entry: entry.host) == []
             assert early_requests(entries, DELAY_S, lambda entry: entry.address) == []
 
 
-def committed_answers(data: Path) -> int:
+# ---- every request is explained -------------------------------------------------------------------------------------
+
+ROUNDED_S = 0.001
+"""Greatest error of a time in one of the two logs."""
+
+TRIED_AGAIN = {outcome for outcome, rule in RETRY_RULES.items() if rule.tries > 1}
+_LEFT = re.compile(r"stopped without waiting for (\d+) requests in progress and (\d+) pages|stopped with (\d+) pages")
+
+
+class Life(NamedTuple):
+    """One process of a crawl: when it was started, and how many requests it said that its stop has cut off."""
+
+    began_s: float
+    left: int
+
+
+def left_behind(data: Path) -> int:
+    """Return how many requests the last process of a crawl gave up: not answered, not read or not committed."""
+    words = data.with_name("said.txt").read_text("utf-8", "replace")
+    return sum(int(number) for found in _LEFT.findall(words) for number in found if number)
+
+
+class Fetch(NamedTuple):
+    """A row of the fetch log; `status` is 0 if there was no answer."""
+
+    url: str
+    kind: str
+    outcome: str
+    status: int
+    began_s: float
+    ended_s: float
+
+    @property
+    def what(self) -> tuple[str, str]:
+        """The URL; of a probe, whose path is random, its host."""
+        return self.kind, split(self.url).host if self.kind == PROBE else self.url
+
+
+def fetches_of(data: Path) -> list[Fetch]:
+    """Return all committed requests of a crawl, oldest first."""
+    sql = "SELECT url, kind, outcome, coalesce(status, 0), epoch(started), epoch(ended) FROM fetches ORDER BY started"
     with fetch_log(open_root(data), "main") as log:
-        return int(log.query("SELECT count(*) FROM fetches WHERE status > 0").rows[0][0])
+        return [Fetch(*row) for row in log.query(sql, max_rows=10_000_000).rows]
+
+
+def assert_every_request_is_explained(
+    entries: Sequence[RequestLogEntry], lives: Sequence[Life], fetches: Sequence[Fetch], calm: Sequence[Fetch]
+) -> None:
+    """Compare the requests that the servers saw with those that were committed, URL by URL.
+
+    Each is one of three: its answer is in the fetch log, as often as in the log of a crawl that nobody stopped; it is
+    there as a failure, which is tried again; or one of the stops said that it did not wait for it.
+    """
+    assert needed(fetches) == needed(calm), "an answer that was committed is not requested again"
+    uncommitted = not_in(entries, fetches)
+    unanswered = Counter(fetch.url for fetch in fetches if not fetch.status)
+    cut_off = [0] * len(lives)
+    for entry in uncommitted:
+        if unanswered[url_of(entry)]:
+            unanswered[url_of(entry)] -= 1
+        else:
+            # A request that the lab read late looks as if a later process had sent it.
+            cut_off[sum(life.began_s <= entry.start_s for life in lives) - 1] += 1
+    for seen, told in zip(accumulate(cut_off), accumulate(life.left for life in lives), strict=True):
+        assert seen <= told, (cut_off, lives)
+
+
+def needed(fetches: Sequence[Fetch]) -> Counter[tuple[str, str]]:
+    """Return how often each URL was fetched with an answer that is not tried again."""
+    return Counter(fetch.what for fetch in fetches if fetch.outcome not in TRIED_AGAIN)
+
+
+def not_in(entries: Sequence[RequestLogEntry], fetches: Sequence[Fetch]) -> list[RequestLogEntry]:
+    """Return the requests that servers saw and whose answers are not in the fetch log; each answer was seen once."""
+    seen: defaultdict[str, list[RequestLogEntry]] = defaultdict(list)
+    for entry in sorted(entries, key=lambda each: each.start_s):
+        seen[url_of(entry)].append(entry)
+    for fetch in fetches:
+        if fetch.status:
+            during = (each for each in seen[fetch.url] if in_time(each, fetch))
+            one = next(during, None)
+            assert one is not None, f"no server has seen {fetch}"
+            seen[fetch.url].remove(one)
+    return [entry for those in seen.values() for entry in those]
+
+
+def in_time(entry: RequestLogEntry, fetch: Fetch) -> bool:
+    return fetch.began_s - ROUNDED_S <= entry.start_s <= fetch.ended_s + ROUNDED_S
+
+
+def url_of(entry: RequestLogEntry) -> str:
+    return f"http://{entry.headers['host']}{entry.path}"
 
 
 def report(took: list[tuple[str, float]]) -> None:

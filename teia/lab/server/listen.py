@@ -17,6 +17,9 @@ from contextlib import contextmanager
 from teia.errors import LabError
 
 BACKLOG = 512
+WAITING_BYTES = 4 << 20
+"""Room for queries while the lab is busy. By default 256 fit, and a crawl of many hosts sends 500 at once."""
+
 SPARE_FILES = 64
 """Number of open files a process needs besides its listeners and connections."""
 
@@ -63,9 +66,10 @@ def listeners(addresses: Iterable[str], port: int) -> list[socket.socket]:
 
 
 def datagrams(address: str, port: int) -> socket.socket:
-    """Return a UDP socket."""
+    """Return a UDP socket, with as much room for datagrams that wait as the kernel grants."""
     made = _socket(socket.SOCK_DGRAM, address)
     try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, WAITING_BYTES)
         _claim(made, address, port)
     except BaseException:
         made.close()
