@@ -58,6 +58,7 @@ def seen(evil: Web, path: str, kind: str = "copy", **query: Any) -> dict[str, An
     return found
 
 
+@pytest.mark.heavy
 def test_a_copy_is_what_was_stored_and_is_checked(evil: Web) -> None:
     copy = seen(evil, "/changing")
     assert (copy["version"], copy["versions"], copy["is_whole"], copy["type"]) == (2, 2, True, "text/html")
@@ -353,6 +354,7 @@ def test_a_check_now_waits_for_a_crawl(evil: Web) -> None:
     assert bad.status_code == 404
 
 
+@pytest.mark.heavy
 def test_so_many_copies_are_read_at_a_time_and_the_others_are_told_when_to_come(web: Web) -> None:
     client, url = web.client(), web.some_url()
     frame = client.get("/api/v1/c/main/copy", params={"url": url}).json()["frame"]
