@@ -33,8 +33,10 @@ CRAWLS = {
     "teia.crawler.start.open_crawler",
     "teia.parse.children.pool.ChildPool",
 }
-WHOLE = Path(__file__).with_name("system")
-"""The folder of tests that run whole programs."""
+WHOLE = [Path(__file__).parent / "system", Path(__file__).parent / "web" / "acceptance"]
+"""Folders of tests that run whole programs."""
+PARSE_CHILDREN = "teia.parse.children.zygote"
+"""The module that the process of a crawl in this process runs."""
 EXAMPLES = 20
 EVENTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"}
 """Audit events of Python's own ways to start a process."""
@@ -44,7 +46,7 @@ TOOK = "processor_s"
 
 def is_heavy(item: pytest.Item) -> bool:
     """Say if `--quick` leaves out a test."""
-    if item.get_closest_marker("heavy") or item.get_closest_marker("slow") or item.path.is_relative_to(WHOLE):
+    if item.get_closest_marker("heavy") or item.get_closest_marker("slow") or any(map(item.path.is_relative_to, WHOLE)):
         return True
     if not isinstance(item, pytest.Function):
         return False
@@ -121,29 +123,41 @@ def with_few_examples(item: pytest.Item) -> None:
 
 
 class Watch:
-    """Plugin of a quick run: fails a test of it that starts a process, and notes those that take long."""
+    """Plugin of a quick run: fails a test of it that starts a process, and notes those that take long.
+
+    A fixture that tests share may start parse children, and nothing else.
+    """
 
     def __init__(self) -> None:
-        self._is_on = False
+        self._is_on = self._is_shared = False
         self._started: list[str] = []
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
         if self._is_on and event in EVENTS:
-            self._started.append(f"{event} {args[0] if args else ''}")
+            words = args[1] if event == "subprocess.Popen" else ()
+            if not (self._is_shared and PARSE_CHILDREN in words):
+                self._started.append(f"{event} {words}")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
-        """Let fixtures that tests share crawl."""
-        was, self._is_on = self._is_on, self._is_on and fixturedef.scope == "function"
+        was, self._is_shared = self._is_shared, fixturedef.scope != "function"
         try:
             return (yield)
         finally:
-            self._is_on = was
+            self._is_shared = was
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self) -> Iterator[None]:
+        self._started.clear()
+        self._is_on = True
+        try:
+            return (yield)
+        finally:
+            self._is_on = False
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        self._started.clear()
         self._is_on = True
         before_s = time.process_time()
         try:

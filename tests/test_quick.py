@@ -84,9 +84,10 @@ import os, pytest
 from tests.test_quick import starting
 
 @pytest.fixture(scope="session")
-def shared(): os.popen("true").close()
+def shared(): os.__dict__["popen"]("true").close()
 
-def test_quick(shared): pass
+def test_quick(): pass
+def test_shares(shared): pass
 def test_reads(): starting()
 def test_hides(): os.__dict__["popen"]("true").close()
 @pytest.mark.heavy
@@ -100,5 +101,5 @@ def test_a_quick_run_leaves_out_what_starts_a_process_and_fails_what_does_so_uns
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider", "--quick"]
     command += ["-c", str(ROOT / "pyproject.toml"), str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
-    assert "1 failed, 1 passed, 2 deselected" in done.stdout, done.stdout + done.stderr
+    assert "2 failed, 1 passed, 2 deselected" in done.stdout, done.stdout + done.stderr
     assert "mark it heavy: it starts a process" in done.stdout

@@ -72,6 +72,7 @@ def test_a_copy_is_what_was_stored_and_is_checked(evil: Web) -> None:
     assert "version 2 of 2" in page
 
 
+@pytest.mark.heavy
 def test_the_copy_nearest_in_time_is_shown_and_said_to_be(evil: Web) -> None:
     newest = seen(evil, "/changing")
     for time, wanted in (("1999-01-01", newest["older"]), ("2100-01-01T00:00:00Z", newest["time"])):
