@@ -1,9 +1,9 @@
-"""What the archive costs: making records, appending and syncing them, reading and indexing them again.
+"""Cost of the archive: making records, appending and syncing them, reading and indexing them again.
 
     python bench/archive.py [--pages N] [--json]
 
-The page is 22 kB of text with links, like the one of the measurements in docs/decisions/0008-archive.md. Processor
-time per page, best of three runs: other work on the machine only ever adds to it.
+The page is 22 kB of text with links, like the one measured in docs/decisions/0008-archive.md. Figures are processor
+time per page, best of three runs: other work on the machine can only add to it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def us_per_page(work: Callable[[], object], pages: int) -> float:
 
 
 def append_all(folder: Path, answers: list[Fetched], body: bytes) -> tuple[float, float]:
-    """Append in groups of 256 with a sync after each; seconds by the clock for all, and for one commit."""
+    """Append in groups of 256 with a sync after each; return the wall seconds for all, and for one commit."""
     members = [page_members(answer, body, METADATA) for answer in answers]
     before = time.perf_counter()
     with ArchiveWriter(folder, "bench", 0, 1 << 30, WallClock(), None) as archive:

@@ -1,19 +1,18 @@
-"""What it costs to search over many nodes: the same pages on one machine and on three, asked the same in turns.
+"""Cost of searching over many nodes: the same pages on one machine and on three, the same queries in turns.
 
     python -m bench.cluster_search [--pages 20000] [--seed 1] [--each 6] [--nodes 3] [--write]
 
-The collection is that of bench/search.py (`.cache/search-PAGES-SEED`, made if it is not there), with frontiers that
-know its pages as after one crawl. One machine searches it as `teia search` does. Each node is a librarian process
-(librarian.py) that keeps some of its cells; a NATS server and all nodes run on this machine, so three
-nodes share the processors that the one has to itself. Every search is ten results with snippets and with what the
-frontier knows of them; the two take turns, so that what else the machine does hits both.
+The collection is that of bench/search.py (`.cache/search-PAGES-SEED`, made if it is missing), with frontiers that know
+its pages as after one crawl. One machine searches it as `teia search` does. Each node is a librarian process
+(librarian.py) that owns some of its cells; a NATS server and all nodes run on this machine, so three nodes share the
+processors that the one machine has to itself. Every search returns ten results with snippets and with the frontier's
+data about them; the two take turns, so that other work on the machine affects both.
 
-Each question is asked with words that were not counted before (`new_words`), and then again. `ratio` is the p95 over
-nodes by the p95 of one machine, `ratio_p50` the same of the medians. `cpu_ms` is what a search costs the
-processor: one machine, the gateway, all nodes together, NATS. `messages` are those to nodes for each search. `alike`
-says in how many searches the first ten have the same scores, up to a millionth, and the same facts, and `others` are
-the rest. `dead_node_s` is how long the first search takes after a node was stopped (SIGSTOP), `after_s` the slowest of
-those that follow.
+Each query is sent with words that were not counted before (`new_words`), and then again. `ratio` is the p95 over nodes
+by the p95 of one machine, `ratio_p50` the same of the medians. `cpu_ms` is the processor time of a search: one machine,
+the gateway, all nodes together, NATS. `messages` are those to nodes for each search. `alike` counts the searches whose
+first ten results have the same scores, up to a millionth, and the same facts; `others` are the rest. `dead_node_s` is
+the duration of the first search after a node was stopped (SIGSTOP), `after_s` the slowest of those that follow.
 """
 
 from __future__ import annotations
@@ -44,17 +43,18 @@ from bench.search import CELLS, kept
 from teia.clock import WallClock
 from teia.cluster.nats.servers import NatsServers
 from teia.cluster.search.ask_nodes import ClusterSearch
-from teia.cluster.search.messages import Holding, Kept, Post
-from teia.config import Config, to_toml
+from teia.cluster.search.messages import CellOwnership, LibrarianSettings, OwnedCells
+from teia.config.load import to_toml
+from teia.config.sections import Config
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import tail_of
 from teia.frontier.cell.schema import LANE_NEW, STATE_DONE
-from teia.frontier.cell.url_tails import tail_of
 from teia.indexer.open_search import CollectionSearch
-from teia.lab.corpus.collection import Collection, cell_folder
+from teia.lab.corpus.collection import CorpusCollection, cell_folder
 from teia.lab.corpus.pages import Corpus
-from teia.lab.corpus.questions import Asker, Question
+from teia.lab.corpus.questions import QuerySampler, SampleQuery
 from teia.lab.corpus.timed import SHOWN
-from teia.search.serve.searcher import Options
+from teia.search.serve.searcher import SearchOptions
 from teia.search.show.results import Results
 from teia.store.root import Root, open_root
 from teia.urls import numbering, site_of, slot_of
@@ -65,7 +65,7 @@ NAME = "pages"
 
 @contextmanager
 def nats(folder: Path) -> Iterator[NatsServers]:
-    """A NATS server, in a loop of its own."""
+    """Run a NATS server, in a loop of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -79,8 +79,8 @@ def nats(folder: Path) -> Iterator[NatsServers]:
         thread.join(10)
 
 
-def opened(folder: Path, found: Collection, cells: Sequence[int], frontiers: Root | None = None) -> Root:
-    """A data folder with the indexes of some cells, and the frontiers of another where there is one."""
+def opened(folder: Path, found: CorpusCollection, cells: Sequence[int], frontiers: Root | None = None) -> Root:
+    """Make a data folder with the indexes of some cells, and the frontiers of another folder if there is one."""
     root = open_root(folder, create=True)
     collection = root.create_collection(NAME, to_toml(Config()), found.made.cells)
     known = [] if frontiers is None else frontiers.collection(NAME).cells()
@@ -96,7 +96,7 @@ def opened(folder: Path, found: Collection, cells: Sequence[int], frontiers: Roo
     return root
 
 
-def make_known(root: Root, found: Collection) -> None:
+def make_known(root: Root, found: CorpusCollection) -> None:
     """Write all pages into the frontiers of a folder, each visited once."""
     collection = root.collection(NAME)
     cell_of = numbering(collection.starts())
@@ -130,14 +130,14 @@ def make_known(root: Root, found: Collection) -> None:
 
 @contextmanager
 def node(root: Root, servers: NatsServers, name: str, cells: Sequence[int]) -> Iterator[int]:
-    """A node that keeps some cells; yields its process id."""
-    post = Post(str(root.path), NAME, NAME, name, tuple(servers.urls), str(servers.key), gather_s=3600.0)
+    """Run a node that owns some cells; yield its process id."""
+    post = LibrarianSettings(str(root.path), NAME, NAME, name, tuple(servers.urls), str(servers.key), gather_s=3600.0)
     command = [sys.executable, "-m", "teia.cluster.search.librarian", str(os.getpid())]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        holding = Holding(tuple(Kept(cell, 1, 1) for cell in cells))
+        holding = OwnedCells(tuple(CellOwnership(cell, 1, 1) for cell in cells))
         process.stdin.write(msgspec.json.encode(post) + b"\n" + msgspec.json.encode(holding) + b"\n")
         process.stdin.flush()
         process.stdout.readline()  # ready
@@ -148,15 +148,15 @@ def node(root: Root, servers: NatsServers, name: str, cells: Sequence[int]) -> I
         process.communicate()
 
 
-def asked(search: CollectionSearch | ClusterSearch, question: Question) -> tuple[float, Results]:
-    """One search: milliseconds, and what was found."""
+def asked(search: CollectionSearch | ClusterSearch, question: SampleQuery) -> tuple[float, Results]:
+    """Run one search; return its milliseconds and its results."""
     began = time.perf_counter()
-    results = search.search(question.text, SHOWN, question.shows, Options(facets=question.facets))
+    results = search.search(question.text, SHOWN, question.shows, SearchOptions(facets=question.facets))
     return 1000 * (time.perf_counter() - began), results
 
 
 def is_alike(one: Results, other: Results) -> bool:
-    """Whether scores are the same, and pages but for those of equal score, with what is known of them."""
+    """Tell whether scores are equal, and pages except those of equal score, with the data about them."""
     scores = [hit.score for hit in one.hits]
     facts = {hit.key: (hit.last_visit_s, hit.backlinks, hit.snippet) for hit in one.hits}
     return len(scores) == len(other.hits) and all(
@@ -168,7 +168,7 @@ def is_alike(one: Results, other: Results) -> bool:
 
 
 def cpu_s(pid: int) -> float:
-    """Processor seconds that the threads of a process have used."""
+    """Return the processor seconds of the threads of a process."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
@@ -181,7 +181,7 @@ def spread(times: Sequence[float]) -> dict[str, float]:
 
 @dataclass
 class Timed:
-    """Searches of one machine and of many, in turns; what they took, and cost the processor."""
+    """Searches of one machine and of many, in turns: their durations and processor time."""
 
     pids: Mapping[str, Sequence[int]]
     one_ms: list[float] = field(default_factory=list)
@@ -191,7 +191,7 @@ class Timed:
     partial: int = 0
     messages: int = 0
 
-    def ask(self, one: CollectionSearch, many: Counting, question: Question) -> None:
+    def ask(self, one: CollectionSearch, many: Counting, question: SampleQuery) -> None:
         began = time.process_time()
         one_ms, truth = asked(one, question)
         self.spent_s["one"] += time.process_time() - began
@@ -221,7 +221,7 @@ class Timed:
 
 
 class Counting(ClusterSearch):
-    """A search over nodes that counts its questions."""
+    """A search over nodes that counts its requests."""
 
     sent = 0
 
@@ -231,9 +231,9 @@ class Counting(ClusterSearch):
 
 
 def measure(pages: int, seed: int, each: int, nodes: int) -> dict[str, Any]:
-    """Everything that is measured, ready for JSON."""
+    """Measure everything; return the result, ready for JSON."""
     found = kept(pages, seed)
-    questions = Asker(Corpus(pages, seed, cells=CELLS)).questions(each)
+    questions = QuerySampler(Corpus(pages, seed, cells=CELLS)).questions(each)
     shares = {f"n{at}": list(range(CELLS))[at::nodes] for at in range(nodes)}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="teia-bench-")))
@@ -248,7 +248,7 @@ def measure(pages: int, seed: int, each: int, nodes: int) -> dict[str, Any]:
         many = stack.enter_context(Counting(servers.urls, servers.key, NAME, WallClock()))
         processes = {"nodes": pids, "nats": [servers.process_of(0)]}
         first, warm, new = (Timed(processes) for _ in range(3))
-        for question in questions:  # files into memory
+        for question in questions:  # brings files into memory
             first.ask(one, many, question)
         load = os.getloadavg()[0]
         for question in questions:

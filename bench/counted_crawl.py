@@ -1,10 +1,10 @@
-"""`teia crawl`, which also counts the processor time that it takes for whoever watches it (bench.web, monitor).
+"""`teia crawl` that also counts the processor time it spends for the live monitor (bench.web, monitor).
 
     python -m bench.counted_crawl COUNTS crawl SEED --data DIR …
 
-What only the monitor needs is the account that is written every second (crawler_reports.py) and what is noted of every
-request for it (crawler/live.py). Each is timed by its thread's clock, so nothing else that runs is in it; the timing
-itself is, and makes it a little more than it is. COUNTS has the seconds so far, written anew with every account.
+Only the monitor needs the account that is written every second (crawler_reports.py) and the notes about every request
+(crawler/live.py). The clock of its thread times each of them, so other work is not included. The timing itself is
+included, so the count is slightly too high. COUNTS holds the seconds so far, rewritten with every account.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 
 from teia.cli.main import run
 from teia.collections import crawler_reports
-from teia.crawler.live import Live
+from teia.crawler.live import LiveRequests
 
 
 class Count:
-    """Seconds of processor time in some functions."""
+    """Processor seconds spent in some functions."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -38,7 +38,7 @@ class Count:
 
 
 def count_into(path: Path) -> None:
-    """Count from now on; the file is never half written."""
+    """Count from now on, into a file that is replaced atomically."""
     count = Count()
     tell = count.timed(crawler_reports.tell)
 
@@ -50,7 +50,7 @@ def count_into(path: Path) -> None:
 
     crawler_reports.tell = told
     for name in ("started", "ended", "concluded"):
-        setattr(Live, name, count.timed(getattr(Live, name)))
+        setattr(LiveRequests, name, count.timed(getattr(LiveRequests, name)))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""What a cluster's exchange costs a page: messages, bytes, processor time (issue 7: at most 2, 2 kB, 10%).
+"""Cost of a cluster's exchange per page: messages, bytes, processor time (goal: at most 2, 2 kB, 10%).
 
     python -m bench.exchange [--nodes 3] [--cells 8] [--write FILE.md]
 
-Three NATS servers, a lab and the nodes run on this machine, three times: a *polite* crawl, where each host rests a
-second, so that commits hold few pages; a *brief* one like it, in which beginning and ending weigh; and an
-*unthrottled* one. What is counted is what the nodes send: records of cells' logs, links for other cells, turns at
-addresses. Sessions are left out, five messages in T whatever is crawled. Processor time is that of the nodes with their
-parse children; the exchange's is what the cluster's own thread spends, sessions included, and packing of records. That
-of the NATS servers is told beside it.
+Three NATS servers, a lab and the nodes run on this machine, three times: a *polite* crawl with a delay of a second, so
+that commits hold few pages; a *brief* one like it, in which start and end weigh much; and an *unthrottled* one. The
+messages and bytes are those that the nodes send: records of cells' logs, links for other cells, address leases.
+Sessions are not counted: five messages per session time, whatever is crawled. Processor time is that of the nodes with
+their parse children. The exchange's part is the time of the cluster's own thread, sessions included, and of compressing
+records. The time of the NATS servers is a column of its own.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ KINDS = (Kind("polite", 60, 1_200, 1.0), Kind("brief", 12, 120, 1.0), Kind("unth
 
 
 async def measured(kind: Kind, nodes: int, cells: int, folder: Path) -> dict[str, float]:
-    """Crawl a lab web with a cluster to its end; what that took."""
+    """Crawl a lab web to its end with a cluster; return the figures."""
     spec = folder / "world.toml"
     spec.write_text(SPEC.format(hosts=kind.hosts, pages=kind.pages), "utf-8")
     flags = ["--spec", str(spec), "--port", "0", "--address", f"127.77.{NET}.1", "--log", str(folder / "log.jsonl")]
@@ -122,7 +122,7 @@ async def _node(folder: Path, name: str, nats: NatsServers, settings: Path) -> d
 
 
 def _cpu_s(process: int) -> float:
-    """Processor seconds of a process so far."""
+    """Return the processor seconds of a process so far."""
     fields = Path(f"/proc/{process}/stat").read_text("ascii").rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 

@@ -1,9 +1,9 @@
-"""What one request costs the crawler: CPU of this process, server in another one, both on loopback.
+"""Cost of one request to the crawler: processor time of this process; the server is another process on loopback.
 
     python bench/fetch.py [--hosts 500] [--requests 20000] [--rate 0] [--keep-alive N] [--json]
 
-`--rate 0` is full load: every host is asked again as soon as it has answered. With a rate, requests are started on a
-10 ms tick, as the crawler does. All guards, limits and records are in place; names are pinned, nothing is looked up.
+`--rate 0` is full load: every host gets its next request as soon as it has answered. With a rate, requests start on a
+10 ms tick, as in the crawler. All guards, limits and records are active. Addresses are given, so no name is resolved.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import cast
 import uvloop
 
 from teia.clock import WallClock
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
@@ -38,7 +38,7 @@ ANSWER = (
 
 
 class Canned(asyncio.Protocol):
-    """Answers every request with the same page and keeps the connection unless asked not to."""
+    """A server that answers every request with the same page, and keeps the connection unless told to close it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)

@@ -1,6 +1,6 @@
-"""The schedule and the fetcher without the rest of a crawl: URLs are given, answers are thrown away.
+"""The schedule and the fetcher without the rest of a crawl: URLs are given, answers are discarded.
 
-What politeness allows on many hosts is then a matter of the schedule alone, and not of reading and keeping pages.
+The rate on many hosts then depends on the schedule alone, and not on parsing and storing pages.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from pathlib import Path
 import uvloop
 
 from teia.clock import WallClock
-from teia.config import CourtesySettings, LimitSettings
+from teia.config.sections import CourtesySettings, LimitSettings
 from teia.crawler.loop import TICK_S
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destination, Destinations
 from teia.fetch.dns import CaresResolver
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.records import Fetched
 from teia.urls import key_of, split
 
 
 def urls_by_host(truth: Path) -> dict[str, list[str]]:
-    """The URLs of the lab's truth that may be asked for."""
+    """Return the URLs of the lab's ground truth that robots.txt allows, by host."""
     found: dict[str, list[str]] = defaultdict(list)
     with truth.open(encoding="utf-8") as lines:
         for line in map(json.loads, lines):
@@ -38,12 +39,12 @@ def urls_by_host(truth: Path) -> dict[str, list[str]]:
 
 
 class FetchOnly:
-    """Asks every host for its URLs, as often as its rest allows, for some seconds."""
+    """A crawl that requests the URLs of every host, as often as its delay allows, for some seconds."""
 
     def __init__(self, delay_s: float, hosts: int, dns: str) -> None:
         self._clock = WallClock()
         guard = AddressGuard(["127.77.0.0/16"])
-        self._schedule = Schedule(Politeness(CourtesySettings(delay_s=delay_s)), hosts)
+        self._schedule = HostSchedule(Politeness(CourtesySettings(delay_s=delay_s)), hosts)
         self._fetcher = CurlFetcher(
             guard, LimitSettings(), self._clock, "teia-bench", keep_alive=hosts, concurrency=hosts
         )
@@ -53,12 +54,12 @@ class FetchOnly:
         self.answers = 0
 
     async def run(self, urls: dict[str, list[str]], seconds: float) -> None:
-        """Look up the names first, then go."""
+        """Resolve the names first, then send requests."""
         for number, (host, its_urls) in enumerate(urls.items()):
             destination = await self._destinations.find(host, split(its_urls[0]).port)
             queue = HostQueue(host, number + 1, 0, 0, self._schedule.politeness.server(host))
             queue.address = destination.address
-            queue.buffer.extend(Queued(url, key_of(url), 0, place, 1, 0.0) for place, url in enumerate(its_urls))
+            queue.buffer.extend(QueuedUrl(url, key_of(url), 0, place, 1, 0.0) for place, url in enumerate(its_urls))
             self._schedule.wake(queue)
         until = self._clock.ticks_s() + seconds
         while (now := self._clock.ticks_s()) < until:
@@ -75,7 +76,7 @@ class FetchOnly:
             self._schedule.give_back(queue)
             return
         destination = self._destinations.known(queue.host, split(item.url).port)
-        assert isinstance(destination, Destination), "its name is known"
+        assert isinstance(destination, Destination), "the name was resolved"
         queue.take()
         self._schedule.started(queue)
         request = FetchRequest(item.url, destination.address, destination.port)
@@ -87,7 +88,7 @@ class FetchOnly:
 
 
 def fetch_only(truth: Path, dns: str, seconds: float, delay_s: float) -> int:
-    """Returns how many answers came."""
+    """Send requests for some seconds; return the number of answers."""
     urls = urls_by_host(truth)
 
     async def run() -> int:

@@ -1,16 +1,16 @@
-"""How fast links become URLs: `FrontierCell.absorb` while its cells grow, with what it costs in memory and on disk.
+"""Rate at which links become URLs: `FrontierCell.absorb` while its cells grow, with its memory and disk use.
 
     python bench/frontier.py [--urls 200000] [--cells 1] [--hosts 2000] [--batch 5000] [--known 0] [--big-host 0]
 
-Every batch is one commit per cell, as the crawler makes them. Three quarters of a batch's links go to 64 hosts, as
-those of 64 pages would, the rest to any. `--known 0.8` makes four of five links repeat a URL that is there already.
-Rates are of the whole run and of its last tenth, when the cells are full; making the links is not counted. Ten million
-URLs in four cells (--urls 10000000 --cells 4 --hosts 20000) take some minutes and 2 GB of disk.
+Every batch is one commit per cell, as in the crawler. Three quarters of a batch's links go to 64 hosts, like those of
+64 pages, the rest to any host. `--known 0.8` makes four of five links repeat a known URL. Rates are of the whole run
+and of its last tenth, when the cells are full; generating the links is not counted. Ten million URLs in four cells
+(--urls 10000000 --cells 4 --hosts 20000) take some minutes and 2 GB of disk.
 
-Then the cells are opened again, as after a restart, and `reopen_s` is how long it takes until all hosts with work are
-in the schedule. `dispatch_us` is what one request costs there: its share of filling a host's buffer from the disk, and
-its turn in the schedule; `refill_ms_p99` is the buffer alone. `--big-host N` gives one host N URLs more:
-`big_host_refill_ms` is its own buffer, the other figures those of all the others.
+Then the cells are opened again, as after a restart. `reopen_s` is the time until all hosts with work are in the
+schedule. `dispatch_us` is the cost of one request: its share of filling a host's buffer from the disk, and its place in
+the schedule; `refill_ms_p99` is the buffer alone. `--big-host N` gives one host N more URLs: `big_host_refill_ms` is
+its own buffer, the other figures are those of all other hosts.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from teia.config import CourtesySettings
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.config.sections import CourtesySettings
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.schedule import HostQueue, Schedule
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of
 
 NEAR_HOSTS = 64
@@ -37,11 +38,11 @@ START_S = 1_700_000_000.0
 BIG_HOST = "www.enorme.test"
 BUFFER = 64
 ASKED = 2_000
-"""Hosts whose buffers are filled."""
+"""Number of hosts whose buffers are filled."""
 
 
 class Links:
-    """An endless stream of believable links; the same seed gives the same ones."""
+    """An endless stream of realistic links; the same seed gives the same links."""
 
     def __init__(self, hosts: int, known_share: float, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -49,11 +50,11 @@ class Links:
         self._pages = [0] * hosts
         self._known_share = known_share
 
-    def batch(self, size: int) -> list[Found]:
+    def batch(self, size: int) -> list[FoundUrl]:
         near = self._chance.choices(range(len(self._hosts)), k=NEAR_HOSTS)
         return [self._link(near) for _ in range(size)]
 
-    def _link(self, near: list[int]) -> Found:
+    def _link(self, near: list[int]) -> FoundUrl:
         chance = self._chance
         host = chance.choice(near) if chance.random() < NEAR_SHARE else chance.randrange(len(self._hosts))
         page = self._pages[host]
@@ -62,18 +63,18 @@ class Links:
         else:
             self._pages[host] += 1
         tail = f"/secao-{page % 97}/artigo-sobre-alguma-coisa-{page}.html"
-        return Found(self._hosts[host], key_of(f"http://{self._hosts[host]}{tail}"), tail, 2 + page % 5)
+        return FoundUrl(self._hosts[host], key_of(f"http://{self._hosts[host]}{tail}"), tail, 2 + page % 5)
 
 
-def by_cell(found: list[Found], starts: tuple[int, ...]) -> Iterator[tuple[int, list[Found]]]:
-    split: dict[int, list[Found]] = {}
+def by_cell(found: list[FoundUrl], starts: tuple[int, ...]) -> Iterator[tuple[int, list[FoundUrl]]]:
+    split: dict[int, list[FoundUrl]] = {}
     for link in found:
         split.setdefault(cell_of(slot_of(site_of(link.host)), starts), []).append(link)
     yield from split.items()
 
 
 def bytes_written() -> int:
-    """What this process had the kernel write to the disk so far."""
+    """Return the bytes that the kernel wrote to disk for this process so far."""
     lines = Path("/proc/self/io").read_text(encoding="ascii").splitlines()
     return int(dict(line.split(": ") for line in lines)["write_bytes"])
 
@@ -116,23 +117,23 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
     }
 
 
-# ---- URLs go out ----------------------------------------------------------------------------------------------------
+# ---- dispatch -------------------------------------------------------------------------------------------------------
 
 
 def give_to_one(cells: list[FrontierCell], starts: tuple[int, ...], number: int) -> int:
-    """Let one host have many URLs."""
+    """Give one host many URLs."""
     cell = cells[cell_of(slot_of(site_of(BIG_HOST)), starts)]
     for first in range(0, number, 50_000):
         tails = [f"/artigo-{page}.html" for page in range(first, min(first + 50_000, number))]
         with cell.transaction():
-            cell.absorb([Found(BIG_HOST, key_of(f"http://{BIG_HOST}{tail}"), tail, 3) for tail in tails], START_S)
+            cell.absorb([FoundUrl(BIG_HOST, key_of(f"http://{BIG_HOST}{tail}"), tail, 3) for tail in tails], START_S)
     return number
 
 
 def again(paths: list[Path]) -> dict[str, object]:
-    """Open the cells as a restarted crawler does, and ask hosts as it would."""
+    """Open the cells as a restarted crawler does, and dispatch requests as it would."""
     started_s = time.perf_counter()
-    schedule = Schedule(Politeness(CourtesySettings(delay_s=0.0)), 1 << 30)
+    schedule = HostSchedule(Politeness(CourtesySettings(delay_s=0.0)), 1 << 30)
     queues: list[tuple[FrontierCell, HostQueue]] = []
     with ExitStack() as stack:
         for number, path in enumerate(paths):
@@ -163,8 +164,8 @@ def again(paths: list[Path]) -> dict[str, object]:
     }
 
 
-def filled(cell: FrontierCell, queue: HostQueue, schedule: Schedule) -> float:
-    """Fill a host's buffer from the disk; returns the seconds."""
+def filled(cell: FrontierCell, queue: HostQueue, schedule: HostSchedule) -> float:
+    """Fill a host's buffer from the disk; return the seconds."""
     started_s = time.perf_counter()
     queue.buffer.extend(cell.next_urls(queue.host_id, queue.host, BUFFER, (), START_S))
     seconds = time.perf_counter() - started_s
@@ -179,8 +180,8 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=2_000)
     parser.add_argument("--batch", type=int, default=5_000, help="links in a commit, over all cells")
     parser.add_argument("--known", type=float, default=0.0, help="share of links to URLs that are known")
-    parser.add_argument("--big-host", type=int, default=0, help="URLs that one host has more")
-    parser.add_argument("--folder", type=Path, default=None, help="where the cells are made; a temporary folder")
+    parser.add_argument("--big-host", type=int, default=0, help="additional URLs of one host")
+    parser.add_argument("--folder", type=Path, default=None, help="folder of the cells; default: a temporary one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -1,16 +1,16 @@
-"""What indexing costs: the indexer's work for a page beside that of tantivy alone for the same documents.
+"""Cost of indexing: the indexer's work for a page beside that of tantivy alone for the same documents.
 
     python -m bench.index [--pages 10000] [--seed 1] [--rounds 3] [--write results/index.json]
 
-    tantivy alone   documents that are ready, added to an index for each cell and committed; same schema, same memory
-    teia            what the indexer does: entries as they come from the crawler are read, pages that are there already
-                    are replaced, links go to the link files, the words on them to the pages they lead to, and every
-                    page is kept once more, packed
-    again           pages with new words on links to them, indexed once more; a crawl does it when it has time
+    tantivy alone   finished documents, added to an index per cell and committed; same schema, same memory
+    teia            the work of the indexer: it reads entries as the crawler leaves them, replaces existing pages,
+                    writes links to the link files and anchor texts to the pages they lead to, and stores every page
+                    once more, compressed
+    again           pages with new anchor texts, indexed once more; a crawl does this when it has time
 
-The pages are lab text (teia/lab/corpus), made before the clock starts. Each contender runs in a process of its own, in
-turns. `ratio` is the median over the rounds of teia's seconds over tantivy's, `cpu_ratio` the same of processor time.
-There is a thread for each cell, so a machine with many cores is quicker by the wall than by the processor.
+The pages are lab text (teia/lab/corpus), generated before the clock starts. Each contender runs in a process of its
+own, in turns. `ratio` is the median over the rounds of teia's seconds over tantivy's, `cpu_ratio` the same for
+processor time. There is a thread for each cell, so wall time is shorter than processor time on many cores.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from typing import Any, Self
 
 from teia.index.anchors import AnchorTexts
 from teia.index.cell import CellIndex, document_of
-from teia.index.entry import Entry, decoded, encoded
-from teia.indexer.indexer import STEP_CHANGES, CellIndexer
+from teia.index.entry import IndexEntry, decoded, encoded
+from teia.indexer.cell_indexer import CellIndexer
+from teia.indexer.indexer import STEP_CHANGES
 from teia.indexer.process import COMMIT_PAGES
 from teia.lab.corpus.pages import Corpus
 from teia.store.root import CellFolder
@@ -51,7 +52,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Waiting:
-    """A page as the crawler leaves it for the indexer, and the cell it is for."""
+    """A page as the crawler leaves it for the indexer, and its cell."""
 
     data: bytes
     cell: int
@@ -75,7 +76,7 @@ def tantivy_alone(pages: Sequence[Waiting], folder: Path) -> dict[str, Any]:
     with ExitStack() as stack:
         cells = [stack.enter_context(closing(CellIndex(folder / str(number)))) for number in range(CELLS)]
         for cell in cells:
-            _ = cell.writer  # its threads begin with it
+            _ = cell.writer  # starts its threads
         with Spent() as spent:
             for number, (cell_number, document) in enumerate(documents, start=1):
                 cells[cell_number].writer.add_document(document)
@@ -111,8 +112,8 @@ def teia(pages: Sequence[Waiting], folder: Path) -> dict[str, Any]:
 
 
 def step(cells: Sequence[CellIndexer], pages: Sequence[Waiting]) -> None:
-    """What `CollectionIndexer` does with pages that it found waiting."""
-    taken: dict[int, list[Entry]] = defaultdict(list)
+    """Do what `CollectionIndexer` does with the pages it finds waiting."""
+    taken: dict[int, list[IndexEntry]] = defaultdict(list)
     for page in pages:
         taken[page.cell].append(decoded(page.data))
     for number, entries in taken.items():
@@ -126,7 +127,7 @@ def step(cells: Sequence[CellIndexer], pages: Sequence[Waiting]) -> None:
     spread_anchors([cell.anchors for cell in cells], [entry for each in taken.values() for entry in each])
 
 
-def spread_anchors(anchors: Sequence[AnchorTexts], entries: Sequence[Entry]) -> None:
+def spread_anchors(anchors: Sequence[AnchorTexts], entries: Sequence[IndexEntry]) -> None:
     starts = cell_starts(len(anchors))
     cells: dict[str, int] = {}
     by_voice: dict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
@@ -146,7 +147,7 @@ def commit(cells: Sequence[CellIndexer]) -> None:
 
 
 def refresh(cell: CellIndexer) -> int:
-    """Index pages again that are called by new words, all of them."""
+    """Index all pages with new anchor texts again; return their number."""
     number = 0
     while due := cell.anchors.due(STEP_CHANGES, everything=True):
         for entry in cell.index.entries(due):
@@ -164,7 +165,7 @@ CONTENDERS = {"tantivy alone": tantivy_alone, "teia": teia}
 
 
 class Spent:
-    """Seconds on the wall and of the processor, all threads together."""
+    """Wall and processor seconds of a block, all threads together."""
 
     def __enter__(self) -> Self:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
@@ -191,7 +192,7 @@ class Spent:
 
 
 def in_a_process(name: str, pages: Sequence[Waiting]) -> dict[str, Any]:
-    """Run a contender in a child that has the pages already, into a folder that is gone afterwards."""
+    """Run a contender in a child that already has the pages, into a folder that is removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="teia-bench-index-"))
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
@@ -207,7 +208,7 @@ def in_a_process(name: str, pages: Sequence[Waiting]) -> dict[str, Any]:
 
 
 def measure(pages: int = PAGES, seed: int = SEED, *, rounds: int = ROUNDS, say: Say = print) -> dict[str, Any]:
-    """Everything that is measured, ready for JSON."""
+    """Measure everything; return the result, ready for JSON."""
     say(f"making {pages:,} pages of lab text")
     ready = waiting(pages, seed)
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in CONTENDERS}
@@ -230,7 +231,7 @@ def measure(pages: int = PAGES, seed: int = SEED, *, rounds: int = ROUNDS, say: 
 
 
 def middle(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The round of which the rate is the middle one."""
+    """Return the round with the median rate."""
     return sorted(rows, key=lambda row: row["pages_per_s"])[len(rows) // 2]
 
 
@@ -243,7 +244,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=PAGES)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--write", type=Path, default=None, help="keep the result in a file")
+    parser.add_argument("--write", type=Path, default=None, help="write the result to a file")
     options = parser.parse_args()
 
     def say(text: str) -> None:

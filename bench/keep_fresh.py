@@ -1,14 +1,14 @@
-"""Policies that keep a web fresh, by real crawls on a fast clock, judged by the lab's truth (P9).
+"""Refresh policies in real crawls on a fast clock, judged by the lab's ground truth (P9).
 
     python -m bench.keep_fresh [--days 12] [--factor 4000] [--pages 320] [--hosts 8] [--write FILE.md]
 
-For each policy a lab serves the same web, whose pages change `factor` times as fast as they would, and the crawler goes
-by a clock that is as fast (teia.clock.FastClock): it discovers the web, learns the change rates from its own visits and
+For each policy a lab serves the same web, whose pages change `factor` times as fast as they would, and the crawler uses
+an equally fast clock (teia.clock.FastClock). It discovers the web, learns the change rates from its own visits and
 keeps its pages fresh, for so many days of the web. Everything else is as in any crawl: sockets, children, archive,
-politeness, whose delay is in seconds of the web. Then each page's visits are laid beside its true changes: a copy is
-fresh from a visit until the next meaningful change. What is told is the mean over all pages and the days after
-`--from-day`, with `late`, the second half of these. `early` counts requests that came before the delay was over, by the
-lab's own log. A day takes 86,400 / factor seconds, for each policy.
+politeness, whose delay is in seconds of the web. Then each page's visits are compared with its true changes: a capture
+is fresh from a visit until the next meaningful change. The result is the mean over all pages and the days after
+`--from-day`; `late` is the mean over the second half of these. `early` counts requests that came before the delay was
+over, by the lab's own log. A day takes 86,400 / factor seconds for each policy.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from typing import Any
 
 from teia.clock import FastClock, WallClock, from_iso
 from teia.collections.stored import configure
-from teia.config import Config, LimitSettings
+from teia.config.sections import Config, LimitSettings
 from teia.crawler.start import open_crawler
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import url_from
 from teia.lab.measure.true_freshness import PageTruth, true_freshness
 from teia.lab.server.listen import loopback
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
 from teia.lab.server.witness import early_requests
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 from teia.store.root import Root, open_root
 
@@ -44,12 +44,14 @@ DAY_S = 86_400.0
 POLICIES = ("edf", "round-robin", "proportional", "rate-update", "index", "psp")
 COMMIT_S = 0.05
 LIMITS = LimitSettings()
-"""How long a server may be silent and a page may take to be read. The crawler counts both on its fast clock, and a
-transfer that it gives up is over for it sooner than for the lab: the next request would look early.
+"""Limits for a silent server and for parsing a page.
+
+The crawler counts both on its fast clock. A transfer that it gives up ends sooner for it than for the lab, so the next
+request would look early.
 """
 
 FIRST_NET = 150
-"""Labs that run at the same time have addresses of their own, 127.77.150.1 and on."""
+"""Labs that run at the same time have addresses of their own, from 127.77.150.1."""
 
 SPEC = """
 seed = {seed}
@@ -70,7 +72,7 @@ changes = {{ slowest = {slowest}, fastest = {fastest}, rates = "{rates}" }}
 
 @dataclass(frozen=True)
 class Kept:
-    """What came of one policy."""
+    """Result of one policy."""
 
     policy: str
     fresh: float
@@ -145,7 +147,7 @@ def settings(root: Root, policy: str, wanted: argparse.Namespace, ready: dict[st
 
 
 async def crawl(root: Root, config: Config, clock: FastClock, seconds: float) -> None:
-    """Run the crawler until its clock says that the days are over."""
+    """Run the crawler until the days are over by its clock."""
     async with open_crawler(root, [config], clock, seed=1) as crawler:
         running = asyncio.create_task(crawler.run())
         await asyncio.wait([running], timeout=2 * seconds / clock.factor + 60)
@@ -154,7 +156,7 @@ async def crawl(root: Root, config: Config, clock: FastClock, seconds: float) ->
 
 
 def visits_of(root: Root) -> dict[str, list[float]]:
-    """When each page was visited and answered, by the crawl's own clock."""
+    """Return the times at which each page was visited and answered, by the crawl's own clock."""
     times: defaultdict[str, list[float]] = defaultdict(list)
     for folder in root.collection("main").cells():
         cell = FrontierCell(folder.frontier, read_only=True)
@@ -169,11 +171,11 @@ def visits_of(root: Root) -> dict[str, list[float]]:
 
 
 def truth(world: World, visits: dict[str, list[float]], days: float) -> list[PageTruth]:
-    """Every page of the world, times in its days."""
+    """Return every page of the world, with times in days of the world."""
     pages = []
     for host in world.hosts:
         space = world.spaces[host.index]
-        for slot in (each for each in range(host.size) if space.kind(each) is Kind.PAGE):
+        for slot in (each for each in range(host.size) if space.kind(each) is UrlKind.PAGE):
             url = (world.roots[host.name] + space.path(slot)).decode()
             changes = [day for day, meaningful in world.changes.events(host.content, slot, days) if meaningful]
             pages.append(PageTruth(changes, visits.get(url, [])))
@@ -182,7 +184,7 @@ def truth(world: World, visits: dict[str, list[float]], days: float) -> list[Pag
 
 def table(found: Sequence[Kept], wanted: argparse.Namespace) -> str:
     lines = [
-        f"{wanted.pages} pages on {wanted.hosts} hosts, each asked every {wanted.delay_s:g} s of the web at most;",
+        f"{wanted.pages} pages on {wanted.hosts} hosts, one visit in {wanted.delay_s:g} s of the web at most for each;",
         f"rates {wanted.rates} from {wanted.slowest:g} to {wanted.fastest:g} a day, Wolf's mix; {wanted.days:g} days",
         f"at {wanted.factor:g} times their speed, judged from day {wanted.from_day:g} on; seed {wanted.seed}.",
         "",
@@ -208,7 +210,7 @@ def main() -> None:
     parser.add_argument("--fastest", type=float, default=100.0)
     parser.add_argument("--rates", default="zipf:1.5")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--at-once", type=int, default=2, help="so many crawls beside each other")
+    parser.add_argument("--at-once", type=int, default=2, help="number of crawls at the same time")
     parser.add_argument("--write", type=Path)
     wanted = parser.parse_args()
     policies = wanted.policies.split(",")

@@ -1,8 +1,9 @@
-"""How fast one core serves a lab web: `python bench/lab_serve.py [--runs 3] [--seconds 5]`; needs wrk and two cores.
+"""Rate at which one core serves a lab web: `python bench/lab_serve.py [--runs 3] [--seconds 5]`; needs wrk and two
+cores.
 
-The server has core 0 for itself, wrk another one. wrk asks for random pages of random hosts, by their Host header, over
-keep-alive connections. Rates depend on what else the machine does; the server's own CPU time per answer hardly does.
-Prints one JSON object and keeps it in bench/results/lab_serve.json.
+The server has core 0 for itself, wrk another one. wrk requests random pages of random hosts, by their Host header, over
+keep-alive connections. Rates depend on the load of the machine; the server's own processor time per answer hardly does.
+Prints one JSON object and stores it in bench/results/lab_serve.json.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from pathlib import Path
 import dns.message
 
 from teia.lab.server.process import lab_process
-from teia.lab.world.exchange import Request
+from teia.lab.world.exchange import WorldRequest
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 
 RESULTS = Path(__file__).resolve().parent / "results" / "lab_serve.json"
@@ -55,18 +56,18 @@ end
 
 
 def sample(world: World, count: int) -> list[tuple[str, str]]:
-    """Host and path of random pages, each page of the world as likely as any other."""
+    """Return host and path of random pages, all pages of the world equally likely."""
     chance = random.Random(1)
     spaces = chance.choices(world.spaces, [space.size for space in world.spaces], k=4 * count)
     found = ((space, chance.randrange(space.size)) for space in spaces)
     pages = [
-        (space.host.name, f"/{space.path(slot).decode()}") for space, slot in found if space.kind(slot) is Kind.PAGE
+        (space.host.name, f"/{space.path(slot).decode()}") for space, slot in found if space.kind(slot) is UrlKind.PAGE
     ]
     return pages[:count]
 
 
 def check(address: str, port: int, pages: list[tuple[str, str]]) -> None:
-    """Every page is there and looks like one; careless hosts leave the end of the document away."""
+    """Check that every page exists and looks like one; careless hosts omit the end of the document."""
     connection = http.client.HTTPConnection(address, port, timeout=10)
     for host, path in pages:
         connection.request("GET", path, headers={"Host": host})
@@ -114,8 +115,8 @@ def rss_mb(pid: int) -> float:
 
 
 def answer_us(world: World, pages: list[tuple[str, str]]) -> float:
-    """CPU time of the world alone, without sockets, per answer; the rest of the server's is the server's."""
-    requests = [Request(host, path) for host, path in pages[:4000]]
+    """Return the processor time per answer of the world alone, without sockets; the server takes the rest."""
+    requests = [WorldRequest(host, path) for host, path in pages[:4000]]
     for request in requests[:500]:
         world.answer(request, world.epoch_s)
     began_s = time.process_time()

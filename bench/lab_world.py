@@ -1,9 +1,9 @@
-"""What one answer of a synthetic world costs, without sockets; prints one JSON object.
+"""Cost of one answer of a synthetic world, without sockets; prints one JSON object.
 
-python bench/lab_world.py [--pages 1000000] [--hosts 2000] [--answers 20000]
+    python bench/lab_world.py [--pages 1000000] [--hosts 2000] [--answers 20000]
 
-Random URLs out of all pages, by size of host, three days after the epoch. `html` asks for web pages only, `mix` for
-whatever a random URL is, `gzip` for web pages of hosts that compress. The figure is the median over batches of 500.
+Random URLs out of all pages, by size of host, three days after the epoch. `html` requests web pages only, `mix` any
+random URL, `gzip` web pages of hosts that compress. The figure is the median over batches of 500.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ import resource
 import statistics
 import time
 
-from teia.lab.world.exchange import Request
+from teia.lab.world.exchange import WorldRequest
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 
 BATCH = 500
 NOW_S = 3 * 86_400.0
-LARGE_BYTES = 1_000_000  # the body that stands for "too large" would hide the mean of all others
+LARGE_BYTES = 1_000_000  # the body of a "too large" answer would dominate the mean
 
 
-def requests(world: World, count: int, only_html: bool, headers: dict[str, str]) -> list[Request]:
+def requests(world: World, count: int, only_html: bool, headers: dict[str, str]) -> list[WorldRequest]:
     chance = random.Random(1)
     ends = list(itertools.accumulate(host.size for host in world.hosts))
-    found: list[Request] = []
+    found: list[WorldRequest] = []
     while len(found) < count:
         number = chance.randrange(ends[-1])
         space = world.spaces[bisect.bisect_right(ends, number)]
         slot = number - (ends[space.host.index] - space.size)
-        if (only_html and space.kind(slot) is not Kind.PAGE) or (headers and not space.host.gzip):
+        if (only_html and space.kind(slot) is not UrlKind.PAGE) or (headers and not space.host.gzip):
             continue
-        found.append(Request(space.host.name, f"/{space.path(slot).decode()}", headers=headers))
+        found.append(WorldRequest(space.host.name, f"/{space.path(slot).decode()}", headers=headers))
     return found
 
 
-def measure(world: World, questions: list[Request]) -> dict[str, float]:
+def measure(world: World, questions: list[WorldRequest]) -> dict[str, float]:
     batches, size = [], 0
     for start in range(0, len(questions), BATCH):
         batch = questions[start : start + BATCH]

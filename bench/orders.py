@@ -1,19 +1,18 @@
-"""What the orders of A6 bring first, on the lab's web, without network and without time.
+"""Pages that the visit orders of A6 fetch first, on the lab's web, without network and without time.
 
-    python -m bench.orders [--pages 3000] [--hosts 30] [--topic computing] [--write bench/results/orders.md]
+    python -m bench.orders [--pages 2000] [--hosts 30] [--topic computing] [--write bench/results/orders.md]
 
-Every page of a world is read once, as a parse child reads it. Then each order crawls the same pages with the real
-frontier on disk, one page a commit, twice: over *one queue*, where the order decides over the whole web as in the
-papers' simulations, and *host by host*, as in a real crawl at its limit of hosts: one that was asked rests for some
-turns, and of the others that one is next whose head has waited longest. What is counted after a share of the pages:
-how much of the web's PageRank is on them, how much of its in-links, and how many of the topic's pages they are.
-`harvest` is the share of the topic's pages among the first fifth. All crawls begin at the first host's home page and at
-the home page of one host of the topic. For `pagerank`, scores are computed anew from the pages read so far every
-hundred pages, as the indexer does every few minutes.
+Every page of a world is parsed once, as by a parse child. Then each order crawls the same pages with the real frontier
+on disk, one page a commit, twice. Over *one queue* the order decides over the whole web, as in the papers' simulations.
+*Host by host* is a real crawl at its limit of hosts: a host that was visited waits for some turns, and of the others
+the one is next whose head has waited longest. After a share of the pages the benchmark counts their share of the web's
+PageRank, of its in-links and of the topic's pages. `harvest` is the share of the topic's pages among the first fifth.
+All crawls begin at the first host's home page and at the home page of one host of the topic. For `pagerank`, scores are
+computed again from the pages read so far every hundred pages, as the indexer does every few minutes.
 
-The last tables are of the Sydney strategy: how long its queues become, ours (links wait aside) and the paper's (pages
+The last tables are of the Sydney strategy: the length of its queues, teia's (links wait aside) and the paper's (pages
 are put back and fetched again for the rest of their links). The lab's pages have about the same number of links each;
-in the last table most have few and some have hundreds, as on the web. Some 30 s.
+in the last table most have few and some have hundreds, as on the web. Takes some 30 s.
 """
 
 from __future__ import annotations
@@ -31,25 +30,24 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from teia.config import FocusSettings, SydneySettings
+from teia.config.sections import FocusSettings, SydneySettings
 from teia.crawler.child.messages import Focus, FoundLink
-from teia.crawler.child.relevance import Lens, judge, lens_of
+from teia.crawler.child.relevance import CompiledFocus, judge, lens_of
 from teia.crawler.order_hints import RULE_HOPS, focused_hints
 from teia.frontier.cell import trails
-from teia.frontier.cell.cell import Found, FrontierCell, Settled
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.pagerank_scores import estimate_by, take_scores
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, SettledVisit, tail_of
 from teia.frontier.cell.schema import BY_LINK, STATE_DONE
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.order import NO_HINT, NO_KIND, Hint, Order, is_aside, order_named
-from teia.frontier.queue.schedule import Queued
 from teia.frontier.queue.sydney import draw
 from teia.frontier.queue.tunnels import promises
 from teia.graph.linkfile import LinkFile
 from teia.graph.rankfile import RankFile
 from teia.graph.renewal import renew_ranks
-from teia.lab.world.exchange import Request
+from teia.lab.world.exchange import WorldRequest
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 from teia.lib.topic import SCALE, learn
 from teia.parse.parse import parse_document
@@ -63,7 +61,7 @@ EXAMPLES = 4
 COUNTED_EVERY = 20
 RANKED_EVERY = 100
 RESTING = 4
-"""Host by host, so many others are asked before a host is asked again."""
+"""Host by host: number of other hosts that are visited before a host is visited again."""
 
 DAMPING = 0.85
 NOW_S = 1_700_000_000.0
@@ -81,12 +79,12 @@ QUIET = {
     "links.inside": 24,
     "links.outside": 4,
 }
-"""Settings of a world in which everything answers and pages have as many links as real ones: orders are compared."""
+"""Settings of a world in which every server answers and pages have as many links as real ones."""
 
 
 @dataclass(frozen=True)
 class Web:
-    """A world as a crawler reads it: pages and their links, and what is true of them."""
+    """A world as a crawler reads it: pages and their links, and the ground truth about them."""
 
     seeds: tuple[str, ...]
     pages: dict[str, Page]
@@ -101,10 +99,10 @@ def read_world(world: World, topic: str) -> Web:
     topics: dict[str, str] = {}
     for space in world.spaces:
         for slot in range(space.size):
-            if space.kind(slot) is not Kind.PAGE:
+            if space.kind(slot) is not UrlKind.PAGE:
                 continue
             path = space.path(slot).decode()
-            answer = world.answer(Request(space.host.name, f"/{path}"), world.epoch_s)
+            answer = world.answer(WorldRequest(space.host.name, f"/{path}"), world.epoch_s)
             url = world.roots[space.host.name].decode() + path
             pages[url] = parse_document(url, b"HTTP/1.1 200 OK\r\n" + answer.headers + b"\r\n", answer.body).page
             topics[url] = space.host.topic
@@ -119,7 +117,7 @@ def read_world(world: World, topic: str) -> Web:
 
 
 def _links(page: Page, known: Container[str]) -> Iterable[FoundLink]:
-    """The links a crawler would follow, each once, in the page's order."""
+    """Return the links that a crawler would follow, each once, in the page's order."""
     texts = {link.url: link.text for link in page.links if link.kind is LinkKind.ANCHOR and not link.nofollow}
     for url in texts:
         if url == page.url or url not in known:
@@ -133,7 +131,7 @@ def _url(link: FoundLink) -> str:
 
 
 def page_rank(edges: dict[str, list[str]]) -> dict[str, float]:
-    """PageRank by power iteration; what has no links gives to all."""
+    """Compute PageRank by power iteration; a page without links gives to all."""
     number = {url: index for index, url in enumerate(edges)}
     sources = np.array([number[url] for url, targets in edges.items() for _ in targets])
     targets = np.array([number[target] for of_page in edges.values() for target in of_page])
@@ -146,7 +144,7 @@ def page_rank(edges: dict[str, list[str]]) -> dict[str, float]:
     return {url: float(rank[index]) for url, index in number.items()}
 
 
-def lens_for(web: Web, topic: str, settings: FocusSettings) -> Lens:
+def lens_for(web: Web, topic: str, settings: FocusSettings) -> CompiledFocus:
     """Learn a topic from a few of its pages and a few of each other topic."""
     chance = random.Random(1)
     texts: dict[str, list[str]] = {}
@@ -162,7 +160,7 @@ def lens_for(web: Web, topic: str, settings: FocusSettings) -> Lens:
 
 
 def web_with_hubs(pages: int, seed: int = 1) -> Web:
-    """One host whose pages have 3 links or many, by a power law, to pages near them or to popular ones."""
+    """Make one host whose pages have 3 links or many, by a power law, to near or popular pages."""
     chance = random.Random(seed)
     urls = [f"http://hubs.test/{number}" for number in range(pages)]
     links: dict[str, list[FoundLink]] = {}
@@ -179,9 +177,9 @@ def web_with_hubs(pages: int, seed: int = 1) -> Web:
 
 
 class Crawl:
-    """The frontier of one order, and what it was asked for."""
+    """The frontier of one order, and the pages it fetched."""
 
-    def __init__(self, web: Web, order: Order, lens: Lens, path: Path) -> None:
+    def __init__(self, web: Web, order: Order, lens: CompiledFocus, path: Path) -> None:
         self.web, self.order, self.lens = web, order, lens
         self.cell = FrontierCell(path, order)
         self.cell.db.execute("PRAGMA synchronous = OFF")
@@ -189,12 +187,12 @@ class Crawl:
         self.longest_queue = 0
         self._links = LinkFile(path.with_name("links.bin"))
         self._ranks = RankFile(path.with_name("ranks.bin"))
-        self._heads: dict[str, Queued] = {}
+        self._heads: dict[str, QueuedUrl] = {}
         self._resting: deque[str] = deque([""] * RESTING)
         self._promised: dict[int, float] = {}
         hosts = [host_of(url) for url in web.seeds]
         self._absorb(
-            [Found(host, key_of(url), tail_of(url, host), 0) for host, url in zip(hosts, web.seeds, strict=True)]
+            [FoundUrl(host, key_of(url), tail_of(url, host), 0) for host, url in zip(hosts, web.seeds, strict=True)]
         )
 
     def run(self, *, host_by_host: bool) -> Crawl:
@@ -210,7 +208,7 @@ class Crawl:
         return min(self._heads, key=lambda host: (self._heads[host].rank, self._heads[host].key))
 
     def _longest_waiting(self) -> str:
-        """The host that is next by KLWF; none if all that have work are resting."""
+        """Return the next host by KLWF; None if all hosts with work wait for their delay."""
         free = self._heads.keys() - set(self._resting)
         return min(free, key=lambda host: (self._heads[host].since_s, self._heads[host].key), default="")
 
@@ -218,13 +216,13 @@ class Crawl:
     def _now_s(self) -> float:
         return NOW_S + len(self.taken)
 
-    def _visit(self, host: str, item: Queued) -> None:
+    def _visit(self, host: str, item: QueuedUrl) -> None:
         self.taken.append(item.url)
         with self.cell.transaction():
             host_id = self.cell.host_id(host, self._now_s)
-            self.cell.settle(Settled(host_id, item, "200", STATE_DONE, self._now_s), host)
+            self.cell.settle(SettledVisit(host_id, item, "200", STATE_DONE, self._now_s), host)
             found = [
-                Found(link.host, link.key, link.tail, item.depth + 1, hint=hint)
+                FoundUrl(link.host, link.key, link.tail, item.depth + 1, hint=hint)
                 for link, hint in self._hinted(item, host_id, host)
             ]
         self._look_at(host)
@@ -237,7 +235,7 @@ class Crawl:
             self.longest_queue = max(self.longest_queue, self._primary_queue())
 
     def _rank_again(self) -> None:
-        """Do what indexer and crawler do: scores from the links so far, and the queue by them."""
+        """Do what indexer and crawler do: compute scores from the links so far, and rank the queue by them."""
         self._links.flush()
         renew_ranks([self._links.path], self._ranks.path, self._now_s)
         self._ranks.reload()
@@ -253,7 +251,7 @@ class Crawl:
         ranks = self.cell.db.execute("SELECT rank FROM queue")
         return sum(not is_aside(rank) for (rank,) in ranks)
 
-    def _hinted(self, item: Queued, host_id: int, host: str) -> Iterable[tuple[FoundLink, Hint | None]]:
+    def _hinted(self, item: QueuedUrl, host_id: int, host: str) -> Iterable[tuple[FoundLink, Hint | None]]:
         links = list(self.web.links[item.url])
         if self.order.sampled:
             return [(link, Hint(page=item.key)) for link in links]
@@ -265,11 +263,11 @@ class Crawl:
             trails.count_rule(self.cell.db, way.via, judged.kind)
         if len(self.taken) % 32 == 0:
             self._promised = promises(trails.rules_of(self.cell.db), RULE_HOPS)
-        read = trails.Read(judged.relevance, judged.kind, judged.depends)
+        read = trails.ReadingResult(judged.relevance, judged.kind, judged.depends)
         self.cell.note_read(host_id, host, item, read, self._now_s)
         return zip(links, focused_hints(judged, way, self._promised), strict=True)
 
-    def _absorb(self, found: Sequence[Found]) -> None:
+    def _absorb(self, found: Sequence[FoundUrl]) -> None:
         with self.cell.transaction():
             touched = self.cell.absorb(found, self._now_s)
         for _, host in touched:
@@ -284,18 +282,18 @@ class Crawl:
             self._heads.pop(host, None)
 
 
-def crawl(web: Web, order: Order, lens: Lens, *, host_by_host: bool) -> Crawl:
+def crawl(web: Web, order: Order, lens: CompiledFocus, *, host_by_host: bool) -> Crawl:
     with tempfile.TemporaryDirectory() as folder:
         run = Crawl(web, order, lens, Path(folder) / "frontier.sqlite")
         with closing(run.cell):
             return run.run(host_by_host=host_by_host)
 
 
-# ---- what it brought ------------------------------------------------------------------------------------------------
+# ---- results --------------------------------------------------------------------------------------------------------
 
 
 def row(name: str, web: Web, topic: str, taken: Sequence[str]) -> str:
-    """One line of the table: shares of PageRank, of in-links and of the topic after shares of the pages."""
+    """Return one line of the table: shares of PageRank, of in-links and of the topic after shares of the pages."""
     relevant = {url for url, each in web.topics.items() if each == topic}
     first = [taken[: round(share * len(web.pages))] for share in SHARES]
     ranks = [sum(web.rank[url] for url in set(urls)) for urls in first]
@@ -308,7 +306,7 @@ def row(name: str, web: Web, topic: str, taken: Sequence[str]) -> str:
 
 
 def papers_sydney(web: Web, links: int, seed: int) -> tuple[int, float]:
-    """The strategy as the paper has it, over one queue: the longest P and S together, and fetches beyond the first."""
+    """Run the paper's strategy over one queue; return the longest P and S together, and the repeated fetches."""
     edges = {url: [_url(link) for link in of_page] for url, of_page in web.links.items()}
     primary, secondary = deque(web.seeds), list[str]()
     known, visited, fetches, longest = set(web.seeds), set[str](), 0, 0
@@ -328,7 +326,7 @@ def papers_sydney(web: Web, links: int, seed: int) -> tuple[int, float]:
     return longest, fetches / len(visited) - 1
 
 
-def orders_table(web: Web, topic: str, lens: Lens, *, host_by_host: bool) -> list[str]:
+def orders_table(web: Web, topic: str, lens: CompiledFocus, *, host_by_host: bool) -> list[str]:
     shares = [f"{share:.0%}" for share in SHARES]
     head = (
         ["PageRank " + share for share in shares] + [f"in-links {shares[2]}"] + ["topic " + share for share in shares]
@@ -341,7 +339,7 @@ def orders_table(web: Web, topic: str, lens: Lens, *, host_by_host: bool) -> lis
     return lines
 
 
-def hard_table(web: Web, topic: str, lens: Lens) -> list[str]:
+def hard_table(web: Web, topic: str, lens: CompiledFocus) -> list[str]:
     relevant = {url for url, each in web.topics.items() if each == topic}
     lines = ["| tunnel | pages | on topic | of all the topic | fetched again |", "|---|---:|---:|---:|---:|"]
     for tunnel in (0, 1, 2, 3):
@@ -357,7 +355,7 @@ def hard_table(web: Web, topic: str, lens: Lens) -> list[str]:
     return lines
 
 
-def sydney_table(web: Web, lens: Lens) -> list[str]:
+def sydney_table(web: Web, lens: CompiledFocus) -> list[str]:
     lines = [
         "| links | ours, longest primary queue | the paper's, P and S | its fetches again |",
         "|---|---:|---:|---:|",
@@ -390,7 +388,7 @@ def main() -> None:
         "# Orders on the lab's web",
         "",
         f"`python -m bench.orders`: {len(web.pages):,} pages on {options.hosts} hosts, {of_topic:,} of them about"
-        f" {options.topic}; {EXAMPLES} examples of each topic. What the columns mean stands in"
+        f" {options.topic}; {EXAMPLES} examples of each topic. The columns are explained in"
         " [orders.py](../orders.py).",
         "",
         "## One queue",

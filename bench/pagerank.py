@@ -1,19 +1,19 @@
-"""What ranks cost: links written to the link files of several cells, PageRank over them cold and warm, scores read.
+"""Cost of ranks: links written to the link files of several cells, PageRank over them cold and warm, scores read.
 
     python -m bench.pagerank [--pages 1000000] [--links 32] [--cells 4] [--news 0.01] [--urls 500000]
         [--write FILE.json]
 
-The web is made up: sites of 4,000 URLs of which the first thousand are read. Seven of ten links of a page stay in its
+The web is synthetic: sites of 4,000 URLs of which the first thousand are read. Seven of ten links of a page stay in its
 site, half of them to nearby pages and half by a power law; the others go anywhere, sites and pages by a power law. So
 three of four nodes are URLs that were found and not fetched, and about three of four links go to pages that were read.
-Pages are appended as the indexer does it, with a flush every thousand. `news` is the share of pages that changed, and
-of pages that are new, before the warm run. The cold run after it ranks the same links without the earlier scores;
-`warm_differs_by` is how far its scores, all together, are from those of the warm run. Then a frontier of `urls` URLs
-that wait, as many of each site, is ranked by the scores of the first run and by those of the warm one, 50 ms at a time
-as in a crawl; `longest_ms` is the longest of these moments, its transaction included.
+Pages are appended as by the indexer, with a flush every thousand. `news` is the share of pages that changed, and of
+pages that are new, before the warm run. The cold run after it ranks the same links without the earlier scores;
+`warm_differs_by` is the total difference of its scores from those of the warm run. Then a frontier of `urls` queued
+URLs, equally many of each site, is ranked by the scores of the first run and by those of the warm one, 50 ms at a time
+as in a crawl; `longest_ms` is the longest of these steps, its transaction included.
 
-Seconds are those of the process (`cpu`) and of the clock on the wall (`s`), which on a shared machine also measures
-the others. The peak of memory is that of the whole run. A million pages with 30 million links take two minutes or so.
+`cpu` is processor time of the process, `s` wall time, which on a shared machine includes the work of others. The peak
+of memory is that of the whole run. A million pages with 30 million links take about two minutes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.crawler.pagerank_order import RANK_S
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.pagerank_scores import is_ranked_by, take_scores
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.queue.order import pagerank
 from teia.graph.linkfile import LinkFile
 from teia.graph.pagerank import Ranks
@@ -48,7 +49,7 @@ FLUSH_PAGES = 1_000
 LOOKED_UP = 1_000
 ABSORBED_AT_ONCE = 5_000
 META_ROWS = 4
-"""Of a transaction: three counters, and how far it came. A URL that moves is two rows."""
+"""Rows per transaction: three counters and the position. A URL that moves is two rows."""
 
 NOW_S = 1_700_000_000.0
 
@@ -57,7 +58,7 @@ Result = TypeVar("Result")
 
 
 def keys_of(numbers: Numbers) -> Numbers:
-    """Numbers as hashes (splitmix64): the same number has the same key."""
+    """Return numbers as hashes (splitmix64): the same number has the same key."""
     mixed = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
@@ -65,7 +66,7 @@ def keys_of(numbers: Numbers) -> Numbers:
 
 
 class Web:
-    """A web of sites. Pages that are read are numbered 0, 1, …; `_url` says which URL of which site that is."""
+    """A web of sites. Pages that are read are numbered 0, 1, …; `_url` returns the site and URL of a number."""
 
     def __init__(self, pages: int, links: int, seed: int) -> None:
         self._sites = -(-pages // SITE_PAGES)
@@ -73,7 +74,7 @@ class Web:
         self._chance = np.random.default_rng(seed)
 
     def said(self, first: int, last: int) -> Iterator[tuple[int, list[int]]]:
-        """Yield (key, keys of targets) of some pages; asked again, a page leads elsewhere."""
+        """Yield (key, keys of targets) of some pages; at the next call a page has other links."""
         counts = self._chance.geometric(1 / self._links, last - first)
         numbers = np.arange(first, last)
         flat = keys_of(self._targets(np.repeat(numbers, counts))).tolist()
@@ -83,7 +84,7 @@ class Web:
             yield key, flat[start:end]
 
     def _targets(self, sources: Numbers) -> Numbers:
-        """The URL at the other end of one link of each source."""
+        """Return the target of one link of each source."""
         site, page = sources // SITE_PAGES, sources % SITE_PAGES
         kind = self._chance.random(len(sources))
         steps = np.rint(self._chance.standard_normal(len(sources)) * 20).astype(np.int64)
@@ -100,14 +101,14 @@ class Web:
         return site * SITE_URLS + page
 
 
-def timed(deed: Callable[[], Result]) -> tuple[Result, dict[str, float]]:
+def timed(work: Callable[[], Result]) -> tuple[Result, dict[str, float]]:
     wall, cpu = time.perf_counter(), time.process_time()
-    result = deed()
+    result = work()
     return result, {"s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
 
 
 def append(web: Web, paths: list[Path], first: int, last: int) -> dict[str, float]:
-    """Write pages, a site to a cell; returns what the appending alone took."""
+    """Write pages, a site to a cell; return the seconds of the appending alone."""
     spent = {"s": 0.0, "cpu_s": 0.0}
     files = [LinkFile(path) for path in paths]
 
@@ -178,7 +179,7 @@ def measure_frontier(options: argparse.Namespace, folder: Path, files: list[Rank
             site, page = numbers % sites, SITE_PAGES + numbers // sites
             each = zip(site.tolist(), page.tolist(), keys_of(site * SITE_URLS + page).tolist(), strict=True)
             with cell.transaction():
-                cell.absorb([Found(f"site{s}.test", key, f"/pages/{p}.html", 2) for s, p, key in each], NOW_S)
+                cell.absorb([FoundUrl(f"site{s}.test", key, f"/pages/{p}.html", 2) for s, p, key in each], NOW_S)
         return {"urls": cell.queued, "first": rank_all(cell, files[0]), "again": rank_all(cell, files[1])}
 
 
@@ -196,12 +197,12 @@ def rank_all(cell: FrontierCell, file: RankFile) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=1_000_000)
-    parser.add_argument("--links", type=int, default=32, help="of a page on average, before repeats are dropped")
+    parser.add_argument("--links", type=int, default=32, help="links of a page on average, before repeats are dropped")
     parser.add_argument("--cells", type=int, default=4)
     parser.add_argument("--news", type=float, default=0.01)
-    parser.add_argument("--urls", type=int, default=500_000, help="that wait in the frontier")
+    parser.add_argument("--urls", type=int, default=500_000, help="queued URLs in the frontier")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", type=Path, default=None, help="keep the result in a file")
+    parser.add_argument("--write", type=Path, default=None, help="write the result to a file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = {"command": f"python -m bench.pagerank --pages {options.pages} --links {options.links}"}

@@ -2,8 +2,8 @@
 
     python -m bench.parse [--pages 100]
 
-Processor time, best of ten rounds, so that a busy machine disturbs little. The last line is the parent's cost of
-passing a page through a child and back.
+Figures are processor time, best of ten rounds, so that a busy machine disturbs little. The last line is the parent's
+cost of sending a page through a child and back.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from itertools import cycle
 from resiliparse.parse.html import HTMLTree
 
 from teia.clock import WallClock
-from teia.collections.compiled import reading_of
-from teia.config import CollectionSettings, Config, LimitSettings
-from teia.crawler.child.messages import Task, encode
+from teia.config.sections import CollectionSettings, Config, LimitSettings
+from teia.crawler.child.messages import ReadTask, encode
 from teia.crawler.child.read_answer import read
-from teia.parse.children.pool import ChildLimits, ChildPool, Lost
+from teia.crawler.compiled_settings import reading_of
+from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.parse.decode import decode
-from teia.parse.document import Document, Findings, Options
+from teia.parse.document import Document, Findings, ParseOptions
 from teia.parse.headers import parse_head
 from teia.parse.html.processor import read_html
 from teia.parse.html.tree import TreeExtract
@@ -37,7 +37,7 @@ from teia.parse.text.language import language_of
 
 URL = "http://bench.test/section/page.html"
 VARIANTS = 500
-"""Pages with one menu and links of their own: more than the cache of resolved references can hold."""
+"""Number of pages with one menu and links of their own: more than the cache of references can hold."""
 
 WORD_LETTERS = "etaoinshrdlu"
 
@@ -47,7 +47,7 @@ def make_words(chance: random.Random, count: int = 200) -> list[str]:
 
 
 def make_page(links: int = 90, size_bytes: int = 22_000, seed: int = 1) -> bytes:
-    """A page with a menu, paragraphs, headings, pictures and links among the words."""
+    """Make a page with a menu, paragraphs, headings, pictures and links in the text."""
     chance = random.Random(seed)
     vocabulary = make_words(chance)
     parts = [
@@ -90,10 +90,10 @@ def microseconds(work: Callable[[], object], pages: int) -> float:
 
 
 def stages(pages: list[bytes]) -> dict[str, Callable[[], object]]:
-    """Each stage as a function that takes the next page whenever it is called."""
-    options = Options(LimitSettings())
-    without_text = Options(options.limits, want_text=False)
-    with_requisites = Options(options.limits, want_requisites=True)
+    """Return each stage as a function that takes the next page at each call."""
+    options = ParseOptions(LimitSettings())
+    without_text = ParseOptions(options.limits, want_text=False)
+    with_requisites = ParseOptions(options.limits, want_requisites=True)
     raw = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
     head = parse_head(raw)
     bodies = [chunked(gzip.compress(page, 6)) for page in pages]
@@ -120,35 +120,35 @@ def stages(pages: list[bytes]) -> dict[str, Callable[[], object]]:
 
 
 def through_a_tree(document: Document) -> Findings:
-    """The long way, which pages go that the scanner does not take."""
+    """Parse a page by its tree, as for pages at which the scanner gives up."""
     document.__dict__["extract"] = TreeExtract(document.tree, want_text=document.options.want_text)
     return read_html(document)
 
 
 def task_of(url: str, head: bytes, body: bytes) -> bytes:
-    """What the crawler sends a child: the answer, and how it wants it read."""
+    """Return the task that the crawler sends to a child: the answer, and the settings for parsing it."""
     settings = reading_of(Config(collection=CollectionSettings(seeds=(URL,))))
     request = (
         b"GET /section/page.html HTTP/1.1\r\nHost: bench.test\r\nUser-Agent: teia\r\nAccept-Encoding: gzip\r\n\r\n"
     )
     return encode(
-        Task(settings, "page", url, "200", 200, 0.0, 0.2, "127.0.0.1", request, head, "", "", 3, 0, body=body)
+        ReadTask(settings, "page", url, "200", 200, 0.0, 0.2, "127.0.0.1", request, head, "", "", 3, 0, body=body)
     )
 
 
 def echo(payload: bytes) -> bytes:
-    """The job of the transport bench: a third of a page in, half a page out."""
+    """Job of the transport benchmark: a third of a page in, half a page out."""
     return payload + payload[: len(payload) // 2]
 
 
 async def transport(items: int) -> tuple[float, float]:
-    """Processor time of this process, and wall time, per item; in microseconds."""
+    """Return processor time of this process, and wall time, per item; in microseconds."""
     pool = ChildPool("bench.parse:echo", 1, ChildLimits(), WallClock())
     await pool.start()
     payload = random.Random(1).randbytes(7_000)
     room = asyncio.Semaphore(256)
 
-    def answered(_: bytes | Lost) -> None:
+    def answered(_: bytes | LostAnswer) -> None:
         room.release()
 
     cpu, wall = time.process_time(), time.perf_counter()

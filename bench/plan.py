@@ -1,11 +1,11 @@
-"""What a plan costs (P8): counts, MERGE and intensities for worlds of P6's kind, and whether it grows with the pages.
+"""Cost of a plan (P8): counts, MERGE and intensities for worlds of P6's kind, and its growth with the pages.
 
     python -m bench.plan [--pages 100000,1000000] [--rounds 5] [--theta 1] [--unit hour] [--seed 1] [--write FILE.json]
 
-Servers are one for 500 pages, the budget is 8.64 visits a page and day, P = 15 s, T = 24 h: a million pages are the
-paper's own case. Each size runs in a process of its own, so that its peak of memory is its own. Everything runs on one
-core; seconds are the best of all rounds, by the clock on the wall (`s`), which on a shared machine also measures the
-others, and of the process (`cpu_s`). `mb` is the peak above what the process had with the world made.
+A world has one server for 500 pages, a budget of 8.64 visits a page and day, P = 15 s, T = 24 h: a million pages are
+the paper's own case. Each size runs in a process of its own, so its peak of memory is its own. Everything runs on one
+core. Seconds are the best of all rounds: `s` is wall time, which on a shared machine includes the work of others,
+`cpu_s` processor time. `mb` is the peak above the memory of the process after it made the world.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def best_of(rounds: int, name: str, deed: Callable[[], Result]) -> tuple[dict[str, float], Result]:
+def best_of(rounds: int, name: str, work: Callable[[], Result]) -> tuple[dict[str, float], Result]:
     wall, cpu = [], []
     for _ in range(rounds):
         began, began_cpu = time.perf_counter(), time.process_time()
-        result = deed()
+        result = work()
         wall.append(time.perf_counter() - began)
         cpu.append(time.process_time() - began_cpu)
     return {f"{name}_s": round(min(wall), 3), f"{name}_cpu_s": round(min(cpu), 3)}, result
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--theta", type=float, default=1.0)
     parser.add_argument("--unit", choices=sorted(UNIT_S), default="hour")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", type=Path, default=None, help="keep the result in a file")
+    parser.add_argument("--write", type=Path, default=None, help="write the result to a file")
     options = parser.parse_args()
     sizes = [int(each) for each in options.pages.split(",")]
     result = measure(sizes, rounds=options.rounds, theta=options.theta, unit=options.unit, seed=options.seed, say=print)

@@ -1,12 +1,12 @@
-"""How much of what politeness allows is used: N hosts that rest one second, by the lab's own log.
+"""Use of what politeness allows: N hosts with a delay of one second, by the lab's own log.
 
     .venv/bin/python -m bench.politeness --hosts 500 --seconds 40
     .venv/bin/python -m bench.politeness --hosts 2000 --seconds 40 --fetch-only
 
-N hosts that rest `delay` seconds can be asked N / delay times a second at most, less the time an answer takes. The
+N hosts with a delay of `delay` seconds allow at most N / delay requests a second, less the time an answer takes. The
 first ten seconds, in which the crawl finds the hosts, are left out. Early requests are counted by host and by address
-over the whole run, robots.txt and redirects included. With `--fetch-only` the URLs are given and the answers thrown
-away (fetch_only.py): the schedule and the fetcher alone. Prints JSON and keeps it in bench/results/politeness.json.
+over the whole run, robots.txt and redirects included. With `--fetch-only` the URLs are given and the answers discarded
+(fetch_only.py): the schedule and the fetcher alone. Prints JSON and stores it in bench/results/politeness.json.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=500)
     parser.add_argument("--seconds", type=int, default=40)
     parser.add_argument("--delay", type=float, default=1.0)
-    parser.add_argument("--fetch-only", action="store_true", help="the schedule and the fetcher alone")
+    parser.add_argument("--fetch-only", action="store_true", help="run the schedule and the fetcher alone")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = measure(Path(folder), asked.hosts, asked.seconds, asked.delay, alone=asked.fetch_only)

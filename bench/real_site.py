@@ -1,10 +1,11 @@
-"""Is a real site crawled completely? The same pages as wget2 finds, for sites that nobody here wrote.
+"""Completeness of a crawl of real sites, written by others: the same pages as wget2 finds.
 
     python -m bench.real_site            writes bench/results/real_site.md
 
-Debian's `python3.11-doc` and `debian-handbook`, each served by nginx on loopback and crawled whole by us (no rest, 16
-requests at once) and by `wget2 -r -l inf`. nginx's log says who fetched what. For every difference the report names the
-pages that link to it, with the link as it is written there; for every file that nobody fetched it looks for a link.
+Debian's `python3.11-doc` and `debian-handbook` are each served by nginx on loopback and crawled whole by teia (no
+delay, 16 requests at once) and by `wget2 -r -l inf`. nginx's log shows which crawler fetched what. For every difference
+the report names the pages that link to it, with the link as written there; for every file that neither fetched it looks
+for a link.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ HREF = re.compile(r"""(?:href|src)\s*=\s*["']?([^"'>\s]+)""")
 SLASHES = re.compile("/+")
 WHY = {
     "`https//planet.debian.org/`": "a typing error (no colon) that makes a relative link; "
-    "a browser keeps the empty segment, and so do we, while wget2 makes one slash of two",
+    "a browser and teia keep the empty segment, wget2 makes one slash of two",
 }
-"""What was found out by looking, by the link as it is written."""
+"""Explanations of known differences, by the link as it is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What we and wget2 asked one site for; `state` is how our crawl ended."""
+    """Requests of teia and of wget2 to one site; `state` is the final state of teia's crawl."""
 
     state: str
     ours: list[Hit]
@@ -62,7 +63,7 @@ def failures(hits: Iterable[Hit]) -> set[str]:
 
 
 def crawl_with_teia(site: Site, data: Path, *flags: str) -> tuple[str, list[Hit]]:
-    """Crawl a site with us; returns how the crawl ended and what was asked for."""
+    """Crawl a site with teia; return the final state of the crawl and its requests."""
     since = site.mark()
     shared = ("--delay", "0", "--per-host", str(AT_ONCE), "--allow-net", "127.0.0.0/8", "--json")
     command = [sys.executable, "-m", "teia", "crawl", site.url, "--data", str(data), *shared, *flags]
@@ -71,7 +72,7 @@ def crawl_with_teia(site: Site, data: Path, *flags: str) -> tuple[str, list[Hit]
 
 
 def crawl_with_wget2(site: Site, files: Path, *flags: str) -> list[Hit]:
-    """Crawl a site with wget2; its status 8 says that some links led nowhere."""
+    """Crawl a site with wget2; its status 8 means that some links led nowhere."""
     since = site.mark()
     command = [
         "wget2",
@@ -96,11 +97,11 @@ def compared(name: str, tree: Path) -> Comparison:
         return Comparison(state, ours, crawl_with_wget2(site, Path(folder) / "files"))
 
 
-# ---- why ------------------------------------------------------------------------------------------------------------
+# ---- explanations ---------------------------------------------------------------------------------------------------
 
 
 def links_to(name: str, tree: Path, path: str) -> list[str]:
-    """Which other pages link to a path, and how they write it; repeated slashes count as one."""
+    """Return the other pages that link to a path, and the link as written; repeated slashes count as one."""
     found: dict[str, None] = {}
     for file in sorted(tree.rglob("*.html")):
         base = f"http://site/{name}/{file.relative_to(tree)}"
@@ -127,22 +128,22 @@ def section(name: str, tree: Path, result: Comparison) -> list[str]:
     return [
         f"## {name}",
         "",
-        f"Our crawl: {result.state}. "
-        f"HTML pages: {len(ours):,} by us, {len(theirs):,} by wget2, {len(ours & theirs):,} by both.",
+        f"teia's crawl: {result.state}. "
+        f"HTML pages: {len(ours):,} by teia, {len(theirs):,} by wget2, {len(ours & theirs):,} by both.",
         "",
         "Pages only wget2 fetched:",
         *explained(name, tree, theirs - ours),
         "",
-        "Pages only we fetched:",
+        "Pages only teia fetched:",
         *explained(name, tree, ours - theirs),
         "",
-        "Links that led nowhere and that only we tried:",
+        "Links that led nowhere and that only teia requested:",
         *explained(name, tree, failures(result.ours) - failures(result.theirs)),
         "",
-        "Links that led nowhere and that only wget2 tried:",
+        "Links that led nowhere and that only wget2 requested:",
         *explained(name, tree, failures(result.theirs) - failures(result.ours)),
         "",
-        "Files of the package that neither fetched, and who links to them:",
+        "Files of the package that neither fetched, and the pages that link to them:",
         *explained(name, tree, files - ours - theirs),
         "",
     ]
@@ -159,7 +160,7 @@ def main() -> None:
     for name, tree in TREES.items():
         result = compared(name, tree)
         print(
-            name, result.state, len(result.our_pages), "pages by us,", len(result.their_pages), "by wget2", flush=True
+            name, result.state, len(result.our_pages), "pages by teia,", len(result.their_pages), "by wget2", flush=True
         )
         report += section(name, tree, result)
     REPORT.write_text("\n".join(report), "utf-8")

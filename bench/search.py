@@ -1,18 +1,18 @@
-"""How long searches take: every kind of query of F11's table 26 and those its search did not have, at any size.
+"""Duration of searches: every kind of query of F11's table 26 and further kinds, at any size.
 
     python -m bench.search [--pages 20000] [--seed 1] [--each 20] [--cold 1] [--semantics]
         [--write results/search.json]
 
 The collection is lab text (teia/lab/corpus), indexed by the product's code into four cells; it stays in
-`.cache/search-PAGES-SEED` and is used again. Every search is what a result page needs: ten results with snippets.
+`.cache/search-PAGES-SEED` and is used again. Every search produces a result page: ten results with snippets.
 
-    warm    all files are in memory and every question is new to the searcher: nothing it counted is kept from another
-            search of the same words. Then once more: `again`, F11's second column.
+    warm    all files are in memory and every query is new to the searcher: no counts of an earlier search of the same
+            words are kept. Then once more: `again`, F11's second column.
     cold    a process for each search, none of the index's files in memory; `open_ms` is opening the index, `ms` the
-            search after it, `read_mb` what both read from the disk
+            search after it, `read_mb` the disk reads of both
 
-`own` is our processor time over that of tantivy; `f11` has it over all searches of the paper's kinds. Milliseconds are
-on the wall; `cpu` are of the processor, which on a machine that others use says more.
+`own` is teia's processor time over tantivy's; `f11` has it over all searches of the paper's kinds. Milliseconds are
+wall time; `cpu` is processor time, which says more on a shared machine.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import WallClock
-from teia.lab.corpus.collection import Collection, collection, opened
+from teia.lab.corpus.collection import CorpusCollection, collection, opened
 from teia.lab.corpus.pages import Corpus
-from teia.lab.corpus.questions import PUBLISHED, Asker, Question, kinds_of
+from teia.lab.corpus.questions import PUBLISHED, QuerySampler, SampleQuery, kinds_of
 from teia.lab.corpus.timed import TimedSearch, Timing, spread, warm
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,13 +42,13 @@ RESULTS = ROOT / "bench" / "results" / "search.json"
 CELLS = 4
 PAGES, SEED, EACH, COLD = 20_000, 1, 20, 1
 F11_KINDS = frozenset({"one word", *(each.kind for each in PUBLISHED)})
-"""Kinds of queries in F11's table 26, and a word by itself."""
+"""Kinds of queries in F11's table 26, and a single word."""
 
 Say = Callable[[str], None]
 
 
-def kept(pages: int, seed: int, *, semantics: bool = False, say: Say = print, cache: Path = CACHE) -> Collection:
-    """The collection of so many pages: from the cache, or made."""
+def kept(pages: int, seed: int, *, semantics: bool = False, say: Say = print, cache: Path = CACHE) -> CorpusCollection:
+    """Return the collection of so many pages, from the cache or newly made."""
     folder = cache / f"search-{pages}-{seed}"
     return collection(folder, pages, seed, WallClock(), cells=CELLS, semantics=semantics, say=say)
 
@@ -63,10 +63,10 @@ def measure(
     say: Say = print,
     cache: Path = CACHE,
 ) -> dict[str, Any]:
-    """Everything that is measured, ready for JSON."""
+    """Measure everything; return the result, ready for JSON."""
     found = kept(pages, seed, semantics=semantics, say=say, cache=cache)
-    questions = Asker(Corpus(pages, seed, cells=CELLS)).questions(each)
-    of_paper = [Question(each.kind, "F11", each.text) for each in PUBLISHED]
+    questions = QuerySampler(Corpus(pages, seed, cells=CELLS)).questions(each)
+    of_paper = [SampleQuery(each.kind, "F11", each.text) for each in PUBLISHED]
     say("cold searches")
     cold_rows = [cold_search(found, question) for question in some_of_each(questions, cold)] if cold else []
     cold_paper = [cold_search(found, question) for question in of_paper] if cold else []
@@ -104,7 +104,7 @@ def measure(
     }
 
 
-def asdict_of(found: Collection) -> dict[str, Any]:
+def asdict_of(found: CorpusCollection) -> dict[str, Any]:
     made = found.made
     return {
         "pages": made.pages,
@@ -127,7 +127,7 @@ def rounded(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows_of(timings: Sequence[Timing], cold_rows: Sequence[dict[str, Any]], pages: int) -> list[dict[str, Any]]:
-    """A row for each kind of question and frequency of words."""
+    """Return a row for each kind of query and frequency of words."""
     by_kind: dict[tuple[str, str], list[Timing]] = defaultdict(list)
     for timing in timings:
         by_kind[timing.question.kind, timing.question.words].append(timing)
@@ -159,7 +159,7 @@ def paper_row(first: Timing, again: Timing, published: Any, cold_row: dict[str, 
 
 
 def calls_of(timings: Sequence[Timing]) -> dict[str, float]:
-    """Processor milliseconds of a search by call of tantivy, on average; `ours` is the rest."""
+    """Return processor milliseconds of a search by call of tantivy, on average; `ours` is the rest."""
     spent: Counter[str] = Counter()
     for timing in timings:
         spent.update(timing.calls)
@@ -170,7 +170,7 @@ def calls_of(timings: Sequence[Timing]) -> dict[str, float]:
 # ---- cold -----------------------------------------------------------------------------------------------------------
 
 
-def some_of_each(questions: Sequence[Question], number: int) -> list[Question]:
+def some_of_each(questions: Sequence[SampleQuery], number: int) -> list[SampleQuery]:
     taken: Counter[tuple[str, str]] = Counter()
     found = []
     for question in questions:
@@ -180,7 +180,7 @@ def some_of_each(questions: Sequence[Question], number: int) -> list[Question]:
     return found
 
 
-def cold_search(found: Collection, question: Question) -> dict[str, Any]:
+def cold_search(found: CorpusCollection, question: SampleQuery) -> dict[str, Any]:
     """Search in a process of its own after its files were dropped from memory."""
     drop_from_memory(found)
     asked = json.dumps({"folder": str(found.folder), "question": asdict(question)})
@@ -190,8 +190,8 @@ def cold_search(found: Collection, question: Question) -> dict[str, Any]:
     return {"kind": question.kind, "words": question.words, "query": question.text[:80]} | answer
 
 
-def drop_from_memory(found: Collection) -> None:
-    """Let the kernel forget the files; it keeps those that a process has mapped, so nobody may have the index open."""
+def drop_from_memory(found: CorpusCollection) -> None:
+    """Let the kernel drop the files from memory; it keeps mapped files, so no process may have the index open."""
     for path in found.files():
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -202,9 +202,9 @@ def drop_from_memory(found: Collection) -> None:
 
 
 def one_search(asked: str) -> dict[str, Any]:
-    """What the process of a cold search does."""
+    """Run the search of a cold process."""
     wanted = json.loads(asked)
-    question = Question(**wanted["question"])
+    question = SampleQuery(**wanted["question"])
     before = read_bytes()
     began = time.perf_counter()
     search = TimedSearch(opened(Path(wanted["folder"])))
@@ -221,7 +221,7 @@ def one_search(asked: str) -> dict[str, Any]:
 
 
 def read_bytes() -> int:
-    """What this process made the disk deliver."""
+    """Return the bytes that the disk delivered to this process."""
     lines = Path("/proc/self/io").read_text("ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
 
@@ -230,7 +230,7 @@ def read_bytes() -> int:
 
 
 def write(result: dict[str, Any], path: Path = RESULTS) -> None:
-    """Keep a result beside those of other sizes."""
+    """Store a result beside those of other sizes."""
     runs = json.loads(path.read_text("utf-8")) if path.exists() else {}
     runs[str(result["n"])] = result
     ordered = {size: runs[size] for size in sorted(runs, key=int)}
@@ -241,10 +241,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=PAGES)
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--each", type=int, default=EACH, help="questions of each kind")
+    parser.add_argument("--each", type=int, default=EACH, help="queries of each kind")
     parser.add_argument("--cold", type=int, default=COLD, help="cold searches of each kind; 0: none")
-    parser.add_argument("--semantics", action="store_true", help="train and use a model of meaning")
-    parser.add_argument("--write", type=Path, default=None, help="keep the result in a file, beside other sizes")
+    parser.add_argument("--semantics", action="store_true", help="train and use a semantic model")
+    parser.add_argument("--write", type=Path, default=None, help="write the result to a file, beside other sizes")
     parser.add_argument("--one", default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one is not None:

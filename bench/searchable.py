@@ -1,10 +1,10 @@
-"""How soon a page can be found: from its commit to the index, while the crawl goes on.
+"""Time from a page's commit until it can be found, while the crawl runs.
 
     .venv/bin/python -m bench.searchable --hosts 100 --seconds 40
 
-A crawl of a lab web runs as a user would run it, with the indexer beside it. The frontier numbers pages as it commits
-them, and the index says up to which number it can find them. Both are looked at ten times a second; the lag of a page
-is the time between the one reaching its number and the other. Prints JSON, kept in bench/results/searchable.json.
+A crawl of a lab web runs as a user would run it, with its indexer. The frontier numbers pages as it commits them, and
+the index stores the number up to which it can find them. Both are read ten times a second; the lag of a page is the
+time between the frontier and the index reaching its number. Prints JSON and stores it in bench/results/searchable.json.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RESULTS = Path(__file__).parent / "results" / "searchable.json"
 LOOK_S = 0.1
 
 Counts = tuple[float, int, int]
-"""A time, the number of the last page that was committed, and of the last that can be found."""
+"""A time, the number of the last committed page, and of the last page that can be found."""
 
 
 def main() -> None:
@@ -75,7 +75,7 @@ def measure(folder: Path, hosts: int, seconds: int, delay_s: float) -> dict[str,
 
 
 def watched(crawl: subprocess.Popen[bytes], data: Path) -> dict[int, list[Counts]]:
-    """By cell: what was committed and what can be found, as long as the crawl runs."""
+    """Return by cell the committed pages and the pages that can be found, as long as the crawl runs."""
     while not any(data.glob("main/cells/*/frontier.sqlite")):
         time.sleep(LOOK_S)
     time.sleep(1.0)
@@ -100,7 +100,7 @@ def committed_in(path: Path) -> int:
 
 
 def lags_of(counts: list[Counts]) -> list[float]:
-    """For each step of what was committed: how long until it could be found. What was not found yet is left out."""
+    """Return for each step of the commits the time until it could be found; steps not found yet are left out."""
     lags, place = [], 0
     for at, committed, _ in counts:
         while place < len(counts) and counts[place][2] < committed:

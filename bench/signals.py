@@ -1,12 +1,12 @@
-"""Sitemaps as signals, by real crawls on a fast clock, judged by the lab's truth (docs/signals.md).
+"""Sitemaps as signals, in real crawls on a fast clock, judged by the lab's ground truth (docs/signals.md).
 
     python -m bench.signals [--days 7] [--factor 8000] [--pages 90] [--hosts 6] [--seeds 6,9,10] [--write FILE.md]
 
-Half of the hosts have sitemaps, honest ones or such that call every page new; the seeds are the first with just three
-of six. Each web is kept fresh twice, with
-`refresh.signals` and without, on the same clock and with the same delay: the budget is equal, and reading a sitemap
-costs a request like any other. Everything is real: sockets, robots.txt, children, archive, politeness. The lab writes
-dates on a calendar that is as fast as its pages and the crawler's clock. How freshness is judged: bench/keep_fresh.py.
+Half of the hosts have sitemaps, honest ones or ones that call every page new; the seeds are the first with exactly
+three such hosts of six. Each web is kept fresh twice, with `refresh.signals` and without, on the same clock and with
+the same delay. So the budget is equal, and reading a sitemap costs a request like any other. Everything is real:
+sockets, robots.txt, children, archive, politeness. The lab writes dates on a calendar that is as fast as its pages and
+the crawler's clock. bench/keep_fresh.py explains how freshness is judged.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from teia.store.root import open_root
 from teia.urls import split
 
 FIRST_NET = 210
-"""Labs that run at the same time have addresses of their own, 127.77.210.1 and on."""
+"""Labs that run at the same time have addresses of their own, from 127.77.210.1."""
 
 SITEMAPS = "sitemaps = {{ honest = {honest}, lying = {lying}, bare = 0, fast_dates = true }}\n"
 
 
 @dataclass(frozen=True)
 class Way:
-    """A web and whether its sitemaps are listened to."""
+    """A web, and whether the crawl uses its sitemaps as signals."""
 
     sitemaps: str
     seed: int
@@ -52,7 +52,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Heeded:
-    """What came of it; `with_sitemap` counts hosts."""
+    """Result of one crawl; `with_sitemap` counts hosts."""
 
     way: Way
     fresh: float
@@ -105,11 +105,11 @@ def keep(way: Way, wanted: argparse.Namespace, folder: Path, number: int) -> Hee
 
 def table(found: Sequence[Heeded], wanted: argparse.Namespace) -> str:
     lines = [
-        f"{wanted.pages} pages on {wanted.hosts} hosts, each asked every {wanted.delay_s:g} s of the web at most;",
+        f"{wanted.pages} pages on {wanted.hosts} hosts, one visit in {wanted.delay_s:g} s of the web at most for each;",
         f"rates {wanted.rates} from {wanted.slowest:g} to {wanted.fastest:g} a day; {wanted.days:g} days",
         f"at {wanted.factor:g} times their speed, judged from day {wanted.from_day:g} on.",
         "",
-        "| sitemaps | seed | not listened to | listened to | gained | visits | early requests |",
+        "| sitemaps | seed | without signals | with signals | gained | visits | early requests |",
         "|---|---|---|---|---|---|---|",
     ]
     gains: defaultdict[str, list[float]] = defaultdict(list)
@@ -139,7 +139,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rates", default="zipf:1.5")
     parser.add_argument("--seeds", default="6,9,10")
     parser.add_argument("--kinds", default="honest,lying")
-    parser.add_argument("--at-once", type=int, default=2, help="so many crawls beside each other")
+    parser.add_argument("--at-once", type=int, default=2, help="number of crawls at the same time")
     parser.add_argument("--write", type=Path)
     return parser.parse_args(words)
 

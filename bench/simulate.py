@@ -1,13 +1,13 @@
-"""What a simulated day costs (P2): worlds of P6's kind, K crawlers, and whether it grows with the visits.
+"""Cost of a simulated day (P2): worlds of P6's kind, K crawlers, and its growth with the visits.
 
     python -m bench.simulate [--pages 100000,1000000] [--policies psp,edf,index] [--rounds 3] [--theta 1] [--unit hour]
                              [--seed 1] [--write FILE.json]
 
-Servers are one for 500 pages, ten crawlers make 8.64 visits a page and day, P = 15 s: a million pages are the paper's
-own case. Each size and policy runs in a process of its own, so that its peak of memory is its own. `simulate_s` is the
-timeline and the exact staleness of its visits, without the plan (`plan_s`), by the clock of the process, which on a
-shared machine does not count the others; `wall_s` is all of it by the clock on the wall. The best of all rounds counts,
-on one core. Rows that are not `compiled` are the timeline in Python, on a small world.
+A world has one server for 500 pages, and ten crawlers make 8.64 visits a page and day, P = 15 s: a million pages are
+the paper's own case. Each size and policy runs in a process of its own, so its peak of memory is its own. `simulate_s`
+is the timeline and the exact staleness of its visits, without the plan (`plan_s`), in processor time, which on a shared
+machine excludes the work of others; `wall_s` is all of it in wall time. The best of all rounds counts, on one core.
+Rows that are not `compiled` are the timeline in Python, on a small world.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PLAIN_PAGES = 20_000
 
 
 class ProcessorClock(WallClock):
-    """Counts what this process spends."""
+    """A clock that counts the processor time of this process."""
 
     def ticks_s(self) -> float:
         return time.process_time()
@@ -47,7 +47,7 @@ def measure_one(
     pages: int, policy: str, rounds: int, theta: float, unit: str, seed: int, plain: bool
 ) -> dict[str, Any]:
     from teia.lab.simulate.compiled import IS_COMPILED, timeline_of
-    from teia.lab.simulate.run import Setting, simulate
+    from teia.lab.simulate.run import SimulationSettings, simulate
     from teia.lab.simulate.timeline import PlainTimeline
     from teia.refresh.model import Crawlers
     from teia.refresh.policies import policy_named
@@ -70,7 +70,7 @@ def measure_one(
         outcome = simulate(
             world,
             policy_named(policy),
-            Setting(DAY_S),
+            SimulationSettings(DAY_S),
             ProcessorClock(),
             timeline=PlainTimeline if plain else timeline_of,
         )
@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--theta", type=float, default=1.0)
     parser.add_argument("--unit", choices=sorted(UNIT_S), default="hour")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", type=Path, default=None, help="keep the result in a file")
+    parser.add_argument("--write", type=Path, default=None, help="write the result to a file")
     options = parser.parse_args()
     result = measure(
         [int(each) for each in options.pages.split(",")],

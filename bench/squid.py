@@ -1,20 +1,20 @@
-"""What the helper costs Squid's users: `python -m bench.squid [--rounds 8] [--seconds 4] [--ttl 600] [--apart]` (C7).
+"""Cost of the helper to Squid's users: `python -m bench.squid [--rounds 8] [--seconds 4] [--ttl 600] [--apart]` (C7).
 
-Six Squids run beside each other on the same machine: one without a helper, three whose helper announces to a crawl
-that listens, to one that is stopped (nobody has the socket) and to one that is slow (the socket is full and nobody
-reads), all three as the log daemon, which is the default, and two whose helper is an ACL or a rewriter and announces to
-a crawl that listens. Squid keeps an ACL's answers for `--ttl` seconds (0: every request is told of). Each is asked
-together with the one without a helper, in the same moments, so that what else the machine does strikes both alike, and
-what is told is ratios. Where there are fewer cores than work, the helper's own work strikes both, too, and draws
-`mixed` and `hits` towards 1: with `--apart` the two are asked in turns, as they are for `saturated`.
+Six Squids run on the same machine. One has no helper. Three have a helper as log daemon, the default: it announces to a
+crawler that listens, to one that is stopped (nothing has the socket) and to one that is slow (the socket is full and
+nothing reads it). Two have a helper as ACL or rewriter, which announces to a crawler that listens. Squid keeps an ACL's
+answers for `--ttl` seconds (0: every request is announced). Each gets the same requests as the Squid without a helper,
+at the same moments, so that other work on the machine affects both alike; results are ratios. Where there are fewer
+cores than work, the helper's own work affects both too, and draws `mixed` and `hits` towards 1: with `--apart` the two
+get requests in turns, as they do for `saturated`.
 
-    mixed      200 requests/s to each of the two at even distances, by turns, whether or not earlier ones were answered;
+    mixed      200 requests/s to each of the two at even distances, in turns, whether or not earlier ones were answered;
                4 in 10 are for pages that are not in the cache, and their server takes 20 ms. Times count from when a
                request should begin
-    hits       the same for pages that are all in the cache: the worst case for whatever is added to each request
+    hits       the same for pages that are all in the cache: the worst case for a cost per request
     saturated  as many hits as wrk gets over 32 connections, from one and then from the other
 
-A ratio is the median over rounds, of a variant's number and that of the Squid without a helper beside it.
+A ratio is the median over rounds of a variant's number over that of the Squid without a helper beside it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from email.utils import formatdate
 from pathlib import Path
 
 from teia.lab.server.squid import Squid, squid_process
-from teia.signals.datagrams import Ear
+from teia.signals.datagrams import AnnouncementSocket
 from teia.signals.squid_conf import DEFAULT, TTL_S, Way
 
 RESULTS = Path(__file__).resolve().parent / "results" / "squid.json"
@@ -74,7 +74,7 @@ end
 
 
 class Origin(asyncio.Protocol):
-    """Answers every request after the time that a miss takes; what it answers may be cached for an hour."""
+    """A server that answers every request after the time of a cache miss; its answers may be cached for an hour."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -108,7 +108,7 @@ def origin() -> Iterator[int]:
 
 
 class User(asyncio.Protocol):
-    """One kept connection to a Squid; `ask` is answered when a whole answer has come."""
+    """One kept connection to a Squid; `ask` returns when a whole answer has come."""
 
     def __init__(self) -> None:
         self._have, self._want = b"", -1
@@ -138,7 +138,7 @@ class User(asyncio.Protocol):
 
 
 async def at_rate(squid: Squid, urls: Sequence[str], after_s: float = 0.0) -> list[float]:
-    """Ask for URLs at even distances; returns how long each took from the moment it should have begun."""
+    """Request URLs at even distances; return the duration of each from the moment it should have begun."""
     loop = asyncio.get_running_loop()
     began = loop.time() + 0.2 + after_s
     free: asyncio.Queue[User] = asyncio.Queue()
@@ -164,14 +164,14 @@ async def at_rate(squid: Squid, urls: Sequence[str], after_s: float = 0.0) -> li
 
 
 async def side_by_side(squids: Sequence[Squid], urls: Sequence[str]) -> list[list[float]]:
-    """Ask several for the same URLs in the same moments, by turns; in milliseconds, sorted."""
+    """Request the same URLs from several Squids at the same moments, in turns; return sorted milliseconds."""
     step_s = 1 / RATE / len(squids)
     found = await asyncio.gather(*(at_rate(squid, urls, at * step_s) for at, squid in enumerate(squids)))
     return [sorted(1000 * each for each in took_s) for took_s in found]
 
 
 def saturated(squid: Squid, port: int, seconds: float) -> tuple[float, int]:
-    """Answers a second that wrk gets, and how many there were."""
+    """Return the answers a second that wrk gets, and their number."""
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(LUA % (PAGES, NAME, port, NAME, port))
         script.flush()
@@ -194,8 +194,8 @@ def saturated(squid: Squid, port: int, seconds: float) -> tuple[float, int]:
 # ---- the six Squids -------------------------------------------------------------------------------------------------
 
 
-def listen(ear: Ear, heard: list[int], place: int, over: threading.Event) -> None:
-    """What a crawl does with what it hears, as far as Squid can tell: it reads it."""
+def listen(ear: AnnouncementSocket, heard: list[int], place: int, over: threading.Event) -> None:
+    """Read announcements, as a crawler does."""
     while not over.wait(0.02):
         heard[place] += sum(len(each.urls) for each in ear.hear())
 
@@ -207,13 +207,13 @@ def six_squids(ttl_s: int) -> Iterator[tuple[dict[str, Squid], list[int]]]:
         names = {NAME: ORIGIN}
         squids = {name: stack.enter_context(squid_process(names, way=way, ttl_s=ttl_s)) for name, way in WAYS.items()}
         for place, name in enumerate(HEARD):
-            ear = Ear(squids[name].socket)
+            ear = AnnouncementSocket(squids[name].socket)
             stack.callback(ear.close)
             reader = threading.Thread(target=listen, args=(ear, heard, place, over))
             reader.start()
             stack.callback(reader.join)
         stack.callback(over.set)
-        full = Ear(squids["slow"].socket)
+        full = AnnouncementSocket(squids["slow"].socket)
         stack.callback(full.close)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as flood:
             while True:
@@ -225,7 +225,7 @@ def six_squids(ttl_s: int) -> Iterator[tuple[dict[str, Squid], list[int]]]:
 
 
 def cpu_s(pid: int) -> tuple[float, float]:
-    """Processor time so far of a Squid, and of its helpers with the processes that these started."""
+    """Return the processor time so far of a Squid, and of its helpers with the processes that these started."""
     parents, spent = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -237,14 +237,14 @@ def cpu_s(pid: int) -> tuple[float, float]:
 
 
 def saturate(squid: Squid, port: int, seconds: float) -> list[float]:
-    """Answers a second, and processor time for each, of Squid and of its helper, in microseconds."""
+    """Return answers a second, and the processor microseconds of Squid and of its helper for each."""
     before_s = cpu_s(squid.pid)
     rate, answers = saturated(squid, port, seconds)
     return [rate, *(1e6 * (after - then) / answers for after, then in zip(cpu_s(squid.pid), before_s, strict=True))]
 
 
 def measure(rounds: int, seconds: float, ttl_s: int, *, latency: bool, apart: bool) -> Numbers:
-    """Numbers of each workload and variant, one a round, with that of the Squid without a helper beside it."""
+    """Return the numbers of each workload and variant, one a round, each with that of the Squid without a helper."""
     if shutil.which("wrk") is None:
         raise SystemExit("this needs wrk; on Debian: apt-get install wrk")
     chance, numbers = random.Random(1), defaultdict(lambda: defaultdict(list))
@@ -255,7 +255,7 @@ def measure(rounds: int, seconds: float, ttl_s: int, *, latency: bool, apart: bo
             pages = [f"{base}/hit/{page}" for page in range(PAGES)]
             asyncio.run(at_rate(squid, pages))
             if min(asyncio.run(at_rate(squid, pages))) > MISS_S:
-                raise SystemExit("what was asked for is not in the cache")
+                raise SystemExit("the requested pages are not in the cache")
         for number in range(rounds):
             for name in random.Random(number).sample(VARIANTS[1:], len(VARIANTS) - 1):
                 both = [squids[name], squids["without"]][:: 1 if number % 2 else -1]
@@ -279,7 +279,7 @@ def measure(rounds: int, seconds: float, ttl_s: int, *, latency: bool, apart: bo
 
 
 def ratios(numbers: Numbers) -> dict[str, dict[str, float]]:
-    """The median over rounds of each variant's number over that without a helper."""
+    """Return the median over rounds of each variant's number over that without a helper."""
     return {
         what: {name: statistics.median(ours / without for ours, without in pairs) for name, pairs in of.items()}
         for what, of in numbers.items()
@@ -305,9 +305,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--ttl", type=int, default=TTL_S, help="so long Squid keeps answers of the ACL, in seconds")
-    parser.add_argument("--saturated", action="store_true", help="that alone")
-    parser.add_argument("--apart", action="store_true", help="ask the two Squids of a pair in turns")
+    parser.add_argument("--ttl", type=int, default=TTL_S, help="seconds for which Squid keeps answers of the ACL")
+    parser.add_argument("--saturated", action="store_true", help="run this workload alone")
+    parser.add_argument("--apart", action="store_true", help="send requests to the two Squids of a pair in turns")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--write", type=Path)
     wanted = parser.parse_args()

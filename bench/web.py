@@ -1,19 +1,19 @@
-"""Whether the web interface stays quick: its pages with a million known URLs, many people searching, the live monitor.
+"""Speed of the web interface: its pages with a million known URLs, many people searching, the live monitor.
 
-    python -m bench.web [pages] [search] [monitor] [--urls 1000000] [--seconds 30] [--write]
+    python -m bench.web [pages] [search] [monitor] [--urls 1000000] [--seconds 60] [--write]
 
-    pages    every page of the route table and its JSON twin, five times each, by `teia serve` on the folder of
+    pages    every page of the route table and its JSON route, five times each, by `teia serve` on the folder of
              bench.webroot: once while nothing is crawled, once beside a crawl of a lab web in the same folder. `ms` is
-             the median from request to last byte, `cpu_ms` the processor time of the server meanwhile (with what it
-             counts beside), `first_ms` the very first request, `kb` the size. The bar: 200 ms and 100 KB
-    search   50 people, each asking something new five seconds after reading the last answer, on an index of 100,000
-             pages: the median and 95th percentile of whole result pages. The bar: 250 ms
-    monitor  processor time that the monitor takes, as a share of what a crawl takes: in the crawler, where it is
-             counted function by function (bench.counted_crawl), and in the server, by how much more it takes with the
-             monitor open in four streams than without, in turns within one run. The bar: 3%
+             the median from request to last byte, `cpu_ms` the processor time of the server meanwhile (with its
+             background counts), `first_ms` the very first request, `kb` the size. The goal: 200 ms and 100 KB
+    search   50 people, each with a new query five seconds after reading the last answer, on an index of 100,000
+             pages: the median and 95th percentile of whole result pages. The goal: 250 ms
+    monitor  processor time of the monitor, as a share of the crawl's: in the crawler, where it is counted function by
+             function (bench.counted_crawl), and in the server, as the difference between turns with the monitor open
+             in four streams and turns without, within one run. The goal: 3%
 
-Without a name, all three. What takes a walk over all URLs is counted beside the requests and kept (cache.py);
-`--write` keeps the figures in results/web.json.
+Without a name, all three. The server counts in the background whatever needs a pass over all URLs, and caches it
+(cache.py); `--write` stores the figures in results/web.json.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from bench.search import CELLS
 from bench.webroot import INDEXED, NAME, SEED, URLS, made
 from teia.clock import WallClock
 from teia.lab.corpus.pages import Corpus
-from teia.lab.corpus.questions import Asker
+from teia.lab.corpus.questions import QuerySampler
 from teia.lab.server.process import lab_process
 from teia.store.root import Root, open_root
 from teia.views.reports.catalogue import REPORTS
@@ -55,7 +55,7 @@ STREAMS, TURNS, WARM_S, OPENED_S = 4, 12, 5.0, 1.5
 HOST = "www.site0.test"
 PAGE = f"http://{HOST}/secao-0/artigo-sobre-alguma-coisa-0.html"
 NOT_TIMED = ("/raw", "/events", "/health", "/static", "/c/{collection}/frontier.jsonl")
-"""What is no page: a frame of a copy, a stream, a sign of life, all URLs that wait."""
+"""Paths that are no pages: the frame of a capture, a stream, the health check, the list of queued URLs."""
 
 LAB_NET = "127.78.0.0/16"
 Say = Callable[[str], None]
@@ -73,7 +73,7 @@ class Server:
     pid: int
 
     def get(self, path: str) -> tuple[int, float, int]:
-        """Ask for a path; returns its status, how long it took in milliseconds, and its size."""
+        """Request a path; return its status, its duration in milliseconds, and its size."""
         while True:
             began = time.perf_counter()
             status, size = self._ask(path)
@@ -120,12 +120,12 @@ def _until(is_so: Callable[[], bool], patience_s: float = 60.0) -> None:
         except OSError:
             pass
         time.sleep(0.05)
-    raise SystemExit("what was waited for did not come")
+    raise SystemExit("the expected state did not come")
 
 
 @contextmanager
 def crawling(root: Root, *runner: str) -> Iterator[str]:
-    """Crawl a lab web in the same folder, for as long as it is wanted; yields the collection's name."""
+    """Crawl a lab web in the same folder until the block ends; yield the collection's name."""
     name = "lab"
     shutil.rmtree(root.path / name, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="teia-bench-lab-") as folder:
@@ -150,14 +150,14 @@ def crawling(root: Root, *runner: str) -> Iterator[str]:
 
 
 def addresses(root: Root) -> list[str]:
-    """An address of every page, from the route table."""
+    """Return an address of every page, from the route table."""
     from teia.web.access.accounts import Accounts
     from teia.web.app import gates_of, make_app
-    from teia.web.server.installation import Site
+    from teia.web.server.installation import Installation
 
     with tempfile.TemporaryDirectory() as folder:
         clock = WallClock()
-        site = Site(open_root(root.path), clock, Accounts(Path(folder) / "web.sqlite", clock))
+        site = Installation(open_root(root.path), clock, Accounts(Path(folder) / "web.sqlite", clock))
         gates = gates_of(make_app(site))
         site.close()
     found = []
@@ -186,7 +186,7 @@ def _address(path: str, name: str) -> str:
 
 
 def time_pages(server: Server, paths: list[str], say: Say) -> list[dict[str, Any]]:
-    """Ask for every address; what is counted in the background is waited for between the first and the other times."""
+    """Request every address, and wait for the background counts between the first and the other times."""
     rows = []
     for path in paths:
         status, first_ms, size = server.get(path)
@@ -231,9 +231,9 @@ def pages(urls: int, say: Say) -> dict[str, Any]:
 
 
 def search(urls: int, seconds: float, say: Say) -> dict[str, Any]:
-    """Let people search side by side; every question is new to the server."""
-    questions = [each.text for each in Asker(Corpus(INDEXED, SEED, cells=CELLS)).questions(200)]
-    step = 7919  # a prime: kinds of questions come mixed
+    """Let people search at the same time; every query is new to the server."""
+    questions = [each.text for each in QuerySampler(Corpus(INDEXED, SEED, cells=CELLS)).questions(200)]
+    step = 7919  # a prime, so that kinds of queries are mixed
     asked = iter([questions[(number * step) % len(questions)] for number in range(len(questions))])
     took_ms: list[float] = []
     refused: list[int] = []
@@ -272,13 +272,13 @@ def search(urls: int, seconds: float, say: Say) -> dict[str, Any]:
 
 
 def cpu_s(pid: int) -> float:
-    """Processor time of a process and those it waited for."""
+    """Return the processor time of a process and those it waited for."""
     fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def run_s(pid: int) -> float:
-    """Processor time of a process by the kernel's own clock of it, to the nanosecond; 0 if there is none."""
+    """Return the processor time of a process by the kernel's own clock, to the nanosecond; 0 if there is none."""
     try:
         return time.clock_gettime((~pid << 3) | 2)
     except OSError:
@@ -286,7 +286,7 @@ def run_s(pid: int) -> float:
 
 
 def tree_s(pid: int) -> float:
-    """Processor time of a process, of those it started and of those it waited for."""
+    """Return the processor time of a process, of those it started and of those it waited for."""
     tick_s, total, parents = os.sysconf("SC_CLK_TCK"), 0.0, {pid}
     for stat in sorted(Path("/proc").glob("[0-9]*/stat"), key=lambda path: int(path.parent.name)):
         try:
@@ -302,7 +302,7 @@ def tree_s(pid: int) -> float:
 
 @dataclass(slots=True)
 class Turn:
-    """A stretch of a crawl, with or without somebody who looks: processor time of all, and what the crawler counted."""
+    """A part of a crawl, with or without open monitors: processor times of all, and the crawler's own count."""
 
     is_watched: bool
     seconds: float
@@ -312,7 +312,7 @@ class Turn:
 
 
 def monitor(seconds: float, say: Say) -> dict[str, Any]:
-    """Count what the monitor takes in a crawl, and compare the server's turns with four streams and without."""
+    """Count the monitor's work in a crawl, and compare the server's turns with four streams and without."""
     with tempfile.TemporaryDirectory(prefix="teia-bench-monitor-") as folder:
         counts, root = Path(folder) / "counts", open_root(Path(folder) / "data", create=True)
         with served(root) as server, crawling(root, "bench.counted_crawl", str(counts)) as name:
@@ -330,7 +330,7 @@ def monitor(seconds: float, say: Say) -> dict[str, Any]:
     share = in_crawler[0] + watched[0] - alone[0]
     error = math.hypot(in_crawler[1], watched[1], alone[1])
     say(f"monitor in {STREAMS} streams: {share:.2%} ± {error:.2%} of the crawl's processor time")
-    say(f"  {in_crawler[0]:.2%} in the crawler; the server {watched[0]:.2%}, and {alone[0]:.2%} with nobody watching")
+    say(f"  {in_crawler[0]:.2%} in the crawler; the server {watched[0]:.2%}, and {alone[0]:.2%} without streams")
     rows = [{key: round(value, 4) for key, value in asdict(each).items()} for each in turns]
     return {
         "streams": STREAMS, "more": round(share, 5), "error": round(error, 5), "bar": MONITOR_SHARE,
@@ -340,7 +340,7 @@ def monitor(seconds: float, say: Say) -> dict[str, Any]:
 
 
 def _share(parts: list[float]) -> tuple[float, float]:
-    """The mean, and its standard error."""
+    """Return the mean and its standard error."""
     return statistics.fmean(parts), statistics.stdev(parts) / math.sqrt(len(parts))
 
 
@@ -352,7 +352,7 @@ def _turn(server: Server, name: str, pids: tuple[int, int], counts: Path, is_wat
     streams = [threading.Thread(target=_listen, args=(server, name, ended)) for _ in range(STREAMS * is_watched)]
     for each in streams:
         each.start()
-    time.sleep(OPENED_S)  # opening a stream is no part of watching
+    time.sleep(OPENED_S)  # opening a stream does not count
     before = now()
     time.sleep(seconds)
     after = now()
@@ -382,9 +382,9 @@ def _status(server: Server, name: str) -> dict[str, Any]:
 
 
 def _pid(root: Root, name: str) -> int:
-    from teia.collections.inbox import Control
+    from teia.collections.inbox import ControlFile
 
-    control = Control(root.path / "control.sqlite")
+    control = ControlFile(root.path / "control.sqlite")
     try:
         run = control.run(name)
         assert run is not None
@@ -397,7 +397,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=["pages", "search", "monitor", []])
     parser.add_argument("--urls", type=int, default=URLS)
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long people search, and how long is watched")
+    parser.add_argument("--seconds", type=float, default=60.0, help="duration of searching, and of watching")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     wanted = options.parts or ["pages", "search", "monitor"]

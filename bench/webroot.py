@@ -1,11 +1,11 @@
-"""A data folder with a million known URLs, as a crawl that has gone on for weeks leaves it; made once and kept.
+"""A data folder with a million known URLs, as after weeks of crawling; made once and kept.
 
     python -m bench.webroot [--urls 1000000]
 
 `.cache/web-URLS` has one collection, `million`, of four cells: 2,000 hosts with pages by Zipf's law, six URLs of ten
-visited (half of them again, so that their change rates are known), three waiting, the rest failed or left out; 300,000
-rows of fetch log; robots.txt for every host. Rows are written in bulk, in the forms that the crawler writes. Its search
-index is that of `bench.search` with 100,000 pages, so searches are real ones; its pages are not in the archive.
+visited (half of them again, so that their change rates are known), three queued, the rest failed or left out; 300,000
+rows of fetch log; robots.txt for every host. Rows are written in bulk, in the crawler's formats. Its search index is
+that of `bench.search` with 100,000 pages, so searches are real; its pages are not in the archive.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from teia.frontier.cell.schema import (
     STATE_FAILED,
     STATE_QUEUED,
 )
-from teia.refresh.history import DAY_S, History, Sight
+from teia.refresh.history import DAY_S, History, VisitResult
 from teia.store.fetchlog import FetchRow
 from teia.store.root import CellFolder, Root, open_root
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of
@@ -54,7 +54,7 @@ keep = true
 
 
 def made(urls: int = URLS, cache: Path = CACHE) -> Root:
-    """The folder of so many URLs: from the cache, or made."""
+    """Return the folder of so many URLs, from the cache or newly made."""
     folder = cache / f"web-{urls}"
     if not (folder / "complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -79,7 +79,7 @@ def _link_index(root: Root, cache: Path) -> None:
 
 
 def _hosts(urls: int) -> list[tuple[str, int]]:
-    """Names of hosts and how many URLs each has; the first has a tenth of all."""
+    """Return names of hosts and the number of URLs of each; the first has a tenth of all."""
     shares = [1 / (number + 1) ** 0.8 for number in range(HOSTS)]
     total = sum(shares)
     return [(f"www.site{number}.test", max(1, round(urls * share / total))) for number, share in enumerate(shares)]
@@ -177,13 +177,15 @@ def _page(
 
 
 def _history(number: int, seen_s: float) -> tuple[bytes, int]:
-    """What is kept of a page that was visited again: every second one, each at its own pace."""
+    """Return the stored history of a page that was visited again: every second one, each at its own rate."""
     if number % 2:
         return b"", 0
     history, gap_s, changes = History.begun(seen_s - 16 * DAY_S), 16 * DAY_S / (2 + number % 7), 0
     for visit in range(1, 3 + number % 7):
         is_changed = (number + visit) % (2 + number % 5) == 0
-        history.observe(Sight.CHANGED if is_changed else Sight.SAME_BYTES, seen_s - 16 * DAY_S + visit * gap_s)
+        history.observe(
+            VisitResult.CHANGED if is_changed else VisitResult.SAME_BYTES, seen_s - 16 * DAY_S + visit * gap_s
+        )
         changes += is_changed
     return history.encode(), changes
 
@@ -191,7 +193,7 @@ def _history(number: int, seen_s: float) -> tuple[bytes, int]:
 def _write_log(
     frontier: FrontierCell, folder: CellFolder, hosts: list[tuple[str, int]], rows: int, now_s: float
 ) -> None:
-    """A fetch log of so many rows, the last of them some minutes old."""
+    """Write a fetch log of so many rows, the last of them some minutes old."""
     names = [host for host, _ in hosts]
     chance = random.Random(folder.number)
     found = []

@@ -1,15 +1,15 @@
-"""What-if predictions beside what then really happened: real crawls on a fast clock, by the lab's truth.
+"""What-if predictions compared with real crawls on a fast clock, by the lab's ground truth.
 
     python -m bench.whatif [--webs skewed,uniform,mix] [--days 13] [--from-day 5] [--factor 4000] [--at-once 2]
                            [--write FILE.md]
 
-Three webs that differ in everything: how rates spread, how pages change, how many hosts there are, how many visits a
-page gets. Each is crawled three times, each time from nothing, as in bench.keep_fresh: as it is, with another delay,
-and with another policy. The first collection alone is asked `what if` about the other two; the other two are what they
-are compared with. `true` is the mean over all pages and the days after `--from-day`: a copy is fresh from a visit until
-the page's next meaningful change. By then a web must have been discovered: what was not visited yet is not fresh.
-`unread` are answers whose reading was cut off: such pages are taken for broken and left alone from then on, which no
-prediction knows. A crawl takes days x 86,400 / factor seconds.
+Three webs that differ in everything: distribution of rates, change process, number of hosts, visits per page. Each is
+crawled three times from nothing, as in bench.keep_fresh: as it is, with another delay, and with another policy. The
+first collection alone predicts the other two; the other two crawls show what really happens. `true` is the mean over
+all pages and the days after `--from-day`: a capture is fresh from a visit until the page's next meaningful change. By
+then a web must have been discovered: a page that was not visited yet is not fresh. `unread` are answers whose parsing
+was cut off: such pages count as broken and are not visited again, which no prediction knows. A crawl takes days x
+86,400 / factor seconds.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from teia.lab.server.listen import loopback
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
 from teia.lab.server.witness import early_requests
-from teia.lab.whatif.answer import Asked, Side, what_if
+from teia.lab.whatif.answer import Side, WhatIfRequest, what_if
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
 from teia.store.root import Root, open_root
 from teia.views.reports.source import looking, snapshot
 
 FIRST_NET = 170
-"""Labs that run at the same time have addresses of their own, 127.77.170.1 and on."""
+"""Labs that run at the same time have addresses of their own, from 127.77.170.1."""
 
 IN_STEP = 0.75
-"""A crawl that made so many of the visits that its delay allows has kept up with its clock."""
+"""Share of the visits allowed by its delay that a crawl must make to have kept up with its clock."""
 
 SPEC = """
 seed = {seed}
@@ -103,7 +103,7 @@ CASES = {
 
 @dataclass(frozen=True)
 class Crawled:
-    """What came of one crawl: the truth, and what the first of a web predicted (label, side of the answer)."""
+    """Result of one crawl: the truth, and the predictions of the first of a web (label, side of the answer)."""
 
     web: str
     way: str
@@ -115,10 +115,11 @@ class Crawled:
     tested: str = ""
 
     def kept_pace(self, case: Case, delay_s: float) -> bool:
-        """Whether the crawl kept up with its clock: most slots of its hosts were used, and every answer was read.
+        """Tell whether the crawl kept up with its clock: most slots of its hosts were used, and every answer was
+        parsed.
 
-        It says nothing of freshness. What-if reckons with a crawler that is late by as much as the log shows; one that
-        is starved, and now more than then, is a crawl at other delays than those it was told.
+        This says nothing of freshness. What-if assumes a crawler that is late by as much as the log shows. A crawl that
+        gets less processor time now than then has other delays than those in its settings.
         """
         return self.visits_per_day >= IN_STEP * case.hosts * DAY_S / delay_s and not self.unread
 
@@ -126,7 +127,7 @@ class Crawled:
 def crawled(
     web: str, case: Case, way: tuple[str, float, str], wanted: argparse.Namespace, folder: Path, number: int
 ) -> Crawled:
-    """Crawl a web one way, and judge it; the collection that is crawled as it is answers for the other two."""
+    """Crawl a web one way, and judge it; the collection crawled as it is predicts the other two."""
     label, delay_s, policy = way
     folder.mkdir()
     spec, log, address = folder / "world.toml", folder / "requests.jsonl", f"127.77.{number}.1"
@@ -165,18 +166,18 @@ def crawled(
 
 
 def unread(root: Root) -> int:
-    """How many answers could not be read."""
+    """Return the number of answers that could not be parsed."""
     with snapshot(root, "main") as cells:
         sql = "SELECT count(*) FROM visits WHERE outcome = 'parse_failed'"
         return sum(int(count) for cell in cells for (count,) in cell.rows(sql))
 
 
 def predicted(data: Path, case: Case, wanted: argparse.Namespace, now_s: float) -> dict[str, Any]:
-    """What a collection says of itself, and of the other two ways."""
+    """Return a collection's predictions for itself, and for the other two ways."""
     days, sides, tested = wanted.days - wanted.from_day, [], ""
     with looking(open_root(data), "main") as source:
         for label, delay_s, policy in case.ways:
-            asked = Asked(delay_s=delay_s, policy=policy, days=days)
+            asked = WhatIfRequest(delay_s=delay_s, policy=policy, days=days)
             answer = what_if(source, asked, VirtualClock(now_s))
             assert answer.what_if is not None
             sides.append((label, answer.what_if))
@@ -188,9 +189,9 @@ def predicted(data: Path, case: Case, wanted: argparse.Namespace, now_s: float) 
 def table(found: Sequence[Crawled], wanted: argparse.Namespace) -> str:
     lines = [
         f"{wanted.days:g} days at {wanted.factor:g} times their speed, judged from day {wanted.from_day:g} on. The",
-        "error is of the prediction, in parts of the truth. The prediction is from the first crawl of each web alone.",
+        "error is that of the prediction, relative to the truth. Predictions use the first crawl of each web alone.",
         "",
-        "| web | way | predicted | 90% interval | bound | true | error | visits a day: said, made | early | unread |",
+        "| web | way | predicted | 90% interval | bound | true | error | visits/day: plan, made | early | unread |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     by_way = {(one.web, one.way): one for one in found}
@@ -222,7 +223,7 @@ def main() -> None:
     parser.add_argument("--days", type=float, default=13.0)
     parser.add_argument("--from-day", type=float, default=5.0)
     parser.add_argument("--factor", type=float, default=4_000.0)
-    parser.add_argument("--at-once", type=int, default=2, help="so many crawls beside each other")
+    parser.add_argument("--at-once", type=int, default=2, help="number of crawls at the same time")
     parser.add_argument("--write", type=Path)
     parser.add_argument("--keep", type=Path, help="leave the collections in this folder, which must not exist")
     wanted = parser.parse_args()

@@ -1,7 +1,7 @@
-"""A crawl inside a program that has an event loop of its own, cancelled half way: `python examples/crawl_async.py`.
+"""A crawl inside a program with its own event loop, cancelled half-way: `python examples/crawl_async.py`.
 
-What was read before the end is committed; another crawl on the same folder would go on from there. Needs the extra
-`lab`.
+The pages that were parsed before the end are committed; another crawl of the same folder would continue from there.
+Needs the extra `lab`.
 """
 
 from __future__ import annotations

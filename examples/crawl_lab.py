@@ -1,6 +1,6 @@
-"""A made-up web on this machine, crawled from Python: `python examples/crawl_lab.py`.
+"""A crawl of a synthetic web on this machine, from Python: `python examples/crawl_lab.py`.
 
-Needs the extra `lab`. Nothing leaves the machine, and what was crawled goes with the temporary folder.
+Needs the extra `lab`. Nothing leaves the machine, and the collection is deleted with its temporary folder.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from teia.lab.server.process import lab_process
 
 
 def main() -> None:
-    """Crawl a small web, then look at what was stored."""
+    """Crawl a small web, then print what was stored."""
     web = lab_process("--pages", "60", "--hosts", "6", "--port", "0", "--dns-address", "127.77.255.53:0")
     with web as lab, tempfile.TemporaryDirectory() as data:
         summary = teia.crawl(
             lab["seeds"][:1],
             data=data,
             scope=["suffix:.test"],
-            delay=0.1,  # these servers are ours; others rest 5 s
+            delay=0.1,  # for servers of your own; the default is 5 s
             max_pages=40,
             dns=lab["dns"],
             allow_net=["127.77.0.0/16"],

@@ -1,4 +1,4 @@
-# Shared by the scripts beside this file: where things are, and an environment that is made when it is missing.
+# Functions shared by the scripts beside this file: paths, and a virtual environment that is created when it is missing.
 # shellcheck shell=bash
 set -euo pipefail
 
@@ -8,11 +8,11 @@ venv="${TEIA_VENV:-$root/.venv}"
 say() { printf '%s\n' "$*" >&2; }
 die() { say "teia: $*"; exit 1; }
 
-# without_hosts: what programs complain of, without the addresses they fetch from; those are the machine's own business.
+# without_hosts: print the errors of programs without the addresses they fetch from, which may be private.
 without_hosts() { sed -E "s#[a-z]+://[^ ]*#(address)#g; s#host='[^']*'#host#g; s#(Looking in indexes|Looking in links):.*#\1#" >&2; }
 
-# find_python: the first that can make an environment and compile; else the first that is new enough. The system's own
-# comes first: distributions build theirs with profiles and across files, which makes it some 15% faster.
+# find_python: print the first Python that can make an environment and compile; else the first that is new enough. The
+# system's own comes first: distributions build it with profiles and link-time optimisation, which is some 15% faster.
 find_python() {
     local candidate check able new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
     able='import ensurepip, os, sys, sysconfig, venv
@@ -28,13 +28,13 @@ sys.exit(sys.version_info < (3, 11) or not os.path.exists(sysconfig.get_path("in
     die "${TEIA_PYTHON:-Python} is not 3.11 or newer; install it, or name it in TEIA_PYTHON"
 }
 
-# made_from: all that an environment depends on.
+# made_from: print all files that an environment depends on.
 made_from() {
     cat "$root/pyproject.toml" "$root/setup.py" "$root/scripts/constraints.txt"
     find "$root/teia" '(' -name '*.pyx' -o -name '*.pxi' ')' -print0 | LC_ALL=C sort -z | xargs -0 cat
 }
 
-# make_environment EXTRAS: .venv with teia and these extras, made anew when what it was made from has changed.
+# make_environment EXTRAS: make .venv with teia and these extras; install again when a file of made_from has changed.
 make_environment() {
     local extras="$1" python stamp wanted
     stamp="$venv/.made-for-$extras"
@@ -49,8 +49,8 @@ make_environment() {
         "$python" -m venv --clear "$venv" ||
             die "could not make a virtual environment; on Debian: apt-get install python3-venv"
     fi
-    # As variables the constraints hold for what is needed to build, too. `compat` is a plain path; the other kind of
-    # editable install runs a finder of 30 ms whenever a process starts, and a crawl starts several.
+    # As variables the constraints also apply to the packages needed to build. `compat` is a plain path; the other kind
+    # of editable install runs a finder of 30 ms whenever a process starts, and a crawl starts several.
     PIP_CONSTRAINT="$root/scripts/constraints.txt" PIP_BUILD_CONSTRAINT="$root/scripts/constraints.txt" \
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
         --config-settings editable_mode=compat --editable "$root[$extras]" 2>&1 | without_hosts ||
@@ -61,8 +61,8 @@ make_environment() {
     printf '%s' "$wanted" >"$stamp"
 }
 
-# apt_get ARGS...: apt-get, which waits up to ten minutes for another that is at work instead of failing. Its own option
-# waits for dpkg's lock alone, not for that of the package lists.
+# apt_get ARGS...: run apt-get, and wait up to ten minutes for another apt-get instead of failing. Its own option waits
+# for dpkg's lock alone, not for that of the package lists.
 apt_patience_s=600
 apt_get() {
     local complaints waited_s=0
@@ -77,7 +77,7 @@ apt_get() {
     done
 }
 
-# need_debian PROGRAM=PACKAGE...: install the packages whose program is missing, or say which to install.
+# need_debian PROGRAM=PACKAGE...: install the packages whose program is missing, or print the command that does.
 need_debian() {
     local pair missing=()
     for pair in "$@"; do

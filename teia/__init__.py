@@ -3,7 +3,8 @@
 Floors, from the ground up; a module imports from its own floor or from a lower one (docs/architecture.md):
 
     lib/                structures that know nothing of the web
-    urls, records, clock, errors, durable, metrics, settings, config, clustersettings     words that all others use
+    urls, records, clock, errors, durable, metrics, version     used by all others
+    config/             settings
     frontier/           known URLs: which one is fetched next, and when
     fetch/              one request, one outcome
     parse/              links, text and fingerprints of an answer
@@ -33,13 +34,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from teia.version import __version__
+
 if TYPE_CHECKING:
     from teia.api import Collection, crawl, crawl_async
     from teia.collections.account import Summary
     from teia.errors import TeiaError
     from teia.indexer.open_search import search_collection as search
 
-__version__ = "0.1.0"
 __all__ = ["Collection", "Summary", "TeiaError", "__version__", "crawl", "crawl_async", "search"]
 
 _HOMES = {

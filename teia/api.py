@@ -26,23 +26,24 @@ import uvloop
 from teia.clock import WallClock
 from teia.collections.account import Summary, summarize
 from teia.collections.crawler_reports import last_change, listen
-from teia.collections.edits import FLAGS
 from teia.collections.stored import choose, configure, saved
-from teia.config import Config
+from teia.config.flags import FLAGS
+from teia.config.sections import Config
+from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.lookup import Lookup
 from teia.crawler.loop import Crawler
 from teia.crawler.start import open_crawler
 from teia.errors import UsageError
 from teia.indexer.open_search import CollectionSearch
-from teia.search.serve.searcher import Options
+from teia.search.serve.searcher import SearchOptions
 from teia.search.show.results import Results
 from teia.store.audit import Audit
 from teia.store.fetchlog import Rows
 from teia.store.reader import StoredAnswer
 from teia.store.root import open_root
 from teia.transfer.politeness_audit import PolitenessAudit
-from teia.transfer.read_all import account_at_rest, audit_archives, audit_of, fetch_log, known_urls
+from teia.transfer.read_all import account_at_rest, audit_archives, audit_of, known_urls
 from teia.views.links import edges
-from teia.views.lookup import Lookup
 from teia.views.page import PageView, page_view
 
 Progress = Callable[[Summary], object]
@@ -68,7 +69,7 @@ def crawl(
     seconds with the account so far; an exception from it ends the crawl cleanly and is raised here.
     """
     if _has_loop():
-        raise UsageError("an event loop runs in this thread; await teia.crawl_async(…) instead")
+        raise UsageError("an event loop is running in this thread; use `await teia.crawl_async(…)` instead")
     return uvloop.run(crawl_async(seeds, data=data, name=name, config=config, on_progress=on_progress, **settings))
 
 
@@ -117,7 +118,7 @@ def flags_of(seeds: Sequence[str] | str, settings: Mapping[str, object]) -> dict
             flags[FLAGS[key]] = _listed(value)
         else:
             raise UsageError(
-                f"crawl() has no setting {key!r}; it has {', '.join(FLAGS)}, and sections like limits={{…}}"
+                f"crawl() has no setting {key!r}; available: {', '.join(FLAGS)}, and sections such as limits={{…}}"
             )
     return flags
 
@@ -201,9 +202,9 @@ class Collection:
     def search(self, text: str, n: int = 10, offset: int = 0, **how: Any) -> Results:
         """Search the pages, as `teia search` does; every query text is valid.
 
-        `how` are fields of `teia.search.serve.searcher.Options`: `explain=True`, `facets=True`, `language="pt"`, ….
+        `how` are fields of `teia.search.serve.searcher.SearchOptions`: `explain=True`, `facets=True`.
         """
-        return self._opened_search().search(text, n, offset, Options(**how))
+        return self._opened_search().search(text, n, offset, SearchOptions(**how))
 
     def similar(self, url: str, n: int = 10) -> Results:
         """Return pages about the same subject as a page."""

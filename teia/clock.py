@@ -70,11 +70,13 @@ class VirtualClock:
         import asyncio
 
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # The counter decides between equal deadlines; futures cannot be compared.
         heapq.heappush(self._sleepers, (self._elapsed_s + max(0.0, seconds), next(self._order), woken))
         await woken
 
     async def advance(self, seconds: float) -> None:
         """Let `seconds` pass, waking sleepers one by one on the way and letting each run until it waits again."""
+        # Not `seconds < 0`: NaN must be refused, too.
         if not seconds >= 0:
             raise ValueError(f"time does not pass by {seconds} s")
         until_s = self._elapsed_s + seconds
@@ -108,6 +110,7 @@ class FastClock:
             raise ValueError(f"time does not go by {factor:g} times")
         self._clock, self.factor = clock, factor
         self._began_s = clock.now_s() if since_s is None else since_s
+        # The other clock's ticks at `since_s`; its ticks and its calendar time count from different instants.
         self._began = clock.ticks_s() - (clock.now_s() - self._began_s)
 
     def now_s(self) -> float:

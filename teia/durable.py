@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 from teia.errors import DiskFull, StoreError
 
+# A quota (EDQUOT) and a limit of file size (EFBIG) stop a write like a full disk, and may be lifted like it.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
@@ -25,10 +26,13 @@ _FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 def store_error(path: Path, deed: str, error: OSError) -> StoreError:
     """Return an error that names the failed operation, the file, and a remedy."""
     if error.errno in _FULL:
-        return DiskFull(f"{path}: cannot be {deed}: no room on the disk ({error.strerror}); free some space and go on")
+        return DiskFull(
+            f"{path}: cannot be {deed}: no space left on the disk ({error.strerror}); free some space"
+            " and run the command again"
+        )
     if error.errno in _FORBIDDEN:
         return StoreError(
-            f"{path}: cannot be {deed}: {error.strerror}; give its owner the right to write, or choose another --data"
+            f"{path}: cannot be {deed}: {error.strerror}; grant write permission, or choose another folder with --data"
         )
     return StoreError(f"{path}: cannot be {deed}: {error.strerror or error}")
 
@@ -59,12 +63,15 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         try:
             with temporary.open("wb") as file:
                 yield file
+                # 1. The contents first: a rename that survives a power loss without them would leave an empty file.
                 file.flush()
                 os.fsync(file.fileno())
+            # 2. The name: readers see the old file or the new one.
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+        # 3. The folder: until it is synced, a power loss may bring the old name back.
         sync_folder(path.parent)
 
 
@@ -85,6 +92,7 @@ def exchange_folders(one: Path, other: Path) -> None:
     with disk_errors(one, "replaced"):
         if not _exchanged(one, other):
             aside = _aside(one)
+            # Three renames; `mend_exchange` repairs a death after the first or the second.
             one.rename(aside)
             try:
                 other.rename(one)
@@ -112,6 +120,7 @@ def _aside(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.aside")
 
 
+# Constants of renameat2(2), which Python's `os` does not have.
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
@@ -125,6 +134,7 @@ def _exchanged(one: Path, other: Path) -> bool:
     if done == 0:
         return True
     number = ctypes.get_errno()
+    # An older kernel, or a file system without the exchange.
     if number in {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}:
         return False
     raise OSError(number, os.strerror(number), str(one))

@@ -4,7 +4,6 @@
     ├── UsageError            the command was called wrongly (exit status 2)
     ├── ConfigError           a setting, a spec or a rule is wrong: names the key, the value and what is allowed
     ├── MissingComponent      a program or an optional package is not installed; says how to get it
-    ├── FetchError            the fetcher itself cannot work (no sockets, no resolver)
     ├── ParseError            the parse children cannot be started or kept alive
     ├── StoreError            the data folder cannot be used (locked, read-only, full, other format)
     │   ├── CorruptFile       a file of ours fails its check; carries the file's path
@@ -41,10 +40,6 @@ class ConfigError(TeiaError):
 
 class MissingComponent(TeiaError):
     """Something that must be installed first is not; the text says how."""
-
-
-class FetchError(TeiaError):
-    """The fetcher as a whole cannot work. One URL's trouble is an Outcome, not this."""
 
 
 class ParseError(TeiaError):

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 class Metrics:
     """Counters and gauges of one process since its start."""
 
-    requests: int = field(default=0, metadata={"help": "requests sent, robots.txt and redirects included"})
-    pages: int = field(default=0, metadata={"help": "answers with a stored body"})
-    bytes_received: int = field(default=0, metadata={"help": "bytes of answers, heads included"})
+    requests: int = field(default=0, metadata={"help": "requests sent, including robots.txt and redirects"})
+    pages: int = field(default=0, metadata={"help": "responses with a stored body"})
+    bytes_received: int = field(default=0, metadata={"help": "bytes of responses, including headers"})
     links: int = field(default=0, metadata={"help": "links found in pages"})
-    urls_new: int = field(default=0, metadata={"help": "URLs seen for the first time"})
+    urls_new: int = field(default=0, metadata={"help": "URLs discovered"})
     archive_records: int = field(default=0, metadata={"help": "records written to the archive"})
     commits: int = field(default=0, metadata={"help": "group commits"})
-    parse_children_lost: int = field(default=0, metadata={"help": "parse children killed or crashed"})
-    hosts_active: float = field(default=0, metadata={"help": "hosts with work now", "gauge": True})
-    urls_queued: float = field(default=0, metadata={"help": "URLs waiting", "gauge": True})
-    in_flight: float = field(default=0, metadata={"help": "requests waiting for their answer", "gauge": True})
-    waiting_parse: float = field(default=0, metadata={"help": "pages waiting for a parse child", "gauge": True})
+    parse_children_lost: int = field(default=0, metadata={"help": "parse processes killed or crashed"})
+    hosts_active: float = field(default=0, metadata={"help": "hosts with queued URLs", "gauge": True})
+    urls_queued: float = field(default=0, metadata={"help": "queued URLs", "gauge": True})
+    in_flight: float = field(default=0, metadata={"help": "requests in progress", "gauge": True})
+    waiting_parse: float = field(default=0, metadata={"help": "pages waiting to be parsed", "gauge": True})
     outcomes: Counter[str] = field(default_factory=Counter)
 
     def collect(self) -> Iterator[Metric]:
@@ -39,11 +39,12 @@ class Metrics:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # only needed on a scrape
 
         for each in fields(self):
+            # The only field with labels; its family is made below.
             if each.name == "outcomes":
                 continue
             family = GaugeMetricFamily if each.metadata.get("gauge") else CounterMetricFamily
             yield family(f"teia_{each.name}", each.metadata["help"], value=getattr(self, each.name))
-        yield _labelled("teia_outcomes", "answers by outcome", "outcome", self.outcomes)
+        yield _labelled("teia_outcomes", "responses by outcome", "outcome", self.outcomes)
 
     def exposition(self) -> bytes:
         """Return the text a Prometheus server reads at /metrics."""

@@ -1,14 +1,13 @@
 """Records that cross a boundary between stages: frozen, named after the messages of A1 that they replace.
 
-    Frontier --Url--> Downloader --Fetched--> (parse child) --Page--> commit --Bulk--> Take of another cell
-                          |                                     |
-                          +--Analyze--> Analyzer --Redirect-->  +--> archive, index, fetch log
+    Frontier --Queued--> Downloader --Fetched--> (parse child) --Page--> commit --mail--> Take of another cell
 
 The agents of the collaborative crawler exchange URLMessage, AnalyzeMessage, LinkMessage, ContentMessage,
 MetadataMessage, BulkMessage, PutMessage, KeyMessage, JoinMessage, RedirectMessage, IdleMessage, OverflowMessage and
 StateMessage. Here the first three of a downloaded page (Link, Content, Metadata) are produced together by one parse of
-it and travel as the fields of one `Page`; Put is one entry of a `Bulk`, Key one entry as the receiver sees it. The
-records about nodes (Join, Idle, Overflow, State) are small and plain, for any transport.
+it and travel as the fields of one `Page`. The others are rows and records of the modules that do their jobs: URL is
+`QueuedUrl` and Put `Found` (frontier/cell/rows.py), Bulk goes by mail (frontier/cell/mail.py), Join is cluster/members,
+Analyze and Redirect are cluster/placing/site_analyzer.py, Idle, Overflow and State cluster/placing/balance.py.
 
 Times are Unix seconds on the crawl's clock.
 """
@@ -22,7 +21,7 @@ from typing import NamedTuple
 NOT_MODIFIED = 304
 
 
-class Role(StrEnum):
+class AgentRole(StrEnum):
     """Roles of a crawl: the agents of A1, as `teia trace` names them."""
 
     FRONTIER = "Frontier"
@@ -73,6 +72,7 @@ class Outcome(StrEnum):
         return _TARANTULA_CODES.get(self)
 
 
+# T8 has one code for several of our outcomes, so a code cannot be converted back.
 _TARANTULA_CODES = {
     Outcome.BAD_ANSWER: -1,
     Outcome.FORBIDDEN_TYPE: -3,
@@ -119,94 +119,6 @@ class Link(NamedTuple):
     kind: LinkKind = LinkKind.ANCHOR
     text: str = ""
     nofollow: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Url:
-    """A URL handed to the downloader (URLMessage), with the validators of a conditional request."""
-
-    url: str
-    depth: int
-    visits: int = 0
-    etag: str | None = None
-    last_modified: str | None = None
-    redirects: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Put:
-    """One URL on its way to the owner of its cell (PutMessage; the receiver's KeyMessage)."""
-
-    url: str
-    depth: int
-    in_links: int = 1
-    text: str = ""
-    kind: LinkKind = LinkKind.ANCHOR
-
-
-@dataclass(frozen=True, slots=True)
-class Bulk:
-    """Links for one other cell, sent together (BulkMessage, A3). `sequence` makes a repeated delivery harmless."""
-
-    from_cell: int
-    to_cell: int
-    sequence: int
-    puts: tuple[Put, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Analyze:
-    """One server's answer as the Analyzer judges it (AnalyzeMessage): is this server ours to visit?"""
-
-    host: str
-    bytes_received: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Redirect:
-    """The Analyzer gives a site away (RedirectMessage): another node should visit it."""
-
-    site: str
-    why: str
-    to_node: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """A node enters the circle (JoinMessage)."""
-
-    node: str
-    address: str
-    capacity: float = 1.0
-    region: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """A node has room for more work (IdleMessage, A5)."""
-
-    node: str
-    queued: int
-
-
-@dataclass(frozen=True, slots=True)
-class Overflow:
-    """A node has more work than it can do (OverflowMessage, A5)."""
-
-    node: str
-    queued: int
-    surplus: int
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """State of the frontier, as reported to the Analyzer (StateMessage)."""
-
-    node: str
-    queued: int
-    hosts: int
-    pages_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,12 +172,10 @@ class Page:
     truncated: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """One line of a page's history: the time of a visit and its result."""
+class Command(StrEnum):
+    """Command to a running crawl."""
 
-    url: str
-    time_s: float
-    outcome: str
-    digest: str = ""
-    changed: bool | None = None
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+    RUN = "run"  # begin a run now; for the coordinator of schedules

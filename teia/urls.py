@@ -124,7 +124,7 @@ def _without_empty_parameters(query: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CanonicalRule:
     """One step towards the canonical form: a function over the path, the query or both."""
 
     name: str
@@ -133,25 +133,29 @@ class Rule:
     query: Callable[[str], str] | None = None
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, CanonicalRule] = {
     rule.name: rule
     for rule in (
-        Rule("escapes", "one spelling of percent escapes (RFC 3986, 6.2.2)", _escapes, _escapes),
-        Rule(
+        CanonicalRule("escapes", "normalize percent escapes (RFC 3986, 6.2.2)", _escapes, _escapes),
+        CanonicalRule(
             "sessions",
-            "session identifiers in the path or the query are removed",
+            "remove session identifiers from path and query",
             lambda path: _SESSION_IN_PATH.sub("", path),
             lambda query: _drop_parameters(query, _is_session),
         ),
-        Rule(
+        CanonicalRule(
             "tracking",
-            "parameters that name a campaign or a click are removed",
+            "remove campaign and click parameters",
             query=lambda query: _drop_parameters(query, _is_tracking),
         ),
-        Rule("slashes", "runs of slashes in the path are one", lambda path: re.sub(r"/{2,}", "/", path)),
-        Rule("index-file", "index.html and its like are the folder", lambda path: _INDEX_FILE.sub("/", path)),
-        Rule("empty-parameters", "parameters without a value lose their `=`", query=_without_empty_parameters),
-        Rule("sorted-query", "parameters are sorted", query=_sorted_query),
+        CanonicalRule("slashes", "collapse repeated slashes in the path", lambda path: re.sub(r"/{2,}", "/", path)),
+        CanonicalRule(
+            "index-file", "replace index.html and the like by the folder", lambda path: _INDEX_FILE.sub("/", path)
+        ),
+        CanonicalRule(
+            "empty-parameters", "remove the `=` of parameters without a value", query=_without_empty_parameters
+        ),
+        CanonicalRule("sorted-query", "sort parameters", query=_sorted_query),
     )
 }
 DEFAULT_RULES: tuple[str, ...] = ("escapes", "sessions", "tracking")
@@ -167,6 +171,7 @@ _CHANGES_SOMETHING = re.compile(rf'[%"<>\[\]\\^`{{|}};]|\?\Z|{NAMES_VISITOR.patt
 
 
 def _apply(rules: Sequence[str], path: str, query: str) -> str:
+    # In the order of RULES, not of `rules`: two lists with the same names give the same form.
     for name, rule in RULES.items():
         if name not in rules:
             continue
@@ -206,9 +211,11 @@ def _canonical(href: str, rules: Sequence[str]) -> str | None:
     if not separator or scheme not in DEFAULT_PORTS:
         return None
     href_without_fragment = rest.partition("#")[0]
+    # WHATWG gives every http URL a path, so there is always a slash.
     slash = href_without_fragment.index("/")
     authority = href_without_fragment[:slash].rpartition("@")[2]
     target = href_without_fragment[slash:]
+    # Only needed for the trailing dot below, which an IPv6 address in brackets never has.
     host, _, port = authority.partition(":") if not authority.startswith("[") else (authority, "", "")
     if host.endswith(".") and rules:
         # Parsed again, because `0x7f.1..` is a name and `0x7f.1` an address.
@@ -226,6 +233,7 @@ def _settled(origin: str, target: str, rules: Sequence[str]) -> str | None:
         changed = _apply(rules, path, query)
         if changed == target:
             return _bounded(origin + target)
+        # Parsed again: a rule may have left a dot segment, or a character that WHATWG escapes.
         target = ada_url.normalize_url(origin + changed)[len(origin) :]
     return None
 
@@ -242,6 +250,7 @@ def from_user(text: str) -> str | None:
     """Return the canonical form of a seed that a user typed: blanks around it and a missing `http://` are forgiven."""
     text = text.strip()
     canonical = canonicalize(text)
+    # `/path`, `?query` and `#part` name no host, `mailto:x` has another scheme; the rest may be a host name.
     if canonical is None and not text.startswith(("/", "?", "#")) and not _OTHER_SCHEME.match(text):
         return canonicalize(f"http://{text}")
     return canonical
@@ -253,6 +262,7 @@ def split(url: str) -> Parts:
     slash = rest.index("/")
     authority, target = rest[:slash], rest[slash:]
     host, colon, port = authority.rpartition(":")
+    # No colon at all, or only those inside the brackets of an IPv6 address.
     if not colon or authority.endswith("]"):
         return Parts(scheme, authority, DEFAULT_PORTS[scheme], target)
     return Parts(scheme, host, int(port), target)
@@ -307,6 +317,7 @@ def site_of(host: str) -> str:
 def slot_of(site: str) -> int:
     """Return the slot of a site: the leading ten bits of its SHA-1."""
     digest = hashlib.sha1(site.encode(), usedforsecurity=False).digest()
+    # 16 bits shifted by 6 are the leading 10: SLOTS values.
     return int.from_bytes(digest[:2], "big") >> 6
 
 

@@ -34,7 +34,7 @@ def test_no_room_leaves_the_old_file_and_says_so(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
     try:
-        with pytest.raises(DiskFull, match="no room"):
+        with pytest.raises(DiskFull, match="no space left"):
             write_atomically(path, b"x" * 1_000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -55,8 +55,8 @@ def test_what_a_crash_left_is_overwritten(tmp_path: Path) -> None:
     [
         (errno.ENOSPC, DiskFull, "free some space"),
         (errno.EDQUOT, DiskFull, "free some space"),
-        (errno.EROFS, StoreError, "choose another --data"),
-        (errno.EACCES, StoreError, "choose another --data"),
+        (errno.EROFS, StoreError, "choose another folder with --data"),
+        (errno.EACCES, StoreError, "choose another folder with --data"),
         (errno.EIO, StoreError, "Input/output error"),
     ],
 )

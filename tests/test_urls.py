@@ -18,8 +18,8 @@ from teia.urls import (
     MAX_REFERENCE_CHARS,
     RULES,
     SLOTS,
+    CanonicalRule,
     Parts,
-    Rule,
     canonicalize,
     cell_of,
     cell_starts,
@@ -169,8 +169,10 @@ def test_the_longest_urls_take_bounded_time(piece: str, rules: tuple[str, ...]) 
 
 
 def test_a_url_that_does_not_settle_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(urls.RULES, "restless", Rule("restless", "grows", path=lambda path: f"{path}a"))
-    monkeypatch.setitem(urls.RULES, "slow", Rule("slow", "shrinks", path=lambda path: path.replace("aa", "a", 1)))
+    monkeypatch.setitem(urls.RULES, "restless", CanonicalRule("restless", "grows", path=lambda path: f"{path}a"))
+    monkeypatch.setitem(
+        urls.RULES, "slow", CanonicalRule("slow", "shrinks", path=lambda path: path.replace("aa", "a", 1))
+    )
     assert canonicalize("http://x/", ("restless",)) is None
     assert canonicalize("http://x/" + "a" * urls.MAX_PASSES, ("slow",)) == "http://x/a"
     assert canonicalize("http://x/" + "a" * (urls.MAX_PASSES + 1), ("slow",)) is None

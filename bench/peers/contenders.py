@@ -1,8 +1,8 @@
-"""Who takes part: our three settings and the peers, each with the command that crawls the site.
+"""The participants: teia with three settings, and the peers, each with the command that crawls the site.
 
-Everyone begins at the same page, may have the same number of requests under way, stays on the one host, obeys
-robots.txt (there is none) and follows links that fit PAGES: those that end in .html or in no ending at all. spider-rs
-decides by itself what is a page, and comes to the same. Nobody but we and wget2 keeps what it fetches.
+All begin at the same page, may have the same number of requests under way, stay on the one host, obey robots.txt (there
+is none) and follow links that match PAGES: those that end in .html or in no ending at all. spider-rs decides by itself
+what is a page, with the same result. Only teia and wget2 store what they fetch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PEERS = ("scrapy", "crawlee", "spider-rs", "wget2")
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One command to measure. SEED and FOLDER in it are replaced; `exits` are the statuses that mean success."""
+    """One command to measure. SEED and FOLDER in it are replaced; `exits` are the statuses of success."""
 
     name: str
     setting: str
@@ -42,7 +42,7 @@ class Contender:
 
 
 def ours() -> list[Contender]:
-    """Our crawler: finding links alone; keeping the answers too; and as it is by default."""
+    """Return teia's crawler three times: links alone, links and archive, and the default product."""
     command = (
         sys.executable, "-m", "teia", "crawl", "SEED", "--data", "FOLDER/data", "--json",
         "--delay", "0", "--per-host", str(AT_ONCE), "--allow-net", "127.0.0.0/8",

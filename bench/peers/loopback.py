@@ -1,7 +1,7 @@
-"""A network of our own with nothing in it but loopback.
+"""A network namespace with nothing but loopback in it.
 
-Peers are told to stay on the site, but it takes one option less and a crawler asks for every page that Python's
-documentation links to. Where the kernel lets us (as root, or with user namespaces), there is no way out at all.
+Peers are told to stay on the site, but with one option missing a crawler requests every page that Python's
+documentation links to. Where the kernel allows it (as root, or with user namespaces), there is no other network.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ IFF_UP_AND_RUNNING = 0x1 | 0x40
 
 
 def confine() -> bool:
-    """Leave the machine's network, this process and all it starts; False where that is not allowed."""
+    """Leave the machine's network, with this process and all it starts; return False where that is not allowed."""
     kernel = ctypes.CDLL(None, use_errno=True)
     flags = CLONE_NEWNET if os.geteuid() == 0 else CLONE_NEWNET | CLONE_NEWUSER
     if kernel.unshare(flags) != 0:

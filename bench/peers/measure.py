@@ -1,10 +1,10 @@
-"""One command run to its end, and what it cost with all the processes it started.
+"""One command run to its end, and its cost with all the processes it started.
 
 The command gets a session of its own, so its processes are found in /proc by their session. Processor time is what the
-kernel charged to the command and the children it waited for; children nobody waited for are in no such sum, so it is
-compared with what sampling saw, and the larger counts. Memory is the largest sum of resident sets that was seen; pages
-that processes share count for each of them. Whoever is written in Python finds its modules compiled, as after any
-first run, also where the environment would have nothing kept (PYTHONDONTWRITEBYTECODE).
+kernel charged to the command and the children it waited for. Children that no process waited for are in no such sum, so
+it is compared with the samples, and the larger counts. Memory is the largest sum of resident sets in the samples; pages
+that processes share count for each of them. Python programs find their modules compiled, as after any first run, even
+if the environment says otherwise (PYTHONDONTWRITEBYTECODE).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a command took: time from its start to its end, processor time, memory at its largest; and what it said."""
+    """Cost of a command: time from start to end, processor time, largest memory; and its last output."""
 
     seconds: float
     cpu_s: float
@@ -43,7 +43,7 @@ def measure(
     limit_s: float,
     exits: Collection[int] = (0,),
 ) -> Cost:
-    """Run a command in a folder; one that fails, or takes longer than it may, is an error with its last words."""
+    """Run a command in a folder; raise an error with its last output if it fails or takes too long."""
     with tempfile.TemporaryFile() as said:
         began = time.monotonic()
         process = subprocess.Popen(
@@ -79,7 +79,7 @@ def _watch(pid: int, began: float, limit_s: float) -> tuple[Cost, int]:
 
 
 def _session(leader: int) -> dict[int, tuple[float, int]]:
-    """Processor time and resident set of every process of a session."""
+    """Return processor time and resident set of every process of a session."""
     found: dict[int, tuple[float, int]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -95,7 +95,7 @@ def _session(leader: int) -> dict[int, tuple[float, int]]:
 
 
 def _end(leader: int) -> None:
-    """End whatever is left of the session."""
+    """End the remaining processes of the session."""
     for pid in _session(leader):
         try:
             os.kill(pid, signal.SIGKILL)
@@ -104,5 +104,5 @@ def _end(leader: int) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files in a folder."""
+    """Return the bytes of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())

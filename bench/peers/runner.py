@@ -1,8 +1,8 @@
-"""Rounds of all contenders on one site, and the table that comes of them.
+"""Rounds of all contenders on one site, and the resulting table.
 
-In a round everyone crawls the whole site once, in an order that moves on by one from round to round. A row is the
-median of a contender's rounds; a ratio is the median of the ratios within each round, so that a machine which was slow
-for a while slows both sides of it.
+In a round every contender crawls the whole site once, in an order that shifts by one from round to round. A row is the
+median of a contender's rounds; a ratio is the median of the ratios within each round, so that a slow phase of the
+machine slows both sides of it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ TREES = {"python": PYTHON, "apache": APACHE}
 LIMIT_S = 900.0
 SHOWN_DIFFERENCES = 10
 LEAST_SHARE = 0.99
-"""Of the pages of the site, what a contender must have fetched to be compared; differences below are listed."""
+"""Share of the site's pages that a contender must have fetched to be compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One contender's way through the site."""
+    """One crawl of the site by one contender."""
 
     title: str
     pages: frozenset[str]
@@ -45,7 +45,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is reported of a contender: medians over the rounds."""
+    """Reported figures of a contender: medians over the rounds."""
 
     name: str
     setting: str
@@ -59,7 +59,7 @@ class Row:
 
 
 def compare(peers: Sequence[str], rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Run everybody `rounds` times; returns what `teia bench crawl --json` prints."""
+    """Run all contenders `rounds` times; return the result that `teia bench crawl --json` prints."""
     contenders = [*ours(), *map(peer, peers)]
     only_loopback = confine()
     runs: list[dict[str, Run]] = []
@@ -84,11 +84,11 @@ def compare(peers: Sequence[str], rounds: int, say: Callable[[str], None]) -> di
 
 
 def run_once(contender: Contender, site: Site) -> Run:
-    """Let one contender crawl the site into a folder that is gone afterwards."""
+    """Let one contender crawl the site into a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="teia-bench-") as folder:
         since = site.mark()
         command = contender.command_for(site.url, Path(folder))
-        # Our own package is found from anywhere; the others see an empty folder.
+        # teia's package is found from anywhere; the others run in an empty folder.
         cost = measure(command, contender.environ, Path(folder), LIMIT_S, contender.exits)
         pages = frozenset(hit.path for hit in site.hits(since) if hit.is_page)
         stored = size_of(Path(folder))
@@ -107,9 +107,9 @@ def run_once(contender: Contender, site: Site) -> Run:
 
 
 def _index_seconds(last_words: str) -> float:
-    """How long our command waited for its indexer after everything was fetched, committed and handed over to it.
+    """Return the time that teia waited for its indexer after everything was fetched, committed and handed over.
 
-    No peer has an index, and the rate is that of the crawl; what the indexer took from it while both ran is in it.
+    No peer has an index, so the rate is that of the crawl; it includes what the indexer took while both ran.
     """
     summary = next((line for line in reversed(last_words.splitlines()) if line.startswith("{")), "{}")
     return float(json.loads(summary).get("index_seconds", 0.0))
@@ -138,7 +138,7 @@ def _row(contender: Contender, runs: Iterable[Mapping[str, Run]]) -> Row:
 
 
 def ratios(setting: str, contenders: Iterable[Contender], runs: Sequence[Mapping[str, Run]]) -> dict[str, float]:
-    """How many times faster than each peer one of our settings is."""
+    """Return the speed of one of teia's settings as a multiple of each peer's."""
     mine = next(contender.title for contender in ours() if contender.setting == setting)
     return {
         each.name: round(median(run[mine].pages_per_s / run[each.title].pages_per_s for run in runs), 2)
@@ -148,9 +148,9 @@ def ratios(setting: str, contenders: Iterable[Contender], runs: Sequence[Mapping
 
 
 def differences(pages_of: Mapping[str, frozenset[str]]) -> dict[str, dict[str, list[str]]]:
-    """Pages that not everyone fetched, by who alone lacks or has them; empty when all fetched the same.
+    """Return the pages that not all contenders fetched, by contender; empty when all fetched the same.
 
-    The default product is what the others are compared with. Long lists are cut, with a last line that counts the rest.
+    All are compared with the default product. Long lists are cut, with a last line that counts the rest.
     """
     mine = next(pages for title, pages in pages_of.items() if title.endswith(f"({PRODUCT})"))
     found = {}

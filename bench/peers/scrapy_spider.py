@@ -13,11 +13,11 @@ SEED, PATTERN, AT_ONCE = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 
 class Links(CrawlSpider):  # type: ignore[misc]  # Scrapy is not installed where types are checked
-    """Follow every link that fits, keep nothing: as Scrapy's documentation shows it."""
+    """Follow every link that matches, store nothing: as Scrapy's documentation shows it."""
 
     name = "links"
     start_urls = (SEED,)
-    # Without this the spider leaves for every site the pages link to; the comparison stays on loopback.
+    # Without this the spider follows links to every other site; the comparison stays on loopback.
     allowed_domains = (urlsplit(SEED).hostname,)
     rules = (Rule(LinkExtractor(allow=PATTERN, allow_domains=urlsplit(SEED).netloc), follow=True),)
 

@@ -1,8 +1,8 @@
-"""A real site that nobody here wrote: documentation packages of Debian, served by nginx on loopback.
+"""A real site, written by others: documentation packages of Debian, served by nginx on loopback.
 
 nginx runs as one process with keep-alive, in a folder of its own, on a port that the kernel chose, and ends with the
-block. Its access log is the judge of what was fetched: a line is written before the next request of a connection is
-read, so once a crawler has ended its log is complete.
+block. Its access log decides what was fetched: nginx writes a line before it reads the next request of a connection, so
+the log is complete once a crawler has ended.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Site:
         return urlsplit(self.url).hostname or ""
 
     def mark(self) -> int:
-        """How far the log goes now; give it to `hits` to see only what came after."""
+        """Return the current end of the log; `hits` takes it to return only later requests."""
         return self.log.stat().st_size
 
     def hits(self, since: int = 0) -> list[Hit]:
@@ -92,7 +92,7 @@ def _hit(line: bytes) -> Hit:
 
 
 def need(*trees: Path) -> None:
-    """Refuse to go on without nginx and these packages, with the way to get them."""
+    """Raise an error if nginx or one of these packages is missing, with the command that installs it."""
     missing = [package for tree, package in PACKAGES.items() if _is_part_missing(tree, trees)]
     if _nginx() is None:
         missing.append("nginx-light")
@@ -127,7 +127,7 @@ def serving(folder: Path, trees: Mapping[str, Path]) -> Iterator[Site]:
 
 
 def _entries(name: str, tree: Path) -> list[str]:
-    """Where a tree begins: its index, or those of its parts where it has none (the handbook: one for each language)."""
+    """Return the first pages of a tree: its index, or those of its parts if it has none (the handbook's languages)."""
     if (tree / "index.html").exists():
         return [f"{name}/index.html"]
     return [f"{name}/{index.relative_to(tree)}" for index in sorted(tree.glob("*/index.html"))]

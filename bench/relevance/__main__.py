@@ -1,9 +1,9 @@
 """`python -m bench.relevance`: measure systems on the judged set, print tables, write `bench/results/relevance.json`.
 
---systems baseline,teia   whom; the first is what the others are compared with
---half tune               only that half of the queries, and no file: look at `test` only before a merge
---unjudged                instead: pages among somebody's first ten that nobody has judged, to be added
---out FILE                where the JSON goes
+--systems baseline,teia   the systems; the others are compared with the first
+--half tune               only that half of the queries, and no file: use `test` only before a merge
+--unjudged                instead: list the pages among a system's first ten that were not judged, to be added
+--out FILE                file of the JSON
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> None:
     unknown = [name for name in names if name not in SYSTEMS]
     if unknown or not names:
         raise UsageError(
-            f"--systems: {', '.join(unknown) or 'nobody'} cannot be measured; there are {', '.join(SYSTEMS)}"
+            f"--systems: {', '.join(unknown) or 'no system'} cannot be measured; there are {', '.join(SYSTEMS)}"
         )
     entries = corpus.entries()
     queries, judgements = judged.queries(), judged.judgements()
@@ -69,7 +69,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _set(documents: Sequence[corpus.Document], judgements: dict[str, judged.Grades]) -> dict[str, Any]:
-    """What was measured on, and how."""
+    """Return the description of the set and of the method."""
     return {
         "pages": len(documents),
         "changed_pages": sum(document.has_changed for document in documents),
@@ -82,7 +82,7 @@ def _set(documents: Sequence[corpus.Document], judgements: dict[str, judged.Grad
 
 
 def _versions() -> dict[str, str]:
-    """Of the packages that hold the pages; empty where there is no dpkg to ask."""
+    """Return the versions of the packages that hold the pages; empty without dpkg."""
     if shutil.which("dpkg-query") is None:
         return {}
     command = ["dpkg-query", "--show", "--showformat=${Package} ${Version}\n", *corpus.PACKAGES]

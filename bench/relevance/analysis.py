@@ -1,7 +1,8 @@
-"""How the rankings of the bench cut text into terms: tantivy's analysers, in the order of one recipe.
+"""Division of text into terms, for the rankings of the benchmark: tantivy's analysers, in the order of one recipe.
 
-Letters and digits make words; words over 40 characters go; lower case; stop words go; accents go; the rest is stemmed.
-Stop words come before folding because their lists have accents, folding before stemming because a query may have none.
+Letters and digits make words; words over 40 characters are dropped; lower case; stop words are dropped; accents are
+removed; the rest is stemmed. Stop words come before folding because their lists have accents, folding before stemming
+because a query may have none.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ def stems(language: str) -> TextAnalyzer:
 
 
 def folded_words() -> TextAnalyzer:
-    """Lower case without accents, and nothing else done to the words."""
+    """Return the analyser for lower case without accents, and nothing else."""
     return _words().filter(Filter.ascii_fold()).build()
 
 
 def plain_words() -> TextAnalyzer:
-    """Lower case, accents kept."""
+    """Return the analyser for lower case with accents."""
     return _words().build()
 
 

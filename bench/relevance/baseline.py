@@ -1,8 +1,8 @@
-"""Stemmed, folded BM25 over one text field: what we have to beat, made by tantivy with its own constants.
+"""Stemmed, folded BM25 over one text field: the baseline to beat, made by tantivy with its own constants.
 
-The one field is title, headings and body, stemmed for the page's language, so there is one such field for each language
-in the one index, and a page fills one of them. A query is analysed once for each language and asks all of them: nobody
-guesses the language of three words. Pages with equal scores come in the order of their ids, so runs repeat.
+The one field is title, headings and body, stemmed for the page's language. So the index has one such field for each
+language, and a page fills one of them. A query is analysed once for each language and searches all fields: three words
+are too few to guess their language. Pages with equal scores come in the order of their ids, so runs are reproducible.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Baseline:
         self._searcher = self._index.searcher()
 
     def _write(self, documents: Sequence[Document]) -> None:
-        """One thread and one commit make one segment, and one set of statistics."""
+        """Write with one thread and one commit: one segment, and one set of statistics."""
         writer = self._index.writer(WRITER_BYTES, 1)
         for document in sorted(documents, key=lambda each: each.id):
             writer.add_document(

@@ -1,8 +1,8 @@
-"""The pages that were judged, read from Debian's documentation packages.
+"""The judged pages, read from Debian's documentation packages.
 
 A document's id is the path at which `bench.peers.site` would serve it: the name of a tree, then the path below it. Only
-ids, languages and digests are kept here. Packages get corrected now and then: a page whose digest differs from the one
-in `documents.tsv` is used all the same and counted, a page that is gone stops the run.
+ids, languages and digests are in the repository. Packages are corrected now and then: a page whose digest differs from
+the one in `documents.tsv` is used and counted, a page that is gone stops the run.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A page of the set. `language` is that of its edition; `page` is what our parser makes of the file.
+    """A page of the set. `language` is that of its edition; `page` is the result of teia's parser.
 
-    `has_changed` says that the file is not the one that was judged.
+    `has_changed` is true if the file is not the one that was judged.
     """
 
     id: str
@@ -65,7 +65,7 @@ def entries(path: Path = FOLDER / "documents.tsv") -> list[Entry]:
 
 
 def collect(wanted: list[Entry] | None = None, trees: Mapping[str, Path] = TREES) -> list[Document]:
-    """Read every page of the set; raises `MissingComponent` where one is not installed."""
+    """Read every page of the set; raise `MissingComponent` where one is not installed."""
     wanted = entries() if wanted is None else wanted
     files = {entry.id: file_of(entry.id, trees) for entry in wanted}
     gone = [document for document, file in files.items() if not file.is_file()]
@@ -89,5 +89,5 @@ def _document(entry: Entry, file: Path) -> Document:
 
 
 def digest_of(body: bytes) -> str:
-    """Sixteen hex digits are plenty to notice that a file is another one."""
+    """Return sixteen hex digits, enough to notice that a file is another one."""
     return sha256(body).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""The queries and what is relevant to them, read from the files beside this one and checked.
+"""The queries and their relevant pages, read from the files beside this one and checked.
 
-Grades: 3 is what was asked for, in full or as the page's main subject; 2 answers it well in a part of the page; 1 helps
-a little; 0 does not. A page in another language than the query's is 0. What was not judged counts as 0.
+Grades: 3 is what was wanted, in full or as the page's main subject; 2 answers it well in a part of the page; 1 helps a
+little; 0 does not. A page in another language than the query's is 0. A page that was not judged counts as 0.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ HALVES = ("tune", "test")
 GRADES = (0, 1, 2, 3)
 
 Grades = Mapping[str, int]
-"""Of one query: the grade of each judged document."""
+"""Grade of each judged document of one query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`text` is what is typed; `need` says in other words what is wanted, for whoever judges."""
+    """One query. `text` is what a user types; `need` describes what is wanted, for the judge."""
 
     id: str
     language: str
@@ -40,7 +40,7 @@ def queries(path: Path = FOLDER / "queries.tsv") -> list[Query]:
 
 
 def judgements(path: Path = FOLDER / "judgements.tsv") -> dict[str, Grades]:
-    """By query. A pair that is judged twice is an error, not a matter of which line comes last."""
+    """Return the grades by query; a pair that is judged twice is an error."""
     found: dict[str, dict[str, int]] = {}
     for row in _rows(path):
         grades = found.setdefault(row["query"], {})
@@ -51,7 +51,7 @@ def judgements(path: Path = FOLDER / "judgements.tsv") -> dict[str, Grades]:
 
 
 def check(queries: Iterable[Query], judgements: Mapping[str, Grades], documents: Iterable[Entry]) -> None:
-    """Refuse a set with a slip of the pen in it: the numbers would be wrong and nobody would see it."""
+    """Refuse a set with a slip in it: the numbers would be wrong unnoticed."""
     known = {query.id: query for query in queries}
     language = {document.id: document.language for document in documents}
     wrong = [

@@ -1,7 +1,7 @@
-"""How good one ranking is, and whether two systems differ by more than chance.
+"""Quality of one ranking, and the probability that two systems differ by chance.
 
-Where a measure knows only yes and no, a page is relevant from grade 1 on, as in trec_eval; nDCG uses all grades, with
-gain 2^grade - 1. Rankings are looked at down to `DEPTH`: what comes later, nobody sees.
+Binary measures take a page as relevant from grade 1 on, as trec_eval does; nDCG uses all grades, with gain 2^grade - 1.
+Rankings are cut at `DEPTH`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def relevant_in(grades: Grades) -> set[str]:
 
 
 def average_precision(ranking: Sequence[str], grades: Grades) -> float:
-    """The precision at each relevant page, averaged over all relevant pages, found or not."""
+    """Return the precision at each relevant page, averaged over all relevant pages, found or not."""
     relevant = relevant_in(grades)
     found, total = 0, 0.0
     for rank, document in enumerate(ranking[:DEPTH], start=1):
@@ -38,7 +38,7 @@ def average_precision(ranking: Sequence[str], grades: Grades) -> float:
 
 
 def ndcg_at_10(ranking: Sequence[str], grades: Grades) -> float:
-    """Discounted gain of the first ten, as a share of what the best order of the judged pages would have."""
+    """Return the discounted gain of the first ten, as a share of that of the best order of the judged pages."""
     ideal = sorted(grades.values(), reverse=True)[:10]
     return _discounted([grades.get(document, 0) for document in ranking[:10]]) / _discounted(ideal)
 
@@ -75,9 +75,10 @@ MEASURES: Mapping[str, Measure] = {
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Of the same queries: the means, the change in per cent of the first, how often each was better, and `p`.
+    """Two systems on the same queries: the means, the change in per cent of the first, the queries better and worse,
+    and `p`.
 
-    `p` is the two-sided probability of a difference at least this large if it did not matter which system is which.
+    `p` is the two-sided probability of a difference at least this large if the systems were interchangeable.
     """
 
     before: float
@@ -102,8 +103,10 @@ def compare(before: Sequence[float], after: Sequence[float]) -> Comparison:
 
 
 def permutation_p(differences: Sequence[float] | np.ndarray, seed: int = SEED, times: int = PERMUTATIONS) -> float:
-    """The paired permutation test: flip the sign of each query's difference at random and see how often that is as far
-    from nought. The observed signs count as one of the permutations, so `p` is never 0.
+    """Return `p` by the paired permutation test.
+
+    It flips the sign of each query's difference at random and counts how often the sum is as far from 0. The observed
+    signs count as one of the permutations, so `p` is never 0.
     """
     values = np.asarray(differences)
     values = values[values != 0]

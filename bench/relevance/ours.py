@@ -1,9 +1,8 @@
-"""teia's own search on the judged pages, as a person would use it: with what is typed and nothing else.
+"""teia's own search on the judged pages, as a user would use it: with the text of the query and nothing else.
 
-The pages are indexed by the product's code, in four cells of different subjects.
-
-A page's language is what our parser makes of the file, not what the set says. Anchors and PageRank come from the links
-between the pages, as in a crawl. All of it lies in a temporary folder that goes with the process.
+The pages are indexed by the product's code, in four cells of different subjects. A page's language is that found by
+teia's parser, not that of the set. Anchors and PageRank come from the links between the pages, as in a crawl.
+Everything is in a temporary folder that is removed with the process.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from teia.graph.rankfile import RankFile
 from teia.graph.renewal import renew_ranks
 from teia.index.anchors import AnchorTexts
 from teia.index.cell import CellIndex
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.index.union import UnionReader
 from teia.search.rank.formula import Ranking, Weights
 from teia.search.rank.semantic import Model
 from teia.search.rank.train_semantic import train
-from teia.search.serve.searcher import Options, Searcher
+from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import LocalShard
 
 CELLS = 4
@@ -39,16 +38,16 @@ SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What to measure: weights, options of a search, and whether there is a model of meaning."""
+    """A configuration to measure: weights, options of a search, and whether there is a semantic model."""
 
     weights: Weights = field(default_factory=Weights)
-    options: Options = field(default_factory=Options)
+    options: SearchOptions = field(default_factory=SearchOptions)
     semantics: bool = False
     cells: int = CELLS
 
 
 class Ours:
-    """The index of the pages; `search` answers with document ids."""
+    """The index of the pages; `search` returns document ids."""
 
     def __init__(self, documents: Sequence[Document], setup: Setup | None = None) -> None:
         self._setup = setup or Setup()
@@ -68,10 +67,10 @@ class Ours:
             deadline_s=60.0,
         )
 
-    def _cells(self, entries: dict[str, Entry]) -> list[list[Entry]]:
-        """Each book is in one cell, so that cells differ in what they speak of."""
+    def _cells(self, entries: dict[str, IndexEntry]) -> list[list[IndexEntry]]:
+        """Put each book into one cell, so that cells differ in their subjects."""
         books = list(dict.fromkeys(name.partition("/")[0] for name in entries))
-        cells: list[list[Entry]] = [[] for _ in range(self._setup.cells)]
+        cells: list[list[IndexEntry]] = [[] for _ in range(self._setup.cells)]
         for name, entry in entries.items():
             cells[books.index(name.partition("/")[0]) % self._setup.cells].append(entry)
         return cells
@@ -84,7 +83,7 @@ class Ours:
         return [self._ids[hit.url] for hit in results.hits]
 
 
-def _indexed(cells: Sequence[Sequence[Entry]], folder: Path) -> UnionReader:
+def _indexed(cells: Sequence[Sequence[IndexEntry]], folder: Path) -> UnionReader:
     anchors = AnchorTexts(folder / "anchors.sqlite")
     named = defaultdict(list)
     for entry in (entry for cell in cells for entry in cell):
@@ -101,7 +100,7 @@ def _indexed(cells: Sequence[Sequence[Entry]], folder: Path) -> UnionReader:
     return UnionReader({f"cell {number}": folder / str(number) for number in range(len(cells))})
 
 
-def _ranked(entries: Sequence[Entry], folder: Path) -> RankFile:
+def _ranked(entries: Sequence[IndexEntry], folder: Path) -> RankFile:
     with LinkFile(folder / "links.bin") as links:
         for entry in entries:
             links.append(entry.key, [link.key for link in entry.links])

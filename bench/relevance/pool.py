@@ -1,12 +1,12 @@
-"""Candidates to judge: the best pages of rankings that differ in kind, so that no system is judged by its own taste.
+"""Candidates to judge: the best pages of rankings that differ in kind, so that no system is judged by its own choice.
 
-    python -m bench.relevance.pool              pages that the rankings put high and nobody has judged yet
+    python -m bench.relevance.pool              pages that the rankings put high and that were not judged
     python -m bench.relevance.pool en-topic-01  the same for one query
 
 Six rankings, each only over the pages in the query's language: BM25 of words as written, of stems, of stems with a
-heavy title, of the best passage of a page; cosine of latent semantic vectors; cosine of the letters' 4-grams. They are
-written with numpy and scipy and share nothing with tantivy but its analysers. A system's own unjudged pages are listed
-by `python -m bench.relevance --unjudged`.
+heavy title, of the best passage of a page; cosine of latent semantic vectors; cosine of 4-grams of letters. They are
+written with numpy and scipy and share only analysers with tantivy. `python -m bench.relevance --unjudged` lists a
+system's own unjudged pages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Ranking = Callable[[str], Scores]
 
 
 class Counts:
-    """How often each term is in each text, with BM25 and tf-idf weights over it."""
+    """Frequencies of each term in each text, with BM25 and tf-idf weights over them."""
 
     def __init__(self, texts: Iterable[Terms]) -> None:
         self.columns: dict[str, int] = {}
@@ -83,7 +83,7 @@ def by_title(titles: Ranking, text: Ranking) -> Ranking:
 
 
 def by_passage(texts: Sequence[Terms], analyse: Callable[[str], Terms]) -> Ranking:
-    """A page is as good as the best of its windows, so that a good section of a long chapter is found."""
+    """Rank pages by the best of their windows, so that a good section of a long chapter is found."""
     passages, owners = [], []
     for owner, terms in enumerate(texts):
         for start in range(0, max(1, len(terms) - PASSAGE_STEP), PASSAGE_STEP):
@@ -135,7 +135,7 @@ def rankings(documents: Sequence[Document], language: str) -> dict[str, Ranking]
 
 
 def candidates(documents: Sequence[Document], ranks: dict[str, Ranking], query: str) -> dict[str, list[str]]:
-    """The pages that one ranking at least puts among its first `DEPTH`, with the names of those that do."""
+    """Return the pages that at least one ranking puts among its first `DEPTH`, with the names of these rankings."""
     found: dict[str, list[str]] = {}
     for name, rank in ranks.items():
         scores = rank(query)

@@ -1,8 +1,8 @@
-"""What was measured, by group of queries: all of them, each language, each kind, each half; as a table and as JSON.
+"""The results by group of queries: all of them, each language, each kind, each half; as a table and as JSON.
 
-The first system named is what the others are compared with. Two columns say how to read a row: `judged` is the share of
-the first ten pages that somebody looked at (a page in another language needs no look), `foreign` the share that is in
-another language than the query.
+All other systems are compared with the first. Two columns help to read a row: `judged` is the share of the first ten
+pages that were judged (a page in another language needs no judgement), `foreign` the share that is in another language
+than the query.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bench.relevance.systems import Search
 
 COMPARED = ("MAP", "nDCG@10")
 Values = Mapping[str, Mapping[str, float]]
-"""By query, then by measure."""
+"""Values by query, then by measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class Run:
 
 
 def answer(name: str, search: Search, queries: Sequence[Query]) -> Run:
-    """Ask everything once. A page that comes twice counts where it comes first."""
+    """Run all queries once. A page that comes twice counts where it comes first."""
     return Run(name, {query.id: list(dict.fromkeys(search(query, DEPTH))) for query in queries})
 
 
 def groups(queries: Sequence[Query]) -> dict[str, list[Query]]:
-    """The rows of the report; those without queries are left out."""
+    """Return the rows of the report; groups without queries are left out."""
     named = {
         "all": list(queries),
         **{language: [each for each in queries if each.language == language] for language in ("en", "pt")},
@@ -65,7 +65,7 @@ def values_of(
 
 
 def result(runs: Sequence[Run], queries: Sequence[Query], values: Mapping[str, Values]) -> dict[str, Any]:
-    """Everything that is printed, and the values of each query, ready for JSON; `values` are those of each run."""
+    """Return everything that is printed, and the values of each query, ready for JSON; `values` are by run."""
     rows = groups(queries)
     first, *others = [run.name for run in runs]
     return {

@@ -1,7 +1,7 @@
-"""Who can be measured: a name, and a function that is given the pages and returns a way to search them.
+"""The systems that can be measured: a name, and a function that takes the pages and returns a way to search them.
 
-To measure another ranking, add it to `SYSTEMS`. Document ids come best first, at most `n` of them; what a system
-indexes, and in what process, is its own affair.
+To measure another ranking, add it to `SYSTEMS`. Document ids come best first, at most `n` of them. A system may index
+in any way, and in any process.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from bench.relevance.baseline import Baseline
 from bench.relevance.corpus import Document
 from bench.relevance.judged import Query
 from bench.relevance.ours import Ours, Setup
-from teia.search.serve.searcher import Options
+from teia.search.serve.searcher import SearchOptions
 
 Search = Callable[[Query, int], list[str]]
 System = Callable[[Sequence[Document]], Search]
 
 
 def by_text(search: Callable[[str, int], list[str]]) -> Search:
-    """A system that is given what is typed and nothing else."""
+    """Make a system that gets the text of a query and nothing else."""
     return lambda query, n: search(query.text, n)
 
 
@@ -29,24 +29,24 @@ def baseline(documents: Sequence[Document]) -> Search:
 
 
 def monolingual(documents: Sequence[Document]) -> Search:
-    """The baseline with an index for each language, told which one to ask: no other language gets in the way."""
+    """Make the baseline with an index for each language, told which one to search."""
     indexes = {language: Baseline([each for each in documents if each.language == language]) for language in LANGUAGES}
     return lambda query, n: indexes[query.language].search(query.text, n)
 
 
 def teia(documents: Sequence[Document]) -> Search:
-    """What a user gets."""
+    """Make teia's search as a user gets it."""
     return by_text(Ours(documents).search)
 
 
 def semantic(documents: Sequence[Document]) -> Search:
-    """The same with a model of meaning; of so few pages a collection gets none by itself."""
+    """Make the same with a semantic model; teia itself trains none on so few pages."""
     return by_text(Ours(documents, Setup(semantics=True)).search)
 
 
 def expanded(documents: Sequence[Document]) -> Search:
-    """The same where the reader asks for related words too."""
-    return by_text(Ours(documents, Setup(options=Options(expand=True))).search)
+    """Make the same with related words added to the query."""
+    return by_text(Ours(documents, Setup(options=SearchOptions(expand=True))).search)
 
 
 SYSTEMS: Mapping[str, System] = {

@@ -2,11 +2,11 @@
 
 main        the tree of commands
 options     options that several commands share
-output      what is printed where
+output      results, progress and JSON
 exits       exit statuses and errors
 table       tables for people
 progress    the display of a running crawl
-advice      what to do about a crawl that got nowhere
+advice      advice after a crawl that fetched nothing
 supervised  `--supervised`: commands that another program started
 config      `teia config`
 bench       `teia bench`

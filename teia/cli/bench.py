@@ -1,6 +1,6 @@
 """`teia bench`: timed runs on this machine. They are no part of the package and need a checkout.
 
-What is compared with other people's crawlers needs `scripts/peers` too.
+Comparisons with other crawlers need `scripts/peers` too.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ from teia.errors import MissingComponent, UsageError
 
 ALL_PEERS = "scrapy,crawlee,spider-rs,wget2"
 
-app = typer.Typer(help="Measure teia on this machine: the crawl beside other crawlers, indexing, searches.")
+app = typer.Typer(help="Benchmark teia on this machine: crawling beside other crawlers, indexing, searching.")
 
-Peers = Annotated[str, typer.Option(metavar="NAME,NAME", help="Whom to compare with; empty: nobody.")]
-Rounds = Annotated[int, typer.Option(min=1, help="How often everybody crawls the site.")]
-Pages = Annotated[int, typer.Option(min=100, max=10_000_000, help="Pages of lab text.")]
-Seed = Annotated[int, typer.Option(min=0, help="What chance is drawn from.")]
-Each = Annotated[int, typer.Option(min=1, help="Searches of each kind of query.")]
-Cold = Annotated[int, typer.Option(min=0, help="Cold searches of each kind, a process each; 0: none.")]
-Semantics = Annotated[bool, typer.Option("--semantics", help="Train a semantic model and rank with it.")]
+Peers = Annotated[str, typer.Option(metavar="NAME,NAME", help="Crawlers to compare with; empty: none.")]
+Rounds = Annotated[int, typer.Option(min=1, help="Number of crawls per crawler.")]
+Pages = Annotated[int, typer.Option(min=100, max=10_000_000, help="Number of pages of generated text.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
+Each = Annotated[int, typer.Option(min=1, help="Number of searches per kind of query.")]
+Cold = Annotated[
+    int, typer.Option(min=0, help="Number of cold searches per kind of query, each in a new process; 0: none.")
+]
+Semantics = Annotated[bool, typer.Option("--semantics", help="Train a semantic model and use it for ranking.")]
 
 
 @app.command("crawl")
 def crawl(peers: Peers = ALL_PEERS, rounds: Rounds = 3, as_json: AsJson = False) -> None:
-    """Crawl Debian's documentation of Python and Apache, served by nginx on loopback, and so let the peers do."""
+    """Crawl the Debian documentation of Python and Apache with teia and other crawlers, from nginx on loopback."""
     names = [name.strip() for name in peers.split(",") if name.strip()]
     console = progress_console()
     result = _from_checkout("bench.peers.runner").compare(names, rounds, console.print)
@@ -43,7 +45,7 @@ def crawl(peers: Peers = ALL_PEERS, rounds: Rounds = 3, as_json: AsJson = False)
 
 @app.command("index")
 def index(pages: Pages = 10_000, rounds: Rounds = 3, seed: Seed = 1, as_json: AsJson = False) -> None:
-    """Index lab text, as the indexer does it and by tantivy alone, and compare."""
+    """Index generated text with teia's indexer and with tantivy alone, and compare the times."""
     console = progress_console()
     result = _from_checkout("bench.index").measure(pages, seed, rounds=rounds, say=console.print)
     table = Table("indexer", "pages", "pages/s", "text MB/s", "CPU ms/page", "disk B/page", "+MB", box=None)
@@ -58,7 +60,7 @@ def index(pages: Pages = 10_000, rounds: Rounds = 3, seed: Seed = 1, as_json: As
             f"{row['rss_growth_mb']}",
         )
     result_console().print(table)
-    result_console().print(f"teia takes {result['ratio']:g}x the time and {result['cpu_ratio']:g}x the processor time")
+    result_console().print(f"teia takes {result['ratio']:g}x the time and {result['cpu_ratio']:g}x the CPU time")
     if as_json:
         print_json(result)
 
@@ -72,7 +74,7 @@ def search(
     seed: Seed = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Index lab text once, kept in the checkout's .cache, and time searches of every kind.
+    """Index generated text once, kept in the .cache folder of the checkout, and time searches of every kind.
 
     The queries of F11's table 26 are among them.
     """
@@ -87,14 +89,20 @@ def search(
 
 @app.command("plan")
 def plan(
-    pages: Annotated[str, typer.Option(metavar="N,N", help="Sizes of made-up worlds.")] = "100000,1000000",
-    rounds: Annotated[int, typer.Option(min=1, help="How often each is planned; the best counts.")] = 5,
-    theta: Annotated[float, typer.Option(min=0.0, help="How unevenly pages lie on servers.")] = 1.0,
-    rate_unit: Annotated[str, typer.Option(metavar="day|hour", help="What rates of 0.01 to 1 are per.")] = "hour",
+    pages: Annotated[
+        str, typer.Option(metavar="N,N", help="Numbers of pages of the generated scenarios.")
+    ] = "100000,1000000",
+    rounds: Annotated[int, typer.Option(min=1, help="Number of plans per scenario; the fastest counts.")] = 5,
+    theta: Annotated[
+        float, typer.Option(min=0.0, help="Zipf exponent of the distribution of pages over servers.")
+    ] = 1.0,
+    rate_unit: Annotated[
+        str, typer.Option(metavar="day|hour", help="Unit of the change rates (0.01 to 1): day or hour.")
+    ] = "hour",
     seed: Seed = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Plan visits for worlds of the paper's kind (P8): counts, MERGE, rates, and memory."""
+    """Plan visits for scenarios of the paper's kind (P8), and measure time and memory."""
     sizes = _sizes(pages, rate_unit)
     console = progress_console()
     result = _from_checkout("bench.plan").measure(
@@ -114,15 +122,23 @@ def plan(
 
 @app.command("simulate")
 def simulate(
-    pages: Annotated[str, typer.Option(metavar="N,N", help="Sizes of made-up worlds.")] = "100000,1000000",
-    policy: Annotated[str, typer.Option(metavar="NAME,NAME", help="Which policies.")] = "psp,edf,index",
-    rounds: Annotated[int, typer.Option(min=1, help="How often each day is simulated; the best counts.")] = 3,
-    theta: Annotated[float, typer.Option(min=0.0, help="How unevenly pages lie on servers.")] = 1.0,
-    rate_unit: Annotated[str, typer.Option(metavar="day|hour", help="What rates of 0.01 to 1 are per.")] = "hour",
+    pages: Annotated[
+        str, typer.Option(metavar="N,N", help="Numbers of pages of the generated scenarios.")
+    ] = "100000,1000000",
+    policy: Annotated[str, typer.Option(metavar="NAME,NAME", help="Policies to simulate.")] = "psp,edf,index",
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Number of simulations per day and policy; the fastest counts.")
+    ] = 3,
+    theta: Annotated[
+        float, typer.Option(min=0.0, help="Zipf exponent of the distribution of pages over servers.")
+    ] = 1.0,
+    rate_unit: Annotated[
+        str, typer.Option(metavar="day|hour", help="Unit of the change rates (0.01 to 1): day or hour.")
+    ] = "hour",
     seed: Seed = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a day of ten crawlers in worlds of the paper's kind (P2): seconds, memory, and the staleness."""
+    """Simulate a day of ten crawlers in scenarios of the paper's kind (P2), and measure time, memory and staleness."""
     sizes = _sizes(pages, rate_unit)
     result = _from_checkout("bench.simulate").measure(
         sizes, policy.split(","), rounds=rounds, theta=theta, unit=rate_unit, seed=seed, say=progress_console().print
@@ -145,22 +161,23 @@ def _sizes(pages: str, rate_unit: str) -> list[int]:
     try:
         sizes = [int(each) for each in pages.split(",")]
     except ValueError:
-        raise UsageError(f"--pages: {pages!r} is not a list of numbers as 100000,1000000") from None
+        raise UsageError(f"--pages: {pages!r} is not a list of numbers, such as 100000,1000000") from None
     if min(sizes) < 1 or rate_unit not in ("day", "hour"):
-        raise UsageError("--pages are numbers from 1 on, --rate-unit is day or hour")
+        raise UsageError("--pages must be positive numbers, --rate-unit must be day or hour")
     return sizes
 
 
 def _from_checkout(module: str) -> Any:
     root = Path(__file__).resolve().parents[2]
     if not (root / "bench" / "peers").is_dir():
-        raise MissingComponent("teia bench: runs from a checkout of the repository only, as scripts/teia bench")
+        raise MissingComponent("teia bench: needs a checkout of the repository; run it there as scripts/teia bench")
+    # `bench` is a folder of the checkout and not part of the installed package.
     sys.path.insert(0, str(root))
     return import_module(module)
 
 
 def _print_table(result: dict[str, Any]) -> None:
-    table = Table("crawler", "does", "pages", "pages/s", "CPU ms/page", "MB", "disk B/page", "we are", box=None)
+    table = Table("crawler", "does", "pages", "pages/s", "CPU ms/page", "MB", "disk B/page", "teia's speed", box=None)
     for row in result["rows"]:
         ratio = result["ratios"].get(row["name"])
         table.add_row(
@@ -176,7 +193,7 @@ def _print_table(result: dict[str, Any]) -> None:
     console = result_console()
     console.print(table)
     for title, found in result["differences"].items():
-        only = {"only they fetched": found["only_they"], "only we fetched": found["only_we"]}
+        only = {"fetched by it alone": found["only_they"], "fetched by teia alone": found["only_we"]}
         for words, paths in only.items():
             if paths:
                 console.print(f"{title}: {words}: {' '.join(paths)}")
@@ -184,6 +201,7 @@ def _print_table(result: dict[str, Any]) -> None:
 
 def _print_searches(result: dict[str, Any]) -> None:
     table = Table("query", "words", "found", "median ms", "95% ms", "max ms", "95% CPU ms", "ours", "cold ms", box=None)
+    # The last row is over the queries of all kinds.
     for row in (*result["rows"], {"kind": "all", "words": "", "cold_ms": None} | result["all"]):
         table.add_row(
             row["kind"],
@@ -196,7 +214,7 @@ def _print_searches(result: dict[str, Any]) -> None:
             f"+{100 * row['own']:.0f}%",
             "" if row["cold_ms"] is None else f"{row['cold_ms']:.0f}",
         )
-    paper = Table("F11's query", "found", "published s", "s", "published again s", "again s", "cold s", box=None)
+    paper = Table("F11's query", "found", "published s", "s", "published repeat s", "again s", "cold s", box=None)
     for row in result["table_26"]:
         paper.add_row(
             row["query"],

@@ -1,4 +1,4 @@
-"""`teia demo`: a made-up web on this machine, crawled before your eyes."""
+"""`teia demo`: a generated web on this machine, and a crawl of it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ from teia.lab.world.spec import WorldSpec
 from teia.store.root import Root, open_root
 
 NAME = "demo"
+# Short, because all servers are on this machine.
 DELAY_S = 0.2
 PAGES = 400
 HOSTS = 25
+# Addresses of the generated web, which the address guard would block.
 NETWORK = "127.77.0.0/16"
 TIME_FACTOR = 5_000
 KEPT = {"refresh.keep": True, "refresh.least_s": 5.0, "refresh.replan_s": 5.0, "courtesy.delay_s": 0.5}
-"""While somebody looks at it the web changes, a day in a quarter of a minute, and is visited again, at leisure."""
+"""Settings while the user watches: the web changes, a day in 17 seconds, and its pages are revisited."""
 
 RETRY_WAIT_S = 0.5
 SLOW_S = 2.0
@@ -44,24 +46,28 @@ silent_s = 3.0
 [robots]
 crawl_delay_s = 0.5
 """
-"""Sites of about the same size, so that no single server's rest decides how long the crawl takes."""
+"""Sites of about the same size, so that the delays of no single server decide how long the crawl takes."""
 
 
 def demo(
-    once: Annotated[bool, typer.Option("--once", help="Crawl, report and leave.")] = False,
-    pages: Annotated[int, typer.Option("--pages", min=1, max=1_000_000, help="How many pages the web has.")] = PAGES,
-    seed: Annotated[int, typer.Option("--seed", help="Another seed, another web.")] = 1,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of the web's servers; 0: any free one.")] = 0,
-    web_port: Annotated[int, typer.Option("--web-port", min=0, max=65535, help="Of the pages to look at.")] = 8700,
+    once: Annotated[bool, typer.Option("--once", help="Crawl, print the summary and exit.")] = False,
+    pages: Annotated[
+        int, typer.Option("--pages", min=1, max=1_000_000, help="Number of pages of the generated web.")
+    ] = PAGES,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed of the generated web.")] = 1,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port of the generated web's servers; 0: any free port.")
+    ] = 0,
+    web_port: Annotated[int, typer.Option("--web-port", min=0, max=65535, help="Port of the web interface.")] = 8700,
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="DIR", help="Keep what was crawled; a temporary folder if not given."),
+        typer.Option("--data", metavar="DIR", help="Folder that keeps the results; by default a temporary folder."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make up a web on loopback addresses, crawl it politely, and show it in the browser.
+    """Generate a web on loopback addresses, crawl it politely, and show the result in the browser.
 
-    Nothing leaves this machine. Without --once the web and its pages to look at stay up until Ctrl-C.
+    Nothing leaves this machine. Without --once the generated web and the web interface run until Ctrl-C.
     """
     console = progress_console()
     with _folder(data) as folder, tempfile.TemporaryDirectory(prefix="teia-web-") as plans:
@@ -71,10 +77,9 @@ def demo(
         sizes = [word for key, value in size.items() for word in (f"--{key.replace('_', '-')}", str(value))]
         place = ["--port", str(port), "--dns-address", "127.77.255.53:0"]
         with lab_process("--spec", str(spec), *sizes, *place) as lab:
-            console.print(f"a web of {lab['pages']:,} pages on {lab['hosts']} servers, made up from seed {seed}")
+            console.print(f"generated a web of {lab['pages']:,} pages on {lab['hosts']} servers from seed {seed}")
             console.print(
-                f"crawling it from {lab['seeds'][0]}; every server rests {DELAY_S:g} s after each answer"
-                " (5 s by default; these are ours)",
+                f"crawling from {lab['seeds'][0]}; delay between requests to a server: {DELAY_S:g} s (default: 5 s)",
                 soft_wrap=True,
             )
             root = open_root(folder, create=True)
@@ -87,10 +92,11 @@ def demo(
 
 
 def _measuring(spec: WorldSpec, lab: dict[str, Any], root: Root) -> AbstractContextManager[None]:
-    """Write down how fresh the copies really are, by the same web made once more."""
+    """Record the true freshness of the captures, by a second instance of the same generated web."""
     from teia.lab.measure.live_freshness import measuring
     from teia.lab.world.world import World
 
+    # The same spec, epoch and port give the same pages and the same changes.
     world = World(spec, epoch_s=from_iso(lab["epoch"]), port=lab["port"])
     return measuring(world, root, NAME, WallClock())
 
@@ -108,26 +114,27 @@ def _flags(lab: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keep_fresh(root: Root) -> None:
-    """Let the crawler that serves the pages go on: what changes is seen, and every page says when it comes again."""
+    """Change the collection to be kept fresh by the crawler of the web server."""
     from teia.collections.change_settings import change
     from teia.collections.commands import order
     from teia.collections.edits import Edit, Operator
-    from teia.collections.inbox import Command
+    from teia.records import Command
 
     clock = WallClock()
     change(root, NAME, [Edit(key, Operator.SET, value) for key, value in KEPT.items()], clock)
     order(root, NAME, Command.RUN, clock)
     progress_console().print(
-        f"\nIts pages change {TIME_FACTOR:,} times as fast as real ones, and are now kept fresh; every server rests"
-        f" {KEPT['courtesy.delay_s']:g} s."
+        f"\nIts pages change {TIME_FACTOR:,} times as fast as real ones and are now kept fresh; delay between"
+        f" requests to a server: {KEPT['courtesy.delay_s']:g} s."
     )
 
 
 @contextmanager
 def _folder(data: Path | None) -> Iterator[Path]:
     if data is not None:
+        # The generated pages must not be mixed with a real collection.
         if data.exists() and any(data.iterdir()):
-            raise StoreError(f"{data} is not empty; remove it, or give another --data")
+            raise StoreError(f"{data} is not empty; remove it, or choose another folder with --data")
         yield data
         return
     with tempfile.TemporaryDirectory(prefix="teia-demo-") as folder:
@@ -137,21 +144,21 @@ def _folder(data: Path | None) -> Iterator[Path]:
 def _say_what_next(lab: dict[str, Any], folder: Path, *, kept: bool) -> None:
     console = progress_console()
     url = lab["seeds"][0]
-    console.print("\nThe web is still up. To try in another terminal:")
+    console.print("\nThe generated web is still running. Try in another terminal:")
     for words, meaning in (
-        (f"teia page {url} --data {folder}", "one page: versions, links in and out"),
-        (f"teia trace {url} --data {folder}", "its way through the crawler, with times"),
-        (f"teia export graph --data {folder}", "who links to whom"),
-        (f"teia export warc --data {folder} --out demo.warc.gz", "everything, for other archive tools"),
-        (f"teia audit politeness --data {folder}", "was any server asked too early?"),
+        (f"teia page {url} --data {folder}", "one page: versions, incoming and outgoing links"),
+        (f"teia trace {url} --data {folder}", "its path through the crawler, with times"),
+        (f"teia export graph --data {folder}", "the link graph"),
+        (f"teia export warc --data {folder} --out demo.warc.gz", "the whole archive, for other tools"),
+        (f"teia audit politeness --data {folder}", "check that every delay between requests was respected"),
     ):
         console.print(f"  {words}\n      {meaning}", soft_wrap=True, markup=False)
     if not kept:
-        console.print(f"{folder} goes when the demo ends; --data DIR keeps it.", soft_wrap=True)
+        console.print(f"{folder} is deleted when the demo ends; --data DIR keeps the results.", soft_wrap=True)
 
 
 def _serve(folder: Path, port: int) -> None:
-    """Show it in the browser until Ctrl-C or a request to end, then let the folders be removed."""
+    """Serve the web interface until Ctrl-C or SIGTERM; the caller then removes the folders."""
     from teia.web.serve import free_port, serve
 
     console = progress_console()

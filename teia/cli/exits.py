@@ -1,4 +1,4 @@
-"""How a command ends.
+"""End of a command: its exit status, and its line or JSON object after a failure.
 
     0    done; also when the reader of a pipe left early (`teia config | head -3`): it has what it wanted
     1    failed, with one line on standard error that a person can act on
@@ -33,11 +33,11 @@ EXTRAS = {"dns": ("dnspython", "lab"), "matplotlib": ("matplotlib", "lab")}
 
 
 class Interrupted(Exception):
-    """Ctrl-C that no command made its own."""
+    """Ctrl-C that no command has handled."""
 
 
 class ReaderLeft(Exception):
-    """Whoever read our standard output closed it."""
+    """The reader of standard output has closed it."""
 
 
 class RootGroup(TyperGroup):
@@ -56,6 +56,7 @@ def exit_status(command: Callable[[], object], words: Sequence[str]) -> int:
     """Run a command and return the status to leave with; `words` are those of the command line."""
     try:
         status = _run(command)
+        # Here and not at the end of the process: a closed pipe must raise where it is handled.
         sys.stdout.flush()
     except (ReaderLeft, BrokenPipeError):
         _forget_standard_output()
@@ -68,10 +69,11 @@ def exit_status(command: Callable[[], object], words: Sequence[str]) -> int:
         return _end(*_missing(error), FAILED, words)
     except OSError as error:
         return _end(error, _os_line(error), FAILED, words)
-    except Exception as error:  # noqa: BLE001  # whatever it is, a person gets a line and not a traceback
+    except Exception as error:  # noqa: BLE001  # for any other fault, too, the user gets a line and not a traceback
         return _end(error, _fault_line(error), FAILED, words)
+    # typer has printed its own message; a program still gets its object.
     if status == WRONG_USAGE and "--json" in words:
-        _print_failure(UsageError("wrong usage; standard error says what is wrong"))
+        _print_failure(UsageError("wrong usage; see the message on standard error"))
     return status
 
 
@@ -79,11 +81,13 @@ def _run(command: Callable[[], object]) -> int:
     try:
         command()
     except SystemExit as stop:
+        # As Python has it: None is success, and a text is a failure.
         return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else FAILED
     return DONE
 
 
 def _end(error: Exception, line: str, status: int, words: Sequence[str]) -> int:
+    # Looked up in the words, because an error may come before the options are parsed.
     if "--debug" in words:
         traceback.print_exception(error)
     print(f"teia: {line}", file=sys.stderr)
@@ -94,15 +98,16 @@ def _end(error: Exception, line: str, status: int, words: Sequence[str]) -> int:
 
 def _print_failure(error: Exception, line: str = "") -> None:
     line = line or str(error)
+    # Messages have the form `problem; remedy`.
     print_json({"error": type(error).__name__, "message": line, "next": line.partition("; ")[2]})
 
 
 def _missing(error: ModuleNotFoundError) -> tuple[Exception, str]:
-    """Say how to install what is missing, where it is a package that an extra brings."""
+    """Return an error that says how to install a missing extra; any other missing module is a bug of teia."""
     package, extra = EXTRAS.get((error.name or "").partition(".")[0], ("", ""))
     if not package:
         return error, _fault_line(error)
-    missing = MissingComponent(f"{package} is not installed; pip install 'teia[{extra}]'")
+    missing = MissingComponent(f"{package} is not installed; install it with pip install 'teia[{extra}]'")
     missing.__cause__ = error
     return missing, str(missing)
 
@@ -117,7 +122,7 @@ def _fault_line(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"unexpected {what}{where}; this is a fault of teia: run `teia --debug …` again and report what it prints"
+    return f"unexpected {what}{where}; this is a bug in teia: run `teia --debug …` again and report the output"
 
 
 def _forget_standard_output() -> None:

@@ -4,8 +4,8 @@ A command appears here when it works; `teia --help` shows nothing that does not.
 with a function (or a `typer.Typer`) that typer can read, a line in COMMANDS, and a section with its flags in
 docs/commands.md (tests/conventions/test_docs.py).
 
-Only the command that was asked for is imported, all of them for `--help` and completion: what a crawl needs takes a
-second to import, and `teia lab serve` should neither wait for it nor hold it in memory.
+Only the requested command is imported, all of them for `--help` and completion: the modules of a crawl take a second to
+import, and `teia lab serve` should neither wait for them nor hold them in memory.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from teia import __version__
 from teia.cli.exits import RootGroup, exit_status
+from teia.version import __version__
 
 CRAWLING = "Crawling"
-LOOKING = "Looking at what was crawled"
+LOOKING = "Reading the results"
 LABORATORY = "Laboratory"
-MACHINES = "Many machines"
+MACHINES = "Clusters"
 SETTINGS = "Settings"
 
 GARBAGE_AFTER = 20_000
@@ -70,9 +70,9 @@ COMMANDS = {
 FIRST_WORDS = """\
 teia crawls a part of the web politely, archives it, keeps it fresh and searches it.
 
-  teia demo                    a made-up web on this machine, crawled before your eyes
-  teia crawl SEED          crawl from a URL on
-  teia config                  every setting, its value and where it came from
+  teia demo                    generate a web on this machine and crawl it
+  teia crawl SEED --data DIR   crawl from a URL into a folder
+  teia config                  list all settings, their values and where each came from
 
 `teia --help` lists all commands."""
 
@@ -84,6 +84,7 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
         cls=RootGroup,
         help="Crawl a part of the web politely, archive it, keep it fresh, search it.",
         invoke_without_command=True,
+        # Failures are printed by exits.py.
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -108,10 +109,10 @@ def _version(wanted: bool) -> None:
 def _root(
     context: typer.Context,
     version: Annotated[  # noqa: ARG001  # typer calls `_version` for it
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
     debug: Annotated[  # noqa: ARG001  # `exits` looks for it among the words, also when parsing fails
-        bool, typer.Option("--debug", help="Print a traceback when something fails.")
+        bool, typer.Option("--debug", help="Print a traceback if a command fails.")
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
@@ -120,6 +121,7 @@ def _root(
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command line and leave the process with its status."""
+    # Called from Python: the process and its settings belong to the caller.
     if arguments is not None:
         sys.exit(_status(arguments))
     gc.set_threshold(GARBAGE_AFTER, 10, 10)
@@ -131,7 +133,8 @@ def _status(words: Sequence[str]) -> int:
 
 
 def _leave(status: int) -> NoReturn:
-    """End this process at once: to take a thousand modules apart costs a tenth of a second and is good for nothing."""
+    """End this process at once: taking down a thousand modules would cost a tenth of a second for nothing."""
+    # `os._exit` runs no exit handlers and flushes nothing, so both are done first.
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # the reader has gone
@@ -140,6 +143,7 @@ def _leave(status: int) -> NoReturn:
 
 
 def _invoke(words: Sequence[str]) -> None:
+    # Options before the command take no values, so the first other word is the command.
     wanted = next((word for word in words if not word.startswith("-")), "")
     app = application([wanted] if wanted in COMMANDS else COMMANDS)
     typer.main.get_command(app)(args=words, prog_name="teia")

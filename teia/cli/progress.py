@@ -1,4 +1,4 @@
-"""What a person sees while a crawl runs, and when it has ended. All of it goes to standard error."""
+"""Display of a running crawl, and its summary at the end. All of it goes to standard error."""
 
 from __future__ import annotations
 
@@ -11,49 +11,54 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from teia.cli.output import count_of
 from teia.clock import Clock
 from teia.collections.account import Summary, summarize
 from teia.collections.run_log import in_words
 from teia.crawler.loop import Crawler
-from teia.indexer.companion import Companion
+from teia.indexer.companion import IndexerProcess
 
 REFRESH_S = 0.5
 PLAIN_REFRESH_S = 10.0
 
 
 async def show_progress(crawler: Crawler, clock: Clock, console: Console) -> None:
-    """Show how the crawl stands until cancelled: a live table on a terminal, a line now and then elsewhere."""
+    """Show the state of a crawl until cancelled: a live table on a terminal, a line now and then elsewhere."""
     began = clock.ticks_s()
+    # In a file, a table that is drawn again and again would be noise.
     if not console.is_terminal:
         while True:
             await clock.sleep(PLAIN_REFRESH_S)
             for crawl in crawler.crawls:
                 console.print(one_line(summarize(crawl, clock.ticks_s() - began)), soft_wrap=True, markup=False)
+    # Transient: the summary takes the place of the table.
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             live.update(as_table(crawler, clock.ticks_s() - began), refresh=True)
             await asyncio.sleep(REFRESH_S)
 
 
-async def finish_index(companion: Companion, console: Console) -> None:
-    """Wait for the index, saying how much is left of it."""
+async def finish_index(companion: IndexerProcess, console: Console) -> None:
+    """Wait for the index, and show how much is left."""
     finishing = asyncio.create_task(companion.finish())
     with console.status("indexing") as status:
         try:
             while not finishing.done():
-                status.update(f"indexing, {companion.behind:,} pages left")
+                status.update(f"indexing, {count_of(companion.behind, 'page')} left")
                 await asyncio.wait([finishing], timeout=REFRESH_S)
         finally:
             finishing.cancel()  # the user does not wait for it
+    # Raises the error of an index that could not be finished.
     await finishing
     if companion.error:
-        console.print(f"[red]not everything is indexed:[/red] {escape(companion.error)}")
+        console.print(f"[red]not all pages could be indexed:[/red] {escape(companion.error)}")
 
 
 def one_line(now: Summary) -> str:
+    paused = f"  paused: {now.paused_why}" if now.paused_why else ""
     return (
-        f"{now.collection}  {duration(now.seconds)}  {now.pages:,} pages  {now.pages_per_s:,.1f}/s  {size(now.bytes)}"
-        f"  {now.hosts:,} hosts  {now.urls_queued:,} queued{'  paused: ' + now.paused_why if now.paused_why else ''}"
+        f"{now.collection}  {duration(now.seconds)}  {count_of(now.pages, 'page')}  {now.pages_per_s:,.1f}/s"
+        f"  {size(now.bytes)}  {count_of(now.hosts, 'host')}  {now.urls_queued:,} queued{paused}"
     )
 
 
@@ -62,17 +67,21 @@ def as_table(crawler: Crawler, seconds: float) -> Table:
     for crawl in crawler.crawls:
         _add_crawl(table, summarize(crawl, seconds))
     table.add_row(
-        "under way", f"{crawler.metrics.in_flight:.0f} requests", f"{crawler.metrics.waiting_parse:.0f} to read"
+        "in progress",
+        count_of(crawler.metrics.in_flight, "request"),
+        f"{count_of(crawler.metrics.waiting_parse, 'page')} to parse",
     )
     for host, wait_s in crawler.slowest(3):
-        table.add_row("slow", host, f"answers in {wait_s:.1f} s")
+        table.add_row("slow", host, f"response time {wait_s:.1f} s")
     return table
 
 
 def _add_crawl(table: Table, now: Summary) -> None:
     table.add_row("teia", f"[bold]{now.collection}[/bold] {now.state}", duration(now.seconds))
-    table.add_row("pages", f"{now.pages:,}", f"{now.pages_per_s:,.1f}/s, {size(now.bytes)}, {now.hosts:,} hosts")
-    table.add_row("queue", f"{now.urls_queued:,}", f"of {now.urls_known:,} URLs known{eta(now)}")
+    table.add_row(
+        "pages", f"{now.pages:,}", f"{now.pages_per_s:,.1f}/s, {size(now.bytes)}, {count_of(now.hosts, 'host')}"
+    )
+    table.add_row("queue", f"{now.urls_queued:,}", f"of {count_of(now.urls_known, 'URL')} known{eta(now)}")
     table.add_row("answers", *_two_parts(now.outcomes))
     if now.freshness:
         table.add_row("freshness", freshness(now.freshness))
@@ -81,17 +90,17 @@ def _add_crawl(table: Table, now: Summary) -> None:
 
 
 def eta(now: Summary) -> str:
-    """How long the known queue would take at the rate so far; more may yet be found."""
+    """Return the time for the known queue at the rate so far; more URLs may be found."""
     if not now.urls_queued or not now.requests or not now.seconds:
         return ""
     return f", {duration(now.urls_queued / (now.requests / now.seconds))} at this rate"
 
 
 def freshness(found: Mapping[str, float]) -> str:
-    """How fresh the copies are as far as is known, and how fresh they could be."""
-    at_most = f", never above {found['possible']:.1%}" if "possible" in found else ""
+    """Return the estimated freshness of the captures, and the best possible."""
+    at_most = f", at most {found['possible']:.1%}" if "possible" in found else ""
     said = f"{found['fresh']:.1%} ± {found['fresh_error']:.1%} fresh"
-    return f"{said}; at these delays {found['best']:.1%} can be kept in the long run{at_most}"
+    return f"{said}; long-run optimum with these delays {found['best']:.1%}{at_most}"
 
 
 def _two_parts(outcomes: Mapping[str, int]) -> tuple[str, str]:
@@ -100,32 +109,32 @@ def _two_parts(outcomes: Mapping[str, int]) -> tuple[str, str]:
 
 
 def print_summary(account: Mapping[str, Any], console: Console) -> None:
-    """Say what a crawl did, in a few lines."""
+    """Print the result of a crawl in a few lines."""
     outcomes = "  ".join(f"{name} {count:,}" for name, count in account["outcomes"].items()) or "none"
     console.print(
-        f"[bold]{account['collection']}[/bold]: {_ENDS.get(account['state'], account['state'])}"
-        f" after {duration(account['seconds'])}"
+        f"[bold]{account['collection']}[/bold]: "
+        + _ENDS.get(account["state"], account["state"] + " after {span}").format(span=duration(account["seconds"]))
     )
     console.print(
-        f"  {account['pages']:,} pages ({account['pages_per_s']:,.1f}/s), {size(account['bytes'])},"
-        f" {account['hosts']:,} hosts, {account['requests']:,} requests"
+        f"  {count_of(account['pages'], 'page')} ({account['pages_per_s']:,.1f}/s), {size(account['bytes'])},"
+        f" {count_of(account['hosts'], 'host')}, {count_of(account['requests'], 'request')}"
     )
-    console.print(f"  answers: {outcomes}")
-    console.print(f"  {account['urls_known']:,} URLs known, {account['urls_queued']:,} still queued")
+    console.print(f"  responses: {outcomes}")
+    console.print(f"  {count_of(account['urls_known'], 'URL')} known, {account['urls_queued']:,} still queued")
     console.print(
-        f"  {account['archive_records']:,} archive records, {account['indexed']:,} pages indexed,"
-        f" {account['politeness_violations']} politeness violations"
+        f"  {count_of(account['archive_records'], 'archive record')}, {count_of(account['indexed'], 'page')} indexed,"
+        f" {count_of(account['politeness_violations'], 'politeness violation')}"
     )
     if account.get("index_behind"):
-        who = "the indexer is at work" if account["index_writing"] else "the next crawl indexes them"
-        console.print(f"  {account['index_behind']:,} more pages are not in the index yet; {who}")
+        who = "indexing continues" if account["index_writing"] else "the next crawl will index them"
+        console.print(f"  {account['index_behind']:,} pages are not indexed yet; {who}")
     if account.get("index_unreadable"):
-        console.print(f"  {account['index_unreadable']:,} pages are not in the index: their copies cannot be read")
+        console.print(f"  {account['index_unreadable']:,} pages are not indexed: their captures cannot be read")
     if account.get("freshness"):
         console.print(f"  {freshness(account['freshness'])}")
     if account.get("run"):
         run = account["run"]
-        state = f"ended ({run['why']})" if run["ended"] else "is open"
+        state = f"ended ({run['why']})" if run["ended"] else "is in progress"
         what = in_words(run["known"], run["visited"], run["new"], is_over=bool(run["ended"]))
         console.print(f"  run {run['number']} {state}: {what}")
     if account.get("next_run"):
@@ -137,10 +146,10 @@ def print_summary(account: Mapping[str, Any], console: Console) -> None:
 
 
 _ENDS = {
-    "finished": "finished, nothing left to fetch",
-    "limit": "stopped at its limit",
-    "stopped": "stopped; the same command goes on",
-    "paused": "paused",
+    "finished": "finished after {span}, nothing left to fetch",
+    "limit": "stopped at its limit after {span}",
+    "stopped": "stopped after {span}; run the same command to continue",
+    "paused": "paused after {span}",
     "waiting": "waiting for its next run",
 }
 

@@ -14,13 +14,17 @@ from teia.cli.output import progress_console
 from teia.clock import WallClock
 from teia.store.root import open_root
 
-Host = Annotated[str, typer.Option("--host", help="Address to listen on; others than this machine need an account.")]
-Port = Annotated[int, typer.Option("--port", min=0, max=65_535, help="Port to listen on; 0 takes a free one.")]
-Names = Annotated[list[str] | None, typer.Option("--name", help="A host name that leads here; any number of times.")]
+Host = Annotated[
+    str, typer.Option("--host", help="Address to listen on; an account is required for addresses other than loopback.")
+]
+Port = Annotated[int, typer.Option("--port", min=0, max=65_535, help="Port to listen on; 0: any free port.")]
+Names = Annotated[
+    list[str] | None, typer.Option("--name", help="Additional host name of this server; may be repeated.")
+]
 TokenOut = Annotated[
     Path | None, typer.Option("--token-out", help="Write an admin token for scripts to this file.", dir_okay=False)
 ]
-NoCrawler = Annotated[bool, typer.Option("--no-crawler", help="Only show the folder; start no crawler.")]
+NoCrawler = Annotated[bool, typer.Option("--no-crawler", help="Serve the folder only; start no crawler.")]
 
 
 def serve(
@@ -31,7 +35,7 @@ def serve(
     token_out: TokenOut = None,
     no_crawler: NoCrawler = False,
 ) -> None:
-    """Serve the web interface and the API of a folder, and crawl what is started there or due."""
+    """Serve the web interface and the HTTP API of a folder, and run its crawls and schedules."""
     from teia.web.serve import serve as run
 
     console = progress_console()
@@ -39,6 +43,7 @@ def serve(
     def say(line: str) -> None:
         console.print(line, soft_wrap=True, highlight=False)
 
+    # A server without a crawler only reads; there a misspelt --data must not create a folder.
     root = open_root(data, create=not no_crawler)
     ended_by = run(root, WallClock(), host, port, tuple(name or ()), token_out, say, crawls=not no_crawler)
     raise typer.Exit(INTERRUPTED if ended_by is signal.SIGINT else 0)

@@ -1,8 +1,7 @@
-"""`--supervised`: a command that another program started and looks after: of the lab, or an audit.
+"""`--supervised`: mode of a command that another program has started and supervises: a run of the lab, or an audit.
 
-It ends when its standard input does, so that it never outlives who started it. How far a run of the lab is goes to
-standard error as JSON lines, `{"share": 0.4, "doing": "edf: 20,000 pages for 8 days"}`; a share that nobody knows is
-null.
+The command ends when its standard input is closed, so it never outlives its supervisor. The progress of a lab run goes
+to standard error as JSON lines, `{"share": 0.4, "doing": "edf: 20,000 pages for 8 days"}`; an unknown share is null.
 """
 
 from __future__ import annotations
@@ -25,12 +24,14 @@ STEP = 0.005
 
 Supervised = Annotated[
     bool,
-    typer.Option("--supervised", help="Progress as JSON lines on standard error; end when standard input does."),
+    typer.Option(
+        "--supervised", help="Write progress as JSON lines to standard error; exit when standard input is closed."
+    ),
 ]
 
 
 class Progress:
-    """Says how far a command is: to a person, or to the program that looks after it."""
+    """Progress of a command, reported to the user or to the supervisor."""
 
     def __init__(self, supervised: bool) -> None:
         self._print: Callable[[str], None] | None = None
@@ -41,7 +42,7 @@ class Progress:
             self._print = progress_console().print
 
     def say(self, doing: str) -> None:
-        """What is done from now on."""
+        """Report the step that begins now."""
         self._doing = doing
         if self._print is not None:
             self._print(doing)
@@ -49,7 +50,8 @@ class Progress:
             self._line()
 
     def reached(self, share: float) -> None:
-        """How much of everything is done, 0 to 1; for programs alone."""
+        """Report the share of the work that is done, 0 to 1; only a supervisor gets it."""
+        # The first share is always reported, the next ones when they differ enough.
         if self._print is None and (self._share is None or share - self._share >= STEP):
             self._share = share
             self._line()
@@ -60,14 +62,15 @@ class Progress:
 
 
 def end_with_input() -> None:
-    """End when standard input does, from now on."""
+    """End this process when standard input is closed, from now on."""
     Thread(target=_end_with_input, name="input", daemon=True).start()
 
 
 def _end_with_input() -> None:
-    """Wait for the end of standard input; then end everything that was started with us."""
+    """Wait for the end of standard input; then kill this process and its process group."""
     while os.read(0, 4_096):
         pass
+    # The lab's supervisor starts a group for each run. Otherwise the group belongs to another program.
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(INTERRUPTED)

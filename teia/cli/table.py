@@ -26,6 +26,7 @@ def print_grid(columns: Cells, rows: Sequence[Cells], numeric: Sequence[bool], t
 def _draw(console: Console, columns: Cells, rows: Sequence[Cells], numeric: Sequence[bool], title: str) -> None:
     table = Table(title=title or None, title_justify="left", title_style="bold")
     for name, is_number in zip(columns, numeric, strict=True):
+        # Folded, not cut off: a URL in a cell stays complete.
         table.add_column(Text(printable(name)), justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
@@ -33,7 +34,7 @@ def _draw(console: Console, columns: Cells, rows: Sequence[Cells], numeric: Sequ
 
 
 def plain_lines(columns: Cells, rows: Sequence[Cells], numeric: Sequence[bool], title: str = "") -> list[str]:
-    """The table as lines of text, two blanks between columns."""
+    """Return the table as lines of text, two blanks between columns."""
     shown = [tuple(map(printable, row)) for row in (columns, *rows)]
     widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
     lines = [title] if title else []
@@ -44,8 +45,9 @@ def plain_lines(columns: Cells, rows: Sequence[Cells], numeric: Sequence[bool], 
 
 
 def printable(text: str) -> str:
-    """Text from the web on one line: control characters, escape sequences among them, are shown and not obeyed."""
+    """Return text from the web on one line: control characters, as of escape sequences, are shown and not obeyed."""
     if text.isprintable():
         return text
     shown = "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in text)
+    # A terminal that cannot show a character gets its escape, not an error.
     return shown.encode(sys.stdout.encoding or "utf-8", "backslashreplace").decode(sys.stdout.encoding or "utf-8")

@@ -32,7 +32,7 @@ LEAVE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class LocalCluster:
     """The content of `up.json`."""
 
     pid: int
@@ -42,13 +42,13 @@ class Local:
     nodes: dict[str, int] = field(default_factory=dict)
 
 
-def read_local(folder: Path) -> Local:
+def read_local(folder: Path) -> LocalCluster:
     """Return the cluster that runs in a folder; ClusterError if none does."""
     path = folder / "up.json"
     if holder(folder) is None or not path.exists():
-        raise ClusterError(f"no cluster runs in {folder}; `teia cluster up --data {folder}` starts one")
+        raise ClusterError(f"no cluster is running in {folder}; start one with `teia cluster up --data {folder}`")
     with disk_errors(path, "read"):
-        return Local(**json.loads(path.read_text("utf-8")))
+        return LocalCluster(**json.loads(path.read_text("utf-8")))
 
 
 def holder(folder: Path) -> int | None:
@@ -58,6 +58,7 @@ def holder(folder: Path) -> int | None:
     except FileNotFoundError:
         return None
     try:
+        # A shared lock is refused while the cluster's process holds its exclusive one.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
@@ -76,7 +77,7 @@ def _held(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ClusterError(f"a cluster runs in {folder} already; see `teia cluster status`") from None
+            raise ClusterError(f"a cluster is already running in {folder}; see `teia cluster status`") from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
@@ -90,6 +91,7 @@ async def look_after(
     """Run a cluster until SIGTERM or SIGINT; then have its nodes leave, and end everything."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
+    # A signal only sets the event; everything is ended in order below.
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told.set)
     with _held(folder):
@@ -100,11 +102,12 @@ async def look_after(
                 for at in range(1, nodes + 1):
                     processes[f"node-{at}"] = await _start_node(folder, f"node-{at}", collection, nats, session_s)
                 pids = {name: process.pid for name, process in processes.items()}
-                made = Local(os.getpid(), collection, nats.urls, str(nats.key), pids)
+                made = LocalCluster(os.getpid(), collection, nats.urls, str(nats.key), pids)
                 write_private(state, json.dumps(asdict(made)).encode())
                 say(f"{nodes} nodes, NATS at {', '.join(nats.urls)}")
                 await told.wait()
             finally:
+                # Gone before the nodes end: a reader finds no cluster that is about to leave.
                 state.unlink(missing_ok=True)
                 await _end(processes)
 
@@ -131,6 +134,7 @@ async def _end(processes: dict[str, asyncio.subprocess.Process]) -> None:
     for process in processes.values():
         with suppress(ProcessLookupError):
             process.terminate()
+            # A stopped process would not receive SIGTERM.
             process.send_signal(signal.SIGCONT)
     for process in processes.values():
         try:

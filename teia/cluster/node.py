@@ -21,37 +21,37 @@ from pathlib import Path
 import uvloop
 
 from teia.clock import Clock
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import CellLog, CellLost, make_stream
 from teia.cluster.cells.open_cells import prepare
-from teia.cluster.cells.owner import FIRST_WAIT_S, RANK_WAIT_S, Keeper
-from teia.cluster.cells.site_homes import Homes
+from teia.cluster.cells.owner import FIRST_WAIT_S, RANK_WAIT_S, CellOwner
+from teia.cluster.cells.site_homes import SiteHomes
 from teia.cluster.cells.snapshots import CannotRestore, Snapshots
 from teia.cluster.cells.split import Splitter
 from teia.cluster.cells.upkeep import Upkeep
 from teia.cluster.crawl.crawl import NodeCrawl, heard_by, listen, open_kept
-from teia.cluster.crawl.finished import Quiet
-from teia.cluster.crawl.limits import Shares, reached
-from teia.cluster.crawl.runs import BetweenRuns, Timekeeper, Work
-from teia.cluster.crawl.settings import Desk
-from teia.cluster.crawl.shared_addresses import AddressTurns
+from teia.cluster.crawl.finished import FinishedCheck
+from teia.cluster.crawl.limits import LimitShares, reached
+from teia.cluster.crawl.runs import BetweenRuns, ClusterSchedule, ClusterTask
+from teia.cluster.crawl.settings import CommandReceiver
+from teia.cluster.crawl.shared_addresses import AddressLeases
 from teia.cluster.crawl.unsupported_settings import check_fits, unheeded
 from teia.cluster.members.agreement import Agreement, agree, agree_on_pace, write_down
 from teia.cluster.members.join import join
-from teia.cluster.members.session import Pace, Session
+from teia.cluster.members.session import NodeSession, Pace
 from teia.cluster.nats.objects import Objects, open_objects
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire, connect
 from teia.cluster.placing.balance import state_after
 from teia.cluster.placing.balancer import Balancer
-from teia.cluster.placing.cell_owners import CircleOrder, Overrides, why_moved
+from teia.cluster.placing.cell_owners import CircleOrder, OwnerOverrides, why_moved
 from teia.cluster.placing.site_analyzer import Analyzer
 from teia.cluster.placing.site_strategies import ISOLATED, Strategy, strategy_named
-from teia.cluster.search.forget_after_split import Settling
-from teia.cluster.search.messages import Post
-from teia.cluster.search.processes import Library
-from teia.cluster.views.node_file import Teller
-from teia.config import Config
+from teia.cluster.search.forget_after_split import SplitCleanup
+from teia.cluster.search.messages import LibrarianSettings
+from teia.cluster.search.processes import NodeIndex
+from teia.cluster.views.node_file import NodeFileWriter
+from teia.config.sections import Config
 from teia.crawler.child import JOB
 from teia.crawler.loop import Crawler
 from teia.crawler.start import open_crawler
@@ -68,7 +68,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodeIdentity:
     """The identity of a node, and the servers it connects to."""
 
     name: str
@@ -89,7 +89,14 @@ class Node:
     """One node of a cluster and one collection; `run` returns after `stop` was called."""
 
     def __init__(
-        self, root: Root, collection: str, settings: Config | None, place: Place, clock: Clock, *, once: bool = False
+        self,
+        root: Root,
+        collection: str,
+        settings: Config | None,
+        place: NodeIdentity,
+        clock: Clock,
+        *,
+        once: bool = False,
     ) -> None:
         self._root = root
         self._collection = collection
@@ -102,13 +109,13 @@ class Node:
         self._thread = LoopThread(uvloop.new_event_loop())
         self._stopping = False
         self._once = once
-        self._quiet = Quiet(clock)
+        self._quiet = FinishedCheck(clock)
         self._crawler: Crawler | None = None
         self._taken_at: dict[int, float] = {}
         self._objects: Objects | None = None
-        self._library: Library | None = None
+        self._library: NodeIndex | None = None
         self._is_hurried = False
-        self._desk: Desk | None = None
+        self._desk: CommandReceiver | None = None
         self._starts: tuple[int, ...] = ()
         """The first slot of each cell that this node knows."""
         self._grow: Callable[[tuple[int, ...]], None] = lambda _: None
@@ -120,6 +127,7 @@ class Node:
 
     def stop(self) -> None:
         """Finish what is under way, give the cells up, leave; called twice, do not wait for the web."""
+        # A second call finds `_stopping` set.
         self._is_hurried = self._stopping
         if self._stopping and self._crawler is not None:
             self._crawler.hurry()
@@ -144,11 +152,11 @@ class Node:
                 config = replace(config, fetch=replace(config.fetch, bind=place.bind or config.fetch.bind))
                 self._make_cells(agreement, agreement.starts)
                 copies = await call(self._open_copies(agreement, config))
-                self._library = Library(self._root, config, self._post(), self._clock)
-                desk = self._desk = Desk(
+                self._library = NodeIndex(self._root, config, self._post(), self._clock)
+                desk = self._desk = CommandReceiver(
                     self._root, self._shared, agreement, config, wire, self._thread, self._clock, self.stop, self._once
                 )
-                self._time = Timekeeper(desk, self._thread, self._clock)
+                self._time = ClusterSchedule(desk, self._thread, self._clock)
                 serving = asyncio.get_running_loop().create_task(desk.serve(self._pace.silence_s))
                 try:
                     while not self._stopping:
@@ -168,13 +176,13 @@ class Node:
                     await call(self._objects.close())
                 await call(wire.close())
 
-    def _post(self) -> Post:
+    def _post(self) -> LibrarianSettings:
         """Return the settings of the process that answers searches here."""
         place, data = self._place, str(self._root.path.absolute())
         key, ca = (None if each is None else str(each.absolute()) for each in (place.key, place.ca))
-        return Post(data, self._collection, self._shared, place.name, place.servers, key, ca)
+        return LibrarianSettings(data, self._collection, self._shared, place.name, place.servers, key, ca)
 
-    async def _open_copies(self, agreement: Agreement, config: Config) -> Copies:
+    async def _open_copies(self, agreement: Agreement, config: Config) -> CellCopies:
         """Open this node's copies of cells, with the store of their snapshots."""
         place = self._place
         self._objects = await open_objects(
@@ -183,8 +191,8 @@ class Node:
         )  # fmt: skip
         folders = self._root.collection(self._collection).cells()
         if self._objects is None:
-            return Copies(folders, self._thread)
-        return Copies(folders, self._thread, Snapshots(self._objects, self._clock, agreement.identity))
+            return CellCopies(folders, self._thread)
+        return CellCopies(folders, self._thread, Snapshots(self._objects, self._clock, agreement.identity))
 
     # -- cells that were split off others (cluster/cells/split.py) ---------------------------------------------------
 
@@ -199,13 +207,14 @@ class Node:
         """Create folders for cells that were split off others, if there are new ones."""
         starts = self._agreed.starts
         if starts != self._starts:
+            # Folders first; only then do the parts that count cells learn of them.
             await asyncio.to_thread(self._make_cells, self._agreed.agreement, starts)
             self._grow(starts)
             if self._library is not None:
                 await self._library.begin_anew()
 
     def _tell_of_cells(
-        self, order: CircleOrder, teller: Teller, copies: Copies, keeper: Keeper, starts: tuple[int, ...]
+        self, order: CircleOrder, teller: NodeFileWriter, copies: CellCopies, keeper: CellOwner, starts: tuple[int, ...]
     ) -> None:
         """Pass a larger number of cells to all parts that depend on it."""
         order.starts = teller.starts = starts
@@ -214,9 +223,9 @@ class Node:
 
     # -- a session -----------------------------------------------------------------------------------------
 
-    async def _live(self, wire: Wire, agreement: Agreement, config: Config, copies: Copies) -> None:
+    async def _live(self, wire: Wire, agreement: Agreement, config: Config, copies: CellCopies) -> None:
         """Run one session: shift after shift, until it is lost or the node is stopped."""
-        keepers: list[Keeper] = []
+        keepers: list[CellOwner] = []
 
         def lose(why: str) -> None:
             _log.warning("session lost: %s", why)
@@ -234,6 +243,7 @@ class Node:
             await self._live_in(session, keepers, wire, agreement, config, copies)
         finally:  # after any error: a session without an end would block the name
             with contextlib.suppress(TimeoutError):  # without NATS nothing can be given up; other nodes will notice
+                # After T the others declare this node dead anyway.
                 async with asyncio.timeout(self._pace.silence_s):
                     is_all_done = self._once and (session.node.is_done or session.others_say_done())
                     for keeper in keepers:  # if all is done the session's end releases all cells
@@ -242,18 +252,27 @@ class Node:
                     await call(session.leave())
 
     async def _live_in(
-        self, session: Session, keepers: list[Keeper], wire: Wire, agreement: Agreement, config: Config, copies: Copies
+        self,
+        session: NodeSession,
+        keepers: list[CellOwner],
+        wire: Wire,
+        agreement: Agreement,
+        config: Config,
+        copies: CellCopies,
     ) -> None:
-        """Do the work of a session; the new `Keeper` is added to `keepers`."""
+        """Do the work of a session; the new `CellOwner` is added to `keepers`."""
         call, place = self._thread.call, self._place
         starts = self._starts
-        overrides = Overrides(wire, self._clock, self._shared, agreement.replicas)
+        overrides = OwnerOverrides(wire, self._clock, self._shared, agreement.replicas)
         await call(overrides.read())
         order = CircleOrder(starts, lambda: overrides.ring)
+        # In a cluster with short sessions nodes take over sooner.
         rank_wait_s = min(RANK_WAIT_S, self._pace.beat_s)
-        keeper = Keeper(wire, self._clock, session, self._shared, range(len(starts)), order, rank_wait_s, FIRST_WAIT_S)
+        keeper = CellOwner(
+            wire, self._clock, session, self._shared, range(len(starts)), order, rank_wait_s, FIRST_WAIT_S
+        )
         keepers.append(keeper)
-        turns = AddressTurns(self._clock, session, config.courtesy.delay_s, agreement.replicas)
+        turns = AddressLeases(self._clock, session, config.courtesy.delay_s, agreement.replicas)
         turns.apart = f"{place.name}=" if place.strategy == ISOLATED else ""
         upkeep = Upkeep(keeper, session, copies, self._objects, config.cluster, self._clock)
         splitter = self._splitter = Splitter(
@@ -264,19 +283,21 @@ class Node:
         works = (
             keeper.tend(self._note_taken), turns.tend(), upkeep.run(), balancer.run(), splitter.run(),
             overrides.follow(session.wake, self._pace.beat_s),
-            Settling(session, keeper, copies, order, config.collection.cells, self._clock).run(),
+            SplitCleanup(session, keeper, copies, order, config.collection.cells, self._clock).run(),
         )  # fmt: skip
+        # All of these run in the cluster's thread, until the session ends.
         tasks = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
-        teller = Teller(self._root, self._collection, starts, self._clock)
+        teller = NodeFileWriter(self._root, self._collection, starts, self._clock)
         teller.wanted = lambda cell: next(iter(order(cell, session.alive())), "")
         teller.decided = lambda cell, giver: why_moved(overrides.ring, cell, giver)
         self._between = BetweenRuns(self._clock)
-        self._shares = Shares(session, lambda: keeper.cells, self._clock.ticks_s())
+        self._shares = LimitShares(session, lambda: keeper.cells, self._clock.ticks_s())
         self._grow = partial(self._tell_of_cells, order, teller, copies, keeper)
         telling = asyncio.get_running_loop().create_task(teller.tell_for_ever(session))
         try:
             await self._work(session, keeper, turns, upkeep)
         finally:
+            # Before anything ends: no more cells are taken.
             keeper.is_leaving = True
             for task in tasks:
                 task.cancel()
@@ -284,7 +305,7 @@ class Node:
             self.messages += turns.messages
             self.sent_bytes += turns.sent_bytes
 
-    async def _work(self, session: Session, keeper: Keeper, turns: AddressTurns, upkeep: Upkeep) -> None:
+    async def _work(self, session: NodeSession, keeper: CellOwner, turns: AddressLeases, upkeep: Upkeep) -> None:
         """Run shift after shift, as long as the session lasts and there are cells to own."""
         while not self._stopping and not session.is_lost:
             try:
@@ -298,6 +319,7 @@ class Node:
                 await self._shift(self._time.config(), session, keeper, turns, upkeep, logs)
             except CellLost as error:
                 _log.warning("%s", error)
+                # A write to its log was refused: another node owns the cell, or its file fell behind.
                 keeper.kept.pop(error.cell, None)
             except CannotRestore as error:  # of one cell: the others continue
                 await self._thread.call(upkeep.leave_to_others(error))
@@ -308,7 +330,7 @@ class Node:
                 _log.warning("paused: %s", error)
                 await self._clock.sleep(FULL_S)
 
-    async def _wait(self, session: Session, keeper: Keeper, copies: Copies | None) -> None:
+    async def _wait(self, session: NodeSession, keeper: CellOwner, copies: CellCopies | None) -> None:
         """Idle for one tick without a shift.
 
         Between runs, which may be long, report everything that other nodes use.
@@ -328,7 +350,7 @@ class Node:
         await self._clock.sleep(LOOK_S)
 
     @property
-    def _agreed(self) -> Desk:
+    def _agreed(self) -> CommandReceiver:
         assert self._desk is not None
         return self._desk
 
@@ -338,7 +360,7 @@ class Node:
     # -- a shift -------------------------------------------------------------------------------------------
 
     async def _shift(
-        self, config: Config, session: Session, keeper: Keeper, turns: AddressTurns, upkeep: Upkeep,
+        self, config: Config, session: NodeSession, keeper: CellOwner, turns: AddressLeases, upkeep: Upkeep,
         logs: Mapping[int, CellLog],
     ) -> None:  # fmt: skip
         """Crawl some cells that are owned now, until the set of cells should change."""
@@ -354,6 +376,7 @@ class Node:
         try:
             for cell, behind in (await self._thread.call(upkeep.copies.open_all(logs))).items():
                 _log.info("cell=%d caught up commits=%d", cell, behind)
+            # A file that was split before the agreement says so must not be opened as if it were whole.
             for cell in logs:
                 await self._thread.call(self._splitter.check(upkeep.copies.folders[cell], self._starts))
             seed = int(self._clock.now_s())
@@ -365,24 +388,27 @@ class Node:
                 await self._crawl(crawler, session, keeper, upkeep, logs, work)
         finally:
             zygote.abandon()  # first: no failure here may leave it running
+            # All requests count as ended: hosts may move to other nodes now.
             turns.settle()
             upkeep.copies.close_all()
+        # Committed and closed: these cells can go to nodes that are ready for them.
         away = {cell: node for cell, node in keeper.to_hand_over().items() if cell in logs}
         if not session.is_lost and not self._stopping:
             await self._thread.call(keeper.release(list(away), away))
 
-    def _analyzer(self, config: Config, session: Session, homes: Homes) -> Analyzer | None:
+    def _analyzer(self, config: Config, session: NodeSession, homes: SiteHomes) -> Analyzer | None:
         if self._strategy is None:
             return None
         return Analyzer(self._strategy, config.placement, self._place.name, session.alive, homes, self._clock)
 
     async def _crawl(
-        self, crawler: Crawler, session: Session, keeper: Keeper, upkeep: Upkeep, logs: Mapping[int, CellLog],
-        work: Work,
+        self, crawler: Crawler, session: NodeSession, keeper: CellOwner, upkeep: Upkeep, logs: Mapping[int, CellLog],
+        work: ClusterTask,
     ) -> None:  # fmt: skip
         (crawl,) = crawler.crawls
         assert isinstance(crawl, NodeCrawl)
         self._crawler = crawler
+        # The stream is read from the message after the last one merged.
         heard = {cell: heard_by(crawl, cell) for cell in logs}
         crawl.committer.heard.update({cell: seq for cell, seq in heard.items() if seq})  # to be purged, if not yet
         _log.info("cells=%s open", ",".join(map(str, sorted(logs))))
@@ -397,6 +423,7 @@ class Node:
             await crawler.run()
         finally:
             self._crawler = None
+            # Ends the listeners, which run in the other loop.
             crawl.is_over = True
             self._agreed.crawl = None
             watching.cancel()
@@ -409,12 +436,13 @@ class Node:
             self.requests += crawl.counts.requests
             self.messages += sum(log.messages for log in logs.values())
             self.sent_bytes += sum(log.sent_bytes for log in logs.values())
+            # Counted above; the same log may be used in the next shift.
             for log in logs.values():
                 log.messages = log.sent_bytes = 0
 
     async def _watch(
-        self, crawler: Crawler, crawl: NodeCrawl, session: Session, keeper: Keeper, upkeep: Upkeep, cells: set[int],
-        work: Work,
+        self, crawler: Crawler, crawl: NodeCrawl, session: NodeSession, keeper: CellOwner, upkeep: Upkeep,
+        cells: set[int], work: ClusterTask,
     ) -> None:  # fmt: skip
         """End the shift when its set of cells should change; report the node's state meanwhile."""
         purge_at = 0.0
@@ -431,20 +459,22 @@ class Node:
                 await self._mind_the_time(session, keeper)
                 await self._mind_limits(crawl)
                 await self._look_for_the_end(session, keeper)
+                # At once if idle: other nodes wait until no links are left in the stream (finished.py).
                 if self._clock.ticks_s() >= purge_at or (crawl.committer.heard and crawl.is_idle):
                     purge_at = self._clock.ticks_s() + PURGE_S
                     await self._purge(crawl, keeper)
             # after any error of NATS: a shift that is not watched never ends
             except Exception as error:  # noqa: BLE001
-                _log.warning("shift not looked after: %r", error)
+                _log.warning("shift not checked: %r", error)
             await self._clock.sleep(LOOK_S)
         keeper.is_leaving = keeper.is_leaving or self._stopping  # cells that other nodes leave are not for us
+        # Nothing can be committed any more, so no request is waited for.
         if session.is_lost:
             crawler.hurry()
         crawl.wind_up()
         crawler.stop()
 
-    def _tell(self, session: Session, crawl: NodeCrawl) -> None:
+    def _tell(self, session: NodeSession, crawl: NodeCrawl) -> None:
         """Report the node's state with the session."""
         load = self._load(crawl) | {"unknown": float(session.instances.unknown)}
         cells = list(crawl.committer.cells)
@@ -474,7 +504,7 @@ class Node:
             **({} if crawl.analyzer is None else crawl.analyzer.account()),
         }
 
-    async def _mind_the_time(self, session: Session, keeper: Keeper) -> None:
+    async def _mind_the_time(self, session: NodeSession, keeper: CellOwner) -> None:
         with contextlib.suppress(NoAnswer):
             await self._time.look(session, keeper)
 
@@ -486,15 +516,16 @@ class Node:
         if why and not self._stopping:
             await self._agreed.end(why)
 
-    async def _look_for_the_end(self, session: Session, keeper: Keeper) -> None:
+    async def _look_for_the_end(self, session: NodeSession, keeper: CellOwner) -> None:
         """With `once`: stop when no node has anything left to do."""
         if self._once and not self._stopping and not self._quiet.has_looked(session):
             with contextlib.suppress(NoAnswer):
                 if await self._thread.call(self._quiet.is_over(session, keeper)):
                     self._stopping = True  # never reset: a user may have called `stop` meanwhile
 
-    async def _purge(self, crawl: NodeCrawl, keeper: Keeper) -> None:
+    async def _purge(self, crawl: NodeCrawl, keeper: CellOwner) -> None:
         """Purge links from NATS that are committed in our cells, and so in their logs."""
+        # The commit thread fills a new dictionary meanwhile.
         heard, crawl.committer.heard = crawl.committer.heard, {}
         for cell, seq in heard.items():
             log = keeper.kept.get(cell)

@@ -1,9 +1,7 @@
 """Collections: their settings, their schedules, and changes to both.
 
-stored           collections in a data folder
+stored           collections in a data folder, those of a cluster too
 change_settings  change settings while a crawl runs or not
-clustered        collections that a cluster crawls
-compiled         a configuration, checked and compiled
 edits            changes of settings as people write them
 drafts           a collection drafted by form or program
 preview_change   effect of a settings change on known URLs
@@ -11,7 +9,6 @@ preview_url      explain step by step whether a URL would be crawled
 add_urls         many URLs added at once
 bulk             bulk actions on URLs
 inbox            requests to a running crawler: `control.sqlite`
-requests         pages, bulk actions and announcements requested of a crawl
 crawler_reports  the crawler's side of `control.sqlite`
 calendar         dates, periods, deadlines (T1)
 coordinator      due schedules become runs (T3)
@@ -20,9 +17,9 @@ due_runs         the run that a schedule requires at an instant
 controllers      a collection as the coordinator sees it
 commands         standing commands of users (T2)
 remove           remove a collection with its files
-resident         the coordinator of `teia serve`
-crawler_needed   check whether a root needs a crawler now
+resident         the coordinator of `teia serve`, and when one is needed
 overview         a schedule in words: next starts, last runs
 account          keys of `teia crawl --json` and `status --json`
+index_state      number of pages that can be found, and that wait
 series           numbers of a crawl over time
 """

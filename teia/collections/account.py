@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from teia.collections.index_state import IndexState, state_of_crawl
 from teia.crawler.running_collection import Crawl
-from teia.indexer.state import IndexState, state_of_crawl
 from teia.store.root import CollectionFolder
 
 
@@ -53,6 +53,7 @@ def nothing_yet(collection: str) -> Summary:
 def summarize(crawl: Crawl, seconds: float, politeness_violations: int = 0) -> Summary:
     """Add up what one crawl has committed since its start."""
     counts, cells = crawl.counts, crawl.committer.cells
+    # A cell's folder lies two levels below that of its collection.
     folder = CollectionFolder(crawl.name, next(iter(cells)).folder.path.parent.parent)
     state = state_of_crawl(folder, ((each.folder, each.frontier) for each in cells))
     return Summary(

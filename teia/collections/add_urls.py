@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from teia.clock import Clock
 from teia.collections.change_settings import change
-from teia.collections.compiled import seeds_of
 from teia.collections.drafts import MAX_SEEDS, SEEDS, seed_faults
 from teia.collections.edits import Edit, Operator, edited, implied_scope
-from teia.collections.preview_url import Trial
-from teia.config import Config
+from teia.collections.preview_url import UrlTester
+from teia.config.sections import Config
+from teia.crawler.compiled_settings import seeds_of
+from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
 from teia.store.root import Root
 from teia.urls import from_user
-from teia.views.lookup import Lookup
 
 MOST = 200
 """Most URLs of one request."""
@@ -39,7 +39,7 @@ class WrongUrls(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class AddUrlResult:
     """Result for one URL: `added`, `known` with its state, or `refused` with the reason."""
 
     url: str
@@ -49,45 +49,48 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedUrls:
     """Result for a list of URLs.
 
     `widened` are the include rules that new seeds add, where the scope is that of the seeds. `is_running`: a crawl is
     running and has received them.
     """
 
-    urls: tuple[Judged, ...] = ()
+    urls: tuple[AddUrlResult, ...] = ()
     widened: tuple[str, ...] = ()
     is_running: bool = False
 
 
-def judged(typed: Sequence[str], config: Config, lookup: Lookup | None) -> tuple[Judged, ...]:
+def judged(typed: Sequence[str], config: Config, lookup: Lookup | None) -> tuple[AddUrlResult, ...]:
     """Judge URLs without adding them, each once; WrongUrls if one is invalid. `lookup` finds known URLs."""
     faults = [(fault.place or 0, fault.message) for fault in seed_faults(typed)] if typed else [(0, NOTHING)]
     if len(typed) > MOST:
-        faults = [(MOST, f"{len(typed):,} URLs are more than {MOST} at a time")]
+        faults = [(MOST, f"{len(typed):,} URLs exceed the maximum of {MOST} at a time")]
     if faults:
         raise WrongUrls(faults)
     urls = list(dict.fromkeys(url for text in typed if (url := from_user(text)) is not None))
-    trial, seeds = Trial(edited(config, _edits(urls)), lookup), frozenset(seeds_of(config))
+    # Judged as if all of them were seeds already: a seed needs no rule that includes it.
+    trial, seeds = UrlTester(edited(config, _edits(urls)), lookup), frozenset(seeds_of(config))
     return tuple(_judged(trial, url, is_seed=url in seeds) for url in urls)
 
 
-NOTHING = "write at least one URL, like https://example.org/page"
+NOTHING = "enter at least one URL, such as https://example.org/page"
 
 
-def _judged(trial: Trial, url: str, *, is_seed: bool) -> Judged:
+def _judged(trial: UrlTester, url: str, *, is_seed: bool) -> AddUrlResult:
     tried = trial.one(url)
     if tried.state in KNOWN or is_seed:
-        return Judged(url, "known", tried.state or "seed")
-    return Judged(url, "added") if tried.is_crawled else Judged(url, "refused", tried.state, tried.why)
+        return AddUrlResult(url, "known", tried.state or "seed")
+    return AddUrlResult(url, "added") if tried.is_crawled else AddUrlResult(url, "refused", tried.state, tried.why)
 
 
 def _edits(urls: Sequence[str]) -> list[Edit]:
     return [Edit(SEEDS, Operator.ADD, url) for url in urls]
 
 
-def add_urls(root: Root, name: str, typed: Sequence[str], config: Config, lookup: Lookup | None, clock: Clock) -> Added:
+def add_urls(
+    root: Root, name: str, typed: Sequence[str], config: Config, lookup: Lookup | None, clock: Clock
+) -> AddedUrls:
     """Make URLs seeds of a collection, and wait until a running crawl has applied them.
 
     WrongUrls if the collection would have more seeds than it may.
@@ -95,12 +98,12 @@ def add_urls(root: Root, name: str, typed: Sequence[str], config: Config, lookup
     found = judged(typed, config, lookup)
     new = [each.url for each in found if each.fate == "added"]
     if not new:
-        return Added(found)
+        return AddedUrls(found)
     seeds = len(config.collection.seeds) + len(new)
     if seeds > MAX_SEEDS:
-        raise WrongUrls([(0, f"{seeds:,} seeds are more than {MAX_SEEDS:,}")])
+        raise WrongUrls([(0, f"{seeds:,} seeds exceed the maximum of {MAX_SEEDS:,}")])
     changed = change(root, name, _edits(new), clock)
-    return Added(found, _widened(config, new), changed.running)
+    return AddedUrls(found, _widened(config, new), changed.running)
 
 
 def _widened(config: Config, new: Sequence[str]) -> tuple[str, ...]:

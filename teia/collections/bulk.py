@@ -10,23 +10,19 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from teia.clock import Clock
-from teia.collections.clustered import is_clustered
-from teia.collections.inbox import Control
-from teia.crawler.open_cell import Cell
+from teia.collections.inbox import ControlFile
+from teia.collections.stored import is_clustered
+from teia.crawler.requests import BulkRequest
 from teia.errors import ClusterError, StoreError, UsageError
-from teia.frontier.cell.bulk import END, Chosen, Deed, as_values, carry_on, matching, progress
+from teia.frontier.cell.bulk import END, BulkAction, BulkSelection, as_values, carry_on, matching, progress
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CollectionFolder, Root
-
-WORK_S = 0.05
-"""Longest time, in seconds, that bulk work may delay one commit of a running crawl."""
 
 AT_REST_S = 0.2
 """Longest time, in seconds, that the folder lock is held at once while no crawl runs."""
@@ -36,27 +32,14 @@ MAX_WAITING = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A requested action. `number` counts its URLs so far; `done_s` is None until it is complete."""
-
-    id: int
-    mark: str
-    chosen: Chosen
-    who: str
-    asked_s: float
-    number: int
-    done_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
+class BulkCount:
     """Number of URLs that an action would affect, with examples."""
 
     number: int
     examples: tuple[str, ...]
 
 
-def count(cells: Sequence[FrontierCell], chosen: Chosen, now_s: float) -> Counted:
+def count(cells: Sequence[FrontierCell], chosen: BulkSelection, now_s: float) -> BulkCount:
     """Count the chosen URLs, without changing anything; a walk over all URLs, unless a host is named."""
     number, examples = 0, list[str]()
     for cell in cells:
@@ -64,92 +47,36 @@ def count(cells: Sequence[FrontierCell], chosen: Chosen, now_s: float) -> Counte
             number += 1
             if len(examples) < EXAMPLES:
                 examples.append(url)
-    return Counted(number, tuple(examples))
+    return BulkCount(number, tuple(examples))
 
 
-def ask(control: Control, collection: str, chosen: Chosen, who: str, now_s: float) -> int:
+def ask(control: ControlFile, collection: str, chosen: BulkSelection, who: str, now_s: float) -> int:
     """Record an action in `control.sqlite`; it runs as soon as a process can, and survives the death of any process."""
     if is_clustered(CollectionFolder(collection, control.path.parent / collection)):
         raise ClusterError(
-            f"{collection!r} is crawled by a cluster, where URLs cannot be chosen by hand; `teia block` leaves some out"
+            f"{collection!r} is crawled by a cluster, where single URLs cannot be selected; exclude them with `teia"
+            " block`"
         )
     if len(control.deeds(collection)) >= MAX_WAITING:
-        raise UsageError(f"{MAX_WAITING} deeds on {collection} wait already; let them be done first")
+        raise UsageError(f"{MAX_WAITING} actions on {collection} are already pending; wait until they are done")
     text = json.dumps({"deed": chosen.deed, **as_values(chosen)})
     return control.ask_deed(collection, secrets.token_hex(8), text, who, now_s)
 
 
-def waiting(control: Control, collection: str) -> list[Asked]:
+def waiting(control: ControlFile, collection: str) -> list[BulkRequest]:
     """Return the actions that are not done, in the order of their requests."""
     return [_asked(row) for row in control.deeds(collection)]
 
 
-def latest(control: Control, collection: str, limit: int) -> list[Asked]:
+def latest(control: ControlFile, collection: str, limit: int) -> list[BulkRequest]:
     """Return the last actions, newest first."""
     return [_asked(row) for row in control.last_deeds(collection, limit)]
 
 
-def _asked(row: Sequence[Any]) -> Asked:
+def _asked(row: Sequence[Any]) -> BulkRequest:
     number, mark, text, *rest = row
     values = json.loads(text)
-    return Asked(number, mark, Chosen(**{**values, "deed": Deed(values["deed"])}), *rest)
-
-
-# ---- a crawl that runs ----------------------------------------------------------------------------------------------
-
-
-class BulkWork:
-    """Bulk actions of a running crawl: the event loop adds them, the commit thread runs them."""
-
-    def __init__(self, cells: Sequence[Cell], clock: Clock) -> None:
-        self._cells, self._clock = cells, clock
-        self._waiting: deque[Asked] = deque()
-        self._done: deque[tuple[int, int]] = deque()
-        self._known: set[int] = set()
-        self._unwritten: set[int] = set()
-        """Actions that are done but not recorded as such: the next one would overwrite their progress."""
-        self.changed: deque[str] = deque()
-        """Hosts whose queues on disk changed since their buffers were filled."""
-
-    @property
-    def is_waiting(self) -> bool:
-        return bool(self._waiting) and not self._unwritten
-
-    def take(self, asked: Sequence[Asked]) -> list[tuple[int, int]]:
-        """Accept actions, each once; return (number of the action, URLs) of those that are done by now."""
-        for each in asked:
-            if each.id not in self._known:
-                self._known.add(each.id)
-                self._waiting.append(each)
-        return [self._done.popleft() for _ in range(len(self._done))]
-
-    def forget(self, number: int) -> None:
-        """Forget an action that is recorded as done."""
-        self._known.discard(number)
-        self._unwritten.discard(number)
-
-    def work(self) -> list[tuple[Cell, list[tuple[int, str]]]]:
-        """Continue the first action, for a moment; return hosts whose queues changed. Runs in the commit thread."""
-        if not self.is_waiting:
-            return []
-        asked, until = self._waiting[0], self._clock.ticks_s() + WORK_S
-        touched = []
-        for cell in self._cells:
-            if progress(cell.frontier, asked.mark)[0] != END:
-                with cell.frontier.transaction() as frontier:
-                    hosts = carry_on(
-                        frontier, asked.chosen, asked.mark, self._clock.now_s(), lambda: self._clock.ticks_s() < until
-                    )
-                touched.append((cell, hosts))
-                self.changed.extend(host for _, host in hosts)
-                if self._clock.ticks_s() >= until:
-                    break
-        found = [progress(cell.frontier, asked.mark) for cell in self._cells]
-        if all(place == END for place, _ in found):
-            self._waiting.popleft()
-            self._unwritten.add(asked.id)
-            self._done.append((asked.id, sum(number for _, number in found)))
-        return touched
+    return BulkRequest(number, mark, BulkSelection(**{**values, "deed": BulkAction(values["deed"])}), *rest)
 
 
 # ---- no crawl runs -------------------------------------------------------------------------------------------
@@ -160,13 +87,14 @@ def carry_out(root: Root, collection: str, clock: Clock) -> bool:
 
     The caller holds the folder lock (`Root.locked`).
     """
-    control = Control(root.path / "control.sqlite")
+    control = ControlFile(root.path / "control.sqlite")
     with closing(control), _opened(root, collection) as cells:
         until = clock.ticks_s() + AT_REST_S
         for asked in waiting(control, collection):
             for cell in cells:
                 while progress(cell, asked.mark)[0] != END:
                     with cell.transaction():
+                        # One portion in each transaction, so that the lock is given back in time.
                         carry_on(cell, asked.chosen, asked.mark, clock.now_s(), lambda: False)
                     if clock.ticks_s() >= until:
                         control.note_deed(asked.id, _so_far(cells, asked))
@@ -175,7 +103,7 @@ def carry_out(root: Root, collection: str, clock: Clock) -> bool:
     return True
 
 
-def _so_far(cells: Sequence[FrontierCell], asked: Asked) -> int:
+def _so_far(cells: Sequence[FrontierCell], asked: BulkRequest) -> int:
     return sum(progress(cell, asked.mark)[1] for cell in cells)
 
 
@@ -197,5 +125,6 @@ def try_to_carry_out(root: Root, collection: str, clock: Clock) -> bool:
     try:
         with root.locked():
             return carry_out(root, collection, clock)
+    # The process that holds the lock runs the actions itself.
     except StoreError:
         return False

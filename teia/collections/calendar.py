@@ -14,6 +14,7 @@ two.
 
 from __future__ import annotations
 
+import os
 import re
 from calendar import monthrange
 from collections.abc import Iterator
@@ -22,11 +23,11 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 from difflib import get_close_matches
 from itertools import count, islice
 from math import inf
+from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from teia.config import ScheduleSettings
+from teia.config.sections import ScheduleSettings
 from teia.errors import ConfigError
-from teia.lib.machinezone import machine_zone
 
 SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0, "week": 604_800.0}
 SHORTEST_MONTH_S = 28 * 86_400.0
@@ -71,10 +72,12 @@ class Schedule:
     def starts(self, after_s: float = -inf) -> Iterator[float]:
         """Yield the starts after an instant, in Unix seconds, each later than the one before."""
         last_s = after_s
+        # The estimate may be a little too high, so the search begins some starts earlier.
         for number in count(max(0, self._number_at(after_s) - LOOKED_BACK)):
             at_s = self._start(number)
             if at_s is None or at_s > self.until_s:
                 return
+            # Two numbers share one instant where a zone skipped a day.
             if at_s > last_s:
                 last_s = at_s
                 yield at_s
@@ -108,6 +111,7 @@ class Schedule:
         if self.period is None or at_s <= first_s:
             return 0
         passed_s = at_s - first_s
+        # The longest month: the estimate is too low rather than too high.
         longest_s = self.period.number * SECONDS.get(self.period.unit, 31 * 86_400.0)
         return int(passed_s // longest_s)
 
@@ -119,6 +123,7 @@ class Schedule:
         try:
             if self.period.unit in {"hour", "minute"}:
                 passed = timedelta(seconds=steps * SECONDS[self.period.unit])
+                # Elapsed time is counted in UTC, which has no clock changes.
                 return (self.first.replace(tzinfo=self.zone).astimezone(UTC) + passed).timestamp()
             if self.period.unit == "month":
                 local = _months_later(self.first, steps)
@@ -149,14 +154,15 @@ def schedule_of(settings: ScheduleSettings) -> Schedule | None:
     first = _moment("start", settings.start, time())
     if until is not None and until < first:
         raise ConfigError(
-            f"schedule.until = {settings.until!r}: is before schedule.start = {settings.start!r}, so nothing would run"
+            f"schedule.until = {settings.until!r}: is before schedule.start = {settings.start!r}, so no run would start"
         )
     stop_s = inf if stop_after_s is None else stop_after_s[0] * SECONDS[stop_after_s[1]]
     if period is not None and stop_s < inf and stop_s > period.shortest_s:
         raise ConfigError(
-            f"schedule.stop_after = {settings.stop_after!r}: is longer than schedule.every = {settings.every!r};"
-            " a run has to end before the next begins"
+            f"schedule.stop_after = {settings.stop_after!r}: is longer than schedule.every = {settings.every!r}; a"
+            " run must end before the next one starts"
         )
+    # Of an instant that occurs twice, the second occurrence still counts.
     until_s = inf if until is None else until.replace(tzinfo=zone, fold=1).timestamp()
     return Schedule(first, zone, period, stop_s, until_s, settings.keep_fresh)
 
@@ -168,7 +174,7 @@ def _zone(name: str) -> tzinfo:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         alike = get_close_matches(name, available_timezones(), n=1)
         hint = f"did you mean {alike[0]!r}?" if alike else "write it like America/Sao_Paulo, or UTC"
-        raise ConfigError(f"schedule.zone = {name!r}: there is no such time zone; {hint}") from None
+        raise ConfigError(f"schedule.zone = {name!r}: unknown time zone; {hint}") from None
 
 
 def _period(text: str) -> Period | None:
@@ -187,7 +193,7 @@ def _amount(key: str, text: str, units: tuple[str, ...]) -> tuple[int, str]:
     if unit not in units:
         shown = ", ".join(f"{each}s" for each in units)
         once = "once, or " if key == "every" else ""
-        raise ConfigError(f"schedule.{key} = {text!r}: must be {once}a number of {shown}, like 7 days")
+        raise ConfigError(f"schedule.{key} = {text!r}: must be {once}a number of {shown}, such as 7 days")
     if not 1 <= number <= MOST:
         raise ConfigError(f"schedule.{key} = {text!r}: must be between 1 and {MOST:,} {unit}s")
     return number, unit
@@ -199,11 +205,12 @@ def _moment(key: str, text: str, of_day: time) -> datetime:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise ConfigError(f"schedule.{key} = {text!r}: must be a date and time, like {example} ({error})") from None
+        raise ConfigError(f"schedule.{key} = {text!r}: must be a date and time, such as {example} ({error})") from None
     if moment.tzinfo is not None:
-        raise ConfigError(f"schedule.{key} = {text!r}: write it like {example}; the zone goes to schedule.zone")
+        raise ConfigError(f"schedule.{key} = {text!r}: write it like {example}; set the time zone in schedule.zone")
     if not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise ConfigError(f"schedule.{key} = {text!r}: must be between {FIRST_YEAR} and {LAST_YEAR}")
+    # A date alone: `fromisoformat` makes midnight of it.
     return datetime.combine(moment.date(), of_day) if len(text.strip()) <= len("2026-11-21") else moment
 
 
@@ -241,3 +248,23 @@ def amount(seconds: float) -> str:
 def next_starts(schedule: Schedule, now_s: float, number: int) -> list[float]:
     """Return at most so many next starts after an instant: the dates shown to users and used by the coordinator."""
     return list(islice(schedule.starts(now_s), number))
+
+
+# ---- the machine's zone ----------------------------------------------------------------------------------------------
+
+
+LOCALTIME = Path("/etc/localtime")
+ZONES = "zoneinfo/"
+
+
+def machine_zone(localtime: Path = LOCALTIME) -> str:
+    """Return the time zone of `TZ`, else that of /etc/localtime; `UTC` where neither names a zone."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if named:
+        # `TZ` may also be the path of a zone's file.
+        return named.partition(ZONES)[2] or named
+    try:
+        target = str(localtime.resolve(strict=True))
+    except OSError:
+        return "UTC"
+    return target.partition(ZONES)[2] or "UTC"

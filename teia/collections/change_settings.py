@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from teia.clock import Clock
-from teia.collections.clustered import is_clustered, nobody_hears
 from teia.collections.edits import Edit, edited, to_text
-from teia.collections.inbox import Control
-from teia.collections.stored import amend, saved
-from teia.config import Config, value_of
+from teia.collections.inbox import ControlFile
+from teia.collections.stored import amend, is_clustered, nobody_hears, saved
+from teia.config.sections import Config
+from teia.config.tree import value_of
 from teia.errors import StoreError
 from teia.store.root import Root
 
@@ -28,7 +28,7 @@ LOOK_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class SettingsChange:
     """Result of a change.
 
     Old and new values by key, whether a crawl is running, and which keys it applies already (`now`) or after a restart
@@ -42,29 +42,30 @@ class Changed:
     later: tuple[str, ...]
 
 
-def change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Changed:
+def change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> SettingsChange:
     """Change a collection's settings, and wait until a running crawl has applied them."""
-    control = Control(root.path / "control.sqlite")
+    control = ControlFile(root.path / "control.sqlite")
     try:
         if is_clustered(root.collection(name)):
             before, after, answer = _change_all(root, control, name, edits, clock)
         else:
             with root.collection(name).editing():
+                # The file first, then the request: a death in between leaves the change in the file.
                 before, after = amend(root, name, edits)
                 number = control.ask_change(name, to_text(edits), clock.now_s())
             answer = _answer(control, name, number, clock)
     finally:
         control.close()
     if "error" in answer:
-        raise StoreError(f"the running crawl of {name!r} does not take it: {answer['error']}")
+        raise StoreError(f"the running crawl of {name!r} rejected it: {answer['error']}")
     keys = list(dict.fromkeys(edit.key for edit in edits))
     settings = {key: (value_of(before, key), value_of(after, key)) for key in keys}
     now = tuple(key for key in keys if key in answer.get("now", ()))
-    return Changed(name, settings, bool(answer), now, tuple(key for key in keys if key not in now))
+    return SettingsChange(name, settings, bool(answer), now, tuple(key for key in keys if key not in now))
 
 
 def _change_all(
-    root: Root, control: Control, name: str, edits: Sequence[Edit], clock: Clock
+    root: Root, control: ControlFile, name: str, edits: Sequence[Edit], clock: Clock
 ) -> tuple[Config, Config, dict[str, Any]]:
     """Have the node that runs here propose a change to the cluster; each node writes the file once all agreed."""
     before = saved(root, name).config
@@ -77,7 +78,7 @@ def _change_all(
     return before, saved(root, name).config, answer
 
 
-def _answer(control: Control, name: str, number: int, clock: Clock) -> dict[str, Any]:
+def _answer(control: ControlFile, name: str, number: int, clock: Clock) -> dict[str, Any]:
     """Wait for the running crawl's answer to a change; return an empty dict if no crawl is running."""
     until = clock.ticks_s() + PATIENCE_S
     while control.run(name) is not None:
@@ -86,7 +87,8 @@ def _answer(control: Control, name: str, number: int, clock: Clock) -> dict[str,
             return dict(json.loads(answer))
         if clock.ticks_s() > until:
             raise StoreError(
-                f"the settings of {name!r} are changed, but its crawl did not answer in time; is its process stopped?"
+                f"the settings of {name!r} were saved, but its crawl did not respond in time; check whether its"
+                " process is stopped"
             )
         time.sleep(LOOK_S)
     return {}

@@ -1,10 +1,10 @@
 """Standing commands of users for collections, valid whether or not a crawl is running now (T2).
 
 They are the table `orders` of `control.sqlite`. A command in inbox.py is for a running crawl. A standing command
-(`Order`) holds until another one is given, through deaths and restarts of the crawler: a started collection is crawled
-until the crawl has ended, a paused one stays paused, and a stopped one stays idle until it is started again or its
-schedule begins the next run. `teia serve` gives standing commands, and the crawler it manages follows them; a crawl
-that a user began in a terminal does not.
+(`StandingCommands`) holds until another one is given, through deaths and restarts of the crawler: a started collection
+is crawled until the crawl has ended, a paused one stays paused, and a stopped one stays idle until it is started again
+or its schedule begins the next run. `teia serve` gives standing commands, and the crawler it manages follows them; a
+crawl that a user began in a terminal does not.
 
 Removing a collection takes both sides: the command requests the removal, then the crawler closes the collection's files
 and records that.
@@ -22,10 +22,11 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.collections.calendar import Schedule
-from teia.collections.due_runs import Task, duty_of
-from teia.collections.inbox import Command, Control
+from teia.collections.due_runs import CrawlTask, duty_of
+from teia.collections.inbox import ControlFile
 from teia.collections.run_log import ScheduledRun
 from teia.frontier.cell.database import LIMIT_LOG, sqlite_errors
+from teia.records import Command
 from teia.store.root import Root
 
 _DDL = """
@@ -43,7 +44,7 @@ ASKED, RELEASED = "asked", "released"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class StandingCommands:
     """Standing commands for one collection, with their times; None: not given. `removal`: ASKED, then RELEASED."""
 
     wanted_s: float | None = None
@@ -61,10 +62,10 @@ class Order:
         return None if schedule is None or self.stopped_s is None else schedule.next_start(self.stopped_s)
 
 
-NO_ORDER = Order()
+NO_ORDER = StandingCommands()
 
 
-def is_needed(order: Order, schedule: Schedule | None, last: ScheduledRun | None, now_s: float) -> bool:
+def is_needed(order: StandingCommands, schedule: Schedule | None, last: ScheduledRun | None, now_s: float) -> bool:
     """Tell whether a crawler process must exist for a collection, to crawl it now or at its next start."""
     if order.removal or order.paused_s is not None:
         return False
@@ -72,10 +73,10 @@ def is_needed(order: Order, schedule: Schedule | None, last: ScheduledRun | None
         return True
     if order.holds_back(schedule, now_s):
         return order.again_s(schedule) is not None
-    return schedule is not None and duty_of(schedule, last, now_s).task is not Task.NOTHING
+    return schedule is not None and duty_of(schedule, last, now_s).task is not CrawlTask.NOTHING
 
 
-class Orders:
+class CommandTable:
     """The table `orders`; any number of processes may have it open, each for one thread."""
 
     def __init__(self, path: Path) -> None:
@@ -84,18 +85,19 @@ class Orders:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute(LIMIT_LOG)
+            # A standing command survives a crash of the machine.
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(_DDL)
 
     def close(self) -> None:
         self._db.close()
 
-    def all(self) -> Mapping[str, Order]:
+    def all(self) -> Mapping[str, StandingCommands]:
         sql = "SELECT collection, wanted_s, paused_s, stopped_s, removal FROM orders"
         with sqlite_errors(self.path):
-            return {name: Order(*rest) for name, *rest in self._db.execute(sql)}
+            return {name: StandingCommands(*rest) for name, *rest in self._db.execute(sql)}
 
-    def of(self, collection: str) -> Order:
+    def of(self, collection: str) -> StandingCommands:
         return self.all().get(collection, NO_ORDER)
 
     def give(self, collection: str, command: Command, now_s: float) -> None:
@@ -123,6 +125,7 @@ class Orders:
 
     def _write(self, sql: str, collection: str, **values: object) -> None:
         with sqlite_errors(self.path):
+            # No transaction is needed: a row without any command changes nothing.
             self._db.execute("INSERT OR IGNORE INTO orders (collection) VALUES (?)", (collection,))
             self._db.execute(sql, {"name": collection, **values})
 
@@ -130,8 +133,9 @@ class Orders:
 def order(root: Root, name: str, command: Command, clock: Clock) -> bool:
     """Record a standing command, and send it to the running crawl; return True if one is running."""
     path, now_s = root.path / "control.sqlite", clock.now_s()
-    orders, control = Orders(path), Control(path)
+    orders, control = CommandTable(path), ControlFile(path)
     try:
+        # The standing command first: if this process dies now, the next crawler still follows it.
         orders.give(name, command, now_s)
         if control.run(name) is None:
             return False
@@ -142,16 +146,16 @@ def order(root: Root, name: str, command: Command, clock: Clock) -> bool:
     return True
 
 
-def order_of(root: Root, name: str) -> Order:
+def order_of(root: Root, name: str) -> StandingCommands:
     """Return the standing commands of a collection."""
-    orders = Orders(root.path / "control.sqlite")
+    orders = CommandTable(root.path / "control.sqlite")
     try:
         return orders.of(name)
     finally:
         orders.close()
 
 
-def state_at_rest(order: Order) -> dict[str, Any]:
+def state_at_rest(order: StandingCommands) -> dict[str, Any]:
     """Return the state keys of an account while no crawl runs but a standing command is pending."""
     if order.paused_s is not None:
         return {"state": "paused", "paused_why": "asked to"}

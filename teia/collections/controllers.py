@@ -7,35 +7,36 @@ from math import inf
 
 from teia.collections.account import Summary
 from teia.collections.calendar import Schedule, schedule_of
-from teia.collections.commands import NO_ORDER, Order
-from teia.collections.due_runs import Duty, Task, duty_of
+from teia.collections.commands import NO_ORDER, StandingCommands
+from teia.collections.due_runs import CrawlTask, DueTask, duty_of
 from teia.collections.run_log import ScheduledRun
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll, RoundAccount
-from teia.crawler.running_collection import Counts, Crawl
+from teia.crawler.running_collection import Crawl, RunCounts
 
-NO_DUTY = Duty(Task.NOTHING)
+NO_DUTY = DueTask(CrawlTask.NOTHING)
 
 
 @dataclass(slots=True, eq=False)
-class Charge:
+class CollectionController:
     """State of one collection in the coordinator. `crawl` is its part of the current shift, if any.
 
     `doing` is the due run that `crawl` serves, until it has ended by itself. `is_wanted`: a user requested a run.
     `is_over`: it needs nothing more from this process. `kept_until_s`: its work until that time ended by itself.
     `order` and `is_announced` are for the coordinator that follows standing commands (resident.py). `parked` is the
     error of the collection, if any: it is left alone until its settings change, a user requests it, or another process
-    begins.
+    begins. `failed` is the last crawl whose failure was noted: it stays open until its shift ends, and parks the
+    collection once.
     """
 
     name: str
     config: Config
     schedule: Schedule | None
-    duty: Duty = NO_DUTY
+    duty: DueTask = NO_DUTY
     run: ScheduledRun | None = None
     crawl: Crawl | None = None
-    doing: Duty | None = None
-    counts: Counts = field(default_factory=Counts)
+    doing: DueTask | None = None
+    counts: RunCounts = field(default_factory=RunCounts)
     seconds: float = 0.0
     summary: Summary | None = None
     is_paused: bool = False
@@ -45,15 +46,20 @@ class Charge:
     has_lost_schedule: bool = False
     kept_until_s: float = -inf
     said: tuple[object, ...] = ()
-    order: Order = NO_ORDER
+    order: StandingCommands = NO_ORDER
     is_announced: bool = False
     parked: str = ""
     parked_until_s: float = inf
+    failed: Crawl | None = None
 
     def unpark(self) -> None:
-        """Clear the error, so that the collection is tried again."""
-        if self.crawl is None:
-            self.parked, self.parked_until_s = "", inf
+        """Clear the error, so that the collection is tried again, with the next shift if its crawl has failed."""
+        self.parked, self.parked_until_s = "", inf
+
+    @property
+    def sound_crawl(self) -> Crawl | None:
+        """Its part of the current shift, unless that has failed."""
+        return None if self.crawl is None or self.crawl.failure is not None else self.crawl
 
     def take(self, config: Config, now_s: float) -> None:
         """Apply other settings. A schedule that was over may begin again; without one there is nothing more to do."""
@@ -65,7 +71,7 @@ class Charge:
             self.has_lost_schedule = self.has_lost_schedule or before is not None
         elif self.schedule != before:
             self.has_lost_schedule = False
-            self.is_over = self.is_over and duty_of(self.schedule, self.run, now_s).task is Task.NOTHING
+            self.is_over = self.is_over and duty_of(self.schedule, self.run, now_s).task is CrawlTask.NOTHING
 
     @property
     def account(self) -> RoundAccount | None:
@@ -82,9 +88,9 @@ def schedule_in(config: Config) -> Schedule | None:
     return None if found is None else replace(found, keep_fresh=found.keep_fresh or config.refresh.keep)
 
 
-def config_for(charge: Charge) -> Config:
+def config_for(charge: CollectionController) -> Config:
     """Return the settings of a collection's part in a shift."""
-    if charge.duty.task is Task.CRAWL:
+    if charge.duty.task is CrawlTask.CRAWL:
         return charge.config
-    refresh = replace(charge.config.refresh, keep=charge.duty.task is Task.KEEP_FRESH)
+    refresh = replace(charge.config.refresh, keep=charge.duty.task is CrawlTask.KEEP_FRESH)
     return replace(charge.config, refresh=refresh)

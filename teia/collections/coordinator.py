@@ -21,20 +21,21 @@ from math import inf
 from teia.clock import Clock
 from teia.collections.account import summarize
 from teia.collections.bulk import carry_out
-from teia.collections.controllers import Charge, config_for, schedule_in
-from teia.collections.crawler_reports import announce, take_up, tell
-from teia.collections.due_runs import Task, deadline_of, duty_of
+from teia.collections.controllers import CollectionController, config_for, schedule_in
+from teia.collections.crawler_reports import announce, hear, take_up, tell
+from teia.collections.due_runs import CrawlTask, deadline_of, duty_of
 from teia.collections.edits import from_json
-from teia.collections.inbox import ACCOUNT_S, POLL_S, Command, Control
-from teia.collections.requests import hear
-from teia.collections.run_log import RunBook, Why, in_words
-from teia.collections.series import Series
-from teia.config import Config, ScheduleSettings, keys_of
+from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
+from teia.collections.run_log import EndReason, RunLog, in_words
+from teia.collections.series import SeriesWriter
+from teia.config.sections import Config, ScheduleSettings
+from teia.config.tree import keys_of
 from teia.crawler.loop import Crawler
-from teia.crawler.running_collection import Counts, State
+from teia.crawler.running_collection import CrawlState, RunCounts
 from teia.crawler.start import open_crawler
 from teia.errors import DiskFull, TeiaError
 from teia.parse.children.spawn import ZygoteProcess
+from teia.records import Command
 from teia.store.root import Root
 
 DISK_RETRY_S = 5.0
@@ -71,7 +72,7 @@ class Coordinator:
         self._root, self._names, self._read, self._clock = root, names, read, clock
         self._at_once, self._around, self._say, self._zygote = at_once, around or _alone, say or _say_nothing, zygote
         self._poll_s = poll_s
-        self.charges: dict[str, Charge] = {}
+        self.charges: dict[str, CollectionController] = {}
         self._crawler: Crawler | None = None
         self._stopping = False
         self._decide_at_s = -inf
@@ -113,8 +114,9 @@ class Coordinator:
     @contextmanager
     def _opened(self) -> Iterator[None]:
         path = self._root.path / "control.sqlite"
-        self._control, self._book = Control(path), RunBook(path)
-        self._since, self._series = self._control.last_change(), Series(self._control)
+        self._control, self._book = ControlFile(path), RunLog(path)
+        # Read before any settings are: a change after this number may not be in them.
+        self._since, self._series = self._control.last_change(), SeriesWriter(self._control)
         try:
             yield
         finally:
@@ -134,17 +136,17 @@ class Coordinator:
                 schedule = schedule_in(config)
             except TeiaError as error:  # the settings that made sense hold on
                 self.unread[name] = str(error)
-                what = "its settings are not taken up" if name in self.charges else "it is left alone"
+                what = "its new settings are ignored" if name in self.charges else "skipped"
                 self._say(f"{name}: {what}: {error}")
                 continue
             if name in self.charges:
                 self.charges[name].take(config, now_s)
             else:
-                charge = Charge(name, config, schedule, run=self._book.last(name))
+                charge = CollectionController(name, config, schedule, run=self._book.last(name))
                 await self._greet(charge)
                 self.charges[name] = charge
 
-    async def _greet(self, charge: Charge) -> None:
+    async def _greet(self, charge: CollectionController) -> None:
         await announce(self._control, charge.name, self._clock)
 
     def _begin_all(self) -> None:
@@ -153,7 +155,7 @@ class Coordinator:
                 self._begin_run(charge, self._clock.now_s())
 
     @staticmethod
-    def _is_served(charge: Charge) -> bool:
+    def _is_served(charge: CollectionController) -> bool:
         return not charge.is_over and not charge.is_stopped and not charge.parked
 
     def _park(self, name: str, error: TeiaError) -> None:
@@ -163,11 +165,14 @@ class Coordinator:
             charge.parked = str(error)
             charge.parked_until_s = self._clock.now_s() + PARKED_FOR_ROOM_S if isinstance(error, DiskFull) else inf
             self._decide_at_s = self._account_at = -inf
-            self._say(f"{name}: it is left alone: {error}")
+            self._say(f"{name}: skipped: {error}")
 
     def _park_failed(self, crawler: Crawler) -> None:
+        """Park the collections whose crawls have failed, each crawl once: a user may have fixed the cause since."""
         for crawl in crawler.crawls:
-            if crawl.failure is not None:
+            charge = self.charges[crawl.name]
+            if crawl.failure is not None and charge.failed is not crawl:
+                charge.failed = crawl
                 self._park(crawl.name, crawl.failure)
 
     def _has_prospects(self) -> bool:
@@ -176,7 +181,7 @@ class Coordinator:
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
-    def _decide(self) -> list[Charge]:
+    def _decide(self) -> list[CollectionController]:
         """Decide the task of every collection; return those that need a crawler."""
         now_s, again_s = self._clock.now_s(), -inf
         for charge in self.charges.values():
@@ -191,18 +196,22 @@ class Coordinator:
                 again_s = now_s + DISK_RETRY_S
         served = [charge for charge in self.charges.values() if self._is_served(charge)]
         until_s = [charge.duty.until_s for charge in served] + [each.parked_until_s for each in self.charges.values()]
+        # At the first end of a task; on a full disk not before some seconds have passed.
         self._decide_at_s = max(again_s, min(until_s, default=inf))
         going = [charge for charge in served if charge.duty.task.needs_crawler and self._may_go(charge, now_s)]
         for charge in served:
             self._tell_duty(charge, is_going=charge in going)
         return going
 
-    def _note_end(self, charge: Charge, now_s: float) -> None:
+    def _note_end(self, charge: CollectionController, now_s: float) -> None:
         """Check whether a collection has completed its task."""
         crawl, doing = charge.crawl, charge.doing
-        if crawl is not None and doing is not None and crawl.state in {State.FINISHED, State.LIMIT}:
-            if doing.task is Task.RUN:
-                self._end_run(charge, Why.FINISHED if crawl.state is State.FINISHED else Why.LIMIT, now_s)
+        # Ended by itself, not stopped: the task is done.
+        if crawl is not None and doing is not None and crawl.state in {CrawlState.FINISHED, CrawlState.LIMIT}:
+            if doing.task is CrawlTask.RUN:
+                self._end_run(
+                    charge, EndReason.FINISHED if crawl.state is CrawlState.FINISHED else EndReason.LIMIT, now_s
+                )
             else:
                 charge.kept_until_s = doing.until_s
                 charge.is_over = doing.until_s == inf
@@ -211,44 +220,48 @@ class Coordinator:
         run = charge.run
         if run is not None and run.is_open and now_s >= deadline_of(charge.schedule, run.due_s):
             if crawl is not None:
-                self._end_run(charge, Why.DEADLINE, now_s)
+                self._end_run(charge, EndReason.DEADLINE, now_s)
             else:
-                self._end_run(charge, Why.INTERRUPTED, run.seen_s)
+                # No crawler was running then: it ended when it was last seen.
+                self._end_run(charge, EndReason.INTERRUPTED, run.seen_s)
 
-    def _give_duty(self, charge: Charge, now_s: float) -> None:
+    def _give_duty(self, charge: CollectionController, now_s: float) -> None:
+        # A run that is open serves the request as well.
         if charge.is_wanted and not (charge.run is not None and charge.run.is_open):
             self._begin_wanted(charge, now_s)
         charge.is_wanted = False
         duty = duty_of(charge.schedule, charge.run, now_s)
-        if duty.task is Task.NOTHING or (duty.task is Task.CRAWL and charge.has_lost_schedule):
+        if duty.task is CrawlTask.NOTHING or (duty.task is CrawlTask.CRAWL and charge.has_lost_schedule):
             charge.is_over = True
         is_new = charge.run is None or not charge.run.is_open
-        if duty.task is Task.RUN and is_new and not charge.is_paused:
+        if duty.task is CrawlTask.RUN and is_new and not charge.is_paused:
             self._begin_run(charge, duty.due_s or now_s)
+        # Another task: its counts begin at zero.
         if (duty.task, duty.due_s) != (charge.duty.task, charge.duty.due_s):
-            charge.counts, charge.seconds = Counts(), 0.0
+            charge.counts, charge.seconds = RunCounts(), 0.0
         charge.duty = duty
 
-    def _begin_wanted(self, charge: Charge, now_s: float) -> None:
+    def _begin_wanted(self, charge: CollectionController, now_s: float) -> None:
         """Begin the run that a user requested."""
         self._begin_run(charge, now_s)
 
-    def _has_ended(self, charge: Charge) -> None:
+    def _has_ended(self, charge: CollectionController) -> None:
         """Handle a collection that has completed its task by itself."""
 
-    def _may_go(self, charge: Charge, now_s: float) -> bool:
+    def _may_go(self, charge: CollectionController, now_s: float) -> bool:
         return now_s >= charge.kept_until_s and (charge.crawl is not None or not charge.is_paused)
 
-    def _begin_run(self, charge: Charge, due_s: float) -> None:
+    def _begin_run(self, charge: CollectionController, due_s: float) -> None:
         now_s = self._clock.now_s()
         charge.run, charge.said = self._book.begin(charge.name, due_s, now_s), ()
         self._book.note(charge.run, None, _finite(deadline_of(charge.schedule, due_s)), now_s)
         late_s = now_s - due_s
         was_due = f", due {late_s:,.0f} s ago" if late_s >= 60 else ""
-        self._say(f"{charge.name}: run {charge.run.number} begins{was_due}")
+        self._say(f"{charge.name}: run {charge.run.number} starts{was_due}")
 
-    def _end_run(self, charge: Charge, why: Why, ended_s: float) -> None:
+    def _end_run(self, charge: CollectionController, why: EndReason, ended_s: float) -> None:
         assert charge.run is not None
+        # The last counts are recorded before the run is closed.
         self._note_run(charge)
         self._book.end(charge.run, why, ended_s)
         charge.run = run = self._book.last(charge.name)
@@ -258,7 +271,7 @@ class Coordinator:
         charge.is_over = charge.is_over or self._at_once
         self._has_ended(charge)
 
-    def _note_run(self, charge: Charge) -> None:
+    def _note_run(self, charge: CollectionController) -> None:
         """Record the progress of a run; also after its end, for requests that were under way then."""
         if charge.run is not None and charge.crawl is not None and charge.account is not None:
             seen_s = self._clock.now_s() if charge.run.is_open else charge.run.seen_s
@@ -269,6 +282,7 @@ class Coordinator:
 
     async def _wait(self) -> None:
         """Sleep until a run is due or a command arrives."""
+        # A prepared process is for a shift that begins at once; it would idle for days.
         if self._zygote is not None:
             self._zygote.abandon()
             self._zygote = None
@@ -282,11 +296,13 @@ class Coordinator:
 
     # -- a shift -------------------------------------------------------------------------------------------
 
-    async def _shift(self, going: Sequence[Charge]) -> None:
+    async def _shift(self, going: Sequence[CollectionController]) -> None:
         """Crawl some collections until one of them has to begin or to change its task, or all have ended."""
         going = sorted(going, key=lambda charge: -charge.config.courtesy.delay_s)  # the longest delay applies to all
         configs = [config_for(charge) for charge in going]
-        since_s = {each.name: each.run.began_s for each in going if each.duty.task is Task.RUN and each.run is not None}
+        since_s = {
+            each.name: each.run.began_s for each in going if each.duty.task is CrawlTask.RUN and each.run is not None
+        }
         zygote, self._zygote = self._zygote, None
         clock = self._clock
         self._shift_began = clock.ticks_s()
@@ -295,6 +311,7 @@ class Coordinator:
             async with open_crawler(self._root, configs, clock, seed, zygote, since_s, park=self._park) as crawler:
                 await self._crawl_together(crawler)
         except TeiaError:
+            # All collections of the shift are parked with their errors; the coordinator continues.
             if any(not charge.parked for charge in going):
                 raise
 
@@ -303,8 +320,10 @@ class Coordinator:
         clock, going = self._clock, [self.charges[crawl.name] for crawl in crawler.crawls]
         configs = [crawl.config for crawl in crawler.crawls]
         for charge, crawl in zip(going, crawler.crawls, strict=True):
+            # Counts go on over all shifts of one task.
             charge.crawl, charge.doing, crawl.counts = crawl, charge.duty, charge.counts
         self._crawler = crawler
+        self._park_failed(crawler)  # before changes are read: they may fix what failed
         duties = {charge.name: (charge.duty.task, charge.duty.due_s) for charge in going}
         try:
             async with self._around(crawler, configs):
@@ -318,9 +337,9 @@ class Coordinator:
                 with suppress(DiskFull):
                     self._note_run(charge)
                     self._note_end(charge, clock.now_s())
-                charge.crawl = charge.doing = None
+                charge.crawl = charge.doing = charge.failed = None
 
-    async def _oversee(self, crawler: Crawler, duties: dict[str, tuple[Task, float | None]]) -> None:
+    async def _oversee(self, crawler: Crawler, duties: dict[str, tuple[CrawlTask, float | None]]) -> None:
         """Run a crawler and keep it on its due runs; a collection that fails is parked."""
         if self._stopping:
             crawler.stop()
@@ -336,6 +355,7 @@ class Coordinator:
                     self._steer(crawler, duties)
         finally:
             if not running.done():
+                # Cancelled or failed: end without waiting for requests, but commit.
                 crawler.hurry()
             try:
                 await running
@@ -346,10 +366,11 @@ class Coordinator:
         crawls = (charge.crawl for charge in self.charges.values() if charge.crawl is not None)
         return self._clock.now_s() >= self._decide_at_s or any(not crawl.state.is_going for crawl in crawls)
 
-    def _steer(self, crawler: Crawler, duties: dict[str, tuple[Task, float | None]]) -> None:
+    def _steer(self, crawler: Crawler, duties: dict[str, tuple[CrawlTask, float | None]]) -> None:
         """End tasks that are no longer due; end the shift if another task is due instead or as well."""
         wanted = {charge.name: (charge.duty.task, charge.duty.due_s) for charge in self._decide()}
         for name in duties.keys() - wanted.keys():
+            # Its task is over; the shift continues for the others.
             crawl = self.charges[name].crawl
             if crawl is not None:
                 crawl.end()
@@ -359,7 +380,7 @@ class Coordinator:
     def _was_ended(self, name: str) -> bool:
         """Tell whether a collection's part of the shift was stopped; it needs another shift to continue."""
         crawl = self.charges[name].crawl
-        return crawl is not None and crawl.state is State.STOPPED
+        return crawl is not None and crawl.state is CrawlState.STOPPED
 
     # -- commands and changes ------------------------------------------------------------------------------
 
@@ -371,6 +392,7 @@ class Coordinator:
             if charge.crawl is not None and self._crawler is not None:
                 hear(control, self._crawler, charge.crawl, self._clock)
             elif control.deeds(charge.name):
+                # No crawl has the collection open, and this process holds the folder lock.
                 await asyncio.to_thread(carry_out, self._root, charge.name, self._clock)
         last = control.last_change()
         if last > self._since:
@@ -380,7 +402,7 @@ class Coordinator:
             self._account_at = self._clock.ticks_s() + ACCOUNT_S
             self._tell()
 
-    def _obey(self, charge: Charge, commands: Sequence[Command]) -> None:
+    def _obey(self, charge: CollectionController, commands: Sequence[Command]) -> None:
         """Execute the commands of users for one collection."""
         for command in commands:
             charge.is_paused = (charge.is_paused or command is Command.PAUSE) and command is not Command.RESUME
@@ -397,11 +419,11 @@ class Coordinator:
         answers: list[tuple[int, str]] = []
         for charge in self.charges.values():
             for number, edits in self._control.changes(charge.name, self._since):
-                if self._crawler is not None and charge.crawl is not None:
-                    answers.append(
-                        (number, await take_up(self._crawler, charge.crawl, self._root, edits, SCHEDULE_KEYS))
-                    )
+                crawl = charge.sound_crawl
+                if self._crawler is not None and crawl is not None:
+                    answers.append((number, await take_up(self._crawler, crawl, self._root, edits, SCHEDULE_KEYS)))
                 else:
+                    # Nothing is running: the next shift reads the settings from the file.
                     answers.append((number, json.dumps({"now": [edit.key for edit in from_json(edits)]})))
         await self._meet()
         for number, answer in answers:
@@ -420,31 +442,31 @@ class Coordinator:
                     self._announced.add(name)
                 self._control.account(name, {"state": "paused", "paused_why": self.unread[name]}, self._clock.now_s())
 
-    def _tell_of(self, charge: Charge) -> None:
+    def _tell_of(self, charge: CollectionController) -> None:
         if charge.is_stopped and (charge.crawl is None or charge.crawl.is_settled):
             self._control.end(charge.name)
         elif charge.parked:
             self._control.account(charge.name, {"state": "paused", "paused_why": charge.parked}, self._clock.now_s())
-        elif charge.crawl is not None:
+        elif charge.sound_crawl is not None:
             seconds = charge.seconds + self._clock.ticks_s() - self._shift_began
-            tell(self._control, self._series, charge.crawl, self._clock, seconds)
+            tell(self._control, self._series, charge.sound_crawl, self._clock, seconds)
             self._note_run(charge)
         else:
             why = "asked to" if charge.is_paused else ""
             state = "paused" if charge.is_paused else "waiting"
             self._control.account(charge.name, {"state": state, "paused_why": why}, self._clock.now_s())
 
-    def _tell_duty(self, charge: Charge, *, is_going: bool) -> None:
+    def _tell_duty(self, charge: CollectionController, *, is_going: bool) -> None:
         """Report a collection's task in a line, if it has changed."""
         duty = charge.duty
         says = (duty.task, duty.until_s, is_going)
-        if says == charge.said or duty.task in {Task.RUN, Task.CRAWL}:
+        if says == charge.said or duty.task in {CrawlTask.RUN, CrawlTask.CRAWL}:
             return
         charge.said = says
-        if duty.task is Task.NOTHING:
-            self._say(f"{charge.name}: its schedule is over")
+        if duty.task is CrawlTask.NOTHING:
+            self._say(f"{charge.name}: its schedule has ended")
         elif duty.until_s < inf and charge.schedule is not None:
-            what = "is kept fresh until" if duty.task is Task.KEEP_FRESH and is_going else "waits until"
+            what = "is kept fresh until" if duty.task is CrawlTask.KEEP_FRESH and is_going else "waits until"
             self._say(f"{charge.name}: {what} {charge.schedule.shown(duty.until_s)}")
 
 

@@ -10,11 +10,11 @@ from dataclasses import asdict
 
 from teia.clock import Clock
 from teia.collections.account import summarize
-from teia.collections.compiled import meaning_of
+from teia.collections.bulk import waiting
 from teia.collections.edits import LIVE, SHARED, edited, from_json
-from teia.collections.inbox import ACCOUNT_S, POLL_S, Control
-from teia.collections.requests import hear
-from teia.collections.series import Series
+from teia.collections.inbox import ACCOUNT_S, KEPT_S, POLL_S, ControlFile
+from teia.collections.series import SeriesWriter
+from teia.crawler.compiled_settings import meaning_of
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Crawl
 from teia.errors import DiskFull, TeiaError
@@ -26,7 +26,7 @@ def last_change(root: Root) -> int:
     path = root.path / "control.sqlite"
     if not path.exists():
         return 0
-    control = Control(path)
+    control = ControlFile(path)
     try:
         return control.last_change()
     finally:
@@ -38,8 +38,8 @@ async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None
 
     Changes after `since` may not be in the settings that the crawl began with, so they are applied.
     """
-    control = Control(root.path / "control.sqlite")
-    began, series = clock.ticks_s(), Series(control)
+    control = ControlFile(root.path / "control.sqlite")
+    began, series = clock.ticks_s(), SeriesWriter(control)
     try:
         for crawl in crawler.crawls:
             await announce(control, crawl.name, clock)
@@ -64,7 +64,26 @@ async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None
         control.close()
 
 
-async def announce(control: Control, name: str, clock: Clock) -> None:
+def hear(control: ControlFile, crawler: Crawler, crawl: Crawl, clock: Clock) -> None:
+    """Pass the visit requests and bulk actions of users to a crawl, and record its progress for them."""
+    wishes = crawl.committer.wishes
+    granted = wishes.take(control.wishes(crawl.name))
+    for number in granted:
+        # A request that cannot be recorded is granted again, which does no harm.
+        with suppress(DiskFull):
+            control.grant(number)
+    wishes.forget(granted)
+    for number, urls in wishes.bulk.take(waiting(control, crawl.name)):
+        with suppress(DiskFull):
+            control.deed_done(number, urls, clock.now_s())
+        wishes.bulk.forget(number)
+    for origin, asked_s in control.rereads(crawl.name):
+        if crawler.reread_robots(crawl, origin, asked_s) or clock.now_s() > asked_s + KEPT_S:
+            with suppress(DiskFull):
+                control.reread_done(crawl.name, origin)
+
+
+async def announce(control: ControlFile, name: str, clock: Clock) -> None:
     """Announce a crawl, as soon as the disk has room for a row."""
     while True:
         try:
@@ -75,7 +94,7 @@ async def announce(control: Control, name: str, clock: Clock) -> None:
             return
 
 
-def tell(control: Control, series: Series, crawl: Crawl, clock: Clock, seconds: float) -> None:
+def tell(control: ControlFile, series: SeriesWriter, crawl: Crawl, clock: Clock, seconds: float) -> None:
     """Write a crawl's account and its current activity; on a full disk the last one stays until there is room."""
     summary = summarize(crawl, seconds)
     account = {**asdict(summary), "live": crawl.live.account(crawl.queues.values(), clock)}
@@ -90,6 +109,7 @@ async def take_up(crawler: Crawler, crawl: Crawl, root: Root, edits: str, also: 
     `also` are settings that the caller itself applies at once.
     """
     wanted = from_json(edits)
+    # Shared settings are those of the first crawl.
     live = [edit for edit in wanted if edit.key in LIVE and (crawl.number == 0 or edit.key not in SHARED)]
     live += [edit for edit in wanted if edit.key in also]
     try:

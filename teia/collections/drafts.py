@@ -14,17 +14,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from teia.clock import Clock
-from teia.collections.change_settings import Changed, change
-from teia.collections.compiled import check, is_a_word
+from teia.collections.change_settings import SettingsChange, change
 from teia.collections.edits import Edit, Operator, changed_keys
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.collections.preview_change import judge_at_rest
-from teia.collections.stored import saved
-from teia.config import Config, keys_of, read_tree, to_toml, value_of
+from teia.collections.stored import check, saved
+from teia.config.declare import ADMIN, HERE
+from teia.config.load import to_toml
+from teia.config.sections import Config
+from teia.config.tree import keys_of, read_tree, value_of
+from teia.crawler.compiled_settings import is_a_word
 from teia.errors import ConfigError, StoreError, UsageError
 from teia.frontier.queue.host_rules import agreements
 from teia.frontier.rules.scope import compile_scope, regex_size
-from teia.settings import ADMIN, HERE
 from teia.store.root import Root, checked_name
 from teia.urls import from_user
 
@@ -44,7 +46,7 @@ _LOCAL_RULE = re.compile(r"\s*(?:py|list|copied):|\s*@|.*\bpy:", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class SettingFault:
     """Error in one setting; in a list, `place` is the index of the item, from 0."""
 
     key: str
@@ -53,15 +55,15 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Drafted:
+class DraftResult:
     """Result of a draft: a configuration, or the errors in it."""
 
     config: Config | None
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[SettingFault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Freedom:
+class RestrictedSetting:
     """A setting in a draft that not every user may decide; it may need the consent of those it concerns."""
 
     key: str
@@ -72,7 +74,7 @@ class Freedom:
 # ---- judged ---------------------------------------------------------------------------------------------------------
 
 
-def drafted(values: Mapping[str, Any], base: Config | None = None) -> Drafted:
+def drafted(values: Mapping[str, Any], base: Config | None = None) -> DraftResult:
     """Judge settings by their dotted keys; others are as in `base`, or have their defaults."""
     before = base or Config()
     faults = [fault for key, value in values.items() for fault in _faults_of(key, value)]
@@ -83,17 +85,18 @@ def drafted(values: Mapping[str, Any], base: Config | None = None) -> Drafted:
     faults += _name_faults(config.collection.name) if base is None and NAME not in wrong else []
     faults += seed_faults(config.collection.seeds) if SEEDS not in wrong else []
     faults += _rule_faults(config, before)
+    # Only if each setting is right by itself; the same error would be reported twice.
     faults += _other_faults(config) if not faults else []
-    return Drafted(None if faults else config, tuple(faults))
+    return DraftResult(None if faults else config, tuple(faults))
 
 
-def _faults_of(key: str, value: Any) -> list[Fault]:
+def _faults_of(key: str, value: Any) -> list[SettingFault]:
     if key == NAME and isinstance(value, str):
         return _name_faults(value)
     try:
         read_tree(Config, {key: value})
     except ConfigError as error:
-        return [Fault(key, _without_key(str(error), key))]
+        return [SettingFault(key, _without_key(str(error), key))]
     return []
 
 
@@ -103,9 +106,9 @@ def _without_key(message: str, key: str) -> str:
     return message[start + 2 :] if start >= 0 else message
 
 
-def _local_faults(values: Mapping[str, Any], before: Config) -> list[Fault]:
+def _local_faults(values: Mapping[str, Any], before: Config) -> list[SettingFault]:
     return [
-        Fault(key, "names files or code of this machine and is set there, with `teia set`")
+        SettingFault(key, "refers to files or code on the server; set it there with `teia set`")
         for key in values
         if key in LOCAL and _listed(values[key]) != _listed(value_of(before, key))
     ]
@@ -115,40 +118,45 @@ def _listed(value: Any) -> Any:
     return tuple(value) if isinstance(value, (list, tuple)) else value
 
 
-def _name_faults(name: str) -> list[Fault]:
+def _name_faults(name: str) -> list[SettingFault]:
     try:
         checked_name(name)
     except StoreError as error:
-        return [Fault(NAME, str(error))]
-    return [Fault(NAME, f"{name!r} cannot name a collection; choose another")] if name in TAKEN else []
+        return [SettingFault(NAME, str(error))]
+    return [SettingFault(NAME, f"{name!r} cannot be the name of a collection; choose another")] if name in TAKEN else []
 
 
-def seed_faults(seeds: Sequence[str]) -> list[Fault]:
+def seed_faults(seeds: Sequence[str]) -> list[SettingFault]:
     """Return the errors in seeds that a user typed."""
     if not seeds:
-        return [Fault(SEEDS, "at least one seed is needed, like https://example.org/")]
+        return [SettingFault(SEEDS, "at least one seed is required, such as https://example.org/")]
     if len(seeds) > MAX_SEEDS:
-        return [Fault(SEEDS, f"{len(seeds):,} seeds are more than {MAX_SEEDS:,}")]
+        return [SettingFault(SEEDS, f"{len(seeds):,} seeds exceed the maximum of {MAX_SEEDS:,}")]
     wrong = [(place, seed) for place, seed in enumerate(seeds) if from_user(seed) is None or is_a_word(seed)]
-    return [Fault(SEEDS, f"{seed[:200]!r} is not http or https", place) for place, seed in wrong[:20]]
+    return [SettingFault(SEEDS, f"{seed[:200]!r} is not an http or https URL", place) for place, seed in wrong[:20]]
 
 
-def _rule_faults(config: Config, before: Config) -> list[Fault]:
+def _rule_faults(config: Config, before: Config) -> list[SettingFault]:
     faults = []
     for key in (INCLUDE, EXCLUDE):
         rules, known = value_of(config, key), value_of(before, key)
         if len(rules) > MAX_RULES:
             faults.append(
-                Fault(key, f"{len(rules):,} rules are more than {MAX_RULES:,}; block them on the machine: @FILE")
+                SettingFault(
+                    key,
+                    f"{len(rules):,} rules exceed the maximum of {MAX_RULES:,}; use a rule file on the server: @FILE",
+                )
             )
             continue
         for place, rule in enumerate(rules):
             message = _wrong_rule(rule, is_kept=key == INCLUDE, is_known=rule in known)
             if message:
-                faults.append(Fault(key, message, place))
+                faults.append(SettingFault(key, message, place))
     rules = (*config.scope.include, *config.scope.exclude)
     if not faults and rules != (*before.scope.include, *before.scope.exclude) and regex_size(rules) > MAX_REGEX_SIZE:
-        faults.append(Fault(INCLUDE, "the expressions are too large together; write fewer or smaller repeats"))
+        faults.append(
+            SettingFault(INCLUDE, "the regular expressions are too large together; use fewer or smaller repetitions")
+        )
     return faults
 
 
@@ -162,43 +170,51 @@ def _wrong_rule(rule: str, *, is_kept: bool, is_known: bool) -> str:
         if not _LOCAL_RULE.match(rule):
             compile_scope((rule,) if is_kept else (), () if is_kept else (rule,))
         elif not is_known:
-            return f"scope rule {rule!r}: names a file or code of this machine and is set there, with `teia set`"
+            return f"scope rule {rule!r}: refers to a file or code on the server; set it there with `teia set`"
         else:
+            # Files and code are not opened here, but expressions inside the rule must be usable.
             regex_size((rule,))
     except ConfigError as error:
         return str(error)
     return ""
 
 
-def _other_faults(config: Config) -> list[Fault]:
+def _other_faults(config: Config) -> list[SettingFault]:
     """Return the errors that only show in the whole configuration: dates, networks, a focus without words."""
     try:
         check(config)
     except (ConfigError, UsageError) as error:
         message = str(error)
+        # A message begins with the key of its setting.
         key = next((key for key in keys_of(Config) if message.startswith((f"{key} = ", f"{key}:"))), "")
-        return [Fault(key, _without_key(message, key))]
+        return [SettingFault(key, _without_key(message, key))]
     return []
 
 
-def freedoms(config: Config, before: Config | None = None) -> list[Freedom]:
+def freedoms(config: Config, before: Config | None = None) -> list[RestrictedSetting]:
     """Return the settings of a configuration that an admin has to approve, as far as they are new."""
     base = before or Config()
     courtesy, was = config.courtesy, base.courtesy
     found = []
     if courtesy.delay_s < LEAST_DELAY_S and courtesy.delay_s < was.delay_s:
-        found.append(Freedom("courtesy.delay_s", f"servers rest less than {LEAST_DELAY_S:g} s", True))
+        found.append(
+            RestrictedSetting("courtesy.delay_s", f"the delay between requests is below {LEAST_DELAY_S:g} s", True)
+        )
     agreed_before = agreements(was.agreed_delays)
     for host, agreed in agreements(courtesy.agreed_delays).items():
         if agreed.delay_s < LEAST_DELAY_S and agreed != agreed_before.get(host):
-            found.append(Freedom("courtesy.agreed_delays", f"servers rest less than {LEAST_DELAY_S:g} s", True))
+            found.append(
+                RestrictedSetting(
+                    "courtesy.agreed_delays", f"the delay between requests is below {LEAST_DELAY_S:g} s", True
+                )
+            )
             break
     if not courtesy.robots and was.robots:
-        found.append(Freedom("courtesy.robots", "robots.txt is not obeyed", True))
+        found.append(RestrictedSetting("courtesy.robots", "robots.txt is ignored", True))
     if courtesy.per_host > max(1, was.per_host):
-        found.append(Freedom("courtesy.per_host", "a host is asked for several pages at once", True))
+        found.append(RestrictedSetting("courtesy.per_host", "parallel requests are sent to one host", True))
     changed = sorted(ADMINS.intersection(changed_keys(base, config)))
-    return found + [Freedom(key, "it leads elsewhere than to the public web", False) for key in changed]
+    return found + [RestrictedSetting(key, "addresses outside the public web are allowed", False) for key in changed]
 
 
 # ---- done -----------------------------------------------------------------------------------------------------------
@@ -208,11 +224,12 @@ def make_collection(root: Root, config: Config, clock: Clock) -> None:
     """Create a collection; a crawler that serves the root notices it."""
     name = config.collection.name
     if name in root.collections():
-        raise UsageError(f"there is a collection {name!r} already")
+        raise UsageError(f"a collection named {name!r} already exists")
     check(config)
     root.create_collection(name, to_toml(config), config.collection.cells)
-    control = Control(root.path / "control.sqlite")
+    control = ControlFile(root.path / "control.sqlite")
     try:
+        # An empty change only makes a running crawler look for new collections.
         control.ask_change(name, "[]", clock.now_s())
     finally:
         control.close()
@@ -223,7 +240,7 @@ def edits_between(before: Config, after: Config) -> list[Edit]:
     return [Edit(key, Operator.SET, list(value) if isinstance(value, tuple) else value) for key, value in values]
 
 
-def apply(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Changed:
+def apply(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> SettingsChange:
     """Change a collection's settings; a running crawl applies them, and without one its URLs are judged here."""
     changed = change(root, name, edits, clock)
     if not changed.running:

@@ -15,7 +15,7 @@ from teia.collections.calendar import Schedule
 from teia.collections.run_log import ScheduledRun
 
 
-class Task(StrEnum):
+class CrawlTask(StrEnum):
     """Task of the crawler for one collection."""
 
     CRAWL = "crawl"  # it has no schedule: crawl it until that ends
@@ -26,33 +26,36 @@ class Task(StrEnum):
 
     @property
     def needs_crawler(self) -> bool:
-        return self in {Task.CRAWL, Task.RUN, Task.KEEP_FRESH}
+        return self in {CrawlTask.CRAWL, CrawlTask.RUN, CrawlTask.KEEP_FRESH}
 
 
 @dataclass(frozen=True, slots=True)
-class Duty:
+class DueTask:
     """A task and its end, in Unix seconds; for a run, also the start that it serves."""
 
-    task: Task
+    task: CrawlTask
     until_s: float = inf
     due_s: float | None = None
 
 
-def duty_of(schedule: Schedule | None, last: ScheduledRun | None, now_s: float) -> Duty:
+def duty_of(schedule: Schedule | None, last: ScheduledRun | None, now_s: float) -> DueTask:
     """Return the task at an instant; `last` is the collection's last run, which may be under way."""
     if last is not None and last.is_open:
         deadline_s = deadline_of(schedule, last.due_s)
+        # Otherwise its time is over, and the coordinator ends it.
         if now_s < deadline_s:
-            return Duty(Task.RUN, deadline_s, last.due_s)
+            return DueTask(CrawlTask.RUN, deadline_s, last.due_s)
     if schedule is None:
-        return Duty(Task.CRAWL)
+        return DueTask(CrawlTask.CRAWL)
     due_s = schedule.last_start(now_s)
+    # The latest start, if no run was begun for it and its window is open.
     if due_s is not None and (last is None or due_s > last.due_s) and now_s < schedule.deadline(due_s):
-        return Duty(Task.RUN, schedule.deadline(due_s), due_s)
+        return DueTask(CrawlTask.RUN, schedule.deadline(due_s), due_s)
     next_s = schedule.next_start(now_s)
+    # Before the first run there is nothing to keep fresh.
     if schedule.keep_fresh and last is not None and now_s < schedule.until_s:
-        return Duty(Task.KEEP_FRESH, schedule.until_s if next_s is None else next_s)
-    return Duty(Task.NOTHING) if next_s is None else Duty(Task.WAIT, next_s)
+        return DueTask(CrawlTask.KEEP_FRESH, schedule.until_s if next_s is None else next_s)
+    return DueTask(CrawlTask.NOTHING) if next_s is None else DueTask(CrawlTask.WAIT, next_s)
 
 
 def deadline_of(schedule: Schedule | None, due_s: float) -> float:

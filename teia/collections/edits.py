@@ -21,30 +21,12 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from teia.config import Config, from_text, keys_of, read_tree, value_of
+from teia.config.flags import FLAGS
+from teia.config.sections import Config
+from teia.config.tree import from_text, keys_of, read_tree, value_of
 from teia.errors import ConfigError, UsageError
 from teia.frontier.rules.scope import seeds_scope
 from teia.urls import from_user
-
-FLAGS = {
-    "cells": "collection.cells",
-    "order": "collection.order",
-    "max_pages": "limits.pages",
-    "max_seconds": "limits.seconds",
-    "max_depth": "scope.max_depth",
-    "scope": "scope.include",
-    "exclude": "scope.exclude",
-    "delay": "courtesy.delay_s",
-    "per_host": "courtesy.per_host",
-    "max_hosts": "courtesy.max_hosts",
-    "requisites": "archive.requisites",
-    "resolve": "fetch.resolve",
-    "dns": "fetch.dns",
-    "allow_net": "fetch.allow_nets",
-    "keep_fresh": "refresh.keep",
-    "policy": "refresh.policy",
-}
-"""Flags of `teia crawl` that are also names of settings; every other setting is named by its section."""
 
 FIXED = frozenset({"collection.name", "collection.cells"})
 """Settings fixed when a collection is created; they cannot be changed."""
@@ -101,7 +83,7 @@ def parse_edit(text: str) -> Edit:
     """Parse `KEY=VALUE`, `KEY+=ITEM` or `KEY-=ITEM`; the key may be the name of a flag of `teia crawl`."""
     match = _EDIT.fullmatch(text)
     if match is None:
-        raise UsageError(f"{text!r}: must be KEY=VALUE, KEY+=ITEM or KEY-=ITEM, like courtesy.delay_s=2")
+        raise UsageError(f"{text!r}: must be KEY=VALUE, KEY+=ITEM or KEY-=ITEM, such as courtesy.delay_s=2")
     name, operator, value = match[1], Operator(match[2]), match[3].strip()
     key = FLAGS.get(name.replace("-", "_"), name)
     if key not in keys_of(Config):
@@ -110,7 +92,7 @@ def parse_edit(text: str) -> Edit:
             raise UsageError(f"unknown setting {name!r}; did you mean {alike[0].replace('_', '-')!r}?")
         read_tree(Config, {key: value})  # raises, with the key that was probably meant
     if not value and operator is not Operator.SET:
-        raise UsageError(f"{text!r}: there is nothing behind {operator}")
+        raise UsageError(f"{text!r}: value missing after {operator}")
     return Edit(key, operator, value if operator is not Operator.SET else _value(key, value))
 
 
@@ -140,7 +122,7 @@ def edited(config: Config, edits: Sequence[Edit]) -> Config:
     values = {key: value_of(config, key) for key in keys_of(Config)}
     for (key, operator), run in groupby(edits, attrgetter("key", "operator")):
         if key in FIXED:
-            raise UsageError(f"{key} cannot be changed: it was fixed when the collection was made")
+            raise UsageError(f"{key} cannot be changed: it was fixed when the collection was created")
         given = [edit.value for edit in run]
         values[key] = given[-1] if operator is Operator.SET else _with_items(values, key, operator, given)
     return read_tree(Config, values)
@@ -161,8 +143,9 @@ def _with_items(values: dict[str, Any], key: str, operator: Operator, given: Seq
     All edits of one run are applied at a time: there may be thousands, and each item is parsed once.
     """
     if not isinstance(values[key], (tuple, list)):
-        raise UsageError(f"{key} is no list; {key}=VALUE sets it")
+        raise UsageError(f"{key} is not a list; set it with {key}=VALUE")
     items: list[Any] = list(values[key])
+    # Adding to an empty list would drop the rules it implies, so these become explicit first.
     if key == "scope.include" and not items:
         items = implied_scope(values["collection.seeds"])
     if operator is Operator.REMOVE:

@@ -23,12 +23,12 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from teia.errors import DiskFull, UsageError
 from teia.frontier.cell.database import LIMIT_LOG, create_database, sqlite_errors
+from teia.records import Command
 
 POLL_S = 0.2
 ACCOUNT_S = 1.0
@@ -80,17 +80,8 @@ CREATE TABLE IF NOT EXISTS series (
 """
 
 
-class Command(StrEnum):
-    """Command to a running crawl."""
-
-    PAUSE = "pause"
-    RESUME = "resume"
-    STOP = "stop"
-    RUN = "run"  # begin a run now; for the coordinator of schedules
-
-
 @dataclass(frozen=True, slots=True)
-class Run:
+class CrawlReport:
     """Last report of a crawler about one collection."""
 
     collection: str
@@ -102,6 +93,7 @@ class Run:
     @property
     def is_alive(self) -> bool:
         try:
+            # Signal 0 only tests whether the process exists.
             os.kill(self.pid, 0)
         except ProcessLookupError:
             return False
@@ -115,14 +107,15 @@ def hold(path: Path) -> sqlite3.Connection:
 
     Without it the first reader recreates the log, which fails on a full disk.
     """
-    Control(path).close()
+    ControlFile(path).close()
     with sqlite_errors(path):
         held = sqlite3.connect(path, check_same_thread=False)
+        # Only a read opens the log.
         held.execute("SELECT count(*) FROM runs").fetchone()
     return held
 
 
-class Control:
+class ControlFile:
     """The file `control.sqlite` of a root; any number of processes may have it open."""
 
     def __init__(self, path: Path) -> None:
@@ -150,14 +143,14 @@ class Control:
         row = self._db.execute("SELECT done_s FROM commands WHERE id = ?", (number,)).fetchone()
         return row is not None and row[0] is not None
 
-    def run(self, collection: str) -> Run | None:
+    def run(self, collection: str) -> CrawlReport | None:
         """Return the running crawl of a collection; None if there is none."""
         sql = "SELECT collection, pid, started_s, updated_s, account FROM runs WHERE collection = ?"
         row = self._db.execute(sql, (collection,)).fetchone()
         if row is None:
             return None
         name, pid, started_s, updated_s, account = row
-        run = Run(name, pid, started_s, updated_s, json.loads(account))
+        run = CrawlReport(name, pid, started_s, updated_s, json.loads(account))
         return run if run.is_alive else None
 
     def ask_change(self, collection: str, edits: str, now_s: float) -> int:
@@ -180,7 +173,7 @@ class Control:
     def wish(self, collection: str, url: str, now_s: float) -> None:
         """Request a visit of a known page, after the politeness delay; the request waits for a crawl if none runs."""
         if len(self.wishes(collection)) >= MAX_WISHES:
-            raise UsageError(f"{MAX_WISHES:,} pages of {collection} wait to be checked already")
+            raise UsageError(f"{MAX_WISHES:,} pages of {collection} are already waiting to be checked")
         sql = "INSERT OR IGNORE INTO wishes (collection, url, asked_s) VALUES (?, ?, ?)"
         self._write(sql, (collection, url, now_s))
 
@@ -198,7 +191,7 @@ class Control:
         self._write("DELETE FROM rereads WHERE collection = ? AND origin = ?", (collection, origin))
 
     def dismiss(self, collection: str, kind: str, about: str, badness: float, who: str, now_s: float) -> None:
-        """Dismiss an alert (views/dismissals.py)."""
+        """Dismiss an alert (views/alerts.py)."""
         row = (collection, kind, about, badness, who, now_s)
         self._write("INSERT OR REPLACE INTO dismissed VALUES (?, ?, ?, ?, ?, ?)", row)
 
@@ -228,6 +221,7 @@ class Control:
 
     def last_change(self) -> int:
         """Return the number of the newest change. Call it before reading the settings, which may lack later ones."""
+        # AUTOINCREMENT: the number stays when old rows are deleted.
         row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'changes'").fetchone()
         return 0 if row is None else int(row[0])
 
@@ -271,6 +265,7 @@ class Control:
         self._write("UPDATE commands SET done_s = ? WHERE collection = ? AND done_s IS NULL", (now_s, collection))
         row = (collection, os.getpid(), now_s, now_s, "{}")
         self._write("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", row)
+        # While the disk has room: later reports need none.
         self._take_room()
 
     def _take_room(self) -> None:
@@ -317,5 +312,6 @@ class Control:
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
                     raise
+                # The log moves into the file, and its space is used for one more try.
                 self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
                 return int(self._db.execute(sql, values).lastrowid or 0)

@@ -11,11 +11,11 @@ from typing import Any
 
 from teia.clock import Clock, iso_utc
 from teia.collections.calendar import Schedule, in_words, next_starts, schedule_of
-from teia.collections.due_runs import Task, duty_of
-from teia.collections.inbox import Control
-from teia.collections.run_log import RunBook, ScheduledRun
+from teia.collections.due_runs import CrawlTask, duty_of
+from teia.collections.inbox import ControlFile
+from teia.collections.run_log import RunLog, ScheduledRun
 from teia.collections.stored import saved
-from teia.config import Config, ScheduleSettings
+from teia.config.sections import Config, ScheduleSettings
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import Root
@@ -43,7 +43,7 @@ class RunView:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class SchedulePreview:
     """A schedule in words and its next starts, also formatted for `zone`; empty without a schedule."""
 
     words: str = ""
@@ -52,20 +52,20 @@ class Preview:
     shown: tuple[str, ...] = ()
 
 
-def preview_of(settings: ScheduleSettings, now_s: float, number: int = SHOWN) -> Preview:
+def preview_of(settings: ScheduleSettings, now_s: float, number: int = SHOWN) -> SchedulePreview:
     """Describe a schedule, also before it is saved; ConfigError names the error in it."""
     schedule = schedule_of(settings)
     if schedule is None:
-        return Preview()
+        return SchedulePreview()
     starts = next_starts(schedule, now_s, number)
-    return Preview(
+    return SchedulePreview(
         in_words(schedule), str(schedule.zone), tuple(map(iso_utc, starts)), tuple(map(schedule.shown, starts))
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Agenda:
-    """A collection's schedule and its runs. `words`, `zone`, `starts` and `shown` are those of its `Preview`.
+class ScheduleOverview:
+    """A collection's schedule and its runs. `words`, `zone`, `starts` and `shown` are those of its `SchedulePreview`.
 
     `run` is the one that is open: under way where `running`, else interrupted. `notes` explain surprises.
     """
@@ -85,14 +85,14 @@ class Agenda:
         return self.starts[0] if self.starts else None
 
 
-def agenda_of(root: Root, name: str, clock: Clock, number: int = SHOWN, *, with_notes: bool = True) -> Agenda:
+def agenda_of(root: Root, name: str, clock: Clock, number: int = SHOWN, *, with_notes: bool = True) -> ScheduleOverview:
     """Look up the next and the last runs; nothing is written. Notes take a walk over all pages."""
     config = saved(root, name).config
     schedule, now_s = schedule_of(config.schedule), clock.now_s()
     runs, running = _runs(root, name, number)
     preview = preview_of(config.schedule, now_s, number)
     is_open = bool(runs) and runs[0].is_open
-    return Agenda(
+    return ScheduleOverview(
         collection=name,
         words=preview.words,
         zone=preview.zone,
@@ -118,10 +118,11 @@ def _runs(root: Root, name: str, number: int) -> tuple[list[ScheduledRun], bool]
     """Return the last runs, and whether a crawl of the collection is running; a read-only folder has no runs."""
     path = root.path / "control.sqlite"
     try:
-        book, control = RunBook(path), Control(path)
+        book, control = RunLog(path), ControlFile(path)
     except StoreError:
         return [], False
     try:
+        # One more, because the open run is shown apart from the last ones.
         return book.recent(name, number + 1), control.run(name) is not None
     finally:
         book.close()
@@ -148,8 +149,12 @@ def _notes(
 ) -> tuple[str, ...]:
     notes = []
     duty = duty_of(schedule, runs[0] if runs else None, now_s)
-    if not running and duty.task is not Task.NOTHING:
-        what = "a run is due, and nobody crawls" if duty.task is Task.RUN else "nobody waits for the next start"
+    if not running and duty.task is not CrawlTask.NOTHING:
+        what = (
+            "a run is due, but no crawler is running"
+            if duty.task is CrawlTask.RUN
+            else "no crawler is waiting for the next run"
+        )
         notes.append(f"{what}: start `teia crawl --scheduled --data {root.path}`")
     slow = _too_long(root, config, schedule)
     return (*notes, slow) if slow else tuple(notes)
@@ -168,8 +173,8 @@ def too_long(host: str, pages: int, delay_s: float, schedule: Schedule) -> str:
     if needed_s <= longest_s:
         return ""
     return (
-        f"{pages:,} known pages of {host}, one every {delay_s:g} s, need {_hours(needed_s)}: runs will"
-        " stop before the end"
+        f"{pages:,} known pages of {host} at one every {delay_s:g} s take {_hours(needed_s)}: runs will stop before"
+        " they are complete"
     )
 
 

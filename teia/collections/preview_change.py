@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.collections.compiled import Meaning, meaning_of
 from teia.collections.edits import implied_scope
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.compiled_settings import CompiledSettings, meaning_of
 from teia.errors import ConfigError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.reconsider import END, in_question, progress, reconsider
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
-from teia.frontier.cell.url_tails import url_from
 from teia.frontier.rules.scope import Rulebook
 from teia.store.root import Root
 from teia.urls import site_of, slot_of
@@ -28,11 +28,12 @@ from teia.urls import site_of, slot_of
 EXAMPLES = 20
 SAMPLE = 4_000
 SAMPLE_S = 0.1
+# Keys are signed 64-bit hashes.
 KEY_SPAN = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class ChangeEffect:
     """Effect of a change: of `known` URLs `queued` wait; so many leave the queue and so many enter it.
 
     `not_again` pages stay in the archive but are not visited any more. `examples` are some that leave or are not
@@ -48,15 +49,16 @@ class Effect:
     is_sample: bool = False
 
 
-def effect_of(root: Root, name: str, before: Config, after: Config) -> Effect:
+def effect_of(root: Root, name: str, before: Config, after: Config) -> ChangeEffect:
     """Count the effect of a change, exactly."""
     lists = root.collection(name).lists
     was, will = _meant(before, lists), meaning_of(after, lists)
     with ExitStack() as stack:
         cells = _cells(root, name, stack)
         known, queued = sum(cell.known for cell in cells), sum(cell.queued for cell in cells)
+        # The same decisions, and all URLs were judged by them: nothing changes.
         if was is not None and was.mark == will.mark and all(progress(cell, will.mark) == END for cell in cells):
-            return Effect(known, queued)
+            return ChangeEffect(known, queued)
         examples: list[str] = []
         leave = enter = not_again = 0
         for cell in cells:
@@ -72,10 +74,10 @@ def effect_of(root: Root, name: str, before: Config, after: Config) -> Effect:
                     not_again += 1
                     if len(examples) < EXAMPLES:
                         examples.append(url)
-    return Effect(known, queued, leave, enter, not_again, tuple(examples))
+    return ChangeEffect(known, queued, leave, enter, not_again, tuple(examples))
 
 
-def _meant(before: Config, lists: Path) -> Meaning | None:
+def _meant(before: Config, lists: Path) -> CompiledSettings | None:
     """Compile the settings before the change; None if an older version wrote them and they are invalid now."""
     try:
         return meaning_of(before, lists)
@@ -107,14 +109,14 @@ def _done(cell: FrontierCell) -> Iterator[tuple[str, int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
-    """Estimated effect of a configuration: an `Effect`, and how many known URLs match each rule, in their order."""
+class SampledEffect:
+    """Estimated effect of a configuration: a `ChangeEffect`, and the number of known URLs for each rule."""
 
-    effect: Effect
+    effect: ChangeEffect
     matches: tuple[int, ...]
 
 
-def sample_effect(root: Root, name: str, after: Config, clock: Clock) -> Sampled:
+def sample_effect(root: Root, name: str, after: Config, clock: Clock) -> SampledEffect:
     """Estimate the effect of a configuration from some thousand URLs; their hashed keys make the sample random."""
     will = meaning_of(after, root.collection(name).lists)
     include = after.scope.include or tuple(implied_scope(after.collection.seeds))
@@ -135,8 +137,8 @@ def sample_effect(root: Root, name: str, after: Config, clock: Clock) -> Sampled
                 matches[place] += is_match
     scale = known / seen if seen else 0.0
     numbers = [round(number * scale) for number in (leave, not_again)]
-    effect = Effect(known, queued, numbers[0], 0, numbers[1], is_sample=share < 1 or seen < known)
-    return Sampled(effect, tuple(round(number * scale) for number in matches))
+    effect = ChangeEffect(known, queued, numbers[0], 0, numbers[1], is_sample=share < 1 or seen < known)
+    return SampledEffect(effect, tuple(round(number * scale) for number in matches))
 
 
 def _drawn(
@@ -144,6 +146,7 @@ def _drawn(
 ) -> Iterator[tuple[str, int, int, int]]:
     """Yield a random share of all URLs, host by host, as long as there is time."""
     top = KEY_SPAN // 2
+    # The lowest keys are as good a sample as any; keys begin at -2^63.
     below = min(top - 1, int(KEY_SPAN * share) - top)
     sql = "SELECT tail, depth, found_by, state FROM urls WHERE slot = ? AND host_id = ? AND key BETWEEN ? AND ?"
     for cell in cells:
@@ -168,6 +171,7 @@ def judge_at_rest(root: Root, name: str, config: Config) -> None:
         try:
             while progress(cell, meaning.mark) < END:
                 with cell.transaction():
+                    # One portion in each transaction.
                     reconsider(cell, meaning.mark, meaning.wants, lambda: False)
         finally:
             cell.close()

@@ -9,22 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from teia.collections.compiled import seeds_of
 from teia.collections.edits import implied_scope
-from teia.config import Config
-from teia.crawler.follow_links import Place, Refusal, place_of_link
+from teia.config.sections import Config
+from teia.crawler.compiled_settings import seeds_of
+from teia.crawler.follow_links import FrontierUrl, LinkRefusal, place_of_link
+from teia.crawler.lookup import Lookup, main_url
 from teia.fetch.guard import FORBIDDEN_PORTS
 from teia.fetch.robots import Access, rules_from_answer
 from teia.frontier.rules.scope import Rulebook
 from teia.urls import from_user, split
-from teia.views.lookup import Lookup
-from teia.views.site_names import main_url
 
 MOST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UrlTestStep:
     """One step and its verdict: `ok`, `no` where the URL is rejected, `unknown` where nothing was fetched yet."""
 
     name: str
@@ -33,7 +32,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class UrlTestResult:
     """Verdict on a URL. Rules are counted from 1, through the include list and on through the exclude list.
 
     `rule` is the one that decided, or null where none did: `kept_by` if it is kept, else `skipped_by`. `robots` is
@@ -44,7 +43,7 @@ class Tried:
     url: str | None
     is_crawled: bool
     why: str
-    steps: tuple[Step, ...]
+    steps: tuple[UrlTestStep, ...]
     rule: int | None = None
     rule_text: str = ""
     kept_by: int | None = None
@@ -53,7 +52,7 @@ class Tried:
     state: str = ""
 
 
-class Trial:
+class UrlTester:
     """A configuration that URLs are tried against; `lookup` reads the existing collection, if there is one."""
 
     def __init__(self, config: Config, lookup: Lookup | None = None) -> None:
@@ -65,21 +64,21 @@ class Trial:
         self.rules = (*self.include, *scope.exclude)
         self._book = Rulebook(self.include, scope.exclude, types=scope.types, queries=scope.queries)
 
-    def all(self, typed: Sequence[str], is_late: Callable[[], bool] = lambda: False) -> list[Tried]:
+    def all(self, typed: Sequence[str], is_late: Callable[[], bool] = lambda: False) -> list[UrlTestResult]:
         """Try the URLs one after the other; after the time limit the others are reported as not tried."""
         return [self._not_tried(each) if is_late() else self.one(each) for each in typed[:MOST]]
 
-    def _not_tried(self, typed: str) -> Tried:
-        why = "not tried: the rules take too long on the URLs before it"
-        return Tried(typed, from_user(typed), False, why, (Step("parsed", "unknown", why),))
+    def _not_tried(self, typed: str) -> UrlTestResult:
+        why = "not tested: the rules took too long for the URLs before it"
+        return UrlTestResult(typed, from_user(typed), False, why, (UrlTestStep("parsed", "unknown", why),))
 
-    def one(self, typed: str) -> Tried:
+    def one(self, typed: str) -> UrlTestResult:
         """Explain the steps of one URL, as a user typed it."""
         url = from_user(typed)
         if url is None:
-            why = "it is no http or https URL"
-            return Tried(typed, None, False, why, (Step("parsed", "no", why),))
-        steps = [Step("parsed", "ok"), Step("canonical", "ok", url)]
+            why = "it is not an http or https URL"
+            return UrlTestResult(typed, None, False, why, (UrlTestStep("parsed", "no", why),))
+        steps = [UrlTestStep("parsed", "ok"), UrlTestStep("canonical", "ok", url)]
         ruling = self._book.ruling(url)
         kept_by, skipped_by = ruling.kept_by, ruling.skipped_by
         skipped_number = None if skipped_by is None else skipped_by + len(self.include)
@@ -89,10 +88,11 @@ class Trial:
         steps.append(robots_step)
         state, known = self._known(url)
         steps += known
+        # The first refusal is the reason.
         refused = next((step for step in steps if step.says == "no"), None)
         rule = skipped_number if skipped_number is not None else kept_by
         is_rule = any(step.name == "rules" for step in steps)
-        return Tried(
+        return UrlTestResult(
             typed=typed,
             url=url,
             is_crawled=refused is None,
@@ -106,47 +106,55 @@ class Trial:
             state=state,
         )
 
-    def _port_step(self, url: str) -> Step:
+    def _port_step(self, url: str) -> UrlTestStep:
         port = split(url).port
-        return Step("port", "no", f"port {port} is never asked") if port in FORBIDDEN_PORTS else Step("port", "ok")
+        return (
+            UrlTestStep("port", "no", f"port {port} is not allowed")
+            if port in FORBIDDEN_PORTS
+            else UrlTestStep("port", "ok")
+        )
 
-    def _scope_step(self, url: str, kept_by: int | None, skipped: int | None) -> list[Step]:
+    def _scope_step(self, url: str, kept_by: int | None, skipped: int | None) -> list[UrlTestStep]:
         """Judge a URL by the rules and by its shape; a seed needs no rule that keeps it."""
         if skipped is not None:
-            return [Step("rules", "no", f"rule {skipped + 1} skips it: {self.rules[skipped]}")]
+            return [UrlTestStep("rules", "no", f"excluded by rule {skipped + 1}: {self.rules[skipped]}")]
         if url in self._seeds:
-            return [Step("rules", "ok", "it is a seed")]
+            return [UrlTestStep("rules", "ok", "it is a seed")]
         place = place_of_link(url, self._book.scope, self._config.limits)
-        if place is Refusal.UNINDEXABLE:
-            return [Step("type", "no", "its ending is that of a type that is not kept")]
-        if place is Refusal.OUT_OF_SCOPE:
+        if place is LinkRefusal.UNINDEXABLE:
+            return [UrlTestStep("type", "no", "its file extension is of a type that is not stored")]
+        if place is LinkRefusal.OUT_OF_SCOPE:
             if not self._book.scope.queries and "?" in url:
-                return [Step("query", "no", "it has a query, and those are not followed")]
-            return [Step("rules", "no", "no rule keeps it")]
-        kept = [Step("rules", "ok", self._kept(kept_by))]
-        return kept if isinstance(place, Place) else [*kept, Step("trap", "no", f"it looks like a trap: {place}")]
+                return [UrlTestStep("query", "no", "it has a query string, and those are not followed")]
+            return [UrlTestStep("rules", "no", "no rule includes it")]
+        kept = [UrlTestStep("rules", "ok", self._kept(kept_by))]
+        return (
+            kept
+            if isinstance(place, FrontierUrl)
+            else [*kept, UrlTestStep("trap", "no", f"it looks like a trap: {place}")]
+        )
 
     def _kept(self, kept_by: int | None) -> str:
         if kept_by is None:
-            return "everything is kept"
+            return "everything is included"
         rule = self.rules[kept_by]
-        return f"it is of a seed's host: {rule}" if self._is_implied else f"rule {kept_by + 1} keeps it: {rule}"
+        return f"it is on the host of a seed: {rule}" if self._is_implied else f"included by rule {kept_by + 1}: {rule}"
 
-    def _robots(self, url: str) -> tuple[str, Step]:
+    def _robots(self, url: str) -> tuple[str, UrlTestStep]:
         """Judge a URL by robots.txt as last fetched; no request is made."""
         if not self._config.courtesy.robots:
-            return "not obeyed", Step("robots", "ok", "robots.txt is not obeyed")
+            return "not obeyed", UrlTestStep("robots", "ok", "robots.txt is ignored")
         body = self._kept_robots(url)
         if body is None:
-            return "not asked", Step("robots", "unknown", "robots.txt was not asked for yet")
+            return "not asked", UrlTestStep("robots", "unknown", "robots.txt was not fetched yet")
         fetched_s, outcome, status, text = body
         limit = self._config.limits.robots_bytes
         rules = rules_from_answer(outcome, status, text, self._config.courtesy.user_agent, None, fetched_s, limit)
         if rules.access is Access.UNREACHABLE:
-            return "unreachable", Step("robots", "no", "robots.txt could not be read, so nothing is allowed")
+            return "unreachable", UrlTestStep("robots", "no", "robots.txt could not be fetched, so nothing is allowed")
         if not rules.allows(url):
-            return "forbidden", Step("robots", "no", "robots.txt forbids it")
-        return "allowed", Step("robots", "ok", "robots.txt allows it")
+            return "forbidden", UrlTestStep("robots", "no", "robots.txt disallows it")
+        return "allowed", UrlTestStep("robots", "ok", "robots.txt allows it")
 
     def _kept_robots(self, url: str) -> tuple[float, str, int, bytes] | None:
         if self._lookup is None:
@@ -158,17 +166,17 @@ class Trial:
         kept = cell.robots_of(row[0], parts.host) if row is not None else []
         return next(((at_s, outcome, status, body) for of, at_s, outcome, status, body in kept if of == origin), None)
 
-    def _known(self, url: str) -> tuple[str, list[Step]]:
+    def _known(self, url: str) -> tuple[str, list[UrlTestStep]]:
         """Return the state of the URL in the collection, with steps that explain it."""
         if self._lookup is None:
             return "", []
         main = main_url(self._lookup, url)
         if main is not None:
-            return "alias", [Step("alias", "no", f"its host is another name of {split(main).host}")]
+            return "alias", [UrlTestStep("alias", "no", f"its host is an alias of {split(main).host}")]
         entry = self._lookup.find(url)
         if entry is None:
             return "", []
         depth = self._config.scope.max_depth
         if entry.depth > depth and url not in self._seeds:
-            return entry.state, [Step("depth", "no", f"it is {entry.depth} hops from a seed, and {depth} is the most")]
+            return entry.state, [UrlTestStep("depth", "no", f"its depth is {entry.depth}, and the maximum is {depth}")]
         return entry.state, []

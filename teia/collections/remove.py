@@ -11,8 +11,8 @@ import sqlite3
 import time
 
 from teia.clock import Clock
-from teia.collections.commands import RELEASED, Orders
-from teia.collections.inbox import Control
+from teia.collections.commands import RELEASED, CommandTable
+from teia.collections.inbox import ControlFile
 from teia.durable import disk_errors, sync_folder
 from teia.errors import StoreError
 from teia.frontier.cell.database import sqlite_errors
@@ -21,15 +21,18 @@ from teia.store.root import Root
 TRASH = ".removed-"
 PATIENCE_S = 20.0
 LOOK_S = 0.05
-_TABLES = ("commands", "changes", "wishes", "runs", "series", "scheduled_runs", "orders")
+_TABLES = (
+    "commands", "changes", "wishes", "deeds", "rereads", "dismissed", "runs", "series", "scheduled_runs", "orders",
+)  # fmt: skip
 
 
 def remove_collection(root: Root, name: str, clock: Clock) -> None:
     """Remove a collection; a crawler that has it open closes it first, or StoreError names it."""
     folder = root.collection(name)
-    orders = Orders(root.path / "control.sqlite")
+    orders = CommandTable(root.path / "control.sqlite")
     try:
         orders.ask_removal(name)
+        # Nothing was touched yet: the request is withdrawn.
         if not _is_free(root, name, orders, clock):
             orders.forget(name)
             raise StoreError(f"process {root.holder()} is crawling this folder; stop it first")
@@ -37,13 +40,14 @@ def remove_collection(root: Root, name: str, clock: Clock) -> None:
         orders.close()
     place = root.path / f"{TRASH}{name}-{int(clock.now_s() * 1e6):x}"
     with disk_errors(folder.path, "removed"):
+        # From here on the collection is gone; the rest is cleaning up.
         folder.path.rename(place)
         sync_folder(root.path)
     _forget(root, name)
     remove_trash(root)
 
 
-def _is_free(root: Root, name: str, orders: Orders, clock: Clock) -> bool:
+def _is_free(root: Root, name: str, orders: CommandTable, clock: Clock) -> bool:
     """Wait until no process has the collection open; return False if that takes too long."""
     until = clock.ticks_s() + PATIENCE_S
     while root.holder() is not None and orders.of(name).removal != RELEASED:
@@ -56,7 +60,7 @@ def _is_free(root: Root, name: str, orders: Orders, clock: Clock) -> bool:
 def _forget(root: Root, name: str) -> None:
     """Delete the reports and commands of a collection, so that a new one of the same name does not inherit them."""
     path = root.path / "control.sqlite"
-    Control(path).close()
+    ControlFile(path).close()
     with sqlite_errors(path):
         db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
         try:

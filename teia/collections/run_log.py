@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS scheduled_runs (
 _COLUMNS = "collection, number, due_s, began_s, seen_s, deadline_s, ended_s, why, known, visited, new"
 
 
-class Why(StrEnum):
+class EndReason(StrEnum):
     """Reason why a run ended."""
 
     FINISHED = "finished"  # everything was visited
@@ -75,7 +75,7 @@ def in_words(known: int, visited: int, new: int, *, is_over: bool) -> str:
     return f"{visited:,} of {known:,} known pages visited{left}, {new:,} new"
 
 
-class RunBook:
+class RunLog:
     """The table `scheduled_runs`; the coordinator writes it, any process may read it."""
 
     def __init__(self, path: Path) -> None:
@@ -84,6 +84,7 @@ class RunBook:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute(LIMIT_LOG)
+            # After a crash of the machine a start that was served must not be served again.
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(_DDL)
 
@@ -101,6 +102,7 @@ class RunBook:
 
     def begin(self, collection: str, due_s: float, now_s: float) -> ScheduledRun:
         """Record that a run begins; from now on the start that was due then is served."""
+        # The folder lock makes sure that one coordinator writes.
         last = self.last(collection)
         run = ScheduledRun(collection, 1 if last is None else last.number + 1, due_s, now_s, now_s)
         sql = "INSERT INTO scheduled_runs (collection, number, due_s, began_s, seen_s) VALUES (?, ?, ?, ?, ?)"
@@ -115,10 +117,11 @@ class RunBook:
         with sqlite_errors(self.path):
             self._db.execute(sql, (now_s, deadline_s, *place))
             if account is not None:
+                # Without an account the counts of an earlier shift stay.
                 counts = "UPDATE scheduled_runs SET known = ?, visited = ?, new = ? WHERE collection = ? AND number = ?"
                 self._db.execute(counts, (account.known, account.visited, account.new, *place))
 
-    def end(self, run: ScheduledRun, why: Why, ended_s: float) -> None:
+    def end(self, run: ScheduledRun, why: EndReason, ended_s: float) -> None:
         sql = "UPDATE scheduled_runs SET ended_s = ?, why = ? WHERE collection = ? AND number = ?"
         with sqlite_errors(self.path):
             self._db.execute(sql, (ended_s, str(why), run.collection, run.number))

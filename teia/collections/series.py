@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from teia.collections.account import Summary
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 
 FINE_S, COARSE_S = 5.0, 600.0
 KEPT_S = {FINE_S: 1_200.0, COARSE_S: 31 * 86_400.0}
@@ -31,7 +31,7 @@ GAP = 3.0
 Counted = Literal["requests", "pages"]
 
 
-class Point(NamedTuple):
+class SeriesPoint(NamedTuple):
     """One point. `requests` and `pages` are since the run began; the last three of crawls that keep pages fresh."""
 
     time_s: float
@@ -44,10 +44,10 @@ class Point(NamedTuple):
     possible: float | None = None
 
 
-class Series:
+class SeriesWriter:
     """Writes the points of the collections of one process."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: ControlFile) -> None:
         self._control = control
         self._next_s: dict[tuple[str, float], float] = {}
 
@@ -63,45 +63,49 @@ class Series:
                 self._control.drop_points(summary.collection, step_s, now_s - kept_s)
 
 
-def points_of(control: Control, collection: str, step_s: float, since_s: float) -> list[Point]:
+def points_of(control: ControlFile, collection: str, step_s: float, since_s: float) -> list[SeriesPoint]:
     """Return the points of a collection since a time."""
-    return [Point(time_s, *values) for time_s, values in control.points(collection, step_s, since_s)]  # type: ignore[arg-type]
+    return [SeriesPoint(time_s, *values) for time_s, values in control.points(collection, step_s, since_s)]  # type: ignore[arg-type]
 
 
-def note_truth(control: Control, collection: str, now_s: float, share: float) -> None:
+def note_truth(control: ControlFile, collection: str, now_s: float, share: float) -> None:
     """Record the share of captures that matched their pages."""
     control.note_point(collection, TRUE_S, now_s, (share,))
     control.drop_points(collection, TRUE_S, now_s - TRUE_KEPT_S)
 
 
-def truth_of(control: Control, collection: str, since_s: float, most: int) -> list[tuple[float, float]]:
+def truth_of(control: ControlFile, collection: str, since_s: float, most: int) -> list[tuple[float, float]]:
     """Return the freshness measured since a time, oldest first; long series are thinned and keep the newest point."""
     found = [(time_s, float(values[0] or 0.0)) for time_s, values in control.points(collection, TRUE_S, since_s)]
+    # Every n-th point, counted from the newest; -(-a // b) rounds up.
     return found[:: -max(1, -(-len(found) // most))][::-1]
 
 
-def rates_of(points: Sequence[Point], step_s: float, of: Counted = "requests") -> list[tuple[float, float | None]]:
+def rates_of(
+    points: Sequence[SeriesPoint], step_s: float, of: Counted = "requests"
+) -> list[tuple[float, float | None]]:
     """Return requests or pages a second between points; None where a run ended in between."""
     rates: list[tuple[float, float | None]] = []
     for before, after in pairwise(points):
         passed_s, more = after.time_s - before.time_s, getattr(after, of) - getattr(before, of)
+        # A count that fell is that of a new run.
         is_gap = passed_s > GAP * step_s or more < 0 or passed_s <= 0
         rates.append((after.time_s, None if is_gap else more / passed_s))
     return rates
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class CatchUpForecast:
     """Forecast of visited pages catching up with known ones: in how many seconds, None if never."""
 
     seconds: float | None
     grows_per_s: float
 
 
-def meeting_of(points: Iterable[Point]) -> Meeting | None:
+def meeting_of(points: Iterable[SeriesPoint]) -> CatchUpForecast | None:
     """Forecast from the growth or shrinkage of the queue over the points; None without enough points."""
     found = list(points)
     if len(found) < 2 or found[-1].time_s - found[0].time_s < FINE_S:
         return None
     grows = (found[-1].queued - found[0].queued) / (found[-1].time_s - found[0].time_s)
-    return Meeting(found[-1].queued / -grows if grows < 0 else None, grows)
+    return CatchUpForecast(found[-1].queued / -grows if grows < 0 else None, grows)

@@ -4,19 +4,21 @@ loop                one event loop: take URLs, have them fetched and parsed, com
 running_collection  one collection while it is crawled: hosts in memory, visits under way
 commit              group commit: the only place where a visit becomes durable
 start               make a crawler from a data folder, run it, close it
+compiled_settings   a configuration, checked and compiled
+requests            visits, bulk actions and announcements requested of a running crawl
 open_cell           a cell's database and archive, opened at one committed point
 visit               one visit from its start to its commit
 verdicts            classify an answer: retry, 429 and Retry-After, the task of the parse child
 robots              robots.txt of every origin
 budgets             request, byte and failure limits of hosts and domains
-disk_space          pause before the disk is full
-descriptors         number of sockets the process may open
+resources           open files and disk space: how many sockets fit; pause before the disk is full
 depths              lower the depth of links found on a shorter path
 outlinks            links as the archive keeps them
 follow_links        decide which links of a page are followed
 order_hints         hints for orders that judge links
 pagerank_order      PageRank scores for the order `pagerank`
 fetch_rows          rows of the fetch log
+lookup              a collection opened for reading: a URL, its history, captures and links; names of one site
 write_cdxj          CDXJ for closed WARC files
 proxy_collector     fetch announced pages through the operator's cache (C7)
 live                the crawl's activity at this moment

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from teia.config import LimitSettings
-from teia.crawler.visit import Visit
+from teia.config.sections import LimitSettings
+from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.queue.host_rules import budget_of
 from teia.frontier.queue.schedule import HostQueue
@@ -26,7 +26,7 @@ HOST_FAILURES = frozenset({Outcome.CONNECT, Outcome.TIMEOUT, Outcome.TLS})
 
 
 @dataclass(slots=True)
-class Account:
+class SiteUsage:
     """Requests, bytes and failures of one registered domain."""
 
     requests: int = 0
@@ -38,7 +38,7 @@ class Budgets:
     """The accounts of one crawl's sites; the accounts of hosts are in their queues."""
 
     def __init__(self) -> None:
-        self._sites: defaultdict[str, Account] = defaultdict(Account)
+        self._sites: defaultdict[str, SiteUsage] = defaultdict(SiteUsage)
 
     def recall(self, frontier: FrontierCell) -> None:
         """Add the requests and bytes that earlier runs spent on the hosts of a cell."""
@@ -63,11 +63,15 @@ class Budgets:
     def failed(self, queue: HostQueue, limits: LimitSettings) -> str:
         """Return the reason why a host is given up for this run; empty if it is not."""
         if queue.failures >= limits.failures_per_host:
-            return f"{queue.failures} failures of its host in a row"
+            return f"{queue.failures} consecutive failures of its host"
         failures = self._sites[site_of(queue.host)].failures
-        return f"{failures} failures of its registered domain in a row" if failures >= limits.failures_per_site else ""
+        return (
+            (f"{failures} consecutive failures of its registered domain")
+            if failures >= limits.failures_per_site
+            else ""
+        )
 
-    def count(self, visit: Visit, now: float, retry_wait_s: float) -> None:
+    def count(self, visit: ActiveVisit, now: float, retry_wait_s: float) -> None:
         """Count a request and its bytes; lengthen the delay of a host that repeatedly does not answer."""
         queue, fetched, site = visit.queue, visit.fetched, self._sites[site_of(visit.queue.host)]
         assert fetched is not None
@@ -75,6 +79,7 @@ class Budgets:
         queue.received_bytes += visit.bytes_received
         site.requests += 1
         site.received_bytes += visit.bytes_received
+        # Any answer, even an error page, shows that the host is alive.
         if fetched.status or fetched.outcome not in HOST_FAILURES:
             queue.failures = site.failures = 0
             return
@@ -84,6 +89,7 @@ class Budgets:
         site.failures += 1
         queue.last_failure = Outcome(fetched.outcome)
         if queue.failures >= SLOW_DOWN_AFTER_FAILURES:
+            # The schedule leaves the host out of all lines until then.
             doublings = min(queue.failures - SLOW_DOWN_AFTER_FAILURES, MAX_DOUBLINGS)
             queue.hold_until = now + retry_wait_s * 2.0**doublings
 

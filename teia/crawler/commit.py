@@ -2,7 +2,8 @@
 
 Every 200 ms or 256 pages, in one thread, for each cell that the visits touch:
 
-  1  write the ledger of politeness delays: a server's request to be left alone is the last thing to lose
+  1  write the ledger of politeness delays: a server's request to be left alone is the last thing to lose; then
+     queue new seeds and the sitemaps that a robots.txt of this group names, which nobody would name again
   2  append the visits' records to the archive and sync it
   3  one SQLite transaction: page states, links inside the cell, the set of a page's counted links, an outbox of
      links for other cells, robots.txt bodies, rows of the fetch log, and the archive's position
@@ -24,28 +25,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from teia.clock import Clock
-from teia.collections.compiled import Meaning
-from teia.collections.requests import Wishes
 from teia.crawler.budgets import spent_before
 from teia.crawler.child.messages import FoundLink
+from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.depths import spread
-from teia.crawler.fetch_rows import log_row, write_log
+from teia.crawler.fetch_rows import log_row, roll_out, write_log
 from teia.crawler.open_cell import Cell, note_position
 from teia.crawler.order_hints import hints_of, learnt_so_far, note_read
+from teia.crawler.requests import VisitRequests
 from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.sites.soft404 import PROBE, answer_of, keep_answer, remembered
 from teia.crawler.sites.trap_notes import next_urls, note_visit, via
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull
 from teia.frontier.cell import counted_links, mail, shorter_paths
-from teia.frontier.cell.cell import Archived, Found, PageRow, Settled, either
 from teia.frontier.cell.database import LOG_BYTES
 from teia.frontier.cell.reconsider import END, progress, reconsider
+from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, ProbeResult, QueuedUrl, SettledVisit, either
 from teia.frontier.cell.schema import STATE_FAILED, STATE_QUEUED
-from teia.frontier.cell.soft404 import NotFound
-from teia.frontier.queue.ledger import InForce, Ledger, Rest
+from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import better
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import NOT_MODIFIED, Outcome
 from teia.store.archive import Stored
 from teia.store.warc import Members
@@ -54,7 +54,7 @@ from teia.urls import numbering, site_of, slot_of, split
 if TYPE_CHECKING:
     from teia.crawler.keep_fresh.keep_fresh import Refresh
     from teia.crawler.keep_fresh.visit_all_again import RevisitAll
-    from teia.crawler.pagerank_order import Authority
+    from teia.crawler.pagerank_order import CrawlPageRank
 
 SHRINK_EVERY_S = 60.0
 """Interval at which the logs of cells are checked, and truncated where they are large.
@@ -82,7 +82,7 @@ tuple of its URL's key alone.
 
 
 @dataclass(slots=True)
-class Committed:
+class CommitResult:
     """The result of one commit: hosts with new work, filled buffers, counts.
 
     `names` are (alias, main name). `checks` are keys of URLs that are fetched under an alias after all
@@ -92,9 +92,9 @@ class Committed:
     """
 
     hosts: dict[tuple[int, str], int] = field(default_factory=dict)
-    refilled: list[tuple[HostQueue, list[Queued], float | None]] = field(default_factory=list)
+    refilled: list[tuple[HostQueue, list[QueuedUrl], float | None]] = field(default_factory=list)
     robots: list[RobotsRow] = field(default_factory=list)
-    probes: list[tuple[HostQueue, NotFound]] = field(default_factory=list)
+    probes: list[tuple[HostQueue, ProbeResult]] = field(default_factory=list)
     names: list[tuple[str, str]] = field(default_factory=list)
     checks: list[int] = field(default_factory=list)
     spent: list[tuple[HostQueue, int, int]] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Committed:
 
 
 @dataclass(slots=True)
-class Group:
+class CommitGroup:
     """The input of one commit for one collection.
 
     A visit moves from `visits` to `settled` with its cell's transaction, and the results stay in `done`. So a group
@@ -119,17 +119,17 @@ class Group:
     into buffers.
     """
 
-    visits: list[Visit] = field(default_factory=list)
-    settled: list[Visit] = field(default_factory=list)
-    seeds: list[Found] = field(default_factory=list)
+    visits: list[ActiveVisit] = field(default_factory=list)
+    settled: list[ActiveVisit] = field(default_factory=list)
+    seeds: list[FoundUrl] = field(default_factory=list)
     refills: list[RefillOrder] = field(default_factory=list)
-    rests: list[Rest] = field(default_factory=list)
+    rests: list[DelayEntry] = field(default_factory=list)
     parked: list[tuple[HostQueue, str]] = field(default_factory=list)
-    meaning: Meaning | None = None
+    meaning: CompiledSettings | None = None
     must_judge: bool = False
-    courtesy: InForce | None = None
+    courtesy: CourtesyInForce | None = None
     only_settles: bool = False
-    done: Committed = field(default_factory=Committed)
+    done: CommitResult = field(default_factory=CommitResult)
 
 
 class Committer:
@@ -151,9 +151,9 @@ class Committer:
     ) -> None:
         self.cells = cells
         self.aliases = aliases
-        self.authority: Authority | None = None
+        self.authority: CrawlPageRank | None = None
         self.refresh: Refresh | RevisitAll | None = None
-        self.wishes = Wishes(cells, starts, clock)
+        self.wishes = VisitRequests(cells, starts, clock)
         self._starts = starts
         self.number_of = numbering(starts)
         self._ledger = ledger
@@ -164,7 +164,7 @@ class Committer:
         self._order = next(iter(cells)).frontier.order
         self._promised: dict[int, float] = {}
 
-    def commit(self, group: Group) -> Committed:
+    def commit(self, group: CommitGroup) -> CommitResult:
         """Commit a group; on a full disk, truncate the cells' logs to make room for the next try."""
         cells = list(self.cells)
         for cell in cells:
@@ -179,33 +179,38 @@ class Committer:
             for cell in cells:
                 cell.is_in_commit = False
 
-    def _commit(self, group: Group) -> Committed:
+    def _commit(self, group: CommitGroup) -> CommitResult:
         """Commit a group in the order that the module docstring describes."""
         done = group.done
         if self._order.keeps_trails:
             self._promised = learnt_so_far(self.cells)
         if self.aliases is not None:
             self.aliases.begin(self._clock.now_s())
+        # 1. The ledger of delays, before any visit counts.
         if group.courtesy is not None:
             self._ledger.note_courtesy(group.courtesy)
         if group.rests:
             self._ledger.write(group.rests)
         self._forget_rested()
-        by_cell: dict[int, list[Visit]] = defaultdict(list)
+        self._absorb_seeds(group, done)
+        by_cell: dict[int, list[ActiveVisit]] = defaultdict(list)
         for visit in group.visits:
             by_cell[visit.queue.cell].append(visit)
+        # 2. and 3. Cell by cell: a visit is settled once its cell's transaction has returned.
         for number, visits in by_cell.items():
             self._commit_cell(self.cells[number], visits, done)
             group.settled += visits
             group.visits = [visit for visit in group.visits if visit.queue.cell != number]
-        self._absorb_seeds(group, done)
         came_nearer = self._may_plan(group) and group.meaning is not None and self._spread_depths(group.meaning, done)
+        # 4. Links for other cells.
         if group.settled or came_nearer:
             self.deliver(done)
+        # 5. Names of one site, from pages that are durable by now.
         self._learn_names(group.settled, done)
         for queue, why in group.parked:
             with self.cells[queue.cell].frontier.transaction() as frontier:
                 frontier.park_host(queue.host_id, why)
+        # Optional from here on: once a stop has begun, all of it is left to the next start.
         if self._may_plan(group):
             self._plan(group, done)
         if not self.is_winding_up:
@@ -219,7 +224,14 @@ class Committer:
                 self._remember(queue, done)
             done.refilled.append((queue, *self._refill(queue, limit, skip, done)))
         self._shrink_logs()
+        self._roll_out(by_cell)
         return done
+
+    def _roll_out(self, numbers: Iterable[int]) -> None:
+        """Move rows of the fetch log to files, where there are enough; after a stop, closing the cells does it."""
+        for number in numbers:
+            if not self.is_winding_up:
+                roll_out(self.cells[number].frontier, self.cells[number].folder.log)
 
     def _shrink_logs(self) -> None:
         now = self._clock.ticks_s()
@@ -228,10 +240,10 @@ class Committer:
                 cell.give_room_back(LOG_BYTES)
             self._shrink_at = now + SHRINK_EVERY_S
 
-    def _may_plan(self, group: Group) -> bool:
+    def _may_plan(self, group: CommitGroup) -> bool:
         return not (group.only_settles or self.is_winding_up)
 
-    def _plan(self, group: Group, done: Committed) -> None:
+    def _plan(self, group: CommitGroup, done: CommitResult) -> None:
         """Update the queue of next visits: new settings, new scores, pages scheduled for a revisit."""
         if group.meaning is not None and group.must_judge:
             self._judge_again(group.meaning, done)
@@ -250,8 +262,8 @@ class Committer:
 
     # -- step 2 --------------------------------------------------------------------------------------------
 
-    def _archive(self, cell: Cell, visits: Iterable[Visit]) -> dict[Visit, tuple[Stored, ...]]:
-        places: dict[Visit, tuple[Stored, ...]] = {}
+    def _archive(self, cell: Cell, visits: Iterable[ActiveVisit]) -> dict[ActiveVisit, tuple[Stored, ...]]:
+        places: dict[ActiveVisit, tuple[Stored, ...]] = {}
         for visit in visits:
             result = visit.result
             if result is not None and result.members:
@@ -261,45 +273,55 @@ class Committer:
 
     # -- step 3 --------------------------------------------------------------------------------------------
 
-    def _commit_cell(self, cell: Cell, visits: Sequence[Visit], done: Committed) -> None:
+    def _commit_cell(self, cell: Cell, visits: Sequence[ActiveVisit], done: CommitResult) -> None:
         with cell.committing():
             stored = self._archive(cell, visits)
             known_before = cell.frontier.known
             with cell.frontier.transaction():
                 self._record(cell, visits, stored, done)
+        if self.refresh is not None:
+            self.refresh.noted(cell, visits)
         done.records += sum(map(len, stored.values()))
         done.new_urls += cell.frontier.known - known_before
-        if cell.frontier.watch is not None:
-            given_up, shunned = cell.frontier.watch.take_news()
+        if cell.watch is not None:
+            given_up, shunned = cell.watch.take_news()
             done.given_up += given_up
             done.shunned.update(shunned)
 
     def _record(
-        self, cell: Cell, visits: Sequence[Visit], stored: dict[Visit, tuple[Stored, ...]], done: Committed
+        self,
+        cell: Cell,
+        visits: Sequence[ActiveVisit],
+        stored: dict[ActiveVisit, tuple[Stored, ...]],
+        done: CommitResult,
     ) -> None:
         """Record everything that one cell learns from a group, inside its transaction."""
         frontier = cell.frontier
-        links: dict[int, dict[Spot, Found]] = defaultdict(dict)
+        links: dict[int, dict[Spot, FoundUrl]] = defaultdict(dict)
         rows = []
         changes = frontier.last_change()
         for visit in visits:
             archived = answer_place(visit, stored.get(visit))
             if visit.outcome == Outcome.ALIAS and not self._hand_on(cell, visit, links):
+                # The alias was revoked meanwhile: the URL stays queued under its own name.
                 self._note(done, cell, [(visit.queue.host_id, visit.queue.host)])
                 continue
             for place in self._settle(cell, visit, archived):
                 self._count(cell, links, place, {})
             hand_over(cell, visit, changes)
-            note_visit(frontier, visit)
+            note_visit(cell, visit)
             if self._order.keeps_trails and note_read(cell, visit, self._clock.now_s()):
                 self._note(done, cell, [(visit.queue.host_id, visit.queue.host)])
             self._gather(cell, links, visit)
             rows.append(log_row(visit, archived))
+        # Links inside the cell belong to the page's own transaction; the others go to the outbox below.
         self._note(done, cell, frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
-        if frontier.watch is not None:
-            frontier.watch.close()
+        # Judged after the links of this group were counted.
+        if cell.watch is not None:
+            cell.watch.close()
         for to_cell, found in links.items():
             mail.post(frontier, to_cell, found.values())
+        # The receivers have these links: they leave the outbox with this transaction of the sender.
         if cell.number in self._delivered:
             mail.delivered(frontier, self._delivered.pop(cell.number))
         if self.aliases is not None:
@@ -307,10 +329,12 @@ class Committer:
         if self.refresh is not None:
             self.refresh.note(cell, visits)
         write_log(frontier, rows)
+        # Before COMMIT, so that an indexer that sees the change number finds the entry.
         cell.handover.flush()
+        # The position is committed with the pages: the next start cuts the archive here.
         note_position(frontier, cell.archive.position, sum(map(len, stored.values())))
 
-    def _settle(self, cell: Cell, visit: Visit, archived: Archived) -> list[counted_links.Place]:
+    def _settle(self, cell: Cell, visit: ActiveVisit, archived: CaptureLocation) -> list[counted_links.Place]:
         """Settle a visit; return the pages whose links no longer count, because a probe showed soft 404s."""
         queue, item, fetched = visit.queue, visit.item, visit.fetched
         if visit.was_asked:
@@ -326,7 +350,7 @@ class Committer:
         assert visit.verdict is not None
         now_s = self._clock.now_s()
         time_s = fetched.started_s if fetched is not None else now_s
-        settled = Settled(
+        settled = SettledVisit(
             queue.host_id,
             item,
             visit.outcome,
@@ -344,9 +368,10 @@ class Committer:
         cell.frontier.settle(settled, queue.host)
         return []
 
-    def _keep_robots(self, cell: Cell, visit: Visit) -> None:
+    def _keep_robots(self, cell: Cell, visit: ActiveVisit) -> None:
         """Store an origin's robots.txt; one that came from another host is not stored, but fetched again next run."""
         queue, item = visit.queue, visit.item
+        # Without a number the host has no row: only its robots.txt was requested.
         if not visit.is_final_robots or split(f"{item.origin}/").host != queue.host or not queue.host_id:
             return
         status = visit.fetched.status if visit.fetched is not None else 0
@@ -354,7 +379,7 @@ class Committer:
         now_s = self._clock.now_s()
         cell.frontier.keep_robots(queue.host_id, queue.host, item.origin, now_s, visit.outcome, status, body)
 
-    def _gather(self, cell: Cell, links: dict[int, dict[Spot, Found]], visit: Visit) -> None:
+    def _gather(self, cell: Cell, links: dict[int, dict[Spot, FoundUrl]], visit: ActiveVisit) -> None:
         """Merge a page's links by cell; a link that occurs twice in a group is one row with a higher count."""
         result, item = visit.result, visit.item
         if result is None or item.purpose in NO_PAGES:
@@ -368,7 +393,7 @@ class Committer:
         depth, hops = item.depth + 1, 0
         if result.redirect_to:
             depth, hops = item.depth, item.hops + 1
-        into: dict[str, dict[Spot, Found]] = {}
+        into: dict[str, dict[Spot, FoundUrl]] = {}
         for link, hint in zip(named, hints_of(visit, self._order, self._promised), strict=False):
             host, key = link.host, link.key
             found = into.get(host)
@@ -382,7 +407,7 @@ class Committer:
                 more = 1
             same = found.get(spot)
             if same is None:
-                found[spot] = Found(host, key, link.tail, depth, more, hops, link.by, hint, through)
+                found[spot] = FoundUrl(host, key, link.tail, depth, more, hops, link.by, hint, through)
                 continue
             same.in_links += more
             same.by |= link.by
@@ -405,7 +430,7 @@ class Committer:
     def _count(
         self,
         cell: Cell,
-        links: dict[int, dict[Spot, Found]],
+        links: dict[int, dict[Spot, FoundUrl]],
         place: counted_links.Place,
         targets: counted_links.Targets,
     ) -> set[int]:
@@ -420,7 +445,7 @@ class Committer:
                 same.in_links -= 1
         return changed.new
 
-    def _hand_on(self, cell: Cell, visit: Visit, links: dict[int, dict[Spot, Found]]) -> bool:
+    def _hand_on(self, cell: Cell, visit: ActiveVisit, links: dict[int, dict[Spot, FoundUrl]]) -> bool:
         """Hand a URL of an alias on to the main name; if the alias is revoked, keep the URL queued and return False."""
         found = None if self.aliases is None else self.aliases.forwarded(cell.frontier, visit)
         if found is None:
@@ -430,12 +455,13 @@ class Committer:
 
     # -- step 4 --------------------------------------------------------------------------------------------
 
-    def deliver(self, done: Committed) -> None:
+    def deliver(self, done: CommitResult) -> None:
         """Deliver the outboxes into their cells; a restarted crawler does this first."""
-        by_receiver: dict[int, list[tuple[int, int, list[Found]]]] = defaultdict(list)
+        by_receiver: dict[int, list[tuple[int, int, list[FoundUrl]]]] = defaultdict(list)
         last: dict[int, int] = {}
         for sender in self.cells:
             for seq, to_cell, found in mail.waiting(sender.frontier):
+                # The row of the last delivery stays behind, empty, so that numbers keep growing.
                 if found:
                     by_receiver[to_cell].append((sender.number, seq, found))
                     last[sender.number] = seq
@@ -443,17 +469,18 @@ class Committer:
             self._take(self.cells[number], bulks, done)
         self._delivered.update(last)
 
-    def _take(self, cell: Cell, bulks: Iterable[tuple[int, int, list[Found]]], done: Committed) -> None:
+    def _take(self, cell: Cell, bulks: Iterable[tuple[int, int, list[FoundUrl]]], done: CommitResult) -> None:
         known_before = cell.frontier.known
         with cell.frontier.transaction():
             for from_cell, seq, found in bulks:
+                # A smaller number was merged before a crash.
                 if seq > mail.heard(cell.frontier, from_cell):
                     self._note(done, cell, cell.frontier.absorb(found, self._clock.now_s()))
                     mail.note_heard(cell.frontier, from_cell, seq)
         done.new_urls += cell.frontier.known - known_before
 
-    def _absorb_seeds(self, group: Group, done: Committed) -> None:
-        by_cell: dict[int, list[Found]] = defaultdict(list)
+    def _absorb_seeds(self, group: CommitGroup, done: CommitResult) -> None:
+        by_cell: dict[int, list[FoundUrl]] = defaultdict(list)
         for found in group.seeds:
             by_cell[self.number_of(found.host)].append(found)
         for number, of_cell in by_cell.items():
@@ -466,7 +493,7 @@ class Committer:
 
     # -- step 5 --------------------------------------------------------------------------------------------
 
-    def _learn_names(self, settled: Sequence[Visit], done: Committed) -> None:
+    def _learn_names(self, settled: Sequence[ActiveVisit], done: CommitResult) -> None:
         """Learn from settled pages which host names are one site."""
         if self.aliases is None or not (settled or self.aliases.is_busy):
             return
@@ -477,7 +504,7 @@ class Committer:
             cell = self.cells[number]
             self._note(done, cell, [(cell.frontier.host_id(host, self._clock.now_s()), host)])
 
-    def _spread_depths(self, meaning: Meaning, done: Committed) -> bool:
+    def _spread_depths(self, meaning: CompiledSettings, done: CommitResult) -> bool:
         """Give the links of pages that came nearer to a seed their new depth; return whether there were any."""
         came_nearer = False
         for cell in self.cells:
@@ -489,7 +516,7 @@ class Committer:
                 came_nearer = True
         return came_nearer
 
-    def _judge_again(self, meaning: Meaning, done: Committed) -> None:
+    def _judge_again(self, meaning: CompiledSettings, done: CommitResult) -> None:
         """Judge URLs by new settings, as many as there is time for (frontier/cell/reconsider.py)."""
         until = self._clock.ticks_s() + JUDGE_S
         for cell in self.cells:
@@ -504,7 +531,7 @@ class Committer:
 
     # -- buffers -------------------------------------------------------------------------------------------
 
-    def _remember(self, queue: HostQueue, done: Committed) -> None:
+    def _remember(self, queue: HostQueue, done: CommitResult) -> None:
         """Read the knowledge of earlier runs about a host: its cost, its robots.txt, its soft 404s."""
         frontier = self.cells[queue.cell].frontier
         done.spent.append(spent_before(frontier, queue))
@@ -514,14 +541,14 @@ class Committer:
             done.probes.append((queue, found))
 
     def _refill(
-        self, queue: HostQueue, limit: int, skip: Collection[int], done: Committed
-    ) -> tuple[list[Queued], float | None]:
+        self, queue: HostQueue, limit: int, skip: Collection[int], done: CommitResult
+    ) -> tuple[list[QueuedUrl], float | None]:
         """Read a host's next URLs; if none is due now, return the time when the next one is."""
         cell = self.cells[queue.cell]
         if self.refresh is not None:
             items, held, due_s = self.refresh.next_urls(cell, queue, limit, skip)
         else:
-            items, held = next_urls(cell.frontier, queue, limit, skip, self._clock.now_s())
+            items, held = next_urls(cell, queue, limit, skip, self._clock.now_s())
             due_s = None if items else cell.frontier.next_due_s(queue.host_id, queue.host)
         done.held += [queue] if held else []
         in_memory = queue.loaded  # their captures were checked when they were read into the buffer
@@ -531,17 +558,18 @@ class Committer:
         return checked, due_s
 
     @staticmethod
-    def _note(done: Committed, cell: Cell, touched: Iterable[tuple[int, str]]) -> None:
+    def _note(done: CommitResult, cell: Cell, touched: Iterable[tuple[int, str]]) -> None:
         for host_id, host in touched:
             done.hosts[cell.number, host] = host_id
 
 
-def hand_over(cell: Cell, visit: Visit, changes: int) -> None:
+def hand_over(cell: Cell, visit: ActiveVisit, changes: int) -> None:
     """Hand a page that has changed to the indexer; `changes` is the last change number before this group."""
     if visit.result is None or not visit.result.entry:
         return
     queue, key = visit.queue, visit.item.key
     change = cell.frontier.change_of(queue.host_id, queue.host, key)
+    # No new change number: the content is the same, and the indexer has it.
     if change > changes:
         cell.handover.write(change, key, visit.result.entry)
 
@@ -550,7 +578,7 @@ NO_PAGES = frozenset({"robots", PROBE})
 """Purposes of visits whose answers are not pages."""
 
 
-def tells_links(visit: Visit) -> bool:
+def tells_links(visit: ActiveVisit) -> bool:
     """Tell whether a visit shows the current links of its page: its answer becomes the last good capture.
 
     A 304 and a failure that may pass leave the known links unchanged, and so does a URL settled without a visit.
@@ -561,7 +589,7 @@ def tells_links(visit: Visit) -> bool:
     return fetched.status not in {0, NOT_MODIFIED}
 
 
-def counted(visit: Visit, links: Iterable[FoundLink]) -> dict[str, list[int]]:
+def counted(visit: ActiveVisit, links: Iterable[FoundLink]) -> dict[str, list[int]]:
     """Return the URLs to which a page links, by host, each once, without itself; none for an error or a redirect."""
     targets: dict[str, list[int]] = {}
     if visit.fetched is None or visit.fetched.status >= 300:
@@ -577,21 +605,21 @@ def counted(visit: Visit, links: Iterable[FoundLink]) -> dict[str, list[int]]:
     return targets
 
 
-def answer_place(visit: Visit, places: tuple[Stored, ...] | None) -> Archived:
+def answer_place(visit: ActiveVisit, places: tuple[Stored, ...] | None) -> CaptureLocation:
     if not places or visit.result is None:
-        return Archived()
+        return CaptureLocation()
     for kind, place in zip(visit.result.kinds, places, strict=True):
         if kind in {"response", "revisit"}:
-            return Archived(place.file, place.offset, place.length)
-    return Archived()
+            return CaptureLocation(place.file, place.offset, place.length)
+    return CaptureLocation()
 
 
-def repeats_earlier(visit: Visit) -> bool:
+def repeats_earlier(visit: ActiveVisit) -> bool:
     """Tell whether the archive holds a revisit record of the answer: an earlier record has the body."""
     return visit.result is not None and "revisit" in visit.result.kinds
 
 
-def page_row(visit: Visit) -> PageRow | None:
+def page_row(visit: ActiveVisit) -> PageRow | None:
     """Return the page's row; None if the visit learnt nothing of the page, so that the last good capture is kept."""
     result, fetched = visit.result, visit.fetched
     if result is None or fetched is None or fetched.status == 0:

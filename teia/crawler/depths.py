@@ -15,13 +15,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
-from teia.collections.compiled import Meaning
 from teia.crawler.child.messages import FoundLink
+from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.follow_links import (
+    FrontierUrl,
     Judge,
     Judgement,
-    Place,
-    Refusal,
+    LinkRefusal,
     judged_links,
     place_of_link,
     place_of_requisite,
@@ -30,7 +30,7 @@ from teia.crawler.open_cell import Cell
 from teia.crawler.outlinks import field_of, outlinks_of
 from teia.errors import StoreError
 from teia.frontier.cell import counted_links, mail, shorter_paths
-from teia.frontier.cell.cell import Found
+from teia.frontier.cell.rows import FoundUrl
 from teia.records import LinkKind, Outcome
 from teia.store.reader import ArchiveReader
 
@@ -41,7 +41,7 @@ Rewrite = Callable[[list[FoundLink]], list[FoundLink]]
 
 
 def spread(
-    cell: Cell, number_of: Callable[[str], int], meaning: Meaning, now_s: float, rewritten: Rewrite
+    cell: Cell, number_of: Callable[[str], int], meaning: CompiledSettings, now_s: float, rewritten: Rewrite
 ) -> list[tuple[int, str]] | None:
     """Give the links of some pages of a cell their new depth; return (host id, name) of hosts with new work.
 
@@ -50,8 +50,9 @@ def spread(
     pages = shorter_paths.waiting(cell.frontier.db, AT_ONCE)
     if not pages:
         return None
-    by_cell: dict[int, list[Found]] = defaultdict(list)
+    by_cell: dict[int, list[FoundUrl]] = defaultdict(list)
     reader = ArchiveReader(cell.folder.archive)
+    # The archive is read before the transaction begins, which keeps the transaction short.
     named = [_links_of(page, reader, meaning) for page in pages]
     with cell.frontier.transaction() as frontier:
         for page, (links, is_hop) in zip(pages, named, strict=True):
@@ -64,7 +65,7 @@ def spread(
     return touched
 
 
-def _found(cell: Cell, page: shorter_paths.Nearer, links: list[FoundLink], *, is_hop: bool) -> list[Found]:
+def _found(cell: Cell, page: shorter_paths.NearerPage, links: list[FoundLink], *, is_hop: bool) -> list[FoundUrl]:
     """Return a page's links at their current depth, and count those not counted before; inside a transaction."""
     depth, hops = (page.depth, page.hops + 1) if is_hop else (page.depth + 1, 0)
     targets: dict[str, list[int]] = {}
@@ -74,16 +75,20 @@ def _found(cell: Cell, page: shorter_paths.Nearer, links: list[FoundLink], *, is
     new = counted_links.add(cell.frontier, (page.slot, page.host_id, page.key), targets)
     found = []
     for link in links:
-        found.append(Found(link.host, link.key, link.tail, depth, int(link.key in new), hops, link.by))
+        found.append(FoundUrl(link.host, link.key, link.tail, depth, int(link.key in new), hops, link.by))
+        # An alias of the same URL may follow in the list; the URL counts once.
         new.discard(link.key)
     return found
 
 
-def _links_of(page: shorter_paths.Nearer, reader: ArchiveReader, meaning: Meaning) -> tuple[list[FoundLink], bool]:
+def _links_of(
+    page: shorter_paths.NearerPage, reader: ArchiveReader, meaning: CompiledSettings
+) -> tuple[list[FoundLink], bool]:
     """Return a capture's links that may be followed, and whether it is a redirect; no links if it cannot be read."""
     if page.outcome == Outcome.SOFT_404:
         return [], False
     try:
+        # The metadata record follows the record of the answer.
         record = reader.read(page.file, page.offset + page.length) if page.file else None
     except StoreError:
         return [], False
@@ -92,7 +97,7 @@ def _links_of(page: shorter_paths.Nearer, reader: ArchiveReader, meaning: Meanin
     return copied_links(record.block, page.depth, meaning)
 
 
-def copied_links(block: bytes, depth: int, meaning: Meaning) -> tuple[list[FoundLink], bool]:
+def copied_links(block: bytes, depth: int, meaning: CompiledSettings) -> tuple[list[FoundLink], bool]:
     """Return the links of a metadata record that may be followed from a depth, and whether it is a redirect."""
     config, obeys = meaning.config, meaning.config.courtesy.robots
     links = outlinks_of(block)
@@ -104,7 +109,7 @@ def copied_links(block: bytes, depth: int, meaning: Meaning) -> tuple[list[Found
     requisite = _failing_safe(partial(place_of_requisite, scope=meaning.scope, limits=config.limits))
     found = []
     for times, _, by, place, links_to in judged_links(links, place_of, requisite, obeys=obeys, too_deep=too_deep):
-        if isinstance(place, Place):
+        if isinstance(place, FrontierUrl):
             host, key, tail = place
             found.append(FoundLink(host, key, tail, times if links_to else 0, "", by))
     return found, is_hop
@@ -117,6 +122,6 @@ def _failing_safe(judge: Judge) -> Judge:
         try:
             return judge(url)
         except Exception:  # noqa: BLE001  # a function written by the user
-            return Refusal.OUT_OF_SCOPE
+            return LinkRefusal.OUT_OF_SCOPE
 
     return judged

@@ -1,22 +1,40 @@
-"""Rows of the fetch log: made from visits, kept with the frontier until there are enough, then moved to Parquet."""
+"""Rows of the fetch log: made from visits, kept with the frontier until there are enough, then moved to Parquet.
+
+The commit thread moves them during the crawl, so that a crawl of weeks keeps no more than `ROLL_OUT_ROWS` of a cell in
+its database: readers hold those in memory, and a stop has to move the rest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from teia.crawler.visit import Visit
-from teia.frontier.cell.cell import Archived, FrontierCell
+from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import CaptureLocation
 from teia.records import Outcome
 from teia.store.fetchlog import FetchRow, LogPart
+from teia.store.root import Root
 from teia.urls import site_of
+
+if TYPE_CHECKING:
+    from teia.store.sql import FetchLog
+
+T = TypeVar("T")
 
 CACHED = "cached"
 """Kind of a row for a page from the operator's cache proxy (C7): no request to its server."""
 
+IMPORTED_RUN = -1
+"""The `run` of rows from `teia import log`: requests of other crawlers, which the politeness audit skips."""
+
 ROLL_OUT_ROWS = 50_000
+"""Number of rows of a file that is written during a crawl, and the most of any file: they are in memory together."""
+
 ROLL_OUT_AT_END = 5_000
 """Number of rows that are worth a file when a crawl ends; fewer stay with the frontier, where readers see them too.
 
@@ -28,7 +46,7 @@ _decode = msgspec.msgpack.Decoder(FetchRow).decode
 _CODES = {outcome.value: outcome.tarantula_code for outcome in Outcome}
 
 
-def log_row(visit: Visit, archived: Archived) -> FetchRow | None:
+def log_row(visit: ActiveVisit, archived: CaptureLocation) -> FetchRow | None:
     """Return the row for a request that was sent; None for a URL that was settled without one."""
     fetched, item, result = visit.fetched, visit.item, visit.result
     if fetched is None:
@@ -79,8 +97,42 @@ def write_log(frontier: FrontierCell, rows: Iterable[FetchRow | None]) -> None:
 
 def log_part(frontier: FrontierCell, folder: Path) -> LogPart:
     """Return a cell's log as readers see it: its Parquet files and the rows still in the frontier."""
-    rows = frontier.db.execute("SELECT row FROM log ORDER BY seq").fetchall()
-    return LogPart(folder, _next_serial(frontier), [_decode(row) for (row,) in rows])
+    rows, serial = with_serial(frontier, lambda _: frontier.db.execute("SELECT row FROM log ORDER BY seq").fetchall())
+    return LogPart(folder, serial, [_decode(row) for (row,) in rows])
+
+
+def with_serial(frontier: FrontierCell, read: Callable[[int], T]) -> tuple[T, int]:
+    """Return what `read` finds in the log, and the number of the file that is written next; both of one instant.
+
+    `read` is called with that number, and again if rows were moved to a file meanwhile: they would be missing, or there
+    twice.
+    """
+    while True:
+        serial = _next_serial(frontier)
+        found = read(serial)
+        if _next_serial(frontier) == serial:
+            return found, serial
+
+
+@contextmanager
+def fetch_log(root: Root, collection: str) -> Iterator[FetchLog]:
+    """Open the fetch log of a collection as of now, for SQL and reports."""
+    from teia.store.sql import FetchLog  # loads DuckDB, which the end of a small crawl does without
+
+    with FetchLog(log_parts(root, collection)) as log:
+        yield log
+
+
+def log_parts(root: Root, collection: str) -> list[LogPart]:
+    """Return the logs of a collection's cells as readers see them."""
+    parts = []
+    for folder in root.collection(collection).cells():
+        cell = FrontierCell(folder.frontier, read_only=True)
+        try:
+            parts.append(log_part(cell, folder.log))
+        finally:
+            cell.close()
+    return parts
 
 
 def forget_places(frontier: FrontierCell, is_lost: Callable[[str, int, int], bool]) -> None:
@@ -93,17 +145,29 @@ def forget_places(frontier: FrontierCell, is_lost: Callable[[str, int, int], boo
 
 
 def roll_out(frontier: FrontierCell, folder: Path, at_least: int = ROLL_OUT_ROWS) -> None:
-    """Move the rows to a Parquet file once there are enough; after a crash, the same file is written again."""
-    (waiting,) = frontier.db.execute("SELECT count(*) FROM log").fetchone()
-    if waiting < max(1, at_least):
-        return
+    """Move the rows to Parquet files once there are enough; after a crash, the same file is written again."""
+    # The number of the next file is committed with the rows' deletion: a file is written under it once or again.
+    while _waiting(frontier) >= max(1, at_least):
+        _roll_out_some(frontier, folder)
+
+
+def _waiting(frontier: FrontierCell) -> int:
+    """Return the number of rows in the frontier, without a walk over them: they leave it in their order."""
+    sql = "SELECT (SELECT max(seq) FROM log) - (SELECT min(seq) FROM log) + 1"
+    (number,) = frontier.db.execute(sql).fetchone()
+    return number or 0
+
+
+def _roll_out_some(frontier: FrontierCell, folder: Path) -> None:
     from teia.store.parquet import write_parquet
 
-    part = log_part(frontier, folder)
-    write_parquet(folder, part.pending, part.next_serial)
+    rows = frontier.db.execute("SELECT seq, row FROM log ORDER BY seq LIMIT ?", (ROLL_OUT_ROWS,)).fetchall()
+    serial = _next_serial(frontier)
+    write_parquet(folder, [_decode(row) for _, row in rows], serial)
+    # The rows leave the frontier only once the file is complete.
     with frontier.transaction():
-        frontier.db.execute("DELETE FROM log")
-        frontier.db.execute("INSERT OR REPLACE INTO meta VALUES ('log_serial', ?)", (part.next_serial + 1,))
+        frontier.db.execute("DELETE FROM log WHERE seq <= ?", (rows[-1][0],))
+        frontier.db.execute("INSERT OR REPLACE INTO meta VALUES ('log_serial', ?)", (serial + 1,))
 
 
 def _next_serial(frontier: FrontierCell) -> int:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.crawler.outlinks import FOUND_BY
+from teia.frontier.cell.rows import tail_of
 from teia.frontier.cell.schema import BY_LINK, BY_REQUISITE
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.rules.scope import Scope
 from teia.frontier.traps.shapes import trap_of
 from teia.records import Link, LinkKind
@@ -26,14 +26,14 @@ _ANCHOR = LinkKind.ANCHOR
 _LINKING = frozenset(kind.value for kind in (_ANCHOR, LinkKind.FRAME, LinkKind.REFRESH, LinkKind.HEADER))
 
 
-class Refusal(Enum):
+class LinkRefusal(Enum):
     """Reason why a URL is not followed, independent of the page that names it."""
 
     UNINDEXABLE = "unindexable"
     OUT_OF_SCOPE = "out of scope"
 
 
-class Place(NamedTuple):
+class FrontierUrl(NamedTuple):
     """The frontier's form of a URL: its host, its key and the rest of the URL."""
 
     host: str
@@ -41,7 +41,7 @@ class Place(NamedTuple):
     tail: str
 
 
-Judgement = Place | Refusal | str
+Judgement = FrontierUrl | LinkRefusal | str
 """A URL's place, the reason why it is not followed, or the name of the trap it looks like."""
 
 Judge = Callable[[str], Judgement]
@@ -64,7 +64,8 @@ class NamedUrl(NamedTuple):
 def judged_links(
     links: Sequence[Link], place_of: Judge, requisite_place: Judge, *, obeys: bool, too_deep: bool
 ) -> Iterator[NamedUrl]:
-    """Yield each URL that a page names once, with its judgement; those that may be followed have a `Place`."""
+    """Yield each URL that a page names once, with its judgement; those that may be followed have a `FrontierUrl`."""
+    # `_value_` is a plain attribute, faster than `value`; this runs for every link.
     linked = {
         url
         for url, kind, _, nofollow in links
@@ -75,30 +76,30 @@ def judged_links(
             yield NamedUrl(times, text, by, requisite_place(url), url in linked)
             continue
         place = place_of(url)
-        if too_deep and place.__class__ is Place:
-            place = Refusal.OUT_OF_SCOPE
+        if too_deep and place.__class__ is FrontierUrl:
+            place = LinkRefusal.OUT_OF_SCOPE
         yield NamedUrl(times, text, by, place, url in linked)
 
 
 def place_of_link(url: str, scope: Scope, limits: LimitSettings) -> Judgement:
     """Judge a URL that a page links to."""
     if not _is_wanted_type(url, scope):
-        return Refusal.UNINDEXABLE
+        return LinkRefusal.UNINDEXABLE
     if not scope.holds(url):
-        return Refusal.OUT_OF_SCOPE
+        return LinkRefusal.OUT_OF_SCOPE
     trap = trap_of(url, limits)
     if trap is not None:
         return trap
     host = host_of(url)
-    return Place(host, key_of(url), tail_of(url, host))
+    return FrontierUrl(host, key_of(url), tail_of(url, host))
 
 
 def place_of_requisite(url: str, scope: Scope, limits: LimitSettings) -> Judgement:
     """Judge a page requisite: fetched from any host, one hop further than links (T12), unless excluded."""
     if scope.excludes(url) or trap_of(url, limits) is not None:
-        return Refusal.OUT_OF_SCOPE
+        return LinkRefusal.OUT_OF_SCOPE
     host = host_of(url)
-    return Place(host, key_of(url), tail_of(url, host))
+    return FrontierUrl(host, key_of(url), tail_of(url, host))
 
 
 def _is_wanted_type(url: str, scope: Scope) -> bool:
@@ -120,6 +121,7 @@ def _merged(links: Iterable[Link], *, obeys: bool) -> dict[str, tuple[int, str, 
         by = BY_LINK if kind is _ANCHOR else FOUND_BY.get(kind, BY_LINK)
         known = names.get(url)
         names[url] = (known[0] + 1, known[1] or text, known[2] | by) if known else (1, text, by)
+    # A URL that is named both ways is followed, with the evidence of both.
     for url in unendorsed.keys() & merged.keys():
         (times, text, by), (_, also, also_by) = merged[url], unendorsed[url]
         merged[url] = (times, text or also, by | also_by)

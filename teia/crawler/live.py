@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from teia.clock import Clock, iso_utc
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.frontier.queue.schedule import HostQueue, HostState
 
 SHOWN_NOW = 12
@@ -28,7 +28,7 @@ TOLERANCE_S = 0.001
 STATES = ("ready", "resting", "fetching", "idle")
 
 
-class Done(NamedTuple):
+class EndedRequest(NamedTuple):
     """A request that ended, at `time_s`."""
 
     number: int
@@ -51,12 +51,12 @@ class Done(NamedTuple):
         }
 
 
-class Live:
+class LiveRequests:
     """Requests of one crawl that are under way or just ended."""
 
     def __init__(self) -> None:
-        self._under_way: dict[Visit, None] = {}
-        self._done: deque[Done] = deque(maxlen=SHOWN_DONE)
+        self._under_way: dict[ActiveVisit, None] = {}
+        self._done: deque[EndedRequest] = deque(maxlen=SHOWN_DONE)
         self._number = 0
         self._hosts: dict[str, int] = dict.fromkeys(STATES, 0)
         self._count_at = 0.0
@@ -65,7 +65,7 @@ class Live:
 
     # -- input from the loop -------------------------------------------------------------------------------
 
-    def started(self, visit: Visit) -> None:
+    def started(self, visit: ActiveVisit) -> None:
         """Note a request that is sent, and the time since its server's last answer."""
         self._under_way[visit] = None
         rested_s, rest_s = visit.rested_s, visit.rest_before_s
@@ -75,10 +75,10 @@ class Live:
         if self.closest is None or rested_s - rest_s < self.closest[0] - self.closest[1]:
             self.closest = (rested_s, rest_s)
 
-    def ended(self, visit: Visit) -> None:
+    def ended(self, visit: ActiveVisit) -> None:
         self._under_way.pop(visit, None)
 
-    def concluded(self, visit: Visit) -> None:
+    def concluded(self, visit: ActiveVisit) -> None:
         """Note a visit that is over, if a request was sent for it."""
         if visit.fetched is not None:
             self._number += 1
@@ -86,7 +86,9 @@ class Live:
             took_s = max(0.0, fetched.ended_s - fetched.started_s)
             # The visit itself is not kept here: it holds the page until it is committed.
             self._done.append(
-                Done(self._number, fetched.ended_s, visit.outcome, visit.item.url, took_s, visit.bytes_received, links)
+                EndedRequest(
+                    self._number, fetched.ended_s, visit.outcome, visit.item.url, took_s, visit.bytes_received, links
+                )
             )
 
     # -- output for the account ----------------------------------------------------------------------------
@@ -95,7 +97,9 @@ class Live:
         """Return the activity as JSON values; `closest_s` is None until a server was requested twice."""
         now = clock.ticks_s()
         if now >= self._count_at:
+            # Visits every host, of which there may be 100,000.
             self._hosts = states_of(queues, now)
+            # If counting took a while, the next count waits a hundred times as long.
             self._count_at = clock.ticks_s() + (clock.ticks_s() - now) / COUNT_SHARE
         closest_s, of_s = self.closest or (None, None)
         return {

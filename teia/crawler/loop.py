@@ -24,27 +24,27 @@ from dataclasses import replace
 from functools import partial
 
 from teia.clock import Clock
-from teia.collections.compiled import Meaning
-from teia.collections.inbox import Command
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child.messages import decode_result, in_parts
-from teia.crawler.commit import Committed
-from teia.crawler.disk_space import DiskSpace
-from teia.crawler.robots import Permission, RobotsBook
-from teia.crawler.running_collection import Crawl, Want
+from teia.crawler.commit import CommitResult
+from teia.crawler.compiled_settings import CompiledSettings
+from teia.crawler.resources import DiskSpace
+from teia.crawler.robots import RobotsCache, RobotsDecision
+from teia.crawler.running_collection import AwaitedResource, Crawl
 from teia.crawler.sites.soft404 import note_answer, send_probe, wants_probe
 from teia.crawler.verdicts import is_asked_again, retry_after_s, task_for, verdict_of
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull, StoreError, TeiaError
 from teia.fetch.destination import Destination, Destinations
 from teia.fetch.fetcher import Fetcher, FetchRequest
 from teia.fetch.robots import RobotsRules
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.host_rules import courtesy_of_all
-from teia.frontier.queue.ledger import InForce
-from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.ledger import CourtesyInForce
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.metrics import Metrics
-from teia.parse.children.pool import ChildPool, Lost
-from teia.records import Fetched, Outcome
+from teia.parse.children.pool import ChildPool, LostAnswer
+from teia.records import Command, Fetched, Outcome
 from teia.urls import Parts, split
 
 TICK_S, BRISK_TICK_S, BRISK_S = 0.01, 0.001, 0.1
@@ -63,8 +63,8 @@ FORGET_EVERY_S = 60.0
 """Interval at which hosts whose delay has ended are dropped from memory; there may be 100,000 of them."""
 
 CHILDREN_ADVICE = (
-    "look at the memory of the machine, at its log for processes that were killed, at the limit of open files and at"
-    " parse.processors; the crawl goes on by itself when they work again, and no page is lost"
+    "check the free memory of the machine, its log for killed processes, the limit of open files and the setting"
+    " parse.processors; the crawl resumes when parsing works again, and no page is lost"
 )
 
 _log = logging.getLogger(__name__)
@@ -76,11 +76,11 @@ class Crawler:
     def __init__(
         self,
         crawls: Sequence[Crawl],
-        schedule: Schedule,
+        schedule: HostSchedule,
         fetcher: Fetcher,
         destinations: Destinations,
         pool: ChildPool,
-        robots: RobotsBook,
+        robots: RobotsCache,
         clock: Clock,
         metrics: Metrics,
         chance: random.Random,
@@ -109,6 +109,7 @@ class Crawler:
         self._has_trouble = False
         self._is_stuck = False
         self._commit_complaint = ""
+        self._unanswered = self._unread = 0
 
     # -- the loop ------------------------------------------------------------------------------------------
 
@@ -117,6 +118,7 @@ class Crawler:
 
         A crawl that fails ends alone, with its `failure`. If all crawls have failed, the last failure is raised.
         """
+        # One thread: commits of all crawls follow each other, and no cell is written by two.
         self._thread = ThreadPoolExecutor(1, "commit")
         try:
             for crawl in self.crawls:
@@ -126,6 +128,7 @@ class Crawler:
                 await asyncio.sleep(BRISK_TICK_S if self._clock.ticks_s() < self._brisk_until else TICK_S)
             await self._wind_up()
         finally:
+            # A commit that hangs would keep the process from ending.
             self._thread.shutdown(wait=not self._is_stuck)
         if self._failure is not None:
             raise self._failure
@@ -167,9 +170,9 @@ class Crawler:
         complaint = self._disk.complaint()
         for crawl in self.crawls:
             if complaint:
-                crawl.pause(complaint, Want.SPACE)
+                crawl.pause(complaint, AwaitedResource.SPACE)
             elif (
-                crawl.waits_for is Want.SPACE
+                crawl.waits_for is AwaitedResource.SPACE
                 and self._clock.ticks_s() >= self._disk_retry_at
                 and self._disk.has_enough()
             ):
@@ -180,15 +183,15 @@ class Crawler:
         trouble = self._pool.trouble
         for crawl in self.crawls:
             if trouble:
-                crawl.pause(f"pages cannot be read: {trouble}; {CHILDREN_ADVICE}", Want.CHILDREN)
-            elif crawl.waits_for is Want.CHILDREN:
+                crawl.pause(f"pages cannot be parsed: {trouble}; {CHILDREN_ADVICE}", AwaitedResource.CHILDREN)
+            elif crawl.waits_for is AwaitedResource.CHILDREN:
                 crawl.resume(self._schedule)
         if bool(trouble) != self._has_trouble:
             self._has_trouble = bool(trouble)
             if trouble:
-                _log.warning("paused: pages cannot be read: %s; %s", trouble, CHILDREN_ADVICE)
+                _log.warning("paused: pages cannot be parsed: %s; %s", trouble, CHILDREN_ADVICE)
             else:
-                _log.warning("pages are read again; the crawl goes on")
+                _log.warning("pages can be parsed again; the crawl resumes")
 
     def obey(self, commands: Iterable[Command], crawl: Crawl) -> None:
         """Apply the commands that the user gave for one crawl."""
@@ -200,14 +203,15 @@ class Crawler:
             elif command is Command.STOP:
                 crawl.end()
 
-    def reconfigure(self, crawl: Crawl, config: Config, meaning: Meaning) -> None:
+    def reconfigure(self, crawl: Crawl, config: Config, meaning: CompiledSettings) -> None:
         """Apply new settings to one crawl; settings that crawls share are taken from the first crawl."""
         configs = [config if each is crawl else each.config for each in self.crawls]
         shared, courtesy = configs[0], courtesy_of_all(configs)
-        crawl.reconfigure(config, meaning, InForce.of(self._clock.now_s(), courtesy), self._schedule)
+        crawl.reconfigure(config, meaning, CourtesyInForce.of(self._clock.now_s(), courtesy), self._schedule)
         self._schedule.take(courtesy)
         self._robots.take(shared.courtesy, shared.limits)
         self._disk.low_bytes = shared.limits.disk_free_bytes
+        # Of an excluded host not even robots.txt is fetched; another crawl may still request it.
         for queue in crawl.queues.values():
             if queue.errands and meaning.blocks(f"http://{queue.host}/"):
                 self._robots.awaited.difference_update(errand.origin for errand in queue.errands)
@@ -237,6 +241,7 @@ class Crawler:
         """Start the host's next request; URLs that may not be fetched are settled on the way."""
         crawl = self.crawls[queue.collection]
         held = False
+        # Bounded, so that a long run of refused URLs does not block the loop.
         for _ in range(REFUSED_PER_TURN):
             item = queue.head
             if item is None:
@@ -257,19 +262,22 @@ class Crawler:
                 continue
             parts = split(item.url)
             permission = self._permission(crawl, queue, item, parts)
-            if permission is Permission.LATER:
+            if permission is RobotsDecision.LATER:
                 held = True
                 break
-            if permission is Permission.SETTLED:
+            if permission is RobotsDecision.SETTLED:
                 continue
             destination = self._destinations.known(queue.host, parts.port)
             if destination is None:
                 self._resolve(queue, parts.port)
+                # The host returns to the schedule when its name is resolved.
                 return
             if destination.outcome is not None:
                 self._refuse(crawl, queue, destination.outcome, destination.detail)
                 continue
             queue.address = destination.address
+            # The address may have become known just now: other hosts may be in line for it, or another node may
+            # hold it.
             if self._schedule.is_free(queue, now) and crawl.has_turn(queue, self._schedule, now):
                 self._start(crawl, queue, destination, now)
                 return
@@ -277,28 +285,29 @@ class Crawler:
         self._schedule.give_back(queue, held=held)
         crawl.notice_hunger(queue)
 
-    def _permission(self, crawl: Crawl, queue: HostQueue, item: Queued, parts: Parts) -> Permission:
+    def _permission(self, crawl: Crawl, queue: HostQueue, item: QueuedUrl, parts: Parts) -> RobotsDecision:
         """Check robots.txt for the next URL of this host; if it is unknown, queue its fetch first."""
         if item.purpose == "robots" or not crawl.config.courtesy.robots:
-            return Permission.GO
+            return RobotsDecision.GO
         origin = f"{parts.scheme}://{parts.authority}"
         known = self._robots.known(origin, self._clock.now_s())
         if known is None:
+            # Another crawl, or another prerequisite of this one, is fetching the file.
             if origin in self._robots.awaited:
-                return Permission.LATER
+                return RobotsDecision.LATER
             self._robots.awaited.add(origin)
             queue.errands.insert(0, self._robots.errand(origin, item))
         elif self._asks_for_too_much(known.rules):
             crawl.park(queue, f"robots.txt asks for a Crawl-delay of {known.rules.crawl_delay_s:g} s")
-            return Permission.LATER
+            return RobotsDecision.LATER
         elif known.rules.unreachable:
             known.was_used = True
             self._refuse(crawl, queue, known.refusal, known.why)
         elif not known.rules.allows(item.url):
             self._refuse(crawl, queue, Outcome.ROBOTS, "")
         else:
-            return Permission.GO
-        return Permission.SETTLED
+            return RobotsDecision.GO
+        return RobotsDecision.SETTLED
 
     def reread_robots(self, crawl: Crawl, origin: str, since_s: float) -> bool:
         """Fetch a robots.txt again, ahead of its host's pages; return whether it was read since `since_s`."""
@@ -316,7 +325,7 @@ class Crawler:
 
     def _refuse(self, crawl: Crawl, queue: HostQueue, outcome: Outcome, detail: str) -> None:
         """Settle the host's next URL without a request."""
-        visit = Visit(queue, queue.take(), outcome=outcome, detail=detail)
+        visit = ActiveVisit(queue, queue.take(), outcome=outcome, detail=detail)
         crawl.started(visit)
         if visit.item.purpose == "robots":
             self._learn_robots(crawl, visit, 0, b"")
@@ -337,7 +346,7 @@ class Crawler:
 
     def _start(self, crawl: Crawl, queue: HostQueue, destination: Destination, now: float) -> None:
         item = queue.take()
-        visit = Visit(queue, item, address=destination.address, started=now)
+        visit = ActiveVisit(queue, item, address=destination.address, started=now)
         if queue.server.last_end > float("-inf"):
             visit.rest_before_s, visit.rested_s = queue.server.last_rest_s, now - queue.server.last_end
         crawl.started(visit)
@@ -359,21 +368,25 @@ class Crawler:
 
     # -- an answer comes back ------------------------------------------------------------------------------
 
-    def _fetched(self, crawl: Crawl, visit: Visit, fetched: Fetched) -> None:
+    def _fetched(self, crawl: Crawl, visit: ActiveVisit, fetched: Fetched) -> None:
         now = self._clock.ticks_s()
         crawl.live.ended(visit)
         visit.fetched, visit.bytes_received = fetched, fetched.bytes_received
         back_off_s = retry_after_s(fetched, self._clock.now_s())
+        # The server named no time: the crawler's own back-off applies.
         if fetched.status in {429, 503} and back_off_s == 0:
             back_off_s = self._schedule.politeness.refused(visit.queue.server, now, self._chance.random())
         visit.rest_s = self._schedule.finished(visit.queue, visit.address, visit.started, now, back_off_s)
         if visit.rest_s == 0:
             self._brisk_until = now + BRISK_S
         politeness = self._schedule.politeness
+        # For the ledger: written with the next group, before the visit itself.
         crawl.note_rest(visit.queue.server, politeness.address(visit.address), now, self._clock.now_s())
         self.metrics.bytes_received += visit.bytes_received
         crawl.note_answer(visit, now)
+        # Cut off by the stop itself: the URL is still queued on disk.
         if self._stopping and fetched.outcome == Outcome.SYSTEM:
+            self._unanswered += 1
             crawl.abandoned(visit)
         elif fetched.status == 0:
             visit.outcome, visit.detail = fetched.outcome, fetched.detail
@@ -385,23 +398,25 @@ class Crawler:
         else:
             self._submit(crawl, visit, "robots" if visit.item.purpose == "robots" else "page")
 
-    def bring(self, crawl: Crawl, visit: Visit, fetched: Fetched) -> None:
+    def bring(self, crawl: Crawl, visit: ActiveVisit, fetched: Fetched) -> None:
         """Accept an answer that did not come from the page's own server (proxy_collector.py)."""
         visit.fetched, visit.bytes_received = fetched, fetched.bytes_received
         self._submit(crawl, visit, "page")
 
-    def _submit(self, crawl: Crawl, visit: Visit, purpose: str) -> None:
+    def _submit(self, crawl: Crawl, visit: ActiveVisit, purpose: str) -> None:
         assert visit.fetched is not None
         task = task_for(crawl.reading, purpose, visit.item, visit.fetched)
         self._pool.submit(*in_parts(task), done=partial(self._read, crawl, visit, purpose))
 
-    def _read(self, crawl: Crawl, visit: Visit, purpose: str, answer: bytes | Lost) -> None:
+    def _read(self, crawl: Crawl, visit: ActiveVisit, purpose: str, answer: bytes | LostAnswer) -> None:
         """Process a parse child's result; store a page unread as `parse_failed` if it crashed the children."""
-        if isinstance(answer, Lost) and answer.reason == "closed":
+        if isinstance(answer, LostAnswer) and answer.reason == "closed":
+            self._unread += 1
             crawl.abandoned(visit)
             return
-        if isinstance(answer, Lost):
+        if isinstance(answer, LostAnswer):
             self.metrics.parse_children_lost += 1
+            # A page that kills its child is stored unread. If even that fails, it is fetched again later.
             if purpose == "store":
                 visit.outcome, visit.detail = Outcome.SYSTEM, answer.reason
                 if visit.item.purpose == "robots":
@@ -422,22 +437,25 @@ class Crawler:
             note_answer(visit, self._clock.now_s())
         self._conclude(crawl, visit)
 
-    def _read_robots(self, crawl: Crawl, visit: Visit) -> None:
+    def _read_robots(self, crawl: Crawl, visit: ActiveVisit) -> None:
         assert visit.fetched is not None
         assert visit.result is not None
         to = visit.result.redirect_to
         if to and crawl.meaning.blocks(to):
-            visit.outcome, visit.detail = Outcome.OUT_OF_SCOPE, f"it is at {to}, which is excluded"
+            visit.outcome, visit.detail = Outcome.OUT_OF_SCOPE, f"it redirects to {to}, which is excluded"
             self._learn_robots(crawl, visit, 0, b"")
         elif to and not crawl.reaches(to):
-            visit.outcome, visit.detail = Outcome.ROBOTS_UNREACHABLE, f"it is at {to}, which another node may ask"
+            visit.outcome, visit.detail = (
+                Outcome.ROBOTS_UNREACHABLE,
+                f"it redirects to {to}, which belongs to another node",
+            )
             self._learn_robots(crawl, visit, 0, b"")
         elif to and visit.item.hops < crawl.config.limits.redirects:
             self._ask_for_robots(crawl, self._robots.next_hop(visit.item, to))
         else:
             self._learn_robots(crawl, visit, visit.fetched.status, visit.result.payload)
 
-    def _ask_for_robots(self, crawl: Crawl, errand: Queued) -> None:
+    def _ask_for_robots(self, crawl: Crawl, errand: QueuedUrl) -> None:
         """Request a robots.txt once more; if the crawl is ending, leave it to the other crawls that wait for it."""
         if crawl.is_ending:
             self._robots.awaited.discard(errand.origin)
@@ -450,7 +468,7 @@ class Crawler:
             if host in each.queues:
                 self._schedule.wake(each.queues[host])
 
-    def _learn_robots(self, crawl: Crawl, visit: Visit, status: int, body: bytes) -> None:
+    def _learn_robots(self, crawl: Crawl, visit: ActiveVisit, status: int, body: bytes) -> None:
         """Apply a robots.txt answer, and wake the hosts that waited for it."""
         visit.is_final_robots = True
         origin = visit.item.origin
@@ -482,14 +500,14 @@ class Crawler:
     def _asks_for_too_much(self, rules: RobotsRules) -> bool:
         return (rules.crawl_delay_s or 0.0) > self._schedule.politeness.courtesy.max_crawl_delay_s
 
-    def _conclude(self, crawl: Crawl, visit: Visit) -> None:
+    def _conclude(self, crawl: Crawl, visit: ActiveVisit) -> None:
         self._note_name(visit)
         visit.verdict = verdict_of(visit, crawl.config, self._chance)
         self.metrics.outcomes[visit.outcome] += 1
         crawl.live.concluded(visit)
         crawl.concluded(visit, self._clock.ticks_s())
 
-    def _note_name(self, visit: Visit) -> None:
+    def _note_name(self, visit: ActiveVisit) -> None:
         """Note whether a host has an address: the end of the crawl need not wait for a host without one."""
         queue, failed = visit.queue, visit.outcome == Outcome.DNS
         queue.is_unresolved = failed
@@ -505,9 +523,10 @@ class Crawler:
         crawl.committing = True
         group = crawl.take_group(now)
         future = asyncio.get_running_loop().run_in_executor(self._thread, crawl.committer.commit, group)
+        # The callback runs on the loop again, so that no lock is needed.
         future.add_done_callback(lambda done: self._committed(crawl, done))
 
-    def _committed(self, crawl: Crawl, done: asyncio.Future[Committed]) -> None:
+    def _committed(self, crawl: Crawl, done: asyncio.Future[CommitResult]) -> None:
         crawl.committing = False
         error = done.exception()
         if error is None:
@@ -521,7 +540,7 @@ class Crawler:
         if isinstance(error, DiskFull):
             self._disk_retry_at = self._clock.ticks_s() + DISK_RETRY_S
             self._commit_complaint = str(error)
-            crawl.pause(str(error), Want.SPACE)
+            crawl.pause(str(error), AwaitedResource.SPACE)
         else:
             crawl.fail(error if isinstance(error, TeiaError) else StoreError(f"commit failed: {error!r}"))
             for queue in crawl.queues.values():
@@ -546,20 +565,16 @@ class Crawler:
         self._stopping = True
         for crawl in self.crawls:
             crawl.wind_up()
+        # 1. Requests under way end, or are cut off.
         await self._turns_while(lambda: self._fetcher.in_flight > 0, lambda: self._grace_s)
         await self._fetcher.close()
         for task in list(self._resolving):
             task.cancel()
+        # 2. Children read the pages that wait.
         await self._turns_while(lambda: self._pool.waiting > 0 and self._failure is None, lambda: self._read_s)
-        if self._pool.waiting and self._read_s:
-            _log.warning(
-                "stopped without waiting for %d pages that no parse child has read within %g s; they are asked for"
-                " again next time",
-                self._pool.waiting,
-                self._read_s,
-            )
         with contextlib.suppress(asyncio.CancelledError):
             await self._pool.close()
+        # 3. All results are committed.
         await self._turns_while(self._has_uncommitted, self._settle_s)
         self._say_what_is_left()
         for crawl in self.crawls:
@@ -591,18 +606,25 @@ class Crawler:
 
     def _say_what_is_left(self) -> None:
         """Report the work that a stop did not wait for; it is not lost, because uncommitted URLs are fetched again."""
+        if self._unanswered or self._unread:
+            _log.warning(
+                "stopped without waiting for %d requests in progress and %d pages that were not parsed yet; they are"
+                " requested again next time",
+                self._unanswered,
+                self._unread,
+            )
         self._is_stuck = any(crawl.committing for crawl in self.crawls)
         if self._is_stuck and self._failure is None:
             self._failure = StoreError(
-                f"a commit has not ended within {COMMIT_S:g} s of a stop; look at the disk of the data folder, then run"
-                " the same command again: what was committed before is safe, the rest is asked for again"
+                f"a commit did not complete within {COMMIT_S:g} s of a stop; check the disk of the data folder,"
+                " then run the same command again: what was committed before is safe, the rest is fetched again"
             )
         elif self._failure is None:
             for crawl in self.crawls:
-                if crawl.has_uncommitted:
+                if crawl.uncommitted_visits or (crawl.has_uncommitted and crawl.failure is None):
                     _log.warning(
-                        "%s: stopped with %d pages uncommitted: %s; they are asked for again next time",
+                        "%s: stopped with %d pages uncommitted: %s; they will be fetched again next time",
                         crawl.name,
                         crawl.uncommitted_visits,
-                        self._commit_complaint or "commits do not succeed",
+                        crawl.failure or self._commit_complaint or "commits fail",
                     )

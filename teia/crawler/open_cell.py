@@ -24,8 +24,9 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.change_order import put_in_order
 from teia.frontier.cell.database import log_bytes, shrink_log
 from teia.frontier.cell.journal import Journal
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.order import Order
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.traps.watch import TrapWatch
 from teia.index.handover import Handover
 from teia.store.archive import ArchiveWriter, Position, place_of
 from teia.store.reader import ArchiveReader
@@ -55,6 +56,8 @@ class Cell:
         self.frontier = FrontierCell(folder.frontier, order, journal=journal)
         self._archive_arguments = (folder.archive, collection, folder.number, file_bytes, clock)
         self._must_rewind = False
+        self.watch: TrapWatch | None = None
+        """The trap detector, if the collection wants one."""
         self.is_in_commit = False
         """True while the commit thread uses the files; `close` does not close them then."""
         self.archive = self._open_archive()
@@ -67,7 +70,11 @@ class Cell:
     def _open_archive(self) -> ArchiveWriter:
         return ArchiveWriter(*self._archive_arguments, committed_position(self.frontier))
 
-    def with_sound_copy(self, item: Queued, host_id: int, host: str) -> Queued:
+    def watch_traps(self, max_depth: int) -> None:
+        """Detect traps among the URLs of this cell from now on; links are followed to `max_depth`."""
+        self.watch = self.frontier.watch = TrapWatch(self.frontier, max_depth)
+
+    def with_sound_copy(self, item: QueuedUrl, host_id: int, host: str) -> QueuedUrl:
         """Return a URL to be revisited, without its earlier capture if that cannot be read any more.
 
         An answer that repeats the capture is stored as a reference to it, and a server that answers 304 sends no body
@@ -85,7 +92,9 @@ class Cell:
         try:
             ArchiveReader(self.folder.archive).read(file, offset)
         except StoreError as error:
-            logger.warning("the copy of %s cannot be read (%s); the next answer is stored whole", item.url, error)
+            logger.warning(
+                "the capture of %s cannot be read (%s); the next response is stored in full", item.url, error
+            )
             return replace(item, etag="", last_modified="", digest="", copied_s=0.0)
         return item
 
@@ -94,6 +103,7 @@ class Cell:
         """Append a group and commit it, in the block; if that fails, the archive is rewound before the next group."""
         if self._must_rewind:
             self.rewind()
+        # An exception in the block leaves it set, so that the next group rewinds first.
         self._must_rewind = True
         yield
         self._must_rewind = False
@@ -119,6 +129,7 @@ class Cell:
         """
         if self.is_in_commit:
             return
+        # Callbacks run in reverse order: the database is closed last.
         with ExitStack() as closing:
             closing.callback(self.frontier.close)
             closing.callback(shrink_log, self.frontier.db, CLOSE_WAIT_S)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import repeat
 
-from teia.crawler.child.messages import Focus, Judged
+from teia.crawler.child.messages import Focus, FocusJudgement
 from teia.crawler.open_cell import Cell
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import trails
 from teia.frontier.cell.schema import BY_REQUISITE
 from teia.frontier.queue.order import NO_HINT, NO_KIND, TOP_SCORE, Hint, Order
@@ -23,7 +23,7 @@ RULE_HOPS = 3
 """Number of links that rules look ahead, as those of Altingovde & Ulusoy did."""
 
 
-def hints_of(visit: Visit, order: Order, promised: Mapping[int, float]) -> Iterable[Hint | None]:
+def hints_of(visit: ActiveVisit, order: Order, promised: Mapping[int, float]) -> Iterable[Hint | None]:
     """Return a hint for each link of a page, in their order; None for each where the order wants no hints."""
     result = visit.result
     if not order.wants_hints or result is None:
@@ -36,7 +36,7 @@ def hints_of(visit: Visit, order: Order, promised: Mapping[int, float]) -> Itera
     return focused_hints(result.judged, visit.item.hint or NO_HINT, promised)
 
 
-def focused_hints(judged: Judged, way: Hint, promised: Mapping[int, float]) -> list[Hint]:
+def focused_hints(judged: FocusJudgement, way: Hint, promised: Mapping[int, float]) -> list[Hint]:
     """Return the hints of a judged page; a page without a kind inherits the kind of the page that led to it."""
     via = way.via if judged.kind == NO_KIND else judged.kind
     rule = promised.get(via, 0.0) if judged.off_topic and via != TOPIC else 0.0
@@ -55,7 +55,7 @@ def agree_on_kinds(cells: Iterable[Cell], focus: Focus) -> None:
             trails.agree_on_kinds(frontier.db, focus.classes)
 
 
-def note_read(cell: Cell, visit: Visit, now_s: float) -> bool:
+def note_read(cell: Cell, visit: ActiveVisit, now_s: float) -> bool:
     """Store a visit's judgement of its page and of the kind of page that led to it; in the cell's transaction.
 
     Returns whether the page is to be visited once more.
@@ -63,8 +63,9 @@ def note_read(cell: Cell, visit: Visit, now_s: float) -> bool:
     judged, item = visit.result.judged if visit.result is not None else None, visit.item
     if judged is None or visit.fetched is None:
         return False
+    # A revisit or an error would count the same link of kinds again.
     is_first_answer = item.visits == 0 and 200 <= visit.fetched.status < 300
     if is_first_answer and judged.kind != NO_KIND and item.hint is not None and item.hint.via != NO_KIND:
         trails.count_rule(cell.frontier.db, item.hint.via, judged.kind)
-    read = trails.Read(judged.relevance, judged.kind, judged.depends)
+    read = trails.ReadingResult(judged.relevance, judged.kind, judged.depends)
     return cell.frontier.note_read(visit.queue.host_id, visit.queue.host, item, read, now_s)

@@ -40,6 +40,7 @@ def outlinks_of(block: bytes) -> tuple[Link, ...]:
         if line.startswith(b"outlink: "):
             url, _, how = line[9:].decode("utf-8", "replace").strip().partition(" ")
             kind, _, mark = how.partition(" ")
+            # Lines of other crawlers have another word here (`L`), and are skipped.
             if kind in _KINDS and url.startswith(("http://", "https://")):
                 links.append(Link(url, _KINDS[kind], nofollow=mark == "nofollow"))
     return tuple(links[:MAX_OUTLINKS])
@@ -47,6 +48,7 @@ def outlinks_of(block: bytes) -> tuple[Link, ...]:
 
 def leads_to(block: bytes, url: str) -> bool:
     """Tell whether a page links to a URL, other than as a requisite; tested without parsing all its links."""
+    # One search in the bytes settles most pages.
     if b"outlink: %b " % url.encode() not in block:
         return False
     return any(link.url == url and not link.kind.is_requisite for link in outlinks_of(block))

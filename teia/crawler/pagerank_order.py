@@ -22,7 +22,7 @@ RANK_S = 0.05
 """Time that one commit may spend ranking URLs by new scores."""
 
 
-class Authority:
+class CrawlPageRank:
     """PageRank scores of a crawl; owned by the commit thread, but any thread may read `is_behind`.
 
     `is_behind`: there are scores by which not all URLs are ranked yet.
@@ -51,6 +51,7 @@ class Authority:
         until = self._clock.ticks_s() + RANK_S
         moved: list[tuple[Cell, list[tuple[int, str]]]] = []
         while self.is_behind and self._clock.ticks_s() <= until:
+            # Positions are stored in the cells, so that after a crash the first unfinished one is found again.
             cell = next((each for each in self._cells if not is_ranked_by(each.frontier, self._file)), None)
             self.is_behind = cell is not None
             if cell is not None:

@@ -29,17 +29,17 @@ from pathlib import Path
 
 from teia.clock import Clock, FastClock
 from teia.crawler.loop import Crawler
-from teia.crawler.robots import Permission, RobotsBook
-from teia.crawler.running_collection import Crawl, State
-from teia.crawler.signals_in.announcements import Arrival, Wanted
-from teia.crawler.visit import Visit
+from teia.crawler.robots import RobotsCache, RobotsDecision
+from teia.crawler.running_collection import Crawl, CrawlState
+from teia.crawler.signals_in.announcements import CacheArrival, CacheRequest
+from teia.crawler.visit import ActiveVisit
 from teia.errors import ConfigError, TeiaError
 from teia.fetch.fetcher import Fetcher, FetchRequest
 from teia.fetch.overrides import proxy_of
-from teia.frontier.queue.schedule import HostQueue, Schedule
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.frontier.traps.shapes import trap_of
 from teia.records import Fetched, Outcome
-from teia.signals.datagrams import Ear, Heard, PathTaken
+from teia.signals.datagrams import AnnouncementSocket, Datagram, PathTaken
 from teia.urls import canonicalize, split
 
 logger = logging.getLogger(__name__)
@@ -83,18 +83,24 @@ def is_from_cache(head: bytes) -> bool:
     return said[-1].lower() == b"hit" if said else _AGE.search(head) is not None
 
 
-class Collector:
+class ProxyCollector:
     """One collection's announcements, from datagram to commit; lives on the loop."""
 
     def __init__(
-        self, crawler: Crawler, crawl: Crawl, fetcher: Fetcher, robots: RobotsBook, schedule: Schedule, clock: Clock
+        self,
+        crawler: Crawler,
+        crawl: Crawl,
+        fetcher: Fetcher,
+        robots: RobotsCache,
+        schedule: HostSchedule,
+        clock: Clock,
     ) -> None:
         self._crawler, self._crawl, self._fetcher = crawler, crawl, fetcher
         self._robots, self._schedule, self._clock = robots, schedule, clock
         self._announced = crawl.committer.wishes.announced
         self._proxy = proxy_of(crawl.config.signals.proxy)
         self._second_s = clock.factor if isinstance(clock, FastClock) else 1.0  # the cache uses real seconds
-        self._waiting: dict[Wanted, int] = {}
+        self._waiting: dict[CacheRequest, int] = {}
         self._asked: OrderedDict[str, float] = OrderedDict()
         self._under_way = 0
         self._rests = 0
@@ -103,7 +109,7 @@ class Collector:
 
     # -- announcements in ----------------------------------------------------------------------------------
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: Datagram) -> None:
         """Process a datagram: add the helper's counts, keep the URLs that are in scope."""
         for what, number in heard.counts.items():
             self._announced.count(what, number)
@@ -118,6 +124,7 @@ class Collector:
         url = canonicalize(text, config.scope.url_rules)
         if url is None:
             self._announced.count("malformed")
+        # Credentials or a query may identify a person.
         elif "@" in text.partition("//")[2].partition("/")[0] or ("?" in url and not config.signals.queries):
             self._announced.count("private")
         elif self._is_echo(url):
@@ -143,15 +150,16 @@ class Collector:
             self._take(self._announced.absorbed.popleft())
         while self._announced.refused:
             self._leave(self._announced.refused.popleft(), "refused")
-        if self._crawl.state is not State.RUNNING or self._rests:
+        if self._crawl.state is not CrawlState.RUNNING or self._rests:
             return
+        # A copy, because `_consider` changes the dictionary.
         for wanted, turns in list(self._waiting.items()):
             if self._under_way < self._at_once:
                 self._consider(wanted, turns + 1)
         while self._announced.wanted and self._under_way < self._at_once and len(self._waiting) < WAITING_FOR_ROBOTS:
             self._consider(self._announced.wanted.popleft(), 0)
 
-    def _consider(self, wanted: Wanted, turns: int) -> None:
+    def _consider(self, wanted: CacheRequest, turns: int) -> None:
         """Request a page from the cache, unless that is not allowed, or not yet."""
         self._waiting.pop(wanted, None)
         item, refresh = wanted.item, self._crawl.committer.refresh
@@ -165,41 +173,41 @@ class Collector:
             self._announced.count("refused")
         else:
             permission = self._permission(wanted, queue)
-            if permission is Permission.GO:
+            if permission is RobotsDecision.GO:
                 self._ask(wanted, queue)
-            elif permission is Permission.LATER and turns < ROBOTS_TURNS:
+            elif permission is RobotsDecision.LATER and turns < ROBOTS_TURNS:
                 self._waiting[wanted] = turns
             else:
                 self._announced.count("refused")
 
-    def _permission(self, wanted: Wanted, queue: HostQueue) -> Permission:
+    def _permission(self, wanted: CacheRequest, queue: HostQueue) -> RobotsDecision:
         """Check robots.txt for the page; if it is not known, fetch it from the server, as for any page."""
         if not self._crawl.config.courtesy.robots:
-            return Permission.GO
+            return RobotsDecision.GO
         parts = split(wanted.item.url)
         origin = f"{parts.scheme}://{parts.authority}"
         known = self._robots.known(origin, self._clock.now_s())
         if known is not None:
             allows = not known.rules.unreachable and known.rules.allows(wanted.item.url)
-            return Permission.GO if allows else Permission.SETTLED
+            return RobotsDecision.GO if allows else RobotsDecision.SETTLED
         if not queue.knows_robots and queue.host_id:
             self._look_again(queue)  # an earlier run may have stored it
         elif origin not in self._robots.awaited:
             self._robots.awaited.add(origin)
             self._crawl.run_errand(self._robots.errand(origin, wanted.item), self._schedule)
-        return Permission.LATER
+        return RobotsDecision.LATER
 
     def _look_again(self, queue: HostQueue) -> None:
         queue.exhausted = False
         self._crawl.notice_hunger(queue)
 
-    def _ask(self, wanted: Wanted, queue: HostQueue) -> None:
+    def _ask(self, wanted: CacheRequest, queue: HostQueue) -> None:
         if self._proxy is None:
             self._announced.count("by_ourselves")
             self._announced.visits.append(wanted.item.url)
             return
         item, proxy = wanted.item, self._proxy
-        visit = Visit(queue, item, proxy[0], self._clock.ticks_s(), from_cache=True)
+        visit = ActiveVisit(queue, item, proxy[0], self._clock.ticks_s(), from_cache=True)
         request = FetchRequest(
             item.url,
             *proxy,
@@ -208,6 +216,7 @@ class Collector:
             self._crawl.config.limits.body_bytes,
             cache_only=True,
         )
+        # Loaded: the crawl itself does not fetch the page meanwhile.
         queue.loaded.add(item.key)
         self._asked[item.url] = self._clock.ticks_s()
         if len(self._asked) > MAX_ECHOES:
@@ -219,7 +228,7 @@ class Collector:
 
     # -- answers of the cache ------------------------------------------------------------------------------
 
-    def _answered(self, wanted: Wanted, visit: Visit, fetched: Fetched) -> None:
+    def _answered(self, wanted: CacheRequest, visit: ActiveVisit, fetched: Fetched) -> None:
         self._under_way -= 1
         if not fetched.status:
             is_over = fetched.outcome == Outcome.SYSTEM
@@ -246,16 +255,17 @@ class Collector:
         elif wanted.is_known:
             self._crawler.bring(self._crawl, visit, dated)
         else:
-            self._announced.arrivals.append(Arrival(visit, dated))
+            # An unknown page becomes known in the commit thread before it goes on.
+            self._announced.arrivals.append(CacheArrival(visit, dated))
 
-    def _mistrust(self, visit: Visit) -> None:
+    def _mistrust(self, visit: ActiveVisit) -> None:
         """Stop requesting for a while: the proxy contacted a server for the crawler within its politeness delay."""
         self._at_once, self._rests = 1, MISTRUST_TURNS
         self._leave(visit, "not_from_cache")
         if not self._has_warned:
             self._has_warned = True
             proxy = self._crawl.config.signals.proxy
-            logger.warning("signals.proxy: %s does not heed only-if-cached; it is asked every ten minutes alone", proxy)
+            logger.warning("signals.proxy: %s ignores only-if-cached; it is tested again every ten minutes", proxy)
 
     def _time(self, fetched: Fetched) -> None:
         """Count pages that the cache served, and those served within a second, which is the paper's measure."""
@@ -263,11 +273,11 @@ class Collector:
         if (fetched.ended_s - fetched.started_s) / self._second_s < 1.0:
             self._announced.count("served_within_1s")
 
-    def _take(self, arrival: Arrival) -> None:
+    def _take(self, arrival: CacheArrival) -> None:
         """Continue with a page that the frontier knows by now."""
         self._crawler.bring(self._crawl, arrival.visit, arrival.fetched)
 
-    def _leave(self, visit: Visit, why: str) -> None:
+    def _leave(self, visit: ActiveVisit, why: str) -> None:
         """Leave a page unchanged, and release it for the next visit."""
         self._announced.count(why)
         self._crawl.abandoned(visit)
@@ -282,8 +292,8 @@ class Collector:
 async def collecting(
     crawler: Crawler,
     fetcher: Fetcher,
-    robots: RobotsBook,
-    schedule: Schedule,
+    robots: RobotsCache,
+    schedule: HostSchedule,
     clock: Clock,
     park: Callable[[str, TeiaError], None] | None = None,
 ) -> AsyncIterator[None]:
@@ -292,19 +302,19 @@ async def collecting(
     With `park`, a collection whose socket cannot be made is reported to it and ends; the others continue.
     """
     wanting = [crawl for crawl in crawler.crawls if crawl.config.signals.socket]
-    collectors = [Collector(crawler, crawl, fetcher, robots, schedule, clock) for crawl in wanting]
-    by_path: dict[str, list[Collector]] = {}
+    collectors = [ProxyCollector(crawler, crawl, fetcher, robots, schedule, clock) for crawl in wanting]
+    by_path: dict[str, list[ProxyCollector]] = {}
     for crawl, collector in zip(wanting, collectors, strict=True):
         by_path.setdefault(crawl.config.signals.socket, []).append(collector)
     with contextlib.ExitStack() as stack:
         loop = asyncio.get_running_loop()
         for path, those in by_path.items():
             try:
-                ear = Ear(Path(path))
+                ear = AnnouncementSocket(Path(path))
             except ConfigError as error:
                 is_heard = all(crawl.committer.wishes.announced.elsewhere is not None for crawl in wanting)
                 if isinstance(error, PathTaken) and is_heard:
-                    logger.warning("%s; what others hear is passed on to us all the same", error)
+                    logger.warning("%s; signals received by other nodes are still forwarded to this one", error)
                     continue
                 if park is None:
                     raise
@@ -326,13 +336,13 @@ async def collecting(
                     await task
 
 
-def _hear(ear: Ear, collectors: Sequence[Collector]) -> None:
+def _hear(ear: AnnouncementSocket, collectors: Sequence[ProxyCollector]) -> None:
     for heard in ear.hear():
         for collector in collectors:
             collector.hear(heard)
 
 
-async def _turns(collectors: Sequence[Collector]) -> None:
+async def _turns(collectors: Sequence[ProxyCollector]) -> None:
     while True:
         for collector in collectors:
             collector.turn()

@@ -11,12 +11,13 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from teia.config import CourtesySettings, LimitSettings
+from teia.config.sections import CourtesySettings, LimitSettings
 from teia.fetch.robots import RobotsRules, rules_from_answer
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.cell.rows import QueuedUrl
 from teia.records import Outcome
 from teia.urls import key_of
 
+# Origins in memory; those whose answer is oldest are dropped first, and read from disk or fetched again.
 REMEMBERED = 100_000
 UNREACHABLE_WAITS = 2
 """Number of the crawl's first retry waits after which an unreachable robots.txt is fetched again."""
@@ -24,7 +25,7 @@ UNREACHABLE_WAITS = 2
 _NETWORK = frozenset({Outcome.DNS, Outcome.CONNECT, Outcome.TIMEOUT, Outcome.TLS, Outcome.BLOCKED_ADDRESS})
 
 
-class Permission(Enum):
+class RobotsDecision(Enum):
     """Decision of robots.txt on the URL at the head of a host's buffer."""
 
     GO = "go"
@@ -33,7 +34,7 @@ class Permission(Enum):
 
 
 @dataclass(slots=True)
-class Known:
+class OriginRobots:
     """An origin's rules, the time of their request, and its outcome.
 
     `was_used`: the rules of an unreachable file have refused some URL. Until then they do not expire. Otherwise a
@@ -50,7 +51,7 @@ class Known:
     @property
     def why(self) -> str:
         """Reason for the page's record."""
-        return f"robots.txt could not be read: {self.detail or self.outcome}"
+        return f"robots.txt could not be fetched: {self.detail or self.outcome}"
 
     @property
     def refusal(self) -> Outcome:
@@ -58,13 +59,13 @@ class Known:
         return Outcome(self.outcome) if self.outcome in _NETWORK else Outcome.ROBOTS_UNREACHABLE
 
 
-class RobotsBook:
+class RobotsCache:
     """Rules by origin, in memory; the frontier keeps the bodies on disk."""
 
     def __init__(self, courtesy: CourtesySettings, limits: LimitSettings) -> None:
         self._courtesy = courtesy
         self._limits = limits
-        self._known: OrderedDict[str, Known] = OrderedDict()
+        self._known: OrderedDict[str, OriginRobots] = OrderedDict()
         self.awaited: set[str] = set()
         """Origins whose robots.txt is being fetched; their URLs wait for it."""
 
@@ -72,7 +73,7 @@ class RobotsBook:
         """Apply new settings from now on; known rules were read by the old ones."""
         self._courtesy, self._limits = courtesy, limits
 
-    def known(self, origin: str, now_s: float) -> Known | None:
+    def known(self, origin: str, now_s: float) -> OriginRobots | None:
         """Return the rules in force for an origin; None when the file must be fetched (again) first."""
         known = self._known.get(origin)
         if known is None:
@@ -89,31 +90,33 @@ class RobotsBook:
     ) -> RobotsRules:
         """Store the rules from an answer, which came from the server or from disk, and return them."""
         self.awaited.discard(origin)
+        # Popped and stored again, so that the newest answer is last.
         previous = self._known.pop(origin, None)
         agent, limit = self._courtesy.user_agent, self._limits.robots_bytes
         earlier = None if previous is None else previous.rules
         rules = rules_from_answer(outcome, status, body, agent, earlier, asked_s, limit)
-        self._known[origin] = Known(rules, asked_s, outcome, detail)
+        self._known[origin] = OriginRobots(rules, asked_s, outcome, detail)
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         return rules
 
     @staticmethod
-    def errand(origin: str, behind: Queued) -> Queued:
+    def errand(origin: str, behind: QueuedUrl) -> QueuedUrl:
         """Return the robots.txt request that must come before a URL can be fetched."""
         url = f"{origin}/robots.txt"
-        return Queued(url, key_of(url), -1, 0, 0, behind.since_s, purpose="robots", origin=origin)
+        # Lane -1: it has no place in the queue on disk. It has waited as long as the URL that needs it.
+        return QueuedUrl(url, key_of(url), -1, 0, 0, behind.since_s, purpose="robots", origin=origin)
 
-    def again(self, origin: str, since_s: float) -> Queued | None:
+    def again(self, origin: str, since_s: float) -> QueuedUrl | None:
         """Return the request that fetches a file again; None if it was fetched since `since_s`, or is being fetched."""
         known = self._known.get(origin)
         if origin in self.awaited or (known is not None and known.asked_s > since_s):
             return None
         self.awaited.add(origin)
         url = f"{origin}/robots.txt"
-        return Queued(url, key_of(url), -1, 0, 0, 0.0, purpose="robots", origin=origin)
+        return QueuedUrl(url, key_of(url), -1, 0, 0, 0.0, purpose="robots", origin=origin)
 
     @staticmethod
-    def next_hop(item: Queued, redirect_to: str) -> Queued:
+    def next_hop(item: QueuedUrl, redirect_to: str) -> QueuedUrl:
         """Return the robots.txt request for the next redirect hop."""
         return replace(item, url=redirect_to, key=key_of(redirect_to), hops=item.hops + 1)

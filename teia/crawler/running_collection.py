@@ -1,6 +1,7 @@
 """One collection while it is being crawled: its hosts in memory, its visits under way, its uncommitted results.
 
-All of it lives on the event loop; the commit thread only ever sees the `Group` taken here and returns a `Committed`.
+All of it lives on the event loop; the commit thread only ever sees the `CommitGroup` taken here and returns a
+`CommitResult`.
 """
 
 from __future__ import annotations
@@ -13,25 +14,23 @@ from enum import StrEnum
 from math import ceil
 
 from teia.clock import Clock
-from teia.collections.compiled import Meaning
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.budgets import Budgets
 from teia.crawler.child.messages import decode_reading, with_focus
-from teia.crawler.commit import Committed, Committer, Group
-from teia.crawler.live import Live
-from teia.crawler.sites.alias_names import Names
-from teia.crawler.sites.aliases import AliasBook
+from teia.crawler.commit import CommitGroup, CommitResult, Committer
+from teia.crawler.compiled_settings import CompiledSettings
+from teia.crawler.live import LiveRequests
+from teia.crawler.sites.aliases import AliasBook, AliasNames
 from teia.crawler.sites.soft404 import PROBE, take_up
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.errors import TeiaError
-from teia.frontier.cell.cell import Found
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
 from teia.frontier.cell.schema import AS_SITEMAP, BY_SEED, BY_SITEMAP, LANE_NEW
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.host_rules import PAUSED, paused_hosts
-from teia.frontier.queue.ledger import InForce, Rest
+from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry
 from teia.frontier.queue.order import order_named
-from teia.frontier.queue.politeness import Place
-from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.politeness import DelayTarget
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.frontier.queue.shared_addresses import KEPT_FROM
 from teia.records import Outcome
 from teia.urls import key_of, resolve, split
@@ -48,7 +47,7 @@ REFILL_PAUSE_S = 0.02
 """Shortest interval at which buffers are filled when there is nothing else to commit."""
 
 
-class State(StrEnum):
+class CrawlState(StrEnum):
     """Activity of a crawl, or the reason why it ended."""
 
     RUNNING = "running"
@@ -59,10 +58,10 @@ class State(StrEnum):
 
     @property
     def is_going(self) -> bool:
-        return self in {State.RUNNING, State.PAUSED}
+        return self in {CrawlState.RUNNING, CrawlState.PAUSED}
 
 
-class Want(StrEnum):
+class AwaitedResource(StrEnum):
     """Resource that a crawl which paused by itself waits for."""
 
     SPACE = "disk space"
@@ -70,7 +69,7 @@ class Want(StrEnum):
 
 
 @dataclass(slots=True)
-class Counts:
+class RunCounts:
     """Counts of this run; the summary of `teia crawl`."""
 
     requests: int = 0
@@ -100,7 +99,7 @@ class Crawl:
         committer: Committer,
         starts: tuple[int, ...],
         reading: bytes,
-        meaning: Meaning,
+        meaning: CompiledSettings,
     ) -> None:
         self.number = number
         self.name = name
@@ -108,27 +107,27 @@ class Crawl:
         self.committer = committer
         self.reading = reading
         self.meaning = meaning
-        self.state = State.RUNNING
+        self.state = CrawlState.RUNNING
         self.paused_why = ""
-        self.waits_for: Want | None = None
+        self.waits_for: AwaitedResource | None = None
         self.failure: TeiaError | None = None
         """Error that ended the crawl, if only the user can fix it."""
-        self.counts = Counts()
+        self.counts = RunCounts()
         self.queues: dict[str, HostQueue] = {}
-        self.uncommitted: list[Visit] = []
+        self.uncommitted: list[ActiveVisit] = []
         self.committing = False
         self._starts = starts
-        self._group: Group | None = None
-        self._seeds: list[Found] = []
+        self._group: CommitGroup | None = None
+        self._seeds: list[FoundUrl] = []
         self._hungry: dict[HostQueue, None] = {}
         self._held_back: set[HostQueue] = set()
-        self._rests: dict[tuple[str, str], Rest] = {}
+        self._rests: dict[tuple[str, str], DelayEntry] = {}
         self._held: list[HostQueue] = []
         self._parked: list[tuple[HostQueue, str]] = []
         self.budgets = Budgets()
         self._must_judge = True
         self._must_spread = False
-        self._courtesy: InForce | None = None
+        self._courtesy: CourtesyInForce | None = None
         self._later: list[tuple[float, int, HostQueue]] = []
         self._later_if_going: list[tuple[float, int, HostQueue]] = []
         self._order = itertools.count()
@@ -140,8 +139,8 @@ class Crawl:
         self._restless = order_named(config.collection.order).restless
         self.keeps_fresh = config.refresh.keep
         self._paused_hosts = paused_hosts(config.courtesy.paused)
-        self.names = Names(None)
-        self.live = Live()
+        self.names = AliasNames(None)
+        self.live = LiveRequests()
 
     # -- beginning and end ---------------------------------------------------------------------------------
 
@@ -160,7 +159,9 @@ class Crawl:
             if url is not None and split(url).host == split(f"{origin}/").host:
                 self._seeds.append(_found(url, 1, BY_SITEMAP | AS_SITEMAP))
 
-    def reconfigure(self, config: Config, meaning: Meaning, courtesy: InForce, schedule: Schedule) -> None:
+    def reconfigure(
+        self, config: Config, meaning: CompiledSettings, courtesy: CourtesyInForce, schedule: HostSchedule
+    ) -> None:
         """Apply new settings from now on; the next commits find URLs that they let in again."""
         self.add_seeds([seed for seed in meaning.seeds if seed not in self.meaning.seeds])
         self.config, self.meaning = config, meaning
@@ -173,24 +174,24 @@ class Crawl:
                 schedule.wake(queue)
         self._release_held(schedule)
 
-    def pause(self, why: str, until: Want | None = None) -> None:
+    def pause(self, why: str, until: AwaitedResource | None = None) -> None:
         """Start nothing new. A pause that waits for a resource ends by itself, unless the user pauses too."""
-        if self.state is State.RUNNING or (self.waits_for is not None and until is None and self.state.is_going):
-            self.state, self.paused_why, self.waits_for = State.PAUSED, why, until
+        if self.state is CrawlState.RUNNING or (self.waits_for is not None and until is None and self.state.is_going):
+            self.state, self.paused_why, self.waits_for = CrawlState.PAUSED, why, until
 
-    def resume(self, schedule: Schedule) -> None:
-        if self.state is State.PAUSED:
-            self.state, self.paused_why, self.waits_for = State.RUNNING, "", None
+    def resume(self, schedule: HostSchedule) -> None:
+        if self.state is CrawlState.PAUSED:
+            self.state, self.paused_why, self.waits_for = CrawlState.RUNNING, "", None
             self._release_held(schedule)
 
     def end(self) -> None:
         if self.state.is_going:
-            self.state = State.STOPPED
+            self.state = CrawlState.STOPPED
 
     def fail(self, error: TeiaError) -> None:
         """End because of an error that no retry in this run can fix; uncommitted visits are left to the next start."""
         self.failure = error
-        self.state, self.paused_why, self.waits_for = State.STOPPED, str(error), None
+        self.state, self.paused_why, self.waits_for = CrawlState.STOPPED, str(error), None
 
     def wind_up(self) -> None:
         """Start and plan nothing more; from now on a commit only stores results."""
@@ -209,9 +210,9 @@ class Crawl:
         if (limits.seconds and now - self._began >= limits.seconds) or (
             limits.pages and self.counts.pages >= limits.pages
         ):
-            self.state = State.LIMIT
-        elif self.state is State.RUNNING and self._is_done():
-            self.state = State.FINISHED
+            self.state = CrawlState.LIMIT
+        elif self.state is CrawlState.RUNNING and self._is_done():
+            self.state = CrawlState.FINISHED
 
     def _is_done(self) -> bool:
         waits = self._open or self._seeds or self._hungry or self.committing or self._has_later()
@@ -233,9 +234,9 @@ class Crawl:
 
     # -- visits --------------------------------------------------------------------------------------------
 
-    def may_start(self, queue: HostQueue, item: Queued) -> bool:
+    def may_start(self, queue: HostQueue, item: QueuedUrl) -> bool:
         """Tell whether another visit may begin: crawl running, host not paused, page limit not reached."""
-        if self.state is not State.RUNNING or self.is_winding_up:
+        if self.state is not CrawlState.RUNNING or self.is_winding_up:
             return False
         if queue.host in self._paused_hosts:
             if not queue.parked:
@@ -248,7 +249,7 @@ class Crawl:
         """Tell whether this crawler may request a URL's host at all."""
         return True
 
-    def has_turn(self, queue: HostQueue, schedule: Schedule, now: float) -> bool:  # noqa: ARG002
+    def has_turn(self, queue: HostQueue, schedule: HostSchedule, now: float) -> bool:  # noqa: ARG002
         """Tell whether this machine may request a host's address now: in a cluster, a node needs the address lease."""
         return True
 
@@ -260,22 +261,22 @@ class Crawl:
         if not queue.parked:
             self._held.append(queue)
 
-    def _release_held(self, schedule: Schedule) -> None:
+    def _release_held(self, schedule: HostSchedule) -> None:
         held, self._held = self._held, []
         for queue in held:
             schedule.wake(queue)
 
-    def refusal(self, queue: HostQueue, item: Queued) -> tuple[Outcome, str] | None:
+    def refusal(self, queue: HostQueue, item: QueuedUrl) -> tuple[Outcome, str] | None:
         """Return why a URL is settled without a request: out of scope, budget used up, or host dead."""
         if item.purpose == "robots":
             return None
         if item.purpose == PROBE and not self.holds(item.url):
-            return Outcome.OUT_OF_SCOPE, "the collection's settings leave it out"
+            return Outcome.OUT_OF_SCOPE, "excluded by the settings of the collection"
         if self.names.is_elsewhere(queue, item):
-            return Outcome.ALIAS, f"{queue.host} is another name of {queue.alias_of}"
+            return Outcome.ALIAS, f"{queue.host} is an alias of {queue.alias_of}"
         try:
             if item.purpose == "page" and not self.meaning.admits(item.url, item.depth, item.found_by):
-                return Outcome.OUT_OF_SCOPE, "the collection's settings leave it out"
+                return Outcome.OUT_OF_SCOPE, "excluded by the settings of the collection"
         except Exception as error:  # noqa: BLE001  # a rule that is a function written by the user
             return Outcome.SYSTEM, f"a scope rule failed: {type(error).__name__}: {error}"
         spent = self.spent(queue)
@@ -300,35 +301,35 @@ class Crawl:
         frontiers = [cell.frontier for cell in self.committer.cells]
         courtesy, sites = self.config.courtesy, self.config.sites
         book = AliasBook(frontiers, self._starts, sites, self.holds, obeys_robots=courtesy.robots)
-        self.committer.aliases, self.names = book, Names(book)
+        self.committer.aliases, self.names = book, AliasNames(book)
 
     def park(self, queue: HostQueue, why: str) -> None:
         """Park a host for this run; its URLs stay queued with the reason."""
         queue.parked = why
         self._parked.append((queue, why))
 
-    def note_answer(self, visit: Visit, now: float) -> None:
+    def note_answer(self, visit: ActiveVisit, now: float) -> None:
         """Count a host's cost and its consecutive failures."""
         self.budgets.count(visit, now, self.config.courtesy.retry_wait_s)
 
-    def started(self, visit: Visit) -> None:
+    def started(self, visit: ActiveVisit) -> None:
         self._open += 1
         self._open_pages += visit.item.purpose == "page"
 
-    def _closed(self, visit: Visit) -> None:
+    def _closed(self, visit: ActiveVisit) -> None:
         self._open -= 1
         self._open_pages -= visit.item.purpose == "page"
 
-    def abandoned(self, visit: Visit) -> None:
+    def abandoned(self, visit: ActiveVisit) -> None:
         """Forget a visit that a stop cut off; its URL is still queued on disk."""
         self._closed(visit)
 
-    def concluded(self, visit: Visit, now: float) -> None:
+    def concluded(self, visit: ActiveVisit, now: float) -> None:
         if not self.uncommitted:
             self._oldest = now
         self.uncommitted.append(visit)
 
-    def note_rest(self, server: Place, address: Place | None, now: float, now_s: float) -> None:
+    def note_rest(self, server: DelayTarget, address: DelayTarget | None, now: float, now_s: float) -> None:
         """Remember delays that have begun or grown, for the ledger."""
         self._rests["server", server.name] = rest_of("server", server, now, now_s)
         if address is not None:
@@ -336,7 +337,7 @@ class Crawl:
 
     # -- hosts ---------------------------------------------------------------------------------------------
 
-    def host(self, name: str, host_id: int, schedule: Schedule) -> HostQueue:
+    def host(self, name: str, host_id: int, schedule: HostSchedule) -> HostQueue:
         """Return the host's queue, made when it is first needed."""
         queue = self.queues.get(name)
         if queue is None:
@@ -348,13 +349,14 @@ class Crawl:
             queue.host_id = host_id
         return queue
 
-    def run_errand(self, errand: Queued, schedule: Schedule) -> None:
+    def run_errand(self, errand: QueuedUrl, schedule: HostSchedule) -> None:
         """Queue a prerequisite (a redirected robots.txt) at its host, ahead of its pages."""
         queue = self.host(split(errand.url).host, 0, schedule)
         queue.errands.append(errand)
         schedule.wake(queue)
 
     def notice_hunger(self, queue: HostQueue) -> None:
+        # A host without a number is not in the frontier: there is nothing to read.
         if not queue.exhausted and len(queue.buffer) <= queue.refill // 2 and queue.host_id:
             self._hungry[queue] = None
 
@@ -375,10 +377,13 @@ class Crawl:
         """
         commit = self.config.commit
         if self.is_ending:
+            # Requests of the user are granted even if the crawl itself has nothing to do.
             may_wish = not self.is_winding_up and now - self._last_group >= REFILL_PAUSE_S
             return self.has_uncommitted or (may_wish and self.committer.wishes.is_waiting)
+        # A failed group is tried again before anything else.
         if len(self.uncommitted) >= commit.every_pages or self._group is not None:
             return True
+        # Then nothing would be gained by waiting for more visits.
         nothing_else_is_under_way = self._open == len(self.uncommitted)
         if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= commit.every_s):
             return True
@@ -409,15 +414,16 @@ class Crawl:
         """True if nothing is under way or waits for its commit."""
         return self.failure is not None or (not self._open and not self.committing and not self.has_uncommitted)
 
-    def take_group(self, now: float) -> Group:
+    def take_group(self, now: float) -> CommitGroup:
         """Hand over the waiting results; a failed group is handed over again, and newer results wait for the next."""
         self._last_group = now
         if self._group is None:
-            self._group = Group(self.uncommitted, seeds=self._seeds, rests=list(self._rests.values()))
+            self._group = CommitGroup(self.uncommitted, seeds=self._seeds, rests=list(self._rests.values()))
             self._group.parked, self._group.courtesy = self._parked, self._courtesy
             self.uncommitted, self._seeds, self._rests, self._parked, self._courtesy = [], [], {}, [], None
         if self._group.refills:  # the last commit failed, so these hosts still need URLs
             self._hungry = dict.fromkeys(order[0] for order in self._group.refills) | self._hungry
+        # Results of a failed try: the buffers are read again.
         self._group.done.refilled.clear()
         self._group.only_settles = self.is_ending
         chosen = list(itertools.islice(self._hungry, 0 if self._group.only_settles else REFILLS_PER_GROUP))
@@ -439,7 +445,7 @@ class Crawl:
             return frozenset(queue.loaded)
         return frozenset(queue.loaded.difference(item.key for item in queue.buffer))
 
-    def committed(self, done: Committed, schedule: Schedule, clock: Clock) -> None:
+    def committed(self, done: CommitResult, schedule: HostSchedule, clock: Clock) -> None:
         """Apply the result of a commit: forget the visits, note new work, fill buffers."""
         assert self._group is not None
         for visit in self._group.settled:
@@ -448,6 +454,7 @@ class Crawl:
             visit.queue.loaded.discard(visit.item.key)
             if visit.verdict is not None and visit.verdict.wait_s:
                 self._look_again(visit.queue, clock.ticks_s() + visit.verdict.wait_s)
+            # More URLs of this host were held back until these visits were read.
             if visit.queue in self._held_back or self.keeps_fresh:
                 self._held_back.discard(visit.queue)
                 self._look_now(visit.queue)
@@ -461,6 +468,7 @@ class Crawl:
         for queue, found in done.probes:
             take_up(queue, found, clock.now_s())
         for queue, requests, received in done.spent:
+            # This run may have requested the host since the row was read.
             queue.requests = max(queue.requests, requests)
             queue.received_bytes = max(queue.received_bytes, received)
         for name, patterns in done.shunned.items():
@@ -470,6 +478,7 @@ class Crawl:
         for (_, name), host_id in done.hosts.items():
             queue = self.host(name, host_id, schedule)
             queue.exhausted = False
+            # New URLs may come before those in memory, so the buffer is read again.
             if self._restless:
                 self._hungry[queue] = None
             self.notice_hunger(queue)
@@ -479,6 +488,7 @@ class Crawl:
             if queue.loaded:
                 self._held_back.add(queue)
             else:
+                # With no visit under way, nothing else would cause another look.
                 self._look_now(queue)
         if done.given_up:
             self.counts.outcomes[Outcome.TRAP] += done.given_up
@@ -502,13 +512,14 @@ class Crawl:
         self.notice_hunger(queue)
 
     def _fill(
-        self, queue: HostQueue, items: list[Queued], due_s: float | None, schedule: Schedule, clock: Clock
+        self, queue: HostQueue, items: list[QueuedUrl], due_s: float | None, schedule: HostSchedule, clock: Clock
     ) -> None:
         was_empty = not queue.buffer
         if self._restless:
             queue.loaded.difference_update(item.key for item in queue.buffer)
             queue.buffer.clear()
         fresh = [item for item in items if item.key not in queue.loaded]
+        # The buffer ran empty and was filled whole: it is too small for this host.
         if was_empty and len(fresh) == queue.refill and not self.keeps_fresh:
             growth = BRISK_GROWTH if queue.server.needs_no_rest else 2
             queue.refill = min(REFILL_AT_MOST, queue.refill * growth)
@@ -525,7 +536,7 @@ class Crawl:
         later = self._later_if_going if queue.is_nameless else self._later
         heapq.heappush(later, (at, next(self._order), queue))
 
-    def _count(self, visit: Visit) -> None:
+    def _count(self, visit: ActiveVisit) -> None:
         counts = self.counts
         if visit.item.purpose == "page":
             counts.outcomes[visit.outcome] += 1
@@ -540,7 +551,7 @@ class Crawl:
             counts.links += visit.result.links_seen
             counts.pages += visit.item.purpose == "page" and bool(visit.result.payload_bytes)
 
-    def _count_seed(self, visit: Visit, is_failure: bool) -> None:
+    def _count_seed(self, visit: ActiveVisit, is_failure: bool) -> None:
         """Remember why a seed failed, by its last try."""
         failed, url = self.counts.failed_seeds, visit.item.url
         if not is_failure:
@@ -549,13 +560,13 @@ class Crawl:
             failed[url] = f"{visit.outcome}{visit.detail and f' ({visit.detail})'}"
 
 
-def rest_of(kind: str, place: Place, now: float, now_s: float) -> Rest:
+def rest_of(kind: str, place: DelayTarget, now: float, now_s: float) -> DelayEntry:
     """Return the delay of a server or address as the ledger stores it: in Unix time."""
     sites = place.site_count if place.site_count >= KEPT_FROM else 0
-    return Rest(kind, place.name, now_s + place.ready_at - now, place.last_rest_s, sites)
+    return DelayEntry(kind, place.name, now_s + place.ready_at - now, place.last_rest_s, sites)
 
 
-def _found(url: str, depth: int, by: int) -> Found:
-    """Return a `Found` for a URL without links to it."""
+def _found(url: str, depth: int, by: int) -> FoundUrl:
+    """Return a `FoundUrl` for a URL without links to it."""
     host = split(url).host
-    return Found(host, key_of(url), tail_of(url, host), depth, in_links=0, by=by)
+    return FoundUrl(host, key_of(url), tail_of(url, host), depth, in_links=0, by=by)

@@ -18,19 +18,18 @@ from types import TracebackType
 from typing import TypeVar
 
 from teia.clock import Clock
-from teia.collections.compiled import check, meaning_of, remove_old_copies, user_agent
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child import JOB
 from teia.crawler.child.messages import Focus, probe_of, with_focus
-from teia.crawler.commit import Committed, Committer
-from teia.crawler.descriptors import PER_CHILD, open_now, raise_limit, share_out
-from teia.crawler.disk_space import DiskSpace
+from teia.crawler.commit import CommitResult, Committer
+from teia.crawler.compiled_settings import check_crawl, meaning_of, remove_old_copies, user_agent
 from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
 from teia.crawler.loop import Crawler
 from teia.crawler.open_cell import Cell
 from teia.crawler.order_hints import agree_on_kinds
 from teia.crawler.proxy_collector import collecting
-from teia.crawler.robots import RobotsBook
+from teia.crawler.resources import PER_CHILD, DiskSpace, open_now, raise_limit, share_out
+from teia.crawler.robots import RobotsCache
 from teia.crawler.running_collection import Crawl, rest_of
 from teia.crawler.signals_in.announcements import announcing
 from teia.crawler.write_cdxj import indexing
@@ -39,16 +38,16 @@ from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destinations
 from teia.fetch.dns import CaresResolver
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import Overrides, proxy_of
+from teia.fetch.overrides import AddressOverrides, proxy_of
 from teia.frontier.cell.database import check_format, sqlite_errors
 from teia.frontier.cell.fetch_now import outcome_of, visit_soon
 from teia.frontier.cell.revisits import hosts_with_pages
 from teia.frontier.cell.schema import VERSION
 from teia.frontier.queue.host_rules import courtesy_of_all
-from teia.frontier.queue.ledger import InForce, Ledger, Rest
+from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import focused, order_named, pagerank
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.schedule import Schedule
+from teia.frontier.queue.schedule import HostSchedule
 from teia.metrics import Metrics
 from teia.parse.children.pool import ChildLimits, ChildPool
 from teia.parse.children.spawn import ZygoteProcess
@@ -156,9 +155,9 @@ def _crawl_of(
     starts = folder.starts()
     committer = Committer(cells, starts, ledger, clock)
     if config.collection.order == pagerank.name:
-        from teia.crawler.pagerank_order import Authority
+        from teia.crawler.pagerank_order import CrawlPageRank
 
-        committer.authority = Authority(folder.ranks, cells, clock)
+        committer.authority = CrawlPageRank(folder.ranks, cells, clock)
     if config.refresh.keep:
         from teia.crawler.keep_fresh.keep_fresh import Refresh
         from teia.crawler.keep_fresh.weights import weigher
@@ -193,6 +192,7 @@ def _opened_cells(folder: CollectionFolder, config: Config, clock: Clock) -> Ite
     for each in folder.cells():
         check_format(each.frontier, VERSION)
     opening = _beside(lambda each: _open_cell(each, folder.name, config, clock), folder.cells())
+    # Cells that did open are closed even if another one failed.
     opened = [each.result() for each in opening if each.exception() is None]
     try:
         yield [each.result() for each in opening]
@@ -207,9 +207,7 @@ def _open_cell(folder: CellFolder, collection: str, config: Config, clock: Clock
     order = order_named(config.collection.order, config.sydney)
     cell = Cell(folder, collection, order, config.archive.file_bytes, clock)
     if config.sites.traps and config.parse.text:  # without their text all pages look alike
-        from teia.frontier.traps.watch import Watch
-
-        cell.frontier.watch = Watch(cell.frontier, config.scope.max_depth)
+        cell.watch_traps(config.scope.max_depth)
     return cell
 
 
@@ -223,7 +221,7 @@ def _beside(deed: Callable[[T], R], of: Sequence[T]) -> list[Future[R]]:
 
 
 def recover(
-    crawls: Sequence[Crawl], schedule: Schedule, ledger: Ledger, clock: Clock, park: Park | None = None
+    crawls: Sequence[Crawl], schedule: HostSchedule, ledger: Ledger, clock: Clock, park: Park | None = None
 ) -> None:
     """Continue where the last run ended: undelivered links, delays still in force, hosts with work."""
     was_clean = ledger.open()
@@ -232,7 +230,9 @@ def recover(
     for rest in ledger.rests(now_s) if was_clean else ledger.all_places():
         place = politeness.server(rest.name) if rest.kind == "server" else politeness.address(rest.name)
         rests_s = max(0.0, min(rest.ready_at_s - now_s, Ledger.MAX_REST_S))
+        # After a clean stop the recorded time is exact; after a crash each place waits its whole delay again.
         place.ready_at = now + (rests_s if was_clean else max(rests_s, rest.rest_s))
+        # As if a request had ended then: a Crawl-delay that is read later lengthens this delay.
         place.last_end, place.last_rest_s = place.ready_at - rest.rest_s, rest.rest_s
     for address, sites in ledger.shared().items():
         politeness.address(address).known_sites = sites
@@ -246,10 +246,11 @@ def recover(
             park(crawl.name, error)
 
 
-def _recover_hosts(crawl: Crawl, schedule: Schedule, now: float, *, was_clean: bool) -> None:
+def _recover_hosts(crawl: Crawl, schedule: HostSchedule, now: float, *, was_clean: bool) -> None:
     cells = crawl.committer.cells
     with sqlite_errors(next(iter(cells)).folder.path.parent):
-        crawl.committer.deliver(Committed())
+        # Links that were on their way at the crash come in before any URL is read.
+        crawl.committer.deliver(CommitResult())
     for cell in cells:
         with sqlite_errors(cell.frontier.path):
             crawl.budgets.recall(cell.frontier)
@@ -276,7 +277,7 @@ def _try_seeds_again(crawl: Crawl, now_s: float) -> None:
                 visit_soon(frontier, url, now_s)
 
 
-def running_rests(politeness: Politeness, clock: Clock) -> list[Rest]:
+def running_rests(politeness: Politeness, clock: Clock) -> list[DelayEntry]:
     """Return every delay still in force, by the current Unix time: the clock may have been set since it began."""
     now, now_s = clock.ticks_s(), clock.now_s()
     return [
@@ -313,14 +314,14 @@ def _open_sound(
     sound = []
     for config in configs:
         try:
-            check(config)
+            check_crawl(config)
         except TeiaError as error:
             park(config.collection.name, error)
         else:
             sound.append(config)
     with open_crawls(root, sound, ledger, clock, since_s, park) as crawls:
         if not crawls:
-            raise StoreError(f"{root.path}: none of its collections can be crawled as it is")
+            raise StoreError(f"{root.path}: none of its collections can be crawled")
         yield crawls
 
 
@@ -360,9 +361,9 @@ async def open_crawler(
             configs = configs if park is None else [crawl.config for crawl in crawls]
             shared = configs[0]
             politeness.courtesy = courtesy_of_all(configs)
-            schedule = Schedule(politeness, shared.courtesy.max_hosts)
+            schedule = HostSchedule(politeness, shared.courtesy.max_hosts)
             recover(crawls, schedule, ledger, clock, park)
-            ledger.note_courtesy(InForce.of(clock.now_s(), courtesy_of_all(configs)))
+            ledger.note_courtesy(CourtesyInForce.of(clock.now_s(), courtesy_of_all(configs)))
             caches = [proxy for each in configs if (proxy := proxy_of(each.signals.proxy)) is not None]
             guard = AddressGuard(shared.fetch.allow_nets, caches=caches)
             children = shared.parse.children or os.cpu_count() or 1
@@ -380,8 +381,8 @@ async def open_crawler(
                 )  # fmt: skip
                 ending.push_async_callback(fetcher.close)
                 await pool.start()
-                destinations = Destinations(resolver, guard, Overrides.parse(shared.fetch.resolve))
-                robots, chance = RobotsBook(shared.courtesy, shared.limits), random.Random(seed)
+                destinations = Destinations(resolver, guard, AddressOverrides.parse(shared.fetch.resolve))
+                robots, chance = RobotsCache(shared.courtesy, shared.limits), random.Random(seed)
                 disk = DiskSpace(root.path, shared.limits.disk_free_bytes)
                 async with indexing([cell for crawl in crawls for cell in crawl.committer.cells], clock):
                     metrics, at_once = Metrics(), sockets.at_once
@@ -390,6 +391,8 @@ async def open_crawler(
                     )
                     async with collecting(crawler, fetcher, robots, schedule, clock, park):
                         yield crawler
+                # Reached only without an error. Otherwise the ledger stays open, and the next start makes every
+                # place wait.
                 is_clean = all(not crawl.has_uncommitted for crawl in crawls)
     finally:
         _close_ledger(ledger, opened_crawls, politeness, clock, is_clean=is_clean)

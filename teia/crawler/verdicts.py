@@ -6,13 +6,13 @@ import random
 import re
 from email.utils import parsedate_to_datetime
 
-from teia.config import Config
-from teia.crawler.child.messages import Task
-from teia.crawler.visit import Visit
+from teia.config.sections import Config
+from teia.crawler.child.messages import ReadTask
+from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import AS_SITEMAP, STATE_FAILED, STATE_QUEUED
 from teia.frontier.queue.order import NO_HINT
-from teia.frontier.queue.retry import RETRY_RULES, Verdict, verdict
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.queue.retry import RETRY_RULES, RetryVerdict, verdict
 from teia.records import Fetched
 
 MAX_RETRY_AFTER_S = 86_400.0
@@ -31,6 +31,7 @@ def retry_after_s(fetched: Fetched, now_s: float) -> float:
     if match is None:
         return 0.0
     value = match.group(1).decode("latin-1").strip()
+    # `isdigit` alone is true of digits of other scripts.
     if value.isascii() and value.isdigit():
         return min(float(value), MAX_RETRY_AFTER_S)
     try:
@@ -40,10 +41,10 @@ def retry_after_s(fetched: Fetched, now_s: float) -> float:
     return min(max(wait_s, 0.0), MAX_RETRY_AFTER_S)
 
 
-def task_for(reading: bytes, purpose: str, item: Queued, fetched: Fetched) -> Task:
+def task_for(reading: bytes, purpose: str, item: QueuedUrl, fetched: Fetched) -> ReadTask:
     """Return a child's task: `page` (read and store), `robots` (return the body and store) or `store` alone."""
     hint = item.hint or NO_HINT
-    return Task(
+    return ReadTask(
         reading,
         purpose,
         fetched.url,
@@ -68,7 +69,7 @@ def task_for(reading: bytes, purpose: str, item: Queued, fetched: Fetched) -> Ta
     )
 
 
-def is_asked_again(visit: Visit) -> bool:
+def is_asked_again(visit: ActiveVisit) -> bool:
     """Tell whether a request is sent once more after its server's delay, because a reused connection closed.
 
     The server may have received the first request, so it counts for delay, budget and log; it is no failure of the
@@ -77,21 +78,23 @@ def is_asked_again(visit: Visit) -> bool:
     return visit.fetched is not None and visit.fetched.unanswered and not visit.item.failures
 
 
-def verdict_of(visit: Visit, config: Config, chance: random.Random) -> Verdict:
+def verdict_of(visit: ActiveVisit, config: Config, chance: random.Random) -> RetryVerdict:
     """Return the URL's next state; waits are up to a tenth longer at random, so that retries spread out."""
     if is_asked_again(visit):
-        return Verdict(STATE_QUEUED, visit.rest_s)
+        return RetryVerdict(STATE_QUEUED, visit.rest_s)
     judged = verdict(visit.outcome, visit.item.failures, config.courtesy.retry_wait_s)
+    # A page with a capture is not given up for a bad day of its server, if it is visited regularly.
     comes_again = visit.item.visits and (config.refresh.keep or bool(config.schedule.start))
     if comes_again and visit.outcome in RETRY_RULES and judged.state == STATE_FAILED:
         judged = _patient(visit.item.failures, config.courtesy.retry_wait_s)
     if judged.state != STATE_QUEUED:
         return judged
-    return Verdict(STATE_QUEUED, max(judged.wait_s, visit.rest_s) * (1 + chance.random() / 10))
+    # Never before the server's own delay is over.
+    return RetryVerdict(STATE_QUEUED, max(judged.wait_s, visit.rest_s) * (1 + chance.random() / 10))
 
 
-def _patient(failures: int, retry_wait_s: float) -> Verdict:
+def _patient(failures: int, retry_wait_s: float) -> RetryVerdict:
     """Return a verdict that keeps a page with a capture, and its index entry, through a server's bad day."""
     if failures + 1 >= PATIENT_TRIES:
-        return Verdict(STATE_FAILED)
-    return Verdict(STATE_QUEUED, min(retry_wait_s * 2.0**failures, LONGEST_WAIT_S))
+        return RetryVerdict(STATE_FAILED)
+    return RetryVerdict(STATE_QUEUED, min(retry_wait_s * 2.0**failures, LONGEST_WAIT_S))

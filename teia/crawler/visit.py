@@ -1,21 +1,23 @@
 """One visit from its start to its commit.
 
-A `Visit` is made when a URL is taken from its host's buffer. It travels through fetch and parse to the group commit and
-gathers the results of each stage. It is the only mutable object that crosses stages; after the commit it is dropped.
+An `ActiveVisit` is made when a URL is taken from its host's buffer. It travels through fetch and parse to the group
+commit and gathers the results of each stage. It is the only mutable object that crosses stages; after the commit it is
+dropped.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from teia.crawler.child.messages import Result
-from teia.frontier.queue.retry import Verdict
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.crawler.child.messages import ReadResult
+from teia.frontier.cell.rows import QueuedUrl
+from teia.frontier.queue.retry import RetryVerdict
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import Fetched
 
 
 @dataclass(slots=True, eq=False)
-class Visit:
+class ActiveVisit:
     """A URL under way. `started` is in ticks; the times that are stored are in `fetched`.
 
     Once a child has read the answer, `fetched` keeps its metadata and drops its bytes. `is_final_robots`: this answer
@@ -24,7 +26,7 @@ class Visit:
     """
 
     queue: HostQueue
-    item: Queued
+    item: QueuedUrl
     address: str = ""
     started: float = 0.0
     rest_before_s: float | None = None
@@ -34,14 +36,15 @@ class Visit:
     outcome: str = ""
     detail: str = ""
     fetched: Fetched | None = None
-    result: Result | None = None
-    verdict: Verdict | None = None
+    result: ReadResult | None = None
+    verdict: RetryVerdict | None = None
     is_final_robots: bool = False
     from_cache: bool = False
 
     @property
     def was_asked(self) -> bool:
         """True if a request was sent to the page's server, which counts for its delay, its budget and its account."""
+        # The cache is the operator's own: it costs the page's server nothing.
         return self.fetched is not None and not self.from_cache
 
     def let_go_of_bytes(self) -> None:

@@ -61,6 +61,7 @@ async def _index(path: Path) -> None:
     except TimeoutError:
         pass
     finally:
+        # Stopped or timed out: an index is whole or absent, so killing loses nothing.
         if process.returncode is None:
             process.kill()
             await process.wait()

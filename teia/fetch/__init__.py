@@ -4,7 +4,8 @@ Input is a URL to fetch now; output is one `Fetched`, also after any failure. On
 
     destination.py  address of a host: `Destinations.known` / `find`        begin here
         overrides.py    the operator's own table of names (`--resolve`)
-        dns.py          names to addresses: the `Resolver` seam, c-ares with a cache
+        resolver.py     names to addresses: the `Resolver` seam
+        dns.py          the real resolver: a name server behind a cache
         cares.py        one name server, queried through c-ares
         guard.py        the only decision whether an address and port may be connected to
     fetcher.py      the seam: `FetchRequest`, `Fetcher.start(request, done)`

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from teia.config import LimitSettings
-from teia.fetch.outcome import Stop
+from teia.config.sections import LimitSettings
+from teia.fetch.outcome import StopReason
 
 MAX_INTERIM = 5
 """1xx answers before the real one."""
@@ -23,12 +23,13 @@ SMALL_BYTES = 4_096
 """Pieces of a body below this are put together as they come: a server may send it octet by octet. Larger ones are kept
 as they are; growing one buffer by them costs twenty times as much with a page of 120 kB."""
 
+# First letters of Content-Length, Content-Type and Transfer-Encoding: all other lines skip `_accepts`.
 _FRAMING_INITIALS = frozenset(b"CcTt")
 _MAX_LENGTH_DIGITS = 18  # libcurl ignores a length above 2**63 and reads to the close
 
 
 @dataclass(slots=True)
-class Held:
+class BodyMemory:
     """Body bytes of all transfers under way: many answers, each within its limit, may still be too much together."""
 
     limit_bytes: int
@@ -56,7 +57,7 @@ class Answer:
         "stop",
     )
 
-    def __init__(self, limits: LimitSettings, held: Held) -> None:
+    def __init__(self, limits: LimitSettings, held: BodyMemory) -> None:
         self._limits = limits
         self._held = held
         self._body_bytes = 0
@@ -64,6 +65,7 @@ class Answer:
 
     def begin(self, max_body_bytes: int, types: tuple[str, ...]) -> None:
         """Forget the last answer and expect the next."""
+        # The counter is shared by all transfers: return this one's share before its own count is cleared.
         self._held.now_bytes -= self._body_bytes
         self._body_bytes = 0
         self._pieces: list[bytes] = []
@@ -76,25 +78,26 @@ class Answer:
         self._max_body_bytes = max_body_bytes
         self._types = types
         self.status = 0
-        self.stop: Stop | None = None
+        self.stop: StopReason | None = None
 
-    # ---- what arrives ------------------------------------------------------------------------------------------------
+    # ---- callbacks of libcurl ----------------------------------------------------------------------------------------
 
     def on_header(self, line: bytes) -> int | None:
         """Take one line of a head, its line end included; folded lines come joined."""
         lines, limits = self._lines, self._limits
         self._head_bytes += len(line)
         if len(line) > limits.header_line_bytes:
-            return self.refuse(Stop.HEADER_LINE)
+            return self.refuse(StopReason.HEADER_LINE)
         if self._head_bytes > limits.header_bytes:
-            return self.refuse(Stop.HEADER_BYTES)
+            return self.refuse(StopReason.HEADER_BYTES)
         if line == b"\r\n" or line == b"\n":
             lines.append(line)
             return self._end_of_head()
         if len(lines) > limits.header_count:
-            return self.refuse(Stop.HEADER_COUNT)
+            return self.refuse(StopReason.HEADER_COUNT)
+        # Two framings in one head let two parsers disagree on the body's end (request smuggling, RFC 9112, 6.3).
         if line[0] in _FRAMING_INITIALS and not self._accepts(line):
-            return self.refuse(Stop.FRAMING)
+            return self.refuse(StopReason.FRAMING)
         lines.append(line)
         return None
 
@@ -102,10 +105,11 @@ class Answer:
         """Take the next piece of a body."""
         room = self._max_body_bytes - self._body_bytes
         if len(data) > room:
+            # The beginning is kept: a page cut at the limit is archived as truncated.
             self._take(data[:room])
-            return self.refuse(Stop.BODY)
+            return self.refuse(StopReason.BODY)
         self._take(data)
-        return self.refuse(Stop.MEMORY) if self._held.now_bytes > self._held.limit_bytes else None
+        return self.refuse(StopReason.MEMORY) if self._held.now_bytes > self._held.limit_bytes else None
 
     def _take(self, data: bytes) -> None:
         self._body_bytes += len(data)
@@ -118,7 +122,7 @@ class Answer:
             self._small.clear()
         self._pieces.append(data)
 
-    def refuse(self, stop: Stop) -> int:
+    def refuse(self, stop: StopReason) -> int:
         self.stop = stop
         return 0
 
@@ -138,6 +142,7 @@ class Answer:
         if not self.status:
             return b""
         head = b"".join(self._lines)
+        # WARC readers look for CR LF, so bare LFs are rewritten; libcurl also accepts `http/` in lower case.
         if head.count(b"\n") != head.count(b"\r\n"):
             head = b"".join(line.rstrip(b"\r\n") + b"\r\n" for line in self._lines)
         return head if head.startswith(b"HTTP/") else b"HTTP/" + head[5:]
@@ -167,22 +172,23 @@ class Answer:
     def _end_of_head(self) -> int | None:
         fields = self._lines[0].split(None, 2)
         if len(fields) < 2 or len(fields[1]) != 3 or not fields[1].isdigit():
-            return self.refuse(Stop.STATUS_LINE)
+            return self.refuse(StopReason.STATUS_LINE)
         status = int(fields[1])
+        # A 101 would hand the connection to another protocol; no request of ours asks for an upgrade.
         if status == 101:
-            return self.refuse(Stop.UPGRADE)
+            return self.refuse(StopReason.UPGRADE)
         if status < 200:
             return self._end_of_interim()
         self.status = status
         if self._types and status < 300 and not self._is_wanted():
-            return self.refuse(Stop.TYPE)
+            return self.refuse(StopReason.TYPE)
         return None
 
     def _end_of_interim(self) -> int | None:
         self._interim += 1
         self._lines.clear()
         self._has_length = self._chunked = False
-        return self.refuse(Stop.INTERIM) if self._interim > MAX_INTERIM else None
+        return self.refuse(StopReason.INTERIM) if self._interim > MAX_INTERIM else None
 
     def _is_wanted(self) -> bool:
         """Tell whether the Content-Type is wanted; a missing one is: the parse child inspects the bytes."""

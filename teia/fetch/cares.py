@@ -5,7 +5,7 @@ from __future__ import annotations
 import aiodns
 import pycares
 
-from teia.fetch.dns import Failure
+from teia.fetch.resolver import Failure
 
 _FAILURES = {
     pycares.errno.ARES_ENOTFOUND: Failure.NO_SUCH_NAME,
@@ -34,6 +34,7 @@ class NameServer:
         )
         if not addresses:
             return (), 0.0, Failure.NO_ADDRESS
+        # The answer holds the CNAME chain too: the shortest TTL of the chain limits the address.
         return addresses, float(min(record.ttl for record in result.answer)), None
 
     async def close(self) -> None:

@@ -3,7 +3,7 @@
 Three hooks guarantee that the address which was checked is the address that receives the request:
 
     RESOLVER_START_FUNCTION  refuses every look-up, so a missing pin fails instead of using the system's resolver
-    OPENSOCKETFUNCTION       asks the guard about the very address libcurl is about to connect to
+    OPENSOCKETFUNCTION       lets the guard check the very address that libcurl is about to connect to
     PREREQFUNCTION           compares the peer before each request, also on a kept connection, which ignores pins
 
 A kept connection to an address that is no longer the host's, or that the server has closed, is dropped there and the
@@ -28,15 +28,15 @@ import pycurl
 
 from teia import urls
 from teia.clock import Clock
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.errors import ConfigError
-from teia.fetch.answer import Answer, Held
+from teia.fetch.answer import Answer, BodyMemory
 from teia.fetch.driver import Curl, CurlDriver
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
-from teia.fetch.outcome import Ending, Stop, Verdict, judge
-from teia.fetch.places import KeptSockets, Local, Places
-from teia.fetch.wire import Headers, Pin, pin_for, place_asked, request_head, request_headers
+from teia.fetch.outcome import FetchVerdict, StopReason, TransferEnd, judge
+from teia.fetch.places import KeepAliveBudget, KeptSockets, Local
+from teia.fetch.wire import Pin, RequestHeaders, pin_for, place_asked, request_head, request_headers
 from teia.records import Fetched, Outcome
 
 IDLE_S = 60.0
@@ -54,11 +54,11 @@ MAX_PINS = 4_096
 
 Done = Callable[[Fetched], None]
 
-_NOT_SENT = frozenset({Stop.STALE_PEER, Stop.HUNG_UP})
+_NOT_SENT = frozenset({StopReason.STALE_PEER, StopReason.HUNG_UP})
 """Ends of transfers whose request was not sent, so that it may go out on a fresh connection at once."""
 
 
-class Transfer:
+class CurlTransfer:
     """A libcurl handle with its hooks, and the request it carries now."""
 
     __slots__ = (
@@ -97,13 +97,13 @@ class Transfer:
         self.done: Done
         self.head = b""
         self.started_s = 0.0
-        # What had been received when, by the fetcher's last look at its speed.
+        # Bytes received at the last check of the speed, and the time of that check.
         self.mark_bytes = 0
         self.mark_s = 0.0
         # Current options of the handle, so that only changes are passed to libcurl.
         self.pin: Pin | None = None
         self.connect_to = ""
-        self.headers: Headers | None = None
+        self.headers: RequestHeaders | None = None
         self.keeps = True
         self.is_fresh = False
         self.is_post = False
@@ -114,7 +114,7 @@ class Transfer:
         self.answer.begin(self.request.max_body_bytes, self.request.types)
 
     def is_slow(self, now_s: float, patience_s: float) -> bool:
-        """Tell whether less than 1 KiB/s came for so long; time begins when the request has been sent."""
+        """Tell whether less than 1 KiB/s arrived for `patience_s`, counted from when the request was sent."""
         received = self.answer.received_bytes
         if not self._checked or received - self.mark_bytes >= _SLOWEST_BYTES_PER_S * patience_s:
             self.mark_bytes, self.mark_s = received, now_s
@@ -131,14 +131,15 @@ class Transfer:
             self._opened = None
 
     def on_resolver_start(self, *_: object) -> int:
-        self.answer.stop = Stop.UNPINNED
+        self.answer.stop = StopReason.UNPINNED
         return 1
 
     def on_open_socket(self, _purpose: int, wanted: tuple[int, int, int, tuple[Any, ...]]) -> socket.socket | int:
         family, kind, protocol, (address, port, *_) = wanted
+        # The address that libcurl is about to connect to, after pins and CONNECT_TO.
         refusal = self._guard.check(address, port, is_cache=self.request.cache_only)
         if refusal is not None or address != self.request.address or port != self.request.connect_port:
-            self.answer.stop = Stop.ADDRESS
+            self.answer.stop = StopReason.ADDRESS
             return int(pycurl.SOCKET_BAD)
         self._drop_opened()
         try:
@@ -147,21 +148,23 @@ class Transfer:
                 self._opened.bind((self._bind, 0))
         except OSError as error:
             if error.errno != errno.EAFNOSUPPORT:  # a machine without IPv6 just cannot connect there
-                self.answer.stop = Stop.NO_SOCKET
+                self.answer.stop = StopReason.NO_SOCKET
             return int(pycurl.SOCKET_BAD)
         return self._opened
 
     def on_request(self, address: str, local: str, port: int, local_port: int) -> int:
         self._checked += 1
         self.local = (local, local_port)
+        # A socket opened for this transfer is new; without one, libcurl took a kept connection.
         is_new = self._opened is not None
         self._drop_opened()
+        # A second call: libcurl wants to repeat a request that the server may have seen (module docstring).
         if self._checked > 1:
-            self.answer.stop = Stop.REPEAT
+            self.answer.stop = StopReason.REPEAT
         elif address != self.request.address or port != self.request.connect_port:
-            self.answer.stop = Stop.STALE_PEER
+            self.answer.stop = StopReason.STALE_PEER
         elif not is_new and self._kept.has_hung_up(self.local):
-            self.answer.stop = Stop.HUNG_UP
+            self.answer.stop = StopReason.HUNG_UP
         else:
             return int(pycurl.PREREQFUNC_OK)
         return int(pycurl.PREREQFUNC_ABORT)
@@ -195,13 +198,13 @@ class CurlFetcher:
         self._user_agent = user_agent
         self._ca_file = ca_file or certifi.where()
         self._bind = _own_address(bind)
-        self._held = Held(held_bytes)
-        self._places = {"http": Places(keep_alive, IDLE_S), "https": Places(keep_alive // 2, IDLE_S)}
+        self._held = BodyMemory(held_bytes)
+        self._places = {"http": KeepAliveBudget(keep_alive, IDLE_S), "https": KeepAliveBudget(keep_alive // 2, IDLE_S)}
         self._kept = KeptSockets()
         self._loop = asyncio.get_running_loop()
         self._driver = CurlDriver(self._on_finished, keep_alive + keep_alive // 2 + concurrency)
-        self._idle: list[Transfer] = []
-        self._running: dict[Curl, Transfer] = {}
+        self._idle: list[CurlTransfer] = []
+        self._running: dict[Curl, CurlTransfer] = {}
         self._pins: OrderedDict[str, int] = OrderedDict()
         self._in_flight = 0
         self._closed = False
@@ -224,6 +227,7 @@ class CurlFetcher:
             outcome = Outcome.SYSTEM if self._closed else Outcome.BLOCKED_ADDRESS
             self._fail(request, done, outcome, refusal)
             return
+        # Handles are reused: a new one costs the hooks and some twenty options.
         transfer = self._idle.pop() if self._idle else self._make()
         transfer.request, transfer.done = request, done
         transfer.started_s = self._clock.now_s()
@@ -239,6 +243,7 @@ class CurlFetcher:
             return
         self._running[transfer.curl] = transfer
         assert transfer.pin is not None
+        # Count the transfers that rely on the pin: `_to_make_room_for` removes only pins with none.
         self._pins[transfer.pin.key] = self._pins.get(transfer.pin.key, 0) + 1
         self._pins.move_to_end(transfer.pin.key)
 
@@ -249,7 +254,7 @@ class CurlFetcher:
         self._look.cancel()
         for curl, transfer in list(self._running.items()):
             self._driver.remove(curl)
-            transfer.answer.stop = Stop.CLOSED
+            transfer.answer.stop = StopReason.CLOSED
             self._on_finished(curl, pycurl.E_ABORTED_BY_CALLBACK, "")
         for transfer in self._idle:
             transfer.curl.close()
@@ -278,23 +283,28 @@ class CurlFetcher:
 
     # ---- the way out -------------------------------------------------------------------------------------------------
 
-    def _make(self) -> Transfer:
+    def _make(self) -> CurlTransfer:
         """Return a new handle with everything that never changes; the only place where handles come from."""
-        transfer = Transfer(self._guard, Answer(self._limits, self._held), self._kept, self._bind)
+        transfer = CurlTransfer(self._guard, Answer(self._limits, self._held), self._kept, self._bind)
         limits, answer, setopt = self._limits, transfer.answer, transfer.curl.setopt
         setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+        # HTTP/0.9 has no head: any service that answers with bytes would count as a page.
         setopt(pycurl.HTTP09_ALLOWED, 0)
+        # The URL is canonical; libcurl must not remove dot segments again.
         setopt(pycurl.PATH_AS_IS, 1)
         setopt(pycurl.FOLLOWLOCATION, 0)
+        # An empty proxy overrides http_proxy and https_proxy of the environment.
         setopt(pycurl.PROXY, "")
         setopt(pycurl.NOSIGNAL, 1)
+        # Raw bytes: a decompression bomb stays small here, and the archive gets what the server sent.
         setopt(pycurl.HTTP_TRANSFER_DECODING, 0)
         setopt(pycurl.HTTP_CONTENT_DECODING, 0)
         setopt(pycurl.BUFFERSIZE, _RECEIVE_BYTES)
         setopt(pycurl.CAINFO, self._ca_file)
         setopt(pycurl.SSL_VERIFYPEER, 1)
         setopt(pycurl.SSL_VERIFYHOST, 2)
+        # Pins never expire by themselves; `_to_make_room_for` removes them.
         setopt(pycurl.DNS_CACHE_TIMEOUT, -1)
         setopt(pycurl.MAXAGE_CONN, int(IDLE_S))
         setopt(pycurl.CONNECTTIMEOUT_MS, int(limits.connect_s * 1000))
@@ -306,7 +316,7 @@ class CurlFetcher:
         setopt(pycurl.WRITEFUNCTION, answer.on_body)
         return transfer
 
-    def _prepare(self, transfer: Transfer, request: FetchRequest) -> None:
+    def _prepare(self, transfer: CurlTransfer, request: FetchRequest) -> None:
         """Set the libcurl options that differ from the handle's last request."""
         asked, parts, setopt = place_asked(request), urls.split(request.url), transfer.curl.setopt
         if request.cache_only:
@@ -334,7 +344,7 @@ class CurlFetcher:
         transfer.head = request_head(parts, headers, b"POST" if transfer.is_post else b"GET")
 
     def _to_make_room_for(self, pin: Pin) -> Pin | None:
-        """Return the pin that was least lately used, once there are too many; never one that a transfer relies on.
+        """Return the least recently used pin, once there are too many; never one that a transfer relies on.
 
         The cache is shared by all handles, and a kept connection that turns out dead sends libcurl back to it in the
         middle of a transfer. So a pin is not taken away when its transfer ends, only when thousands came after it.
@@ -354,9 +364,11 @@ class CurlFetcher:
         answer, request = transfer.answer, transfer.request
         if kept >= 0:
             self._kept.note(transfer.local, kept)
-        if answer.stop is Stop.HUNG_UP or answer.stop is Stop.REPEAT:
+        # This server closes kept connections without notice: it keeps none for FORGO_S.
+        if answer.stop is StopReason.HUNG_UP or answer.stop is StopReason.REPEAT:
             asked = place_asked(request)
             self._places[asked.scheme].forgo(asked.authority, self._clock.ticks_s())
+        # Nothing was sent, so one more try breaks no politeness delay; `is_fresh` limits it to one.
         if answer.stop in _NOT_SENT and not transfer.is_fresh:
             self._begin_again(transfer)
             return
@@ -373,27 +385,28 @@ class CurlFetcher:
             body=answer.body(),
             truncated=verdict.truncated,
             detail=_printable(verdict.detail) if verdict.detail else "",
-            unanswered=answer.stop is Stop.REPEAT,
+            unanswered=answer.stop is StopReason.REPEAT,
         )
         del self._running[curl]
         self._release(transfer.pin)
         transfer.end()
         self._idle.append(transfer)
+        # The contract of `Fetcher.start`: `done` gets a turn of the loop of its own, for it may start a transfer.
         self._loop.call_soon(self._deliver, transfer.done, fetched)
 
     def _release(self, pin: Pin | None) -> None:
         assert pin is not None
         self._pins[pin.key] -= 1
 
-    def _begin_again(self, transfer: Transfer) -> None:
+    def _begin_again(self, transfer: CurlTransfer) -> None:
         transfer.is_fresh = True
         transfer.curl.setopt(pycurl.FRESH_CONNECT, 1)
         transfer.begin()
         self._driver.add(transfer.curl)
 
-    def _judge(self, transfer: Transfer, code: int, message: str) -> Verdict:
+    def _judge(self, transfer: CurlTransfer, code: int, message: str) -> FetchVerdict:
         answer = transfer.answer
-        end = Ending(
+        end = TransferEnd(
             code=code,
             message=message,
             os_errno=transfer.curl.getinfo(pycurl.OS_ERRNO) if code else 0,

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from teia.fetch.dns import Resolution, Resolver
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import Overrides
+from teia.fetch.overrides import AddressOverrides
+from teia.fetch.resolver import Resolution, Resolver
 from teia.records import Outcome
 
 
@@ -31,10 +31,10 @@ class Destination:
 class Destinations:
     """Finds and guards; holds no state of its own."""
 
-    def __init__(self, resolver: Resolver, guard: AddressGuard, overrides: Overrides | None = None) -> None:
+    def __init__(self, resolver: Resolver, guard: AddressGuard, overrides: AddressOverrides | None = None) -> None:
         self._resolver = resolver
         self._guard = guard
-        self._overrides = overrides or Overrides()
+        self._overrides = overrides or AddressOverrides()
 
     def known(self, host: str, port: int) -> Destination | None:
         """Return the destination if no name server must be queried; the crawler's usual case, without a task."""
@@ -52,6 +52,7 @@ class Destinations:
         expires_s, failure = resolution.expires_s, resolution.failure
         if failure is not None:
             return Destination("", port, expires_s, Outcome.DNS, failure.value, failure.is_temporary)
+        # One forbidden record forbids the name, though only the first address is used (decision 6).
         refusal = self._guard.check_all(resolution.addresses, port)
         if refusal is not None:
             return Destination("", port, expires_s, Outcome.BLOCKED_ADDRESS, refusal)

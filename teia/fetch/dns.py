@@ -1,8 +1,7 @@
-"""Names to addresses, by ourselves: libcurl never resolves anything.
+"""Names to addresses through a name server (cares.py), with a cache.
 
-`Resolver` is the seam. `CaresResolver` queries a name server through c-ares and caches; `StaticResolver` is a table for
-tests. The host files and search domains of the machine are not read: a crawl should not depend on the machine it runs
-on, and `--resolve` states exceptions explicitly.
+The host files and search domains of the machine are not read: a crawl should not depend on the machine it runs on, and
+`--resolve` states exceptions explicitly.
 
 IPv4 is preferred: AAAA is queried only for a name without an A record. It halves the queries, and our address for a
 name does not depend on whether this machine has IPv6 today. As long as a name keeps the address we use, we keep using
@@ -14,21 +13,18 @@ A time-out is a reason to query again, never "no such host".
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from functools import lru_cache
-from ipaddress import ip_address
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from teia.clock import Clock
 from teia.fetch.overrides import split_address
+from teia.fetch.resolver import Failure, Resolution, resolve_here
 
 if TYPE_CHECKING:
     from teia.fetch.cares import NameServer
 
+# Seconds that an answer lives in the cache: good ones within floor and ceiling, failures see `_life_s`.
 TTL_FLOOR_S = 30.0
 TTL_CEILING_S = 3_600.0
 NO_NAME_S = 600.0
@@ -44,83 +40,6 @@ MAX_ADDRESSES = 64
 _FIRST_TRY_S = 2.0
 _TRIES = 4  # c-ares shortens its waits on a fast server, so two tries may be over in half a second
 _HIGHEST_DOUBLING = 10
-
-
-class Failure(StrEnum):
-    """Reason why a name has no address. The last two are temporary; the others are facts about the name."""
-
-    NO_SUCH_NAME = "no such name"
-    NO_ADDRESS = "name without an address"
-    BAD_NAME = "not a host name"
-    TIMEOUT = "name server did not answer"
-    SERVER = "name server failed"
-
-    @property
-    def is_temporary(self) -> bool:
-        return self in {Failure.TIMEOUT, Failure.SERVER}
-
-
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """Result for a name until `expires_s` (of `Clock.ticks_s`): addresses, or the reason why there are none."""
-
-    addresses: tuple[str, ...]
-    expires_s: float
-    failure: Failure | None = None
-
-
-class Resolver(Protocol):
-    """Turns a canonical host into addresses; never raises for failures of the web."""
-
-    def known(self, name: str) -> Resolution | None:
-        """Return the cached result if it is still valid, without a query: the crawler's usual case."""
-
-    async def resolve(self, name: str) -> Resolution:
-        """Like `known`, but query a name server if nothing valid is cached."""
-
-    async def close(self) -> None: ...
-
-
-@lru_cache(maxsize=65_536)
-def resolve_here(name: str) -> Resolution | None:
-    """Resolve names that need no name server: literals, `localhost` (RFC 6761) and malformed names.
-
-    The WHATWG parser has made an address of everything that ends in a number, so such a name did not come from it.
-    """
-    try:
-        return Resolution((str(ip_address(name.strip("[]"))),), math.inf)
-    except ValueError:
-        pass
-    last_label = name.rstrip(".").rpartition(".")[2].lower()
-    if last_label == "localhost":
-        return Resolution(("127.0.0.1",), math.inf)
-    if not last_label or last_label.isdigit() or last_label.startswith("0x") or len(name) > 253 or not name.isascii():
-        return Resolution((), math.inf, Failure.BAD_NAME)
-    return None
-
-
-class StaticResolver:
-    """A table of names; every other name does not exist."""
-
-    def __init__(self, table: Mapping[str, Sequence[str]]) -> None:
-        self._table = dict(table)
-
-    def known(self, name: str) -> Resolution | None:
-        here = resolve_here(name)
-        if here is not None:
-            return here
-        addresses = self._table.get(name)
-        if not addresses:
-            return Resolution((), math.inf, Failure.NO_SUCH_NAME)
-        return Resolution(tuple(addresses), math.inf)
-
-    async def resolve(self, name: str) -> Resolution:
-        resolution = self.known(name)
-        assert resolution is not None
-        return resolution
-
-    async def close(self) -> None:
-        return
 
 
 @dataclass(slots=True)
@@ -161,6 +80,7 @@ class CaresResolver:
 
     def known(self, name: str) -> Resolution | None:
         entry = self._cache.get(name)
+        # Expired entries stay: `_remember` needs their failure count and the address in use.
         if entry is not None and entry.resolution.expires_s > self._clock.ticks_s():
             self._cache.move_to_end(name)
             return entry.resolution
@@ -189,6 +109,7 @@ class CaresResolver:
 
     async def _ask(self, name: str) -> Resolution:
         try:
+            # The time limit begins inside the semaphore, so waiting for a place is not counted as a slow name server.
             async with self._places:
                 limit_s = self._lookup_limit_s if self._was_heard else min(self._lookup_limit_s, UNHEARD_LIMIT_S)
                 try:
@@ -196,6 +117,7 @@ class CaresResolver:
                         addresses, ttl_s, failure = await self._lookup(name)
                 except TimeoutError:
                     addresses, ttl_s, failure = (), 0.0, Failure.TIMEOUT
+            # Any answer, SERVFAIL included, shows that a name server is there: from now on the long limit holds.
             self._was_heard = self._was_heard or failure is not Failure.TIMEOUT
             return self._remember(name, addresses, ttl_s, failure)
         finally:

@@ -24,8 +24,8 @@ Curl = Any
 class CurlDriver:
     """Runs transfers and hands each one back with libcurl's code and message, outside of any libcurl call.
 
-    With one that came whole comes the descriptor of the connection that is kept now, -1 if there is none.
-    Belongs to the loop it was made on. Nothing here may raise into libcurl.
+    A transfer that arrived whole comes with the descriptor of its kept connection, or -1 if none is kept.
+    The driver belongs to the loop it was made on. Nothing here may raise into libcurl.
     """
 
     def __init__(self, finished: Callable[[Curl, int, str, int], None], max_connects: int) -> None:
@@ -40,6 +40,7 @@ class CurlDriver:
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
         self._multi.setopt(pycurl.M_MAXCONNECTS, max_connects)
+        # No HTTP/2 multiplexing: one connection carries one request at a time.
         self._multi.setopt(pycurl.M_PIPELINING, 0)
         self._loop.add_reader(self._epoll.fileno(), self._on_ready)
 
@@ -59,7 +60,7 @@ class CurlDriver:
         self._multi.close()
         self._epoll.close()
 
-    # ---- what libcurl wants ------------------------------------------------------------------------------------------
+    # ---- requests of libcurl -----------------------------------------------------------------------------------------
 
     def _on_socket(self, what: int, fd: int, _multi: object, _data: object) -> None:
         if what == pycurl.POLL_REMOVE:
@@ -100,7 +101,7 @@ class CurlDriver:
             self._timer.cancel()
         self._timer, self._timer_s = self._loop.call_at(due_s, self._on_time), due_s
 
-    # ---- what happens ------------------------------------------------------------------------------------------------
+    # ---- events ------------------------------------------------------------------------------------------------------
 
     def _on_time(self) -> None:
         self._timer = None
@@ -119,6 +120,7 @@ class CurlDriver:
             if fd not in self._watched:  # taken away while an earlier one of this batch was served
                 continue
             mask = 0
+            # After a hang-up there may be data left to read; libcurl learns of the close by reading to its end.
             if events & (select.EPOLLIN | select.EPOLLHUP):
                 mask |= pycurl.CSELECT_IN
             if events & select.EPOLLOUT:

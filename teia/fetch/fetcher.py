@@ -16,7 +16,7 @@ ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,text/plain;q=0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
+class PostBody:
     """Body of a POST request, for webhooks and hubs. `headers` are names and values."""
 
     body: bytes
@@ -45,7 +45,7 @@ class FetchRequest:
     accept: str = ACCEPT
     types: tuple[str, ...] = ()
     cache_only: bool = False
-    post: Post | None = None
+    post: PostBody | None = None
 
     @property
     def is_conditional(self) -> bool:

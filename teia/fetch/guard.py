@@ -35,9 +35,9 @@ OWN_PORTS = (8700,)
 FORBIDDEN_NETS: tuple[tuple[str, str], ...] = (
     ("0.0.0.0/8", "this network"),
     ("10.0.0.0/8", "private"),
-    ("100.64.0.0/10", "shared by a carrier"),
+    ("100.64.0.0/10", "carrier-grade NAT"),
     ("127.0.0.0/8", "loopback"),
-    ("168.63.129.16/32", "a cloud's host agent"),
+    ("168.63.129.16/32", "cloud host agent"),
     ("169.254.0.0/16", "link-local"),
     ("172.16.0.0/12", "private"),
     ("192.0.0.0/24", "protocol assignments"),
@@ -94,7 +94,7 @@ def _ports(text: str) -> Iterator[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
-CACHES_MAY_BE = frozenset({"loopback", "private", "shared by a carrier", "unique local"})
+CACHES_MAY_BE = frozenset({"loopback", "private", "carrier-grade NAT", "unique local"})
 CACHE_PORTS = frozenset({1080, 3128})
 """Ports of those below where a cache may listen."""
 
@@ -106,6 +106,7 @@ class _Ranges:
     """Disjoint ranges of one family, for one bisection instead of one test per network."""
 
     def __init__(self, nets: Iterable[tuple[IPv4Network | IPv6Network, str]]) -> None:
+        # Cut the number line at every network's edges; each piece gets the name of the narrowest network over it.
         narrow_last = sorted(nets, key=lambda item: item[0].prefixlen)
         edges = sorted({edge for net, _ in narrow_last for edge in (int(net[0]), int(net[-1]) + 1)})
         self._starts = edges
@@ -135,8 +136,8 @@ _FORBIDDEN_4, _FORBIDDEN_6 = _split_families(FORBIDDEN_NETS)
 def embedded(address: IPv6Address) -> Iterator[IPv4Address]:
     """Yield every IPv4 address that some router or stack may take out of an IPv6 one and send packets to.
 
-    A NAT64 prefix may hold the address in other places than the last 32 bits (RFC 6052); those cannot be told from
-    outside, which is why the prefixes as such are refused.
+    A NAT64 prefix may hold the address in other places than the last 32 bits (RFC 6052). The place cannot be seen from
+    outside, so the prefixes as such are refused.
     """
     number = int(address)
     low = IPv4Address(number & 0xFFFF_FFFF)
@@ -166,9 +167,10 @@ class AddressGuard:
         try:
             self._allowed_4, self._allowed_6 = _split_families((net.strip(), net) for net in allow_nets)
         except ValueError as error:
-            raise ConfigError(f"fetch.allow_nets: {error}; write networks like 127.0.0.0/8 or fd00::/8") from error
+            raise ConfigError(f"fetch.allow_nets: {error}; write networks such as 127.0.0.0/8 or fd00::/8") from error
         self._own_ports = frozenset(own_ports)
         self._caches = frozenset((ip_address(address), port) for address, port in caches)
+        # Safe to cache: the tables never change after construction. Every request calls `check` at least twice.
         self._remembered = lru_cache(maxsize=REMEMBERED_CHECKS)(self._check)
 
     def check(self, address: str, port: int, *, is_cache: bool = False) -> str | None:
@@ -184,7 +186,8 @@ class AddressGuard:
         except ValueError:
             return f"{address[:64]!r} is not an address"
         if isinstance(parsed, IPv6Address) and parsed.scope_id is not None:
-            return f"{parsed} names an interface"
+            return f"{parsed} has an interface name"
+        # The cache's own place is reserved: an `allow_nets` that covers it must not let pages lead there.
         if is_cache or (parsed, port) in self._caches:
             return self._check_cache(parsed, port, is_cache)
         allowed = self._is_allowed(parsed)
@@ -192,11 +195,11 @@ class AddressGuard:
 
     def _check_cache(self, address: Address, port: int, is_cache: bool) -> str | None:
         if not is_cache:
-            return f"{address} port {port} is the cache proxy's"
+            return f"{address} port {port} is reserved for the cache proxy"
         if (address, port) not in self._caches:
             return f"{address} port {port} is not the cache proxy of signals.proxy"
         if port in self._own_ports:
-            return f"port {port} is teia's own"
+            return f"port {port} is a port of teia itself"
         if port in FORBIDDEN_PORTS - CACHE_PORTS or not 1 <= port <= 65_535:
             return f"port {port} belongs to another service"
         kind = (_FORBIDDEN_4 if address.version == 4 else _FORBIDDEN_6).find(int(address))
@@ -214,19 +217,21 @@ class AddressGuard:
             if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:
                 return f"{address} is not global unicast"
         if isinstance(address, IPv6Address):
+            # Also inside an allowed IPv6 network: `--allow-net 64:ff9b::/96` must not open 10.0.0.0/8 through NAT64.
             for inner in embedded(address):
                 reason = self._check_address(inner, self._is_allowed(inner))
                 if reason:
-                    return f"{address} carries an address: {reason}"
+                    return f"{address} contains an address: {reason}"
         return None
 
     def _check_port(self, port: int, allowed: bool) -> str | None:
         if port in self._own_ports:
-            return f"port {port} is teia's own"
+            return f"port {port} is a port of teia itself"
+        # Before `allowed`: no exception of the operator opens these ports.
         if port in FORBIDDEN_PORTS:
             return f"port {port} belongs to another service"
         if allowed and 1 <= port <= 65_535:
             return None
         if port in (80, 443) or 1024 <= port <= 65_535:
             return None
-        return f"port {port} is not for the web"
+        return f"port {port} is not a web port"

@@ -1,8 +1,8 @@
 """Outcome of a transfer from the way it ended: two tables and one rule.
 
-A transfer ends because libcurl says so (a code) or because we stopped it (a `Stop`). Both tables are data, one test per
-row. The rule: an answer other than 2xx is settled by its head, so a later failure of its body only marks it truncated;
-a page (2xx) must arrive whole, or it is `too_large`, `timeout` or `bad_answer`, with the received part kept.
+A transfer ends because libcurl says so (a code) or because we stopped it (a `StopReason`). Both tables are data, one
+test per row. The rule: an answer other than 2xx is settled by its head, so a later failure of its body only marks it
+truncated; a page (2xx) must arrive whole, or it is `too_large`, `timeout` or `bad_answer`, with the received part kept.
 
 `truncated` holds the words of WARC-Truncated: length, time, disconnect, unspecified.
 """
@@ -22,21 +22,21 @@ E_TOO_LARGE = 100
 """Two of libcurl's codes that pycurl has no name for."""
 
 
-class Stop(Enum):
+class StopReason(Enum):
     """Reason why we ended a transfer ourselves; the value is shown to users."""
 
-    ADDRESS = "address refused by the guard"
-    NO_SOCKET = "no more sockets to be had on this machine"
+    ADDRESS = "address blocked by the address guard"
+    NO_SOCKET = "no more sockets available on this machine"
     UNPINNED = "no address was pinned for the name"
-    STALE_PEER = "kept connection leads to another address"
-    HUNG_UP = "kept connection was closed before the request"
-    REPEAT = "kept connection was closed before the answer"
+    STALE_PEER = "idle connection leads to another address"
+    HUNG_UP = "idle connection was closed before the request"
+    REPEAT = "idle connection was closed before the response"
     HEADER_LINE = "header line too long"
     HEADER_COUNT = "too many header lines"
-    HEADER_BYTES = "head too large"
-    INTERIM = "too many interim answers"
-    UPGRADE = "101 to a request that asked for no upgrade"
-    STATUS_LINE = "status line cannot be read"
+    HEADER_BYTES = "headers too large"
+    INTERIM = "too many interim responses"
+    UPGRADE = "101 without a request for an upgrade"
+    STATUS_LINE = "invalid status line"
     FRAMING = "ambiguous framing"
     TYPE = "media type not wanted"
     BODY = "body too large"
@@ -45,7 +45,7 @@ class Stop(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FetchVerdict:
     """An outcome (a member's name or an HTTP status as text), why the body is not whole, and a message."""
 
     outcome: str
@@ -53,24 +53,24 @@ class Verdict:
     detail: str = ""
 
 
-STOPS: dict[Stop, Verdict] = {
-    Stop.ADDRESS: Verdict(Outcome.BLOCKED_ADDRESS),
-    Stop.NO_SOCKET: Verdict(Outcome.SYSTEM),
-    Stop.UNPINNED: Verdict(Outcome.SYSTEM),
-    Stop.STALE_PEER: Verdict(Outcome.SYSTEM),
-    Stop.HUNG_UP: Verdict(Outcome.SYSTEM),
-    Stop.REPEAT: Verdict(Outcome.CONNECT),
-    Stop.HEADER_LINE: Verdict(Outcome.BAD_ANSWER),
-    Stop.HEADER_COUNT: Verdict(Outcome.BAD_ANSWER),
-    Stop.HEADER_BYTES: Verdict(Outcome.BAD_ANSWER),
-    Stop.INTERIM: Verdict(Outcome.BAD_ANSWER),
-    Stop.UPGRADE: Verdict(Outcome.BAD_ANSWER),
-    Stop.STATUS_LINE: Verdict(Outcome.BAD_ANSWER),
-    Stop.FRAMING: Verdict(Outcome.BAD_ANSWER),
-    Stop.TYPE: Verdict(Outcome.FORBIDDEN_TYPE, "unspecified"),
-    Stop.BODY: Verdict(Outcome.TOO_LARGE, "length"),
-    Stop.MEMORY: Verdict(Outcome.SYSTEM, "unspecified"),
-    Stop.CLOSED: Verdict(Outcome.SYSTEM, "unspecified"),
+STOPS: dict[StopReason, FetchVerdict] = {
+    StopReason.ADDRESS: FetchVerdict(Outcome.BLOCKED_ADDRESS),
+    StopReason.NO_SOCKET: FetchVerdict(Outcome.SYSTEM),
+    StopReason.UNPINNED: FetchVerdict(Outcome.SYSTEM),
+    StopReason.STALE_PEER: FetchVerdict(Outcome.SYSTEM),
+    StopReason.HUNG_UP: FetchVerdict(Outcome.SYSTEM),
+    StopReason.REPEAT: FetchVerdict(Outcome.CONNECT),
+    StopReason.HEADER_LINE: FetchVerdict(Outcome.BAD_ANSWER),
+    StopReason.HEADER_COUNT: FetchVerdict(Outcome.BAD_ANSWER),
+    StopReason.HEADER_BYTES: FetchVerdict(Outcome.BAD_ANSWER),
+    StopReason.INTERIM: FetchVerdict(Outcome.BAD_ANSWER),
+    StopReason.UPGRADE: FetchVerdict(Outcome.BAD_ANSWER),
+    StopReason.STATUS_LINE: FetchVerdict(Outcome.BAD_ANSWER),
+    StopReason.FRAMING: FetchVerdict(Outcome.BAD_ANSWER),
+    StopReason.TYPE: FetchVerdict(Outcome.FORBIDDEN_TYPE, "unspecified"),
+    StopReason.BODY: FetchVerdict(Outcome.TOO_LARGE, "length"),
+    StopReason.MEMORY: FetchVerdict(Outcome.SYSTEM, "unspecified"),
+    StopReason.CLOSED: FetchVerdict(Outcome.SYSTEM, "unspecified"),
 }
 
 CODES: dict[int, Outcome] = {
@@ -105,41 +105,43 @@ _BODY_TROUBLE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class TransferEnd:
     """State of a transfer at its end. `status` is 0 until a whole final head has arrived and was accepted."""
 
     code: int = 0
     message: str = ""
     os_errno: int = 0
-    stop: Stop | None = None
+    stop: StopReason | None = None
     status: int = 0
     anything_received: bool = False
     conditional: bool = False
 
 
-def judge(end: Ending) -> Verdict:
+def judge(end: TransferEnd) -> FetchVerdict:
     """Return the verdict on a request."""
     if end.code == 0:
         return _whole_answer(end)
     verdict = STOPS[end.stop] if end.stop else _by_code(end)
-    body_trouble = end.stop is Stop.BODY if end.stop else end.code in _BODY_TROUBLE
+    body_trouble = end.stop is StopReason.BODY if end.stop else end.code in _BODY_TROUBLE
+    # The body of a redirect or an error is not needed: its status stands, though the body was cut.
     settled_by_head = end.status >= 300 and body_trouble
     outcome = str(end.status) if settled_by_head else verdict.outcome
-    return Verdict(outcome, verdict.truncated, end.stop.value if end.stop else end.message)
+    return FetchVerdict(outcome, verdict.truncated, end.stop.value if end.stop else end.message)
 
 
-def _whole_answer(end: Ending) -> Verdict:
+def _whole_answer(end: TransferEnd) -> FetchVerdict:
+    # teia sends no Range header, so a 206 is an incomplete page and must not replace a whole one.
     if end.status == 206:
-        return Verdict(Outcome.BAD_ANSWER, "unspecified", "a part of the page, without having asked for one")
+        return FetchVerdict(Outcome.BAD_ANSWER, "unspecified", "partial content, without a range request")
     if end.status == 304 and not end.conditional:
-        return Verdict(Outcome.BAD_ANSWER, detail="not modified, without having asked")
+        return FetchVerdict(Outcome.BAD_ANSWER, detail="not modified, without a conditional request")
     if end.status == 0:
-        return Verdict(Outcome.BAD_ANSWER, detail="no final answer")
-    return Verdict(str(end.status))
+        return FetchVerdict(Outcome.BAD_ANSWER, detail="no final response")
+    return FetchVerdict(str(end.status))
 
 
-def _by_code(end: Ending) -> Verdict:
+def _by_code(end: TransferEnd) -> FetchVerdict:
     if end.code in BEFORE_ANSWER and not end.anything_received and end.os_errno in _CUT:
-        return Verdict(Outcome.CONNECT)
+        return FetchVerdict(Outcome.CONNECT)
     truncated = _TRUNCATED_BY.get(end.code, "disconnect") if end.status else ""
-    return Verdict(CODES.get(end.code, Outcome.SYSTEM), truncated)
+    return FetchVerdict(CODES.get(end.code, Outcome.SYSTEM), truncated)

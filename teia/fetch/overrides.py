@@ -21,37 +21,38 @@ _WITH_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*):(\d{1,5})")
 
 
 @dataclass(frozen=True, slots=True)
-class Override:
+class AddressOverride:
     """Override of a host's address; `port` None keeps the URL's own."""
 
     address: str
     port: int | None = None
 
 
-class Overrides:
+class AddressOverrides:
     """The operator's own table of names."""
 
-    def __init__(self, rows: Iterable[tuple[str, Override]] = ()) -> None:
+    def __init__(self, rows: Iterable[tuple[str, AddressOverride]] = ()) -> None:
         self._rows = [(re.compile(fnmatch.translate(pattern.lower())), override) for pattern, override in rows]
         self._remembered = lru_cache(maxsize=REMEMBERED_HOSTS)(self._search)
 
     @classmethod
-    def parse(cls, items: Iterable[str]) -> Overrides:
+    def parse(cls, items: Iterable[str]) -> AddressOverrides:
         return cls(_parse_row(item) for item in items)
 
-    def find(self, host: str) -> Override | None:
+    def find(self, host: str) -> AddressOverride | None:
         return self._remembered(host) if self._rows else None
 
-    def _search(self, host: str) -> Override | None:
+    def _search(self, host: str) -> AddressOverride | None:
         return next((override for pattern, override in self._rows if pattern.match(host)), None)
 
 
-def _parse_row(item: str) -> tuple[str, Override]:
+def _parse_row(item: str) -> tuple[str, AddressOverride]:
+    # The last `=`: a pattern may contain one, an address cannot.
     pattern, equals, where = item.strip().rpartition("=")
     if not equals or not pattern:
         raise ConfigError(f"fetch.resolve: {item!r} has no pattern; write PATTERN=ADDRESS[:PORT]")
     address, port = split_address(where, "fetch.resolve")
-    return pattern, Override(address, port)
+    return pattern, AddressOverride(address, port)
 
 
 def split_address(text: str, key: str) -> tuple[str, int | None]:
@@ -61,7 +62,7 @@ def split_address(text: str, key: str) -> tuple[str, int | None]:
     try:
         address = str(ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host))
     except ValueError as error:
-        raise ConfigError(f"{key}: {host!r} is not an address; write ADDRESS[:PORT], e.g. 127.0.0.1:8800") from error
+        raise ConfigError(f"{key}: {host!r} is not an address; write ADDRESS[:PORT], such as 127.0.0.1:8800") from error
     if port is not None and not 1 <= port <= 65_535:
         raise ConfigError(f"{key}: {port} is not a port; it must be between 1 and 65535")
     return address, port
@@ -73,5 +74,5 @@ def proxy_of(text: str) -> tuple[str, int] | None:
         return None
     address, port = split_address(text, "signals.proxy")
     if port is None:
-        raise ConfigError(f"signals.proxy: {text!r} has no port; write ADDRESS:PORT, e.g. 127.0.0.1:3128")
+        raise ConfigError(f"signals.proxy: {text!r} has no port; write ADDRESS:PORT, such as 127.0.0.1:3128")
     return address, port

@@ -23,7 +23,7 @@ Local = tuple[str, int]
 """Address and port of our end of a connection: all that libcurl's hook knows of the one it is about to use."""
 
 
-class Places:
+class KeepAliveBudget:
     """`budget` places, given in the order of requests."""
 
     def __init__(self, budget: int, idle_s: float) -> None:
@@ -67,6 +67,7 @@ class Places:
     def _free_one(self, now_s: float) -> bool:
         if not self._used_s:
             return False
+        # `admit` moves a used server to the end, so the first one has been unused for longest.
         longest_unused = next(iter(self._used_s))
         if now_s - self._used_s[longest_unused] <= self._idle_s:
             return False
@@ -104,6 +105,7 @@ class KeptSockets:
         descriptor = self._descriptors.get(local)
         if descriptor is None:
             return False
+        # poll and not select: descriptors above 1023 are common with thousands of connections.
         look = select.poll()
         look.register(descriptor, select.POLLRDHUP)
-        return bool(look.poll(0))  # errors and resets are reported unasked
+        return bool(look.poll(0))  # poll reports errors and resets without a flag

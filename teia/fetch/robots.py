@@ -7,7 +7,7 @@ the choices made where parsers disagree.
 
 Rules are kept as `to_bytes`: a robots.txt of one group under a first line of ours,
 
-    # teia-robots 1 read 1700000000.0         format, Access, when the server said so (Unix seconds)
+    # teia-robots 1 read 1700000000.0         format, Access, time of the answer (Unix seconds)
     User-agent: *
     Disallow: /private
     Crawl-delay: 5.0
@@ -87,6 +87,7 @@ class RobotsRules:
             (len(pattern.strip()), kind.strip().lower() == "allow", line)
             for line in self.lines[:MAX_LINES_TRIED]
             for kind, _, pattern in [line.partition(":")]
+            # Each line is tried alone as a Disallow: refused means that its pattern matches, whatever its verb.
             if pattern.strip() and not RobotsRules(Access.READ, (f"Disallow: {pattern.strip()}",)).allows(url)
         ]
         return max(found)[2] if found else ""
@@ -137,6 +138,7 @@ def parse_robots(body: bytes, agent: str, limit_bytes: int = LIMIT_BYTES, checke
         group.read(line.partition("#")[0].strip())
     lines = group.lines()
     if sum(len(line) for line in lines if "*" in line or "$" in line) > MAX_WILDCARD_BYTES:
+        # See MAX_WILDCARD_BYTES. Refusing all is the safe side: the crawler may not fetch what the owner forbade.
         lines = ("Disallow: /",)
     return RobotsRules(Access.READ, lines, group.delay_s(), tuple(group.sitemaps), checked_s)
 
@@ -144,12 +146,14 @@ def parse_robots(body: bytes, agent: str, limit_bytes: int = LIMIT_BYTES, checke
 def _text(body: bytes, limit_bytes: int) -> str:
     """Decode up to the limit, whole lines only; bytes that are not UTF-8 survive as lone surrogates."""
     head = body[:limit_bytes]
+    # Windows editors save "Unicode" as UTF-16; the RFC wants UTF-8.
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         text = head.decode("utf-16", "replace")
     else:
         text = _BOM.sub("", head.decode("utf-8", "surrogateescape"))
     if len(body) <= limit_bytes:
         return text
+    # A line cut by the limit could allow or forbid more than the whole line does.
     return text[: max(text.rfind("\n"), text.rfind("\r")) + 1]
 
 
@@ -260,12 +264,14 @@ def rules_from_answer(
     (2.3.1.2), like any 4xx but 429. Any other failure, 429 included, is "unreachable": nothing may be fetched, unless
     there is a copy of an earlier file that is not too old. A copy that is kept keeps its `checked_s`.
     """
+    # A file cut at the size limit still binds (RFC 9309, 2.5); one cut by a time-out does not.
     answered = outcome in {str(status), Outcome.GONE, Outcome.TOO_LARGE, Outcome.REDIRECT_LOOP}
     if answered and 200 <= status < 300:
         return parse_robots(body, agent, limit_bytes, now_s)
     copy = previous if previous is not None and previous.access is Access.READ else None
     if answered and status == 304 and copy is not None:
         return replace(copy, checked_s=now_s)
+    # 429 is excluded: a server that limits the rate does not state that it has no robots.txt.
     if answered and 300 <= status < 500 and status not in {304, 429}:
         return RobotsRules(Access.UNAVAILABLE, checked_s=now_s)
     if copy is not None and now_s - copy.checked_s <= keep_copy_s:

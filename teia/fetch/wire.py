@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from teia.fetch.fetcher import FetchRequest, Post
+from teia.fetch.fetcher import FetchRequest, PostBody
 from teia.urls import Parts, split
 
 MAX_VALIDATOR_CHARS = 1024
@@ -17,7 +17,7 @@ MAX_VALIDATOR_CHARS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Headers:
+class RequestHeaders:
     """Header lines as libcurl wants them and as they look on the wire."""
 
     lines: tuple[bytes, ...]
@@ -25,7 +25,7 @@ class Headers:
 
 
 @lru_cache(maxsize=256)
-def common_headers(user_agent: str, accept: str, keep: bool) -> Headers:
+def common_headers(user_agent: str, accept: str, keep: bool) -> RequestHeaders:
     """Return the headers of an unconditional request; nearly all requests share two or three of these."""
     lines = [f"User-Agent: {user_agent}", f"Accept: {accept}", "Accept-Encoding: gzip"]
     if not keep:
@@ -33,29 +33,30 @@ def common_headers(user_agent: str, accept: str, keep: bool) -> Headers:
     return _headers(tuple(line.encode("ascii") for line in lines))
 
 
-def request_headers(request: FetchRequest, user_agent: str, keep: bool) -> Headers:
+def request_headers(request: FetchRequest, user_agent: str, keep: bool) -> RequestHeaders:
     common = common_headers(user_agent, request.accept, keep)
     if request.post is not None:
         headers = _headers((*common.lines, *_post_lines(request.post)))
-        return Headers((*headers.lines, b"Expect:"), headers.block)  # libcurl would wait before a long body
+        return RequestHeaders((*headers.lines, b"Expect:"), headers.block)  # libcurl would wait before a long body
     if not request.is_conditional and not request.cache_only:
         return common
     validators = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
     lines = [f"{name}: {value}".encode("latin-1") for name, value in validators if value and _may_be_sent(value)]
     if not request.cache_only:
         return _headers((*common.lines, *lines))
+    # RFC 9111, 5.2.1.7: the proxy answers from its cache or with 504, and never contacts the server.
     headers = _headers((*common.lines, b"Cache-Control: only-if-cached", *lines))
     host = f"Host: {split(request.url).authority}".encode()
-    return Headers((host, *headers.lines), headers.block)  # libcurl would name the proxy
+    return RequestHeaders((host, *headers.lines), headers.block)  # libcurl would name the proxy
 
 
-def _post_lines(post: Post) -> tuple[bytes, ...]:
+def _post_lines(post: PostBody) -> tuple[bytes, ...]:
     """Return the header lines that only a POST has."""
     lines = (("Content-Type", post.media_type), ("Content-Length", str(len(post.body))), *post.headers)
     return tuple(f"{name}: {value}".encode("ascii") for name, value in lines)
 
 
-def request_head(parts: Parts, headers: Headers, method: bytes = b"GET") -> bytes:
+def request_head(parts: Parts, headers: RequestHeaders, method: bytes = b"GET") -> bytes:
     """Return the request head as it is on the wire."""
     target, authority = parts.target.encode(), parts.authority.encode()
     return b"%b %b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (method, target, authority, headers.block)
@@ -69,8 +70,8 @@ def place_asked(request: FetchRequest) -> Parts:
     return Parts("http", address, request.connect_port, "/")
 
 
-def _headers(lines: tuple[bytes, ...]) -> Headers:
-    return Headers(lines, b"".join(line + b"\r\n" for line in lines))
+def _headers(lines: tuple[bytes, ...]) -> RequestHeaders:
+    return RequestHeaders(lines, b"".join(line + b"\r\n" for line in lines))
 
 
 def _may_be_sent(value: str) -> bool:

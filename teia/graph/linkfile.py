@@ -44,7 +44,7 @@ BLOCK_PAGES = 1 << 16
 WORTH_COMPACTING_BYTES = 1 << 20
 
 _MAGIC = b"LINK"
-_REMEDY = "`teia rebuild index` makes it again"
+_REMEDY = "rebuild it with `teia rebuild index`"
 _HEAD = struct.Struct("<4sIQQ")
 _SIZES = struct.Struct("<IQ")
 _BLOCK_AT_MOST = _HEAD.size + 12 * BLOCK_PAGES + 8 * (BLOCK_LINKS + MAX_LINKS)
@@ -84,17 +84,20 @@ def _whole_blocks(file: BinaryIO | FileIO, path: Path) -> Iterator[tuple[int, Ch
     file.seek(0)
     size = os.fstat(file.fileno()).st_size
     end = len(START)
+    # A file shorter than its first line was never begun; `_recover` begins it.
     if file.read(end) != START and size >= end:
-        raise CorruptFile(path, f"is no file of links of this teia; {_REMEDY}")
+        raise CorruptFile(path, f"is not a link file of this version; {_REMEDY}")
     while len(head := file.read(_HEAD.size)) == _HEAD.size and size - end >= _HEAD.size:
         magic, pages, links, checksum = _HEAD.unpack(head)
         body_bytes = 12 * pages + 8 * links
         rest_bytes = size - end - _HEAD.size
+        # The limit is tested before the read: a damaged head may claim any length.
         is_head = magic == _MAGIC and _HEAD.size + body_bytes <= _BLOCK_AT_MOST
         body = file.read(body_bytes) if is_head and body_bytes <= rest_bytes else b""
         if not body or _checksum(pages, links, body) != checksum:
+            # A torn end is at most one block. More bytes behind it mean damage in the middle.
             if rest_bytes > (body_bytes if is_head else _BLOCK_AT_MOST):
-                raise CorruptFile(path, f"is damaged at octet {end}; {_REMEDY}")
+                raise CorruptFile(path, f"is damaged at byte {end}; {_REMEDY}")
             return
         end += _HEAD.size + body_bytes
         yield end, _as_chunk(pages, links, body)
@@ -153,10 +156,12 @@ class Edges:
 
     def _survey(self) -> None:
         """Find the last record of each page."""
+        # Copied, because a view would keep the whole block in memory.
         columns = [(block.sources.copy(), block.counts) for block in self._blocks()]
         if not columns:
             return
         sources, counts = (np.concatenate(column) for column in zip(*columns, strict=True))
+        # `unique` names the first place of each; of the reversed column that is the last record.
         _, from_behind = np.unique(sources[::-1], return_index=True)
         self._kept = np.zeros(len(sources), np.bool_)
         self._kept[len(sources) - 1 - from_behind] = True
@@ -282,10 +287,12 @@ class LinkFile:
         with Edges(self.path) as edges:
             if edges.stale > edges.links and self._file.tell() >= WORTH_COMPACTING_BYTES:
                 self._rewrite(edges)
+            # At least so many bytes must be appended before more than half of the file can be stale.
             fresh_bytes = 8 * max(0, edges.links - edges.stale)
         self._look_at = self._file.tell() + max(fresh_bytes, WORTH_COMPACTING_BYTES)
 
     def _rewrite(self, edges: Edges) -> None:
+        # Readers that have the old file open continue with it.
         with replacing(self.path) as file:
             file.write(START)
             for chunk in _filled(edges):

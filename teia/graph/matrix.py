@@ -68,7 +68,8 @@ def graph_of(files: Sequence[Iterable[Chunk]]) -> Graph:
     sources = _distinct([piece.sources for piece in pieces])
     keys = _distinct([sources, *(piece.known for piece in pieces)])
     if len(keys) > MAX_NODES:
-        raise ValueError(f"{len(keys):,} nodes are more than can be numbered")
+        raise ValueError(f"{len(keys):,} nodes exceed the maximum")
+    # Codes are target row above source row: sorted, they are the matrix in CSR order.
     rows = _numbered(keys, sources)
     codes = _coded(pieces, keys, rows)
     pointers = np.searchsorted(codes, np.arange(len(keys) + 1) << _SOURCE_BITS)
@@ -99,6 +100,7 @@ def _piece(chunk: Chunk) -> _Piece:
     sorted_targets = chunk.targets[order]
     is_first = _is_first(sorted_targets)
     targets = np.empty(len(order), np.int32)
+    # Place of each target among the distinct keys, in the order of the links.
     targets[order] = np.cumsum(is_first, dtype=np.int32) - 1
     return _Piece(chunk.sources, chunk.counts, sorted_targets[is_first], targets)
 
@@ -132,6 +134,7 @@ def _coded(pieces: list[_Piece], keys: Keys, rows: NDArray[np.int32]) -> NDArray
     codes = np.empty(sum(len(piece.targets) for piece in pieces), np.int64)
     at = 0
     while pieces:
+        # Popped, so that each piece is freed as soon as it is coded.
         piece = pieces.pop()
         part = codes[at : at + len(piece.targets)]
         part[:] = rows[np.searchsorted(keys, piece.known)][piece.targets]

@@ -87,6 +87,7 @@ class _Walk:
         self._fall = _in_rows(graph, teleport if dangling is None else dangling)
         self._jump = (1 - damping) * _in_rows(graph, teleport)
         self._links = float(graph.links.sum())
+        # The matrix has no links of a page to itself, so a page may have none left.
         out_links = graph.links.sum(axis=0)
         self._gives: NDArray[np.bool_] = out_links > 0
         self._each = np.divide(damping, out_links, out=np.zeros(self._pages), where=self._gives)
@@ -112,6 +113,7 @@ class _Walk:
 
     def lost(self, x: Vector) -> float:
         """Return the share that goes from nodes without links to any."""
+        # All scores add up to 1, so the share of the other nodes follows without computing them.
         return self._damping * float(1 - x[self._gives].sum())
 
     def per_link(self, x: Vector) -> float:
@@ -130,7 +132,7 @@ def _in_rows(graph: Graph, weights: Vector | None) -> Vector:
     if weights is None:
         return np.full(len(graph.keys), 1 / len(graph.keys))
     if len(weights) != len(graph.keys) or not (weights >= 0).all() or not weights.sum() > 0:
-        raise ValueError("weights must be one for each node, none negative and not all 0")
+        raise ValueError("weights: one per node is required, none negative and not all 0")
     by_row = np.empty(len(weights))
     by_row[graph.rows] = weights / weights.sum()
     return by_row

@@ -36,7 +36,7 @@ NO_STAMP = 0
 _MAGIC = b"teiarank"
 _HEAD = struct.Struct("<8sI4xQQddd8x")
 _ROW_BYTES = 8 + 4 + 4 + 4
-_REMEDY = "delete it, it is made again"
+_REMEDY = "delete it, it will be rebuilt"
 
 Floats: TypeAlias = NDArray[np.float32]
 Identity: TypeAlias = tuple[int, int, int] | None
@@ -48,6 +48,7 @@ Identity: TypeAlias = tuple[int, int, int] | None
 def write_ranks(path: Path, ranks: Ranks, made_s: float) -> None:
     """Write a rank file in the place of the one that may be there; readers see the old one or the new one."""
     keys, scores = ranks.keys.astype("<i8"), ranks.scores.astype("<f4")
+    # Never 0: that is NO_STAMP.
     stamp = xxhash.xxh3_64_intdigest(scores.data, seed=xxhash.xxh3_64_intdigest(keys.data)) or 1
     columns = (keys, scores, percentiles_of(scores, ranks.has_links), ranks.in_links.astype("<u4"))
     with replacing(path) as file:
@@ -97,10 +98,10 @@ def _mapped(path: Path) -> _Table:
         with path.open("rb") as file:
             size, head = os.fstat(file.fileno()).st_size, file.read(_HEAD.size)
             if len(head) < _HEAD.size or not head.startswith(_MAGIC):
-                raise CorruptFile(path, f"is no rank file; {_REMEDY}")
+                raise CorruptFile(path, f"is not a rank file; {_REMEDY}")
             _, version, nodes, *facts = _HEAD.unpack(head)
             if version != VERSION or size != _HEAD.size + nodes * _ROW_BYTES:
-                raise CorruptFile(path, f"is of another version or not whole; {_REMEDY}")
+                raise CorruptFile(path, f"is of another version or incomplete; {_REMEDY}")
             content = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
             content.madvise(mmap.MADV_WILLNEED)  # two hundred pages are looked up at once, and lie anywhere
     columns = [
@@ -161,6 +162,7 @@ class RankFile:
 
     def scores(self, keys: Keys) -> Floats:
         """Return the PageRank of each key; 0 for unknown ones. All scores of a file add up to 1."""
+        # One read of the attribute: another thread's reload must not mix two versions in one answer.
         table = self._table
         return looked_up(table.keys, table.scores, keys)
 

@@ -25,6 +25,7 @@ def renew_ranks(link_files: Sequence[Path], rank_file: Path, now_s: float) -> Ra
     with ExitStack() as stack:
         graph = graph_of([stack.enter_context(Edges(path)) for path in link_files])
     before = _before(rank_file)
+    # Scores are looked up by key: nodes may have come and gone since.
     start = before.scores(graph.keys).astype(np.float64) if before is not None else None
     ranks = pagerank(graph, start=start)
     write_ranks(rank_file, ranks, now_s)

@@ -52,7 +52,7 @@ class AnchorTexts:
             self._db.execute("PRAGMA synchronous = OFF")
             self._db.executescript(_SCHEMA)
         except sqlite3.Error as error:
-            raise StoreError(f"{path}: cannot be opened ({error}); `teia rebuild index` makes it again") from error
+            raise StoreError(f"{path}: cannot be opened ({error}); rebuild it with `teia rebuild index`") from error
 
     def add(self, host: str, named: Iterable[Named]) -> None:
         """Add the links that pages of one host have to pages of this cell."""
@@ -65,6 +65,7 @@ class AnchorTexts:
 
     def _add_to(self, target: int, voice: int, texts: Sequence[str]) -> None:
         sql = "SELECT text FROM anchors WHERE target = ? AND host = ?"
+        # The limits of host and page are applied in this order, so one host cannot fill a page's list.
         known = {text for (text,) in self._db.execute(sql, (target, voice))}
         new = [text for text in texts if text not in known][: MAX_TEXTS_OF_A_HOST - len(known)]
         if not new:
@@ -84,6 +85,7 @@ class AnchorTexts:
 
     def due(self, limit: int, *, everything: bool = False) -> list[int]:
         """Return pages to index again: those whose texts have doubled, or with `everything` those with any new."""
+        # Doubling bounds the work: a page with n texts is indexed again about log2(n) times.
         enough = "texts > indexed" if everything else "texts > indexed AND texts >= 2 * indexed"
         sql = f"SELECT target FROM targets WHERE {enough} LIMIT ?"  # noqa: S608  # our own text
         return [target for (target,) in self._db.execute(sql, (limit,))]
@@ -101,4 +103,5 @@ class AnchorTexts:
 def _voice(host: str) -> int:
     """Hash a host to eight octets: a collision would only make two hosts one vote."""
     number: int = xxhash.xxh3_64_intdigest(host.encode())
+    # SQLite integers are signed.
     return number - (1 << 64) if number >= 1 << 63 else number

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from teia.errors import StoreError
-from teia.index.entry import Entry, unpacked
+from teia.index.entry import IndexEntry, unpacked
 
 FILE = "borrowed.sqlite"
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entries (key INTEGER PRIMARY KEY, entry BLOB NOT NULL)"
@@ -42,7 +42,7 @@ class BorrowedEntries:
             self._db.execute("BEGIN")
             self._db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", entries)
 
-    def get(self, key: int) -> Entry | None:
+    def get(self, key: int) -> IndexEntry | None:
         if self._db is None:
             return None
         row = self._db.execute("SELECT entry FROM entries WHERE key = ?", (key,)).fetchone()
@@ -59,6 +59,7 @@ class BorrowedEntries:
     def remove(self) -> None:
         """Delete all: the index has them, or they are copied again."""
         self.close()
+        # A write-ahead log left behind could be taken for that of the next file of this name.
         for suffix in ("", "-wal", "-shm"):
             self._path.with_name(FILE + suffix).unlink(missing_ok=True)
 
@@ -85,7 +86,7 @@ class LackingPages:
                 self._db.execute("CREATE TABLE IF NOT EXISTS lacking (key INTEGER PRIMARY KEY, url TEXT NOT NULL)")
             except sqlite3.Error as error:
                 raise StoreError(
-                    f"{self._path}: cannot be opened ({error}); `teia rebuild index` makes it again"
+                    f"{self._path}: cannot be opened ({error}); rebuild it with `teia rebuild index`"
                 ) from error
         return self._db
 

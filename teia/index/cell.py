@@ -19,12 +19,13 @@ import tantivy
 
 from teia.durable import disk_errors, write_atomically
 from teia.errors import StoreError
-from teia.index.entry import Entry, packed, unpacked
+from teia.index.entry import IndexEntry, packed, unpacked
 from teia.index.languages import readable_in
 from teia.index.plurals import singular
 from teia.index.schema import ROOT, SCHEMA_VERSION, analysers, make_schema
 
 HEAP_BYTES = 32 << 20
+# The mean Gregorian year, 365.2425 days: within a day of New Year the year may be the neighbour.
 SECONDS_A_YEAR = 31_556_952
 POSITION_FILE = "position.json"
 
@@ -41,6 +42,7 @@ class CellIndex:
 
     def _opened(self) -> tantivy.Index:
         with disk_errors(self.folder, "opened"):
+            # No position of this schema version: what is here cannot be continued, and is made again from change 0.
             if read_position(self.folder) is None:
                 shutil.rmtree(self.folder, ignore_errors=True)
                 self.folder.mkdir(parents=True)
@@ -48,7 +50,9 @@ class CellIndex:
         try:
             index = tantivy.Index(self.schema, path=str(self.folder))
         except (ValueError, OSError) as error:
-            raise StoreError(f"{self.folder}: the index cannot be opened ({error}); `teia rebuild index`") from error
+            raise StoreError(
+                f"{self.folder}: the index cannot be opened ({error}); rebuild it with `teia rebuild index`"
+            ) from error
         for name, each in analysers().items():
             index.register_tokenizer(name, each)
         return index
@@ -72,7 +76,7 @@ class CellIndex:
         except ValueError as error:
             raise StoreError(f"{self.folder}: the index cannot be {deed}: {error}") from error
 
-    def put(self, entry: Entry, anchors: Iterable[str] = ()) -> None:
+    def put(self, entry: IndexEntry, anchors: Iterable[str] = ()) -> None:
         """Add a page, or replace it. `anchors` are the words on links to it."""
         writer, document = self.writer, document_of(entry, anchors)
         with self._errors("written"):
@@ -98,11 +102,11 @@ class CellIndex:
             self._index.reload()
             return self._index.searcher()
 
-    def entry(self, searcher: tantivy.Searcher, address: tantivy.DocAddress) -> Entry:
+    def entry(self, searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexEntry:
         """Return the page behind a hit."""
         return unpacked(bytes(searcher.doc(address)["entry"][0]))
 
-    def entries(self, keys: Sequence[int]) -> list[Entry]:
+    def entries(self, keys: Sequence[int]) -> list[IndexEntry]:
         """Return pages of the last commit by their keys; missing ones are left out."""
         searcher = self.searcher()
         query = tantivy.Query.term_set_query(self.schema, "key", list(keys))
@@ -125,7 +129,7 @@ class CellIndex:
             self._writer = None
 
 
-def document_of(entry: Entry, anchors: Iterable[str] = ()) -> tantivy.Document:
+def document_of(entry: IndexEntry, anchors: Iterable[str] = ()) -> tantivy.Document:
     """Return tantivy's document of a page."""
     document = tantivy.Document()
     whole = "\n".join((entry.title, *entry.headings, entry.text))
@@ -144,6 +148,7 @@ def document_of(entry: Entry, anchors: Iterable[str] = ()) -> tantivy.Document:
     document.add_bytes("entry", packed(entry))
     for link in entry.links:
         document.add_integer("links", link.key)
+    # `date_s` is never empty in the index: filters and the order by date need a value.
     dated_s = entry.date_s or entry.visited_s
     document.add_integer("date_s", dated_s)
     document.add_integer("visited_s", entry.visited_s)

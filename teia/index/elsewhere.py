@@ -89,6 +89,7 @@ def extent_of(searcher: tantivy.Searcher, schema: tantivy.Schema, elsewhere: Ext
 
 def _mean_length(searcher: tantivy.Searcher, schema: tantivy.Schema, field: str) -> float:
     """Return the mean length of a field over all pages; 0 where no page has a word in it."""
+    # Any word will do: the explanation of every score names the mean length of its field.
     for text, _ in searcher.terms_with_prefix(field, "", limit=8):
         if text == NO_WORD:
             continue
@@ -115,6 +116,7 @@ def _made() -> tuple[dict[str, Any], dict[str, bytes]]:
         folder = Path(name)
         index = tantivy.Index(make_schema(), path=name)
         for analyser in (STEMS, EXACT):
+            # The whitespace tokenizer keeps NO_WORD, which the real analysers drop.
             index.register_tokenizer(analyser, TextAnalyzerBuilder(Tokenizer.whitespace()).build())
         writer = index.writer(heap_size=15_000_000, num_threads=1)
         document = tantivy.Document()
@@ -132,6 +134,7 @@ def _made() -> tuple[dict[str, Any], dict[str, bytes]]:
 def write_segment(folder: Path, extent: Extent) -> tuple[dict[str, Any], list[Path]]:
     """Write a segment that represents pages elsewhere; return its entry in the segment list, and its files."""
     segment, files = _made()
+    # tantivy takes the files of one segment id for unchanging, so every version gets a new id.
     name = secrets.token_hex(16)
     postings = bytearray(files["idx"])
     for at, words in zip(_places(files["idx"]), extent.words, strict=True):
@@ -143,6 +146,7 @@ def write_segment(folder: Path, extent: Extent) -> tuple[dict[str, Any], list[Pa
         written.append(folder / f"{name}.{suffix}")
         written[-1].write_bytes(content)
     shown = "-".join((name[:8], name[8:12], name[12:16], name[16:20], name[20:]))
+    # The segment holds one page, so it cannot claim fewer.
     return segment | {"segment_id": shown, "max_doc": max(1, extent.pages)}, written
 
 
@@ -150,5 +154,5 @@ def _places(postings: bytes) -> list[int]:
     """Return the offsets in a file of postings that hold each field's number of words."""
     marks = [mark.to_bytes(8, "little") for mark in _MARKS]
     if any(postings.count(mark) != 1 for mark in marks):
-        raise IndexFailure("the words of other machines cannot be reckoned with: tantivy has another format")
+        raise IndexFailure("word statistics of other machines cannot be used: tantivy has another format")
     return [postings.index(mark) for mark in marks]

@@ -24,7 +24,7 @@ class Anchor(msgspec.Struct, array_like=True, frozen=True, gc=False):
     text: str
 
 
-class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class IndexEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A page as the index takes it.
 
     `key` is that of its URL (`urls.key_of`), `digest` the beginning of its payload's. `date_s` is when the page says it
@@ -52,15 +52,15 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 encoded = msgspec.msgpack.Encoder().encode
-decoded = msgspec.msgpack.Decoder(Entry).decode
+decoded = msgspec.msgpack.Decoder(IndexEntry).decode
 
 
-def packed(entry: Entry) -> bytes:
+def packed(entry: IndexEntry) -> bytes:
     data: bytes = isal_zlib.compress(encoded(entry), _LEVEL)
     return data
 
 
-def unpacked(data: bytes) -> Entry:
+def unpacked(data: bytes) -> IndexEntry:
     return decoded(inflated(data))
 
 

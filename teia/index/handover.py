@@ -81,7 +81,7 @@ class Handover:
                 file.close()
 
 
-class Waiting:
+class HandoverReader:
     """The indexer's end: it reads entries in the order of their changes, and removes files that are done."""
 
     def __init__(self, folder: Path) -> None:
@@ -94,6 +94,7 @@ class Waiting:
         found: dict[int, tuple[int, bytes]] = {}
         files = self._files()
         for (begins, path), following in zip(files, [*files[1:], None], strict=False):
+            # The changes of a file end where the next file begins; the last one is open.
             if begins <= last and (following is None or following[0] >= first):
                 found |= self._read(path, first, last)
         return found
@@ -110,6 +111,7 @@ class Waiting:
                 if len(entry) < length:
                     break  # still on its way
                 end += _FRAME.size + length
+                # The prefix of frames before `first` is skipped at the next call; one later frame ends it.
                 is_done = is_done and change < first
                 if is_done:
                     self._done[path] = end
@@ -121,6 +123,7 @@ class Waiting:
         """Remove files that hold nothing after a position. The newest stays: the crawler may be writing to it."""
         files = self._files()
         for (_, path), (next_begins, _) in itertools.pairwise(files):
+            # All changes of a file are below the first of the next file.
             if next_begins <= position + 1:
                 path.unlink(missing_ok=True)
                 self._done.pop(path, None)

@@ -48,6 +48,7 @@ def readable_in(text: str, language: str) -> int:
     bits = bit_of(language)
     if total >= MIN_WORDS:
         for code, count in counts.items():
+            # Both languages may pass: a half-translated page can be read in both.
             bits |= _BITS[code] if count >= GOOD_SHARE * total else 0
     return bits
 

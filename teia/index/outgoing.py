@@ -25,6 +25,7 @@ from teia.index.anchors import MAX_TEXT_CHARS, MAX_TEXTS_OF_A_HOST, Named
 
 FILE = "anchors-out.sqlite"
 SUFFIX = ".anchors"
+# AUTOINCREMENT: a number is never given twice, because other nodes remember the last one they received.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS identity (text TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS outgoing (
@@ -56,7 +57,7 @@ class OutgoingAnchors:
                 drawn = "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT 1 FROM identity)"
                 self._db.execute(drawn, (secrets.token_hex(8),))
         except sqlite3.Error as error:
-            raise StoreError(f"{path}: cannot be opened ({error}); `teia rebuild index` makes it again") from error
+            raise StoreError(f"{path}: cannot be opened ({error}); rebuild it with `teia rebuild index`") from error
 
     @property
     def identity(self) -> str:
@@ -91,6 +92,7 @@ def spool(folder: Path, name: str, rows: Iterable[Brought]) -> None:
     """Store texts received from another node for the indexer; a repetition changes nothing."""
     with disk_errors(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
+        # The dot hides the file from `spooled` until it is whole.
         new = folder / f".{name}{SUFFIX}"
         new.write_bytes(_encode(list(rows)))
         new.replace(folder / f"{name}{SUFFIX}")

@@ -47,6 +47,7 @@ def read_ahead(files: Iterable[Path]) -> None:
 
 def read_words_ahead(files: Iterable[Path], most: int = MAX_WORDS_BYTES) -> None:
     """Request the parts needed to find words in small segments, which cause as many waits as large ones."""
+    # Smallest first: as many segments as possible fit into the limit.
     for size, file in sorted((size_of(file), file) for file in files if file.suffix in WORDS):
         most -= size
         if size > SMALL_BYTES or most < 0:

@@ -49,6 +49,7 @@ _ENDINGS = (
 
 
 def _replaced(ending: _Ending, match: re.Match[str]) -> str:
+    # The predicates look at the letters before the ending only, so a short slice is enough.
     before = match.string[max(0, match.start() - MIN_STEM_CHARS) : match.start()]
     return ending.one if ending.follows(before) else match.group()
 

@@ -19,7 +19,7 @@ from tantivy import FieldType, Occur, Query
 
 from teia.errors import IndexFailure
 from teia.index.cell import read_position
-from teia.index.entry import Entry, inflated, unpacked
+from teia.index.entry import IndexEntry, inflated, unpacked
 from teia.index.schema import analysers, make_schema
 
 META_FILE = "meta.json"
@@ -72,7 +72,7 @@ class IndexReader(ABC):
 
     def entries(
         self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None
-    ) -> dict[int, Entry]:
+    ) -> dict[int, IndexEntry]:
         """Return pages by their keys; missing ones are left out."""
         return {entry.key: entry for entry in map(unpacked, self.packed(searcher, keys, places))}
 
@@ -91,6 +91,7 @@ class IndexReader(ABC):
             known.sort(key=_place)  # neighbours are unpacked together
         for address in known:
             yield packed_at(searcher, address)
+        # One query for many keys: a search for each would cost more than reading the pages.
         unknown = [key for key in keys if key not in places] if len(known) < len(keys) else ()
         schema = self.schema
         for start in range(0, len(unknown), AT_ONCE):
@@ -99,15 +100,16 @@ class IndexReader(ABC):
             for _, address in searcher.search(wanted, limit=len(some), count=False).hits:
                 yield packed_at(searcher, address)
 
-    def some_entries(self, n: int) -> list[Entry]:
+    def some_entries(self, n: int) -> list[IndexEntry]:
         """Return at most `n` arbitrary pages."""
         searcher = self.searcher()
         found = searcher.search(Query.all_query(), limit=max(1, n), count=False).hits
         return [entry_at(searcher, address) for _, address in found]
 
-    def all_entries(self) -> Iterator[Entry]:
+    def all_entries(self) -> Iterator[IndexEntry]:
         """Yield every committed page, by ranges of keys; few are in memory at a time."""
         searcher = self.searcher()
+        # 1,024 ranges of 2**54 keys each; keys are hashes, so the ranges hold about equally many pages.
         step = 1 << (_KEY_BITS - _RANGES.bit_length() + 1)
         limit = max(1, searcher.num_docs)
         for low in range(-(1 << (_KEY_BITS - 1)), 1 << (_KEY_BITS - 1), step):
@@ -129,12 +131,16 @@ class CellReader(IndexReader):
 
     def _renewed(self, index: tantivy.Index | None) -> tantivy.Index:
         if not has_index(self.folder):
-            raise IndexFailure(f"{self.folder}: there is no index of this version yet; `teia rebuild index` makes one")
+            raise IndexFailure(
+                f"{self.folder}: there is no index of this version yet; build one with `teia rebuild index`"
+            )
         try:
             index = index or opened(self.folder)
             index.reload()
         except (ValueError, OSError) as error:
-            raise IndexFailure(f"{self.folder}: the index cannot be read ({error}); `teia rebuild index`") from error
+            raise IndexFailure(
+                f"{self.folder}: the index cannot be read ({error}); rebuild it with `teia rebuild index`"
+            ) from error
         return index
 
 
@@ -143,11 +149,12 @@ def opened(folder: Path) -> tantivy.Index:
     index = tantivy.Index.open(str(folder))
     for name, each in analysers().items():
         index.register_tokenizer(name, each)
+    # tantivy's own watcher would reload at any moment, in a thread for each index.
     index.config_reader("manual")
     return index
 
 
-def entry_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> Entry:
+def entry_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexEntry:
     return unpacked(packed_at(searcher, address))
 
 

@@ -11,14 +11,16 @@ from teia.index.reader import CellReader, entry_at, has_index
 
 
 @dataclass(frozen=True, slots=True)
-class Linking:
+class LinkingPages:
     """Pages that link to one: (URL, key) of some of them, and how many there are in all."""
 
     pages: tuple[tuple[str, int], ...]
     total: int
 
 
-def linking_pages(folder: Path, key: int, at_most: int, opened: dict[Path, CellReader] | None = None) -> Linking | None:
+def linking_pages(
+    folder: Path, key: int, at_most: int, opened: dict[Path, CellReader] | None = None
+) -> LinkingPages | None:
     """Return the pages of a cell's index that link to a key; None where there is no index.
 
     Indexes stay open in `opened`, for callers with several queries.
@@ -30,4 +32,4 @@ def linking_pages(folder: Path, key: int, at_most: int, opened: dict[Path, CellR
     found = searcher.search(Query.term_query(reader.schema, "links", key), limit=at_most)
     entries = [entry_at(searcher, address) for _, address in found.hits]
     total: int = found.count  # type: ignore[attr-defined]  # it is there, and not in tantivy's stubs
-    return Linking(tuple((entry.url, entry.key) for entry in entries), total)
+    return LinkingPages(tuple((entry.url, entry.key) for entry in entries), total)

@@ -40,6 +40,7 @@ ROOT = ""
 
 def stems() -> TextAnalyzer:
     """Return the analyser of the stemmed fields."""
+    # The order matters: stop words have accents, stems are made from folded words.
     builder = _words().filter(Filter.stopword("english")).filter(Filter.stopword("portuguese"))
     builder = builder.filter(Filter.ascii_fold())
     return builder.filter(Filter.stemmer("english")).filter(Filter.stemmer("portuguese")).build()
@@ -67,6 +68,7 @@ def make_schema() -> tantivy.Schema:
         builder.add_text_field(name, tokenizer_name=STEMS)
     for name in EXACT_FIELDS:
         builder.add_text_field(name, tokenizer_name=EXACT)
+    # `basic`: these fields filter and never score, so they need neither frequencies nor positions.
     for name in ("host", "lang", "type"):
         builder.add_text_field(name, fast=True, tokenizer_name="raw", index_option="basic")
     builder.add_text_field("within", tokenizer_name="raw", index_option="basic")

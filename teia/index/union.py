@@ -90,6 +90,7 @@ class UnionReader(IndexReader):
         for _ in range(TRIES):
             try:
                 wanted = self._wanted
+                # `wanted` is read once: another thread may change it while the list is written.
                 names, new = self._joined(wanted)
                 index = index or opened(self._place)
                 index.reload()
@@ -99,12 +100,14 @@ class UnionReader(IndexReader):
             if new:
                 expect_scattered_reads(self._folders.values())
                 read_words_ahead(new)
+            # Old links go after the reload; searchers still in use hold their files open.
             self._clear_up(names)
             self.elsewhere = wanted
             return index
+        # Each round leaves at least one more cell out, so the recursion ends.
         if self._finds_broken():
             return self._renewed(index)
-        raise IndexFailure(f"the index cannot be read ({problem}); `teia rebuild index` makes it again") from problem
+        raise IndexFailure(f"the index cannot be read ({problem}); rebuild it with `teia rebuild index`") from problem
 
     def _finds_broken(self) -> bool:
         """Check the cells one by one for unreadable files; the others are searched without such a cell."""
@@ -115,7 +118,7 @@ class UnionReader(IndexReader):
                 try:
                     opened(folder).reload()
                 except (ValueError, OSError) as error:
-                    found[name] = (commit, f"its index cannot be read ({error}); `teia rebuild index` makes it again")
+                    found[name] = (commit, f"its index cannot be read ({error}); rebuild it with `teia rebuild index`")
         self._broken |= found
         return bool(found)
 
@@ -124,7 +127,8 @@ class UnionReader(IndexReader):
         metas = {folder: meta for name, folder in self._folders.items() if (meta := self._meta(name, folder))}
         if not metas:
             why = next(iter(self.left_out.values()), "there are no cells")
-            raise IndexFailure(f"there is nothing to search: {why}")
+            raise IndexFailure(f"nothing to search: {why}")
+        # All cells have the same schema and settings, so those of the first stand for all.
         joined = next(iter(metas.values())) | {
             "segments": [segment for meta in metas.values() for segment in meta["segments"]],
             "opstamp": max(meta["opstamp"] for meta in metas.values()),
@@ -136,6 +140,7 @@ class UnionReader(IndexReader):
                 segment, stand_ins = write_segment(self._place / "elsewhere", elsewhere)
                 joined["segments"].append(segment)
                 files += stand_ins
+            # Links first, then the list that names them: a reload finds every file.
             new = [file for file in files if self._linked(file)]
             read_ahead(new)
             temporary = self._place / f".{META_FILE}"
@@ -150,6 +155,7 @@ class UnionReader(IndexReader):
             self.left_out[name] = "it has no index of this version yet"
             return None
         commit, why = self._broken.get(name, (None, ""))
+        # A broken cell is tried again when it has a new commit.
         if why and commit == identity_of(str(folder / META_FILE)):
             self.left_out[name] = why
             return None

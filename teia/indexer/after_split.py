@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tantivy
 
 from teia.durable import write_atomically
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.split import split_off
-
-if TYPE_CHECKING:
-    from teia.indexer.indexer import CellIndexer
+from teia.indexer.cell_indexer import CellIndexer
 
 HOSTS_AT_ONCE = 50_000
 """Most hosts of an index that are compared; in a larger index the hosts with the fewest pages are skipped."""
@@ -41,6 +39,7 @@ def release(folder: Path, splits: int) -> None:
 def prune(cell: CellIndexer, folder: Path, frontier: FrontierCell) -> int:
     """Remove the pages of hosts that left a cell from its index and its link file; return their number."""
     splits, removed = len(split_off(frontier.db)), 0
+    # A split moves whole hosts, so comparing hosts is enough, and they are far fewer than pages.
     known = {name for (name,) in frontier.db.execute("SELECT name FROM hosts")}
     searcher = cell.index.searcher()
     for host in sorted(_hosts(searcher) - known):
@@ -49,6 +48,7 @@ def prune(cell: CellIndexer, folder: Path, frontier: FrontierCell) -> int:
         for _, address in hits:
             key = cell.index.entry(searcher, address).key
             cell.index.remove(key)
+            # An empty list takes the page out of the link file, or PageRank would count it in both cells.
             cell.links.append(key, ())
         removed += len(hits)
     cell.uncommitted += removed

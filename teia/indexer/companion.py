@@ -1,6 +1,6 @@
 """The indexer process beside a crawl, as the crawl manages it: start, read reports, restart, finish, kill.
 
-The crawl restarts an indexer that ends before it was told to finish. The wait before a restart doubles each time, up to
+The crawl restarts an indexer that ends before `finish`. The wait before a restart doubles each time, up to
 a minute. It is reset to the first wait if the indexer had lived that long, or if it is to finish. An indexer that
 cannot be started is tried again in the same way. Pages that it has not indexed when it is killed are indexed by the
 next indexer of the collection.
@@ -18,7 +18,7 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Self
 
-from teia.config import Config
+from teia.config.sections import Config
 from teia.store.root import Root
 
 MODULE = "teia.indexer.process"
@@ -30,12 +30,12 @@ FINISH_TRIES = 5
 logger = logging.getLogger(__name__)
 
 
-class Companion:
+class IndexerProcess:
     """An indexer process, kept alive.
 
     `indexed` is the number of pages in each collection's index, `behind` the number of pages that wait. `error` is the
     reason why it does not index at the moment, or why not everything is indexed in the end. `deaths` counts how often
-    it ended before it was told to.
+    it ended before `finish`, or failed after it.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -91,6 +91,7 @@ class Companion:
         except OSError as error:
             self.error = f"the indexer cannot be started: {error.strerror or error}"
             return None
+        # `finish` was called while no process ran: the new one is to finish at once.
         if self._is_finishing:
             _close_input(self._process)
         return self._process
@@ -106,22 +107,24 @@ class Companion:
             else:
                 why = await self._listen(process)
                 status = await process.wait()
+                # Status 0 without a request to finish is a death too: the crawl still commits pages.
                 if self._is_finishing and status == 0:
                     self.error = ""
                     return
                 self.deaths += 1
-                why = why or f"the indexer ended with {_ending(status)}"
+                why = why or f"the indexer exited with {_ending(status)}"
             has_lived = loop.time() - began >= LONGEST_WAIT_S
             if has_lived or (self._is_finishing and not tries):  # the crawl waits for the end now
                 wait_s = FIRST_WAIT_S
             tries += self._is_finishing
             if tries >= FINISH_TRIES:
-                self.error = f"{why}; `teia audit index` says what is missing, the next crawl goes on with it"
+                self.error = f"{why}; `teia audit index` lists the missing pages, and the next crawl will index them"
                 return
             self.error = why
-            logger.warning("%s; it is started again in %.1f s", why, wait_s)
+            logger.warning("%s; restarting it in %.1f s", why, wait_s)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
+                    # A request to finish ends the wait early; after it, each further wait takes its full time.
                     await (asyncio.sleep(wait_s) if self._is_finishing else self._told_to_finish.wait())
             wait_s = min(LONGEST_WAIT_S, 2 * wait_s)
             process = await self._started()
@@ -131,12 +134,13 @@ class Companion:
         assert process.stdout is not None
         why = ""
         while line := await process.stdout.readline():
+            # A line that is no JSON was printed by a library; it is no report.
             with contextlib.suppress(ValueError):
                 said = json.loads(line)
                 self.indexed.update(said.get("indexed", {}))
                 why = said.get("error", "")
                 if "indexed" in said and why not in {"", self.error}:  # it continues with the other collections
-                    logger.warning("not everything is indexed: %s", why)
+                    logger.warning("not all pages could be indexed: %s", why)
                 self.behind, self.error = said.get("behind", self.behind), why
         return why
 
@@ -147,6 +151,7 @@ class Companion:
         self._told_to_finish.set()
         if self._process is not None:
             _close_input(self._process)
+        # Shielded: a caller that is cancelled must not end the supervision; `leave` does that.
         await asyncio.shield(self._keeping)
 
     async def leave(self) -> None:
@@ -161,7 +166,7 @@ class Companion:
 
 
 def _close_input(process: asyncio.subprocess.Process) -> None:
-    """Tell an indexer to finish by closing its standard input."""
+    """Request an indexer to finish, by closing its standard input."""
     assert process.stdin is not None
     process.stdin.close()
 

@@ -21,46 +21,32 @@ pages whose captures are on another node's disk come from that node's index (ind
 
 from __future__ import annotations
 
-import errno
 import logging
-import re
-import shutil
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from teia.durable import disk_errors
-from teia.errors import StoreError
-from teia.frontier.cell.url_tails import url_from
-from teia.graph.linkfile import LinkFile
-from teia.index.anchors import AnchorTexts
-from teia.index.borrowed import BorrowedEntries, LackingPages
-from teia.index.cell import CellIndex, read_position
-from teia.index.entry import DIGEST_BYTES, Anchor, Entry, decoded
-from teia.index.handover import Waiting
+from teia.collections.index_state import BELONGS, JOINED, WANTED_STATES
+from teia.crawler.lookup import Lookup
+from teia.frontier.cell.rows import url_from
+from teia.index.entry import DIGEST_BYTES, Anchor, IndexEntry, decoded
 from teia.index.outgoing import FILE as OUTGOING
-from teia.index.outgoing import OutgoingAnchors, spooled
+from teia.index.outgoing import OutgoingAnchors
 from teia.index.reader import CellReader
 from teia.indexer.after_split import is_due, prune
-from teia.indexer.reread import Rereader, Wanted
-from teia.indexer.state import BELONGS, JOINED, WANTED_STATES
-from teia.store.archive import place_of
-from teia.store.root import CellFolder, Root
-from teia.views.lookup import Lookup
+from teia.indexer.cell_indexer import CellIndexer
+from teia.indexer.reread import Rereader, RereadRequest
+from teia.store.root import Root
 
 STEP_CHANGES = 500
 REFRESH_AT_ONCE = 500
 MAX_TARGETS = 6_000
 EVERY_ONE = -1
-BESIDE, BROKEN = "index.new", "index.broken"
-_REFUSED = re.compile(r"\bOs \{ code: (\d+)")
-NOT_A_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PageChange:
     """A page that changed. `is_wanted`: as it is now, it belongs in the index."""
 
     number: int
@@ -68,107 +54,6 @@ class Change:
     key: int
     digest: bytes
     is_wanted: bool
-
-
-def beside_index(folder: CellFolder) -> Path:
-    """Return the folder in which another index of a cell is built while the present one continues to answer."""
-    return folder.path / BESIDE
-
-
-def broken_index(folder: CellFolder) -> Path:
-    """Return the folder of a damaged index of a cell that was set aside."""
-    return folder.path / BROKEN
-
-
-def _opened(place: Path, broken: Path) -> CellIndex:
-    """Open an index for writing; set a damaged one aside and put an empty one in its place."""
-    try:
-        return CellIndex(place)
-    except StoreError as error:
-        if not isinstance(error.__cause__, ValueError) or not is_damage(str(error.__cause__)):
-            raise
-        logger.warning("%s; it is set aside and made anew", error)
-        with disk_errors(place, "set aside"):
-            shutil.rmtree(broken, ignore_errors=True)
-            place.rename(broken)
-        return CellIndex(place)
-
-
-def is_damage(said: str) -> bool:
-    """Tell whether an error text of tantivy means that files of an index are missing or damaged.
-
-    Tantivy has one error for that and for a system that does not let it read sound files, for example because too many
-    files are open. Only the text differs: an error of the system has its number in it.
-    """
-    refused = _REFUSED.search(said)
-    return refused is None or int(refused[1]) in NOT_A_FILE
-
-
-class CellIndexer:
-    """The files of one cell's index, or of another index that is built `beside` it from the archive alone."""
-
-    def __init__(self, folder: CellFolder, *, beside: bool = False) -> None:
-        self.number = folder.number
-        place = beside_index(folder) if beside else folder.index
-        self.index = _opened(place, broken_index(folder))
-        self._has_broken = not beside and broken_index(folder).exists()
-        self.anchors = AnchorTexts(place / "anchors.sqlite")
-        self.links = LinkFile(place / "links.bin")
-        self.waiting = Waiting(place / "handover" if beside else folder.handover)
-        self._folder = folder
-        self.borrowed = BorrowedEntries(folder.path)
-        self.lacking = LackingPages(place)
-        self.gaps: dict[int, str] = {}
-        """Pages before the position that belong in the index and are missing there: URL by key."""
-        self.tried: int | None = None
-        """Key of the page without a capture that was last tried again; None before the first."""
-        self.position = self.index.position
-        self.uncommitted = 0
-        self._spool = folder.handover
-
-    def check_place(self) -> None:
-        """Raise StoreError if the open index was deleted on disk; the next indexer builds it again."""
-        if read_position(self.index.folder) is None:
-            raise StoreError(f"{self.index.folder} was deleted; the index of cell {self.number} is made anew")
-
-    def take_spooled(self) -> None:
-        """Read the anchor texts for this cell's pages that came from other nodes."""
-        for path, rows in spooled(self._spool):
-            by_host: dict[str, list[tuple[int, str]]] = defaultdict(list)
-            for host, target, text in rows:
-                by_host[host].append((target, text))
-            for host, named in by_host.items():
-                self.anchors.add(host, named)
-            path.unlink(missing_ok=True)
-
-    def has_file(self, name: str) -> bool:
-        """Tell whether an archive file is on this node."""
-        return place_of(self._folder.archive, name).exists()
-
-    def look_for_borrowed(self) -> None:
-        """Reopen the store of borrowed entries, to see those that came since."""
-        self.borrowed.close()
-        self.borrowed = BorrowedEntries(self._folder.path)
-
-    def commit(self) -> None:
-        self.check_place()
-        self.links.flush()
-        self.index.commit(self.position)
-        self.waiting.forget(self.position)
-        self.uncommitted = 0
-
-    def drop_broken(self) -> None:
-        """Remove a damaged index that was set aside, if there is one: the new index holds all its pages."""
-        if self._has_broken:
-            shutil.rmtree(broken_index(self._folder), ignore_errors=True)
-            self._has_broken = False
-
-    def close(self) -> None:
-        self.index.close()
-        self.anchors.close()
-        self.links.close()
-        self.borrowed.close()
-        self.lacking.close()
 
 
 class CollectionIndexer:
@@ -192,6 +77,7 @@ class CollectionIndexer:
             folders = [each for each in self._lookup.folders if cells is None or each.number in cells]
             for folder in folders:
                 self._cells.append(CellIndexer(folder, beside=beside))
+            # Anchor texts go to cells by number, so all cells are open before the first change is taken.
             self._by_number = {cell.number: cell for cell in self._cells}
             if cells is None:  # a node's missing pages lie elsewhere, and another node may still want its surplus pages
                 for cell in self._cells:
@@ -223,6 +109,7 @@ class CollectionIndexer:
         return sum([await self._step(cell) for cell in self._cells])
 
     async def _step(self, cell: CellIndexer) -> int:
+        # 1. Changes in their order. 2. The entry of each page as it is now. 3. Index, links, anchors. 4. Position.
         changes = self._changes(cell, STEP_CHANGES)
         if not changes:
             return await self._fill_gaps(cell)
@@ -241,8 +128,10 @@ class CollectionIndexer:
             cell.lacking.add(self._lacking(cell, (each for each in changes if each.key not in entries)))
         else:
             cell.lacking.add([(each.key, each.url) for each in changes if each.key in self._rereader.unreadable])
+        # Pages not in the index are marked too, or `due` would return them forever.
         cell.anchors.indexed(change.key for change in changes)
         self._spread_anchors(entries.values())
+        # In memory only: after a crash these changes are taken again, and repeating them changes nothing.
         cell.position = changes[-1].number
         cell.uncommitted += len(changes)
         return len(changes)
@@ -252,6 +141,7 @@ class CollectionIndexer:
         for cell in self._cells:
             if cell.uncommitted:
                 cell.commit()
+            # The damaged index is kept until the new one is complete.
             if not cell.gaps and cell.position >= self._last_change(cell):
                 cell.drop_broken()
 
@@ -273,8 +163,9 @@ class CollectionIndexer:
         cell.anchors.indexed(due)
         return len(due)
 
-    def _lacking(self, cell: CellIndexer, changes: Iterable[Change]) -> list[tuple[int, str]]:
+    def _lacking(self, cell: CellIndexer, changes: Iterable[PageChange]) -> list[tuple[int, str]]:
         """Return (key, URL) of those pages without an entry whose archive file is not on this node."""
+        # A damaged file on this node is not requested from other nodes: a later visit replaces the capture.
         found = [(each.key, each.url, self._lookup.find(each.url)) for each in changes if each.is_wanted]
         return [(key, url) for key, url, known in found if known and known.page and not cell.has_file(known.page.file)]
 
@@ -290,19 +181,20 @@ class CollectionIndexer:
 
     async def _try_lacking(self, cell: CellIndexer) -> int:
         rows = cell.lacking.after(cell.tried, REFRESH_AT_ONCE)
+        # At the end of the list the next call begins at its start again.
         cell.tried = rows[-1][0] if rows else None
         if not rows:
             return 0
         cell.look_for_borrowed()
         pages = {key: self._lookup.find(url) for key, url in rows}
         digests = {key: each.page.digest for key, each in pages.items() if each is not None and each.page is not None}
-        changes = [Change(0, url, key, digests.get(key, b""), key in digests) for key, url in rows]
+        changes = [PageChange(0, url, key, digests.get(key, b""), key in digests) for key, url in rows]
         entries = await self._entries(cell, changes)
         self._put(cell, entries)
         cell.lacking.drop([*entries, *(key for key, _ in rows if key not in digests)])
         return len(entries)
 
-    def _put(self, cell: CellIndexer, entries: Mapping[int, Entry]) -> None:
+    def _put(self, cell: CellIndexer, entries: Mapping[int, IndexEntry]) -> None:
         for entry in entries.values():
             cell.index.put(entry, cell.anchors.of(entry.key))
             cell.links.append(entry.key, [link.key for link in entry.links])
@@ -316,6 +208,7 @@ class CollectionIndexer:
         frontier = self._lookup.cells[cell.number]
         sql = f"SELECT count(*) FROM {JOINED} WHERE p.change <= ? AND {BELONGS}"  # noqa: S608  # our own text
         (belong,) = frontier.db.execute(sql, (cell.position,)).fetchone()
+        # Counting is cheap; the full comparison below reads every key of the cell.
         if belong == cell.index.searcher().num_docs:
             return
         sql = f"SELECT p.key, h.name, u.tail FROM {JOINED} WHERE p.change <= ? AND {BELONGS}"  # noqa: S608  # our own
@@ -331,7 +224,7 @@ class CollectionIndexer:
             cell.links.append(key, ())
             cell.uncommitted += 1
         if cell.gaps or held - known:
-            text = "%s cell %d: the index lacks %d pages and has %d too many; it is mended from the archive"
+            text = "%s cell %d: %d pages are missing in the index and %d are obsolete; repairing it from the archive"
             logger.warning(text, self.name, cell.number, len(cell.gaps), len(held - known))
 
     def _bring_anchors(self, begun: Sequence[CellIndexer]) -> None:
@@ -347,7 +240,7 @@ class CollectionIndexer:
         some = [cell.gaps.popitem() for _ in range(min(STEP_CHANGES, len(cell.gaps)))]
         if not some:
             return 0
-        entries = await self._rereader.entries(self._lookup, [Wanted(url, key) for key, url in some])
+        entries = await self._rereader.entries(self._lookup, [RereadRequest(url, key) for key, url in some])
         self._put(cell, entries)
         unreadable = self._rereader.unreadable
         cell.lacking.drop(key for key, _ in some if key not in unreadable)
@@ -380,7 +273,7 @@ class CollectionIndexer:
     def _last_change(self, cell: CellIndexer) -> int:
         return max(self._lookup.cells[cell.number].last_change(), cell.position)
 
-    def _changes(self, cell: CellIndexer, limit: int) -> list[Change]:
+    def _changes(self, cell: CellIndexer, limit: int) -> list[PageChange]:
         sql = """
             SELECT p.change, h.name, u.tail, p.key, u.state, p.is_gone, p.status, p.noindex, p.digest, p.file
             FROM pages AS p
@@ -390,33 +283,37 @@ class CollectionIndexer:
         """
         rows = self._lookup.cells[cell.number].db.execute(sql, (cell.position, limit))
         return [
-            Change(change, url_from(host, tail), key, digest, is_wanted(state, is_gone, status, noindex) and file != "")
+            PageChange(
+                change, url_from(host, tail), key, digest, is_wanted(state, is_gone, status, noindex) and file != ""
+            )
             for change, host, tail, key, state, is_gone, status, noindex, digest, file in rows
         ]
 
     # -- entries of pages as they are now ------------------------------------------------------------------
 
-    async def _entries(self, cell: CellIndexer, changes: Sequence[Change]) -> dict[int, Entry]:
+    async def _entries(self, cell: CellIndexer, changes: Sequence[PageChange]) -> dict[int, IndexEntry]:
         """Return the entries of wanted pages by key, from the hand-over if it is of the current capture."""
         waiting = cell.waiting.entries(changes[0].number, changes[-1].number)
+        # Sorted by change: of two entries of a page the later one counts.
         handed_over = {key: data for _, (key, data) in sorted(waiting.items())}
-        found: dict[int, Entry] = {}
-        missing: list[Wanted] = []
+        found: dict[int, IndexEntry] = {}
+        missing: list[RereadRequest] = []
         for change in changes:
             if not change.is_wanted:
                 continue
             data = handed_over.get(change.key)
             entry = decoded(data) if data is not None else None
+            # The hand-over may hold an entry of another capture: a later one, or one whose commit failed.
             if entry is not None and entry.digest == change.digest[:DIGEST_BYTES]:
                 found[change.key] = entry
             else:
-                missing.append(Wanted(change.url, change.key))
+                missing.append(RereadRequest(change.url, change.key))
         found.update(await self._rereader.entries(self._lookup, missing))
         if self._outgoing is not None:
             found.update(_borrowed(cell, [each for each in changes if each.is_wanted and each.key not in found]))
         return found
 
-    def _spread_anchors(self, entries: Iterable[Entry], only: Collection[int] | None = None) -> None:
+    def _spread_anchors(self, entries: Iterable[IndexEntry], only: Collection[int] | None = None) -> None:
         """Give anchor texts to the cells of the pages they lead to; to those in `only`, if given."""
         by_voice: dict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
         for entry in entries:
@@ -432,7 +329,7 @@ class CollectionIndexer:
                 self._outgoing.add(number, host, named)
 
 
-def _borrowed(cell: CellIndexer, changes: Sequence[Change]) -> dict[int, Entry]:
+def _borrowed(cell: CellIndexer, changes: Sequence[PageChange]) -> dict[int, IndexEntry]:
     """Return entries that another node had of pages without a capture here, if they are of the current capture."""
     found = {change.key: cell.borrowed.get(change.key) for change in changes}
     digests = {change.key: change.digest[:DIGEST_BYTES] for change in changes}

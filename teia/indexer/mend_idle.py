@@ -16,10 +16,10 @@ from contextlib import suppress
 from threading import Event, Thread
 
 from teia.clock import Clock
+from teia.collections.index_state import state_on_disk
 from teia.collections.stored import saved
 from teia.errors import TeiaError
 from teia.indexer.companion import MODULE
-from teia.indexer.state import state_on_disk
 from teia.store.root import Root
 
 LOOK_S, LOOK_FIRST_S = 30.0, 2.0
@@ -29,7 +29,7 @@ LONGEST_WAIT_S = 3_600.0
 logger = logging.getLogger(__name__)
 
 
-class IndexKeeper:
+class IndexSupervisor:
     """Supervisor of the indexes of a root between crawls."""
 
     def __init__(self, root: Root, clock: Clock, *, look_s: float = LOOK_S, look_first_s: float = LOOK_FIRST_S) -> None:
@@ -64,6 +64,7 @@ class IndexKeeper:
     def _lacking(self) -> list[str]:
         """Return the collections whose indexes lack pages that no process adds; none while a crawl runs."""
         with suppress(TeiaError, OSError):
+            # A running crawl has its own indexer.
             if self._root.holder() is None:
                 return [name for name in self._root.collections() if self._may_be_tried(name) and self._lacks(name)]
         return []
@@ -81,9 +82,10 @@ class IndexKeeper:
         except TeiaError:  # it waits for its first run, or a user must fix it
             return False
         except (sqlite3.Error, OSError) as error:
-            logger.warning("%s: its index cannot be compared with its frontier: %s", name, error)
+            logger.warning("%s: the index cannot be compared with the frontier: %s", name, error)
             self._put_off(name)
             return False
+        # `is_written`: another process is adding the pages already.
         return state.behind > 0 and not state.is_written
 
     def _put_off(self, name: str) -> None:
@@ -93,7 +95,7 @@ class IndexKeeper:
         self._not_before[name] = self._clock.ticks_s() + wait_s, wait_s
 
     def _bring_up(self, name: str) -> None:
-        logger.warning("%s: its index lacks pages that were crawled; they are added", name)
+        logger.warning("%s: crawled pages are missing in the index; adding them", name)
         command = [sys.executable, "-m", MODULE, str(os.getpid()), str(self._root.path), name]
         try:
             with subprocess.Popen(  # noqa: S603  # our own command
@@ -101,6 +103,7 @@ class IndexKeeper:
             ) as self._process:
                 assert self._process.stdin is not None
                 self._process.stdin.close()  # it indexes what there is, and ends
+                # `stop` may have run after the check in `_watch` and before `_process` was set.
                 if self._ending.is_set():
                     self._process.kill()
                 status = self._process.wait()

@@ -3,43 +3,47 @@
 The cells of a collection, or of several, are searched as one index. Authority comes from the rank file. The last visit
 and the number of links to a page come from the frontier. Semantic similarity comes from the collection's model, where
 one was trained.
+
+Example queries are made from the titles of some pages, or from their texts where titles give no words. Each one finds
+at least one page.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from teia.clock import Clock, WallClock
+from teia.collections.index_state import IndexState, state_of
 from teia.collections.stored import choose, saved
-from teia.errors import CorruptFile, IndexFailure, StoreError, UsageError
+from teia.crawler.lookup import Lookup, PageSummary
+from teia.errors import CorruptFile, IndexFailure, UsageError
 from teia.graph.rankfile import RankFile
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.index.reader import has_index
 from teia.index.union import UnionReader
 from teia.indexer.ranks import rank_file
-from teia.indexer.state import IndexState, state_of
+from teia.search.query.analysis import stem_of
+from teia.search.query.words import WORD
 from teia.search.rank.formula import Keys, Ranking
-from teia.search.rank.semantic import Model, Models, load, save
-from teia.search.serve.searcher import Options, Searcher
+from teia.search.rank.semantic import Model, Models
+from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import LocalShard
-from teia.search.show.messages import Message, Told
+from teia.search.show.messages import MessageKind, SearchMessage
 from teia.search.show.results import Facts, Hit, Results
 from teia.store.root import CollectionFolder, Root, open_root
-from teia.views.lookup import Glance, Lookup
-
-RETRAIN_GROWTH = 2.0
-"""Growth in pages, as a factor, after which the semantic model is trained again."""
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +53,7 @@ class CollectionSearch:
 
     def __init__(self, root: Root, names: Sequence[str], clock: Clock) -> None:
         if not names:
-            raise UsageError(f"{root.path} holds no collection yet")
+            raise UsageError(f"{root.path} contains no collection yet")
         folders = [root.collection(name) for name in names]
         for folder in folders:
             _check_index(root, folder)
@@ -69,6 +73,7 @@ class CollectionSearch:
                 )
             )
             self._reader, self._facts = reader, facts
+            # Last: an error above closes everything that was opened.
             self._stack = stack.pop_all()
 
     @property
@@ -76,11 +81,11 @@ class CollectionSearch:
         """Number of searchable pages."""
         return int(self._reader.searcher().num_docs)
 
-    def some(self, n: int) -> list[Entry]:
+    def some(self, n: int) -> list[IndexEntry]:
         """Return up to `n` arbitrary pages of the index."""
         return self._reader.some_entries(n)
 
-    def search(self, text: str, n: int = 10, offset: int = 0, options: Options | None = None) -> Results:
+    def search(self, text: str, n: int = 10, offset: int = 0, options: SearchOptions | None = None) -> Results:
         """Answer a query (`Searcher`), with a note if the index is partial."""
         results = self._searcher.search(text, n, offset, options)
         partial = self._facts.partial()
@@ -94,7 +99,7 @@ class CollectionSearch:
         """Return pages on the same subject as a page."""
         return self._searcher.similar(url, n)
 
-    def cached(self, url: str) -> Entry | None:
+    def cached(self, url: str) -> IndexEntry | None:
         """Return a page as the index has it, with its text; None if it is not there."""
         return self._searcher.cached(url)
 
@@ -125,7 +130,7 @@ def search_collection(
     """Search a collection once: `teia.search`. For many searches open a `Collection` and call its `search`."""
     root = open_root(Path(data))
     with CollectionSearch(root, [choose(root, collection)], WallClock()) as opened:
-        return opened.search(text, n, offset, Options(explain, facets, language, expand))
+        return opened.search(text, n, offset, SearchOptions(explain, facets, language, expand))
 
 
 def _no_model() -> Model | None:
@@ -143,7 +148,7 @@ def _check_index(root: Root, folder: CollectionFolder) -> None:
     """Raise IndexFailure, with the remedy, if a collection has never been indexed."""
     if any(has_index(cell.index) for cell in folder.cells()):
         return
-    remedy = f"`teia rebuild index --data {root.path}` makes one from the archive"
+    remedy = f"build one from the archive with `teia rebuild index --data {root.path}`"
     if not saved(root, folder.name).config.index.enabled:
         raise IndexFailure(f"{folder.name} was crawled without an index; {remedy}")
     raise IndexFailure(f"{folder.name} has no index yet; crawl some pages first, or {remedy}")
@@ -173,6 +178,7 @@ class CollectionRanks:
             if file is None:
                 file = self._files[path] = RankFile.open(path)
             else:
+                # One stat for each search; the file is mapped again only when the indexer replaced it.
                 file.reload()
         except CorruptFile as error:
             logger.warning("ranks are not used: %s", error)
@@ -194,17 +200,18 @@ class FrontierFacts:
         self._lookups = lookups
         self._clock = clock
         self._lock = Lock()
-        self._partial: tuple[Message, ...] = ()
+        self._partial: tuple[SearchMessage, ...] = ()
         self._look_at = 0.0
         for lookup in lookups:
             lookup.cell_number("localhost")  # reads the public suffix list, which the first search would wait for
 
     def facts(self, urls: Mapping[int, str], /) -> dict[int, Facts]:
+        # A probability takes a look at the page's host, so only the first results get one.
         judged = set(list(urls)[:MAX_JUDGED])
         with self._lock:
             return {key: fact for key, url in urls.items() if (fact := self._fact(url, key, key in judged)) is not None}
 
-    def partial(self) -> tuple[Message, ...]:
+    def partial(self) -> tuple[SearchMessage, ...]:
         """Return notes on crawled pages that cannot be found yet; compared again every two seconds."""
         now = self._clock.ticks_s()
         with self._lock:
@@ -227,7 +234,7 @@ class FrontierFacts:
                 return Facts(seen.last_visit_s, seen.in_links, fresh)
         return None
 
-    def _fresh(self, lookup: Lookup, seen: Glance, key: int) -> float | None:
+    def _fresh(self, lookup: Lookup, seen: PageSummary, key: int) -> float | None:
         from teia.crawler.keep_fresh.page_freshness import (
             freshness_of,  # imports scipy, only for collections whose pages are revisited
         )
@@ -237,36 +244,66 @@ class FrontierFacts:
         return None if found is None else found.fresh_probability
 
 
-def _about_index(state: IndexState) -> Iterator[Message]:
+def _about_index(state: IndexState) -> Iterator[SearchMessage]:
     if not state.is_partial:
         return
     if state.behind:
-        yield Message(Told.BEHIND if state.is_written else Told.LEFT_BEHIND, (f"{state.behind:,}",))
+        yield SearchMessage(MessageKind.BEHIND if state.is_written else MessageKind.LEFT_BEHIND, (f"{state.behind:,}",))
     if state.unreadable:
-        yield Message(Told.UNREADABLE, (f"{state.unreadable:,}",))
+        yield SearchMessage(MessageKind.UNREADABLE, (f"{state.unreadable:,}",))
 
 
-# ---- semantic model -------------------------------------------------------------------------------------------------
+# ---- example queries -------------------------------------------------------------------------------------------------
 
 
-def renew_model(folder: CollectionFolder, clock: Clock, *, seed: int, anew: bool = False) -> bool:
-    """Train the semantic model if a collection has none or has doubled, or if `anew`; return whether it was trained.
+PAGES = 200
+WANTED = 3
+SHORTEST, LONGEST = 4, 20
 
-    For many pages it takes minutes and a core, so run it in a thread or process that no user waits for.
-    """
-    from teia.search.rank.train_semantic import MIN_PAGES, train
 
-    place = folder.semantic
-    with contextlib.closing(_reader([folder])) as reader:
-        try:
-            known = load(place)
-        except StoreError:
-            known = None
-        pages = reader.searcher().num_docs
-        if pages < MIN_PAGES or (known is not None and not anew and pages < RETRAIN_GROWTH * known.pages):
-            return False
-        model = train(reader.all_entries, seed=seed)
-    if model is None:
-        return False
-    save(model, place, clock.now_s())
-    return True
+class Searchable(Protocol):
+    """Source of example queries: a collection on this machine, or one of a cluster."""
+
+    def some(self, n: int) -> list[IndexEntry]:
+        """Return up to `n` arbitrary pages."""
+
+    def search(self, text: str, n: int) -> Results:
+        """Answer a query."""
+
+
+def examples_of(opened: Searchable) -> list[str]:
+    """Return a word, a phrase of two words, and a word on one host; fewer if the titles do not yield them."""
+    entries = opened.some(PAGES)
+    titles = [_words(entry.title) or _words(entry.text) for entry in entries]
+    common = Counter(word.lower() for words in titles for word in dict.fromkeys(words))
+    # A word in every title is the name of a site.
+    telling = [word for word, times in common.most_common() if times <= max(1, len(entries) // 4)]
+    found: list[str] = []
+    for candidates in (telling, _pairs(titles, telling), _on_hosts(entries, telling)):
+        # Each candidate is searched for: an example without results would mislead.
+        example = next((each for each in candidates if opened.search(each, 1).total), None)
+        if example is not None and example not in found:
+            found.append(example)
+    return found[:WANTED]
+
+
+def _words(text: str) -> list[str]:
+    words = [match.group() for match in WORD.finditer(text[:300])]
+    return [word for word in words if SHORTEST <= len(word) <= LONGEST and word.isalpha() and stem_of(word)]
+
+
+def _pairs(titles: Sequence[Sequence[str]], telling: Sequence[str]) -> Iterator[str]:
+    """Yield pairs of adjacent title words, at least one of them telling and not the first example's."""
+    wanted = set(telling[1:50])
+    for words in titles[:50]:
+        for one, other in pairwise(words):
+            if one.lower() in wanted or other.lower() in wanted:
+                yield f'"{one.lower()} {other.lower()}"'
+
+
+def _on_hosts(entries: Sequence[IndexEntry], telling: Sequence[str]) -> Iterator[str]:
+    wanted = set(telling[:50])
+    for entry in entries[:50]:
+        for word in _words(entry.title) or _words(entry.text):
+            if word.lower() in wanted:
+                yield f"site:{entry.host} {word.lower()}"

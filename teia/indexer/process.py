@@ -30,14 +30,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from teia.clock import Clock, WallClock
-from teia.collections.compiled import reading_of
+from teia.collections.index_state import LOCK_FILE
 from teia.collections.stored import saved
+from teia.crawler.compiled_settings import reading_of
 from teia.durable import disk_errors, mend_exchange
 from teia.errors import StoreError, TeiaError
 from teia.indexer.indexer import CollectionIndexer
-from teia.indexer.ranks import Ranker, Trainer
+from teia.indexer.ranks import Ranker
 from teia.indexer.reread import Rereader
-from teia.indexer.state import LOCK_FILE
+from teia.indexer.semantic_model import Trainer
 from teia.parse.children.child import die_with_parent
 from teia.store.root import Root, open_root
 
@@ -52,7 +53,7 @@ UNREADABLE_AGAIN_S = 60.0
 """Interval at which a single machine tries pages again whose captures could not be read."""
 
 LOCK_TRIES, LOCK_PAUSE_S = 5, 0.05
-"""Tries for the lock: `is_written` (state.py) takes it for an instant to find out whether it is held."""
+"""Tries for the lock: `is_written` (index_state.py) takes it for an instant to find out whether it is held."""
 
 IDLE_S = 0.25
 SAY_S = 0.5
@@ -78,15 +79,16 @@ def indexing_lock(root: Root, name: str) -> Iterator[None]:
             except BlockingIOError:
                 time.sleep(LOCK_PAUSE_S)
         else:
-            raise StoreError(f"the index of {name} is being written by another process; wait for it to end")
+            raise StoreError(f"another process is writing the index of {name}; wait until it has finished")
         for cell in root.collection(name).cells():
+            # A rebuild killed in the middle of an exchange may have left a folder under its third name (durable.py).
             mend_exchange(cell.index)
         yield
     finally:
         os.close(descriptor)
 
 
-class Following:
+class CollectionFollower:
     """One collection being followed: takes changes, commits in time, ranks pages now and then."""
 
     def __init__(
@@ -103,6 +105,7 @@ class Following:
         self._ranker = Ranker(root.collection(name), clock, cells) if ranks else None
         learns = config.index.semantics and cells is None and not beside
         self._trainer = Trainer(root.collection(name), clock) if learns else None
+        # Opened last: it may raise, and the objects above hold no open files yet.
         self.indexer = CollectionIndexer(root, name, self.rereader, cells, beside=beside)
         self._committed = self._taken_at = clock.ticks_s()
         self._uncommitted = self.indexer.uncommitted
@@ -117,6 +120,7 @@ class Following:
         self._taken_at = now if taken else self._taken_at
         # On one machine the last anchor texts are taken when the crawl ends; a node's crawl never ends.
         everything = self._is_node and now - self._taken_at >= QUIET_S
+        # New pages first; pages with new anchor texts only when no change is waiting.
         self._uncommitted += taken or self.indexer.refresh(everything=everything)
         if everything and now >= self._try_at:
             self._try_at = now + TRY_AGAIN_S
@@ -143,6 +147,7 @@ class Following:
 
     async def finish(self) -> None:
         """Take all changes that are left, the anchor texts too."""
+        # 1. All changes. 2. Captures that could not be read before. 3. All anchor texts. 4. Ranks and model.
         while await self.turn():
             pass
         if not self._is_node:
@@ -165,7 +170,7 @@ class Following:
         await self.rereader.close()
 
 
-class Followed:
+class FollowedCollection:
     """One of the collections of an indexer: it is followed, or is *out* for a while after a failure.
 
     While it is followed, the lock on its index is held. A failure releases the lock, and after a wait that doubles each
@@ -186,7 +191,7 @@ class Followed:
         self.indexed: int | None = None
         self.behind = 0
         self._root, self._clock, self._cells, self._is_only = root, clock, cells, is_only
-        self._following: Following | None = None
+        self._following: CollectionFollower | None = None
         self._held = ExitStack()
         self._began = self._again_at = 0.0
         self._wait_s = FIRST_WAIT_S
@@ -195,11 +200,11 @@ class Followed:
         """Take the changes there are; return their number. A collection that is out is opened again when it is time."""
         if self._following is None and self._clock.ticks_s() < self._again_at:
             return 0
-        return await self._do(Following.turn)
+        return await self._do(CollectionFollower.turn)
 
     async def finish(self) -> None:
         """Take all changes that are left; a collection that is out is opened again for that."""
-        await self._do(Following.finish)
+        await self._do(CollectionFollower.finish)
         await self.look()
 
     async def look(self) -> None:
@@ -207,10 +212,10 @@ class Followed:
         if self._following is not None:
             await self._do(self._seen)
 
-    async def _seen(self, following: Following) -> None:
+    async def _seen(self, following: CollectionFollower) -> None:
         self.indexed, self.behind = following.indexer.documents, following.indexer.behind
 
-    async def _do(self, deed: Callable[[Following], Awaitable[int | None]]) -> int:
+    async def _do(self, deed: Callable[[CollectionFollower], Awaitable[int | None]]) -> int:
         try:
             if self._following is None:
                 self._following = self._begun()
@@ -223,13 +228,14 @@ class Followed:
         self.error = ""
         return done
 
-    def _begun(self) -> Following:
+    def _begun(self) -> CollectionFollower:
         self._began = self._clock.ticks_s()
         self._held.enter_context(indexing_lock(self._root, self.name))
-        return Following(self._root, self.name, self._clock, self._cells)
+        return CollectionFollower(self._root, self.name, self._clock, self._cells)
 
     async def _leave(self, why: str) -> None:
         now = self._clock.ticks_s()
+        # A collection that was followed for a while has recovered from its last failure.
         self._wait_s = FIRST_WAIT_S if now - self._began >= LONGEST_WAIT_S else self._wait_s
         self.error = f"{self.name}: {why}"[:MAX_ERROR_CHARS]
         self._again_at, self._wait_s = now + self._wait_s, min(LONGEST_WAIT_S, 2 * self._wait_s)
@@ -238,6 +244,7 @@ class Followed:
 
     async def close(self) -> None:
         following, self._following = self._following, None
+        # The lock is released after the files are closed, even if closing fails.
         with self._held:
             if following is not None:
                 await following.close()
@@ -250,7 +257,7 @@ async def follow(
 
     Raises StoreError in the end if one of several could not be finished; the others are.
     """
-    all_of_them = [Followed(root, name, clock, cells, is_only=len(names) == 1) for name in names]
+    all_of_them = [FollowedCollection(root, name, clock, cells, is_only=len(names) == 1) for name in names]
     try:
         said = 0.0
         while not until.is_set():
@@ -271,7 +278,7 @@ async def follow(
             await each.close()
 
 
-async def _say(all_of_them: Sequence[Followed]) -> None:
+async def _say(all_of_them: Sequence[FollowedCollection]) -> None:
     """Print the progress of the indexes as JSON and, as long as a collection is out, the reason."""
     for each in all_of_them:
         await each.look()
@@ -306,6 +313,7 @@ def main(arguments: Sequence[str]) -> int:
         cells = frozenset(int(each) for each in arguments[1].split(","))
         arguments = arguments[2:]
     parent, data, *names = arguments
+    # Before anything is opened: a parent that is gone already must leave no indexer behind.
     die_with_parent(int(parent))
     os.nice(NICENESS)
     try:

@@ -1,9 +1,8 @@
-"""Values computed over a whole collection to rank its pages, renewed beside the indexer.
+"""PageRank of a whole collection, renewed beside the indexer.
 
 PageRank takes half a minute for a million pages, in a thread of its own. It is due when the link files have grown by a
 tenth since the last time, or have changed and then stayed the same for a while. It does not run sooner than a multiple
 of its own duration after the last run: ranks are worth a small part of a machine.
-The semantic model, where the collection wants one, takes minutes. It is trained again when the pages have doubled.
 """
 
 from __future__ import annotations
@@ -22,9 +21,6 @@ GROWTH = 1.1
 AT_LEAST_S = 60.0
 SETTLED_S = 30.0
 TIMES_ITS_COST = 20.0
-TRAIN_EVERY_S = 600.0
-SEED = 20_261
-"""Fixed seed: the same pages give the same model."""
 
 
 def rank_file(collection: CollectionFolder) -> Path:
@@ -85,6 +81,7 @@ class Ranker:
             self._take_result(wait=True)
 
     def _begin(self) -> None:
+        # The size at the beginning: links appended while the thread runs count as new.
         self._began, self._ranked_bytes = self._clock.ticks_s(), self._size()
         self._running = self._thread.submit(renew_ranks, self._files, self._ranks, self._clock.now_s())
 
@@ -99,40 +96,6 @@ class Ranker:
     def _size(self) -> int:
         """Return the bytes of links in all files; without any there is nothing to rank."""
         return sum(path.stat().st_size - len(START) for path in self._files if path.exists())
-
-    def close(self) -> None:
-        self._thread.shutdown()
-
-
-class Trainer:
-    """Background training of the semantic model of one collection (semantic.py); `close` waits for a running one."""
-
-    def __init__(self, collection: CollectionFolder, clock: Clock) -> None:
-        self._collection = collection
-        self._clock = clock
-        self._thread = ThreadPoolExecutor(1, "semantics")
-        self._running: Future[bool] | None = None
-        self._due_at = clock.ticks_s() + TRAIN_EVERY_S
-
-    def train_if_due(self) -> None:
-        """Start a training if one is due; called often."""
-        if self._running is not None and self._running.done():
-            self._running.result()
-            self._running, self._due_at = None, self._clock.ticks_s() + TRAIN_EVERY_S
-        if self._running is None and self._clock.ticks_s() >= self._due_at:
-            self._running = self._thread.submit(self._renewed)
-
-    def train(self) -> None:
-        """Train the model again if the pages have doubled, and wait for it."""
-        if self._running is not None:
-            self._running.result()
-            self._running = None
-        self._renewed()
-
-    def _renewed(self) -> bool:
-        from teia.indexer.open_search import renew_model  # imports the whole search package
-
-        return renew_model(self._collection, self._clock, seed=SEED)
 
     def close(self) -> None:
         self._thread.shutdown()

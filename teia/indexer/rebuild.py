@@ -10,21 +10,21 @@ from pathlib import Path
 from isal.igzip_lib import IsalError
 
 from teia.clock import Clock
+from teia.collections.index_state import BELONGS, JOINED, is_written, of_cluster
 from teia.collections.stored import saved
+from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors, exchange_folders
 from teia.errors import IndexFailure
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import url_from
 from teia.index.cell import read_position
 from teia.index.entry import DIGEST_BYTES
 from teia.index.reader import CellReader, has_index
-from teia.indexer.indexer import beside_index, broken_index
-from teia.indexer.process import Following, indexing_lock
-from teia.indexer.ranks import SEED
-from teia.indexer.state import BELONGS, JOINED, is_written, of_cluster
+from teia.indexer.cell_indexer import beside_index, broken_index
+from teia.indexer.process import CollectionFollower, indexing_lock
+from teia.indexer.semantic_model import SEED
 from teia.store.audit import MAX_DETAILS, Audit
 from teia.store.root import CollectionFolder, Root
-from teia.views.lookup import Lookup
 
 
 async def rebuild_index(root: Root, name: str, clock: Clock) -> int:
@@ -40,20 +40,23 @@ async def rebuild_index(root: Root, name: str, clock: Clock) -> int:
             with disk_errors(cell.index, "made"):
                 cell.index.mkdir(exist_ok=True)
         try:
-            making = Following(root, name, clock, beside=True)
+            # 1. Build all cells beside the present ones; a crash here costs the work, nothing else.
+            making = CollectionFollower(root, name, clock, beside=True)
             try:
                 await making.finish()
             finally:
                 await making.close()
             for cell in folder.cells():
+                # 2. Exchange cell by cell, each atomically; searchers of the old files continue with them.
                 exchange_folders(cell.index, beside_index(cell))
         finally:
             _remove_leftovers(folder)
-        following = Following(root, name, clock)
+        # 3. Take the changes of the meantime, and renew ranks and model.
+        following = CollectionFollower(root, name, clock)
         try:
             await following.finish()
             if saved(root, name).config.index.semantics:
-                from teia.indexer.open_search import renew_model  # imports the whole search package
+                from teia.indexer.semantic_model import renew_model  # imports the whole search package
 
                 await asyncio.to_thread(renew_model, folder, clock, seed=SEED, anew=True)
             return following.indexer.documents
@@ -80,24 +83,27 @@ def audit_index(root: Root, name: str) -> Audit:
         for folder, frontier in zip(lookup.folders, lookup.cells, strict=True):
             position, found = _held(folder.index)
             if position is None and frontier.last_change():
-                complaints.append(f"cell {folder.number} has no index that can be read; `teia rebuild index` makes it")
+                complaints.append(f"cell {folder.number} has no readable index; rebuild it with `teia rebuild index`")
             is_clustered = of_cluster(frontier)  # another node may own the cell, and index it
             checked += len(found)
             for url, key, digest, belongs, change in _known(frontier):
                 has = found.pop(key, None)
+                # Not reached yet: missing, but no error of the index.
                 if change > (position or 0):
                     missing += belongs and has is None and not is_clustered
                 elif belongs and has is None:
                     complaints.append(f"{url} is not in the index")
                 elif not belongs and has is not None:
-                    complaints.append(f"{url} is in the index and should not be")
+                    complaints.append(f"{url} is in the index but should not be")
                 elif has is not None and has != digest[:DIGEST_BYTES]:
-                    complaints.append(f"{url} is in the index as it was before")
-            complaints += [f"the index has a page with key {key} that nobody knows" for key in found]
+                    complaints.append(f"{url} is in the index in an older version")
+            complaints += [f"the index contains an unknown page with key {key}" for key in found]
     violations = len(complaints) + (0 if is_followed else missing)
     if missing:
-        who = "a process is indexing them" if is_followed else "nobody is indexing them; `teia rebuild index` does"
-        complaints.insert(0, f"{missing:,} pages that were crawled are not in the index yet, and {who}")
+        who = (
+            "an indexer is running" if is_followed else ("no indexer is running; index them with `teia rebuild index`")
+        )
+        complaints.insert(0, f"{missing:,} crawled pages are not indexed yet; {who}")
     return Audit(checked, violations, tuple(complaints[:MAX_DETAILS]))
 
 

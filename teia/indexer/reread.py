@@ -12,20 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child import JOB
-from teia.crawler.child.messages import Task, decode_result, in_parts
+from teia.crawler.child.messages import ReadTask, decode_result, in_parts
+from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
-from teia.index.entry import Entry, decoded
-from teia.parse.children.pool import ChildLimits, ChildPool, Lost
+from teia.index.entry import IndexEntry, decoded
+from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.store.reader import split_head
-from teia.views.lookup import Lookup
 
 AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RereadRequest:
     """A page whose entry is wanted."""
 
     url: str
@@ -45,25 +45,26 @@ class Rereader:
         self.unreadable: set[int] = set()
         """Keys of the pages of the last call whose captures are damaged or missing."""
 
-    async def entries(self, lookup: Lookup, wanted: Sequence[Wanted]) -> dict[int, Entry]:
+    async def entries(self, lookup: Lookup, wanted: Sequence[RereadRequest]) -> dict[int, IndexEntry]:
         """Return entries of pages from their last good captures, by key."""
-        found: dict[int, Entry] = {}
+        found: dict[int, IndexEntry] = {}
         self.unreadable = set()
         if wanted and self._pool is None:
             self._pool = ChildPool(JOB, self._children, ChildLimits.of(self._limits), self._clock)
             await self._pool.start()
         for start in range(0, len(wanted), AT_ONCE):
+            # Batches bound the bodies in memory.
             batch = wanted[start : start + AT_ONCE]
             for each, entry in zip(batch, await self._batch(lookup, batch), strict=True):
                 if entry is not None:
                     found[each.key] = entry
         return found
 
-    async def _batch(self, lookup: Lookup, batch: Sequence[Wanted]) -> list[Entry | None]:
+    async def _batch(self, lookup: Lookup, batch: Sequence[RereadRequest]) -> list[IndexEntry | None]:
         tasks = [self._task(lookup, each) for each in batch]
         return await asyncio.gather(*(self._read(task) for task in tasks))
 
-    def _task(self, lookup: Lookup, wanted: Wanted) -> Task | None:
+    def _task(self, lookup: Lookup, wanted: RereadRequest) -> ReadTask | None:
         url = wanted.url
         entry = lookup.find(url)
         if entry is None or entry.page is None or not entry.page.file:
@@ -75,18 +76,19 @@ class Rereader:
             self.unreadable.add(wanted.key)
             return None
         head, body = split_head(record.block)
+        # The time of the last change, as after the fetch: later visits found the same capture.
         seen_s, status = page.last_change_s, page.status
         when = (seen_s, seen_s)
-        return Task(self._reading, "entry", url, str(status), status, *when, "", b"", head, "", "", 0, 0, body=body)
+        return ReadTask(self._reading, "entry", url, str(status), status, *when, "", b"", head, "", "", 0, 0, body=body)
 
-    async def _read(self, task: Task | None) -> Entry | None:
+    async def _read(self, task: ReadTask | None) -> IndexEntry | None:
         if task is None or self._pool is None:
             return None
-        answered: asyncio.Future[bytes | Lost] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[bytes | LostAnswer] = asyncio.get_running_loop().create_future()
         self._pool.submit(*in_parts(task), done=answered.set_result)
         answer = await answered
         self.read += 1
-        if isinstance(answer, Lost):
+        if isinstance(answer, LostAnswer):
             return None
         entry = decode_result(answer).entry
         return decoded(entry) if entry else None

@@ -16,7 +16,7 @@ from teia.refresh.bound import non_polite, weak_politeness
 from teia.refresh.dispatch import carry_out
 from teia.refresh.formulas import visited_staleness
 from teia.refresh.merge import Timetable
-from teia.refresh.model import DAY_S, Floats, Numbers, World
+from teia.refresh.model import DAY_S, Floats, Numbers, RefreshWorld
 from teia.refresh.policies import policy_named
 from teia.refresh.scenario import Scenario, read_scenario
 
@@ -54,6 +54,7 @@ def plan_file(
     say("bounds")
     counts = np.bincount(table.page, minlength=len(world))
     stale = visited_staleness(world, table.page, table.due_s)
+    # NonPolite (P3) is limited by the budget alone; without one nothing bounds it.
     bounds = {"wp": weak_politeness(world)} | ({} if budget is None else {"non_polite": non_polite(world)})
     return {
         "policy": policy.name,
@@ -69,7 +70,7 @@ def plan_file(
     }
 
 
-def _by_rate(world: World, counts: Numbers, stale: Floats) -> list[dict[str, Any]]:
+def _by_rate(world: RefreshWorld, counts: Numbers, stale: Floats) -> list[dict[str, Any]]:
     """Return visits and staleness of pages in groups of nearly equal size, ordered by change rate.
 
     Rates that are infinite are null.
@@ -88,8 +89,10 @@ def _by_rate(world: World, counts: Numbers, stale: Floats) -> list[dict[str, Any
     ]
 
 
-def _write(out: Path, scenario: Scenario, world: World, table: Timetable) -> None:
+def _write(out: Path, scenario: Scenario, world: RefreshWorld, table: Timetable) -> None:
+    # A stable sort by page keeps each page's visits in the order of the timetable.
     order = np.argsort(table.page, kind="stable")
+    # repr keeps every digit, so that a reader of the file gets the same times.
     times = [repr(time).removesuffix(".0") for time in table.due_s[order].tolist()]
     ends = np.cumsum(np.bincount(table.page, minlength=len(world))).tolist()
     begins = [0, *ends[:-1]]

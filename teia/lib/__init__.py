@@ -1,11 +1,9 @@
-"""Structures that know nothing of the web: they import the standard library and numeric libraries, never teia.
+"""Structures without any knowledge of the web: they import the standard library and numeric libraries, never teia.
 
     csvtext         comma-separated values without formulas
     difference      the difference of two sequences, in bounded time
-    hamming         the distance of two fingerprints
+    fingerprints    constants of 64-bit fingerprints, their distance; a hash that ignores numbers
     linearregex     regular expressions that no text makes slow
-    machinezone     the time zone of this machine
-    outline         a hash of a text that ignores its numbers
     simhash         64-bit fingerprints of texts that are nearly alike
     simhash_arrays  the same without compiled code
     sortedkeys      look up many keys in a large sorted array

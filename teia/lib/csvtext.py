@@ -16,7 +16,9 @@ import re
 from collections.abc import Iterable
 from typing import Any, TextIO
 
+# The four codes are the full-width forms of `=`, `+`, `-` and `@`, which spreadsheets read alike.
 _FORMULA = re.compile(r"[\s\x00-\x1f]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
+# Signs after which a spreadsheet may begin another cell or row.
 _ENDS = frozenset(";\t\r\n")
 _GAP = re.compile(r"([;\s\x00-\x1f]++)([=+\-@\uff1d\uff0b\uff0d\uff20])?")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?%?", re.ASCII)
@@ -42,6 +44,7 @@ def harmless(value: Any) -> Any:
         value = " ".join(map(str, value))
     elif isinstance(value, dict):
         value = str(value)
+    # `-5` begins with a sign too, but it is a number and runs nothing.
     if not isinstance(value, str) or _NUMBER.fullmatch(value):
         return value
     marked = f"'{value}" if _FORMULA.match(value) else value

@@ -37,6 +37,7 @@ def common(one: Sequence[Item], other: Sequence[Item]) -> list[Block]:
 
 class _Search:
     def __init__(self, one: Sequence[Item], other: Sequence[Item]) -> None:
+        # Items become small integers: the inner loops compare numbers and not long lines.
         numbers: dict[Hashable, int] = {}
         self._one = [numbers.setdefault(item, len(numbers)) for item in one]
         self._other = [numbers.setdefault(item, len(numbers)) for item in other]
@@ -47,6 +48,7 @@ class _Search:
         waiting = [(0, len(self._one), 0, len(self._other), True)]
         while waiting:
             a, a_end, b, b_end, may_split = waiting.pop()
+            # 1. Equal items at both ends need no search.
             before = a
             while a < a_end and b < b_end and self._one[a] == self._other[b]:
                 a, b = a + 1, b + 1
@@ -57,6 +59,7 @@ class _Search:
             found.append(Block(a_end, b_end, end - a_end))
             if a == a_end or b == b_end:
                 continue
+            # 2. Few differences: the exact answer. Many: split at the anchors, and search each stretch again.
             least = self._least(a, a_end, b, b_end)
             if least is not None:
                 found += least
@@ -67,6 +70,7 @@ class _Search:
     def _least(self, a: int, a_end: int, b: int, b_end: int) -> list[Block] | None:
         """Return the blocks with the fewest items beside them; None where too many would be."""
         one, other, n, m = self._one, self._other, a_end - a, b_end - b
+        # Myers: `furthest[k]` is the largest x reached on the diagonal k = x - y after `distance` edits.
         furthest = {1: 0}
         trail: list[dict[int, int]] = []
         for distance in range(min(n + m, MAX_DISTANCE) + 1):
@@ -75,6 +79,7 @@ class _Search:
                 return None
             trail.append(dict(furthest))
             for k in range(-distance, distance + 1, 2):
+                # Down from diagonal k + 1: an item added. Right from k - 1: an item removed.
                 down = k == -distance or (k != distance and furthest[k - 1] < furthest[k + 1])
                 x = furthest[k + 1] if down else furthest[k - 1] + 1
                 y, began = x - k, x
@@ -110,6 +115,7 @@ def _positions_of_single(items: Sequence[int], begin: int, end: int) -> dict[int
 
 def _longest_rising(numbers: Sequence[int]) -> list[int]:
     """Return the places of a longest rising subsequence."""
+    # Patience sorting: `ends[n]` is the smallest last number of a rising subsequence of n + 1 items.
     ends: list[int] = []
     places: list[int] = []
     before: list[int] = []
@@ -140,6 +146,7 @@ def _walked_back(trail: Sequence[dict[int, int]], n: int, m: int) -> list[tuple[
         x_before = furthest[k_before]
         y_before = x_before - k_before
         x_start, y_start = (x_before, y_before + 1) if down else (x_before + 1, y_before)
+        # No edit leads to the first diagonal; it begins at the origin.
         if distance == 0:
             x_start = y_start = 0
         if x > x_start:

@@ -24,6 +24,7 @@ character."""
 MAX_MEMORY_BYTES = 2 << 20
 """Of a compiled expression and the states that it remembers."""
 
+# Signs that mean themselves, or are escaped; `.`, `+`, `*`, `?`, `|` and brackets are not among them.
 _LITERAL = re.compile(r"(\^?)((?:[A-Za-z0-9_/:~%&=#!@,;'\"<> -]|\\[^A-Za-z0-9\s])*)(\$?)")
 _ESCAPE = re.compile(r"\\(.)")
 _REWRITTEN = re.compile(
@@ -31,10 +32,10 @@ _REWRITTEN = re.compile(
     re.DOTALL,
 )
 _MEANT = (
-    (r"\(\?<?[=!]", "looks ahead or behind; say it with two rules, like and(regex:A, not(regex:B))"),
-    (r"\\[1-9]|\(\?P=|\(\?P$|\(\?\(", "refers back to a group; write out what it may be"),
-    (r"\(\?>|[*+?}]\+", "has an atomic group or a possessive repeat; write (?:…) and a plain repeat"),
-    (r"\(\?[a-zA-Z-]*[aLux]", "has a flag that is not known; i, m and s are"),
+    (r"\(\?<?[=!]", "uses look-ahead or look-behind; use two rules instead, such as and(regex:A, not(regex:B))"),
+    (r"\\[1-9]|\(\?P=|\(\?P$|\(\?\(", "uses a back-reference; write out the alternatives"),
+    (r"\(\?>|[*+?}]\+", "uses an atomic group or a possessive quantifier; use (?:…) and a plain quantifier"),
+    (r"\(\?[a-zA-Z-]*[aLux]", "uses an unknown flag; i, m and s are supported"),
 )
 """Constructs that RE2 cannot match, and the advice for each."""
 
@@ -44,6 +45,7 @@ def compiled(expression: str) -> Callable[[str], bool]:
     plain = _LITERAL.fullmatch(expression)
     if plain is not None:
         return _plain(_ESCAPE.sub(r"\1", plain[2]), is_start=bool(plain[1]), is_end=bool(plain[3]))
+    # `surrogatepass`: half a surrogate pair in a text must not make a rule fail.
     search = _compile(rewritten(expression), expression).search
     return lambda text: search(text.encode("utf-8", "surrogatepass")) is not None
 
@@ -78,6 +80,7 @@ def rewritten(expression: str) -> str:
             if text[1] in "uU" and len(text) > 2:
                 return f"\\x{{{text[2:]}}}"
             return "\\z" if text == "\\Z" and not is_set else text
+        # A `]` right after `[` or `[^` is a member of the set; the pattern takes it together with them.
         if match["set"] and not is_set:
             is_set = True
             return text
@@ -99,12 +102,13 @@ def _compile(expression: str, typed: str) -> re2._Regexp:
         raise ValueError(_said(error, typed)) from None
     except UnicodeEncodeError:
         raise ValueError("is not valid UTF-8") from None
+    # `max_mem` bounds the memory; the size of the program bounds the time of a match.
     if made.programsize > MAX_SIZE:
         raise ValueError(_TOO_LARGE)
     return made
 
 
-_TOO_LARGE = "is too large; write fewer or smaller repeats, or several rules"
+_TOO_LARGE = "is too large; use fewer or smaller repetitions, or several rules"
 
 
 def _said(error: re2.error, typed: str) -> str:
@@ -113,7 +117,7 @@ def _said(error: re2.error, typed: str) -> str:
     if meant:
         return f"{meant} ({message.rpartition(': ')[2]})"
     if "invalid repetition size" in message:
-        return f"repeats more than 1,000 times, or repeats inside repeats do ({message.rpartition(': ')[2]})"
+        return f"repeats more than 1,000 times, possibly by nested repetitions ({message.rpartition(': ')[2]})"
     return _TOO_LARGE if "too large" in message else f"{message}, in {typed[:200]!r}"
 
 

@@ -11,28 +11,14 @@ one. The same text gives the same fingerprint on every machine and in every vers
 
 from __future__ import annotations
 
+from teia.lib.fingerprints import BASE, KINDS, WORD_WEIGHTS
+
 try:
     from teia.lib._words import Simhash
 except ImportError:
     Simhash = None  # type: ignore[assignment,misc]
 
-SHINGLE_WORDS = 3
 MAX_BYTES = 1 << 22
-BASE = 0x9E3779B97F4A7C15 | 1
-WORD_WEIGHTS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93)
-
-SEPARATOR, LETTER, IDEOGRAPH = range(3)
-
-
-def _kinds() -> bytes:
-    table = bytearray([SEPARATOR] * 0x80 + [LETTER] * 0x80)
-    for octet in b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz":
-        table[octet] = LETTER
-    table[0xE3:0xEA] = bytes([IDEOGRAPH] * 7)
-    return bytes(table)
-
-
-KINDS = _kinds()
 _COMPILED = None if Simhash is None else Simhash(KINDS, BASE, WORD_WEIGHTS)
 
 

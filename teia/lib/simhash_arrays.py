@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from teia.lib.simhash import BASE, IDEOGRAPH, KINDS, SEPARATOR, SHINGLE_WORDS, WORD_WEIGHTS
+from teia.lib.fingerprints import BASE, IDEOGRAPH, KINDS, SEPARATOR, SHINGLE_WORDS, WORD_WEIGHTS
 
 BLOCK_SHINGLES = 1 << 15
 """Votes are counted in blocks, so that a large text needs little memory."""
@@ -72,6 +72,7 @@ def _word_bounds(data: bytes) -> tuple[Positions, Positions]:
     kinds = data.translate(KINDS)
     fenced = np.frombuffer(b"\0%b\0" % kinds, dtype=np.uint8)
     before, here = fenced[:-1], fenced[1:]
+    # Without ideographs, edges between letters and separators begin and end a word in turn.
     if IDEOGRAPH not in kinds:
         edges = np.flatnonzero(before != here)
         return edges[::2], edges[1::2]
@@ -83,6 +84,7 @@ def _word_bounds(data: bytes) -> tuple[Positions, Positions]:
 
 
 def _shingle_hashes(words: Words) -> Words:
+    # One or two words are hashed one by one, so that a short text has a fingerprint, too.
     if words.size < SHINGLE_WORDS:
         return _mixed(words * np.uint64(WORD_WEIGHTS[0]))
     count = words.size - SHINGLE_WORDS + 1

@@ -16,6 +16,7 @@ def look_up_by_halving(known: Keys, column: Numbers, keys: Keys, places: Keys, f
     """Write a column's value for each key of the sorted `known`, and 0 for other keys; `places` is scratch space."""
     found[:] = 0
     if len(known):
+        # A key above the last one would point behind the array; the comparison below shows that it is unknown.
         places[:] = np.minimum(np.searchsorted(known, keys), len(known) - 1)
         np.copyto(found, column[places], where=known[places] == keys)
 

@@ -23,6 +23,7 @@ def with_value(text: str, table: str, key: str, value: str) -> str:
         return "\n".join(lines) + "\n"
     first, after = _statement(lines, begin, end, key)
     if first < 0:
+        # A new key goes above the blank lines before the next table.
         while end > begin and not lines[end - 1].strip():
             end -= 1
         first = after = end

@@ -78,6 +78,7 @@ class TopicModel:
             scale * (rest * unknown + sum(of_class))
             for rest, of_class in zip(self.rest, zip(*known, strict=True) if known else self._nothing(), strict=True)
         ]
+        # The last sum stands for “like none of the classes”: every word weighs log 1 there.
         return _judgement([*sums, 0.0])
 
     def _nothing(self) -> list[tuple[int, ...]]:
@@ -100,6 +101,7 @@ def learn(words: Iterable[str], examples: Sequence[str], others: Mapping[str, Se
     rest = tuple(_hundredths(math.log(1 - sum(share for share, _ in parts))) for parts in classes)
     vocabulary = sorted({word for parts in classes for _, seen in parts for word in seen})
     weights = {word: tuple(_weight(word, parts, language) for parts in classes) for word in vocabulary}
+    # Words that the user named are kept first; of the others, those that tell most.
     telling = sorted(vocabulary, key=lambda word: (word not in named, -_tells(weights[word], rest), word))[:MAX_WORDS]
     return TopicModel(("topic", *of_others), rest, {word: weights[word] for word in sorted(telling)})
 
@@ -143,6 +145,7 @@ def _tells(weights: tuple[int, ...], rest: tuple[int, ...]) -> int:
 
 def _judgement(sums: Sequence[float]) -> Judgement:
     """Convert the classes' sums of weights to a probability of the first; all have the same prior."""
+    # Subtracted before `exp`, so that a large sum does not overflow.
     most = max(sums)
     odds = [math.exp(each - most) for each in sums]
     return Judgement(round(SCALE * odds[TOPIC] / sum(odds)), sums.index(most))

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from teia.clock import Clock
-from teia.crawler.signals_in.post import Poster, is_taken, said
-from teia.crawler.signals_in.posts_under_way import WEBHOOKS, Places, UnderWay
+from teia.crawler.signals_in.outgoing import WEBHOOKS, Poster, PostsUnderWay, ReceiverStates, is_taken, said
 from teia.crawler.verdicts import retry_after_s
-from teia.fetch.fetcher import Post
+from teia.fetch.fetcher import PostBody
 from teia.signals.subscriptions import Notice, Subscription, Subscriptions, wait_s
 from teia.signals.webhook import GONE, MEDIA_TYPE, headers
 
@@ -26,9 +25,9 @@ Try = tuple[Subscription, Notice]
 class Delivery:
     """Delivery of the notices of one collection, some in each turn; the store is used only within a turn."""
 
-    def __init__(self, store: Subscriptions, poster: Poster, places: Places, clock: Clock) -> None:
+    def __init__(self, store: Subscriptions, poster: Poster, places: ReceiverStates, clock: Clock) -> None:
         self._store, self._places, self._clock = store, places, clock
-        self._under_way: UnderWay[Try] = UnderWay(WEBHOOKS, poster, places)
+        self._under_way: PostsUnderWay[Try] = PostsUnderWay(WEBHOOKS, poster, places)
 
     def turn(self) -> int:
         """Record answers and send what may be sent; return how much is to be done now or soon."""
@@ -36,8 +35,9 @@ class Delivery:
         waiting = 0
         for subscription, notice in self._wanted():
             if self._places.is_free(subscription.webhook) and self._places.has_room(WEBHOOKS):
+                # Signed at each try: the signature covers the time, and receivers refuse old messages as replays.
                 signed = headers(subscription.secret, notice.id, int(self._clock.now_s()), notice.message)
-                message = Post(notice.message, MEDIA_TYPE, signed)
+                message = PostBody(notice.message, MEDIA_TYPE, signed)
                 self._under_way.start((subscription, notice), subscription.webhook, message, rest_s=REST_S)
             else:
                 waiting += 1
@@ -48,6 +48,7 @@ class Delivery:
         asked = {notice.number for _, notice in self._under_way.about()}
         due = sorted(self._store.due(self._clock.now_s()), key=lambda each: each[0].failures)
         for subscription, notice in due:
+            # After a failure only `try_webhook` sets `again_s` to 0.
             is_by_hand = subscription.failures > 0 and subscription.again_s == 0
             if notice.number not in asked and (is_by_hand or not self._places.is_failing(subscription.webhook)):
                 yield subscription, notice
@@ -59,10 +60,12 @@ class Delivery:
         sent again, and this keeps it from being sent every second.
         """
         finished = self._under_way.finished()
+        # 1. In memory, all count as failing; an error of the store below must not lead to a try every second.
         for (subscription, _), fetched in finished:
             least_s = retry_after_s(fetched, self._clock.now_s())
             failures = self._places.failures(subscription.webhook) + 1
             self._places.failed(subscription.webhook, max(wait_s(failures), least_s))
+        # 2. In the store; an accepted message ends the failure of step 1.
         for (subscription, notice), fetched in finished:
             now_s = self._clock.now_s()
             if is_taken(fetched):

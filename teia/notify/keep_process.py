@@ -21,8 +21,9 @@ LOOK_S = 2.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 2.0, 300.0
 """Wait before a courier that died is restarted; it doubles, unless the courier lived as long as the longest."""
 
+# Longer than LAST_S of process.py, so that the courier normally reaches its own limit first.
 GRACE_S = 25.0
-"""Time to end by itself: a courier that is told to end continues to post for a while."""
+"""Time to end by itself: a courier that has to end still posts for a while."""
 
 
 def is_needed(root: Root) -> bool:
@@ -31,7 +32,7 @@ def is_needed(root: Root) -> bool:
     return any(folder.subscriptions.exists() or folder.hubs.exists() for folder in folders)
 
 
-class CourierKeeper:
+class CourierSupervisor:
     """Supervisor of a root's courier: start, restart, end."""
 
     def __init__(self, root: Root, clock: Clock) -> None:
@@ -66,16 +67,20 @@ class CourierKeeper:
             if self._process.poll() is None:
                 return
             self._forget()
+            # It lived long, so it did not fail at its start: the back-off begins anew.
             if self._clock.ticks_s() - self._began >= LONGEST_WAIT_S:
                 self._wait_s = FIRST_WAIT_S
             self._not_before = self._clock.ticks_s() + self._wait_s
             self._wait_s = min(LONGEST_WAIT_S, 2 * self._wait_s)
+        # A root that cannot be read now is read again at the next look.
         with suppress(TeiaError, OSError):
             if self._clock.ticks_s() >= self._not_before and is_needed(self._root):
                 self._began = self._clock.ticks_s()
                 self._process = subprocess.Popen(  # noqa: S603  # our own command
                     [sys.executable, "-m", MODULE, str(os.getpid()), str(self._root.path)],
+                    # Closing this pipe requests the courier to end. If this process crashes, the kernel kills it.
                     stdin=subprocess.PIPE,
+                    # Ctrl-C in the terminal must not reach the courier: it still has notices to send.
                     process_group=0,
                 )
 

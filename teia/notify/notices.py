@@ -18,9 +18,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teia.clock import Clock, iso_utc
+from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import IndexFailure, ParseError, StoreError
 from teia.frontier.cell.database import sqlite_errors
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import url_from
 from teia.index.cell import read_position
 from teia.notify.subscriptions import told_by
 from teia.records import Outcome
@@ -29,10 +30,9 @@ from teia.signals.subscriptions import PAGE, Subscription, Subscriptions
 from teia.signals.webhook import message
 from teia.store.root import Root
 from teia.urls import site_of, slot_of
-from teia.views.capture_reader import CopyReader
+from teia.views.capture_reader import CaptureReader
 from teia.views.captures import copy_of
-from teia.views.compare import Part, compare
-from teia.views.lookup import Lookup, UrlEntry
+from teia.views.compare import DiffPart, compare
 
 if TYPE_CHECKING:
     from teia.indexer.open_search import CollectionSearch
@@ -55,7 +55,7 @@ MAX_DIFFERENCE_CHARS, MAX_RESULT_CHARS = 8_000, 1_000
 _GONE = frozenset({"404", "410", str(Outcome.SOFT_404)})
 
 
-class Changed(NamedTuple):
+class ChangedPage(NamedTuple):
     """A page with a change number, and its values after this change. `changes` is 0 for a new page."""
 
     change: int
@@ -76,20 +76,20 @@ class Changed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PageDifference:
     """The difference of a page: words removed and added, and in which parts; `not_shown` parts had no room."""
 
     before: str
     removed: int
     added: int
-    parts: tuple[Part, ...]
+    parts: tuple[DiffPart, ...]
     not_shown: int
 
 
-class Lookout:
+class NoticeFinder:
     """Finder of notices for the subscriptions of one collection; used by one thread at a time."""
 
-    def __init__(self, root: Root, name: str, store: Subscriptions, copies: CopyReader, clock: Clock) -> None:
+    def __init__(self, root: Root, name: str, store: Subscriptions, copies: CaptureReader, clock: Clock) -> None:
         self._root, self._name, self._store, self._copies, self._clock = root, name, store, copies, clock
         self._path = root.collection(name).subscriptions
         self._lookup: Lookup | None = None
@@ -126,16 +126,19 @@ class Lookout:
         lookup = self._opened() if wanted else None
         if lookup is None:
             return 0
+        # Nothing was committed or indexed since a look that found nothing: skip all queries.
         state = (_versions([*(cell.db for cell in lookup.cells), self._store.db]), self._indexed(lookup))
         if state == self._seen:
             return 0
         made, self._is_whole, self._until = 0, True, self._clock.ticks_s() + LOOK_S
+        # `_turn` moves only after a look was cut, so that the next one begins where this one ended.
         first = self._turn % len(wanted)
         for number, each in enumerate(wanted[first:] + wanted[:first], first):
             made += self._look_at_page(lookup, each) if each.kind == PAGE else self._look_at_search(lookup, each)
             if self._is_late:
                 self.is_cut, self._turn = True, number + 1
                 break
+        # Where a notice was made or time ran out there may be more: the next look must not be skipped.
         self._seen = state if self._is_whole and not self.is_cut and not made else None
         return made
 
@@ -172,8 +175,10 @@ class Lookout:
         found = lookup.cells[entry.cell].db.execute(sql, (*place, watched.seen_s, VISITS_AT_ONCE)).fetchall()
         for time_s, outcome in found:
             item = self._item(lookup, entry, time_s, outcome)
+            # Made from the data alone: a change that is found twice has the same identity.
             identity = _identity(watched.id, entry.url, repr(time_s))
             with transaction(self._store.db):
+                # The user removed the subscription while this look ran.
                 if self._store.get(watched.id) is None:
                     return 0
                 self._tell(watched, identity, PAGE_CHANGED, [item])
@@ -192,12 +197,13 @@ class Lookout:
             "difference": None if how is None else asdict(how),
         }
 
-    def _difference(self, lookup: Lookup, entry: UrlEntry, time_s: float, chars: int) -> Difference | None:
+    def _difference(self, lookup: Lookup, entry: UrlEntry, time_s: float, chars: int) -> PageDifference | None:
         """Compare the version of a visit with the one before it; None if there are not two captures to compare."""
         visits = [visit for visit in lookup.visits(entry) if visit.file and visit.time_s <= time_s]
         if not visits or visits[-1].time_s != time_s:
             return None
         after = visits[-1]
+        # Visits with the same bytes are no version of their own; the last other one is compared.
         before = next((each for each in reversed(visits) if each.digest != after.digest), None)
         if before is None:
             return None
@@ -206,7 +212,7 @@ class Lookout:
         except (StoreError, ParseError):  # a capture that is missing or unreadable: the page changed all the same
             return None
         parts, left_out = _bounded(found.parts, chars)
-        return Difference(iso_utc(before.time_s), found.removed, found.added, parts, found.not_shown + left_out)
+        return PageDifference(iso_utc(before.time_s), found.removed, found.added, parts, found.not_shown + left_out)
 
     # -- searches ------------------------------------------------------------------------------------------
 
@@ -227,6 +233,7 @@ class Lookout:
                 if hits is None:  # not all pages could be searched in time; the next look tries again
                     self._is_whole = False
                     return made
+                # A batch ends at its last change. An empty one means that nothing is left before `upto`.
                 to = changed[-1].change if changed else upto
                 made += self._tell_results(lookup, watched, (number, at, to), changed, hits)
                 at = to
@@ -239,7 +246,7 @@ class Lookout:
         lookup: Lookup,
         watched: Subscription,
         stretch: tuple[int, int, int],
-        changed: Sequence[Changed],
+        changed: Sequence[ChangedPage],
         hits: Sequence[Hit],
     ) -> int:
         """Store a notice of results among changed pages, each version once, and record the position reached."""
@@ -258,7 +265,8 @@ class Lookout:
             self._store.look_on(watched.id, {cell: to})
         return bool(items)
 
-    def _result(self, lookup: Lookup, hit: Hit, page: Changed) -> dict[str, Any]:
+    def _result(self, lookup: Lookup, hit: Hit, page: ChangedPage) -> dict[str, Any]:
+        # A new page has no earlier version to compare with.
         entry = lookup.find(page.url) if page.changes else None
         how = self._difference(lookup, entry, page.changed_s, MAX_RESULT_CHARS) if entry is not None else None
         return {
@@ -276,7 +284,7 @@ class Lookout:
         self._store.tell(watched, identity, now_s, body)
 
 
-def _changed(db: sqlite3.Connection, after: int, upto: int) -> list[Changed]:
+def _changed(db: sqlite3.Connection, after: int, upto: int) -> list[ChangedPage]:
     sql = """
         SELECT p.change, p.key, p.visits, p.changes, p.last_change_s, h.name, u.tail FROM pages AS p
         JOIN hosts AS h ON h.host_id = p.host_id
@@ -285,7 +293,7 @@ def _changed(db: sqlite3.Connection, after: int, upto: int) -> list[Changed]:
     """
     rows = db.execute(sql, (after, upto, CHANGES_AT_ONCE))
     return [
-        Changed(number, key, visits, changes, at_s, url_from(host, tail))
+        ChangedPage(number, key, visits, changes, at_s, url_from(host, tail))
         for number, key, visits, changes, at_s, host, tail in rows
     ]
 
@@ -295,9 +303,9 @@ def _versions(databases: Sequence[sqlite3.Connection]) -> tuple[int, ...]:
     return tuple(int(db.execute("PRAGMA data_version").fetchone()[0]) for db in databases)
 
 
-def _bounded(parts: Sequence[Part], room: int) -> tuple[tuple[Part, ...], int]:
+def _bounded(parts: Sequence[DiffPart], room: int) -> tuple[tuple[DiffPart, ...], int]:
     """Return as many parts as a message has room for, and the number of differences left out."""
-    kept = list[Part]()
+    kept = list[DiffPart]()
     for part in parts:
         room -= len(part.before) + len(part.after)
         if room < 0:

@@ -21,20 +21,19 @@ from pathlib import Path
 
 from teia.clock import Clock, WallClock
 from teia.collections.stored import saved
-from teia.config import Config
-from teia.crawler.signals_in.post import Poster
-from teia.crawler.signals_in.posts_under_way import Places
+from teia.config.sections import Config
+from teia.crawler.signals_in.outgoing import Poster, ReceiverStates
 from teia.crawler.signals_in.websub import HubRound
 from teia.durable import disk_errors
 from teia.errors import TeiaError
 from teia.frontier.cell.database import sqlite_errors
 from teia.notify.deliver import Delivery
-from teia.notify.notices import Lookout
+from teia.notify.notices import NoticeFinder
 from teia.notify.subscriptions import open_subscriptions
 from teia.parse.children.child import die_with_parent
 from teia.signals.subscriptions import Subscriptions
 from teia.store.root import Root, open_root
-from teia.views.capture_reader import CopyReader
+from teia.views.capture_reader import CaptureReader
 
 logger = logging.getLogger(__name__)
 
@@ -50,16 +49,16 @@ NICENESS = 10
 LOCK = "courier.lock"
 
 
-class Round:
+class NotifyRound:
     """The courier's work for one collection: hubs, look, delivery; a failure of one does not stop the others."""
 
-    def __init__(self, root: Root, name: str, copies: CopyReader, places: Places, clock: Clock) -> None:
+    def __init__(self, root: Root, name: str, copies: CaptureReader, places: ReceiverStates, clock: Clock) -> None:
         self._root, self._name, self._copies, self._places, self._clock = root, name, copies, places, clock
         self._folder = root.collection(name)
         self._config: Config = saved(root, name).config
         self._stamp = _stamp(self._folder.config, self._folder.subscriptions, self._folder.hubs)
         self._store: Subscriptions | None = None
-        self._lookout: Lookout | None = None
+        self._lookout: NoticeFinder | None = None
         self._delivery: Delivery | None = None
         self._hubs: HubRound | None = None
         self._looking: asyncio.Task[int] | None = None
@@ -98,12 +97,14 @@ class Round:
         if store is None or not (is_last or began >= self._look_at):
             return 0
         if self._lookout is None:
-            self._lookout = Lookout(self._root, self._name, store, self._copies, self._clock)
+            self._lookout = NoticeFinder(self._root, self._name, store, self._copies, self._clock)
+        # Shielded below: a time-out of the last turns cannot end the thread, which goes on using the store.
         self._looking = asyncio.create_task(asyncio.to_thread(self._lookout.look))
         try:
             return await asyncio.shield(self._looking) + self._lookout.is_cut
         finally:
             now = self._clock.ticks_s()
+            # After d seconds of looking, a pause of d * (1 / LOOKING - 1) keeps the share of the time at LOOKING.
             self._look_at = now + (now - began) * (1 / LOOKING - 1)
 
     async def _deliver(self, *, is_last: bool) -> int:  # noqa: ARG002
@@ -125,6 +126,7 @@ class Round:
         if self._looking is not None:
             await asyncio.wait([self._looking])  # up to a second: its thread uses the store
         if self._delivery is not None:
+            # Before messages under way are dropped: an arrival that is not recorded is sent again.
             with contextlib.suppress(TeiaError), sqlite_errors(self._folder.subscriptions):
                 self._delivery.settle()
             await self._delivery.close()
@@ -143,6 +145,7 @@ def _stamp(*paths: Path) -> tuple[object, ...]:
     for path in paths:
         with contextlib.suppress(OSError):
             status = path.stat()
+            # Databases change all the time and count by inode alone; settings also by their time of change.
             found.append((path, status.st_ino, status.st_mtime_ns if path.suffix == ".toml" else 0))
     return tuple(found)
 
@@ -152,9 +155,9 @@ class Courier:
 
     def __init__(self, root: Root, clock: Clock) -> None:
         self._root, self._clock = root, clock
-        self._copies = CopyReader(clock)
-        self._places = Places(clock)
-        self._rounds: dict[str, Round] = {}
+        self._copies = CaptureReader(clock)
+        self._places = ReceiverStates(clock)
+        self._rounds: dict[str, NotifyRound] = {}
         self._told: dict[str, str] = {}
         self._turns = 0
 
@@ -171,12 +174,13 @@ class Courier:
         done, self._turns = 0, self._turns + 1
         names = [name for name in self._root.collections() if self._has_files(name)]
         first = self._turns % max(1, len(names))
+        # Removed collections, and those whose settings or files were replaced; the latter are opened anew below.
         for gone in [name for name in self._rounds if name not in names or not self._rounds[name].is_current]:
             await self._rounds.pop(gone).close()
         for name in names[first:] + names[:first]:
             try:
                 if name not in self._rounds:
-                    self._rounds[name] = Round(self._root, name, self._copies, self._places, self._clock)
+                    self._rounds[name] = NotifyRound(self._root, name, self._copies, self._places, self._clock)
                 done += await self._rounds[name].turn(is_last=is_last)
                 self._told.pop(name, None)
             except TeiaError as error:
@@ -217,6 +221,7 @@ def courier_lock(root: Root) -> Iterator[bool]:
     """Hold the lock for being the courier of a root; yield False if another process has it."""
     path = root.path / LOCK
     with disk_errors(path, "opened"):
+        # The kernel frees the lock when its holder dies, so a dead courier blocks no other.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
@@ -232,6 +237,7 @@ def courier_lock(root: Root) -> Iterator[bool]:
 async def _until_input_closes(closed: asyncio.Event) -> None:
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    # Nothing is ever written to this pipe; its end is the message.
     while await reader.read(1024):
         pass
     closed.set()
@@ -262,7 +268,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         asyncio.run(_main(open_root(Path(data))))
     except TeiaError as error:
-        print(f"teia courier: {error}", file=sys.stderr, flush=True)
+        print(f"teia notify: {error}", file=sys.stderr, flush=True)
         return 1
     return 0
 

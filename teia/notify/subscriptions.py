@@ -10,11 +10,12 @@ from secrets import token_hex, token_urlsafe
 
 from teia.clock import Clock, iso_utc
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
-from teia.fetch.dns import resolve_here
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import Overrides
+from teia.fetch.overrides import AddressOverrides
+from teia.fetch.resolver import resolve_here
 from teia.frontier.cell.database import PRIVATE, open_database, sqlite_errors
 from teia.signals import subscriptions as tables
 from teia.signals.announce import transaction
@@ -22,7 +23,6 @@ from teia.signals.subscriptions import PAGE, SEARCH, Notice, Subscription, Subsc
 from teia.signals.webhook import message, new_secret
 from teia.store.root import CollectionFolder, Root
 from teia.urls import canonicalize, split
-from teia.views.lookup import Lookup
 
 MAX_QUERY_CHARS, MAX_WEBHOOK_CHARS = 2_000, 2_000
 TEST = "test"
@@ -30,7 +30,7 @@ TEST = "test"
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class ListedSubscription:
     """A subscription as it is listed: without its secret, and without the parts of its webhook that may hold one.
 
     `waiting`, `delivered`, `given_up` and `dropped` count notices. `problem` is the error of the last try of the
@@ -55,10 +55,10 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class NewSubscription:
     """A new subscription; its secret is shown this once, and is empty where there is no webhook."""
 
-    subscription: Watched
+    subscription: ListedSubscription
     secret: str
 
 
@@ -76,12 +76,12 @@ def opened(folder: CollectionFolder) -> Iterator[Subscriptions]:
 
 def subscribe(
     root: Root, name: str, clock: Clock, *, url: str = "", query: str = "", webhook: str = "", who: str = ""
-) -> Made:
+) -> NewSubscription:
     """Watch a page or a search from now on; UsageError or StoreError gives the reason if it is impossible."""
     from teia.views.page import entry_of  # imports the rate estimators
 
     if bool(url) == bool(query):
-        raise UsageError("watch either a page, by its URL, or a search, by its query")
+        raise UsageError("choose either the URL of a page or the query of a search")
     config = saved(root, name).config
     to = checked_webhook(webhook, config) if webhook else ""
     now_s = clock.now_s()
@@ -89,18 +89,21 @@ def subscribe(
         if url:
             entry = entry_of(lookup, url, config)
             kind, what, positions = PAGE, entry.url, dict[int, int]()
+            # The watch begins after the last visit: earlier changes are no news.
             seen_s = entry.page.last_visit_s if entry.page is not None else 0.0
         else:
             kind, what, seen_s = SEARCH, checked_query(query, config), now_s
+            # Pages that change after these positions are compared with the search.
             positions = {number: cell.last_change() for number, cell in enumerate(lookup.cells)}
     secret = new_secret() if to else ""
+    # The id is shown in lists; the feed's address has a key that cannot be guessed.
     made = Subscription(token_hex(8), kind, what, to, secret, token_urlsafe(24), now_s, who, seen_s)
     with opened(root.collection(name)) as store:
         store.add(made, positions)
-        return Made(_watched(store, made), secret)
+        return NewSubscription(_watched(store, made), secret)
 
 
-def unsubscribe(root: Root, name: str, identity: str) -> Watched:
+def unsubscribe(root: Root, name: str, identity: str) -> ListedSubscription:
     """End a subscription; return its last state."""
     with opened(root.collection(name)) as store:
         found = _wanted(store, name, identity)
@@ -109,13 +112,13 @@ def unsubscribe(root: Root, name: str, identity: str) -> Watched:
         return watched
 
 
-def try_webhook(root: Root, name: str, clock: Clock, identity: str) -> Watched:
+def try_webhook(root: Root, name: str, clock: Clock, identity: str) -> ListedSubscription:
     """Queue a test message for a webhook; waiting tries are made at once."""
     now_s = clock.now_s()
     with opened(root.collection(name)) as store:
         found = _wanted(store, name, identity)
         if not found.webhook:
-            raise UsageError(f"the subscription {found.id} has no webhook; its feed is all there is")
+            raise UsageError(f"the subscription {found.id} has no webhook, only a feed")
         body = message(TEST, iso_utc(now_s), told_by(name, found))
         with transaction(store.db):
             store.tell(found, token_hex(16), now_s, body)
@@ -128,7 +131,7 @@ def told_by(collection: str, subscription: Subscription) -> dict[str, object]:
     return {"collection": collection, "subscription": subscription.id, subscription.kind: subscription.what}
 
 
-def subscriptions_of(folder: CollectionFolder) -> list[Watched]:
+def subscriptions_of(folder: CollectionFolder) -> list[ListedSubscription]:
     """Return all subscriptions of a collection, oldest first."""
     if not folder.subscriptions.exists():
         return []
@@ -148,13 +151,13 @@ def notices_for_feed(folder: CollectionFolder, key: str) -> tuple[Subscription, 
 def _wanted(store: Subscriptions, name: str, identity: str) -> Subscription:
     found = store.get(identity)
     if found is None:
-        raise UsageError(f"there is no subscription {identity[:40]!r} in {name}; `teia watch list` shows them")
+        raise UsageError(f"there is no subscription {identity[:40]!r} in {name}; `teia watch list` lists them")
     return found
 
 
-def _watched(store: Subscriptions, each: Subscription) -> Watched:
+def _watched(store: Subscriptions, each: Subscription) -> ListedSubscription:
     last = store.notices(each.id, 1)
-    return Watched(
+    return ListedSubscription(
         id=each.id,
         kind=each.kind,
         what=each.what,
@@ -181,11 +184,11 @@ def checked_query(query: str, config: Config) -> str:
     from teia.search.query.parser import parse
 
     if not config.index.enabled:
-        raise UsageError(f"{config.collection.name} has no search index (index.enabled), so no search can be watched")
+        raise UsageError(f"{config.collection.name} has no search index (index.enabled), so searches cannot be watched")
     if len(query) > MAX_QUERY_CHARS:
-        raise UsageError(f"a search that is watched has at most {MAX_QUERY_CHARS:,} characters")
+        raise UsageError(f"the query of a subscription may have at most {MAX_QUERY_CHARS:,} characters")
     if not parse(query).is_answerable:
-        raise UsageError(f"{query[:100]!r} asks for nothing; name a word or a filter, like site:example.org")
+        raise UsageError(f"{query[:100]!r} is an empty query; add a word or a filter, such as site:example.org")
     return query.strip()
 
 
@@ -193,24 +196,27 @@ def checked_webhook(text: str, config: Config) -> str:
     """Return a webhook URL that messages may be posted to, as far as can be checked without a request."""
     url = canonicalize(text.strip(), ()) if len(text) <= MAX_WEBHOOK_CHARS else None
     if url is None:
-        raise UsageError("webhook: must be an http or https URL, like https://example.org/hook")
+        raise UsageError("webhook: must be an http or https URL, such as https://example.org/hook")
+    # `canonicalize` drops a name and a password silently; the receiver would then refuse every message.
     if "@" in text.partition("://")[2].partition("/")[0]:
-        raise UsageError("webhook: must not hold a name and a password; messages are signed instead")
+        raise UsageError("webhook: must not contain a user name and a password; messages are signed instead")
     parts = split(url)
-    override = Overrides.parse(config.fetch.resolve).find(parts.host)
+    override = AddressOverrides.parse(config.fetch.resolve).find(parts.host)
+    # No DNS request here: a name is resolved, and its address guarded, at every post (signals_in/post.py).
     here = resolve_here(parts.host)
     addresses = (override.address,) if override is not None else here.addresses if here is not None else ()
     port = override.port or parts.port if override is not None else parts.port
     if here is not None and here.failure is not None and override is None:
-        raise UsageError(f"webhook: {parts.host} is no host")
+        raise UsageError(f"webhook: {parts.host} is not a host")
     refusal = AddressGuard(config.fetch.allow_nets).check_all(addresses, port)
     if refusal is not None:
-        hint = "" if refusal.startswith("port") else "; fetch.allow_nets says which such networks are allowed"
+        hint = "" if refusal.startswith("port") else "; allow such networks with fetch.allow_nets"
         raise UsageError(f"webhook: {refusal}{hint}")
     return url
 
 
 def shown_webhook(url: str) -> str:
     """Return a webhook's address without its path and query: either may contain a key."""
+    # `https://`, or `http://` and the first letter of the host: the slash of the path comes later in both.
     at, slash, rest = url[8:].partition("/")
     return f"{url[:8]}{at}{slash}{'…' if rest else ''}"

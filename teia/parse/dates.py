@@ -16,6 +16,7 @@ def parse_date(text: str) -> float | None:
     if not 4 <= len(text) <= MAX_DATE_CHARS:
         return None
     try:
+        # The libraries raise several kinds of errors for odd dates, such as year 0 or a zone of 99 hours.
         return _moment(text).astimezone(UTC).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from isal import isal_zlib
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.parse.headers import Headers
 
 MAX_CODINGS = 2
@@ -56,7 +56,8 @@ def decode(headers: Headers, body: bytes, limits: LimitSettings) -> Decoded:
     payload = dechunked
     codings = [coding for coding in headers.tokens("content-encoding") if coding != "identity"]
     if len(codings) > MAX_CODINGS:
-        return Decoded(dechunked, b"", truncated, error or f"{len(codings)} codings in a row")
+        return Decoded(dechunked, b"", truncated, error or f"{len(codings)} nested content encodings")
+    # Codings are listed in the order in which they were applied (RFC 9110, 8.4).
     for coding in reversed(codings):
         payload, cut, wrong = _undo(coding, payload, limits)
         truncated, error = truncated or cut, error or wrong
@@ -78,7 +79,7 @@ def dechunk(body: bytes, max_line_bytes: int) -> tuple[bytes, str, str]:
             rest = body[position : position + max_line_bytes]
             if len(rest) < max_line_bytes and _CUT_CHUNK_LINE.match(rest):
                 return b"".join(pieces), "chunk", ""
-            return (b"".join(pieces) if position else body), "", "bad chunk"
+            return (b"".join(pieces) if position else body), "", "invalid chunk"
         size, start = int(line.group(1), 16), line.end()
         if size == 0:
             return b"".join(pieces), "", ""
@@ -94,12 +95,13 @@ def _undo(coding: str, data: bytes, limits: LimitSettings) -> tuple[bytes, str, 
         return data, "", ""
     if coding in {"gzip", "x-gzip"}:
         if not GZIP_MAGIC.startswith(data[:2]):
-            return data, "", "not gzip, as announced"
+            return data, "", "not gzip, although declared"
         return inflate(data, _GZIP, limits.decoded_bytes, limits.decoded_ratio)
     if coding == "deflate":
+        # `deflate` is zlib by the standard and raw deflate from some servers; a zlib header is divisible by 31.
         wrapped = len(data) > 1 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
         return inflate(data, _ZLIB if wrapped else _RAW_DEFLATE, limits.decoded_bytes, limits.decoded_ratio)
-    return b"", "", f"unknown coding {coding[:40]!r}"
+    return b"", "", f"unknown content encoding {coding[:40]!r}"
 
 
 def gunzip(data: bytes, max_bytes: int, max_ratio: int) -> tuple[bytes, str, str]:
@@ -127,14 +129,16 @@ def inflate(data: bytes, wbits: int, max_bytes: int, max_ratio: int) -> tuple[by
             try:
                 piece: bytes = member.decompress(pending, PIECE_BYTES)
             except (_IsalError, ValueError):
-                return b"".join(pieces), "", "bad compressed data"
+                return b"".join(pieces), "", "invalid compressed data"
             pending, full = member.unconsumed_tail, len(piece) == PIECE_BYTES
             pieces.append(piece)
             produced += len(piece)
             if produced > max_bytes:
                 return b"".join(pieces)[:max_bytes], "length", ""
+            # Checked piece by piece: a bomb ends after one piece too many, not after all of it.
             if produced > RATIO_FREE_BYTES and produced > max_ratio * (position - len(pending)):
                 return b"".join(pieces), "ratio", ""
+        # The next gzip member begins where this one ended.
         position -= len(member.unused_data)
         if wbits != _GZIP or not data.startswith(GZIP_MAGIC, position):
             return b"".join(pieces), "", ""

@@ -7,10 +7,10 @@ from functools import cached_property
 
 from resiliparse.parse.html import HTMLTree
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.parse import mime
 from teia.parse.extract import Extract
-from teia.parse.headers import Head
+from teia.parse.headers import ResponseHead
 from teia.parse.html.bounds import MAX_TAGS, bounded
 from teia.parse.html.tree import TreeExtract
 from teia.parse.scan import is_plain, scan
@@ -20,7 +20,7 @@ from teia.urls import DEFAULT_RULES
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ParseOptions:
     """Settings for reading the documents of one collection."""
 
     limits: LimitSettings = field(default_factory=LimitSettings)
@@ -31,7 +31,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListedUrl:
     """One entry of a sitemap or feed: a URL and the time of its last change as its site reports it (Unix seconds)."""
 
     url: str
@@ -58,7 +58,7 @@ class Findings:
     published: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
     links: tuple[Link, ...] = ()
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ListedUrl, ...] = ()
     noindex: bool = False
     nofollow: bool = False
     truncated: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Document:
     `url` is canonical. `language` of a finding is the declared one; detection comes later, on the text.
     """
 
-    def __init__(self, url: str, head: Head, payload: bytes, options: Options) -> None:
+    def __init__(self, url: str, head: ResponseHead, payload: bytes, options: ParseOptions) -> None:
         self.url = url
         self.head = head
         self.payload = payload
@@ -100,6 +100,7 @@ class Document:
     @cached_property
     def _scanned(self) -> Extract | None:
         """Result of scanning the original payload, with any number of tags: the scanner reads them one by one."""
+        # Requisites are read from the tree, so scanning would be work for nothing.
         if self.options.want_requisites or self.charset != "utf-8" or not is_plain(self.payload, MAX_TAGS):
             return None
         return scan(self.payload, want_text=self.options.want_text)

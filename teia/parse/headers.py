@@ -44,14 +44,14 @@ class Headers:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ResponseHead:
     """A status (0 where there is no status line) and the headers."""
 
     status: int
     headers: Headers
 
 
-def parse_head(head: bytes) -> Head:
+def parse_head(head: bytes) -> ResponseHead:
     """Read the last block of a head, so that 1xx answers before the final one do not count.
 
     Lines may end in LF alone, a folded line continues the one before, and a line without a colon is dropped.
@@ -61,6 +61,7 @@ def parse_head(head: bytes) -> Head:
     match = _STATUS_LINE.match(status_line)
     fields: list[tuple[str, str]] = []
     for line in lines if match else (status_line, *lines):
+        # A folded line (obsolete, RFC 9112, 5.2) continues the value before it.
         if line[:1] in {" ", "\t"} and fields:
             name, value = fields.pop()
             fields.append((name, f"{value} {line.strip()}".strip()))
@@ -68,7 +69,7 @@ def parse_head(head: bytes) -> Head:
         name, colon, value = line.partition(":")
         if colon:
             fields.append((name.strip().lower(), value.strip(" \t\0")))
-    return Head(int(match.group(1)) if match else 0, Headers(fields))
+    return ResponseHead(int(match.group(1)) if match else 0, Headers(fields))
 
 
 def _last_block(head: bytes) -> bytes:

@@ -202,16 +202,19 @@ def effective_type(declared: MediaType | None, data: bytes) -> str:
         return claim
     if claim in _UNKNOWN:
         return _sniffed(start)
+    # The usual case first: nearly all answers are pages that say so.
     if claim == HTML and looks_like_html(start):
         return HTML
     proof = signature(start)
     is_text = claim.startswith("text/") or is_xml(claim) or claim in {"application/json", "application/javascript"}
     if proof:
+        # A signature overrules text, octet-stream and other pictures; a specific claim (an Office file is a zip) stays.
         return proof if is_text or claim == BINARY or claim.startswith("image/") else claim
     if claim == HTML and (feed := _feed_or_sitemap(start)):
         return feed
     if is_text:
         wide = declared is not None and declared.charset.lower().startswith(("utf-16", "unicode", "ucs-2"))
+        # UTF-16 is full of zero bytes and is text all the same.
         if looks_binary(start) and not wide and not (looks_like_html(start) or (claim == HTML and _has_tags(start))):
             return BINARY
         return claim

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 from teia.parse import mime
 from teia.parse.decode import Decoded, decode
-from teia.parse.document import Document, Entry, Findings, Options
+from teia.parse.document import Document, Findings, ListedUrl, ParseOptions
 from teia.parse.files import feed, sitemap
-from teia.parse.headers import Head, parse_head
+from teia.parse.headers import ResponseHead, parse_head
 from teia.parse.html import directives
 from teia.parse.html.links import LinkCollector, add_header_links
 from teia.parse.processors import BUILT_IN, Processors
@@ -24,7 +24,7 @@ from teia.parse.text.language import language_of
 from teia.records import Link, LinkKind, Page
 
 MAX_METADATA_CHARS = 4_096
-_DEFAULT_OPTIONS = Options()
+_DEFAULT_OPTIONS = ParseOptions()
 _NOTHING = Findings()
 _TELLING = frozenset({"link", "refresh", "location", "x-robots-tag"})
 """Headers with information about a page beside its body; most answers have none."""
@@ -39,9 +39,9 @@ class ParseResult:
     """
 
     page: Page
-    head: Head
+    head: ResponseHead
     decoded: Decoded
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ListedUrl, ...] = ()
     failed: tuple[str, ...] = ()
 
 
@@ -49,7 +49,7 @@ def parse_document(
     url: str,
     head: bytes,
     body: bytes,
-    options: Options = _DEFAULT_OPTIONS,
+    options: ParseOptions = _DEFAULT_OPTIONS,
     processors: Processors = BUILT_IN,
     *,
     is_sitemap: bool = False,
@@ -59,8 +59,10 @@ def parse_document(
     limits = options.limits
     if is_sitemap:
         limits = replace(limits, decoded_bytes=max(limits.decoded_bytes, sitemap.MAX_BYTES))
+    # 1. Chunks and compression. 2. The media type chooses the processors. 3. Findings are merged into one page.
     decoded = decode(parsed_head.headers, body, limits)
     document = Document(url, parsed_head, decoded.payload, options)
+    # Many servers answer a missing sitemap with a page and 200.
     is_sitemap = is_sitemap and not _is_web_page(decoded.payload)
     chosen = (("sitemap", sitemap.read_sitemap),) if is_sitemap else processors.for_type(document.media_type)
     findings: list[Findings] = [_of_head(parsed_head, document)]
@@ -81,7 +83,7 @@ def _is_web_page(payload: bytes) -> bool:
     return mime.looks_like_html(payload) and mime.xml_root(payload) not in {*sitemap.ROOTS, *feed.ROOTS}
 
 
-def _of_head(head: Head, document: Document) -> Findings:
+def _of_head(head: ResponseHead, document: Document) -> Findings:
     if _TELLING.isdisjoint(head.headers.names):
         return _NOTHING
     links = LinkCollector(document.url, document.options)

@@ -45,6 +45,7 @@ class Processors:
         found = self._by_type.get(media_type)
         if found is None:
             found = tuple((name, each) for pattern, name, each in self._entries if fnmatchcase(media_type, pattern))
+            # Media types come from servers, so the cache needs a bound.
             if len(self._by_type) < 1_000:
                 self._by_type[media_type] = found
         return found

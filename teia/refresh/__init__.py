@@ -27,6 +27,6 @@ The rates come from these modules (docs/rates.md):
     rates.py        change rates with their uncertainty, for a million pages at once
     priors.py       prior rates for pages that were visited too seldom
 
-Internally, times are seconds and rates are per second. docs/refresh.md has the mathematics. Begin with `model.World`
-and `counts.plan_counts`.
+Internally, times are seconds and rates are per second. docs/refresh.md has the mathematics. Begin with
+`model.RefreshWorld` and `counts.plan_counts`.
 """

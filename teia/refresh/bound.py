@@ -22,10 +22,10 @@ from teia.refresh.counts import plan_counts
 from teia.refresh.formulas import even_staleness, steady_staleness, visited_staleness
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.merge import Timetable
-from teia.refresh.model import CapRule, World
+from teia.refresh.model import CapRule, RefreshWorld
 
 
-def weak_politeness(world: World, caps: CapRule = "ceil") -> float:
+def weak_politeness(world: RefreshWorld, caps: CapRule = "ceil") -> float:
     """Return WP, a lower bound on staleness.
 
     `caps="floor"` gives WP as printed in the paper. That is not a bound where T/P is not a whole number, because one
@@ -41,21 +41,22 @@ def weak_politeness(world: World, caps: CapRule = "ceil") -> float:
     rest = replace(
         world,
         weight=np.where(unlimited, 0.0, world.weight),
+        # Any interval > 0 will do: the pages of these servers have no weight left.
         politeness_s=np.where(free, world.horizon_s, world.politeness_s),
     )
     return hopeless + float(rest.weight @ even_staleness(rest, plan_counts(rest, caps="ceil")))
 
 
-def non_polite(world: World) -> float:
+def non_polite(world: RefreshWorld) -> float:
     """Return NonPolite: the least staleness under the budget alone, ignoring politeness."""
     return weak_politeness(world, caps="none")
 
 
-def steady_optimum(world: World) -> float:
+def steady_optimum(world: RefreshWorld) -> float:
     """Return the long-run staleness of the best intensities under politeness."""
     return float(world.weight @ steady_staleness(world.rate, plan_intensities(world).visits_per_s))
 
 
-def carried_out(world: World, timetable: Timetable) -> float:
+def carried_out(world: RefreshWorld, timetable: Timetable) -> float:
     """Return the expected staleness if every visit is made when it is due: InfCrawlers for PSP's timetable."""
     return float(world.weight @ visited_staleness(world, timetable.page, timetable.due_s))

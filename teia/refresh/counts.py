@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
 from teia.refresh.formulas import BLOCK, blocks, lost, rough_gap_for
-from teia.refresh.model import CapRule, Floats, Numbers, Rows, World
+from teia.refresh.model import CapRule, Floats, Numbers, RefreshWorld, Rows
 from teia.refresh.segments import Part, Segments, Whole
 from teia.refresh.threshold import Bracket, Flags, narrow
 
@@ -35,7 +35,7 @@ PAGES_AT_ONCE = 1 << 17
 
 
 def plan_counts(
-    world: World, *, caps: CapRule = "floor", least: ArrayLike = 0, most: ArrayLike | None = None
+    world: RefreshWorld, *, caps: CapRule = "floor", least: ArrayLike = 0, most: ArrayLike | None = None
 ) -> Numbers:
     """Return the number of visits of each page that makes the store freshest, starting from the pages' ages.
 
@@ -48,8 +48,10 @@ def plan_counts(
     _check_room(world, room, low)
     # Only pages that a visit can improve, and that may get more than their minimum, take part.
     of_use = _rows(world.worth_visiting & (high > low))
-    pages = Pages.of(world, of_use, low, high)
+    pages = VisitablePages.of(world, of_use, low, high)
+    # 1. Each server takes its best visits up to its cap.
     more = pages.high.copy() if caps == "none" else pages.capped(room - _sums(Segments(world.starts), low))
+    # 2. Where these exceed the budget, the best of all of them stay. Pages that take no part keep their minimum.
     given = low.sum(dtype=np.float64) - pages.low.sum(dtype=np.float64)
     if world.budget is not None and given + more.sum(dtype=np.float64) > world.budget:
         more = pages.budgeted(more, world.budget - int(low.sum()))
@@ -60,18 +62,18 @@ def plan_counts(
     return counts
 
 
-def gain(world: World, rows: Numbers, counts: ArrayLike) -> Floats:
+def gain(world: RefreshWorld, rows: Numbers, counts: ArrayLike) -> Floats:
     """Return the freshness of the whole store that one visit more than `counts` adds, for the pages at `rows`."""
     none, one = np.broadcast_to(np.int64(0), len(world)), np.broadcast_to(np.int64(1), len(world))
-    pages = Pages.of(world, np.asarray(rows), none, one)
+    pages = VisitablePages.of(world, np.asarray(rows), none, one)
     return pages.gains(slice(None), np.asarray(counts, dtype=np.float64))
 
 
-def counts_at(world: World, price: float) -> Floats:
+def counts_at(world: RefreshWorld, price: float) -> Floats:
     """Return the number of visits of each page that gain at least `price` of the store's freshness."""
     of_use = _rows(world.worth_visiting)
     none, most = (np.broadcast_to(np.int64(each), len(world)) for each in (0, np.iinfo(np.int64).max))
-    pages = Pages.of(world, of_use, none, most)
+    pages = VisitablePages.of(world, of_use, none, most)
     counts, found = np.zeros(len(world)), np.empty(len(pages))
     for part in blocks(len(pages)):
         found[part] = pages.counts_at(part, np.full_like(found[part], price))
@@ -79,10 +81,10 @@ def counts_at(world: World, price: float) -> Floats:
     return counts
 
 
-def _check_room(world: World, room: Numbers, low: Numbers) -> None:
+def _check_room(world: RefreshWorld, room: Numbers, low: Numbers) -> None:
     if world.budget is None and room.max() == np.iinfo(np.int64).max:
         raise UsageError(
-            "a plan that politeness does not limit (P = 0, m-wolf) needs a budget: visits without end gain without end"
+            "a plan without delays (P = 0, m-wolf) needs a budget; otherwise the number of visits is unlimited"
         )
     if not low.any():
         return
@@ -90,14 +92,14 @@ def _check_room(world: World, room: Numbers, low: Numbers) -> None:
     if (wanted > room).any():
         server = int(np.flatnonzero(wanted > room)[0])
         raise UsageError(
-            f"server {server} has room for {room[server]} visits, but its pages are to have at least {wanted[server]:g}"
+            f"server {server} allows {room[server]} visits, but its pages require at least {wanted[server]:g}"
         )
     if world.budget is not None and low.sum() > world.budget:
-        raise UsageError(f"a budget of {world.budget} visits is less than the {low.sum()} that pages are to have")
+        raise UsageError(f"a budget of {world.budget} visits is less than the required {low.sum()}")
 
 
 @dataclass(slots=True)
-class Pages:
+class VisitablePages:
     """Columns of the pages that are worth a visit, in units of their own change: `span` is lam T, `aged` lam age."""
 
     servers: Segments
@@ -109,7 +111,7 @@ class Pages:
     high: Numbers
 
     @classmethod
-    def of(cls, world: World, rows: Part, low: Numbers, high: Numbers) -> Pages:
+    def of(cls, world: RefreshWorld, rows: Part, low: Numbers, high: Numbers) -> VisitablePages:
         """Select the pages at `rows`; slice(None) selects all pages as views, without copying."""
         starts = world.starts if isinstance(rows, slice) else np.searchsorted(rows, world.starts).astype(np.int64)
         rate = world.rate[rows]
@@ -135,10 +137,10 @@ class Pages:
             self._of_servers(first, last)._capped(spare[first:last], counts[begin:end])
         return counts
 
-    def _of_servers(self, first: int, last: int) -> Pages:
+    def _of_servers(self, first: int, last: int) -> VisitablePages:
         starts = self.servers.starts[first : last + 1]
         part = slice(starts[0], starts[-1])
-        return Pages(
+        return VisitablePages(
             servers=Segments(starts - starts[0]),
             page=self.page[part],
             span=self.span[part],
@@ -165,6 +167,7 @@ class Pages:
     def _best(self, target: Floats, groups: Segments, binding: Flags, counts: Numbers) -> None:
         """Put the best visits of each group, as many as its target, into `counts`; the minimum where nothing binds."""
         state = self._narrowed(target, groups, binding)
+        # An infinite threshold leaves the pages of a group that does not bind at their minimum.
         high = np.where(binding, np.where(np.isfinite(state.high), state.high, state.low), np.inf)
         low = np.where(binding, np.where(np.isfinite(state.low), state.low, state.high), np.inf)
         row, open_ = self._between(np.exp(high), np.exp(low), groups, counts)
@@ -196,6 +199,7 @@ class Pages:
         else:
             y -= np.maximum(0.0, 1.0 - self.aged[part] / u)
         k = np.maximum(np.floor(y), 0.0)
+        # `y` has seven digits only, so the exact gain decides about the visit at the threshold.
         k += (y >= 0) & (self._growth(part, k) >= z)
         return np.clip(k, self.low[part], self.high[part])
 
@@ -244,6 +248,7 @@ class Pages:
         left = target - groups.sums(counts)
         group = groups.number[row]
         candidates = np.bincount(group, open_, minlength=len(groups))
+        # Many visits between two thresholds that cannot be narrowed further have equal gains: ids decide.
         alike = (candidates > np.maximum(FEW_CANDIDATES, groups.lengths)) & (candidates > left)
         for give, chosen in ((self._by_id, alike[group]), (self._by_gain, ~alike[group])):
             some = row[chosen]
@@ -253,6 +258,7 @@ class Pages:
         """Distribute visits of equal gain to pages in the order of their ids."""
         order = np.lexsort((self.page[row], group))
         before, of_order = np.cumsum(open_[order]) - open_[order], group[order]
+        # Running sums of all groups, less the sum at the beginning of each group.
         within = before - before[np.searchsorted(of_order, of_order)]
         given = np.zeros(len(row), dtype=np.int64)
         given[order] = np.clip(left[of_order] - within, 0.0, open_[order])

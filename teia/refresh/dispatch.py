@@ -20,12 +20,12 @@ from typing import Protocol
 import numpy as np
 
 from teia.refresh.merge import Timetable
-from teia.refresh.model import World
+from teia.refresh.model import RefreshWorld
 from teia.refresh.policy import ByValue, Intervals, Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DuePage:
     """The next page, its due time, and the earliest time at which it may be visited (for most plans: any time)."""
 
     page: int
@@ -43,10 +43,10 @@ class PageState:
     fresh_s: float
 
 
-class HostQueue(Protocol):
+class PlanQueue(Protocol):
     """The pages of one host, in the order of a plan."""
 
-    def next(self, now_s: float) -> Due | None:
+    def next(self, now_s: float) -> DuePage | None:
         """Return the next page; the queue does not change until `visited`."""
 
     def visited(self, page: int, now_s: float) -> None:
@@ -67,13 +67,13 @@ class TimetableQueue:
         self._visits = list(zip(page, (start_s + due for due in due_s), strict=True))[::-1]
         self._gone: set[int] = set()
 
-    def next(self, now_s: float) -> Due | None:  # noqa: ARG002  # the time changes nothing
+    def next(self, now_s: float) -> DuePage | None:  # noqa: ARG002  # the time changes nothing
         while self._visits and self._visits[-1][0] in self._gone:
             self._visits.pop()
         if not self._visits:
             return None
         page, due_s = self._visits[-1]
-        return Due(page, due_s, due_s)
+        return DuePage(page, due_s, due_s)
 
     def visited(self, page: int, now_s: float) -> None:  # noqa: ARG002  # the due times of later visits are fixed
         if self._visits and self._visits[-1][0] == page:
@@ -100,11 +100,12 @@ class DueQueue:
         self._interval_s[page] = interval_s
         self._schedule(page, self._start_s + due_s)
 
-    def next(self, now_s: float) -> Due | None:  # noqa: ARG002  # the order does not depend on the time
+    def next(self, now_s: float) -> DuePage | None:  # noqa: ARG002  # the order does not depend on the time
         while self._waiting:
             due_s, page = self._waiting[0]
+            # An entry is current only if it has the page's latest due time; others are left from earlier schedules.
             if self._due_s.get(page) == due_s:
-                return Due(page, due_s)
+                return DuePage(page, due_s)
             heapq.heappop(self._waiting)
         return None
 
@@ -141,13 +142,13 @@ class ValueQueue:
         self._columns = np.zeros((4, 16))
         self._last_s = -math.inf
 
-    def next(self, now_s: float) -> Due | None:
+    def next(self, now_s: float) -> DuePage | None:
         page, weight, rate, fresh_s = self._columns[:, : len(self._row)]
         worth = self._plan.of(weight, rate, np.maximum(now_s - fresh_s, 0.0))
         if not len(worth) or not worth.max() > 0:
             return None
         best = int(page[worth == worth.max()].min())
-        return Due(best, max(now_s, self._last_s + self._slot_s))
+        return DuePage(best, max(now_s, self._last_s + self._slot_s))
 
     def visited(self, page: int, now_s: float) -> None:
         if page in self._row:
@@ -171,7 +172,7 @@ class ValueQueue:
             self._row[int(self._columns[0, row])] = row
 
 
-def queue_of(plan: Plan, world: World, server: int, start_s: float = 0.0) -> HostQueue:
+def queue_of(plan: Plan, world: RefreshWorld, server: int, start_s: float = 0.0) -> PlanQueue:
     """Return the queue of one server under a plan; its pages are identified by the ids of the world."""
     rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
     ids = world.page[rows].tolist()
@@ -190,7 +191,7 @@ def queue_of(plan: Plan, world: World, server: int, start_s: float = 0.0) -> Hos
     return value
 
 
-def carry_out(plan: Plan, world: World) -> Timetable:
+def carry_out(plan: Plan, world: RefreshWorld) -> Timetable:
     """Return the timetable if a crawler is always free: no visit is early, and visits are slots apart.
 
     A `Timetable` is returned unchanged, even where it is not polite. The first visit of a server is half a slot after
@@ -204,6 +205,7 @@ def carry_out(plan: Plan, world: World) -> Timetable:
         slot_s = float(plan.slot_s[server])
         if math.isfinite(slot_s) and world.starts[server] < world.starts[server + 1]:
             queue = queue_of(plan, world, server)
+            # All numbers with (number + 0.5) * slot_s < horizon_s.
             for number in range(max(0, math.ceil(world.horizon_s / slot_s - 0.5))):
                 at_s = (number + 0.5) * slot_s
                 due = queue.next(at_s)

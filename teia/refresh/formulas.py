@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from teia.refresh.model import Floats, Numbers, Rows, World
+from teia.refresh.model import Floats, Numbers, RefreshWorld, Rows
 
 SERIES_BELOW: Final = 0.02
 """Below this, 1 - (1 - e^-u)/u loses digits; five terms of its series are exact to the last digit there."""
@@ -77,6 +77,7 @@ def gap_for(z: ArrayLike) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _ in range(2):
             # A step never more than halves u, which keeps it positive.
+            # Newton's step with q'(u) = u e^-u.
             step = (marginal(u) - z) * np.exp(u) / u
             u = np.where(inside, np.maximum(u - step, u / 2), u)
     return np.where(z >= 1, np.inf, np.where(z <= 0, 0.0, u))
@@ -101,6 +102,7 @@ def rough_gap_for(z: Floats) -> Floats:
 def _gap_table() -> tuple[Floats, Floats]:
     v = np.linspace(0.0, TABLE_END, TABLE_CELLS + 1)[1:]
     tail = v * v  # -ln(1 - z), which is u - ln(1 + u)
+    # Newton's method on u - ln(1 + u) = tail. The table is made once, so the steps are not counted.
     u = tail + np.sqrt(2 * tail)
     for _ in range(30):
         u -= (u - np.log1p(u) - tail) * (1 + u) / u
@@ -108,7 +110,7 @@ def _gap_table() -> tuple[Floats, Floats]:
     return values, np.append(np.diff(values), 0.0)
 
 
-def even_staleness(world: World, counts: ArrayLike) -> Floats:
+def even_staleness(world: RefreshWorld, counts: ArrayLike) -> Floats:
     """Return the staleness of each page over the horizon, with `counts` visits at their best times given its age.
 
     From age `a` the best gaps are all (T + a)/(x + 1), and the first of them has already begun. Where that would put
@@ -165,7 +167,7 @@ def _aged(u: Floats, lam: Floats) -> Floats:
     return area
 
 
-def visited_staleness(world: World, page: Rows, time_s: Floats) -> Floats:
+def visited_staleness(world: RefreshWorld, page: Rows, time_s: Floats) -> Floats:
     """Return the exact expected staleness of each page over the horizon, for ANY visits.
 
     `page` are places in the world's columns. Visits may come in any order. Passing visits outside the horizon is a
@@ -182,7 +184,7 @@ def visited_staleness(world: World, page: Rows, time_s: Floats) -> Floats:
     return np.where(lam == 0, 0.0, np.where(np.isinf(lam), 1.0, result))
 
 
-def visited_age_s(world: World, page: Rows, time_s: Floats) -> Floats:
+def visited_age_s(world: RefreshWorld, page: Rows, time_s: Floats) -> Floats:
     """Return the mean age of each page's copy over the horizon, for any visits (Cho).
 
     The age is the time since the copy became stale.
@@ -192,6 +194,7 @@ def visited_age_s(world: World, page: Rows, time_s: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         later = np.bincount(gaps.page, _aged(lam[gaps.page] * gaps.length, lam[gaps.page]), minlength=len(world))
         area = later + _aged(lam * (before + gaps.first), lam) - _aged(lam * before, lam)
+    # A page that always changes is stale from the visit on, so its age grows linearly within each gap.
     always = (np.bincount(gaps.page, gaps.length**2 / 2, minlength=len(world)) + gaps.first**2 / 2) + (
         before * gaps.first
     )
@@ -223,7 +226,8 @@ class _Gaps:
         self.page, self.length, self.first = page, length, first
 
     @classmethod
-    def of(cls, world: World, page: Rows, time_s: Floats) -> _Gaps:
+    def of(cls, world: RefreshWorld, page: Rows, time_s: Floats) -> _Gaps:
+        # In a timetable the visits of a page are in order of time, and a stable sort keeps it: lexsort is rare.
         order = np.argsort(page, kind="stable")
         page, time_s = page[order], time_s[order]
         same = page[1:] == page[:-1]

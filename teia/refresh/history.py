@@ -1,7 +1,7 @@
 """The summary of a page's visits from which its change rate is estimated.
 
-A visit yields one bit: the page changed, or it did not (`Sight`). A failed visit yields nothing. A page's `History`
-sums these bits up in at most 304 octets, enough for every estimator of rates.py:
+A visit yields one bit: the page changed, or it did not (`VisitResult`). A failed visit yields nothing. A page's
+`History` sums these bits up in at most 304 octets, enough for every estimator of rates.py:
 
     last visit, last change seen      times
     visits n, changes X               numbers of observations, and of those that found a change
@@ -39,6 +39,7 @@ SHORTEST_GAP = 1e-3
 CLOCK_ERROR_S = 120.0
 """Tolerance in seconds for a server clock ahead of ours; a Last-Modified further in the future is ignored."""
 
+# Format, flags, number of gaps; then the seven numbers of `encode`. `_HEAD_TYPE` below is the same layout.
 _HEAD = Struct("<BBHddffdfd")
 _GAP = Struct("<ff")
 _FORMAT = 1
@@ -47,7 +48,7 @@ _GONE_BIT = 1
 Floats = npt.NDArray[np.float64]
 
 
-class Sight(IntEnum):
+class VisitResult(IntEnum):
     """The result of a visit, compared with the visit before. The numbers are stored on disk."""
 
     NOT_MODIFIED = 0
@@ -58,7 +59,7 @@ class Sight(IntEnum):
     GONE = 5
 
 
-class Seen(NamedTuple):
+class ObservedAnswer(NamedTuple):
     """The compared parts of an answer. `text_digest` is of the normalised text (F3), empty where there is none."""
 
     status: int
@@ -73,27 +74,27 @@ class Seen(NamedTuple):
         return self.is_soft_404 or 400 <= self.status < 500
 
 
-def compare(before: Seen, now: Seen, is_cosmetic: Callable[[], bool | None]) -> Sight:
+def compare(before: ObservedAnswer, now: ObservedAnswer, is_cosmetic: Callable[[], bool | None]) -> VisitResult:
     """Classify a visit. `is_cosmetic` examines texts that differ more closely and returns None if it cannot tell.
 
     In that case, a text of the same simhash counts as a cosmetic change, and any other text as a change.
     """
     if now.status == NOT_MODIFIED:
-        return Sight.NOT_MODIFIED
+        return VisitResult.NOT_MODIFIED
     if now.is_gone:
-        return Sight.GONE
+        return VisitResult.GONE
     if before.is_gone or before.redirect_to != now.redirect_to or before.status // 100 != now.status // 100:
-        return Sight.CHANGED
+        return VisitResult.CHANGED
     if before.digest == now.digest:
-        return Sight.SAME_BYTES
+        return VisitResult.SAME_BYTES
     if not before.text_digest or not now.text_digest:
-        return Sight.CHANGED
+        return VisitResult.CHANGED
     if before.text_digest == now.text_digest:
-        return Sight.SAME_TEXT
+        return VisitResult.SAME_TEXT
     verdict = is_cosmetic()
     if verdict is None:
         verdict = before.simhash == now.simhash
-    return Sight.COSMETIC if verdict else Sight.CHANGED
+    return VisitResult.COSMETIC if verdict else VisitResult.CHANGED
 
 
 @dataclass(slots=True)
@@ -117,7 +118,7 @@ class History:
 
     def observe(
         self,
-        sight: Sight,
+        sight: VisitResult,
         now_s: float,
         modified_s: float | None = None,
         half_life_s: float = HALF_LIFE_S,
@@ -131,11 +132,13 @@ class History:
         signal source reports no change. Such a visit is made because of the change. Without this correction, every page
         would seem to change as often as it is visited.
         """
-        changed = sight is Sight.CHANGED or self.is_gone != (sight is Sight.GONE)
-        self.is_gone = sight is Sight.GONE
+        changed = sight is VisitResult.CHANGED or self.is_gone != (sight is VisitResult.GONE)
+        self.is_gone = sight is VisitResult.GONE
         interval_s = now_s - self.visited_s
+        # The clock stepped back: `is_gone` is set, but the interval is no evidence about a rate.
         if interval_s <= 0.0:
             return changed
+        # Decay first, so that this observation has its full weight.
         self._fade(0.5 ** (interval_s / half_life_s))
         self.visits += 1.0
         if changed:
@@ -175,10 +178,10 @@ class History:
     def decode(cls, record: bytes) -> History:
         """Read the output of `encode`; raise ValueError for anything else."""
         if len(record) < _HEAD.size or record[0] != _FORMAT:
-            raise ValueError("no history of a format this teia knows")
+            raise ValueError("not a visit history in a known format")
         _, flags, count, visited_s, changed_s, *sums = _HEAD.unpack_from(record)
         if len(record) != _HEAD.size + count * _GAP.size:
-            raise ValueError("a history that was cut")
+            raise ValueError("truncated visit history")
         gaps = [(gap_s, weight) for gap_s, weight in _GAP.iter_unpack(record[_HEAD.size :])]
         visits, changes, quiet_s, dated, dated_s = sums
         is_gone = bool(flags & _GONE_BIT)
@@ -209,8 +212,7 @@ def _two_made_one(gaps: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [*gaps[:at], merged, *gaps[at + 2 :]]
 
 
-# ---- a million histories
-# ----------------------------------------------------------------------------------------------
+# ---- histories in columns -------------------------------------------------------------------------------------------
 
 _HEAD_TYPE = np.dtype(
     [
@@ -255,13 +257,14 @@ def in_columns(records: Sequence[bytes]) -> Histories:
     """Convert encoded histories to columns, without a loop over them; ValueError if a record is not a history."""
     lengths = np.fromiter(map(len, records), dtype=np.int64, count=len(records))
     if lengths.size and lengths.min() < _HEAD.size:
-        raise ValueError("a history that was cut")
+        raise ValueError("truncated visit history")
+    # One gather reads all heads at once; the octets that belong to no head are the gaps, in the order of pages.
     octets = np.frombuffer(b"".join(records), dtype=np.uint8)
     starts = np.concatenate(([0], np.cumsum(lengths)))
     heads = octets[starts[:-1, None] + np.arange(_HEAD.size)].reshape(-1).view(_HEAD_TYPE)
     counts = heads["gaps"].astype(np.int64)
     if np.any(heads["format"] != _FORMAT) or np.any(lengths != _HEAD.size + counts * _GAP.size):
-        raise ValueError("a history that was cut, or of a format this teia does not know")
+        raise ValueError("truncated visit history, or in an unknown format")
     is_gap = np.ones(octets.size, dtype=np.bool_)
     is_gap[(starts[:-1, None] + np.arange(_HEAD.size)).reshape(-1)] = False
     gaps = octets[is_gap].view("<f4").reshape(-1, 2).astype(np.float64)

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
 from teia.refresh.formulas import blocks, rough_gap_for
-from teia.refresh.model import Floats, Rows, World
+from teia.refresh.model import Floats, RefreshWorld, Rows
 from teia.refresh.segments import Part, Segments
 from teia.refresh.threshold import Bracket, Flags, narrow
 
@@ -45,7 +45,7 @@ class Intensities:
 
 
 def plan_intensities(
-    world: World,
+    world: RefreshWorld,
     *,
     objective: Objective = "periodic",
     floor_share: float = 0.0,
@@ -65,6 +65,7 @@ def plan_intensities(
     segments = Segments(world.starts)
     each = server_limits(world, limit) if polite else np.full(world.servers, limit)
     of_use = world.worth_visiting
+    # 1. Floors. 2. Each server under its own limit. 3. All servers under the common one.
     floor = np.where(of_use, segments.spread(_floors(segments, each, of_use, limit, floor_share)), 0.0)
     pages = _Pages(world, _CURVES[objective], floor, of_use)
     if polite:
@@ -83,14 +84,14 @@ def intensity_at(objective: Objective, price: ArrayLike, weight: ArrayLike, rate
     return np.where(of_use, visits, 0.0)
 
 
-def capacity(world: World) -> float:
+def capacity(world: RefreshWorld) -> float:
     """Return the visits per second that the crawlers can make, or the budget over the horizon if that is less."""
     if world.budget is None:
         return world.crawlers.visits_per_s
     return min(world.crawlers.visits_per_s, world.budget / world.horizon_s)
 
 
-def server_limits(world: World, limit: float) -> Floats:
+def server_limits(world: RefreshWorld, limit: float) -> Floats:
     """Return the visits per second that politeness allows each server; `limit` where P is 0."""
     with np.errstate(divide="ignore"):
         return np.minimum(1.0 / world.politeness_s, limit)
@@ -141,11 +142,13 @@ class _Pages:
     price: Floats
     intensity: Floats
 
-    def __init__(self, world: World, curve: Curve, floor: Floats, of_use: Flags) -> None:
+    def __init__(self, world: RefreshWorld, curve: Curve, floor: Floats, of_use: Flags) -> None:
         self.curve, self.floor, self.of_use = curve, floor, of_use
+        # 1.0 is a placeholder that keeps the curves finite; `_part` sets the result of these pages to 0.
         self.weight, self.rate = np.where(of_use, world.weight, 1.0), np.where(of_use, world.rate, 1.0)
         self.server = np.repeat(np.arange(world.servers, dtype=np.int32), world.pages_per_server)
         self.price = np.zeros(world.servers)
+        # No limit yet: `_granted` takes the minimum of this and the curve.
         self.intensity = np.where(of_use, np.inf, 0.0)
 
     def total(self) -> float:
@@ -153,6 +156,7 @@ class _Pages:
 
     def solve_servers(self, segments: Segments, each: Floats) -> None:
         relevant = segments.sums(self.of_use.astype(np.float64)) > 0
+        # If the floors alone fill the limit, the price stays infinite and each page keeps its floor.
         relevant &= segments.sums(self.floor) < each * (1 - PRECISION)
 
         def visits(at: Floats, wanted: Flags) -> Floats:

@@ -67,6 +67,7 @@ def sketch_of(text: str) -> bytes:
     digits = octets.translate(None, _ALL_BUT_DIGITS).split(b"\n")
     if len(wordings) > MAX_BLOCKS:
         numbers = list(map(xxhash.xxh3_64_intdigest, wordings))
+        # Cuts depend on contents, not on positions: a block inserted above moves no cut below it.
         cuts = sorted({0, *nsmallest(MAX_BLOCKS - 1, range(len(wordings)), key=numbers.__getitem__)})
         spans = list(pairwise((*cuts, len(wordings))))
         wordings = [b"\n".join(wordings[begin:end]) for begin, end in spans]
@@ -83,7 +84,7 @@ def _word(wording: bytes, digits: bytes) -> int:
 
 
 @dataclass(slots=True)
-class Difference:
+class SketchDifference:
     """The difference of two sketches: the names of each added or removed block, and the amount of text affected."""
 
     blocks: list[tuple[int, ...]]
@@ -99,7 +100,7 @@ class Difference:
         return {name for block in self.blocks for name in block}
 
 
-def difference(before: bytes, now: bytes) -> Difference:
+def difference(before: bytes, now: bytes) -> SketchDifference:
     """Compare two sketches."""
     old, new = ([word for (word,) in _WORD.iter_unpack(sketch)] for sketch in (before, now))
     blocks: list[tuple[int, ...]] = []
@@ -112,7 +113,7 @@ def difference(before: bytes, now: bytes) -> Difference:
         blocks += _names(old, old_from, old_to, worded)
         blocks += _names(new, new_from, new_to, worded)
         changed += max(_length(old[old_from:old_to]), _length(new[new_from:new_to]))
-    return Difference(blocks, changed, max(_length(old), _length(new)))
+    return SketchDifference(blocks, changed, max(_length(old), _length(new)))
 
 
 def _names(words: list[int], begin: int, end: int, worded: set[int]) -> Iterator[tuple[int, ...]]:
@@ -146,7 +147,7 @@ class PageMask:
     sketch: bytes = b""
     streaks: dict[int, int] = field(default_factory=dict)
 
-    def learn(self, found: Difference, now: bytes) -> None:
+    def learn(self, found: SketchDifference, now: bytes) -> None:
         """Record the differences to a new text, and store the sketch of that text.
 
         A change of most of the page is ignored: it says nothing about parts that change by themselves.
@@ -182,7 +183,7 @@ class HostMask:
     events: int = 0
     names: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
-    def learn(self, found: Difference, page_key: int) -> None:
+    def learn(self, found: SketchDifference, page_key: int) -> None:
         if self.events >= MAX_EVENTS:
             self._forget_half()
         self.events += 1
@@ -195,6 +196,7 @@ class HostMask:
                 pages = (*pages, page)
             self.names[name] = (times + 1, pages)
         if len(self.names) > MAX_NAMES:
+            # Cut to three quarters, so that the sort is not needed again at the next name.
             kept = sorted(self.names.items(), key=lambda entry: -entry[1][0])[: MAX_NAMES * 3 // 4]
             self.names = dict(kept)
 
@@ -231,6 +233,7 @@ def judge(page: PageMask, host: HostMask, page_key: int, now: bytes) -> bool | N
         page.sketch = now
         return None
     found = difference(page.sketch, now)
+    # Learn before judging: a part that changed at the last two visits and at this one is volatile now.
     page.learn(found, now)
     host.learn(found, page_key)
     if found.is_large:

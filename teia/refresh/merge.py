@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from teia.refresh.model import Floats, Numbers, Rows, World
+from teia.refresh.model import Floats, Numbers, RefreshWorld, Rows
 from teia.refresh.segments import Segments
 
 Spacing = Literal["printed", "centred", "ideal"]
@@ -46,7 +46,7 @@ class Timetable:
         return len(self.page)
 
 
-def merge(world: World, counts: Numbers, spacing: Spacing = "printed") -> Timetable:
+def merge(world: RefreshWorld, counts: Numbers, spacing: Spacing = "printed") -> Timetable:
     """Order the visits of each server and set the due time of each."""
     per_server = Segments(world.starts).sums(counts.astype(np.float64)).astype(np.int64)
     starts = np.zeros(world.servers + 1, dtype=np.int64)
@@ -75,7 +75,7 @@ def _groups(starts: Numbers) -> list[tuple[int, int]]:
 
 
 def _merge_some(
-    world: World, counts: Numbers, rows: slice, starts: Numbers, spacing: Spacing, page: Rows, due_s: Floats
+    world: RefreshWorld, counts: Numbers, rows: slice, starts: Numbers, spacing: Spacing, page: Rows, due_s: Floats
 ) -> None:
     """Write the visits of pages at `rows`, of servers whose visits begin at `starts`, into `page` and `due_s`."""
     x = counts[rows]

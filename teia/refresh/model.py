@@ -40,7 +40,7 @@ class Crawlers:
 
     def __post_init__(self) -> None:
         if self.count < 1 or not self.pages_per_s > 0:
-            raise UsageError(f"crawlers: {self.count} at {self.pages_per_s:g} pages/s visit nothing; both must be > 0")
+            raise UsageError(f"crawlers: {self.count} at {self.pages_per_s:g} pages/s: both must be > 0")
 
     @property
     def visits_per_s(self) -> float:
@@ -48,7 +48,7 @@ class Crawlers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class World:
+class RefreshWorld:
     """Pages in columns, server by server; made and checked by `build`.
 
     `page` is the id of each page. `weight` sums to 1. `age_s` is the time since the copy was last known to be fresh.
@@ -86,7 +86,7 @@ class World:
         bytes_per_s: ArrayLike = math.inf,
         crawlers: Crawlers | None = None,
         budget: int | None = None,
-    ) -> World:
+    ) -> RefreshWorld:
         """Sort pages by server and check all values; a scalar applies to all pages or servers."""
         of_server = np.asarray(server, dtype=np.int64)
         pages = len(of_server)
@@ -96,6 +96,7 @@ class World:
         if of_server.min() < 0 or of_server.max() >= count:
             raise UsageError(f"a page is on server {of_server.max()}, but servers are numbered 0 to {count - 1}")
         ids = np.arange(pages) if page is None else np.asarray(page, dtype=np.int64)
+        # Sorted by server, then by id: the last key of lexsort is the first criterion.
         order = np.lexsort((ids, of_server))
         starts = np.zeros(count + 1, dtype=np.int64)
         np.cumsum(np.bincount(of_server, minlength=count), out=starts[1:])
@@ -104,15 +105,15 @@ class World:
             "rate": _column("rates", rate, pages, may_be_infinite=True)[order],
             "size_bytes": _column("sizes", size_bytes, pages)[order],
             "age_s": np.minimum(_column("ages", age_s, pages, may_be_infinite=True), OLDEST_S)[order],
-            "politeness_s": _column("politeness intervals", politeness_s, count),
+            "politeness_s": _column("delays", politeness_s, count),
             "bytes_per_s": _column("server speeds", bytes_per_s, count, may_be_infinite=True),
         }
         total = columns["weight"].sum()
         if not total > 0:
-            raise UsageError("the weights of all pages are 0: there is nothing to keep fresh")
+            raise UsageError("the weights of all pages are 0")
         columns["weight"] = columns["weight"] / total
         if not 0 < horizon_s < math.inf:
-            raise UsageError(f"the horizon must be a time > 0, not {horizon_s:g} s")
+            raise UsageError(f"the horizon must be > 0, not {horizon_s:g} s")
         if budget is not None and budget < 0:
             raise UsageError(f"the budget must be a number of visits, not {budget}")
         return cls(
@@ -159,6 +160,7 @@ class World:
         free = np.iinfo(np.int64).max if self.budget is None else self.budget
         if rule == "none":
             return np.full(self.servers, free, dtype=np.int64)
+        # P = 0 becomes a tiny interval instead of a division by zero; `limited` leaves such servers at `free`.
         fit = self.horizon_s / np.maximum(self.politeness_s, self.horizon_s * 1e-300)
         near = np.rint(fit)
         whole = np.abs(fit - near) <= ROUNDING * near
@@ -168,7 +170,7 @@ class World:
         caps[limited] = fit[limited].astype(np.int64)
         return caps
 
-    def with_ages(self, age_s: ArrayLike) -> World:
+    def with_ages(self, age_s: ArrayLike) -> RefreshWorld:
         """Return the same world with copies of other ages, in the order of the columns."""
         ages = np.minimum(_column("ages", age_s, len(self), may_be_infinite=True), OLDEST_S)
         return replace(self, age_s=ages)
@@ -177,12 +179,12 @@ class World:
 def _column(name: str, values: ArrayLike, length: int, *, may_be_infinite: bool = False) -> Floats:
     column = np.asarray(values, dtype=np.float64)
     if column.ndim and len(column) != length:
-        raise UsageError(f"{name}: {len(column)} values for {length} places")
+        raise UsageError(f"{name}: {len(column)} values instead of {length}")
     column = np.broadcast_to(column, length).astype(np.float64)
     wrong = ~(column >= 0)
     if not may_be_infinite:
         wrong |= np.isinf(column)
     if wrong.any():
         place = int(np.flatnonzero(wrong)[0])
-        raise UsageError(f"{name}: the value at place {place} is {column[place]:g}; it must be a number >= 0")
+        raise UsageError(f"{name}: the value at position {place} is {column[place]:g}; it must be a number >= 0")
     return column

@@ -21,7 +21,7 @@ import numpy as np
 from teia.refresh.formulas import marginal
 from teia.refresh.intensities import Objective, capacity, intensity_at, server_limits
 from teia.refresh.merge import Timetable
-from teia.refresh.model import Floats, World
+from teia.refresh.model import Floats, RefreshWorld
 from teia.refresh.segments import Segments
 
 Value = Literal["freshness", "divergence"]
@@ -48,6 +48,7 @@ class Intervals:
     def interval_for(self, server: int, weight: float, rate: float) -> float:
         """Return the interval of a page that is not in the plan; its `weight` is on the world's scale."""
         if self.price is None:
+            # Infinite intervals are pages that the plan never visits; they would distort the median.
             known = self.interval_s[np.isfinite(self.interval_s)]
             return float(np.median(known)) if len(known) else float("inf")
         visits = float(intensity_at(self.objective, self.price[server], weight, rate)[0])
@@ -88,24 +89,24 @@ class Policy(Protocol):
     @property
     def renew_s(self) -> float | None: ...
 
-    def plan(self, world: World) -> Plan: ...
+    def plan(self, world: RefreshWorld) -> Plan: ...
 
 
-def slots(world: World, intensity: Floats) -> Floats:
+def slots(world: RefreshWorld, intensity: Floats) -> Floats:
     """Return the time between visits of each server: as its pages' intensities require, but never less than P."""
     total = Segments(world.starts).sums(intensity)
     with np.errstate(divide="ignore"):
         return np.maximum(world.politeness_s, 1.0 / total)
 
 
-def intervals_at(world: World, intensity: Floats) -> Intervals:
+def intervals_at(world: RefreshWorld, intensity: Floats) -> Intervals:
     """Return a plan in which every page is visited at its intensity, starting from its age."""
     with np.errstate(divide="ignore"):
         interval = 1.0 / intensity
     return Intervals(interval, interval - world.age_s, slots(world, intensity))
 
 
-def fair_slots(world: World) -> Floats:
+def fair_slots(world: RefreshWorld) -> Floats:
     """Return slots for a policy without intensities: P, stretched for all alike where crawlers cannot do that much."""
     limit = capacity(world)
     limits = np.where(world.pages_per_server > 0, server_limits(world, limit), 0.0)

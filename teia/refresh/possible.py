@@ -32,7 +32,7 @@ import numpy as np
 from teia.refresh.counts import counts_at, gain, plan_counts
 from teia.refresh.formulas import even_staleness, steady_staleness
 from teia.refresh.intensities import Intensities, intensity_at
-from teia.refresh.model import Floats, Numbers, World
+from teia.refresh.model import Floats, Numbers, RefreshWorld
 from teia.refresh.rates import Gamma, fresh_probability_of, kept_probability_of
 
 SAMPLE = 192
@@ -55,7 +55,7 @@ ROWS = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Copies:
+class ServerCaptures:
     """Pages of one server, which is visited every `slot_s`: weight, rate distribution, age of the copy."""
 
     weight: Floats
@@ -66,9 +66,9 @@ class Copies:
     def __len__(self) -> int:
         return len(self.weight)
 
-    def at(self, rows: Numbers | slice) -> Copies:
+    def at(self, rows: Numbers | slice) -> ServerCaptures:
         found = Gamma(self.found.changes[rows], self.found.time_s[rows])
-        return Copies(self.weight[rows], found, self.age_s[rows], self.slot_s)
+        return ServerCaptures(self.weight[rows], found, self.age_s[rows], self.slot_s)
 
     def drawn(self) -> Floats:
         """Return rates drawn for each page, one row of DRAWS each."""
@@ -80,12 +80,12 @@ class Copies:
 class Sample:
     """A sample of the pages, their rows among all pages, and the number of pages that each stands for."""
 
-    pages: Copies
+    pages: ServerCaptures
     rows: Numbers
     count: Floats
 
     @classmethod
-    def of(cls, copies: Copies) -> Sample:
+    def of(cls, copies: ServerCaptures) -> Sample:
         """Sample pages from the slowest to the fastest, in proportion to their weight; the heaviest are all included.
 
         The estimated quantities are proportional to the weight, so a lighter page may stand for more pages.
@@ -107,7 +107,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Possible:
+class PossibleFreshness:
     """Sums of weights that could be fresh. `planned` is the long-run result of a plan by the mean rates.
 
     `variance` is that of `long_run`: its error because the rates are uncertain.
@@ -119,7 +119,7 @@ class Possible:
     variance: float
 
 
-def possible(copies: Copies, plan: Intensities) -> Possible:
+def possible(copies: ServerCaptures, plan: Intensities) -> PossibleFreshness:
     """Return the possible freshness of copies; `plan` is the best for the mean rates."""
     total = float(copies.weight.sum())
     sample = Sample.of(copies)
@@ -131,7 +131,7 @@ def possible(copies: Copies, plan: Intensities) -> Possible:
     price = _prices(sample, ages)
     moment = _bound(copies, ages, price) + _worth_knowing_at(sample, rates, ages, price)
     # A crawler that keeps this many fresh in the long run has at least as many fresh at some moment.
-    return Possible(planned, long_run, min(max(moment, long_run), total), variance)
+    return PossibleFreshness(planned, long_run, min(max(moment, long_run), total), variance)
 
 
 # ---- in the long run ------------------------------------------------------------------------------------------------
@@ -142,6 +142,7 @@ def _worth_knowing(sample: Sample, rates: Floats, plan: Intensities, total: floa
     if not np.isfinite(plan.price[0]):
         return 0.0, 0.0
     weight, planned = sample.pages.weight[:, None], plan.visits_per_s[sample.rows][:, None]
+    # `blind`: freshness of the plan, which knows only mean rates, at each rate drawn.
     blind = weight * (1.0 - steady_staleness(rates, planned))
     tried = []
     for price in PRICES * (plan.price[0] * total):
@@ -156,17 +157,19 @@ def _worth_knowing(sample: Sample, rates: Floats, plan: Intensities, total: floa
 # ---- over a window --------------------------------------------------------------------------------------------------
 
 
-def possible_within(copies: Copies, horizon_s: float) -> float:
+def possible_within(copies: ServerCaptures, horizon_s: float) -> float:
     """Return the sum of weights that could be fresh on average over a horizon, with one visit a slot."""
     total, world = float(copies.weight.sum()), _from_ages(copies, horizon_s)
     counts = plan_counts(world, caps="ceil")
     planned = float(copies.weight @ _fresh_by(copies, counts, horizon_s))
     of_use = np.flatnonzero(world.worth_visiting)
     last = total * float(gain(world, of_use, counts[of_use]).max(initial=LEAST_PRICE))
+    # The dual also counts the visits that the plan leaves unused, at their price.
     unused = float(world.caps("ceil")[0] - counts.sum())
     sample = Sample.of(copies)
     rates = sample.pages.drawn()
     rows = np.repeat(np.arange(len(rates)), DRAWS)
+    # Each drawn rate becomes a page of its own: Gamma(rate, 1) has the drawn rate as its mean, all that is used.
     drawn = replace(sample.pages.at(rows), found=Gamma(rates.ravel(), np.ones(rates.size)))
     weight, count, of_drawn = drawn.weight, sample.count[rows] / DRAWS, _from_ages(drawn, horizon_s)
     planned_counts = counts[sample.rows][rows]
@@ -178,8 +181,8 @@ def possible_within(copies: Copies, horizon_s: float) -> float:
     return float(min(planned + min(tried), total))
 
 
-def _from_ages(copies: Copies, horizon_s: float) -> World:
-    return World.build(
+def _from_ages(copies: ServerCaptures, horizon_s: float) -> RefreshWorld:
+    return RefreshWorld.build(
         np.zeros(len(copies), dtype=np.int64),
         copies.found.mean,
         horizon_s=horizon_s,
@@ -189,7 +192,7 @@ def _from_ages(copies: Copies, horizon_s: float) -> World:
     )
 
 
-def _fresh_by(copies: Copies, counts: Numbers, horizon_s: float) -> Floats:
+def _fresh_by(copies: ServerCaptures, counts: Numbers, horizon_s: float) -> Floats:
     """Return the freshness of each page over the horizon with `counts` visits at their best times.
 
     See `formulas.even_staleness`.
@@ -216,8 +219,9 @@ class Ages:
     count: Floats
 
     @classmethod
-    def of(cls, copies: Copies) -> Ages:
+    def of(cls, copies: ServerCaptures) -> Ages:
         pages = len(copies)
+        # The k-th youngest copy is k slots old, or younger where a real copy is (see the module's docstring).
         ages = np.minimum(np.arange(pages) * copies.slot_s, np.sort(copies.age_s))
         begins = np.unique(np.linspace(0, pages, min(pages, SAMPLE), endpoint=False).astype(np.int64))
         return cls(ages[begins], np.diff(np.append(begins, pages)).astype(np.float64))
@@ -254,13 +258,13 @@ def _softest(values: Floats, softness: float) -> Floats:
     return softest
 
 
-def _worth(copies: Copies, ages: Ages) -> Floats:
+def _worth(copies: ServerCaptures, ages: Ages) -> Floats:
     """Return the value of each page at each age."""
     found = Gamma(copies.found.changes[:, None], copies.found.time_s[:, None])
     return copies.weight[:, None] * fresh_probability_of(found, ages.least_s)
 
 
-def _bound(copies: Copies, ages: Ages, price: Floats) -> float:
+def _bound(copies: ServerCaptures, ages: Ages, price: Floats) -> float:
     """Return the dual: the net value of each page at its best age, plus the prices of all ages.
 
     It is a bound for any prices >= 0.

@@ -25,14 +25,14 @@ Groups = npt.NDArray[np.int64]
 WIDEST, NARROWEST = 0.3, 20.0
 """Limits of a prior's shape: rates that differ by orders of magnitude, and rates within a fifth of their mean."""
 
+# Weight of the parent's prior in that of a group, in pages (docs/rates.md).
 PARENT_PAGES = 5.0
 ROUNDS = 10
 
 FIRST_CHANGES, FIRST_TIME_S = 0.5, 15 * DAY_S
 """Prior for a completely unknown web: a change a month, give or take a factor of ten."""
 
-LEARNING_VISITS = 5
-SHORTEST_S, LONGEST_S = 3_600.0, 365 * DAY_S
+LONGEST_S = 365 * DAY_S
 MAX_SEGMENTS = 3
 
 _NO_SPREAD = 1e-6
@@ -82,6 +82,7 @@ def priors_of(histories: Histories, host: Groups, kind: Groups, trusted: Flags |
     host_of_kind[kind] = host
     counts = (histories.visits > 0.0).astype(np.float64)
     everywhere, nothing = np.zeros(pages, dtype=np.int64), same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
+    # EM: estimate all pages under their priors, then refit the priors from the widest group to the narrowest.
     for _ in range(ROUNDS):
         found = estimate(histories, prior, trusted)
         of_all = fit(found, counts, everywhere, nothing)
@@ -129,13 +130,3 @@ def page_type(path: str, depth: int, media_type: str) -> str:
     names = sorted(pair.partition("=")[0] for pair in query.split("&")) if query else []
     asked = f"?{'&'.join(names)}" if names else ""
     return f"{'/'.join([*folders[:MAX_SEGMENTS], last])}{asked} {min(depth, MAX_SEGMENTS)} {media_type}"
-
-
-def first_interval_s(prior_rate: float) -> float:
-    """Return the time from the first to the second visit of a page: the mean time between changes, within limits."""
-    return min(max(1.0 / prior_rate, SHORTEST_S), LONGEST_S)
-
-
-def next_interval_s(interval_s: float, *, changed: bool) -> float:
-    """Return the next interval of a page with fewer than `LEARNING_VISITS` observations: half the last, or twice."""
-    return min(max(interval_s * (0.5 if changed else 2.0), SHORTEST_S), LONGEST_S)

@@ -39,7 +39,9 @@ FASTEST = 1.0 / 60.0
 IMAGINARY_DAYS = 0.5
 MAX_STEPS = 40
 ENOUGH = 1e-9
+# Tolerance for "all changes are dated": the counts decay and are stored as 4-octet floats.
 _ALL_DATED = 1e-3
+# e^709 is the largest power of e in double precision.
 _LARGE = 700.0
 
 
@@ -70,6 +72,7 @@ def dated(visits: Floats, changes: Floats, exposed_s: Floats) -> Floats:
     n, x = np.asarray(visits, dtype=np.float64), np.asarray(changes, dtype=np.float64)
     between = (x > 0) & (x < n)
     share = np.where(between, x / np.maximum(n, 1.0), 0.5)
+    # Cho's correction for the bias of small samples.
     corrected = x - 1.0 - np.where(between, x / (n * np.log1p(-share)), 0.0)
     corrected = np.where(x > 0, corrected, 0.0)
     rate: Floats = np.divide(corrected, exposed_s, out=np.zeros_like(corrected), where=exposed_s > 0)
@@ -111,7 +114,7 @@ def estimate(histories: Histories, prior: Gamma, trusted: Flags | None = None) -
     passed without one. ValueError for a prior that is not positive.
     """
     if not (np.all(prior.changes > 0) and np.all(prior.time_s > 0)):
-        raise ValueError("a prior needs more than no changes in more than no time")
+        raise ValueError("a prior needs a positive number of changes in a positive time")
     quiet_s = histories.quiet_s + prior.time_s
     # Without open gaps the posterior is a Gamma distribution. Only the other pages need Newton's method.
     exact = histories.changes <= 0.0
@@ -208,6 +211,7 @@ def kept_probability_of(found: Gamma, visits_per_s: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = 1.0 / (visits_per_s * found.time_s)
         power, growth = 1.0 - found.changes, np.log1p(gap)
+        # Near shape 1 the power law becomes a logarithm, and the quotient would lose all digits.
         area = np.where(np.abs(power * growth) < 1e-9, growth, np.expm1(power * growth) / power)
         share: Floats = np.where(gap > 0, area / gap, 1.0)
     return np.where(visits_per_s > 0, share, 0.0)

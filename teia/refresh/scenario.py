@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
-from teia.refresh.model import DAY_S, Crawlers, Floats, Numbers, World
+from teia.refresh.model import DAY_S, Crawlers, Floats, Numbers, RefreshWorld
 
 NEEDED: Final = ("page", "server", "weight", "rate_per_day")
 OPTIONAL: Final = ("size_bytes", "age_s")
@@ -27,7 +27,7 @@ SLOWEST, FASTEST = 0.01, 1.0
 
 @dataclass(slots=True)
 class Scenario:
-    """Pages as read from a file; `world` adds the horizon and the politeness and gives a `World`."""
+    """Pages as read from a file; `world` adds the horizon and the politeness and gives a `RefreshWorld`."""
 
     pages: list[str] = field(default_factory=list)
     servers: list[str] = field(default_factory=list)
@@ -36,14 +36,15 @@ class Scenario:
 
     @property
     def ids(self) -> Numbers:
+        # 18 digits always fit into an int64.
         if all(name.isascii() and name.isdigit() and len(name) < 19 for name in self.pages):
             return np.array([int(name) for name in self.pages], dtype=np.int64)
         return np.arange(len(self.pages))
 
     def world(
         self, *, horizon_s: float, politeness_s: ArrayLike, budget: int | None = None, crawlers: Crawlers | None = None
-    ) -> World:
-        return World.build(
+    ) -> RefreshWorld:
+        return RefreshWorld.build(
             self.server,
             np.array(self.numbers["rate_per_day"]) / DAY_S,
             weight=self.numbers["weight"],
@@ -57,7 +58,7 @@ class Scenario:
             crawlers=crawlers,
         )
 
-    def names_of(self, world: World) -> list[str]:
+    def names_of(self, world: RefreshWorld) -> list[str]:
         """Return the names of a world's pages in the order of its columns."""
         ids = self.ids
         order = np.argsort(ids, kind="stable")
@@ -67,6 +68,7 @@ class Scenario:
 def read_scenario(path: Path) -> Scenario:
     """Read a file of pages. The error for a bad file names its first broken row and the number of further ones."""
     try:
+        # utf-8-sig: spreadsheet programs write a byte order mark.
         with path.open(encoding="utf-8-sig", newline="") as file:
             return _read(str(path), csv.reader(file))
     except OSError as error:
@@ -88,9 +90,9 @@ def _read(path: str, rows: Iterator[list[str]]) -> Scenario:
     missing = [name for name in NEEDED if name not in header]
     unknown = [name for name in header if name not in NEEDED + OPTIONAL]
     if missing or unknown or len(set(header)) < len(header):
-        wrong = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(unknown) or 'a column twice'}"
+        wrong = f"is missing {', '.join(missing)}" if missing else f"has {', '.join(unknown) or 'a duplicate column'}"
         raise UsageError(
-            f"{path} line 1: the header {wrong}; columns are {','.join(NEEDED)} and, if wanted, {','.join(OPTIONAL)}"
+            f"{path} line 1: the header {wrong}; columns are {','.join(NEEDED)} and optionally {','.join(OPTIONAL)}"
         )
     scenario = Scenario(numbers={name: [] for name in header if name not in ("page", "server")})
     reader = _Rows(scenario, header)
@@ -100,10 +102,10 @@ def _read(path: str, rows: Iterator[list[str]]) -> Scenario:
         if reason is not None:
             broken.append(f"line {line}: {reason}")
     if broken:
-        more = f" (and {len(broken) - 1} more broken rows)" if len(broken) > 1 else ""
+        more = f" (and {len(broken) - 1} more invalid rows)" if len(broken) > 1 else ""
         raise UsageError(f"{path} {broken[0]}{more}")
     if not scenario.pages:
-        raise UsageError(f"{path}: there are no pages in it")
+        raise UsageError(f"{path}: contains no pages")
     return scenario
 
 
@@ -124,15 +126,16 @@ class _Rows:
             return f"{len(row)} fields instead of {self._width}"
         page, server = row[self._page].strip(), row[self._server].strip()
         if not page or not server:
-            return f"no name of the {'server' if page else 'page'}"
+            return f"missing name of the {'server' if page else 'page'}"
         if page in self._seen:
-            return f"page {page} is there already"
+            return f"duplicate page {page}"
         values = []
         for place, name, _ in self._columns:
             value = _number(row[place])
             if value is None or (math.isinf(value) and name not in ("rate_per_day", "age_s")):
                 return f"{name} is {row[place].strip()!r}, not a number >= 0"
             values.append(value)
+        # All checks are above: a row that is rejected leaves nothing behind.
         self._seen.add(page)
         self._into.pages.append(page)
         if server not in self._servers:
@@ -165,7 +168,7 @@ def draw_world(
     rate_unit_s: float = DAY_S,
     budget: int | None = None,
     crawlers: Crawlers | None = None,
-) -> World:
+) -> RefreshWorld:
     """Generate a world as P6 does: pages over servers by Zipf's law, rates between 0.01 and 1 per unit of time.
 
     `theta` 0 gives all servers the same number of pages; a larger value concentrates them on few. `rates` is `uniform`,
@@ -173,9 +176,9 @@ def draw_world(
     random order.
     """
     if pages < 1 or servers < 1:
-        raise UsageError(f"{pages} pages on {servers} servers: there must be at least one of each")
+        raise UsageError(f"{pages} pages on {servers} servers: at least one of each is required")
     server = np.repeat(np.arange(servers), _shares(pages, servers, theta))
-    return World.build(
+    return RefreshWorld.build(
         chance.permutation(server),
         _draw_rates(chance, pages, _exponent("rates", rates)) / rate_unit_s,
         servers=servers,
@@ -194,7 +197,7 @@ def _exponent(name: str, law: str) -> float:
     kind, _, text = law.partition(":")
     value = _number(text)
     if kind != "zipf" or value is None or math.isinf(value):
-        raise UsageError(f"{name}: {law!r} is neither uniform nor zipf:X with a number X >= 0")
+        raise UsageError(f"{name}: {law!r} must be uniform, or zipf:X with a number X >= 0")
     return value
 
 
@@ -206,6 +209,7 @@ def _shares(pages: int, servers: int, theta: float) -> Numbers:
     exact = pages * share / share.sum()
     whole = np.floor(exact).astype(np.int64)
     left = pages - int(whole.sum())
+    # The largest remainders get the pages that rounding down left over.
     whole[np.argsort(whole - exact, kind="stable")[:left]] += 1
     result: Numbers = whole
     return result

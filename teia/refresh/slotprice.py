@@ -19,7 +19,7 @@ import numpy as np
 from teia.errors import UsageError
 from teia.refresh.counts import plan_counts
 from teia.refresh.merge import merge
-from teia.refresh.model import Floats, Numbers, World
+from teia.refresh.model import Floats, Numbers, RefreshWorld
 
 MOST_SLOTS = 2000
 """Largest number of slots of a server; the running time grows with its square."""
@@ -34,11 +34,11 @@ CLOSE = 1e-7
 """Prices are good enough when no other prices could lower the bound on freshness by more than this."""
 
 
-def slot_price(world: World, *, rounds: int = 40) -> float:
+def slot_price(world: RefreshWorld, *, rounds: int = 40) -> float:
     """Return a lower bound on expected staleness over the horizon, from the ages of copies, for any polite policy."""
     world = replace(world, budget=None)
     if not world.politeness_s.all() or world.caps("ceil").max() > MOST_SLOTS:
-        raise UsageError(f"the slot-price bound is for servers with 1 to {MOST_SLOTS} visits in the horizon")
+        raise UsageError(f"the slot-price bound requires servers with 1 to {MOST_SLOTS} visits in the horizon")
     counts = plan_counts(world, caps="ceil")
     worths = _worths(world, counts)
     fresh = float(world.weight[world.rate == 0].sum())
@@ -50,7 +50,7 @@ def slot_price(world: World, *, rounds: int = 40) -> float:
     return 1.0 - fresh
 
 
-def _worths(world: World, counts: Numbers) -> list[tuple[Floats, Floats]]:
+def _worths(world: RefreshWorld, counts: Numbers) -> list[tuple[Floats, Floats]]:
     """Return, for each server, the times of its visits in an even timetable and the loss without each visit."""
     table = merge(world, counts, "centred")
     order = np.lexsort((table.due_s, table.page))
@@ -61,6 +61,7 @@ def _worths(world: World, counts: Numbers) -> list[tuple[Floats, Floats]]:
     after = world.horizon_s - at
     after[:-1][same] = np.diff(at)[same]
     rate = world.rate[page]
+    # Without a visit its two gaps become one: (1 - e^(-lam before)) (1 - e^(-lam after)) / lam is lost.
     lost = world.weight[page] / (rate * world.horizon_s) * np.expm1(-rate * before) * np.expm1(-rate * after)
     worth = np.empty_like(lost)
     worth[order] = lost
@@ -86,7 +87,9 @@ class _Server:
     knots: Floats
 
     @classmethod
-    def of(cls, world: World, server: int, rows: Numbers, counts: Numbers, worths: tuple[Floats, Floats]) -> _Server:
+    def of(
+        cls, world: RefreshWorld, server: int, rows: Numbers, counts: Numbers, worths: tuple[Floats, Floats]
+    ) -> _Server:
         horizon = world.horizon_s
         slots = max(1, math.ceil(horizon / float(world.politeness_s[server])))
         length = horizon / slots
@@ -134,6 +137,7 @@ class _Server:
     def _answer(self, price: Floats) -> tuple[float, Floats]:
         """Return the total gain if each page picks its best visits at these prices, and the demand for each slot."""
         slots, every = len(price), np.arange(len(self.never))
+        # best[p, s]: best net gain of page p whose last visit so far is in slot s; `before` is the visit before it.
         best = self.first - price
         before = np.full(best.shape, -1, dtype=np.int64)
         for slot in range(1, slots):
@@ -177,6 +181,7 @@ def _lowest(planes: list[tuple[Floats, float]], best: Floats, reach: float) -> t
     """Return the knots, within reach of the best ones, at which the maximum of all planes is lowest, and its value."""
     from scipy.optimize import linprog  # takes half a second; only this function needs it
 
+    # Minimise t with slope @ knots + value <= t for all planes; `unit` scales prices to about 1 for the solver.
     unit = max(float(best.mean()), 1e-300)
     slopes = np.array([slope for slope, _ in planes]) * unit
     found = linprog(

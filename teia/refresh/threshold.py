@@ -90,6 +90,7 @@ class _Search:
     def see(self, now: Floats, wanted: Flags) -> None:
         """Use the visits at `at` as the new end on their side; at the edge of the search, as both ends."""
         found, at = self.found, self.at
+        # 0.5 keeps the logarithm finite where a group has no visits.
         self._error = np.log((now + 0.5) / (self._target + 0.5))
         over, under = wanted & (now >= self._target), wanted & (now < self._target)
         found.low[over], found.many[over], self._error_low[over] = at[over], now[over], self._error[over]
@@ -112,6 +113,7 @@ class _Search:
         with np.errstate(invalid="ignore", divide="ignore"):
             share = self._error_low / (self._error_low - self._error_high)
             inside = found.low + np.clip(0.5 if halve else share, 0.01, 0.99) * (found.high - found.low)
+        # Visits fall roughly as the root of the threshold, so an error of e in visits is about 2 e in the threshold.
         farther = self.at + 2 * self._error + np.where(self._error >= 0, self._step, -self._step)
         self.at = np.clip(np.where(self.bracketed, inside, farther), self._floor, self._ceiling)
         self._step *= 2

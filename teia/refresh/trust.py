@@ -43,11 +43,6 @@ class Validator:
         agreed = self.compared - self.strikes - self.silences
         return self.compared >= NEEDED and agreed >= SHARE * self.compared
 
-    @property
-    def hides_changes(self) -> bool:
-        """True if a 304 of this host proves nothing: its bodies often change under an unchanged validator."""
-        return self.compared >= NEEDED and self.silences > (1.0 - SHARE) * self.compared
-
 
 @dataclass(slots=True)
 class Trust:
@@ -63,6 +58,7 @@ class Trust:
         if all(modified):
             self.dates.note(content_changed=content_changed, moved=modified[0] != modified[1])
         if all(etag):
+            # Weak comparison (RFC 9110, 8.8.3.2): a server may send the same tag as weak after compression.
             before, now = (each.removeprefix("W/") for each in etag)
             self.tags.note(content_changed=content_changed, moved=before != now)
 

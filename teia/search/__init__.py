@@ -23,6 +23,7 @@ class CallablePackage(ModuleType):
     """This package, which can be called like a function."""
 
     def __call__(self, *words: Any, **how: Any) -> Results:
+        # Looked up at the call: a stage may not import the Python interface, which stands on a higher floor.
         found: Results = sys.modules[__name__.partition(".")[0]].search_collection(*words, **how)
         return found
 

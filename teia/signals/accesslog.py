@@ -42,7 +42,7 @@ _VHOST = re.compile(rb"[A-Za-z0-9.-]+\.[A-Za-z0-9-]+:\d{1,5}")
 _ASKED = {b"GET", b"HEAD"}
 
 
-class Asked(NamedTuple):
+class LoggedRequest(NamedTuple):
     """One line: the target requested, the host's name if the line has it, and the status of the answer."""
 
     target: str
@@ -62,14 +62,14 @@ class Hits(NamedTuple):
     lines: Counter[str]
 
 
-def parse_line(line: bytes, form: Format) -> Asked | None:
+def parse_line(line: bytes, form: Format) -> LoggedRequest | None:
     """Parse one line of a log; None if it has another format."""
     if form == "squid":
         match = _SQUID.match(line)
         if match is None:
             return None
         status, method, target = match.groups()
-        return Asked(target.decode("utf-8", "replace"), "", method, int(status))
+        return LoggedRequest(target.decode("utf-8", "replace"), "", method, int(status))
     match = _SERVER.match(line)
     if match is None:
         return None
@@ -78,7 +78,7 @@ def parse_line(line: bytes, form: Format) -> Asked | None:
     if (form == "common" and rest.strip()) or (form == "combined" and not is_long):
         return None
     host = first.decode() if _VHOST.fullmatch(first) else ""
-    return Asked(target.decode("utf-8", "replace"), host, method, int(status))
+    return LoggedRequest(target.decode("utf-8", "replace"), host, method, int(status))
 
 
 def format_of(lines: Iterable[bytes]) -> Format | None:
@@ -86,6 +86,7 @@ def format_of(lines: Iterable[bytes]) -> Format | None:
     given = [line for line in lines if line.strip()]
     found = Counter[Format]()
     for line in given:
+        # A line may match several formats, so lines are counted for each and the most frequent wins.
         found.update(form for form in FORMATS if parse_line(line, form) is not None)
     best = found.most_common(1)
     return best[0][0] if best and 2 * best[0][1] >= len(given) else None
@@ -112,21 +113,24 @@ def lines_of(file: BinaryIO, lines: Counter[str]) -> Iterator[bytes]:
             ends = line.endswith(b"\n")
             if not is_rest:
                 yield line
+            # The rest of a line that is too long is skipped; it must not pass for a line of its own.
             is_rest = not ends and len(line) == MAX_LINE_BYTES
     except (EOFError, zlib.error, gzip.BadGzipFile):
         lines["torn"] += 1
 
 
-def url_of(asked: Asked, site: str, *, queries: bool) -> str | None:
+def url_of(asked: LoggedRequest, site: str, *, queries: bool) -> str | None:
     """Return the canonical URL of a request; None if its site is unknown, or it is no page."""
     base = f"http://{asked.host}/" if asked.host else site
     if asked.host.endswith(":443"):
         base = f"https://{asked.host.removesuffix(':443')}/"
+    # Only at the beginning: the path of a relative target may contain a whole URL (`/login?to=https://…`).
     url = canonicalize(asked.target) if "://" in asked.target[:9] else resolve(asked.target, base) if base else None
     if url is None:
         return None
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
+    # Credentials and queries may identify a person (see the module's docstring).
     plain = f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
     if not queries:
         plain = plain.partition("?")[0]

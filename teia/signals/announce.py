@@ -48,7 +48,7 @@ class Announcement(NamedTuple):
     times: int = 1
 
 
-class Inbox:
+class AnnouncementInbox:
     """Waiting announcements, and counts of each kind by result. `db` was opened with this module's tables."""
 
     def __init__(self, db: sqlite3.Connection, most: int = MOST) -> None:
@@ -76,6 +76,7 @@ class Inbox:
     def _put(self, kind: str, given: Sequence[Announcement]) -> int:
         room = self._most - self.waiting(kind)
         kept = repeated = dropped = 0
+        # A repetition needs no room: it only raises the count of a signal that waits already.
         again = "UPDATE inbox SET times = times + ?, said_s = max(said_s, ?) WHERE kind = ? AND url = ?"
         for url, _, said_s, seen_s, times in given:
             if self._db.execute(again, (times, said_s, kind, url)).rowcount:
@@ -129,6 +130,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
     if db.in_transaction:
         yield
         return
+    # IMMEDIATE takes the write lock now. A deferred one may fail at its first write, with no wait for busy_timeout.
     db.execute("BEGIN IMMEDIATE")
     try:
         yield

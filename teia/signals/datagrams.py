@@ -36,17 +36,17 @@ _HEADER = re.compile(rb"teia-announce 1((?: [a-z]{1,16}=[0-9]{1,9}){0,16})")
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Datagram:
     """Contents of one datagram: the helper's counts since its last one, and URLs as users requested them."""
 
     counts: dict[str, int]
     urls: tuple[str, ...]
 
 
-MALFORMED = Heard({"malformed": 1}, ())
+MALFORMED = Datagram({"malformed": 1}, ())
 
 
-def decode(datagram: bytes) -> Heard:
+def decode(datagram: bytes) -> Datagram:
     """Parse a datagram; a foreign one counts as malformed, and so does each line that is no text."""
     header, *lines = datagram.split(b"\n")
     match = _HEADER.fullmatch(header)
@@ -54,20 +54,21 @@ def decode(datagram: bytes) -> Heard:
         return MALFORMED
     pairs = (pair.split(b"=") for pair in match[1].split())
     counts = {name.decode(): int(number) for name, number in pairs if name.decode() in COUNTS}
+    # Before any decoding: a datagram of 65,536 bytes can hold tens of thousands of lines.
     if len(lines) > URLS_AT_ONCE:
         counts["dropped"] = counts.get("dropped", 0) + len(lines) - URLS_AT_ONCE
         del lines[URLS_AT_ONCE:]
     urls = [line.decode() for line in lines if line and line.isascii() and line.decode().isprintable()]
     if len(urls) < len(lines):
         counts["malformed"] = counts.get("malformed", 0) + len(lines) - len(urls)
-    return Heard(counts, tuple(urls))
+    return Datagram(counts, tuple(urls))
 
 
 class PathTaken(ConfigError):
     """Error: another crawler listens there."""
 
 
-class Ear:
+class AnnouncementSocket:
     """A socket that receives announcements; the crawl's own user may send, and the group of its folder.
 
     Its folder must be the crawl's own, so that a setting cannot put a socket in an arbitrary place.
@@ -80,6 +81,7 @@ class Ear:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
             self._socket.bind(str(path))
+            # Squid's helper runs as another user; the folder's group is how the operator lets it write.
             os.chown(path, -1, path.parent.stat().st_gid)
             path.chmod(0o660)
             self._file = _file_at(path)
@@ -87,12 +89,12 @@ class Ear:
             self._socket.close()
             if error.errno == errno.EADDRINUSE:  # it came there since we looked
                 raise _taken(path) from error
-            raise ConfigError(f"signals.socket: {path} cannot be made: {error.strerror}") from error
+            raise ConfigError(f"signals.socket: {path} cannot be created: {error.strerror}") from error
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def hear(self) -> Iterable[Heard]:
+    def hear(self) -> Iterable[Datagram]:
         """Read received datagrams, a bounded number at a time."""
         urls = 0
         for _ in range(DATAGRAMS_AT_ONCE):
@@ -119,13 +121,13 @@ def _check_folder(path: Path) -> None:
     try:
         found = folder.stat()
     except OSError as error:
-        raise ConfigError(f"signals.socket: {path} cannot be made in that folder: {error.strerror}") from error
+        raise ConfigError(f"signals.socket: {path} cannot be created in that folder: {error.strerror}") from error
     if not path.is_absolute() or not stat.S_ISDIR(found.st_mode):
-        raise ConfigError(f"signals.socket: {path} must be a whole path, in a folder")
+        raise ConfigError(f"signals.socket: {path} must be an absolute path")
     if found.st_uid != os.geteuid() or found.st_mode & stat.S_IWOTH:
         raise ConfigError(
-            f"signals.socket: {folder} must belong to the user who crawls, and not everybody may write there;"
-            " make a folder for it"
+            f"signals.socket: {folder} must belong to the user of the crawler and must not be writable by"
+            " everybody; create a folder for it"
         )
 
 
@@ -138,17 +140,18 @@ def _file_at(path: Path) -> tuple[int, int]:
 def _make_way(path: Path) -> None:
     """Remove the socket of a dead crawler; any other file at that place is not ours to remove."""
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
-        raise ConfigError(f"signals.socket: {path} is too long for a socket; {MAX_PATH_BYTES} bytes are the most")
+        raise ConfigError(f"signals.socket: {path} is too long for a socket; the maximum is {MAX_PATH_BYTES} bytes")
     try:
         is_socket, left = stat.S_ISSOCK(path.lstat().st_mode), _file_at(path)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise ConfigError(f"signals.socket: {path} cannot be looked at: {error.strerror}") from error
+        raise ConfigError(f"signals.socket: {path} cannot be checked: {error.strerror}") from error
     if not is_socket:
-        raise ConfigError(f"signals.socket: {path} is something else than a socket; choose another path")
+        raise ConfigError(f"signals.socket: {path} is not a socket; choose another path")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as knock:
         try:
+            # Connecting sends nothing, and succeeds only while a process has the socket open.
             knock.connect(str(path))
         except OSError as error:
             if error.errno == errno.ENOENT:  # its crawler has just ended
@@ -163,4 +166,4 @@ def _make_way(path: Path) -> None:
 
 
 def _taken(path: Path) -> PathTaken:
-    return PathTaken(f"signals.socket: another crawler listens at {path}; choose another path")
+    return PathTaken(f"signals.socket: another crawler is listening at {path}; choose another path")

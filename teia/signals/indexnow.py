@@ -61,7 +61,7 @@ DROP TABLE IF EXISTS signals_unproved;
 """
 
 
-class Ping(NamedTuple):
+class IndexNowPing(NamedTuple):
     """A valid message: pages of one host, its key, and the place where the key should lie.
 
     `said_s` is the time another node received it; 0 if it is received now.
@@ -75,7 +75,7 @@ class Ping(NamedTuple):
     said_s: float = 0.0
 
 
-class Key(NamedTuple):
+class IndexNowKey(NamedTuple):
     """A key of a host, with its `state` and the time of that state."""
 
     host: str
@@ -85,24 +85,26 @@ class Key(NamedTuple):
     since_s: float
 
 
-def read_ping(key: str, urls: Sequence[str], location: str = "", host: str = "") -> Ping:
+def read_ping(key: str, urls: Sequence[str], location: str = "", host: str = "") -> IndexNowPing:
     """Check a message; UsageError names the error in it. URLs of other hosts and folders are left out and counted."""
     if not _KEY.fullmatch(key):
         raise UsageError("key: must be 8 to 128 letters, digits or hyphens")
     if not 1 <= len(urls) <= MAX_URLS:
-        raise UsageError(f"urlList: must name 1 to {MAX_URLS:,} URLs")
+        raise UsageError(f"urlList: must contain 1 to {MAX_URLS:,} URLs")
     known = [url for url in (canonicalize(str(each)) for each in urls) if url is not None]
     if not known:
-        raise UsageError("url: must be a URL, like https://www.example.org/page")
+        raise UsageError("url: must be a URL, such as https://www.example.org/page")
     first = split(known[0])
+    # A GET has no `host` field: there the first URL names it.
     whose = host.strip().lower() or first.authority
     root = f"{first.scheme}://{whose}/"
     proof = canonicalize(location) if location else resolve(f"/{key}.txt", root)
     if proof is None or split(proof).authority != whose or "?" in proof:
-        raise UsageError("keyLocation: must be a URL of the same host, without a query")
+        raise UsageError("keyLocation: must be a URL of the same host, without a query string")
+    # Compared without the scheme: a key proves http and https pages of its host alike.
     folder = proof.rpartition("/")[0].partition("://")[2] + "/"
     told = tuple(dict.fromkeys(url for url in known if url.partition("://")[2].startswith(folder)))
-    return Ping(split(proof).host, key, proof, told, len(urls) - len(told))
+    return IndexNowPing(split(proof).host, key, proof, told, len(urls) - len(told))
 
 
 def proves(key: str, digest: bytes) -> bool:
@@ -110,7 +112,7 @@ def proves(key: str, digest: bytes) -> bool:
     return any(sha256(f"{key}{end}".encode()).digest() == digest for end in ("", "\n", "\r\n"))
 
 
-class Keys:
+class IndexNowKeys:
     """Known keys, and the announcements that wait for a proof. `db` is that of the inbox (announce.py)."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
@@ -124,19 +126,20 @@ class Keys:
     def are_there(self) -> bool:
         return self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'signals_keys'").fetchone() is not None
 
-    def state(self, ping: Ping, now_s: float) -> str:
+    def state(self, ping: IndexNowPing, now_s: float) -> str:
         """Return the current state of a message's key; empty if it is unknown or expired."""
         sql = "SELECT state, since_s FROM signals_keys WHERE host = ? AND key = ? AND location = ?"
         row = self._db.execute(sql, ping[:3]).fetchone()
         holds_s = {VERIFIED: VERIFIED_S, REFUSED: REFUSED_S, ASKED: PATIENCE_S}
         return "" if row is None or now_s > row[1] + holds_s[row[0]] else str(row[0])
 
-    def wait(self, ping: Ping, now_s: float) -> int:
+    def wait(self, ping: IndexNowPing, now_s: float) -> int:
         """Queue a message until its key is checked; return how many of its URLs there was room for.
 
         If there is no room for the key, nothing is queued: its state stays empty.
         """
         with transaction(self._db):
+            # Make room before the limits are tested, in the same transaction.
             self._forget_old(now_s)
             if not self.state(ping, now_s) and not self._ask(ping, now_s):
                 return 0
@@ -148,7 +151,7 @@ class Keys:
             self._db.executemany(sql, [(*ping[:3], url, ping.said_s or now_s) for url in kept])
         return len(kept)
 
-    def _ask(self, ping: Ping, now_s: float) -> bool:
+    def _ask(self, ping: IndexNowPing, now_s: float) -> bool:
         """Queue a key for a check, if there is room for it."""
         sql = "SELECT count(*), coalesce(sum(host = ? AND state <> ?), 0) FROM signals_keys"
         total, unproved = self._db.execute(sql, (ping.host, VERIFIED)).fetchone()
@@ -165,27 +168,27 @@ class Keys:
             self._db.execute("DELETE FROM signals_keys WHERE state = ? AND since_s < ?", (state, now_s - kept_s))
         self._db.execute("DELETE FROM signals_told WHERE said_s < ?", (now_s - PATIENCE_S,))
 
-    def asked(self, limit: int, after: Place = FIRST) -> list[Key]:
+    def asked(self, limit: int, after: Place = FIRST) -> list[IndexNowKey]:
         """List keys that are not checked yet, ordered by place, from the one after `after` on."""
         sql = """
             SELECT host, key, location, state, since_s FROM signals_keys
             WHERE state = ? AND (host, key, location) > (?, ?, ?) ORDER BY host, key, location LIMIT ?
         """
-        return [Key(*row) for row in self._db.execute(sql, (ASKED, *after, limit))]
+        return [IndexNowKey(*row) for row in self._db.execute(sql, (ASKED, *after, limit))]
 
-    def asked_at(self, host: str, location: str) -> list[Key]:
+    def asked_at(self, host: str, location: str) -> list[IndexNowKey]:
         """Return the unchecked keys that should lie at one place."""
         sql = """
             SELECT host, key, location, state, since_s FROM signals_keys WHERE state = ? AND host = ? AND location = ?
         """
-        return [Key(*row) for row in self._db.execute(sql, (ASKED, host, location))]
+        return [IndexNowKey(*row) for row in self._db.execute(sql, (ASKED, host, location))]
 
-    def waiting_for(self, key: Key) -> list[tuple[str, float]]:
+    def waiting_for(self, key: IndexNowKey) -> list[tuple[str, float]]:
         """Return (URL, time received) of the announcements that wait for a key, the oldest first."""
         sql = "SELECT url, said_s FROM signals_told WHERE host = ? AND key = ? AND location = ? ORDER BY said_s, url"
         return self._db.execute(sql, key[:3]).fetchall()
 
-    def forget(self, key: Key, urls: Iterable[str]) -> None:
+    def forget(self, key: IndexNowKey, urls: Iterable[str]) -> None:
         """Delete these URLs of a key, and the key, unless others wait for it meanwhile."""
         at = key[:3]
         with transaction(self._db):
@@ -194,7 +197,7 @@ class Keys:
             if not self.waiting_for(key):
                 self._db.execute("DELETE FROM signals_keys WHERE host = ? AND key = ? AND location = ?", at)
 
-    def settle(self, key: Key, *, is_proved: bool, now_s: float) -> list[tuple[str, float]]:
+    def settle(self, key: IndexNowKey, *, is_proved: bool, now_s: float) -> list[tuple[str, float]]:
         """Record the result of a key check; return (URL, time received) of the announcements that waited for it."""
         at = (key.host, key.key, key.location)
         with transaction(self._db):

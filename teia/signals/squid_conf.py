@@ -51,6 +51,7 @@ acl pages method GET
 acl from_the_cache req_header Cache-Control -i only-if-cached
 """
 
+# The format names the URL alone: no client and no user reaches the helper.
 _ACL = """\
 external_acl_type teia ttl={ttl_s} negative_ttl={ttl_s} grace={grace} cache={kept} children-startup=0 children-max=1 \
 concurrency={at_once} queue-size={at_once} {url} {command}

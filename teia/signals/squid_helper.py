@@ -100,6 +100,7 @@ class Lines:
 
 def answer(line: bytes) -> bytes:
     """Return Squid's own answer, with the channel's number where the line has one (`concurrency=` above 0)."""
+    # A channel's number has few digits; a long URL is not copied to find it.
     first = line[:32].split(b" ", 1)[0]
     return first + b" " + LEFT_ALONE if first.isdigit() else LEFT_ALONE
 
@@ -141,6 +142,7 @@ class Announcer:
             # A tunnel (CONNECT) names a host and a port and no page; other schemes are not ours.
             is_other = b":" in words[0] and words[0].isascii()
             self._counts["skipped" if is_other else "malformed"] += 1
+        # The fourth word is the method where Squid sends it: rewriter and log, not the ACL.
         elif len(words) > 3 and words[3] != b"GET":
             self._counts["skipped"] += 1
         elif b"@" in found[1] or (found[3] and not self._queries):
@@ -150,6 +152,7 @@ class Announcer:
 
     def _keep(self, url: bytes, now: float) -> None:
         if not self._waiting:
+            # max: after a failed send the pause of `_unheard` still holds.
             self._send_at = max(self._send_at, now + SEND_EVERY_S)
         elif len(self._waiting) >= MAX_WAITING:
             self._waiting.popleft()
@@ -167,6 +170,7 @@ class Announcer:
                 return
             for _ in range(taken):
                 self._waiting.popleft()
+            # Cleared only after a datagram was accepted: counts of a failed send go with the next.
             self._counts.clear()
 
     def _datagram(self) -> tuple[int, bytes]:
@@ -184,10 +188,10 @@ class Announcer:
         self._send_at = now + (SEND_EVERY_S if is_full else UNHEARD_S)
         if not is_full and error.errno is not None and error.errno not in self._told:
             self._told.add(error.errno)
-            _complain(f"{self._path}: {error.strerror}; no page is announced meanwhile")
+            _complain(f"{self._path}: {error.strerror}; no pages are announced meanwhile")
 
 
-class Announcing:
+class AnnouncerProcess:
     """The second process, as the first sees it: it gets lines, is never waited for, and is restarted if it died."""
 
     def __init__(self, path: str, *, queries: bool) -> None:
@@ -202,6 +206,7 @@ class Announcing:
             self._dropped += len(lines)
             return
         told = b"\n".join(lines) + b"\n"
+        # A write of up to PIPE_BUF bytes is atomic (pipe(7)): lines are never torn, and the reader needs no resync.
         if self._dropped or len(told) > WHOLE_BYTES:
             self._tell_pieces(lines)
         else:
@@ -228,6 +233,7 @@ class Announcing:
         """Start the second process; False if that fails, or was tried a moment ago."""
         if time.monotonic() < self._not_before:
             return False
+        # A second process that dies at once must not be forked again for every request.
         self._not_before = time.monotonic() + UNHEARD_S
         ours = -1
         try:
@@ -238,10 +244,11 @@ class Announcing:
             self.close()
             if ours >= 0:
                 os.close(ours)
-            _complain(f"{error.strerror}; no page is announced meanwhile")
+            _complain(f"{error.strerror}; no pages are announced meanwhile")
             return False
         if is_second:
             os.close(self._pipe)
+            # Never returns: the child must not enter the loop that answers Squid.
             _second(Announcer(self._path, queries=self._queries), ours)
         os.close(ours)
         with suppress(OSError):
@@ -262,7 +269,7 @@ def _second(announcer: Announcer, pipe: int) -> NoReturn:
         with suppress(OSError):
             os.nice(NICENESS)
         announce(announcer, pipe, gather_s=GATHER_S)
-    except BaseException as error:  # noqa: BLE001  # nothing may go on as if it were the first one
+    except BaseException as error:  # noqa: BLE001  # no error may continue as the first process
         _complain(repr(error))
     os._exit(0)
 
@@ -289,17 +296,18 @@ def announce(announcer: Announcer, into: int, *, gather_s: float = 0.0) -> None:
         announcer.send(time.monotonic())
 
 
-def serve(announcing: Announcing, into: int = 0, out: int = 1) -> None:
+def serve(announcing: AnnouncerProcess, into: int = 0, out: int = 1) -> None:
     """Answer Squid until it closes the pipe."""
     lines = Lines()
     while data := os.read(into, READ_BYTES):
         whole = lines.take(data)
         if whole:
+            # Answer first: a user's request waits for it.
             _write(out, answer(whole[0]) if len(whole) == 1 else b"".join(map(answer, whole)))
             announcing.tell(whole)
 
 
-def pass_on(announcing: Announcing, into: int = 0) -> None:
+def pass_on(announcing: AnnouncerProcess, into: int = 0) -> None:
     """Forward the lines of a log until Squid closes the pipe; its other lines are commands for a writer of files."""
     lines = Lines()
     while data := os.read(into, READ_BYTES):
@@ -360,11 +368,12 @@ def main(words: list[str], name: str = "") -> int:
         return 0
     path = path.removeprefix(IS_SOCKET)
     if _is_socket(path) is False:
-        _complain(f"{path} is no socket, nothing is written to it")
+        _complain(f"{path} is not a socket, nothing is written to it")
     with suppress(BrokenPipeError, KeyboardInterrupt):
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the second process is never waited for
+        # A garbage collection would delay answers; the loops below create no cycles.
         gc.disable()
-        announcing = Announcing(path, queries="--queries" in flags)
+        announcing = AnnouncerProcess(path, queries="--queries" in flags)
         announcing.start()
         if is_log:
             pass_on(announcing)

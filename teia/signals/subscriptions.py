@@ -132,13 +132,14 @@ class Subscriptions:
     def add(self, made: Subscription, positions: Mapping[int, int]) -> None:
         """Add a subscription; for a search, from these positions on. UsageError if there are too many."""
         with transaction(self.db):
+            # Counted inside the transaction: two requests at once cannot both take the last place.
             total, searches = self.db.execute(
                 "SELECT count(*), coalesce(sum(kind = ?), 0) FROM subscriptions", (SEARCH,)
             ).fetchone()
             if total >= MOST or (made.kind == SEARCH and searches >= MOST_SEARCHES):
                 raise UsageError(
-                    f"there are {total:,} subscriptions, {searches:,} to searches; remove some first"
-                    f" (at most {MOST:,} and {MOST_SEARCHES:,})"
+                    f"there are already {total:,} subscriptions, {searches:,} of them to searches; remove some"
+                    f" first (maximum: {MOST:,} and {MOST_SEARCHES:,})"
                 )
             marks = ", ".join("?" * len(made_row := _row(made)))
             self.db.execute(f"INSERT INTO subscriptions ({_COLUMNS}) VALUES ({marks})", made_row)  # noqa: S608
@@ -202,6 +203,7 @@ class Subscriptions:
         """Queue a notice; return False if it was queued before. Inside a transaction."""
         sql = "INSERT OR IGNORE INTO notices (id, subscription, time_s, message, is_waiting) VALUES (?, ?, ?, ?, ?)"
         row = (identity, subscription.id, time_s, message, bool(subscription.webhook))
+        # The id is made from the event, so a repetition after a crash finds it there.
         if not self.db.execute(sql, row).rowcount:
             return False
         sql = """
@@ -209,6 +211,7 @@ class Subscriptions:
                 (SELECT number FROM notices WHERE subscription = ?1 AND is_waiting
                  ORDER BY number DESC LIMIT -1 OFFSET ?2)
         """
+        # LIMIT -1 OFFSET n: all but the newest n.
         dropped = self.db.execute(sql, (subscription.id, WAITING, DROPPED)).rowcount
         sql = "UPDATE subscriptions SET dropped = dropped + ? WHERE id = ?"
         self.db.execute(sql, (dropped, subscription.id))
@@ -253,9 +256,10 @@ class Subscriptions:
             self.db.execute(sql, (notice.subscription,))
 
     def failed(self, notice: Notice, outcome: str, now_s: float, *, least_s: float = 0.0, is_final: bool) -> None:
-        """Record that a webhook did not accept a notice; its receiver asks for a pause of `least_s`."""
+        """Record that a webhook did not accept a notice; its receiver requests a pause of `least_s`."""
         with transaction(self.db):
             of = self.get(notice.subscription)
+            # The subscription was removed while the message was on its way.
             if of is None:
                 return
             failures = of.failures + 1

@@ -1,7 +1,7 @@
 """Trust in a site's claims about its own pages, learnt from the results of visits.
 
-A sitemap's `lastmod`, a feed's dates, a ping: each claims that a page changed. A *voice* is one kind of these claims by
-one host, and every visit of a page with a claim is a test of it:
+A sitemap's `lastmod`, a feed's dates, a ping: each claims that a page changed. A *signal source*
+(`SignalSource`) is one kind of these claims by one host, and every visit of a page with a claim is a test of it:
 
     precision   the share of visits caused by it that found a change. Alone this flatters a site that calls everything
                 new: many of these pages had changed anyway, by their rates. So the figure used is its `weight`: of the
@@ -10,10 +10,10 @@ one host, and every visit of a page with a claim is a test of it:
                 it is judged at the next reading of the source
 
 Both are Beta posteriors that begin with Beta(1, 1): one success, one failure, nothing known. Where `weight` is w, a
-page that the voice calls changed is stale with the probability 1 - (1 - w) P(fresh by its rate). Where recall is r, a
-page that it does not mention changes unnoticed at the rate (1 - r) times its own. So a liar loses its voice: w, and
-with it all effects of its claims, goes to 0 as fast as the claims are tested. Old tests lose half their weight whenever
-there are MOST, so that a host can recover trust.
+page that the source calls changed is stale with the probability 1 - (1 - w) P(fresh by its rate). Where recall is r, a
+page that it does not mention changes unnoticed at the rate (1 - r) times its own. So false claims lose their effect: w
+goes to 0 as fast as the claims are tested. Old tests lose half their weight whenever there are MOST, so that a host can
+recover trust.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ CAREFUL = 2.0
 """Number of standard deviations by which an estimated share is lowered to a careful bound."""
 
 TRUSTED = 0.8
-"""Weight from which on a voice's silence means that a page has not changed."""
+"""Weight from which on a source's silence means that a page has not changed."""
 
 HARDLY_HEARD = 0.1
-"""Weight below which a voice's claims cause no visits; a part of them is tested still."""
+"""Weight below which a source's claims cause no visits; a part of them is still tested."""
 
 _FORMAT = 1
 _RECORD = Struct("<B5f3I")
 
 
-class Kind(IntEnum):
+class SignalKind(IntEnum):
     """Source of a claim that a page changed. The numbers are stored on disk."""
 
     SITEMAP = 1
@@ -79,7 +79,7 @@ class Beta:
 
 
 @dataclass(slots=True)
-class Voice:
+class SignalSource:
     """One kind of signal of one host: `heeded` visits followed it, `changed` of them found a change.
 
     `expected` of them would have found none by their pages' rates. `announced` and `missed` are changes that visits
@@ -99,6 +99,7 @@ class Voice:
     def note_visit(self, *, changed: bool, unchanged_probability: float) -> None:
         """Record a visit of a page that it called changed; its rate gives the probability of no change."""
         if self.heeded >= MOST:
+            # Halved together, so that their ratios stay.
             self.heeded, self.changed, self.expected = self.heeded / 2, self.changed / 2, self.expected / 2
         self.heeded += 1.0
         self.changed += changed
@@ -122,6 +123,7 @@ class Voice:
     @property
     def believed(self) -> Beta:
         """Of visits that would have found nothing, the share that found a change because it was announced."""
+        # `expected` visits would have found nothing, by their rates, and `in_vain` did: the signal explains the rest.
         in_vain = self.heeded - self.changed
         return Beta(1.0 + max(0.0, self.expected - in_vain), 1.0 + in_vain)
 
@@ -132,7 +134,7 @@ class Voice:
 
     @property
     def sure_weight(self) -> float:
-        """Lower bound of the weight. A voice has no effect before this is positive; visits test it all the same."""
+        """Lower bound of the weight. A source has no effect before this is positive; visits test it all the same."""
         return 0.0 if self.is_hardly_heard else self.believed.at_least
 
     @property
@@ -152,12 +154,12 @@ class Voice:
         return _RECORD.pack(_FORMAT, *astuple(self)[:5], *(min(each, 2**32 - 1) for each in astuple(self)[5:]))
 
     @classmethod
-    def decode(cls, record: bytes) -> Voice:
+    def decode(cls, record: bytes) -> SignalSource:
         """Decode a record of `encode`; an empty one means nothing is known. ValueError for anything else."""
         if not record:
             return cls()
         if len(record) != _RECORD.size or record[0] != _FORMAT:
-            raise ValueError("no trust in a signal of a format this teia knows")
+            raise ValueError("not the trust of a signal in a known format")
         return cls(*_RECORD.unpack(record)[1:])
 
 
@@ -172,5 +174,6 @@ def is_news(said_s: float, heard_s: float, visited_s: float) -> bool:
     A date without a time of day stands for any moment of its day. It is news only if it differs from the date before,
     or a page would be visited all day long.
     """
+    # Midnight stands for a date without a time of day.
     until_s = said_s + DAY_S if said_s % DAY_S == 0 else said_s
     return said_s > heard_s and until_s > visited_s

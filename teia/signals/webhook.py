@@ -34,6 +34,7 @@ def new_secret() -> str:
 def signature(secret: str, identity: str, sent_s: int, body: bytes) -> str:
     """Return the value of `webhook-signature`."""
     key = base64.b64decode(secret.removeprefix(PREFIX))
+    # The signature covers id and time, so that neither can be exchanged in a replay.
     signed = b"%b.%d.%b" % (identity.encode(), sent_s, body)
     return "v1," + base64.b64encode(hmac.new(key, signed, sha256).digest()).decode()
 

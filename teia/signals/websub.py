@@ -70,7 +70,7 @@ _COLUMNS = "feed, topic, hub, mode, state, key, callback, secret, asked_s, until
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class HubTopic:
     """A feed with a hub. `feed` is its URL as we know it, `topic` its own name for itself."""
 
     feed: str
@@ -102,7 +102,7 @@ def base_of(text: str) -> str:
         return ""
     url = canonicalize(text, ())
     if url is None or "?" in url or "@" in text:
-        raise ConfigError(f"signals.websub: {text!r} is not an address like https://crawl.example.org")
+        raise ConfigError(f"signals.websub: {text!r} is not a URL such as https://crawl.example.org")
     return url.rstrip("/")
 
 
@@ -112,10 +112,11 @@ def is_signed(secret: str, header: str, body: bytes) -> bool:
     if match is None:
         return False
     expected = hmac.new(secret.encode(), body, match[1]).hexdigest()
+    # Compared in constant time: an early exit would reveal the signature byte by byte.
     return hmac.compare_digest(expected, match[2].lower())
 
 
-def question(topic: Topic) -> bytes:
+def question(topic: HubTopic) -> bytes:
     """Return the form of a request to a hub."""
     asked = {"hub.callback": topic.callback, "hub.mode": topic.mode, "hub.topic": topic.topic}
     if topic.mode == SUBSCRIBE:
@@ -146,6 +147,7 @@ class Hubs:
                 return
             if known is None and (self.number >= MOST or self._number_of(feed) >= MOST_OF_A_HOST):
                 return
+            # A new hub gets a new callback and secret; pushes with the old ones are no longer accepted.
             key = token_urlsafe(24)
             row = (feed, topic, hub, SUBSCRIBE, WANTED, key, f"{base}/{key}", token_hex(24), NEVER_S, 0.0, now_s, 0, "")
             marks = ", ".join("?" * len(row))
@@ -156,6 +158,7 @@ class Hubs:
         if self.db.execute("SELECT 1 FROM hubs WHERE mode = ? LIMIT 1", (SUBSCRIBE,)).fetchone() is None:
             return
         with transaction(self.db):
+            # These hubs have nothing to end; all others get a request.
             self.db.execute("DELETE FROM hubs WHERE mode = ? AND state IN (?, ?)", (SUBSCRIBE, WANTED, REFUSED))
             sql = "UPDATE hubs SET mode = ?, state = ?, again_s = ?, tries = 0 WHERE mode = ?"
             self.db.execute(sql, (UNSUBSCRIBE, WANTED, now_s, SUBSCRIBE))
@@ -170,36 +173,37 @@ class Hubs:
         sql = "SELECT count(*) FROM hubs WHERE feed >= ? AND feed < ?"
         return int(self.db.execute(sql, (f"{at}/", f"{at}0")).fetchone()[0])  # "0" comes after "/"
 
-    def all(self) -> list[Topic]:
+    def all(self) -> list[HubTopic]:
         rows = self.db.execute(f"SELECT {_COLUMNS} FROM hubs ORDER BY feed")  # noqa: S608  # our own names
-        return [Topic(*row) for row in rows]
+        return [HubTopic(*row) for row in rows]
 
-    def with_key(self, key: str) -> Topic | None:
+    def with_key(self, key: str) -> HubTopic | None:
         """Return the feed whose callback has this key."""
         return self._one("key", key) if key else None
 
-    def _one(self, column: str, value: str) -> Topic | None:
+    def _one(self, column: str, value: str) -> HubTopic | None:
         row = self.db.execute(f"SELECT {_COLUMNS} FROM hubs WHERE {column} = ?", (value,)).fetchone()  # noqa: S608
-        return None if row is None else Topic(*row)
+        return None if row is None else HubTopic(*row)
 
     # -- requests ------------------------------------------------------------------------------------------
 
-    def due(self, now_s: float, limit: int) -> list[Topic]:
+    def due(self, now_s: float, limit: int) -> list[HubTopic]:
         """Return the first due request for each hub host, so that a hub with many feeds does not block others."""
         sql = f"""
             SELECT {_COLUMNS}, min(again_s) AS first_s FROM hubs WHERE again_s <= ?
             GROUP BY host_of(hub) ORDER BY first_s LIMIT ?
         """  # noqa: S608  # our own names; SQLite takes the other columns from the row that has the minimum
-        return [Topic(*row[:-1]) for row in self.db.execute(sql, (now_s, limit))]
+        return [HubTopic(*row[:-1]) for row in self.db.execute(sql, (now_s, limit))]
 
-    def ask(self, topic: Topic, now_s: float) -> None:
+    def ask(self, topic: HubTopic, now_s: float) -> None:
         """Record that a hub is about to be requested: it may verify before it answers. Silence counts as a failure."""
+        # A renewal does not end a subscription that works: it stays active until its lease ends.
         is_kept = topic.state == REFUSED or (topic.state == ACTIVE and topic.mode == SUBSCRIBE)
         state, again_s = topic.state if is_kept else ASKED, now_s + max(ANSWER_S, _wait_s(topic.tries))
         sql = "UPDATE hubs SET state = ?, again_s = ?, outcome = ?, asked_s = ?, tries = tries + 1 WHERE feed = ?"
         self.db.execute(sql, (state, again_s, "no answer", now_s, topic.feed))
 
-    def refused(self, topic: Topic, outcome: str, now_s: float) -> None:
+    def refused(self, topic: HubTopic, outcome: str, now_s: float) -> None:
         """Record that a hub could not be reached, or refused."""
         known = self._one("feed", topic.feed)
         if known is None or known.key != topic.key or known.asked_s == NEVER_S:
@@ -213,7 +217,7 @@ class Hubs:
 
     # -- verification --------------------------------------------------------------------------------------
 
-    def confirm(self, topic: Topic, mode: str, name: str, lease_s: float, now_s: float) -> bool:
+    def confirm(self, topic: HubTopic, mode: str, name: str, lease_s: float, now_s: float) -> bool:
         """Handle a hub's verification; return False if we did not make this request, or too long ago."""
         is_ours = name == topic.topic and mode == topic.mode and topic.asked_s != NEVER_S
         if not is_ours or now_s > topic.asked_s + ANSWER_S:
@@ -221,12 +225,13 @@ class Hubs:
         if mode == UNSUBSCRIBE:
             self._forget(topic)
             return True
+        # A hub may answer with any lease: a short one would cause endless requests, a long one would hide a dead hub.
         lease_s = min(max(lease_s, SHORTEST_LEASE_S), LONGEST_LEASE_S)
         sql = "UPDATE hubs SET state = ?, asked_s = ?, until_s = ?, again_s = ?, tries = 0, outcome = '' WHERE feed = ?"
         self.db.execute(sql, (ACTIVE, NEVER_S, now_s + lease_s, now_s + RENEWED * lease_s, topic.feed))
         return True
 
-    def deny(self, topic: Topic, name: str, why: str, now_s: float) -> bool:
+    def deny(self, topic: HubTopic, name: str, why: str, now_s: float) -> bool:
         """Handle a hub's refusal to notify us, or its end."""
         if name != topic.topic:
             return False
@@ -235,16 +240,16 @@ class Hubs:
         self.db.execute(sql, (NEVER_S, TRIES, topic.feed))
         return True
 
-    def is_heard(self, topic: Topic, now_s: float) -> bool:
+    def is_heard(self, topic: HubTopic, now_s: float) -> bool:
         """Tell whether a push of a hub is expected: the subscription was verified, and its lease has not long ended.
 
         One that cannot be renewed is valid until its lease ends.
         """
         return topic.mode == SUBSCRIBE and topic.until_s > 0 and now_s <= topic.until_s + ANSWER_S
 
-    def _set(self, topic: Topic, state: str, again_s: float, outcome: str) -> None:
+    def _set(self, topic: HubTopic, state: str, again_s: float, outcome: str) -> None:
         sql = "UPDATE hubs SET state = ?, again_s = ?, outcome = ? WHERE feed = ?"
         self.db.execute(sql, (state, again_s, outcome[:200], topic.feed))
 
-    def _forget(self, topic: Topic) -> None:
+    def _forget(self, topic: HubTopic) -> None:
         self.db.execute("DELETE FROM hubs WHERE feed = ?", (topic.feed,))

@@ -4,8 +4,8 @@
 
 A `Position` is a file and an offset in it. The position that the frontier has committed counts: opened with it, the
 writer cuts everything behind it (a torn tail, or records whose commit never came), removes files begun after it, and
-touches nothing before it. If the file is shorter than that, something outside teia has damaged it, and an error says
-so.
+touches nothing before it. If the file is shorter than that, something outside teia has damaged it, and the writer
+raises CorruptFile.
 
 Between two syncs everything is one group: it lies in one file, and either all of it is on the disk when
 `flush_and_sync` returns, or an error is raised and none of it is. After an error the writer is at the last synced
@@ -141,6 +141,7 @@ class ArchiveWriter:
     def _recover(self, start: Position | None, past_damage: bool) -> None:
         if start is None:
             self._set_aside()
+        # A committed file of another node of the cluster is a read-only copy: this node begins its own file.
         elif self._is_whole(start) and not (past_damage and self._is_brought(start)):
             self._remove_after(start)
             self._reopen(start)
@@ -148,8 +149,8 @@ class ArchiveWriter:
         elif not past_damage:
             raise CorruptFile(
                 self._folder / start.file,
-                f"shorter than the {start.offset} bytes that were committed, or gone; restore it from a copy, or let"
-                " `teia audit archive --repair` go on without what is lost: its pages are fetched again",
+                f"shorter than the {start.offset} bytes that were committed, or missing; restore it from a backup,"
+                " or run `teia audit archive --repair`, which drops the lost records and queues their pages again",
             )
         self._begin_file()
 
@@ -169,8 +170,10 @@ class ArchiveWriter:
         committed = serial_of(start.file) or 0
         for path in self._own_files():
             if (serial_of(path.name) or 0) > committed:
+                # The index goes before its WARC file: a crash between the two leaves no index without a file.
                 index_path(path).unlink(missing_ok=True)
                 path.unlink()
+        # The last committed file is open again and grows; `write_cdxj` indexes it when it is closed.
         index_path(self._folder / start.file).unlink(missing_ok=True)
         sync_folder(self._folder)
 
@@ -188,10 +191,12 @@ class ArchiveWriter:
     def _begin_file(self) -> None:
         """Create the next file with its warcinfo record, on the disk before anything is appended to it."""
         now_s = self._clock.now_s()
+        # Serial numbers of files set aside count too, so that a number never names two files.
         taken = [serial_of(path.name.removesuffix(ASIDE)) or 0 for path in self._folder.iterdir()]
         taken.append(self._least_serial)
         stamp = datetime.fromtimestamp(now_s, UTC).strftime("%Y%m%d%H%M%S")
         path = self._folder / f"{self._prefix}-{stamp}-{max(taken, default=0) + 1:05d}.warc.gz"
+        # Create, sync the file, sync the folder: only then may a position in this file be committed.
         first = warcinfo_member(path.name, now_s, self._about)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
@@ -216,7 +221,8 @@ class ArchiveWriter:
     def append(self, members: Members) -> tuple[Stored, ...]:
         """Take the records of one answer; return where each will lie once `flush_and_sync` has returned."""
         if self._descriptor < 0:
-            raise StoreError(f"{self._folder}: the archive has been closed")
+            raise StoreError(f"{self._folder}: the archive is closed")
+        # Rotate only between groups: a group lies in one file, so that one position commits all of it.
         if self._size == self._synced >= self._file_bytes:
             with disk_errors(self._folder, "written"):
                 self._begin_file()
@@ -261,6 +267,7 @@ class ArchiveWriter:
         """Go back to the last synced position. Should even cutting fail, it is tried again before the next write."""
         self._waiting.clear()
         self._waiting_bytes = 0
+        # Writes take their offset from `_written`, so the next one begins at the synced position.
         self._size = self._written = self._synced
         self._must_cut = True
         with contextlib.suppress(OSError):

@@ -19,7 +19,7 @@ from teia.durable import disk_errors
 from teia.errors import CorruptFile
 from teia.store.archive import Position, committed_files, index_path, serial_of
 from teia.store.cdxj import index_lines
-from teia.store.reader import Member, Record, record_of, split_head, walk_file
+from teia.store.reader import ArchiveRecord, Member, record_of, split_head, walk_file
 from teia.store.warc import GZIP_HEADER
 
 MAX_DETAILS = 1_000
@@ -46,12 +46,13 @@ def audit_archive(folder: Path, end: Position | None = None, audited: Mapping[st
         files = committed_files(folder, end)
     if end is not None and end.file not in {path.name for path, _ in files}:
         violations += 1
-        details.append(f"{end.file}: {end.offset} bytes were committed, the file is gone")
+        details.append(f"{end.file}: {end.offset} bytes were committed, but the file is missing")
     for path, stop in files:
         for offset, complaints in _audit_file(path, stop, (audited or {}).get(path.name, 0)):
             checked += offset is not None
             violations += len(complaints)
             where = path.name if offset is None else f"{path.name} offset {offset}"
+            # Violations are all counted; only the words of the first MAX_DETAILS are kept.
             details.extend(f"{where}: {why}" for why in complaints[: MAX_DETAILS - len(details)])
     return Audit(checked, violations, tuple(details))
 
@@ -66,11 +67,12 @@ def _audit_file(path: Path, end: int | None, start: int) -> Iterator[tuple[int |
             if ours and not member.damage:
                 raw.seek(member.offset)
                 if raw.read(len(GZIP_HEADER)) != GZIP_HEADER:
-                    complaints.append("the gzip header is not as written")
+                    complaints.append("the gzip header was changed")
             reached = member.offset + member.length
             yield member.offset, complaints
+    # A whole record may be missing at the end: every other record would still pass.
     if end is not None and reached != end:
-        yield None, [f"{end} bytes were committed, records end at {reached}"]
+        yield None, [f"{end} bytes were committed, but the records end at {reached}"]
     yield None, _index_complaints(path)
 
 
@@ -89,11 +91,11 @@ def _record_complaints(path: Path, member: Member, must_be_warcinfo: bool) -> li
     return complaints
 
 
-def _lacks_target(record: Record) -> bool:
+def _lacks_target(record: ArchiveRecord) -> bool:
     return record.kind in {"request", "response", "revisit", "resource"} and not record.url
 
 
-def _digest_complaints(record: Record) -> list[str]:
+def _digest_complaints(record: ArchiveRecord) -> list[str]:
     """Compare the digests a record names with its bytes; a revisit's payload is in another record."""
     is_http = record.headers.get("content-type", "").startswith("application/http")
     payload = split_head(record.block)[1] if is_http else record.block
@@ -109,6 +111,7 @@ def matches(named: str | None, data: bytes) -> bool:
     """Tell whether data has the digest a record names, in any encoding of RFC 4648; without a digest it matches."""
     algorithm, _, value = (named or "").partition(":")
     try:
+        # "sha-256" and "SHA256" are both found in foreign archives.
         digest = hashlib.new(algorithm.lower().replace("-", ""), data, usedforsecurity=False).digest()
     except ValueError:
         return named is None
@@ -126,7 +129,5 @@ def _index_complaints(path: Path) -> list[str]:
     with index.open("rb") as file:
         for number, (expected, found) in enumerate(zip_longest(index_lines(path), file), 1):
             if expected != found:
-                return [
-                    f"{index.name} line {number} does not agree with the WARC file; remove it to have it made again"
-                ]
+                return [f"{index.name} line {number} does not match the WARC file; delete the index to rebuild it"]
     return []

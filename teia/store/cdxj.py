@@ -28,7 +28,7 @@ from typing import IO
 
 from teia.durable import disk_errors, replacing
 from teia.store.archive import archive_files, index_path
-from teia.store.reader import Damage, Record, file_records, split_head
+from teia.store.reader import ArchiveRecord, Damage, file_records, split_head
 from teia.store.surt import surt
 
 RUN_LINES = 20_000
@@ -43,18 +43,20 @@ def timestamp(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y%m%d%H%M%S")
 
 
-def cdxj_line(record: Record) -> bytes | None:
+def cdxj_line(record: ArchiveRecord) -> bytes | None:
     """Return the line of a response or revisit, line end included; None for other records."""
     if record.kind not in {"response", "revisit"}:
         return None
     head = split_head(record.block)[0]
     status, media_type = _STATUS.match(head), _MEDIA_TYPE.search(head)
+    # "unk" is the CDX convention for an answer without a Content-Type.
     mime = media_type[1].decode("ascii", "replace").lower() if media_type else "unk"
     is_revisit = record.kind == "revisit"
     fields = {
         "url": record.url,
         "mime": "warc/revisit" if is_revisit else mime,
         "status": status[1].decode() if status and not is_revisit else "-",
+        # CDX files name SHA-1 digests without their algorithm; pywb's own indexer does the same.
         "digest": record.headers.get("warc-payload-digest", "-").removeprefix("sha1:"),
         "length": str(record.length),
         "offset": str(record.offset),
@@ -107,6 +109,7 @@ def merged(indexes: Iterable[Path]) -> Iterator[bytes]:
 def sorted_lines(lines: Iterator[bytes], run_lines: int) -> Iterator[bytes]:
     """Sort more lines than should be held in memory: sorted runs in temporary files, then merged."""
     with ExitStack() as stack:
+        # TemporaryFile has no name: a process that is killed leaves nothing to clean up.
         runs: list[IO[bytes]] = []
         while run := sorted(islice(lines, run_lines)):
             runs.append(stack.enter_context(tempfile.TemporaryFile()))

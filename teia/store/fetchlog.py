@@ -128,6 +128,7 @@ def log_files(part: LogPart) -> list[Path]:
     with disk_errors(part.folder, "read"):
         for path in part.folder.iterdir():
             match = _FILE.fullmatch(path.name)
+            # A higher number is a file whose transaction never came: its rows are still in `pending`.
             if match and int(match[1]) < part.next_serial:
                 numbered.append((int(match[1]), path))
     return [path for _, path in sorted(numbered)]

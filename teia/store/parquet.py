@@ -30,44 +30,46 @@ class Column:
 
 _TIME = pa.timestamp("us", "UTC")
 COLUMNS: tuple[Column, ...] = (
-    Column("started", _TIME, "when the request was sent"),
-    Column("ended", _TIME, "when the last byte or the error came"),
-    Column("url", pa.string(), "canonical URL asked for"),
-    Column("host", pa.string(), "its host"),
-    Column("site", pa.string(), "its registered domain"),
-    Column("outcome", pa.string(), "status as text, or the name of what went wrong"),
-    Column("status", pa.int16(), "HTTP status; null without an answer"),
-    Column("tarantula_code", pa.int16(), "T8's own code for the outcome; null where it has none"),
+    Column("started", _TIME, "time when the request was sent"),
+    Column("ended", _TIME, "time of the last byte, or of the error"),
+    Column("url", pa.string(), "canonical URL of the request"),
+    Column("host", pa.string(), "host of the URL"),
+    Column("site", pa.string(), "registered domain of the host"),
+    Column("outcome", pa.string(), "outcome: HTTP status as text, or the name of the error"),
+    Column("status", pa.int16(), "HTTP status; null without a response"),
+    Column("tarantula_code", pa.int16(), "status code of Tarântula (T8) for the outcome; null if it has none"),
     Column(
         "kind",
         pa.string(),
-        "page, robots, sitemap, feed, requisite, probe; cached: out of a cache, its server was not asked",
+        "page, robots, sitemap, feed, requisite or probe; cached: from a cache, without a request to its server",
     ),
-    Column("address", pa.string(), "address the answer came from"),
-    Column("run", pa.int32(), "which run of the collection this was part of (C5's session); -1: imported"),
+    Column("address", pa.string(), "IP address of the response"),
+    Column("run", pa.int32(), "number of the run of the collection; -1: imported"),
     Column("cell", pa.int16(), "cell of the site"),
-    Column("depth", pa.int16(), "hops from a seed, as known then"),
-    Column("visit", pa.int32(), "how many times the URL had been asked for, this time included"),
-    Column("attempt", pa.int16(), "1, or more when a failure is tried again"),
-    Column("rest_s", pa.float64(), "rest demanded before this request"),
-    Column("rested_s", pa.float64(), "rest the server had"),
-    Column("bytes", pa.int64(), "received, head included"),
-    Column("decoded_bytes", pa.int64(), "of the body, decompressed"),
-    Column("media_type", pa.string(), "type of the body, parameters removed"),
-    Column("charset", pa.string(), "encoding its text was read in"),
-    Column("language", pa.string(), "language found in its text"),
+    Column("depth", pa.int16(), "depth: links from a seed, as known at that time"),
+    Column("visit", pa.int32(), "number of requests for the URL so far, including this one"),
+    Column("attempt", pa.int16(), "number of the attempt: 1, or more after failures"),
+    Column("rest_s", pa.float64(), "delay required before this request"),
+    Column("rested_s", pa.float64(), "actual delay before this request"),
+    Column("bytes", pa.int64(), "bytes received, including headers"),
+    Column("decoded_bytes", pa.int64(), "size of the body after decompression"),
+    Column("media_type", pa.string(), "media type of the body, without parameters"),
+    Column("charset", pa.string(), "character encoding of the text"),
+    Column("language", pa.string(), "language detected in the text"),
     Column("digest", pa.string(), "SHA-256 of the decoded body, hex"),
-    Column("text_digest", pa.string(), "digest of the normalised text (F3)"),
-    Column("changed", pa.bool_(), "whether the text differs from the visit before; null if none before"),
-    Column("redirect_to", pa.string(), "where a redirect leads, canonical"),
-    Column("links", pa.int32(), "references found"),
-    Column("links_in_scope", pa.int32(), "of them, within the collection's scope"),
-    Column("links_unindexable", pa.int32(), "of them, to images, archives and other unindexable types (C5)"),
-    Column("truncated", pa.string(), "why the body is incomplete: length, time, disconnect"),
-    Column("detail", pa.string(), "what exactly went wrong, one line"),
-    Column("warc_file", pa.string(), "file of the response or revisit record"),
-    Column("warc_offset", pa.int64(), "where in it"),
-    Column("warc_length", pa.int64(), "compressed length of that record"),
+    Column("text_digest", pa.string(), "digest of the normalized text"),
+    Column("changed", pa.bool_(), "true if the text differs from the previous visit; null without one"),
+    Column("redirect_to", pa.string(), "canonical target of a redirect"),
+    Column("links", pa.int32(), "number of references found"),
+    Column("links_in_scope", pa.int32(), "number of references in the scope of the collection"),
+    Column(
+        "links_unindexable", pa.int32(), "number of references to images, archives and other types that are not indexed"
+    ),
+    Column("truncated", pa.string(), "reason why the body is incomplete: length, time, disconnect"),
+    Column("detail", pa.string(), "details of the error, in one line"),
+    Column("warc_file", pa.string(), "WARC file of the response or revisit record"),
+    Column("warc_offset", pa.int64(), "offset of the record in the file"),
+    Column("warc_length", pa.int64(), "compressed length of the record"),
 )
 SCHEMA = pa.schema([(column.name, column.arrow) for column in COLUMNS], metadata={"teia.fetchlog": VERSION})
 
@@ -81,6 +83,7 @@ def table_of(rows: Iterable[Sequence[Any]]) -> Any:
 
 def _array(values: Sequence[Any], column: Column) -> Any:
     if column.arrow == _TIME:
+        # Arrow would take a float for microseconds and drop its fraction: pass it whole microseconds.
         return pa.array([round(value * 1e6) for value in values], pa.int64()).cast(_TIME)
     if column.arrow == pa.bool_():
         return pa.array([None if value is None else bool(value) for value in values], pa.bool_())

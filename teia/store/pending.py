@@ -37,6 +37,7 @@ class PendingLog:
         """Answer one SELECT of ours."""
         try:
             with closing(self._db.execute(sql)) as cursor:
+                # One row more than wanted tells whether the answer was cut.
                 rows = cursor.fetchmany(max_rows + 1)
                 columns = tuple(each[0] for each in cursor.description)
         except sqlite3.OperationalError as error:

@@ -62,7 +62,7 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ArchiveRecord:
     """One WARC record. `kind` is its WARC-Type; `headers` have lower-case names; `block` is all that follows them."""
 
     file: str
@@ -101,18 +101,18 @@ class ArchiveReader:
     def __init__(self, folder: Path, end: Position | None = None, max_record_bytes: int = MAX_RECORD_BYTES) -> None:
         self._folder, self._end, self._max_record_bytes = folder, end, max_record_bytes
 
-    def records(self, on_damage: Callable[[Damage], None] | None = None) -> Iterator[Record]:
+    def records(self, on_damage: Callable[[Damage], None] | None = None) -> Iterator[ArchiveRecord]:
         """Yield every record in the order written. Damage is reported and passed over, or raised as CorruptFile."""
         with disk_errors(self._folder, "read"):
             files = committed_files(self._folder, self._end)
         for path, end in files:
             yield from file_records(path, on_damage, end, self._max_record_bytes)
 
-    def read(self, file: str, offset: int) -> Record:
+    def read(self, file: str, offset: int) -> ArchiveRecord:
         """Return the record at a place that the frontier, the fetch log or a CDXJ line names."""
         path = place_of(self._folder, file)
         if path.name != file or not path.is_file():
-            raise StoreError(f"{file}: there is no such file in {self._folder}")
+            raise StoreError(f"{file}: file not found in {self._folder}")
         with disk_errors(path, "read"), path.open("rb") as stream:
             member = next(read_members(stream, offset, None, self._max_record_bytes), None)
         if member is None:
@@ -129,7 +129,7 @@ def file_records(
     on_damage: Callable[[Damage], None] | None = None,
     end: int | None = None,
     max_record_bytes: int = MAX_RECORD_BYTES,
-) -> Iterator[Record]:
+) -> Iterator[ArchiveRecord]:
     """Yield the records of one file, `.warc.gz` or `.warc`; see `ArchiveReader.records`."""
     for member in walk_file(path, end, max_record_bytes):
         try:
@@ -160,9 +160,9 @@ def walk_file(
 
 
 def read_members(stream: BinaryIO, start: int, end: int | None, max_bytes: int) -> Iterator[Member]:
-    """Yield the gzip members between two offsets. After a damaged one, go on where a WARC record begins again.
+    """Yield the gzip members between two offsets. After a damaged one, continue where the next WARC record begins.
 
-    None is kept here while the caller has it: a caller that drops one has its memory back.
+    No reference is kept here while the caller has a member: a caller that drops one frees its memory.
     """
     offset = start
     while end is None or offset < end:
@@ -170,11 +170,13 @@ def read_members(stream: BinaryIO, start: int, end: int | None, max_bytes: int) 
         if member is None:
             return
         if member.damage:
+            # The length in a damaged member cannot be trusted, so the search begins one byte further.
             next_offset = _next_record(stream, offset + 1, end)
             yield Member(offset, next_offset - offset, damage=member.damage)
             offset = next_offset
         else:
             offset += member.length
+            # pop() gives away the last reference: while the caller works, this frame holds no second one.
             held = [member]
             del member
             yield held.pop()
@@ -190,18 +192,20 @@ def _one_member(stream: BinaryIO, offset: int, end: int | None, max_bytes: int) 
         while not unzip.eof:
             raw = b""
             if unzip.needs_input:
+                # Never read past `end`: a writer may be appending there.
                 raw = stream.read(_PIECE if end is None else min(_PIECE, end - offset - read))
                 read += len(raw)
                 if not read:
                     return None
                 if not raw:
                     return Member(offset, 0, damage="the file ends within a record")
+            # One byte more than allowed is enough to know that the record is too large.
             pieces.append(unzip.decompress(raw, max_bytes + 1 - size))
             size += len(pieces[-1])
             if size > max_bytes:
                 return Member(offset, 0, damage=f"more than {max_bytes} bytes, decompressed")
     except igzip_lib.IsalError as error:  # type: ignore[misc]  # a class; its stub says an instance
-        return Member(offset, 0, damage=f"does not decompress: {error}")
+        return Member(offset, 0, damage=f"cannot be decompressed: {error}")
     return Member(offset, read - len(unzip.unused_data), b"".join(pieces))
 
 
@@ -213,7 +217,9 @@ def _next_record(stream: BinaryIO, offset: int, end: int | None) -> int:
         window = stream.read(_PIECE)
         found = window.find(_MAGIC)
         if found < 0:
+            # Windows overlap by two bytes: the magic number may lie across their border.
             offset += max(1, len(window) - len(_MAGIC) + 1)
+        # The three bytes also occur inside compressed data; only "WARC/" behind them proves a record.
         elif _is_record(_at(stream, offset + found)):
             return min(offset + found, stop)
         else:
@@ -288,13 +294,13 @@ def header_of(member: Member) -> bytes:
     """Return the WARC header of a member, with its blank line; ValueError if it is missing or too long."""
     ends = member.data.find(_BLANK_LINE, 0, MAX_HEADER_BYTES)
     if ends < 0:
-        raise ValueError(f"no header that ends within {MAX_HEADER_BYTES} bytes")
+        raise ValueError(f"header longer than {MAX_HEADER_BYTES} bytes")
     if member.data.count(b"\n", 0, ends) > MAX_HEADER_LINES:
-        raise ValueError(f"a header of more than {MAX_HEADER_LINES} lines")
+        raise ValueError(f"header of more than {MAX_HEADER_LINES} lines")
     return member.data[: ends + len(_BLANK_LINE)]
 
 
-def record_of(path: Path, member: Member) -> Record:
+def record_of(path: Path, member: Member) -> ArchiveRecord:
     """Parse a member that must be one whole record: header, block of the promised length, two line ends."""
     if member.damage:
         raise CorruptFile(path, f"offset {member.offset}: {member.damage}")
@@ -308,13 +314,14 @@ def record_of(path: Path, member: Member) -> Record:
     except (OSError, ValueError, KeyError) as error:
         raise CorruptFile(path, f"offset {member.offset}: not a WARC record: {error}") from error
     if block_bytes < 0 or block_at + block_bytes > len(member.data):
-        raise CorruptFile(path, f"offset {member.offset}: the record is shorter than it says")
+        raise CorruptFile(path, f"offset {member.offset}: the record is shorter than its declared length")
+    # Offsets of CDXJ and fetch log name members, so a second record in one could never be addressed.
     if member.data[block_at + block_bytes :].strip(b"\r\n"):
         raise CorruptFile(path, f"offset {member.offset}: more than one record in a gzip member")
     block = member.data[block_at : block_at + block_bytes]
     kind = headers.get("warc-type", "")
     url = _target(headers.get("warc-target-uri", ""))
-    return Record(path.name, member.offset, member.length, kind, url, time_s, headers, block)
+    return ArchiveRecord(path.name, member.offset, member.length, kind, url, time_s, headers, block)
 
 
 def _target(uri: str) -> str:
@@ -324,10 +331,12 @@ def _target(uri: str) -> str:
     return uri.replace(" ", "%20")
 
 
-def answer_of(record: Record, decoded: bool = True, max_bytes: int = MAX_RECORD_BYTES) -> StoredAnswer:
+def answer_of(record: ArchiveRecord, decoded: bool = True, max_bytes: int = MAX_RECORD_BYTES) -> StoredAnswer:
     """Take the HTTP answer out of a response or revisit record."""
     if record.kind not in {"response", "revisit"}:
-        raise StoreError(f"{record.file}: the record at offset {record.offset} is a {record.kind}, not an answer")
+        raise StoreError(
+            f"{record.file}: the record at offset {record.offset} is of type {record.kind}, not a response"
+        )
     head, raw = split_head(record.block)
     parsed, payload = (_decoded(record.block, max_bytes) if decoded else None) or (_http(record.block, "none"), raw)
     return StoredAnswer(
@@ -346,6 +355,7 @@ def answer_of(record: Record, decoded: bool = True, max_bytes: int = MAX_RECORD_
 
 def split_head(block: bytes, max_body_bytes: int | None = None) -> tuple[bytes, bytes]:
     """Return the head of an HTTP message, blank line included, and what follows it, or as much of it as is wanted."""
+    # Bare LFs occur in foreign archives; our own writer stores CR LF only.
     for blank_line in (b"\r\n\r\n", b"\n\n"):
         at = block.find(blank_line)
         if at >= 0:
@@ -372,7 +382,7 @@ def _decoded(block: bytes, max_bytes: int) -> tuple[WarcRecord, bytes] | None:
         return None
 
 
-def _refers_to(record: Record) -> tuple[str, float] | None:
+def _refers_to(record: ArchiveRecord) -> tuple[str, float] | None:
     uri, date = record.headers.get("warc-refers-to-target-uri"), record.headers.get("warc-refers-to-date")
     if record.kind != "revisit" or uri is None or date is None:
         return None

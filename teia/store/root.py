@@ -124,6 +124,7 @@ class CollectionFolder:
     def editing(self) -> Iterator[None]:
         """Hold the lock to read, change and write teia.toml; other processes wait for a while."""
         with disk_errors(self.path, "opened"):
+            # Lock the folder and not teia.toml: an atomic write replaces that file, and the lock would go with it.
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for _ in range(EDIT_TRIES):
@@ -133,7 +134,7 @@ class CollectionFolder:
                 except BlockingIOError:
                     time.sleep(EDIT_PAUSE_S)
             else:
-                raise StoreError(f"{self.config}: somebody else has been changing it for long; try again")
+                raise StoreError(f"{self.config}: locked by another process for too long; try again")
             yield
         finally:
             os.close(descriptor)
@@ -159,6 +160,7 @@ class CollectionFolder:
         folder = self.path / "cells"
         with disk_errors(folder, "read"):
             names = [path.name for path in folder.iterdir() if _CELL.fullmatch(path.name)] if folder.is_dir() else []
+        # Folders beyond the list belong to a split that was not finished.
         starts = self._written_starts()
         numbers = sorted(number for number in map(int, names) if not starts or number < len(starts))
         return tuple(self._cell(number) for number in numbers)
@@ -175,7 +177,7 @@ class CollectionFolder:
         except FileNotFoundError:
             return ()
         except (ValueError, TypeError, OSError) as error:
-            raise CorruptFile(path, f"it does not say where cells begin ({error})") from error
+            raise CorruptFile(path, f"the first slots of the cells cannot be read ({error})") from error
 
     def write_starts(self, starts: Sequence[int]) -> None:
         """Store the first slots of the cells, once their folders exist; a cell that is not named does not exist yet."""
@@ -202,7 +204,7 @@ class Root:
         """Return the folder of a collection, which need not exist yet; names that lead elsewhere are refused."""
         path = self.path / checked_name(name)
         if path.is_symlink():
-            raise StoreError(f"{path} is a link to another place; a collection must be a folder in {self.path}")
+            raise StoreError(f"{path} is a symbolic link; a collection must be a folder in {self.path}")
         return CollectionFolder(name, path)
 
     def create_collection(self, name: str, config_text: str, cells: int) -> CollectionFolder:
@@ -228,13 +230,14 @@ class Root:
             os.close(descriptor)
 
     def holder(self) -> int | None:
-        """Return the process that holds the folder for writing; None if none does, 0 if it cannot be told."""
+        """Return the process that holds the folder for writing; None if none does, 0 if it is unknown."""
         path = self.path / "lock"
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         try:
+            # A shared lock can be taken only while no writer holds the exclusive one; it ends with the descriptor.
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
@@ -253,14 +256,17 @@ class Root:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
-                raise StoreError(f"{path}: cannot be locked: {error.strerror}; is it on a network drive?") from error
+                raise StoreError(
+                    f"{path}: cannot be locked: {error.strerror}; check whether it is on a network drive"
+                ) from error
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
             since = iso_utc(os.fstat(descriptor).st_mtime)[:16].replace("T", " ")
             raise StoreError(
-                f"{self.path} is in use by process {holder} since {since} UTC; stop it (teia stop --data {self.path}) "
-                "or choose another --data"
+                f"{self.path} is in use by process {holder} since {since} UTC; stop it (teia stop --data "
+                f"{self.path}), or choose another folder with --data"
             ) from None
         with disk_errors(path, "written"):
+            # Only the holder writes its process id, for `holder` and for the message above.
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
@@ -269,9 +275,14 @@ def checked_name(name: str) -> str:
     """Return a collection's name if it may be one; it becomes a folder name, so it may contain no way out."""
     if not _NAME.fullmatch(name):
         shown = name if len(name) <= 40 else name[:40] + "…"
-        raise StoreError(f"{shown!r} cannot name a collection: use up to 63 of a-z, 0-9, _ and -, the first no sign")
+        raise StoreError(
+            f"{shown!r} cannot be the name of a collection: use only a-z, 0-9, _ and -; start with a"
+            " letter or digit; 63 characters at most"
+        )
     if name in RESERVED_NAMES:
-        raise StoreError(f"{name!r} cannot name a collection: the data folder has a file of that name; choose another")
+        raise StoreError(
+            f"{name!r} cannot be the name of a collection: the data folder contains a file of that name; choose another"
+        )
     return name
 
 
@@ -282,25 +293,26 @@ def open_root(path: Path, *, create: bool = False) -> Root:
             path.mkdir(parents=True)
             sync_folder(path.parent)
         if not path.is_dir():
-            raise StoreError(f"{path}: {'is not a folder' if path.exists() else 'there is no such folder'}; see --data")
+            raise StoreError(f"{path}: {'is not a folder' if path.exists() else 'folder not found'}; see --data")
         if not (path / "format").exists():
             _make_ours(path, create)
         text = (path / "format").read_text("utf-8", "replace")[:64]
     match = _FORMAT_LINE.fullmatch(text)
     if match is None:
-        raise StoreError(f"{path / 'format'}: not a version teia knows ({text.strip()!r}); restore it from a copy")
+        raise StoreError(f"{path / 'format'}: unknown version ({text.strip()!r}); restore it from a backup")
     if int(match[1]) != FORMAT:
         raise StoreError(
-            f"{path} has format {match[1]} and this teia reads format {FORMAT}; with the teia that wrote it run "
-            "`teia export warc` and `teia export urls`, then here `teia import` into a new folder"
+            f"{path} has format {match[1]}, but this version reads format {FORMAT}; run `teia export warc` and"
+            " `teia export urls` with the version that wrote it, then `teia import` into a new folder here"
         )
     return Root(path)
 
 
 def _make_ours(path: Path, create: bool) -> None:
+    # Hidden files are allowed: a crash during the write below leaves one, and mount points may have their own.
     others = [entry.name for entry in path.iterdir() if not entry.name.startswith(".")]
     if others:
-        raise StoreError(f"{path} is not a data folder of teia: it holds {min(others)!r}; choose an empty folder")
+        raise StoreError(f"{path} is not a data folder of teia: it contains {min(others)!r}; choose an empty folder")
     if not create:
-        raise StoreError(f"{path} is empty; `teia crawl SEED --data {path}` would begin a crawl there")
+        raise StoreError(f"{path} is empty; start a crawl with `teia crawl SEED --data {path}`")
     write_atomically(path / "format", f"teia {FORMAT}\n".encode())

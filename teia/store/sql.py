@@ -51,6 +51,7 @@ class FetchLog:
         if files:
             parquet = f"read_parquet({listed}, union_by_name=true)"
             select = f"SELECT * FROM {parquet} UNION ALL BY NAME {select}"  # noqa: S608  # our own paths, quoted
+        # The order matters: paths are allowed before access is shut, and after the lock no setting can be changed.
         for statement in (
             f"SET allowed_paths = {listed}" if files else "",
             "SET TimeZone = 'UTC'",
@@ -73,6 +74,7 @@ class FetchLog:
         An answer of more than `max_bytes` is refused while it comes; only its first rows were in memory then.
         """
         self._check(sql)
+        # DuckDB has no time limit for a query; another thread interrupts it.
         alarm = threading.Timer(timeout_s, self._connection.interrupt)
         alarm.daemon = True
         alarm.start()
@@ -101,8 +103,9 @@ class FetchLog:
             statements = self._connection.extract_statements(sql)
         except duckdb.Error as error:
             raise QueryError(_first_line(error)) from error
+        # DuckDB's own parser classifies the statement: a filter on words could be tricked by comments and quotes.
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise QueryError("only one statement that reads is answered: SELECT … or WITH … SELECT …")
+            raise QueryError("only one read-only statement is allowed: SELECT … or WITH … SELECT …")
 
     def close(self) -> None:
         self._connection.close()
@@ -133,7 +136,7 @@ def _read(reader: Any, max_bytes: int | None) -> Any:
 
 
 def too_long(max_bytes: int) -> str:
-    return f"the answer is longer than {max_bytes >> 20} MiB; name fewer columns, or narrow it with LIMIT"
+    return f"the result is larger than {max_bytes >> 20} MiB; select fewer columns, or narrow it with LIMIT"
 
 
 def _quoted(text: str) -> str:

@@ -72,6 +72,7 @@ def _tidy(text: str) -> str:
 def _path(path: str) -> str:
     kept: list[str] = []
     for segment in _tidy(path).split("/"):
+        # Dot segments may appear only now: `_tidy` has undone escapes such as %2e%2e.
         if segment == "..":
             del kept[-1:]
         elif segment not in {"", "."}:
@@ -85,4 +86,5 @@ def _query(query: str) -> str:
         match = session.match(query)
         if match:
             query = match[1] + (match[2] or "")
+    # Compare names before values: as plain text, `a-b=1` would sort before `a=1`.
     return "&".join(sorted(query.split("&"), key=lambda parameter: tuple(parameter.split("=", 1))))

@@ -78,7 +78,7 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class StoredHead:
     """A final head as it is stored, and how many interim answers came before it."""
 
     block: bytes
@@ -125,12 +125,12 @@ _PLAIN_REQUEST = re.compile(rb"(?:(?!\s*(?i:authorization|proxy-authorization|co
 """Heads that are stored as they are, as most are; seeing that costs a third of taking one apart."""
 
 
-def final_head(raw: bytes) -> Head | None:
+def final_head(raw: bytes) -> StoredHead | None:
     """Return the last head of an answer in the form it is stored in; None if there is none that reads as HTTP."""
-    return Head(raw, 0) if _PLAIN_HEAD.fullmatch(raw) else _mended_head(raw)
+    return StoredHead(raw, 0) if _PLAIN_HEAD.fullmatch(raw) else _mended_head(raw)
 
 
-def _mended_head(raw: bytes) -> Head | None:
+def _mended_head(raw: bytes) -> StoredHead | None:
     interim = 0
     for block in raw.replace(b"\r\n", b"\n").lstrip(b"\n").split(b"\n\n"):
         lines = block.strip(b"\n").split(b"\n")
@@ -141,7 +141,7 @@ def _mended_head(raw: bytes) -> Head | None:
             interim += 1
             continue
         first = b"HTTP/%b %b%b" % (status[1], status[2], status[3].translate(_BAD_OCTETS).rstrip())
-        return Head(b"\r\n".join([first, *_header_lines(lines[1:]), b"", b""]), interim)
+        return StoredHead(b"\r\n".join([first, *_header_lines(lines[1:]), b"", b""]), interim)
     return None
 
 
@@ -150,8 +150,10 @@ def _header_lines(lines: list[bytes]) -> list[bytes]:
     for line in lines:
         line = line.translate(_BAD_OCTETS).rstrip()
         if line[:1] in {b" ", b"\t"} and clean:
+            # A folded line (obsolete, RFC 9112, 5.2): some readers would take it for a header of its own.
             clean[-1] += b" " + line.lstrip()
         elif b":" in line:
+            # The body is stored without chunks; a reader that saw `chunked` would try to undo them again.
             clean.append(b"X-Crawler-" + line if _name(line) == b"transfer-encoding" else line)
     return clean
 
@@ -246,6 +248,7 @@ def page_members(
     answer_id, payload_digest, concurrent = "", "", ""
     if head is not None:
         known = f"sha256:{sha256}" if sha256 else ""
+        # The answer is made first, for its id stands in the request record, which comes before it in the file.
         kind, answer_id, payload_digest, answer = _answer(fetched, url, date, head, dechunked, revisit_of, known)
         concurrent = f"WARC-Concurrent-To: {answer_id}\r\n"
     if fetched.request_head:
@@ -269,13 +272,14 @@ def page_members(
 
 
 def _answer(
-    fetched: Fetched, url: str, date: str, head: Head, body: bytes, revisit_of: RevisitOf | None, digest: str
+    fetched: Fetched, url: str, date: str, head: StoredHead, body: bytes, revisit_of: RevisitOf | None, digest: str
 ) -> tuple[str, str, str, bytes]:
     """Return kind, id, payload digest and member of the response or revisit."""
     address = f"WARC-IP-Address: {header_value(fetched.address)}\r\n" if fetched.address else ""
     if revisit_of is not None and fetched.status == 304:
         return _revisit(NOT_MODIFIED, url, date, head, revisit_of, address)
     payload_digest = (digest or digest_of(body)) if body else _NO_PAYLOAD
+    # A truncated body with the same digest is no proof of the same page: the rest is unknown.
     if revisit_of is not None and body and payload_digest == revisit_of.payload_digest and not fetched.truncated:
         return _revisit(IDENTICAL, url, date, head, revisit_of, address)
     extra = f"{address}WARC-Payload-Digest: {payload_digest}\r\n"
@@ -287,7 +291,7 @@ def _answer(
 
 
 def _revisit(
-    profile: str, url: str, date: str, head: Head, revisit_of: RevisitOf, address: str
+    profile: str, url: str, date: str, head: StoredHead, revisit_of: RevisitOf, address: str
 ) -> tuple[str, str, str, bytes]:
     refers_to = f"WARC-Refers-To: {header_value(revisit_of.record_id)}\r\n" if revisit_of.record_id else ""
     extra = (

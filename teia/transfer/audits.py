@@ -29,7 +29,7 @@ VERSION = 1
 AnyAudit = PolitenessAudit | Audit | LinksAudit
 
 
-class Kind(StrEnum):
+class AuditKind(StrEnum):
     """Kind of audit."""
 
     ARCHIVE = "archive"
@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class AuditResult:
     """Result of an audit: number `checked`, number of rules broken, and the first of those in words."""
 
     kind: str
@@ -50,34 +50,36 @@ class Audited:
     details: tuple[str, ...]
 
 
-def audit(root: Root, name: str, kind: Kind, clock: Clock, *, repair: bool = False) -> AnyAudit:
+def audit(root: Root, name: str, kind: AuditKind, clock: Clock, *, repair: bool = False) -> AnyAudit:
     """Run an audit, and store its result where the folder is writable; `repair` in-links before it."""
     began_s = clock.now_s()
     found: AnyAudit
-    if kind is Kind.POLITENESS:
+    if kind is AuditKind.POLITENESS:
         found = audit_of(root, name, saved(root, name).config.courtesy)
-    elif kind is Kind.LINKS:
+    elif kind is AuditKind.LINKS:
         found = repair_links(root, name, clock) if repair else audit_links(root, name)
     else:
-        found = (audit_archives if kind is Kind.ARCHIVE else audit_index)(root, name)
-    kept = Audited(kind, began_s, clock.now_s(), found.checked, found.violations, found.details[:DETAILS_KEPT])
+        found = (audit_archives if kind is AuditKind.ARCHIVE else audit_index)(root, name)
+    kept = AuditResult(kind, began_s, clock.now_s(), found.checked, found.violations, found.details[:DETAILS_KEPT])
+    # A read-only folder: the caller gets the result all the same.
     with suppress(TeiaError, OSError):
         _keep(root.collection(name), kept)
     return found
 
 
-def _keep(folder: CollectionFolder, audited: Audited) -> None:
+def _keep(folder: CollectionFolder, audited: AuditResult) -> None:
     folder.audits.mkdir(exist_ok=True)
     text = json.dumps({"version": VERSION, **asdict(audited)}, indent=1)
     write_atomically(folder.audits / f"{audited.kind}.json", text.encode())
 
 
-def last_audit(folder: CollectionFolder, kind: Kind) -> Audited | None:
+def last_audit(folder: CollectionFolder, kind: AuditKind) -> AuditResult | None:
     """Return the last audit of a kind; None if there was none, or its result cannot be read."""
     try:
         found = json.loads((folder.audits / f"{kind}.json").read_bytes())
         if found.pop("version") != VERSION:
             return None
-        return Audited(**{**found, "details": tuple(map(str, found["details"]))})
+        return AuditResult(**{**found, "details": tuple(map(str, found["details"]))})
+    # A result that was edited by hand, or is of another version, counts as none.
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -15,7 +15,7 @@ STEP_BYTES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class CollectionBytes:
     """Bytes of a collection. `archive` are captures as received, `frontier` the URLs, `log` requests, `other` the rest.
 
     `index_bytes` can be made again from the archive.
@@ -33,7 +33,7 @@ class Holding:
         return self.archive_bytes + self.frontier_bytes + self.index_bytes + self.log_bytes + self.other_bytes
 
 
-def holding_of(root: Root, name: str) -> Holding:
+def holding_of(root: Root, name: str) -> CollectionBytes:
     """Add up the sizes of all files of a collection; reads the metadata of each."""
     folder = root.collection(name)
     archive_bytes = archive_files = frontier_bytes = index_bytes = log_bytes = 0
@@ -41,10 +41,12 @@ def holding_of(root: Root, name: str) -> Holding:
         archive = list(_sizes(cell.archive))
         archive_bytes, archive_files = archive_bytes + sum(archive), archive_files + len(archive)
         index_bytes, log_bytes = index_bytes + sum(_sizes(cell.index)), log_bytes + sum(_sizes(cell.log))
+        # With SQLite's -wal and -shm files.
         frontier_bytes += sum(map(_size, cell.path.glob(f"{cell.frontier.name}*")))
     known = archive_bytes + frontier_bytes + index_bytes + log_bytes
+    # A crawl may write or remove files between the two walks.
     other_bytes = max(0, sum(_sizes(folder.path)) - known)
-    return Holding(archive_bytes, archive_files, frontier_bytes, index_bytes, log_bytes, other_bytes)
+    return CollectionBytes(archive_bytes, archive_files, frontier_bytes, index_bytes, log_bytes, other_bytes)
 
 
 def _sizes(folder: Path) -> Iterator[int]:
@@ -61,16 +63,17 @@ def _size(path: Path) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class FreeSpace:
     """The disk of a data folder; free space is rounded to ten million bytes, because it changes all the time."""
 
     free_bytes: int
     disk_bytes: int
 
 
-def room_of(root: Root) -> Room:
+def room_of(root: Root) -> FreeSpace:
+    # `f_bavail` leaves out blocks that are reserved for root.
     disk = os.statvfs(root.path)
-    return Room(disk.f_bavail * disk.f_frsize // STEP_BYTES * STEP_BYTES, disk.f_blocks * disk.f_frsize)
+    return FreeSpace(disk.f_bavail * disk.f_frsize // STEP_BYTES * STEP_BYTES, disk.f_blocks * disk.f_frsize)
 
 
 # ---- copies ---------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from isal import igzip_lib
 
 from teia.crawler.fetch_rows import log_part
+from teia.crawler.lookup import Lookup
 from teia.errors import DiskFull, StoreError, UsageError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.archive import committed_files, index_path
@@ -31,11 +32,10 @@ from teia.store.root import Root
 from teia.store.warc import COMPRESSION_LEVEL
 from teia.transfer.read_all import committed_archive
 from teia.views.links import edges
-from teia.views.lookup import Lookup
 
 
 @dataclass(slots=True)
-class Exported:
+class ExportResult:
     """Result of an export; `damaged` counts places of the archive that cannot be read and were left out."""
 
     files: int = 0
@@ -51,11 +51,12 @@ def check_target(root: Root, out: Path) -> None:
     """Refuse to write into a data folder, or over an existing file."""
     target = out.resolve()
     if target.is_relative_to(root.path.resolve()):
-        raise UsageError(f"{out} lies in the data folder, which holds nothing but teia's own files; give another --out")
+        raise UsageError(f"{out} is in the data folder, which may contain only teia's own files; choose another --out")
+    # An empty folder may be the target of `export warc`.
     if target.is_dir() and not any(target.iterdir()):
         return
     if out.exists() or out.is_symlink():
-        raise UsageError(f"{out} exists and is not overwritten; remove it, or give another --out")
+        raise UsageError(f"{out} exists and is not overwritten; remove it, or choose another --out")
 
 
 @contextmanager
@@ -80,14 +81,15 @@ def export_errors(out: Path) -> Iterator[None]:
     """Translate a failed write into an error of one line."""
     try:
         yield
+    # The reader of a pipe left early, which is no failure (cli/exits.py).
     except BrokenPipeError:
         raise
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
             raise DiskFull(
-                f"{out}: no room on the disk for the export; free some space, or give another --out"
+                f"{out}: no space left on the disk for the export; free some space, or choose another --out"
             ) from error
-        raise StoreError(f"{out}: cannot be written: {error.strerror or error}; give another --out") from error
+        raise StoreError(f"{out}: cannot be written: {error.strerror or error}; choose another --out") from error
 
 
 # ---- WARC -----------------------------------------------------------------------------------------------------------
@@ -99,20 +101,21 @@ def archives(root: Root, name: str) -> Iterator[tuple[Path, int | None]]:
         yield from committed_files(folder.archive, committed_archive(folder))
 
 
-def export_warc(root: Root, name: str, file: BinaryIO) -> Exported:
+def export_warc(root: Root, name: str, file: BinaryIO) -> ExportResult:
     """Write every readable record of a collection as one .warc.gz."""
-    done = Exported(files=1)
+    done = ExportResult(files=1)
     for path, end in archives(root, name):
         _copy_records(path, end, file, done)
     return done
 
 
-def export_warc_folder(root: Root, name: str, out: Path) -> Exported:
+def export_warc_folder(root: Root, name: str, out: Path) -> ExportResult:
     """Write the archive files of a collection into a folder, under their names."""
-    done = Exported()
+    done = ExportResult()
     with export_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     for path, end in archives(root, name):
+        # Records are compressed on the way, so a plain `.warc` gets the name of a compressed file.
         target = out / path.name.removesuffix(".gz")
         with new_file(target.with_name(target.name + ".gz")) as file:
             _copy_records(path, end, file, done)
@@ -120,7 +123,7 @@ def export_warc_folder(root: Root, name: str, out: Path) -> Exported:
     return done
 
 
-def _copy_records(path: Path, end: int | None, file: BinaryIO, done: Exported) -> None:
+def _copy_records(path: Path, end: int | None, file: BinaryIO, done: ExportResult) -> None:
     """Append the readable members of a file; those of an uncompressed one are compressed on the way."""
     is_plain = path.name.endswith(".warc")
     with path.open("rb") as source:
@@ -131,6 +134,7 @@ def _copy_records(path: Path, end: int | None, file: BinaryIO, done: Exported) -
             if is_plain:
                 data = igzip_lib.compress(member.data, COMPRESSION_LEVEL, igzip_lib.COMP_GZIP)
             else:
+                # The stored bytes themselves: an export of our own files is identical to them.
                 source.seek(member.offset)
                 data = source.read(member.length)
             file.write(data)
@@ -155,6 +159,7 @@ def cdxj_lines(root: Root, name: str) -> Iterator[Iterator[bytes]]:
 
 def _index(path: Path, end: int | None, temporary: Path) -> Path:
     kept = index_path(path)
+    # A file with an `end` may still be written; an index beside it would not match.
     if end is None and kept.exists():
         return kept
     lines = (line for record in file_records(path, _pass_over, end) if (line := cdxj_line(record)) is not None)
@@ -170,9 +175,9 @@ def _pass_over(_damage: Damage) -> None:
 # ---- fetch log and graph --------------------------------------------------------------------------------------------
 
 
-def export_log(root: Root, name: str, file: BinaryIO) -> Exported:
+def export_log(root: Root, name: str, file: BinaryIO) -> ExportResult:
     """Write the fetch log of a collection as one Parquet file."""
-    done = Exported(files=1)
+    done = ExportResult(files=1)
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         for folder in root.collection(name).cells():
             cell = FrontierCell(folder.frontier, read_only=True)
@@ -185,6 +190,7 @@ def export_log(root: Root, name: str, file: BinaryIO) -> Exported:
                     for batch in parquet.iter_batches():
                         writer.write_batch(batch)
                         done.records += batch.num_rows
+            # The newest rows are not in a file yet.
             if part.pending:
                 writer.write_table(table_of(part.pending))
                 done.records += len(part.pending)

@@ -21,20 +21,20 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.collections.stored import saved
-from teia.config import Config, load, to_toml
-from teia.crawler.commit import Committed, Committer, Spot, answer_place, page_row, repeats_earlier
+from teia.config.load import load, to_toml
+from teia.config.sections import Config
+from teia.crawler.commit import CommitResult, Committer, Spot, answer_place, page_row, repeats_earlier
 from teia.crawler.keep_fresh.observe import observed
 from teia.crawler.open_cell import Cell, note_position
 from teia.crawler.start import open_crawls
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.errors import UsageError
 from teia.frontier.cell import mail
-from teia.frontier.cell.cell import Found, Settled
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, SettledVisit, tail_of
 from teia.frontier.cell.schema import LANE_NEW
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.ledger import Ledger
-from teia.frontier.queue.politeness import Place
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.politeness import DelayTarget
+from teia.frontier.queue.schedule import HostQueue
 from teia.store.archive import Stored
 from teia.store.root import Root
 from teia.urls import cell_of, key_of, site_of, slot_of, split
@@ -51,7 +51,7 @@ MAX_HOST_RULES = 200
 
 
 @dataclass(slots=True)
-class Imported:
+class ImportResult:
     """Result of an import.
 
     `skipped` was in the collection already; `damaged` and `refused` could not be read; `mismatched` records were stored
@@ -76,7 +76,7 @@ class Imported:
 
 
 @dataclass(slots=True, eq=False)
-class ImportedVisit(Visit):
+class ImportedVisit(ActiveVisit):
     """A visit made by another crawler; `source` and `offset` are where it came from."""
 
     source: str = ""
@@ -88,14 +88,19 @@ class ImportCommitter(Committer):
     """Group commit for imported visits: no log, no politeness delays, and a mark of how far a file has been read."""
 
     def _record(
-        self, cell: Cell, visits: Sequence[Visit], stored: dict[Visit, tuple[Stored, ...]], done: Committed
+        self,
+        cell: Cell,
+        visits: Sequence[ActiveVisit],
+        stored: dict[ActiveVisit, tuple[Stored, ...]],
+        done: CommitResult,
     ) -> None:
-        links: dict[int, dict[Spot, Found]] = defaultdict(dict)
+        links: dict[int, dict[Spot, FoundUrl]] = defaultdict(dict)
         for visit in visits:
             assert isinstance(visit, ImportedVisit)
             if visit.item.purpose == IMPORTED:
                 self._learn(cell, visit, stored.get(visit))
                 self._gather(cell, links, visit)
+            # In the transaction of the visit: after a crash, mark and data agree.
             if visit.source:
                 note_mark(cell, visit.source, visit.offset)
         self._note(done, cell, cell.frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
@@ -103,12 +108,14 @@ class ImportCommitter(Committer):
             mail.post(cell.frontier, to_cell, found.values())
         if cell.number in self._delivered:
             mail.delivered(cell.frontier, self._delivered.pop(cell.number))
+        # Records behind this position are not committed; the next start cuts them off.
         note_position(cell.frontier, cell.archive.position, sum(map(len, stored.values())))
 
     def _learn(self, cell: Cell, visit: ImportedVisit, places: tuple[Stored, ...] | None) -> None:
         """Make a URL known, with the outcome of its visit."""
         host, item, now_s = visit.queue.host, visit.item, self._clock.now_s()
-        found = Found(host, item.key, tail_of(item.url, host), item.depth, 0, by=visit.found_by)
+        found = FoundUrl(host, item.key, tail_of(item.url, host), item.depth, 0, by=visit.found_by)
+        # The row of the URL must exist before `settle` changes it.
         cell.frontier.absorb([found], now_s)
         assert visit.verdict is not None
         time_s = visit.fetched.started_s if visit.fetched is not None else now_s
@@ -116,7 +123,7 @@ class ImportCommitter(Committer):
         again_s = now_s + visit.verdict.wait_s
         archived = answer_place(visit, places)
         outcome, state, repeats = visit.outcome, visit.verdict.state, repeats_earlier(visit)
-        settled = Settled(host_id, item, outcome, state, time_s, again_s, page_row(visit), archived, repeats)
+        settled = SettledVisit(host_id, item, outcome, state, time_s, again_s, page_row(visit), archived, repeats)
         cell.frontier.settle(observed(cell.frontier, settled, host, visit), host)
 
 
@@ -135,10 +142,11 @@ class Target:
         return self.cells[cell_of(slot_of(site_of(host)), self.starts)]
 
     def queue_for(self, host: str) -> HostQueue:
-        return HostQueue(host, 0, self.cell_for(host).number, 0, Place(host))
+        # Host id 0 is a placeholder: `_learn` looks up the real one.
+        return HostQueue(host, 0, self.cell_for(host).number, 0, DelayTarget(host))
 
-    def item_for(self, url: str, depth: int, purpose: str = IMPORTED, failures: int = 0) -> Queued:
-        return Queued(url, key_of(url), LANE_NEW, 0, depth, 0.0, failures=failures, purpose=purpose)
+    def item_for(self, url: str, depth: int, purpose: str = IMPORTED, failures: int = 0) -> QueuedUrl:
+        return QueuedUrl(url, key_of(url), LANE_NEW, 0, depth, 0.0, failures=failures, purpose=purpose)
 
 
 def collection_for(
@@ -148,15 +156,16 @@ def collection_for(
     names = root.collections()
     config = load(file).config if file is not None else None
     if name is None and config is None and len(names) > 1:
-        raise UsageError(f"{root.path} holds {', '.join(names)}; choose one with --name")
+        raise UsageError(f"{root.path} contains {', '.join(names)}; choose one with --name")
     wanted = name or (config.collection.name if config else names[0] if names else "main")
     if wanted in names:
         if file is not None or scope:
             raise UsageError(
-                f"{wanted!r} exists and has its own settings in {root.collection(wanted).config}; edit that"
+                f"{wanted!r} already exists with its own settings in {root.collection(wanted).config}; edit that file"
             )
         return wanted
     flags: dict[str, Any] = {"collection.name": wanted, "scope.include": list(scope) or None}
+    # No rule and no seed says what may be crawled, so the hosts of the files do.
     if not scope and not (config and (config.scope.include or config.collection.seeds)):
         flags["scope.include"] = _host_rules(hosts())
     made = load(file, {}, flags).config
@@ -166,11 +175,11 @@ def collection_for(
 
 def _host_rules(hosts: set[str]) -> list[str]:
     if not hosts:
-        raise UsageError("there is no URL in the files; name what the new collection may crawl with --scope")
+        raise UsageError("the files contain no URLs; set the scope of the new collection with --scope")
     if len(hosts) > MAX_HOST_RULES:
         raise UsageError(
-            f"the files name more than {MAX_HOST_RULES} hosts; say what they have in common with --scope, "
-            "like --scope suffix:.br"
+            f"the files contain more than {MAX_HOST_RULES} hosts; set the scope with --scope, such as --scope"
+            " suffix:.br"
         )
     return sorted(f"host:{host}" for host in hosts)
 
@@ -185,9 +194,10 @@ def open_target(root: Root, name: str, clock: Clock) -> Iterator[Target]:
             cells = crawl.committer.cells
             starts = root.collection(name).starts()
             committer = ImportCommitter(cells, starts, ledger, clock)
-            committer.deliver(Committed())
+            committer.deliver(CommitResult())
             yield Target(config, crawl.reading, committer, cells, starts, clock)
     finally:
+        # An import ends no crawl, so it must not mark the stop of the last one as clean.
         ledger.close(clean=False, now_s=clock.now_s())
 
 

@@ -18,15 +18,15 @@ from gzip import BadGzipFile
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
-from teia.collections.compiled import meaning_of
-from teia.crawler.commit import Group
+from teia.crawler.commit import CommitGroup
+from teia.crawler.compiled_settings import meaning_of
+from teia.crawler.keep_fresh.weights import MARK, LogBeginning, hits_file, read_hits
 from teia.durable import disk_errors, write_atomically
 from teia.errors import UsageError
-from teia.frontier.cell.cell import Found
+from teia.frontier.cell.rows import FoundUrl, tail_of
 from teia.frontier.cell.schema import BY_SIGNAL
-from teia.frontier.cell.url_tails import tail_of
 from teia.signals.accesslog import LOOKED_AT, MAX_LINE_BYTES, Format, Hits, count_hits, format_of, lines_of, opened
 from teia.store.root import CollectionFolder
 from teia.transfer.import_data import Target
@@ -36,18 +36,9 @@ BATCH = 2_000
 DEPTH = 1
 """Depth of a page that only a log names: as if it were one hop from a seed."""
 
-MARK = "# taken in: "
-
-
-class Mark(NamedTuple):
-    """The beginning of a log: so many octets, with this digest."""
-
-    size: int
-    digest: str
-
 
 @dataclass(slots=True)
-class TakenIn:
+class HitsImport:
     """Result of reading logs. `hits` are requests for pages in scope, `urls` the number of these pages.
 
     `skipped` are logs with nothing that was not read before, `empty` ones without a line.
@@ -70,32 +61,11 @@ class TakenIn:
     formats: dict[str, str] = field(default_factory=dict)
 
 
-def hits_file(folder: CollectionFolder) -> Path:
-    """Return the path of a collection's page request counts; the file may be missing."""
-    return folder.path / "hits.txt"
-
-
-def read_hits(path: Path) -> tuple[Counter[str], list[Mark]]:
-    """Return hits by URL, and the marks of the logs they are from."""
-    hits, marks = Counter[str](), list[Mark]()
-    if path.exists():
-        with disk_errors(path, "read"):
-            lines = path.read_text("utf-8", "replace").splitlines()
-        for line in lines:
-            if line.startswith(MARK):
-                size, digest, *_ = [*line.removeprefix(MARK).split(" "), ""]
-                if size.isascii() and size.isdigit():
-                    marks.append(Mark(int(size), digest))
-                continue
-            url, _, number = line.rpartition(" ")
-            if number.isascii() and number.isdigit() and url:
-                hits[url] += int(number)
-    return hits, marks
-
-
-def take_in(target: Target, folder: CollectionFolder, files: Sequence[Path], form: Format | None, site: str) -> TakenIn:
+def take_in(
+    target: Target, folder: CollectionFolder, files: Sequence[Path], form: Format | None, site: str
+) -> HitsImport:
     """Count the hits of logs, store those of pages in scope, and queue pages that are not known."""
-    done = TakenIn(folder.name)
+    done = HitsImport(folder.name)
     meaning = meaning_of(target.config, folder.lists)
     path = hits_file(folder)
     kept, marks = read_hits(path)
@@ -108,6 +78,7 @@ def take_in(target: Target, folder: CollectionFolder, files: Sequence[Path], for
         known = _taken_in(file, marks)
         with disk_errors(file, "read"), opened(file) as log:
             reading = _Reading(log)
+            # Counted by an earlier import; read for the digest alone.
             reading.read_to(known)
             count_hits(cast("BinaryIO", reading), chosen, found, site, queries=target.config.signals.queries)
         if known and reading.mark.size == known:
@@ -121,6 +92,7 @@ def take_in(target: Target, folder: CollectionFolder, files: Sequence[Path], for
     done.hits, done.urls = sum(in_scope.values()), len(in_scope)
     for name in ("lines", "broken", "not_pages", "no_url", "dropped", "torn"):
         setattr(done, name, found.lines[name])
+    # First the pages, then hits and marks in one write: a death in between counts no hit twice.
     _discover(target, in_scope, done)
     kept.update(in_scope)
     text = [
@@ -131,17 +103,17 @@ def take_in(target: Target, folder: CollectionFolder, files: Sequence[Path], for
     return done
 
 
-def _discover(target: Target, urls: dict[str, int], done: TakenIn) -> None:
+def _discover(target: Target, urls: dict[str, int], done: HitsImport) -> None:
     """Queue pages that were not known."""
     waiting = iter(urls)
     while batch := list(islice(waiting, BATCH)):
         seeds = [_found(url) for url in batch]
-        done.urls_new += target.committer.commit(Group(seeds=seeds)).new_urls
+        done.urls_new += target.committer.commit(CommitGroup(seeds=seeds)).new_urls
 
 
-def _found(url: str) -> Found:
+def _found(url: str) -> FoundUrl:
     host = split(url).host
-    return Found(host, key_of(url), tail_of(url, host), DEPTH, in_links=0, by=BY_SIGNAL)
+    return FoundUrl(host, key_of(url), tail_of(url, host), DEPTH, in_links=0, by=BY_SIGNAL)
 
 
 def _recognised(path: Path) -> Format | None:
@@ -152,7 +124,7 @@ def _recognised(path: Path) -> Format | None:
         return None
     form = format_of(lines)
     if form is None:
-        raise UsageError(f"{path}: neither a Squid log nor a combined or common one; --format says which it is")
+        raise UsageError(f"{path}: is neither a Squid log nor a combined or common log; set the format with --format")
     return form
 
 
@@ -175,15 +147,16 @@ class _Reading:
             pass
 
     @property
-    def mark(self) -> Mark:
-        return Mark(self._size, self._digest.hexdigest()[:16])
+    def mark(self) -> LogBeginning:
+        return LogBeginning(self._size, self._digest.hexdigest()[:16])
 
 
-def _taken_in(path: Path, marks: Sequence[Mark]) -> int:
+def _taken_in(path: Path, marks: Sequence[LogBeginning]) -> int:
     """Return how much of a log was read before, under any name: its longest prefix that has a mark."""
     known = 0
     with disk_errors(path, "read"), opened(path) as log, suppress(EOFError, zlib.error, BadGzipFile):
         reading = _Reading(log)
+        # Shortest first: one pass over the log checks all marks.
         for mark in sorted(marks):
             reading.read_to(mark.size)
             if reading.mark == mark:

@@ -21,19 +21,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from teia.crawler.commit import Group
-from teia.crawler.fetch_rows import roll_out, write_log
+from teia.crawler.commit import CommitGroup
+from teia.crawler.fetch_rows import IMPORTED_RUN, roll_out, write_log
 from teia.durable import disk_errors
 from teia.errors import CorruptFile
-from teia.frontier.cell.cell import Found
+from teia.frontier.cell.rows import FoundUrl, tail_of
 from teia.frontier.cell.schema import BY_SEED, STATE_EXCLUDED, STATE_FAILED
-from teia.frontier.cell.url_tails import tail_of
-from teia.frontier.queue.retry import Verdict
+from teia.frontier.queue.retry import RetryVerdict
 from teia.records import Outcome
 from teia.store.fetchlog import FetchRow
 from teia.store.parquet import SCHEMA, is_readable
-from teia.transfer.import_data import Imported, ImportedVisit, Target, mark_of, note_mark
-from teia.transfer.politeness_audit import IMPORTED_RUN
+from teia.transfer.import_data import ImportedVisit, ImportResult, Target, mark_of, note_mark
 from teia.transfer.warc_captures import identity
 from teia.urls import MAX_REFERENCE_CHARS, from_user, key_of, split
 
@@ -44,7 +42,7 @@ _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class UrlListLine:
     """One line of a list."""
 
     url: str
@@ -56,10 +54,11 @@ class Listed:
 # ---- URLs -----------------------------------------------------------------------------------------------------------
 
 
-def listed_urls(path: Path, done: Imported) -> Iterator[Listed]:
+def listed_urls(path: Path, done: ImportResult) -> Iterator[UrlListLine]:
     """Yield the URLs of a list; invalid lines are counted, empty ones and comments (#) skipped."""
     with disk_errors(path, "read"), path.open("rb") as file:
         number = 0
+        # Bounded, so that a file without line ends does not fill the memory.
         while line := file.readline(2 * MAX_REFERENCE_CHARS):
             number += 1
             text = line.decode("utf-8", "replace").strip()
@@ -73,20 +72,21 @@ def listed_urls(path: Path, done: Imported) -> Iterator[Listed]:
                 yield listed
 
 
-def _listed(text: str) -> Listed | None:
+def _listed(text: str) -> UrlListLine | None:
     if not text.startswith("{"):
         url = from_user(text)
-        return None if url is None else Listed(url)
+        return None if url is None else UrlListLine(url)
     try:
         said = json.loads(text)
         url, depth = from_user(said["url"]), said.get("depth") or 0
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+    # `type`, not `isinstance`: JSON's `true` is an int for Python.
     if url is None or type(depth) is not int or not 0 <= depth <= MAX_DEPTH:
         return None
     state, outcome = said.get("state"), said.get("outcome")
     is_final = isinstance(state, str) and state in _FINAL and isinstance(outcome, str) and _is_outcome(outcome)
-    return Listed(url, depth, state, outcome) if is_final else Listed(url, depth)
+    return UrlListLine(url, depth, state, outcome) if is_final else UrlListLine(url, depth)
 
 
 def _is_outcome(text: str) -> bool:
@@ -94,28 +94,29 @@ def _is_outcome(text: str) -> bool:
 
 
 def hosts_of_lists(files: Sequence[Path]) -> set[str]:
-    ignored = Imported("")
+    ignored = ImportResult("")
     return {split(listed.url).host for path in files for listed in listed_urls(path, ignored)}
 
 
-def import_urls(target: Target, files: Sequence[Path], done: Imported) -> None:
+def import_urls(target: Target, files: Sequence[Path], done: ImportResult) -> None:
     """Import lists. A repetition changes nothing, so no progress is stored."""
     for path in files:
         lines = listed_urls(path, done)
         while batch := list(islice(lines, BATCH)):
+            # A final state in the list must not undo a page that was fetched here.
             final = [
                 _settled(target, each, path) for each in batch if each.state in _FINAL and _is_new(target, each.url)
             ]
             waiting = [_found(each) for each in batch if each.state not in _FINAL]
-            done.urls_new += target.committer.commit(Group(list(final), seeds=waiting)).new_urls
+            done.urls_new += target.committer.commit(CommitGroup(list(final), seeds=waiting)).new_urls
             done.rows += len(batch)
         done.files += 1
 
 
-def _found(listed: Listed) -> Found:
+def _found(listed: UrlListLine) -> FoundUrl:
     host = split(listed.url).host
     by = BY_SEED if listed.depth == 0 else 0
-    return Found(host, key_of(listed.url), tail_of(listed.url, host), listed.depth, 0, by=by)
+    return FoundUrl(host, key_of(listed.url), tail_of(listed.url, host), listed.depth, 0, by=by)
 
 
 def _is_new(target: Target, url: str) -> bool:
@@ -129,12 +130,12 @@ def _is_new(target: Target, url: str) -> bool:
     return row is None or row[0] == 0
 
 
-def _settled(target: Target, listed: Listed, path: Path) -> ImportedVisit:
+def _settled(target: Target, listed: UrlListLine, path: Path) -> ImportedVisit:
     return ImportedVisit(
         target.queue_for(split(listed.url).host),
         target.item_for(listed.url, listed.depth),
         outcome=listed.outcome,
-        verdict=Verdict(_FINAL[listed.state]),
+        verdict=RetryVerdict(_FINAL[listed.state]),
         source=f"list:{path.name[:100]}",
     )
 
@@ -153,7 +154,7 @@ def _check_logs(files: Sequence[Path]) -> None:
             raise CorruptFile(path, "not a fetch log of this version; `teia export parquet` writes one")
 
 
-def import_log(target: Target, files: Sequence[Path], done: Imported) -> None:
+def import_log(target: Target, files: Sequence[Path], done: ImportResult) -> None:
     """Import fetch logs that `teia export parquet` wrote, or that lie in the log folder of a cell."""
     _check_logs(files)
     for path in files:
@@ -168,12 +169,13 @@ def import_log(target: Target, files: Sequence[Path], done: Imported) -> None:
         done.files += 1
 
 
-def _import_rows(target: Target, rows: list[dict[str, Any]], source: str, position: int, done: Imported) -> None:
+def _import_rows(target: Target, rows: list[dict[str, Any]], source: str, position: int, done: ImportResult) -> None:
     by_cell: dict[int, list[FetchRow]] = defaultdict(list)
     for row in rows:
         by_cell[target.cell_for(row["host"] or "").number].append(_row(row))
     for number, of_cell in by_cell.items():
         cell = target.cells[number]
+        # A mark is the first row of the last batch that the cell has.
         if position <= mark_of(cell, source):
             done.skipped += len(of_cell)
             continue

@@ -19,13 +19,14 @@ import msgspec
 from isal import igzip_lib
 
 from teia.crawler.child import JOB
-from teia.crawler.child.messages import Result, decode_result, in_parts
-from teia.crawler.commit import Group
+from teia.crawler.child.messages import ReadResult, decode_result, in_parts
+from teia.crawler.commit import CommitGroup
+from teia.crawler.lookup import SAME_TIME_S
 from teia.crawler.outlinks import field_of
 from teia.crawler.verdicts import task_for
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.retry import verdict
-from teia.frontier.queue.schedule import Queued
-from teia.parse.children.pool import ChildLimits, ChildPool, Lost
+from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.records import NOT_MODIFIED, Fetched, Outcome
 from teia.store.audit import matches
 from teia.store.reader import Damage, Member, record_of
@@ -34,21 +35,20 @@ from teia.transfer.import_data import (
     IMPORTED,
     KEPT,
     MAX_HOST_RULES,
-    Imported,
     ImportedVisit,
+    ImportResult,
     Target,
     host_of,
     mark_of,
 )
-from teia.transfer.warc_captures import Capture, PageAnswer, captures, check_readable, identity, page_answer
+from teia.transfer.warc_captures import PageAnswer, WarcCapture, captures, check_readable, identity, page_answer
 from teia.urls import canonicalize, key_of, site_of, slot_of, split
-from teia.views.lookup import SAME_TIME_S
 
 BATCH_CAPTURES = 128
 BATCH_BYTES = 8 << 20
 
 
-async def import_warc(target: Target, files: Sequence[Path], done: Imported) -> None:
+async def import_warc(target: Target, files: Sequence[Path], done: ImportResult) -> None:
     """Import files, those with the oldest first record first, so that histories grow forwards."""
     for path in files:
         check_readable(path)
@@ -103,7 +103,7 @@ class _WarcImport:
     target: Target
     pool: ChildPool
     path: Path
-    done: Imported
+    done: ImportResult
     source: str = ""
     marks: dict[int, int] = field(default_factory=dict)
 
@@ -111,8 +111,9 @@ class _WarcImport:
         self.source = identity(self.path)
         self.marks = {cell.number: mark_of(cell, self.source) for cell in self.target.cells}
         for batch in _batches(self._fresh(captures(self.path, self._damage))):
+            # `gather` keeps the order of the file, although the children answer in any order.
             visits = await asyncio.gather(*(self._visit(capture) for capture in batch))
-            group = Group([visit for visit in visits if visit is not None])
+            group = CommitGroup([visit for visit in visits if visit is not None])
             self.done.records += sum(len(visit.result.lengths) for visit in visits if visit and visit.result)
             self.done.pages += sum(visit.item.purpose == IMPORTED for visit in visits if visit)
             committed = await asyncio.to_thread(self.target.committer.commit, group)
@@ -122,10 +123,11 @@ class _WarcImport:
         self.done.damaged += 1
         self.done.complain(f"{damage.path}: {damage.why}")
 
-    def _fresh(self, found: Iterable[Capture]) -> Iterator[Capture]:
+    def _fresh(self, found: Iterable[WarcCapture]) -> Iterator[WarcCapture]:
         """Skip captures that an earlier, interrupted run has committed."""
         for capture in found:
             cell = self.target.cell_for(host_of(canonicalize(capture.url)))
+            # The captures of a cell are committed in the order of the file, so its mark covers all earlier ones.
             if capture.offset <= self.marks[cell.number]:
                 self.done.skipped += 1
             else:
@@ -133,7 +135,7 @@ class _WarcImport:
 
     # -- one capture ---------------------------------------------------------------------------------------
 
-    async def _visit(self, capture: Capture) -> ImportedVisit | None:
+    async def _visit(self, capture: WarcCapture) -> ImportedVisit | None:
         """Read a capture and turn it into a visit; None if the collection has it."""
         config = self.target.config
         self._check_digests(capture)
@@ -141,13 +143,15 @@ class _WarcImport:
         if page is None:
             return self._kept(capture)
         known = self._known(page.fetched)
+        # The same capture: fetched here, or imported from another file.
         if known.has_visit:
             self.done.skipped += 1
             return None
         is_older = known.last_visit_s is not None and page.fetched.started_s < known.last_visit_s
+        # A history grows forwards only, and a revisit says nothing without the capture that it repeats.
         if is_older or (page.is_revisit and known.last_visit_s is None):
-            why = "older than the copy that is known" if is_older else "repeats a copy that is not here"
-            self.done.complain(f"{capture.url}: {why}; its records are stored, its page is not counted")
+            why = "older than the known capture" if is_older else "refers to a missing capture"
+            self.done.complain(f"{capture.url}: {why}; its records are stored, but the page is not counted")
             return self._kept(capture)
         if page.is_revisit:
             # It only shows that the page had not changed, like a 304.
@@ -156,7 +160,7 @@ class _WarcImport:
         result = await self._read(page)
         return self._made(capture, page, known, result, result.outcome)
 
-    def _check_digests(self, capture: Capture) -> None:
+    def _check_digests(self, capture: WarcCapture) -> None:
         """Count records that do not match their digests; they are stored as they came, and audits will name them."""
         for record in capture.records:
             if not matches(record.headers.get("warc-block-digest"), record.block):
@@ -177,19 +181,19 @@ class _WarcImport:
         visit = db.execute(seen, (*place, fetched.started_s, SAME_TIME_S)).fetchone()
         return _Known(url[0] if url else 0, page[0] if page else None, visit is not None)
 
-    async def _read(self, page: PageAnswer) -> Result:
+    async def _read(self, page: PageAnswer) -> ReadResult:
         """Have a child read a page; one that no child survives is stored unread."""
         item = self.target.item_for(page.fetched.url, page.depth)
         answer = await self._ask("page", item, page.fetched)
-        if isinstance(answer, Result):
+        if isinstance(answer, ReadResult):
             return answer
         stored = await self._ask("store", item, page.fetched)
         return msgspec.structs.replace(
-            stored if isinstance(stored, Result) else _nothing(), outcome=str(Outcome.PARSE_FAILED)
+            stored if isinstance(stored, ReadResult) else _nothing(), outcome=str(Outcome.PARSE_FAILED)
         )
 
-    async def _ask(self, purpose: str, item: Queued, fetched: Fetched) -> Result | Lost:
-        answered: asyncio.Future[bytes | Lost] = asyncio.get_running_loop().create_future()
+    async def _ask(self, purpose: str, item: QueuedUrl, fetched: Fetched) -> ReadResult | LostAnswer:
+        answered: asyncio.Future[bytes | LostAnswer] = asyncio.get_running_loop().create_future()
         task = task_for(self.target.reading, purpose, item, fetched)
         self.pool.submit(*in_parts(task), done=answered.set_result)
         answer = await answered
@@ -197,9 +201,12 @@ class _WarcImport:
 
     # -- visits --------------------------------------------------------------------------------------------
 
-    def _made(self, capture: Capture, page: PageAnswer, known: _Known, result: Result, outcome: str) -> ImportedVisit:
+    def _made(
+        self, capture: WarcCapture, page: PageAnswer, known: _Known, result: ReadResult, outcome: str
+    ) -> ImportedVisit:
         url = page.fetched.url
         item = self.target.item_for(url, page.depth, failures=known.failures)
+        # A capture of teia's brings its own metadata; a second record would repeat its links.
         about = b"" if page.is_revisit or _is_ours(page) else _metadata_of(result)
         return ImportedVisit(
             self.target.queue_for(split(url).host),
@@ -212,7 +219,7 @@ class _WarcImport:
             offset=capture.offset,
         )
 
-    def _kept(self, capture: Capture) -> ImportedVisit:
+    def _kept(self, capture: WarcCapture) -> ImportedVisit:
         """Return a visit that only stores records: robots.txt, other protocols, captures older than the known one."""
         host = host_of(canonicalize(capture.url))
         return ImportedVisit(
@@ -224,9 +231,9 @@ class _WarcImport:
         )
 
 
-def _batches(found: Iterable[Capture]) -> Iterator[list[Capture]]:
+def _batches(found: Iterable[WarcCapture]) -> Iterator[list[WarcCapture]]:
     """Group captures up to a number and a size, with no URL twice."""
-    batch: list[Capture] = []
+    batch: list[WarcCapture] = []
     urls: set[str] = set()
     size = 0
     for capture in found:
@@ -238,6 +245,7 @@ def _batches(found: Iterable[Capture]) -> Iterator[list[Capture]]:
         urls.add(url)
         size += capture.size_bytes
         if len(batch) >= BATCH_CAPTURES or size >= BATCH_BYTES:
+            # Freed while the caller works on the batch: a capture may be as large as MAX_CAPTURE_BYTES.
             del capture
             yield batch
             batch, urls, size = [], set(), 0
@@ -250,7 +258,7 @@ def _is_ours(page: PageAnswer) -> bool:
     return page.metadata is not None and field_of(page.metadata.block, "hopsFromSeed").isdigit()
 
 
-def _metadata_of(result: Result) -> bytes:
+def _metadata_of(result: ReadResult) -> bytes:
     """Return the block of the metadata record that a child made, the last of its records."""
     if not result.kinds or result.kinds[-1] != "metadata":
         return b""
@@ -259,7 +267,7 @@ def _metadata_of(result: Result) -> bytes:
     return record_of(Path("a record of ours"), Member(0, len(member), data)).block
 
 
-def _with_records(result: Result, capture: Capture, about: bytes) -> Result:
+def _with_records(result: ReadResult, capture: WarcCapture, about: bytes) -> ReadResult:
     """Return the result with the capture's own records in place of the child's, and our metadata about it."""
     members: list[tuple[str, bytes]] = []
     answer = capture.answer
@@ -278,9 +286,9 @@ def _with_records(result: Result, capture: Capture, about: bytes) -> Result:
     )
 
 
-def _nothing() -> Result:
+def _nothing() -> ReadResult:
     """Return the result of reading nothing."""
-    return Result(
+    return ReadResult(
         outcome="",
         media_type="",
         language="",

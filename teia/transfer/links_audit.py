@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.clock import Clock
-from teia.collections.compiled import Meaning, meaning_of
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child.messages import FoundLink
-from teia.crawler.commit import Committed
+from teia.crawler.commit import CommitResult
+from teia.crawler.compiled_settings import CompiledSettings, meaning_of
 from teia.crawler.depths import copied_links
 from teia.crawler.outlinks import MAX_OUTLINKS, outlinks_of
 from teia.crawler.sites.aliases import AliasBook
@@ -38,7 +38,7 @@ from teia.errors import StoreError
 from teia.frontier.cell import counted_links, mail
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.change_order import put_in_order
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import url_from
 from teia.frontier.queue.ledger import Ledger
 from teia.records import Outcome
 from teia.store.audit import MAX_DETAILS
@@ -113,7 +113,7 @@ class _Recount:
 
     cells: Sequence[FrontierCell]
     readers: Sequence[ArchiveReader]
-    meaning: Meaning
+    meaning: CompiledSettings
     rewritten: Rewrite
     paired: set[str] = field(default_factory=set)
     """Hosts that are, or were, one of two names of a site: links to them may be counted under the other."""
@@ -136,6 +136,7 @@ class _Recount:
                     yield _Counted(page, targets if copied is None else copied, True, True)
                 else:
                     yield _Counted(page, targets, False, False)
+            # In such a cell a page without a row has no counted links.
             elif cell.knows_links and has_table:
                 yield _Counted(page, {}, False, False)
             else:
@@ -162,6 +163,7 @@ class _Recount:
     def _has_all(self, number: int, page: _ReadPage, targets: dict[int, str]) -> bool:
         """Tell whether a page's capture, or the record of an unchanged visit, has the links stored for it."""
         block = self._block(number, page.file, page.offset + page.length)
+        # Without a record there is nothing to compare with.
         if not block:
             return True
         missing = self._missing(targets, block)
@@ -221,6 +223,7 @@ class _Tally:
         """Yield (first key, last key, keys, counts) of each part."""
         self._flush()
         number = 1 + self._total // PART_KEYS
+        # Keys are hashes, so equal ranges hold about equally many.
         width = (1 << 64) // number
         for part in range(number):
             first = -(1 << 63) + part * width
@@ -229,6 +232,7 @@ class _Tally:
             yield first, last, keys, counts
 
     def _between(self, first: int, last: int) -> Iterator[NDArray[np.int64]]:
+        # `concatenate` needs at least one array.
         yield np.zeros(0, np.int64)
         self._file.seek(0)
         while octets := self._file.read(8 * PART_KEYS // 4):
@@ -266,10 +270,12 @@ def _differing(cell: FrontierCell, tally: _Tally, on_way: Counter[int]) -> Itera
             at = np.minimum(np.searchsorted(keys, table[:, 2]), max(0, len(keys) - 1))
             should = np.where(keys[at] == table[:, 2], counts[at], 0) if len(keys) else np.zeros(len(table), np.int64)
             if on_way:
+                # Links in an outbox are not part of the URL's count yet.
                 should -= np.array([on_way[key] for key in table[:, 2].tolist()], np.int64)
             for index in np.flatnonzero(should != table[:, 3]).tolist():
                 slot, host_id, key, has = table[index].tolist()
                 row = _WrongCount(slot, host_id, key, has, int(should[index]))
+                # Too few may be right where links were dropped; too many never is.
                 if row.has > row.should or row.host_id not in refusing:
                     yield row
             yield len(table)
@@ -311,7 +317,7 @@ def _audited(recount: _Recount, stack: ExitStack, repaired: int = 0) -> LinksAud
             uncertain += is_other and not is_wrong
             wrong += is_wrong
             if is_wrong and len(details) < MAX_DETAILS:
-                details.append(f"{page.url}: links are counted that its copy does not have")
+                details.append(f"{page.url}: counted links are missing in its capture")
             tally.add(targets)
     on_way = _on_way(recount.cells)
     for cell in recount.cells:
@@ -321,7 +327,7 @@ def _audited(recount: _Recount, stack: ExitStack, repaired: int = 0) -> LinksAud
                 continue
             differences += 1
             if len(details) < MAX_DETAILS:
-                details.append(f"{_url(cell.db, each)}: {each.has:,} in-links, {each.should:,} pages link to it")
+                details.append(f"{_url(cell.db, each)}: {each.has:,} in-links stored, {each.should:,} pages link to it")
     return LinksAudit(checked, differences + wrong, tuple(details), differences, uncertain, repaired)
 
 
@@ -340,7 +346,9 @@ def _readers(folders: Sequence[CellFolder]) -> list[ArchiveReader]:
     return [ArchiveReader(folder.archive) for folder in folders]
 
 
-def _rewriting(cells: Sequence[FrontierCell], starts: Sequence[int], config: Config, meaning: Meaning) -> Rewrite:
+def _rewriting(
+    cells: Sequence[FrontierCell], starts: Sequence[int], config: Config, meaning: CompiledSettings
+) -> Rewrite:
     if not config.sites.aliases:
         return lambda links: links
     book = AliasBook(cells, starts, config.sites, lambda url: meaning.wants_link(url, 0, 0))
@@ -352,12 +360,13 @@ def _hold_still(cells: Sequence[FrontierCell]) -> None:
     for _ in range(SNAPSHOT_TRIES):
         for cell in cells:
             cell.db.execute("BEGIN")
+            # BEGIN alone takes no snapshot in SQLite; the first read does.
             cell.db.execute("SELECT 1 FROM meta").fetchone()
         if _fit(cells):
             return
         for cell in cells:
             cell.db.execute("ROLLBACK")
-    raise StoreError("the cells are written too fast to be seen at one instant; stop the crawl for the audit")
+    raise StoreError("the cells change too fast for a consistent snapshot; stop the crawl for the audit")
 
 
 def _fit(cells: Sequence[FrontierCell]) -> bool:
@@ -388,6 +397,7 @@ def repair_links(root: Root, name: str, clock: Clock) -> LinksAudit:
                     cell.db.executemany(sql, [(row.should, *row[:3]) for row in some])
             with cell.transaction():
                 counted_links.note_all(cell)
+                # The queue is sorted by the old counts.
                 if rows and cell.order.by_links:
                     put_in_order(cell, anew=True)
             repaired += len(rows)
@@ -415,7 +425,7 @@ def _open_cells(root: Root, name: str, clock: Clock) -> Iterator[tuple[list[Fron
     ledger = Ledger(root.path / "ledger.sqlite")
     try:
         with open_crawls(root, [config], ledger, clock) as (crawl,):
-            crawl.committer.deliver(Committed())
+            crawl.committer.deliver(CommitResult())
             cells = [cell.frontier for cell in crawl.committer.cells]
             for cell in cells:
                 cell.db.execute("PRAGMA temp_store = FILE")  # all pages of a cell are sorted

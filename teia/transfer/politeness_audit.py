@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from teia.clock import iso_utc
-from teia.config import CourtesySettings
-from teia.crawler.fetch_rows import CACHED
-from teia.frontier.queue.ledger import InForce
+from teia.config.sections import CourtesySettings
+from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
+from teia.frontier.queue.ledger import CourtesyInForce
 from teia.frontier.queue.shared_addresses import OF_A_CDN, Networks
 from teia.store.fetchlog import Log
 
@@ -33,9 +33,6 @@ TOLERANCE_S = 0.002
 
 MAX_DETAILS = 20
 MAX_HOSTS = 1_000_000
-
-IMPORTED_RUN = -1
-"""The `run` of rows from `teia import log`: requests of other crawlers, which this audit does not cover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class PolitenessAudit:
 def audit_politeness(
     log: Log,
     courtesy: CourtesySettings,
-    history: Sequence[InForce] = (),
+    history: Sequence[CourtesyInForce] = (),
     shared: Mapping[str, int] | None = None,
     others: Sequence[Log] = (),
 ) -> PolitenessAudit:
@@ -64,7 +61,7 @@ def audit_politeness(
     complaints: list[str] = []
     violations = 0
     excused = _excused(log, others) if courtesy.robots else frozenset()
-    in_force = history or [InForce.of(0.0, courtesy)]
+    in_force = history or [CourtesyInForce.of(0.0, courtesy)]
     _put_tables(log, in_force, sites, excused)
     for what, sql in _questions(courtesy, in_force, sites, excused):
         (number,) = log.query(f"SELECT count(*) FROM ({sql})").rows[0]  # noqa: S608  # our own text
@@ -103,15 +100,15 @@ def _excused(log: Log, others: Sequence[Log]) -> frozenset[str]:
 
 
 def _questions(
-    courtesy: CourtesySettings, history: Sequence[InForce], sites: Mapping[str, int], excused: frozenset[str]
+    courtesy: CourtesySettings, history: Sequence[CourtesyInForce], sites: Mapping[str, int], excused: frozenset[str]
 ) -> list[tuple[str, str]]:
     """Return the queries on the log; each selects (url, started, note) of the requests that broke a rule."""
     questions = []
     if any(each.per_host == 1 for each in history):  # else no delay is required
         owed, agreed = _owed(history), _agreed(courtesy) if any(each.agreed for each in history) else ""
         questions = [
-            ("early for its host", _early("host", owed, "rest_s")),
-            ("early for its address", _early("address", owed, _address_rest(courtesy, agreed), sites, agreed)),
+            ("too early for its host", _early("host", owed, "rest_s")),
+            ("too early for its address", _early("address", owed, _address_rest(courtesy, agreed), sites, agreed)),
         ]
     if courtesy.robots:
         questions.append(("before robots.txt", f"SELECT url, started, note FROM ({_unasked(excused)})"))  # noqa: S608
@@ -127,7 +124,9 @@ _BETWEEN = "started >= since_s AND before <= until_s"
 """True if the time between two requests overlaps that of a row of `times`."""
 
 
-def _put_tables(log: Log, history: Sequence[InForce], sites: Mapping[str, int], excused: frozenset[str]) -> None:
+def _put_tables(
+    log: Log, history: Sequence[CourtesyInForce], sites: Mapping[str, int], excused: frozenset[str]
+) -> None:
     """Create the tables beside the log that the queries need, and no others."""
     if len(history) > 1 or history[0].agreed:
         log.put("times", ("of_host", "since_s", "until_s", "delay_s", "per_host"), [*_general(history), *_own(history)])
@@ -137,7 +136,7 @@ def _put_tables(log: Log, history: Sequence[InForce], sites: Mapping[str, int], 
         log.put("excused", ("of_host",), [(host,) for host in excused])
 
 
-def _general(history: Sequence[InForce]) -> Iterator[_Time]:
+def _general(history: Sequence[CourtesyInForce]) -> Iterator[_Time]:
     """Yield the general delay over time; unchanged ones are merged into one row."""
     spans = _spans(history)
     for (delay_s, per_host), same in groupby(spans, key=lambda span: (span[2].delay_s, span[2].per_host)):
@@ -145,7 +144,7 @@ def _general(history: Sequence[InForce]) -> Iterator[_Time]:
         yield "", found[0][0], found[-1][1], float(delay_s), per_host
 
 
-def _own(history: Sequence[InForce]) -> Iterator[_Time]:
+def _own(history: Sequence[CourtesyInForce]) -> Iterator[_Time]:
     """Yield the delays that hosts agreed to; unchanged ones are merged into one row."""
     going: dict[str, tuple[float, float]] = {}
     for since_s, _, each in _spans(history):
@@ -159,17 +158,19 @@ def _own(history: Sequence[InForce]) -> Iterator[_Time]:
         yield host, began_s, _EVER_S, delay_s, 1
 
 
+# Far beyond every Unix time: stands for infinity in SQL.
 _EVER_S = 1e18
 
 
-def _spans(history: Sequence[InForce]) -> Iterator[tuple[float, float, InForce]]:
+def _spans(history: Sequence[CourtesyInForce]) -> Iterator[tuple[float, float, CourtesyInForce]]:
     """Yield everything that was in force, with begin and end; the first began at -infinity, the last has not ended."""
+    # Rounded to microseconds, the resolution of the log.
     bounds = [-_EVER_S, *(round(each.since_s, 6) for each in history[1:]), _EVER_S]
     for (since_s, until_s), each in zip(pairwise(bounds), history, strict=True):
         yield since_s, until_s, each
 
 
-def _owed(history: Sequence[InForce]) -> str:
+def _owed(history: Sequence[CourtesyInForce]) -> str:
     """Return SQL for the delay between two requests to one address, by `before` and `started`; NULL if none."""
     always = list(_general(history))
     if len(always) == 1:
@@ -198,7 +199,9 @@ def _early(place: str, owed: str, rest: str, sites: Mapping[str, int] | None = N
     """Return SQL for requests sooner than `rest` after the last answer of a place, where a delay is `owed`."""
     gap = "(started - before)"
     known = f"coalesce((SELECT site_count FROM sharing WHERE at_address = {place}), 0)" if sites else "0"  # noqa: S608
+    # 1 for the first request to a site at this place; the running sum is the number of sites seen so far.
     is_first = f"CAST(row_number() OVER (PARTITION BY {place}, site ORDER BY started, ended) = 1 AS INTEGER)"
+    # The latest end of all earlier answers counts, not that of the last request: answers may overlap.
     earlier = f"(PARTITION BY {place} ORDER BY started, ended ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     own = f", {agreed} AS agreed" if agreed else ""
     last_host = f", lag(host) OVER (PARTITION BY {place} ORDER BY started, ended) AS last_host" if agreed else ""

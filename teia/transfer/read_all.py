@@ -6,21 +6,21 @@ Every database is opened read-only, so a reader can neither hold up the crawler 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from teia.clock import iso_utc
 from teia.collections.account import index_counts
+from teia.collections.index_state import state_on_disk
 from teia.collections.stored import saved
-from teia.config import CourtesySettings
-from teia.crawler.fetch_rows import log_part
+from teia.config.sections import CourtesySettings
+from teia.crawler.fetch_rows import fetch_log, log_parts
 from teia.crawler.open_cell import committed_position, stored_records
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import STATE_NAMES
-from teia.frontier.cell.url_tails import url_from
 from teia.frontier.queue.ledger import courtesy_history, shared_addresses
-from teia.indexer.state import state_on_disk
 from teia.store.archive import Position
 from teia.store.audit import Audit, audit_archive
 from teia.store.fetchlog import Log, LogPart, log_files
@@ -32,26 +32,6 @@ if TYPE_CHECKING:
     from teia.store.sql import FetchLog
 
 
-@contextmanager
-def fetch_log(root: Root, collection: str) -> Iterator[FetchLog]:
-    """Open the fetch log of a collection as of now, for SQL and reports."""
-    from teia.store.sql import FetchLog  # loads DuckDB, which the end of a small crawl does without
-
-    with FetchLog(_log_parts(root, collection)) as log:
-        yield log
-
-
-def _log_parts(root: Root, collection: str) -> list[LogPart]:
-    parts = []
-    for folder in root.collection(collection).cells():
-        cell = FrontierCell(folder.frontier, read_only=True)
-        try:
-            parts.append(log_part(cell, folder.log))
-        finally:
-            cell.close()
-    return parts
-
-
 def audit_of(root: Root, collection: str, courtesy: CourtesySettings) -> PolitenessAudit:
     """Replay a collection's fetch log and report impolite requests."""
     ledger = root.path / "ledger.sqlite"
@@ -61,18 +41,20 @@ def audit_of(root: Root, collection: str, courtesy: CourtesySettings) -> Politen
         logs: list[Log] = []
         for name in names:
             try:
-                opened = _log_for_audit(_log_parts(root, name))
+                opened = _log_for_audit(log_parts(root, name))
             except StoreError:  # another collection's trouble is not this one's
                 if name == collection:
                     raise
                 continue
             stack.callback(opened.close)
             logs.append(opened)
+        # The first is the collection itself; an error in its log has been raised above.
         log, *others = logs
         return audit_politeness(log, courtesy, history, shared, others)
 
 
 def _log_for_audit(parts: list[LogPart]) -> FetchLog | PendingLog:
+    # All rows are still in the frontiers: SQLite reads them, and DuckDB is not loaded.
     if not any(log_files(part) for part in parts):
         return PendingLog(parts)
     from teia.store.sql import FetchLog
@@ -135,7 +117,7 @@ _PAGES = "kind NOT IN ('robots', 'probe')"
 
 
 def account_at_rest(root: Root, collection: str) -> dict[str, Any]:
-    """Return the contents of a collection that is not being crawled, under the keys of a crawl's summary."""
+    """Return the counts of a collection that is not being crawled, under the keys of a crawl's summary."""
     with fetch_log(root, collection) as log:
         sums = "count(*), coalesce(sum(bytes), 0), coalesce(sum(links), 0), count(DISTINCT host)"
         requests, received, links, hosts = log.query(f"SELECT {sums} FROM fetches").rows[0]  # noqa: S608  # our text
@@ -166,6 +148,7 @@ def account_at_rest(root: Root, collection: str) -> dict[str, Any]:
         "links": int(links),
         "archive_records": records,
         "indexed": state.indexed,
+        # Not audited here, because that reads the whole log: see `teia audit politeness`.
         "politeness_violations": 0,
         "paused_why": "",
         **(index_counts(state) if saved(root, collection).config.index.enabled else {}),

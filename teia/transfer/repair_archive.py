@@ -26,7 +26,7 @@ from teia.store.root import CellFolder, Root
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class RepairResult:
     """Result of a repair: cells rolled back, URLs queued again, visits that lost their capture; and in words."""
 
     cells: int = 0
@@ -35,10 +35,11 @@ class Repaired:
     details: tuple[str, ...] = ()
 
 
-def repair(root: Root, name: str, clock: Clock) -> Repaired:
+def repair(root: Root, name: str, clock: Clock) -> RepairResult:
     """Roll every cell of a collection back to the end of its archive; the caller has locked the root."""
     folders = root.collection(name).cells()
     for folder in folders:
+        # All cells are checked before the first one is changed.
         check_format(folder.frontier, VERSION)
     cells = urls = visits = 0
     details: list[str] = []
@@ -46,16 +47,17 @@ def repair(root: Root, name: str, clock: Clock) -> Repaired:
         done = _repair_cell(folder, clock.now_s())
         cells, urls, visits = cells + done.cells, urls + done.urls, visits + done.visits
         details += done.details
-    return Repaired(cells, urls, visits, tuple(details))
+    return RepairResult(cells, urls, visits, tuple(details))
 
 
-def _repair_cell(folder: CellFolder, now_s: float) -> Repaired:
+def _repair_cell(folder: CellFolder, now_s: float) -> RepairResult:
     frontier = FrontierCell(folder.frontier)
     try:
         before = committed_position(frontier)
         with disk_errors(folder.archive, "read"):
             after = None if before is None else _last_whole(folder.archive, before)
         ends = _Ends(folder.archive, after)
+        # One transaction: tables and position agree after a crash, too.
         with frontier.transaction():
             urls, visits = _forget_lost(frontier, ends, now_s)
             if after != before:
@@ -63,12 +65,12 @@ def _repair_cell(folder: CellFolder, now_s: float) -> Repaired:
     finally:
         frontier.close()
     if before == after and not urls and not visits:
-        return Repaired()
+        return RepairResult()
     where = "" if before is None else f"{before.file} was committed up to {before.offset:,} bytes"
-    reached = "nothing is left of it" if after is None else f"{after.file} is whole up to {after.offset:,}"
-    ended = f"{where}, {reached}" if before != after else "copies are gone from earlier files"
-    what = f"cell {folder.number:02d}: {ended}; {urls:,} URLs wait to be fetched again, {visits:,} visits have no copy"
-    return Repaired(1, urls, visits, (what,))
+    reached = "nothing is left of it" if after is None else f"{after.file} is complete up to {after.offset:,} bytes"
+    ended = f"{where}, {reached}" if before != after else "captures are missing in earlier files"
+    what = f"cell {folder.number:02d}: {ended}; {urls:,} URLs are queued again, {visits:,} visits have no capture"
+    return RepairResult(1, urls, visits, (what,))
 
 
 def _last_whole(archive: Path, before: Position) -> Position | None:
@@ -83,6 +85,7 @@ def _last_whole(archive: Path, before: Position) -> Position | None:
 
 def _whole_bytes(path: Path, stop: int | None) -> int:
     """Return the end of the last whole record of a file, before `stop`; damage further ahead is left in place."""
+    # The file is as long as committed. Damage inside it is reported by the audit; nothing is rolled back for it.
     if stop is not None and path.stat().st_size >= stop:
         return stop
     return max((each.offset + each.length for each in walk_file(path, stop) if not each.damage), default=0)

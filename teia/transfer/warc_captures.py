@@ -17,19 +17,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.crawler.outlinks import field_of
 from teia.durable import disk_errors
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell.soft404 import probe_path
 from teia.records import Fetched
-from teia.store.reader import MAX_RECORD_BYTES, Damage, Record, header_of, record_of, split_head, walk_file
+from teia.store.reader import MAX_RECORD_BYTES, ArchiveRecord, Damage, header_of, record_of, split_head, walk_file
 from teia.urls import canonicalize, split
 
 MAX_RECORDS = 16
 MAX_CAPTURE_BYTES = MAX_RECORD_BYTES
 """Most bytes of one capture, decompressed; further records become another capture."""
 
+# Estimated memory of one header field as Python objects.
 _FIELD_BYTES = 200
 _IDENTITY_BYTES = 1 << 16
 _STATUS = re.compile(rb"HTTP/[\d.]+ +(\d{3})(?!\d)", re.IGNORECASE)
@@ -37,21 +38,21 @@ _ANSWERS = frozenset({"response", "revisit"})
 
 
 @dataclass(slots=True)
-class Capture:
+class WarcCapture:
     """The records of one answer. `offset` is that of the first of them in its file, `url` its target as written."""
 
     url: str
     offset: int
-    records: list[Record] = field(default_factory=list)
+    records: list[ArchiveRecord] = field(default_factory=list)
     heads: list[bytes] = field(default_factory=list)
     size_bytes: int = 0
 
-    def add(self, record: Record, head: bytes) -> None:
+    def add(self, record: ArchiveRecord, head: bytes) -> None:
         self.records.append(record)
         self.heads.append(head)
         self.size_bytes += _bytes_of(record, head)
 
-    def takes(self, record: Record, head: bytes) -> bool:
+    def takes(self, record: ArchiveRecord, head: bytes) -> bool:
         """Tell whether a record that follows belongs to the same answer, and there is room for it."""
         if record.url != self.url or len(self.records) >= MAX_RECORDS:
             return False
@@ -61,29 +62,29 @@ class Capture:
             return self.answer is None
         return not (record.kind == "request" and self.answer is not None and self.of_kind("request"))
 
-    def of_kind(self, kind: str) -> Record | None:
+    def of_kind(self, kind: str) -> ArchiveRecord | None:
         return next((record for record in self.records if record.kind == kind), None)
 
     @property
-    def answer(self) -> Record | None:
+    def answer(self) -> ArchiveRecord | None:
         return self.of_kind("response") or self.of_kind("revisit")
 
     @property
-    def in_order(self) -> list[tuple[Record, bytes]]:
+    def in_order(self) -> list[tuple[ArchiveRecord, bytes]]:
         """The records with their heads, in the order of our own: the request, the answer, the metadata."""
         place = {"request": 0, "response": 1, "revisit": 1, "metadata": 2}
         pairs = zip(self.records, self.heads, strict=True)
         return sorted(pairs, key=lambda pair: place.get(pair[0].kind, 3))
 
 
-def _bytes_of(record: Record, head: bytes) -> int:
+def _bytes_of(record: ArchiveRecord, head: bytes) -> int:
     """Estimate the memory of a record: its block, its head, and the head's fields one by one."""
     return len(record.block) + len(head) + _FIELD_BYTES * len(record.headers)
 
 
-def captures(path: Path, on_damage: Callable[[Damage], None]) -> Iterator[Capture]:
+def captures(path: Path, on_damage: Callable[[Damage], None]) -> Iterator[WarcCapture]:
     """Yield the captures of a file, `.warc.gz` or `.warc`; unreadable parts are reported and skipped."""
-    current: Capture | None = None
+    current: WarcCapture | None = None
     for member in walk_file(path):
         try:
             record = record_of(path, member)
@@ -97,7 +98,7 @@ def captures(path: Path, on_damage: Callable[[Damage], None]) -> Iterator[Captur
         if current is None or not current.takes(record, head):
             if current is not None:
                 yield current
-            current = Capture(record.url, offset)
+            current = WarcCapture(record.url, offset)
         current.add(record, head)
     if current is not None:
         yield current
@@ -118,9 +119,11 @@ def check_readable(path: Path) -> None:
     with disk_errors(path, "read"), path.open("rb") as file:
         beginning = file.read(16)
     if path.name.endswith((".arc", ".arc.gz")) or beginning.startswith(b"filedesc:"):
-        raise StoreError(f"{path}: ARC files are not read; `warcio recompress` makes a WARC file of one")
+        raise StoreError(f"{path}: ARC files are not supported; convert it with `warcio recompress`")
     if path.name.endswith(".warc") and not beginning.startswith(b"WARC/"):
-        raise StoreError(f"{path}: does not begin with a WARC record; is it compressed? then name it .warc.gz")
+        raise StoreError(
+            f"{path}: does not begin with a WARC record; if it is compressed, its name must end in .warc.gz"
+        )
 
 
 # ---- answers --------------------------------------------------------------------------------------------------------
@@ -133,10 +136,10 @@ class PageAnswer:
     fetched: Fetched
     depth: int
     is_revisit: bool
-    metadata: Record | None
+    metadata: ArchiveRecord | None
 
 
-def page_answer(capture: Capture, url_rules: tuple[str, ...], limits: LimitSettings) -> PageAnswer | None:
+def page_answer(capture: WarcCapture, url_rules: tuple[str, ...], limits: LimitSettings) -> PageAnswer | None:
     """Return the page a capture holds; None if it holds none.
 
     None are other protocols, a POST, robots.txt, a probe, and answers without a head or with an endless one.
@@ -147,6 +150,7 @@ def page_answer(capture: Capture, url_rules: tuple[str, ...], limits: LimitSetti
         return None
     if not answer.headers.get("content-type", "").lower().startswith("application/http"):
         return None
+    # One byte above the limit tells a body that is too long from one that just fits.
     head, body = split_head(answer.block, limits.body_bytes + 1)
     if len(head) > limits.header_bytes:
         return None

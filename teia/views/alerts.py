@@ -2,19 +2,23 @@
 
 An alert is never an opinion about the web. Each one is a matter that only a person can decide, with the number that
 makes it one. `message` is English text; `kind` and the numbers allow a translation.
+
+A user who has seen an alert may dismiss it: it is set aside until it is twice as bad. An alert is identified by its
+kind and its subject. The user who dismissed it, the time, and how bad it was then are a row of `control.sqlite`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from teia.collections.inbox import ControlFile
 from teia.collections.series import ENOUGH_AGAIN
-from teia.crawler.disk_space import LOW_SHARE
 from teia.crawler.keep_fresh.bound import WEEK_S, days
+from teia.crawler.resources import LOW_SHARE
 from teia.views.hosts import HostTable
 
 NEAR_LOW = 2.0
@@ -31,7 +35,7 @@ beside a running crawl, it needs more than `SOME_BEHIND`.
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Alert:
     """One alert. `harm` orders them; `value` is its number, `limit` the number it is compared with."""
 
     kind: str
@@ -54,10 +58,11 @@ class Disk:
 def disk_of(folder: Path, low_bytes: int) -> Disk:
     disk = os.statvfs(folder)
     whole = max(1, disk.f_blocks * disk.f_frsize)
+    # The smaller of the two limits, as the crawler itself has it (DiskSpace).
     return Disk(disk.f_bavail * disk.f_frsize / whole, min(low_bytes / whole, LOW_SHARE))
 
 
-def needs_of(account: Mapping[str, Any], table: HostTable | None, disk: Disk) -> list[Need]:
+def needs_of(account: Mapping[str, Any], table: HostTable | None, disk: Disk) -> list[Alert]:
     """Return the alerts of a crawl from its account, its hosts and the disk; the most harmful first."""
     found = [*_of_account(account), *_of_index(account), *_of_disk(disk)]
     if table is not None:
@@ -65,27 +70,33 @@ def needs_of(account: Mapping[str, Any], table: HostTable | None, disk: Disk) ->
     return sorted(found, key=lambda need: (-need.harm, need.kind, need.host))
 
 
-def _of_account(account: Mapping[str, Any]) -> list[Need]:
+def _of_account(account: Mapping[str, Any]) -> list[Alert]:
+    # Harm orders the alerts: servers come first (100), then a crawl that stops (90, 80), then its results.
     found = []
     early = (account.get("live") or {}).get("early", 0)
     if early:
-        found.append(Need("early", f"{early:,} requests came before their server had rested", 100.0, value=early))
+        found.append(
+            Alert(
+                "early", f"{early:,} requests were sent before the delay of their server had passed", 100.0, value=early
+            )
+        )
     if account["state"] == "paused" and account["paused_why"] != "asked to":
         why = account["paused_why"]
-        found.append(Need("paused", f"it has paused by itself: {why}", 90.0, detail=why))
+        found.append(Alert("paused", f"the crawl paused automatically: {why}", 90.0, detail=why))
     seeds = account.get("failed_seeds") or ()
     if seeds:
-        message = f"{len(seeds)} of its seeds could not be visited: {seeds[0]}"
-        found.append(Need("seeds", message, 60.0, value=len(seeds), detail=seeds[0]))
+        message = f"{len(seeds)} seeds could not be fetched: {seeds[0]}"
+        found.append(Alert("seeds", message, 60.0, value=len(seeds), detail=seeds[0]))
     fresh = account.get("freshness") or {}
     is_known = fresh.get("visited_again", 0) >= ENOUGH_AGAIN
+    # Beyond the error of the estimate: chance alone makes no alert.
     if is_known and fresh["best"] - fresh["fresh"] - fresh["fresh_error"] > FAR_FROM_BOUND:
-        message = f"{fresh['fresh']:.1%} of its copies are fresh, and {fresh['best']:.1%} could be"
-        found.append(Need("freshness", message, 50.0, value=fresh["fresh"], limit=fresh["best"]))
+        message = f"{fresh['fresh']:.1%} of the captures are fresh; {fresh['best']:.1%} would be possible"
+        found.append(Alert("freshness", message, 50.0, value=fresh["fresh"], limit=fresh["best"]))
     return found
 
 
-def _of_index(account: Mapping[str, Any]) -> list[Need]:
+def _of_index(account: Mapping[str, Any]) -> list[Alert]:
     """Warn of an index that lacks pages: many while an indexer is running, any while none is."""
     found = []
     behind, unreadable = account.get("index_behind", 0), account.get("index_unreadable", 0)
@@ -93,30 +104,32 @@ def _of_index(account: Mapping[str, Any]) -> list[Need]:
     is_written = account.get("index_writing", False)
     least = SOME_BEHIND if account.get("live") else 0  # a crawl that begins waits a moment for its indexer
     if behind > (max(FAR_BEHIND, FAR_BEHIND_SHARE * (indexed + behind)) if is_written else least):
-        who = "it is being caught up" if is_written else "nobody is indexing"
-        message = f"{behind:,} pages that were crawled are not in the index yet; {who}"
-        found.append(Need("index", message, 70.0, value=behind, limit=indexed + behind, detail=who))
+        who = "indexing continues" if is_written else "no indexer is running"
+        message = f"{behind:,} crawled pages are not indexed yet; {who}"
+        found.append(Alert("index", message, 70.0, value=behind, limit=indexed + behind, detail=who))
     if unreadable:
-        message = f"{unreadable:,} pages are not in the index because their archived copies cannot be read"
-        found.append(Need("unreadable", message, 65.0, value=unreadable))
+        message = f"{unreadable:,} pages are not indexed because their captures cannot be read"
+        found.append(Alert("unreadable", message, 65.0, value=unreadable))
     return found
 
 
-def _of_disk(disk: Disk) -> list[Need]:
+def _of_disk(disk: Disk) -> list[Alert]:
     if disk.free > NEAR_LOW * disk.low:
         return []
-    message = f"{disk.free:.1%} of the disk are free; fetching pauses at {disk.low:.1%}"
-    return [Need("disk", message, 80.0, value=disk.free, limit=disk.low)]
+    message = f"{disk.free:.1%} of the disk is free; fetching pauses at {disk.low:.1%}"
+    return [Alert("disk", message, 80.0, value=disk.free, limit=disk.low)]
 
 
-def _of_hosts(table: HostTable) -> list[Need]:
+def _of_hosts(table: HostTable) -> list[Alert]:
     lines = table.hosts.values()
+    # A parked host makes no pass.
     slow = sorted((line for line in lines if not line.parked and line.pass_s > WEEK_S), key=lambda line: -line.pass_s)
     parked = sorted((line for line in lines if line.parked and line.waiting), key=lambda line: -line.waiting)
     found = [
-        Need(
+        Alert(
             "slow_host",
-            f"{line.host} needs {days(line.pass_s)} for one pass",
+            f"a full pass over {line.host} takes {days(line.pass_s)}",
+            # Below 60, where alerts about the whole crawl begin.
             min(40.0 + line.pass_s / WEEK_S / 10, 59.0),
             line.host,
             line.pass_s,
@@ -126,8 +139,65 @@ def _of_hosts(table: HostTable) -> list[Need]:
     ]
     if len(slow) > SLOW_HOSTS:
         more = len(slow) - SLOW_HOSTS
-        found.append(Need("slow_hosts", f"{more:,} more hosts need longer than a week for one pass", 39.0, value=more))
+        found.append(
+            Alert("slow_hosts", f"{more:,} more hosts need more than a week for a full pass", 39.0, value=more)
+        )
     for line in parked[:PARKED_HOSTS]:
-        message = f"{line.host} is left alone: {line.parked}; {line.waiting:,} URLs wait"
-        found.append(Need("parked", message, 30.0, line.host, line.waiting, detail=line.parked))
+        message = f"{line.host} is parked: {line.parked}; {line.waiting:,} URLs are queued"
+        found.append(Alert("parked", message, 30.0, line.host, line.waiting, detail=line.parked))
     return found
+
+
+# ---- dismissed alerts ------------------------------------------------------------------------------------------------
+
+
+WORSE = 2.0
+MAX_ABOUT_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class DismissedAlert:
+    """A dismissed alert; `badness` is its severity at that time."""
+
+    kind: str
+    about: str
+    badness: float
+    who: str
+    time_s: float
+
+
+def about(need: Alert) -> str:
+    """Return the subject of an alert, beside its kind: a host, or its detail."""
+    return (need.host or (need.detail if need.kind in {"paused", "seeds"} else ""))[:MAX_ABOUT_CHARS]
+
+
+def badness(need: Alert) -> float:
+    """Return the severity of an alert: for a disk the inverse of free space, for freshness the shortfall."""
+    value = need.value or 0.0
+    if need.kind == "disk":
+        # Twice as bad is half the free space.
+        return 1.0 / max(value, 1e-6)
+    if need.kind == "freshness":
+        return max(0.0, (need.limit or 0.0) - value)
+    return max(value, 1.0)
+
+
+def dismissed(control: ControlFile, collection: str) -> list[DismissedAlert]:
+    """Return all dismissed alerts."""
+    return [DismissedAlert(*row) for row in control.dismissed(collection)]
+
+
+def sort_out(
+    needs: Sequence[Alert], known: Sequence[DismissedAlert]
+) -> tuple[list[Alert], list[tuple[Alert, DismissedAlert]]]:
+    """Split alerts into those that still stand and those that were dismissed and are not much worse since."""
+    aside = {(each.kind, each.about): each for each in known}
+    still: list[Alert] = []
+    gone: list[tuple[Alert, DismissedAlert]] = []
+    for need in needs:
+        before = aside.get((need.kind, about(need)))
+        if before is None or badness(need) >= WORSE * before.badness:
+            still.append(need)
+        else:
+            gone.append((need, before))
+    return still, gone

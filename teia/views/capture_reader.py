@@ -14,9 +14,17 @@ from concurrent.futures import Future
 from threading import Lock, Thread
 
 from teia.clock import Clock
-from teia.crawler.child.read_copy import JOB, Shown, Text, Wanted, decode_shown, decode_text, encode
+from teia.crawler.child.read_copy import (
+    JOB,
+    CaptureRequest,
+    CaptureTemplate,
+    CaptureText,
+    decode_shown,
+    decode_text,
+    encode,
+)
 from teia.errors import ParseError
-from teia.parse.children.pool import ChildLimits, ChildPool, Lost
+from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 
 CHILDREN = 2
 LIMITS = ChildLimits(cpu_s=8.0, wall_s=18.0)
@@ -28,7 +36,7 @@ KEPT, MAX_KEPT_BYTES = 16, 1 << 20
 """Size of the cache of answers: a capture is requested twice, for the page around it and for its frame."""
 
 
-class CopyReader:
+class CaptureReader:
     """Reads captures; threads may share it. ParseError for a capture that no child survives."""
 
     def __init__(self, clock: Clock) -> None:
@@ -39,16 +47,17 @@ class CopyReader:
         self._pool: ChildPool | None = None
         self._kept: OrderedDict[bytes, bytes] = OrderedDict()
 
-    def text(self, url: str, head: bytes, body: bytes) -> Text:
+    def text(self, url: str, head: bytes, body: bytes) -> CaptureText:
         """Return the text of a capture."""
-        return decode_text(self._done(Wanted("text", url, head, body)))
+        return decode_text(self._done(CaptureRequest("text", url, head, body)))
 
-    def shown(self, url: str, head: bytes, body: bytes, *, is_style: bool = False) -> Shown:
+    def shown(self, url: str, head: bytes, body: bytes, *, is_style: bool = False) -> CaptureTemplate:
         """Return a page, or a style sheet, made safe to display."""
-        return decode_shown(self._done(Wanted("style" if is_style else "page", url, head, body)))
+        return decode_shown(self._done(CaptureRequest("style" if is_style else "page", url, head, body)))
 
     def close(self) -> None:
         """End the children."""
+        # Taken out under the lock: a reader that comes now starts new children.
         with self._lock:
             loop, thread, pool = self._loop, self._thread, self._pool
             self._loop = self._thread = self._pool = None
@@ -60,8 +69,9 @@ class CopyReader:
         thread.join()
         loop.close()
 
-    def _done(self, wanted: Wanted) -> bytes:
+    def _done(self, wanted: CaptureRequest) -> bytes:
         payload = encode(wanted)
+        # The whole request is the key; its digest is short.
         name = hashlib.sha256(payload).digest()
         with self._lock:
             if name in self._kept:
@@ -74,23 +84,24 @@ class CopyReader:
                     self._kept.popitem(last=False)
         return answer
 
-    def _answer(self, wanted: Wanted, payload: bytes) -> bytes:
+    def _answer(self, wanted: CaptureRequest, payload: bytes) -> bytes:
         loop, pool = self._running()
-        answered: Future[bytes | Lost] = Future()
+        answered: Future[bytes | LostAnswer] = Future()
+        # The pool belongs to its loop: other threads only post to it.
         loop.call_soon_threadsafe(self._submit, pool, payload, answered)
         try:
             answer = answered.result(WAIT_S)
         except TimeoutError:
-            raise ParseError(f"the copy of {wanted.url} could not be read in time") from None
-        if isinstance(answer, Lost):
-            raise ParseError(f"the copy of {wanted.url} cannot be read ({answer.reason})")
+            raise ParseError(f"the capture of {wanted.url} could not be read in time") from None
+        if isinstance(answer, LostAnswer):
+            raise ParseError(f"the capture of {wanted.url} cannot be read ({answer.reason})")
         return answer
 
     @staticmethod
-    def _submit(pool: ChildPool, payload: bytes, answered: Future[bytes | Lost]) -> None:
-        done: Callable[[bytes | Lost], None] = answered.set_result
+    def _submit(pool: ChildPool, payload: bytes, answered: Future[bytes | LostAnswer]) -> None:
+        done: Callable[[bytes | LostAnswer], None] = answered.set_result
         if pool.waiting >= MAX_WAITING:
-            done(Lost("too many copies are being read"))
+            done(LostAnswer("too many captures are being read"))
         else:
             pool.submit(payload, done=done)
 

@@ -10,26 +10,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from teia.clock import from_iso
+from teia.crawler.lookup import Lookup, UrlEntry, VisitEntry
 from teia.durable import disk_errors
 from teia.errors import StoreError
 from teia.store.archive import place_of
 from teia.store.audit import matches
-from teia.store.reader import Record, split_head
-from teia.views.lookup import Lookup, UrlEntry, VisitEntry
+from teia.store.reader import ArchiveRecord, split_head
 
 MAX_HOPS = 4
 """Longest chain from a revisit to the record with the body; our own revisits name that record at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class StoredCapture:
     """One capture. `record` is the visit's own; head and body are of the record that has the body, undecoded."""
 
     url: str
     cell: int
     time_s: float
     status: int
-    record: Record
+    record: ArchiveRecord
     head: bytes
     body: bytes
     truncated: str
@@ -54,20 +54,20 @@ def nearest(visits: Sequence[VisitEntry], time_s: float | None) -> VisitEntry | 
     return min(kept, key=lambda visit: abs(visit.time_s - time_s))
 
 
-def copy_of(lookup: Lookup, entry: UrlEntry, visit: VisitEntry) -> Copy:
+def copy_of(lookup: Lookup, entry: UrlEntry, visit: VisitEntry) -> StoredCapture:
     """Read the capture of a visit."""
     return copy_at(lookup, entry.cell, visit.file, visit.offset)
 
 
-def copy_at(lookup: Lookup, cell: int, file: str, offset: int) -> Copy:
+def copy_at(lookup: Lookup, cell: int, file: str, offset: int) -> StoredCapture:
     """Read the capture at a place of the archive."""
     record = lookup.record(cell, file, offset)
     if record.kind not in {"response", "revisit"}:
-        raise StoreError(f"{file}: the record at offset {offset} is a {record.kind}, not an answer")
+        raise StoreError(f"{file}: the record at offset {offset} is of type {record.kind}, not a response")
     bodied = _with_body(lookup, record, cell)
     head, body = split_head(bodied.block)
     own_head = split_head(record.block)[0]
-    return Copy(
+    return StoredCapture(
         url=record.url,
         cell=cell,
         time_s=record.time_s,
@@ -76,11 +76,12 @@ def copy_at(lookup: Lookup, cell: int, file: str, offset: int) -> Copy:
         head=head,
         body=body,
         truncated=bodied.headers.get("warc-truncated", ""),
+        # One check, if the record has its own body.
         is_whole=all(_is_whole(each) for each in {id(record): record, id(bodied): bodied}.values()),
     )
 
 
-def member_of(lookup: Lookup, copy: Copy) -> bytes:
+def member_of(lookup: Lookup, copy: StoredCapture) -> bytes:
     """Return a capture's record as stored in its file: a gzip member, which is a WARC file by itself."""
     path = place_of(lookup.folders[copy.cell].archive, copy.record.file)
     with disk_errors(path, "read"), path.open("rb") as file:
@@ -88,10 +89,11 @@ def member_of(lookup: Lookup, copy: Copy) -> bytes:
         return file.read(copy.record.length)
 
 
-def _with_body(lookup: Lookup, record: Record, cell: int) -> Record:
+def _with_body(lookup: Lookup, record: ArchiveRecord, cell: int) -> ArchiveRecord:
     for _ in range(MAX_HOPS):
         if record.kind != "revisit":
             return record
+        # WARC names the other record by URL and date, not by its place in a file.
         url = record.headers.get("warc-refers-to-target-uri", "")
         date = record.headers.get("warc-refers-to-date", "")
         entry = lookup.find(url) if url else None
@@ -99,16 +101,18 @@ def _with_body(lookup: Lookup, record: Record, cell: int) -> Record:
         if (
             entry is None
             or visit is None
+            # It refers to itself: the record with the body is missing.
             or (entry.cell, visit.file, visit.offset) == (cell, record.file, record.offset)
         ):
             break
         cell, record = entry.cell, lookup.record(entry.cell, visit.file, visit.offset)
-    raise StoreError(f"the copy of {record.url} repeats an earlier one that is not in {lookup.name}")
+    raise StoreError(f"the capture of {record.url} refers to an earlier one that is not in {lookup.name}")
 
 
-def _is_whole(record: Record) -> bool:
+def _is_whole(record: ArchiveRecord) -> bool:
     if not matches(record.headers.get("warc-block-digest"), record.block):
         return False
+    # A revisit has no payload of its own.
     if record.kind == "revisit":
         return True
     return matches(record.headers.get("warc-payload-digest"), split_head(record.block)[1])

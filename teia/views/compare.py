@@ -13,8 +13,8 @@ from typing import Literal
 from teia.lib.difference import common
 from teia.parse.headers import parse_head
 from teia.parse.text.normal import normalised
-from teia.views.capture_reader import CopyReader
-from teia.views.captures import Copy
+from teia.views.capture_reader import CaptureReader
+from teia.views.captures import StoredCapture
 
 MAX_CHARS = 1_000_000
 """Length in characters above which texts are not compared."""
@@ -31,7 +31,7 @@ Kind = Literal["same", "changed", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DiffPart:
     """A part of two texts: the `same` in both, `changed` from one to the other, or `skipped` equal words."""
 
     kind: Kind
@@ -63,14 +63,14 @@ class Comparison:
     is_too_long: bool
     removed: int
     added: int
-    parts: tuple[Part, ...]
+    parts: tuple[DiffPart, ...]
     not_shown: int
     links_removed: tuple[str, ...]
     links_added: tuple[str, ...]
     headers: tuple[HeaderPair, ...]
 
 
-def compare(reader: CopyReader, before: Copy, after: Copy) -> Comparison:
+def compare(reader: CaptureReader, before: StoredCapture, after: StoredCapture) -> Comparison:
     """Compare two captures."""
     one = reader.text(before.url, before.head, before.body)
     other = reader.text(after.url, after.head, after.body)
@@ -93,31 +93,33 @@ def compare(reader: CopyReader, before: Copy, after: Copy) -> Comparison:
     )
 
 
-def _parts(one: Sequence[str], other: Sequence[str]) -> Iterator[Part]:
+def _parts(one: Sequence[str], other: Sequence[str]) -> Iterator[DiffPart]:
     """Yield the common and the differing parts of two texts, in their order."""
     forms: dict[str, str] = {}
     a = b = 0
     blocks = common([_form(word, forms) for word in one], [_form(word, forms) for word in other])
+    # None stands for the end of both texts.
     for block in (*blocks, None):
         a_next, b_next = (block.a, block.b) if block is not None else (len(one), len(other))
         if a < a_next or b < b_next:
-            yield Part("changed", " ".join(one[a:a_next]), " ".join(other[b:b_next]))
+            yield DiffPart("changed", " ".join(one[a:a_next]), " ".join(other[b:b_next]))
         if block is not None:
             a, b = block.a + block.size, block.b + block.size
-            yield Part("same", " ".join(one[block.a : a]), " ".join(other[block.b : b]), block.size)
+            yield DiffPart("same", " ".join(one[block.a : a]), " ".join(other[block.b : b]), block.size)
 
 
 def _form(word: str, forms: dict[str, str]) -> str:
     """Return the form of a word that is compared; `forms` caches it, since words repeat."""
     form = forms.get(word)
     if form is None:
+        # A word of signs alone has no normal form.
         form = forms[word] = normalised(word) or word
     return form
 
 
-def _bounded(parts: Sequence[Part]) -> tuple[list[Part], int]:
+def _bounded(parts: Sequence[DiffPart]) -> tuple[list[DiffPart], int]:
     """Return the differences with some words around each, as many as fit, and how many did not."""
-    shown: list[Part] = []
+    shown: list[DiffPart] = []
     room, not_shown = MAX_SHOWN_CHARS, 0
     for at, part in enumerate(parts):
         if part.kind == "changed":
@@ -134,19 +136,20 @@ def _bounded(parts: Sequence[Part]) -> tuple[list[Part], int]:
     return shown, not_shown
 
 
-def _around(part: Part, *, is_first: bool, is_last: bool) -> Iterator[Part]:
+def _around(part: DiffPart, *, is_first: bool, is_last: bool) -> Iterator[DiffPart]:
     """Shorten a stretch that is the same in both: yield its ends, and how many words lie between."""
     before, after = part.before.split(" "), part.after.split(" ")
     head = 0 if is_first else AROUND
     tail = 0 if is_last else AROUND
+    # To skip one or two words would save nothing.
     if part.words <= head + tail + 2:
         yield part
         return
     if head:
-        yield Part("same", " ".join(before[:head]), " ".join(after[:head]), head)
-    yield Part("skipped", words=part.words - head - tail)
+        yield DiffPart("same", " ".join(before[:head]), " ".join(after[:head]), head)
+    yield DiffPart("skipped", words=part.words - head - tail)
     if tail:
-        yield Part("same", " ".join(before[-tail:]), " ".join(after[-tail:]), tail)
+        yield DiffPart("same", " ".join(before[-tail:]), " ".join(after[-tail:]), tail)
 
 
 def _headers(before: bytes, after: bytes) -> Iterator[HeaderPair]:

@@ -2,31 +2,47 @@
 
 The view is bounded: its last requests, its first URLs in line, its patterns. Its freshness takes a walk over all its
 pages, so it is computed separately (`standing_at`).
+
+Feasibility compares delays by the duration of a pass:
+
+    pass      pages x (delay + time of an answer)
+    weekly    the delay at which a pass takes a week; and how many pages fit into a week at the current delay
+    plan      how many visits of a week go to known pages, where they are kept fresh, and how many to new ones
+
+The last requests are read from the end of the cell's fetch log: rows that are still in the frontier newest first,
+before them the last Parquet file, by its column of hosts alone. Both are bounded, so that the view of a host costs the
+same after any amount of crawling.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+import msgspec
+import numpy as np
 
 from teia.clock import iso_utc
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config, RefreshSettings
+from teia.crawler.fetch_rows import with_serial
+from teia.crawler.keep_fresh.bound import WEEK_S
+from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S
+from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
 from teia.fetch.robots import parse_robots
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.alias_evidence import ALIAS
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.traps.pattern_table import HostPatterns
-from teia.frontier.traps.suspicion import SHAPE, Standing
-from teia.signals.trust import Kind, Voice
-from teia.store.root import Root
+from teia.frontier.traps.suspicion import SHAPE, PatternState
+from teia.signals.trust import SignalKind, SignalSource
+from teia.store.fetchlog import FetchRow, LogPart, log_files
+from teia.store.root import CellFolder, Root
 from teia.urls import site_of, slot_of
-from teia.views.feasibility import Feasibility, feasibility_of
-from teia.views.host_rhythm import Asked, Bin, last_requests, log_bins, quantile
 from teia.views.hosts import HostLine, HostTable
-from teia.views.lookup import Lookup
-from teia.views.queue import Coming, Filter, coming
+from teia.views.queue import QueueFilter, QueuePreview, coming
 from teia.views.reports.source import snapshot
 from teia.views.reports.traps import STANDINGS
 
@@ -38,7 +54,7 @@ ALIASES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Robots:
+class HostRobots:
     """One robots.txt of a host as it applies to us: number of lines, delay; `read` is the time of its fetch."""
 
     origin: str
@@ -49,7 +65,7 @@ class Robots:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
+class SuspectPattern:
     """URLs of one pattern that may be a trap: the reason, and their treatment."""
 
     pattern: str
@@ -60,7 +76,7 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
-class Signal:
+class HostSignal:
     """Trust in one kind of signal of a host, learnt from visits.
 
     `heeded` visits followed a signal; `precision` of them found a change. `weight` is the value of the signal beyond
@@ -81,7 +97,7 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class RhythmTick:
     """One request in the rhythm of a host."""
 
     time: str
@@ -116,9 +132,9 @@ class HostView:
     bytes: int
     rest_s: float
     response_s: float
-    robots: tuple[Robots, ...]
+    robots: tuple[HostRobots, ...]
     feasibility: Feasibility
-    rhythm: tuple[Tick, ...]
+    rhythm: tuple[RhythmTick, ...]
     early: int
     requests_seen: int
     outcomes: dict[str, int]
@@ -126,9 +142,9 @@ class HostView:
     sizes: tuple[Bin, ...]
     time_median_s: float | None
     time_p95_s: float | None
-    next: tuple[Coming, ...]
-    suspects: tuple[Suspect, ...]
-    signals: tuple[Signal, ...]
+    next: tuple[QueuePreview, ...]
+    suspects: tuple[SuspectPattern, ...]
+    signals: tuple[HostSignal, ...]
 
 
 def state_of(line: HostLine, now_s: float) -> str:
@@ -144,7 +160,7 @@ def line_of(table: HostTable, host: str) -> HostLine:
     """Find the line of a named host; StoreError if the host is not known."""
     line = table.hosts.get(host.lower())
     if line is None:
-        raise StoreError(f"no host {host[:200]!r} is known; names are written as in URLs, without port")
+        raise StoreError(f"unknown host {host[:200]!r}; write the name as in URLs, without the port")
     return line
 
 
@@ -171,6 +187,7 @@ def host_view(
         shares=table.sharing(line),
         state=state_of(line, now_s),
         ready_at=_time(line.ready_at_s),
+        # Without rows of the log the ledger tells.
         last_asked=_time(asked[-1].time_s if asked else line.last_asked_s),
         parked=line.parked,
         alias_of=main,
@@ -194,26 +211,26 @@ def host_view(
         sizes=tuple(log_bins(each.bytes for each in asked)),
         time_median_s=quantile(took_s, 0.5),
         time_p95_s=quantile(took_s, 0.95),
-        next=tuple(coming(lookup, table, config, now_s, NEXT_URLS, Filter(host=line.host))),
+        next=tuple(coming(lookup, table, config, now_s, NEXT_URLS, QueueFilter(host=line.host))),
         suspects=_suspects(lookup, line),
         signals=_signals(lookup, line),
     )
 
 
-def ticks_of(asked: Sequence[Asked]) -> tuple[Tick, ...]:
-    return tuple(Tick(iso_utc(each.time_s), each.outcome, each.is_early) for each in asked[-TICKS:])
+def ticks_of(asked: Sequence[TimedRequest]) -> tuple[RhythmTick, ...]:
+    return tuple(RhythmTick(iso_utc(each.time_s), each.outcome, each.is_early) for each in asked[-TICKS:])
 
 
 def _time(unix_s: float | None) -> str | None:
     return None if unix_s is None else iso_utc(unix_s)
 
 
-def _robots(lookup: Lookup, line: HostLine, config: Config) -> tuple[Robots, ...]:
+def _robots(lookup: Lookup, line: HostLine, config: Config) -> tuple[HostRobots, ...]:
     found = []
     for origin, read_s, outcome, status, body in lookup.cells[line.cell].robots_of(line.host_id, line.host):
         rules = parse_robots(body, config.courtesy.user_agent) if status == 200 else None
         lines, delay_s = (len(rules.lines), rules.crawl_delay_s) if rules is not None else (0, None)
-        found.append(Robots(origin, iso_utc(read_s), outcome, lines, delay_s))
+        found.append(HostRobots(origin, iso_utc(read_s), outcome, lines, delay_s))
     return tuple(found)
 
 
@@ -230,28 +247,28 @@ def _names(lookup: Lookup, line: HostLine) -> tuple[str, tuple[str, ...]]:
     return row[0] if row is not None else "", tuple(name for (name,) in others)
 
 
-def _suspects(lookup: Lookup, line: HostLine) -> tuple[Suspect, ...]:
+def _suspects(lookup: Lookup, line: HostLine) -> tuple[SuspectPattern, ...]:
     known = HostPatterns(line.host, line.host_id, slot_of(site_of(line.host)))
     known.load(lookup.cells[line.cell].db)
     found = [
-        Suspect(each.text, str(each.doubt), STANDINGS[each.standing], int(each.all.read), each.given_up)
+        SuspectPattern(each.text, str(each.doubt), STANDINGS[each.standing], int(each.all.read), each.given_up)
         for each in known.by_number.values()
-        if each.standing is not Standing.OPEN and not each.text.startswith(SHAPE)
+        if each.standing is not PatternState.OPEN and not each.text.startswith(SHAPE)
     ]
     return tuple(sorted(found, key=lambda each: (-each.given_up, each.pattern))[:SUSPECTS])
 
 
-def _signals(lookup: Lookup, line: HostLine) -> tuple[Signal, ...]:
+def _signals(lookup: Lookup, line: HostLine) -> tuple[HostSignal, ...]:
     frontier = lookup.cells[line.cell]
     if not site_statements.are_there(frontier.db):  # no version with signals has written it yet
         return ()
     kept = site_statements.voices_of(frontier.db, slot_of(site_of(line.host)), line.host_id)
     try:
-        voices = [(Kind(kind).word, Voice.decode(record)) for kind, record in sorted(kept.items())]
+        voices = [(SignalKind(kind).word, SignalSource.decode(record)) for kind, record in sorted(kept.items())]
     except ValueError as error:
         raise CorruptFile(frontier.path, str(error)) from error
     return tuple(
-        Signal(
+        HostSignal(
             kind=kind,
             heeded=round(voice.heeded),
             precision=round(voice.precision.mean, 4),
@@ -268,7 +285,7 @@ def _signals(lookup: Lookup, line: HostLine) -> tuple[Signal, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Possible:
+class HostFreshnessEstimate:
     """Estimated and possible freshness of a host's captures, for requests `slot_s` apart; None if unknown.
 
     `best` is the long-run value. `possible` is the value now; it depends on visits made already, so it is None for a
@@ -281,7 +298,7 @@ class Possible:
     possible: float | None
 
 
-def standing_at(root: Root, collection: str, line: HostLine, slot_s: float, now_s: float) -> Possible:
+def standing_at(root: Root, collection: str, line: HostLine, slot_s: float, now_s: float) -> HostFreshnessEstimate:
     """Estimate the freshness possible for a host; reads the histories of all its pages."""
     from teia.crawler.keep_fresh.weights import weigher
     from teia.views.reports.freshness import one_host  # brings what plans are made with
@@ -292,5 +309,163 @@ def standing_at(root: Root, collection: str, line: HostLine, slot_s: float, now_
         cell = next(cell for cell in cells if cell.number == line.cell)
         found = one_host(cell, line.host_id, line.host, max(slot_s, 0.001), config.refresh, weigh, now_s)
     if found is None:
-        return Possible(slot_s, None, None, None)
-    return Possible(slot_s, round(found.fresh, 4), round(found.best, 4), round(found.possible, 4))
+        return HostFreshnessEstimate(slot_s, None, None, None)
+    return HostFreshnessEstimate(slot_s, round(found.fresh, 4), round(found.best, 4), round(found.possible, 4))
+
+
+# ---- one pass over a host --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Feasibility:
+    """Visits that a politeness delay allows. `week_delay_s` is None if the server itself is too slow."""
+
+    pages: int
+    delay_s: float
+    response_s: float
+    pass_s: float
+    fits_in_week: bool
+    week_pages: int
+    week_delay_s: float | None
+
+
+def feasibility_of(line: HostLine, delay_s: float | None = None, pages: int | None = None) -> Feasibility:
+    """Return the feasibility of a pass over a host, by default for all its pages at its current delay."""
+    wanted = line.visited + line.waiting if pages is None else pages
+    rest_s = line.rest_s if delay_s is None else delay_s
+    slot_s = rest_s + line.response_s
+    pass_s = wanted * slot_s
+    week_delay_s = WEEK_S / wanted - line.response_s if wanted else None
+    return Feasibility(
+        pages=wanted,
+        delay_s=rest_s,
+        response_s=line.response_s,
+        pass_s=pass_s,
+        fits_in_week=pass_s <= WEEK_S,
+        week_pages=wanted if slot_s <= 0 else min(wanted, int(WEEK_S / slot_s)),
+        week_delay_s=week_delay_s if week_delay_s is not None and week_delay_s > 0 else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WeekPlan:
+    """Forecast of the visits of a host's next week, if nothing changes."""
+
+    known: int
+    new: int
+
+
+def week_plan(line: HostLine, settings: RefreshSettings) -> WeekPlan | None:
+    """Forecast a week of live crawling; None if pages are not kept fresh, none was visited, or the host is parked.
+
+    Known pages get `refresh.share` of the visits while new ones wait, else all; no page is visited more often than
+    every `least_s`. New pages are those that wait now, each once; suspects are held back and not fetched.
+    """
+    if not settings.keep or not line.visited or line.parked:
+        return None
+    visits = WEEK_S / max(line.slot_s, SHORTEST_SLOT_S)
+    most = line.visited * WEEK_S / settings.least_s
+    # New pages get what known ones leave, and no more than are waiting.
+    new = min(visits - min(visits * settings.share, most), float(line.waits.new + line.waits.retry))
+    return WeekPlan(round(min(visits - new, most)), round(new))
+
+
+# ---- the last requests -----------------------------------------------------------------------------------------------
+
+
+ROWS_LOOKED_AT = 20_000
+KEPT = 2_000
+TOLERANCE_S = 0.001
+_decode = msgspec.msgpack.Decoder(FetchRow).decode
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRequest:
+    """One request. `is_early`: the delay before it was shorter than politeness required."""
+
+    time_s: float
+    took_s: float
+    outcome: str
+    bytes: int
+    is_early: bool
+
+
+def last_requests(folder: CellFolder, frontier: FrontierCell, host: str) -> list[TimedRequest]:
+    """Return the last requests to a host, oldest first."""
+
+    def read(serial: int) -> list[TimedRequest]:
+        found = list(_pending(frontier, host))
+        return found if len(found) >= KEPT else found + _rolled_out(folder, serial, host)
+
+    found, _ = with_serial(frontier, read)
+    return sorted(found[:KEPT], key=lambda each: each.time_s)
+
+
+def _pending(frontier: FrontierCell, host: str) -> Iterator[TimedRequest]:
+    sql = "SELECT row FROM (SELECT row FROM log ORDER BY seq DESC LIMIT ?) WHERE instr(row, ?)"
+    for (blob,) in frontier.db.execute(sql, (ROWS_LOOKED_AT, host.encode())):  # only those are read that may be its
+        row = _decode(blob)
+        if row.host == host:
+            yield asked(row.started, row.ended, row.outcome, row.bytes, row.rest_s, row.rested_s)
+
+
+def _rolled_out(folder: CellFolder, serial: int, host: str) -> list[TimedRequest]:
+    # Files from this number on may be incomplete: their rows are still in the frontier.
+    files = log_files(LogPart(folder.log, serial))
+    if not files:
+        return []
+    import pyarrow as pa  # only where something was rolled out
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    columns = ["started", "ended", "outcome", "bytes", "rest_s", "rested_s"]
+    with pq.ParquetFile(files[-1], read_dictionary=["host", "outcome"]) as file:
+        table = file.read([*columns, "host"], use_threads=False)
+    table = table.filter(pc.equal(table.column("host"), host))
+    # The newest rows, which are at the end.
+    table = table.slice(max(0, len(table) - KEPT))
+    since_1970 = pa.timestamp("us", "UTC")
+    times = [table.column(name).cast(since_1970).cast(pa.int64()).to_pylist() for name in columns[:2]]
+    others = [table.column(name).to_pylist() for name in columns[2:]]
+    rows = [asked(began / 1e6, ended / 1e6, *rest) for began, ended, *rest in zip(*times, *others, strict=True)]
+    # Newest first, like `_pending`.
+    return rows[::-1]
+
+
+def asked(
+    started_s: float, ended_s: float, outcome: str, size: int, rest_s: float | None, rested_s: float | None
+) -> TimedRequest:
+    is_early = rest_s is not None and rested_s is not None and rested_s < rest_s - TOLERANCE_S
+    return TimedRequest(started_s, max(0.0, ended_s - started_s), outcome, size, is_early)
+
+
+# ---- in bins --------------------------------------------------------------------------------------------------------
+
+Bin = tuple[float, float, int]
+"""(from, to, how many)"""
+
+PER_DECADE = (1.0, 2.0, 5.0)
+
+
+def log_bins(values: Iterable[float]) -> list[Bin]:
+    """Count positive values in bins between 1, 2 and 5 of every power of ten; bins outside the values are left out."""
+    found = np.fromiter(values, float)
+    found = found[found > 0]
+    if not len(found):
+        return []
+    decade = np.floor(np.log10(found))
+    # A hair upwards: rounding must not put 0.2 below its own edge.
+    figures = found / 10.0**decade / (1 - 1e-12)
+    steps = 3 * decade + np.clip(np.searchsorted(PER_DECADE, figures, "right") - 1, 0, None)
+    counts = dict(zip(*(each.tolist() for each in np.unique(steps.astype(int), return_counts=True)), strict=True))
+    return [(_edge(number), _edge(number + 1), counts.get(number, 0)) for number in range(min(counts), max(counts) + 1)]
+
+
+def _edge(number: int) -> float:
+    return float(f"{PER_DECADE[number % 3] * 10.0 ** (number // 3):.6g}")
+
+
+def quantile(values: Sequence[float], part: float) -> float | None:
+    """Return the quantile of the values; None if there are none."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else None

@@ -3,15 +3,20 @@
 Building it takes one walk over the frontier, about a second for a million URLs, so callers cache it for a while. The
 distance between a host's requests is its politeness delay (from the ledger, or from the settings and robots.txt) plus
 the time of its last answer.
+
+A host may have several reasons why it is not finished, as words that users can filter by. All of them come from its
+line of the table, so that a hundred thousand hosts can be classified in a moment.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.fetch.robots import parse_robots
 from teia.frontier.cell.schema import (
     LANE_DUE,
@@ -32,7 +37,7 @@ DELAYS_READ = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class HostWaitReasons:
     """Numbers of waiting URLs of a host, by reason. `refresh_…` are known pages, where pages are kept fresh.
 
     `retry_due` counts the retries that may be fetched now.
@@ -85,7 +90,7 @@ class HostLine:
     rest_s: float
     ready_at_s: float | None
     last_asked_s: float | None
-    waits: Waits
+    waits: HostWaitReasons
 
     @property
     def waiting(self) -> int:
@@ -120,6 +125,7 @@ class HostTable:
 
     def sharing(self, line: HostLine) -> int:
         """Count the other hosts with the same address."""
+        # A host without an address shares it with none.
         same = sum(each.address == line.address for each in self.hosts.values()) if line.address else 1
         return same - 1
 
@@ -140,6 +146,7 @@ def host_table(root: Root, collection: str, now_s: float) -> HostTable:
     with snapshot(root, collection) as cells:
         for cell in cells:
             lines = list(_lines(cell, config, rests, now_s))
+            # Only the largest hosts: parsing robots.txt takes a while.
             most = sorted(lines, key=lambda line: -line.urls)[: DELAYS_READ // len(cells) + 1]
             asked = {line.host: _asked_s(cell, line, config) for line in most if line.ready_at_s is None}
             found |= {line.host: _with_rest(line, asked.get(line.host, 0.0)) for line in lines}
@@ -156,9 +163,11 @@ def _lines(
     for host_id, host, requests, received, address, parked, response_s in cell.rows(_HOSTS):
         known, done, failed, excluded = urls.get(host_id, (0, 0, 0, 0))
         delay_s = delay_of(courtesy, host)
+        # With a delay of 0 the response factor does not apply either (politeness.py).
         own_s = max(delay_s, courtesy.response_factor * response_s) if delay_s else 0.0
         ready_at_s, rest_s = rests.get(host, (None, own_s))
         rest_s = max(rest_s, delays_s.get(host, 0.0))
+        # A pause is a setting; the row may still have it after the pause was lifted.
         why = PAUSED if host in paused else "" if parked == PAUSED else parked
         yield HostLine(
             *(host, host_id, cell.number, known, done, failed, excluded, requests, received, address, why),
@@ -166,11 +175,11 @@ def _lines(
             rest_s=rest_s,
             ready_at_s=ready_at_s,
             last_asked_s=None if ready_at_s is None else min(ready_at_s - rest_s, now_s),
-            waits=waits.get(host_id, Waits()),
+            waits=waits.get(host_id, HostWaitReasons()),
         )
 
 
-def _waits(cell: OpenCell, now_s: float, *, keeps: bool) -> dict[int, Waits]:
+def _waits(cell: OpenCell, now_s: float, *, keeps: bool) -> dict[int, HostWaitReasons]:
     lanes: dict[int, dict[int, tuple[int, int]]] = {}
     for host_id, lane, count, due in cell.rows(_QUEUE, int(now_s * 1000)):
         lanes.setdefault(host_id, {})[lane] = (count, due)
@@ -178,7 +187,7 @@ def _waits(cell: OpenCell, now_s: float, *, keeps: bool) -> dict[int, Waits]:
     for host_id, of_host in lanes.items():
         known, due = of_host.get(LANE_REFRESH, (0, 0)) if keeps else (0, 0)
         new, retry, suspect = (of_host.get(lane, (0, 0))[0] for lane in (LANE_NEW, LANE_DUE, LANE_LATER))
-        found[host_id] = Waits(new, retry, suspect, due, known - due, of_host.get(LANE_DUE, (0, 0))[1])
+        found[host_id] = HostWaitReasons(new, retry, suspect, due, known - due, of_host.get(LANE_DUE, (0, 0))[1])
     return found
 
 
@@ -201,7 +210,7 @@ def _with_rest(line: HostLine, asked_s: float) -> HostLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Whys:
+class WaitReasons:
     """Numbers of waiting URLs, by reason; they add up to `total`."""
 
     total: int
@@ -214,7 +223,7 @@ class Whys:
     not_due: int
 
 
-def whys_of(table: HostTable) -> Whys:
+def whys_of(table: HostTable) -> WaitReasons:
     """Add up why URLs wait: of each host one is next, or waits for the host's delay, and the others are behind it."""
     upcoming = resting = behind = retry = suspect = parked = not_due = 0
     for line in table.hosts.values():
@@ -229,4 +238,48 @@ def whys_of(table: HostTable) -> Whys:
             resting, upcoming = resting + is_resting, upcoming + (not is_resting)
             behind += ready - 1
     total = upcoming + resting + behind + retry + suspect + parked + not_due
-    return Whys(total, upcoming, resting, behind, retry, suspect, parked, not_due)
+    return WaitReasons(total, upcoming, resting, behind, retry, suspect, parked, not_due)
+
+
+# ---- reasons why a host is not finished ------------------------------------------------------------------------------
+
+
+MANY_FAILURES, MANY_SHARE = 5, 0.1
+
+REASONS = ("paused", "parked", "unanswered", "errors", "left_out", "slow", "retry", "suspect", "resting")
+"""Reasons by severity, the worst first.
+
+paused      an operator paused it
+parked      it is left alone for another reason, as a Crawl-delay that is too long
+unanswered  no page of it could ever be fetched
+errors      a tenth of its answers or more are failures
+left_out    all its known URLs are left out: by robots.txt, by the rules, as traps
+slow        one pass takes longer than a week
+retry       some of its URLs failed and wait for another try
+suspect     some of its URLs may be a trap and come last
+resting     its politeness delay is running, or its server asked us to wait
+"""
+
+
+def reasons_of(line: HostLine, now_s: float) -> tuple[str, ...]:
+    """Return the reasons why a host is not finished; none if all is well."""
+    waits = line.waits
+    settled = line.visited + line.failed
+    found = (
+        ("paused", line.parked == PAUSED),
+        ("parked", bool(line.parked) and line.parked != PAUSED),
+        ("unanswered", line.failed > 0 and not line.visited),
+        ("errors", line.visited > 0 and line.failed >= max(MANY_FAILURES, MANY_SHARE * settled)),
+        ("left_out", line.excluded > 0 and line.excluded == line.urls),
+        ("slow", line.pass_s > WEEK_S),
+        ("retry", waits.retry_later > 0),
+        ("suspect", waits.suspect > 0),
+        ("resting", not line.parked and waits.ready > 0 and (line.ready_at_s or 0.0) > now_s),
+    )
+    return tuple(word for word, is_so in found if is_so)
+
+
+def count_reasons(lines: Iterable[HostLine], now_s: float) -> dict[str, int]:
+    """Count the hosts that have each reason."""
+    found = Counter(word for line in lines for word in reasons_of(line, now_s))
+    return {word: found[word] for word in REASONS}

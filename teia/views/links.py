@@ -14,6 +14,7 @@ from itertools import islice
 
 import numpy as np
 
+from teia.crawler.lookup import Lookup
 from teia.crawler.outlinks import leads_to
 from teia.errors import CorruptFile
 from teia.graph.rankfile import RankFile
@@ -21,7 +22,6 @@ from teia.index.cell import read_position
 from teia.index.relations import linking_pages
 from teia.records import Link
 from teia.urls import key_of
-from teia.views.lookup import Lookup
 
 SCANNED_FOR_LINKS_IN = 10_000
 """Most pages scanned for links to one page, which takes about two seconds."""
@@ -67,18 +67,19 @@ def indexed_links_in(lookup: Lookup, url: str, at_most: int = SHOWN_LINKS_IN) ->
     pages, total = [page for part in known for page in part.pages], sum(part.total for part in known)
     notes = []
     if total > len(pages):
-        notes.append(f"of {total:,} pages that link here {len(pages):,} are listed")
+        notes.append(f"showing {len(pages):,} of {total:,} pages that link here")
     behind = sum(
         frontier.last_change() - (read_position(folder.index) or 0)
         for folder, frontier in zip(lookup.folders, lookup.cells, strict=True)
     )
     if behind > 0:
-        notes.append(f"pages that are not in the index yet may link here too: {behind:,}")
+        notes.append(f"pages that are not indexed yet may link here too: {behind:,}")
     return LinksIn(_most_important_first(lookup, pages), "; ".join(notes))
 
 
 def _most_important_first(lookup: Lookup, pages: list[tuple[str, int]]) -> tuple[str, ...]:
     ranks = RankFile(lookup.root.collection(lookup.name).ranks)
+    # Without ranks, pages are sorted by URL.
     with suppress(CorruptFile):
         ranks.reload()
     scores = ranks.scores(np.array([key for _, key in pages], np.int64)).tolist()
@@ -93,6 +94,7 @@ def archived_links_in(lookup: Lookup, url: str, at_most: int = SCANNED_FOR_LINKS
         for source, number, page in islice(pages, at_most)
         if source != url and leads_to(lookup.about(number, page), url)
     ]
+    # Nothing is left: the whole archive was scanned.
     if next(pages, None) is None:
         return LinksIn(tuple(found))
-    return LinksIn(tuple(found), f"only the first {at_most:,} pages of the archive were looked through for links")
+    return LinksIn(tuple(found), f"only the first {at_most:,} pages of the archive were searched for links")

@@ -1,22 +1,79 @@
-"""View of one page: the keys of `teia page --json`, and of its page in the web interface."""
+"""View of one page: the keys of `teia page --json`, and of its page in the web interface (F5, T10, P9).
+
+`page_view` has the keys of the command; the details add its neighbours by title and its captures. Signals about a page
+are listed with their sources, their times, and whether a visit followed (docs/signals.md).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 
 from teia.clock import Clock, iso_utc
-from teia.config import Config
-from teia.crawler.keep_fresh.page_freshness import freshness_of
+from teia.config.sections import Config
+from teia.crawler.keep_fresh.page_freshness import freshness_of, rate_of_peers
+from teia.crawler.lookup import Lookup, UrlEntry, main_url, why_alias
+from teia.crawler.signals_in.site_hints import voices_of
 from teia.crawler.sites.soft404 import soft_404_note
 from teia.errors import StoreError
-from teia.frontier.cell.schema import LANE_DUE, LANE_REFRESH
-from teia.urls import from_user, split
+from teia.fetch.robots import rules_from_answer
+from teia.frontier.cell import site_statements
+from teia.frontier.cell.revisits import copied_s
+from teia.frontier.cell.rows import url_from
+from teia.frontier.cell.schema import (
+    BY_FEED,
+    BY_LINK,
+    BY_REDIRECT,
+    BY_REQUISITE,
+    BY_SEED,
+    BY_SIGNAL,
+    BY_SITEMAP,
+    LANE_DUE,
+    LANE_REFRESH,
+)
+from teia.records import Link
+from teia.signals.trust import SignalKind, SignalSource, is_news
+from teia.urls import from_user, site_of, slot_of, split
+from teia.views.captures import versions
 from teia.views.links import links_in, targets
-from teia.views.lookup import Lookup, UrlEntry
-from teia.views.page_signals import PageSignal, page_signals
-from teia.views.site_names import main_url, why_alias
 from teia.views.why_waiting import why_unknown, why_waiting
+
+
+@dataclass(frozen=True, slots=True)
+class PageSignal:
+    """One kind of signal about a page, and the weight of its host's claims (`weight`).
+
+    `changed` is the last change of the page by that signal, `heard` its claim at our last visit; `is_news`: it claims a
+    change since.
+    """
+
+    kind: str
+    changed: str
+    heard: str | None
+    is_news: bool
+    weight: float
+
+
+def page_signals(lookup: Lookup, entry: UrlEntry) -> tuple[PageSignal, ...]:
+    """Return all signals about a page."""
+    frontier, slot = lookup.cells[entry.cell], slot_of(site_of(entry.host))
+    if not site_statements.are_there(frontier.db):  # no version with signals has written it yet
+        return ()
+    said = site_statements.of_page(frontier.db, (slot, entry.host_id, entry.key))
+    voices = voices_of(frontier, slot, entry.host_id) if said else {}
+    visited_s = entry.page.last_visit_s if entry.page is not None else 0.0
+    return tuple(
+        PageSignal(
+            kind=SignalKind(each.kind).word,
+            changed=iso_utc(each.said_s),
+            heard=iso_utc(each.heard_s) if each.heard_s else None,
+            is_news=is_news(each.said_s, each.heard_s, visited_s),
+            weight=round(voices.get(each.kind, SignalSource()).weight, 4),
+        )
+        for each in sorted(said, key=lambda one: one.kind)
+    )
+
 
 SUGGESTIONS = 3
 LOOKED_AT = 2_000
@@ -96,6 +153,7 @@ def entry_of(lookup: Lookup, text: str, config: Config) -> UrlEntry:
         raise StoreError(f"{text!r} is not an http or https URL; write it like https://example.org/page")
     entry = lookup.find(url)
     if entry is None:
+        # The page may be known under the main name of its host.
         there = main_url(lookup, url)
         if there is not None and lookup.find(there) is not None:
             raise StoreError(f"{url} is not known in {lookup.name}: {why_alias(lookup, url)}")
@@ -126,7 +184,266 @@ def suggestions(lookup: Lookup, url: str) -> list[str]:
     """Suggest known URLs that resemble an unknown one: of the same host, or of hosts with a similar name."""
     parts = split(url)
     known = lookup.urls_of_host(parts.host, LOOKED_AT)
+    # A misspelt path is likelier than a misspelt host.
     if known:
         return get_close_matches(url, known, SUGGESTIONS, cutoff=0.6) or known[:1]
     hosts = get_close_matches(parts.host, lookup.hosts(LOOKED_AT), SUGGESTIONS, cutoff=0.6)
     return [each for host in hosts for each in lookup.urls_of_host(host, 1)]
+
+
+# ---- all details -----------------------------------------------------------------------------------------------------
+
+
+LINKS_AT_ONCE = 50
+ENOUGH_VISITS = 5
+"""Number of visits below which a page's change rate is hardly known."""
+
+MAX_VISITS_SHOWN = 120
+NEAR_LOOKED_AT, NEAR_SHOWN, NEAR_BITS = 20_000, 10, 3
+"""Limits of near-duplicates: pages of a host that are compared, pages listed, bits of 64 that may differ."""
+
+MASK_64 = (1 << 64) - 1
+MAX_COUNTED = 1_000
+"""Most links of a page that are looked up in the frontier."""
+
+_FOUND_BY = {
+    BY_SEED: "seed",
+    BY_LINK: "link",
+    BY_REDIRECT: "redirect",
+    BY_SITEMAP: "sitemap",
+    BY_FEED: "feed",
+    BY_REQUISITE: "requisite",
+    BY_SIGNAL: "signal",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A page at the other end of a link; `state` is null where it is not known to the collection."""
+
+    url: str
+    title: str | None
+    state: str | None
+    outcome: str | None
+    nofollow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VisitMark:
+    """One visit in the strip of visits: `changed`, `same`, `first` or `failed`; `is_version`: a new capture."""
+
+    time: str
+    what: str
+    outcome: str
+    digest: str | None
+    has_copy: bool
+    is_version: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsRuling:
+    """Robots.txt ruling on a page, as last fetched; `line` is empty if no line applies to it."""
+
+    origin: str
+    read: str
+    outcome: str
+    line: str
+    allows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NearDuplicates:
+    """Near-duplicate pages of the same host, some by name; `looked_at` is the most pages compared."""
+
+    number: int
+    urls: tuple[str, ...]
+    looked_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Identity of a page, and the place of its last good capture."""
+
+    canonical: str
+    digest: str | None
+    text_digest: str | None
+    etag: str | None
+    last_modified: str | None
+    redirect_to: str | None
+    noindex: bool
+    file: str | None
+    offset: int | None
+    length: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PageDetail(PageView):
+    """A page with the extra details of its own view; a bounded list of neighbours begins at `from_here`.
+
+    `low_per_day` and `high_per_day` bound its change rate with a probability of 90%; `like_this_per_day` is the rate of
+    similar pages. `last_good` is the time of its last good capture, where a later visit failed. `asked`: a user has
+    just requested a visit, and a crawl is `running`, or the request is `waiting` for one.
+    """
+
+    collection: str = ""
+    found: str | None = None
+    found_by: tuple[str, ...] = ()
+    visits: int = 0
+    visits_wanted: int = ENOUGH_VISITS
+    low_per_day: float | None = None
+    high_per_day: float | None = None
+    like_this_per_day: float | None = None
+    last_good: str | None = None
+    marks: tuple[VisitMark, ...] = ()
+    in_from: int = 0
+    linked_from: tuple[Neighbour, ...] = ()
+    out_from: int = 0
+    linked_to: tuple[Neighbour, ...] = ()
+    out_known: int = 0
+    out_nofollow: int = 0
+    links_at_once: int = LINKS_AT_ONCE
+    identity: Identity | None = None
+    near_copies: NearDuplicates | None = None
+    robots: RobotsRuling | None = None
+    asked: str = ""
+
+
+def _last_good(lookup: Lookup, entry: UrlEntry) -> str:
+    """Return the time of a page's last good capture; `pages.last_visit_s` moves with failed visits too."""
+    place = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
+    return iso_utc(copied_s(lookup.cells[entry.cell].db, place))
+
+
+def page_detail(
+    lookup: Lookup, url: str, config: Config, clock: Clock, in_from: int = 0, out_from: int = 0
+) -> PageDetail:
+    """Look a page up with all its details; StoreError if it is not known."""
+    view = page_view(lookup, url, config, clock)
+    entry = entry_of(lookup, url, config)
+    fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, clock.now_s())
+    links = lookup.links(entry.cell, entry.page) if entry.page is not None else ()
+    marks = _marks(lookup, entry)
+    page = entry.page
+    # Each of them is looked up in the frontier below.
+    outward = targets(links, entry.url)[:MAX_COUNTED]
+    return PageDetail(
+        **{each.name: getattr(view, each.name) for each in fields(PageView)},
+        collection=lookup.name,
+        found=iso_utc(entry.found_s),
+        found_by=tuple(word for bit, word in _FOUND_BY.items() if entry.found_by & bit),
+        visits=page.visits if page is not None else 0,
+        low_per_day=fresh.low_per_day if fresh is not None else None,
+        high_per_day=fresh.high_per_day if fresh is not None else None,
+        like_this_per_day=_like_this(lookup, entry),
+        last_good=_last_good(lookup, entry) if page is not None and marks and marks[-1].what == "failed" else None,
+        marks=marks[-MAX_VISITS_SHOWN:],
+        in_from=in_from,
+        linked_from=_neighbours(lookup, view.links_in[in_from : in_from + LINKS_AT_ONCE]),
+        out_from=out_from,
+        linked_to=_neighbours(lookup, outward[out_from : out_from + LINKS_AT_ONCE], links),
+        out_known=sum(lookup.find(each) is not None for each in outward),
+        out_nofollow=len({link.url for link in links if link.nofollow}),
+        identity=_identity(lookup, entry),
+        near_copies=_near_copies(lookup, entry),
+        robots=robots_word(lookup, entry, config),
+    )
+
+
+def _like_this(lookup: Lookup, entry: UrlEntry) -> float | None:
+    """Return the change rate of similar pages; None if the page's own rate is known, or no similar page has one."""
+    page = entry.page
+    if page is None or page.visits >= ENOUGH_VISITS:
+        return None
+    return rate_of_peers(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key)
+
+
+def _marks(lookup: Lookup, entry: UrlEntry) -> tuple[VisitMark, ...]:
+    visits = lookup.visits(entry)
+    # Times of one page's visits differ: they are part of the key.
+    new = {visit.time_s for visit in versions(visits)}
+    return tuple(
+        VisitMark(
+            iso_utc(visit.time_s),
+            _what(visit.outcome, visit.changed),
+            visit.outcome,
+            visit.digest.hex() or None,
+            bool(visit.file),
+            visit.time_s in new,
+        )
+        for visit in visits
+    )
+
+
+def _what(outcome: str, changed: bool | None) -> str:
+    if not outcome.startswith(("2", "3")):
+        return "failed"
+    return {None: "first", True: "changed", False: "same"}[changed]
+
+
+def _neighbours(lookup: Lookup, urls: Sequence[str], links: Sequence[Link] = ()) -> tuple[Neighbour, ...]:
+    unendorsed = {link.url for link in links if link.nofollow}
+    found = []
+    for url in urls:
+        canonical = from_user(url)
+        entry = lookup.find(canonical) if canonical is not None else None
+        title = entry.page.title or None if entry is not None and entry.page is not None else None
+        state, outcome = (entry.state, entry.outcome or None) if entry is not None else (None, None)
+        found.append(Neighbour(url, title, state, outcome, url in unendorsed))
+    return tuple(found)
+
+
+def _identity(lookup: Lookup, entry: UrlEntry) -> Identity | None:
+    page = entry.page
+    if page is None:
+        return None
+    sql = "SELECT etag, last_modified FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
+    place = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
+    etag, modified = lookup.cells[entry.cell].db.execute(sql, place).fetchone()
+    return Identity(
+        canonical=page.canonical or entry.url,
+        digest=page.digest.hex() or None,
+        text_digest=page.text_digest.hex() or None,
+        etag=etag or None,
+        last_modified=modified or None,
+        redirect_to=page.redirect_to or None,
+        noindex=bool(page.noindex),
+        file=page.file or None,
+        offset=page.offset if page.file else None,
+        length=page.length if page.file else None,
+    )
+
+
+def _near_copies(lookup: Lookup, entry: UrlEntry) -> NearDuplicates | None:
+    """Return pages of the host with the same text or a fingerprint that differs in a few bits; None without a text."""
+    db, place = lookup.cells[entry.cell].db, (slot_of(site_of(entry.host)), entry.host_id)
+    sql = "SELECT simhash, text_digest FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
+    own = db.execute(sql, (*place, entry.key)).fetchone()
+    # A simhash of 0: the page has no text.
+    if own is None or not own[0]:
+        return None
+    simhash, digest = own
+    sql = "SELECT key, simhash, text_digest FROM pages WHERE slot = ? AND host_id = ? AND NOT is_gone LIMIT ?"
+    alike = [
+        key
+        for key, other, text_digest in db.execute(sql, (*place, NEAR_LOOKED_AT))
+        if key != entry.key
+        and other
+        # SQLite's numbers are signed; 64 bits of the difference count.
+        and (text_digest == digest or ((simhash ^ other) & MASK_64).bit_count() <= NEAR_BITS)
+    ]
+    sql = "SELECT tail FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
+    tails = [db.execute(sql, (*place, key)).fetchone()[0] for key in alike[:NEAR_SHOWN]]
+    return NearDuplicates(len(alike), tuple(url_from(entry.host, tail) for tail in tails), NEAR_LOOKED_AT)
+
+
+def robots_word(lookup: Lookup, entry: UrlEntry, config: Config) -> RobotsRuling | None:
+    """Return the robots.txt ruling on a page; None if robots.txt was not fetched or is not obeyed."""
+    parts = split(entry.url)
+    wanted = f"{parts.scheme}://{parts.authority}"
+    kept = lookup.cells[entry.cell].robots_of(entry.host_id, entry.host) if config.courtesy.robots else ()
+    for origin, read_s, outcome, status, body in kept:
+        if origin == wanted:
+            agent, limit = config.courtesy.user_agent, config.limits.robots_bytes
+            rules = rules_from_answer(outcome, status, body, agent, None, read_s, limit)
+            return RobotsRuling(origin, iso_utc(read_s), outcome, rules.line_for(entry.url), rules.allows(entry.url))
+    return None

@@ -6,29 +6,36 @@ host is expected k slots after the host is ready. Among ready hosts, the one who
 alternating with known pages where pages are kept fresh (crawler/keep_fresh/keep_fresh.py). The numbers of hosts and of
 URLs that are read are bounded.
 
-The reason why a URL waits is one word, the same as in `Whys`. If a host has a URL to fetch, one URL is `next`, or
-`resting` during the delay, and its others are `behind` it. `retry` failed and `not_due` is known; the times of both are
-in the future. `suspect` may be a trap. `parked` belongs to a host that the crawler leaves alone for an unknown time.
+The reason why a URL waits is one word, the same as in `WaitReasons`. If a host has a URL to fetch, one URL is `next`,
+or `resting` during the delay, and its others are `behind` it. `retry` failed and `not_due` is known; the times of both
+are in the future. `suspect` may be a trap. `parked` belongs to a host that the crawler leaves alone for an unknown
+time.
+
+Downloads list every waiting URL. There may be millions of them, and the reader may be slow. So a collection is opened
+for some thousand URLs at a time, and nothing is held in between: neither memory nor an old snapshot of the frontier,
+which a running crawl would have to keep for the reader. Hosts are sorted by name; within a host retries come first,
+then new URLs, then known pages, then suspected traps. A URL that moves meanwhile may appear twice or not at all.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 
 from teia.clock import iso_utc
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.keep_fresh import in_turns
+from teia.crawler.lookup import Lookup
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
-from teia.frontier.cell.take import InLane, later_of_lane, of_lane, of_page
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.cell.take import LaneUrl, all_of_lane, later_of_lane, of_lane, of_page
 from teia.urls import site_of, slot_of
-from teia.views.hosts import HostLine, HostTable
-from teia.views.lookup import Lookup
+from teia.views.hosts import HostLine, HostTable, HostWaitReasons
 
 HOSTS_LOOKED_AT = 100
 MATCHED_AMONG = 2_000
@@ -47,7 +54,7 @@ FIRST = frozenset({"next", "resting"})
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class QueuePreview:
     """A waiting URL: its expected time, its reason, and how many of its host come before it.
 
     Times are Unix seconds. A parked host has no expected times, nor has a page that no plan revisits.
@@ -65,7 +72,7 @@ class Coming:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class QueueFilter:
     """Filter on the waiting URLs; an empty field matches all."""
 
     host: str = ""
@@ -79,7 +86,7 @@ class Filter:
         """True if URLs must be read one by one."""
         return bool(self.contains or self.source or self.depth is not None)
 
-    def wants(self, item: Queued | InLane) -> bool:
+    def wants(self, item: QueuedUrl | LaneUrl) -> bool:
         return (
             self.contains in item.url
             and (not self.source or SOURCES.get(item.lane) == self.source)
@@ -87,14 +94,19 @@ class Filter:
         )
 
 
-def coming(lookup: Lookup, table: HostTable, config: Config, now_s: float, limit: int, only: Filter) -> list[Coming]:
+def coming(
+    lookup: Lookup, table: HostTable, config: Config, now_s: float, limit: int, only: QueueFilter
+) -> list[QueuePreview]:
     """Return the first URLs that would be fetched, in order, as far as they match the filter."""
+    # The table may be older than the cells.
     lines = [line for line in _candidates(table, only, now_s) if line.cell < len(lookup.cells)]
+    # With a filter few URLs may match, so the limit of all hosts together is shared out.
     most = max(OF_EACH_AT_LEAST, MATCHED_AMONG // max(1, len(lines))) if only.is_picky else MATCHED_AMONG
     hosts = [_Host(lookup.cells[line.cell], line, config, now_s, only, most) for line in lines]
+    # The number breaks ties: hosts cannot be compared.
     heap = [(*host.turn, number, host) for number, host in enumerate(hosts) if host.turn is not None]
     heapq.heapify(heap)
-    found: list[Coming] = []
+    found: list[QueuePreview] = []
     while heap and len(found) < limit:
         *_, number, host = heap[0]
         found.append(host.take())
@@ -110,7 +122,7 @@ def time_or_never(unix_s: float | None) -> str | None:
     return None if unix_s is None or unix_s >= NEVER_S else iso_utc(unix_s)
 
 
-def _candidates(table: HostTable, only: Filter, now_s: float) -> list[HostLine]:
+def _candidates(table: HostTable, only: QueueFilter, now_s: float) -> list[HostLine]:
     """Return the hosts that could have the first URLs: those that are ready first."""
     if only.host:
         line = table.hosts.get(only.host)
@@ -138,11 +150,11 @@ def _has(line: HostLine, why: str, now_s: float) -> bool:
 
 def first_key(frontier: FrontierCell, line: HostLine, config: Config, now_s: float) -> int | None:
     """Return the key of the next URL of a host; None if all wait for a time in the future."""
-    found = _Host(frontier, line, config, now_s, Filter(), OF_EACH_AT_LEAST)
+    found = _Host(frontier, line, config, now_s, QueueFilter(), OF_EACH_AT_LEAST)
     return next((item.key for *_, item, why in found.looked_at() if why in FIRST), None)
 
 
-def why_of(item: Queued | InLane, line: HostLine, now_s: float, *, is_first: bool) -> str:
+def why_of(item: QueuedUrl | LaneUrl, line: HostLine, now_s: float, *, is_first: bool) -> str:
     """Return the reason why a URL waits; `is_first`: no URL of its host that waits for its turn precedes it."""
     if line.parked and not (item.lane == LANE_REFRESH and item.since_s > now_s):
         return "parked"
@@ -159,7 +171,7 @@ class _Host:
     """Iterator over one host's URLs; `turn` is (expected, waiting since) of the next, None if there is none."""
 
     def __init__(
-        self, frontier: FrontierCell, line: HostLine, config: Config, now_s: float, only: Filter, most: int
+        self, frontier: FrontierCell, line: HostLine, config: Config, now_s: float, only: QueueFilter, most: int
     ) -> None:
         self._most = most
         self._db, self._line, self._settings, self._only = frontier.db, line, config.refresh, only
@@ -172,23 +184,23 @@ class _Host:
     def turn(self) -> tuple[float, float] | None:
         return (self._next[1], self._next[2].since_s) if self._next is not None else None
 
-    def take(self) -> Coming:
+    def take(self) -> QueuePreview:
         assert self._next is not None
         ahead, at_s, item, why = self._next
         self._next = next(self._wanted, None)
         expected_s = None if self._line.parked or at_s >= NEVER_S else at_s
         source = SOURCES.get(item.lane, "new")
         state = (item.since_s, item.depth, item.failures)
-        return Coming(expected_s, self._line.host, item.url, source, why, ahead, *state)
+        return QueuePreview(expected_s, self._line.host, item.url, source, why, ahead, *state)
 
-    def _in_time(self) -> Iterator[tuple[int, float, Queued, str]]:
+    def _in_time(self) -> Iterator[tuple[int, float, QueuedUrl, str]]:
         for each in self.looked_at():
             if self._only.wants(each[2]) and self._only.why in ("", each[3]):
                 yield each
             if self._only.why in FIRST and each[3] in FIRST:
                 return  # of each host there is one
 
-    def looked_at(self) -> Iterator[tuple[int, float, Queued, str]]:
+    def looked_at(self) -> Iterator[tuple[int, float, QueuedUrl, str]]:
         """Yield each URL with its position, its time and its reason, up to the limit."""
         has_first = False
         for ahead, item, at_s in islice(self._by_reason(), self._most):
@@ -196,7 +208,7 @@ class _Host:
             has_first = has_first or why in FIRST
             yield ahead, at_s, item, why
 
-    def _by_reason(self) -> Iterator[tuple[int, Queued, float]]:
+    def _by_reason(self) -> Iterator[tuple[int, QueuedUrl, float]]:
         """Yield all URLs in their order; with a filter on a reason whose URLs lie together on disk, only those."""
         if self._only.why not in ("retry", "not_due", "suspect"):
             for ahead, (item, at_s) in enumerate(self._slots()):
@@ -206,15 +218,17 @@ class _Host:
         free_s = self._begins_s
         for number, (item, ready_s) in enumerate(self._of_reason(waits.ready * slot_s)):
             free_s = max(free_s + (slot_s if number else 0.0), ready_s)
+            # Ready URLs that go before it: as many as fit into the time until then.
             before = int((free_s - self._begins_s) / slot_s) if slot_s else waits.queued
             yield number + min(waits.ready, before), item, free_s
 
-    def _of_reason(self, turns_s: float) -> Iterator[tuple[Queued, float]]:
+    def _of_reason(self, turns_s: float) -> Iterator[tuple[QueuedUrl, float]]:
         """Yield the URLs of one reason, each with its earliest time; all ready URLs take `turns_s` in total."""
         if self._only.why == "suspect":
             for item in self._lane(LANE_LATER):
                 yield item, self._begins_s + turns_s
         elif self._only.why == "retry":
+            # Behind the greatest key of this millisecond: only later retries follow.
             after = (int(self._now_s * 1000), 1 << 62)
             for item in later_of_lane(self._db, self._line.host, (*self._place, LANE_DUE), after, self._most):
                 yield item, item.since_s
@@ -222,7 +236,7 @@ class _Host:
             for page in self._known(int(self._now_s * 1000)):
                 yield page[0], self._ready_s(page, has_new=bool(self._line.waits.new)) + turns_s
 
-    def _slots(self) -> Iterator[tuple[Queued, float]]:
+    def _slots(self) -> Iterator[tuple[QueuedUrl, float]]:
         """Yield one URL a slot with its time, in the order of refills; where none is ready the host waits."""
         waits = self._line.waits
         new = self._lane(LANE_NEW) if waits.new else iter(())
@@ -234,8 +248,10 @@ class _Host:
         while url is not None or again is not None or page is not None:
             is_due = again is not None and again.since_s <= at_s
             found = again if is_due else url
+            # A known page goes early only if nothing else could go now.
             first = [page[0]] if page is not None and self._ready_s(page, has_new=found is not None) <= at_s else []
             chosen = in_turns([found] if found is not None else [], first, 1, self._settings.share, number)
+            # Nothing is ready: the host waits for the first URL that will be.
             if not chosen:
                 times = [again.since_s] if again is not None else []
                 at_s = min([*times, *([self._ready_s(page, has_new=False)] if page is not None else [])])
@@ -248,22 +264,99 @@ class _Host:
                 again = next(retries, None)
             else:
                 url = next(new, None)
+        # Suspects go only when nothing else is left.
         for suspect in self._lane(LANE_LATER) if waits.suspect else ():
             yield suspect, at_s
             at_s += self._line.slot_s
 
-    def _ready_s(self, page: tuple[Queued, revisits.Next], *, has_new: bool) -> float:
+    def _ready_s(self, page: tuple[QueuedUrl, revisits.NextPage], *, has_new: bool) -> float:
         """Return the earliest visit time of a known page: early only if nothing new waits, never before `least_s`."""
         return max(page[1].due_s if has_new else 0.0, page[1].asked_s + self._settings.least_s)
 
-    def _lane(self, lane: int) -> Iterator[Queued]:
+    def _lane(self, lane: int) -> Iterator[QueuedUrl]:
         return of_lane(self._db, self._line.host, (*self._place, lane), 1 << 62, self._most, ())
 
-    def _known(self, after_ms: int = -1) -> Iterator[tuple[Queued, revisits.Next]]:
+    def _known(self, after_ms: int = -1) -> Iterator[tuple[QueuedUrl, revisits.NextPage]]:
         seen: set[int] = set()
+        # Most callers take few: a short read first, a long one only if they go on.
         for some in (KNOWN_AT_FIRST, KNOWN_LOOKED_AT):
             for each in revisits.next_known(self._db, *self._place, some, seen, after_ms):
                 seen.add(each.key)
                 item = of_page(self._db, self._line.host, *self._place, each.key)
                 if item is not None:
                     yield item, each
+
+
+# ---- every waiting URL -----------------------------------------------------------------------------------------------
+
+
+AT_ONCE = 2_000
+_FIRST = (-(1 << 63), -(1 << 63))
+
+Open = Callable[[], AbstractContextManager[Lookup]]
+WeighKeys = Callable[[Sequence[tuple[int, int]]], Sequence[float | None]]
+"""From (key, links to it) of URLs to their weights; None where they are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingUrl:
+    """A waiting URL. `since` is the time it was found, or the earliest time of its next fetch; null for never."""
+
+    url: str
+    host: str
+    why: str
+    source: str
+    since: str | None
+    depth: int
+    failures: int
+    in_links: int
+    weight: float | None
+
+
+def waiting_urls(
+    opened: Open, table: HostTable, config: Config, only: QueueFilter, now_s: float, weigh: WeighKeys
+) -> Iterator[list[WaitingUrl]]:
+    """Yield all waiting URLs that match, some thousand at a time."""
+    lines = [table.hosts[only.host]] if only.host in table.hosts else [] if only.host else _by_name(table)
+    for line in lines:
+        yield from _of_host(opened, line, config, only, now_s, weigh)
+
+
+def _by_name(table: HostTable) -> list[HostLine]:
+    return sorted((line for line in table.hosts.values() if line.waits.any), key=lambda line: line.host)
+
+
+def _of_host(
+    opened: Open, line: HostLine, config: Config, only: QueueFilter, now_s: float, weigh: WeighKeys
+) -> Iterator[list[WaitingUrl]]:
+    with opened() as lookup:
+        if line.cell >= len(lookup.cells):  # cells were joined since the hosts were counted
+            return
+        # Found once: of all lanes one URL is next.
+        first = first_key(lookup.cells[line.cell], line, config, now_s)
+    place = (slot_of(site_of(line.host)), line.host_id)
+    for lane in _lanes(line.waits):
+        after: tuple[int, int] | None = _FIRST
+        while after is not None:
+            with opened() as lookup:
+                if line.cell >= len(lookup.cells):  # or since the last of them were read
+                    return
+                items = all_of_lane(lookup.cells[line.cell].db, line.host, (*place, lane), after, AT_ONCE)
+            # A full portion: there may be more behind its last URL.
+            after = (items[-1].rank, items[-1].key) if len(items) == AT_ONCE else None
+            whys = [why_of(item, line, now_s, is_first=item.key == first) for item in items]
+            found = zip(items, whys, strict=True)
+            kept = [(item, why) for item, why in found if only.wants(item) and only.why in ("", why)]
+            weights = weigh([(item.key, item.in_links) for item, _ in kept])
+            yield [_waiting(line.host, *each, weight) for each, weight in zip(kept, weights, strict=True)]
+
+
+def _lanes(waits: HostWaitReasons) -> list[int]:
+    known = waits.refresh_due + waits.refresh_later
+    numbers = ((LANE_DUE, waits.retry), (LANE_NEW, waits.new), (LANE_REFRESH, known), (LANE_LATER, waits.suspect))
+    return [lane for lane, number in numbers if number]
+
+
+def _waiting(host: str, item: LaneUrl, why: str, weight: float | None) -> WaitingUrl:
+    source, since = SOURCES.get(item.lane, "new"), time_or_never(item.since_s)
+    return WaitingUrl(item.url, host, why, source, since, item.depth, item.failures, item.in_links, weight)

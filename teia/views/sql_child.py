@@ -47,7 +47,7 @@ NESTED_DEPTH = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class QueryLimits:
     """Limits of one query."""
 
     seconds: float
@@ -56,19 +56,19 @@ class Bounds:
     answer_bytes: int
 
 
-OF_A_TERMINAL = Bounds(120.0, 2 << 30, 10_000, 256 << 20)
+OF_A_TERMINAL = QueryLimits(120.0, 2 << 30, 10_000, 256 << 20)
 """Limits for a user of a terminal, who has the machine alone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class SqlAnswer:
     """An answer in plain values (`plain`), and the files of the log that could not be read for it."""
 
     rows: Rows
     damaged: tuple[str, ...]
 
 
-def ask(root: Root, collection: str, sql: str, bounds: Bounds) -> Answered:
+def ask(root: Root, collection: str, sql: str, bounds: QueryLimits) -> SqlAnswer:
     """Answer one SELECT over a collection; QueryError explains a failure in a line."""
     command = [sys.executable, "-m", __name__, str(root.path), collection]
     asked = json.dumps({"sql": sql, "bounds": asdict(bounds)}).encode() + b"\n"
@@ -78,11 +78,13 @@ def ask(root: Root, collection: str, sql: str, bounds: Bounds) -> Answered:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            # The child imports the same teia, also from a checkout.
             env={**os.environ, "TMPDIR": folder, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         try:
             said = _said(child, asked, bounds)
         finally:
+            # Also for a child that hangs; killing one that has ended does nothing.
             child.kill()
             child.communicate()
     if not said:
@@ -90,7 +92,7 @@ def ask(root: Root, collection: str, sql: str, bounds: Bounds) -> Answered:
     return _read(said)
 
 
-def _said(child: subprocess.Popen[bytes], asked: bytes, bounds: Bounds) -> bytes:
+def _said(child: subprocess.Popen[bytes], asked: bytes, bounds: QueryLimits) -> bytes:
     """Return the child's output, or nothing if it was killed."""
     assert child.stdin is not None
     assert child.stdout is not None
@@ -105,19 +107,19 @@ def _said(child: subprocess.Popen[bytes], asked: bytes, bounds: Bounds) -> bytes
     return out if child.returncode == 0 else b""
 
 
-def _ended(status: int, bounds: Bounds) -> str:
+def _ended(status: int, bounds: QueryLimits) -> str:
     if status in {-signal.SIGALRM, -signal.SIGKILL}:
         return f"the query took longer than {bounds.seconds:g} s; narrow it, e.g. with WHERE host = …"
     return f"the query needs more than {bounds.memory_bytes >> 20} MiB of memory; narrow it, e.g. with WHERE host = …"
 
 
-def _read(said: bytes) -> Answered:
+def _read(said: bytes) -> SqlAnswer:
     head, *lines = said.splitlines()
     told = json.loads(head)
     if "error" in told:
         raise QueryError(told["error"])
     rows = [row for line in lines for row in _SLICE.decode(line)]
-    return Answered(Rows(tuple(told["columns"]), rows, told["cut"]), tuple(told["damaged"]))
+    return SqlAnswer(Rows(tuple(told["columns"]), rows, told["cut"]), tuple(told["damaged"]))
 
 
 _SLICE = msgspec.json.Decoder(list[tuple[Any, ...]])
@@ -132,7 +134,7 @@ def main() -> None:
     sys.modules["numpy"] = None  # type: ignore[assignment]  # as if it were not there
     from teia.views import sql_tables  # noqa: F401  # before memory is bounded
 
-    bounds = Bounds(**asked["bounds"])
+    bounds = QueryLimits(**asked["bounds"])
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, bounds.seconds + GRACE_S)
     _bound_memory(bounds.memory_bytes)
@@ -150,12 +152,14 @@ def main() -> None:
 def _bound_memory(most: int) -> None:
     """Limit memory to so much beyond what the modules took."""
     status = Path("/proc/self/status").read_text("ascii", "replace")
+    # Memory that the imported modules took does not count.
     taken = next((int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:")), 1 << 30)
     resource.setrlimit(resource.RLIMIT_DATA, (taken + most, taken + most))
+    # No core dump of gigabytes.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _answer(path: Path, collection: str, sql: str, bounds: Bounds) -> bytes:
+def _answer(path: Path, collection: str, sql: str, bounds: QueryLimits) -> bytes:
     from teia.views.sql_tables import sql_views
 
     clock = WallClock()
@@ -164,7 +168,7 @@ def _answer(path: Path, collection: str, sql: str, bounds: Bounds) -> bytes:
     def go_on() -> None:
         if clock.ticks_s() > until:
             raise QueryError(
-                f"stopped after {bounds.seconds:g} s: there are too many URLs; ask `fetches`, or use teia sql"
+                f"stopped after {bounds.seconds:g} s: there are too many URLs; query `fetches`, or use teia sql"
             )
 
     memory_mb = math.floor(bounds.memory_bytes * OF_DUCKDB / 1e6)
@@ -177,12 +181,12 @@ def _answer(path: Path, collection: str, sql: str, bounds: Bounds) -> bytes:
         return b"\n".join([json.dumps(head).encode(), *_lines(table, bounds)])
 
 
-def _lines(table: Any, bounds: Bounds) -> list[bytes]:
+def _lines(table: Any, bounds: QueryLimits) -> list[bytes]:
     """Return the rows of a table as JSON, some in each line."""
     from teia.store.sql import too_long
 
     if any(_depth(kind) > NESTED_DEPTH for kind in table.schema.types):
-        raise QueryError(f"the answer has lists or structs more than {NESTED_DEPTH} deep; unnest them")
+        raise QueryError(f"the result has lists or structs nested more than {NESTED_DEPTH} levels deep; unnest them")
     is_nested = [kind.num_fields > 0 for kind in table.schema.types]
     lines, size = [], 0
     for start in range(0, table.num_rows, SLICE_ROWS):
@@ -201,7 +205,7 @@ def _values(column: Any) -> list[Any]:
         return [plain(value) for value in column.to_pylist()]
     except (ValueError, OverflowError) as error:
         said = str(error).partition("\n")[0]
-        raise QueryError(f"a value cannot be shown; write it as text, with CAST(… AS VARCHAR): {said}") from error
+        raise QueryError(f"a value cannot be displayed; convert it to text with CAST(… AS VARCHAR): {said}") from error
 
 
 def _depth(kind: Any) -> int:
@@ -209,6 +213,7 @@ def _depth(kind: Any) -> int:
     depth, level = 0, [kind]
     while level:
         depth += 1
+        # Level by level instead of recursively: a type may be nested without end.
         level = [each.field(number).type for each in level for number in range(each.num_fields)]
     return depth
 
@@ -224,7 +229,7 @@ def _nested(column: list[Any]) -> int:
     return count
 
 
-def _plainer(error: QueryError, bounds: Bounds) -> QueryError:
+def _plainer(error: QueryError, bounds: QueryLimits) -> QueryError:
     """Rewrite DuckDB's memory error as a message about our limit."""
     from teia.store.sql import too_long
 

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from teia.durable import disk_errors
 from teia.frontier.cell.alias_evidence import ALIAS
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
     BY_LINK,
@@ -35,7 +36,6 @@ from teia.frontier.cell.schema import (
     STATE_NAMES,
     STATE_QUEUED,
 )
-from teia.frontier.cell.url_tails import url_from
 from teia.store.root import Root
 from teia.store.sql import FetchLog
 from teia.urls import site_of
@@ -122,23 +122,24 @@ def _time(unix_s: float | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SqlTable:
     """A table of the frontier: its columns, and how a cell's rows of it are read."""
 
     schema: Any
     rows: Callable[[OpenCell], Rows]
 
 
-VIEWS = {"pages": View(PAGES, _pages), "hosts": View(HOSTS, _hosts)}
+VIEWS = {"pages": SqlTable(PAGES, _pages), "hosts": SqlTable(HOSTS, _hosts)}
 
 
-def copied(view: View, cells: Sequence[OpenCell], path: Path, go_on: Callable[[], None]) -> Any:
+def copied(view: SqlTable, cells: Sequence[OpenCell], path: Path, go_on: Callable[[], None]) -> Any:
     """Copy a table to a Parquet file and return it as a dataset that DuckDB reads in place."""
     import pyarrow.dataset as ds  # takes a while, and many queries name neither table
 
     with disk_errors(path, "written"), pq.ParquetWriter(path, view.schema, compression="lz4") as writer:
         for cell in cells:
             with closing(view.rows(cell)) as rows:
+                # Memory is bounded by the batch, and the query may be stopped between two.
                 while batch := list(islice(rows, BATCH_ROWS)):
                     go_on()
                     columns = zip(*batch, strict=True)
@@ -155,6 +156,7 @@ def sql_views(
 
     `go_on` is called now and then while tables are copied; it may raise. Queries of users go through sql_child.py.
     """
+    # A name inside a text or a comment only costs a copy that is not used.
     wanted = [name for name in VIEWS if name in sql.lower()]
     with snapshot(root, collection) as cells, TemporaryDirectory(prefix="teia-sql-") as folder:
         tables = {name: copied(VIEWS[name], cells, Path(folder) / f"{name}.parquet", go_on) for name in wanted}

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from teia.clock import Clock, iso_utc
+from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.lookup import Lookup, PageEntry, UrlEntry
 from teia.crawler.sites.soft404 import soft_404_note
 from teia.frontier.cell.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SEED, BY_SIGNAL, BY_SITEMAP
-from teia.records import Role
-from teia.transfer.read_all import fetch_log
+from teia.records import AgentRole
 from teia.urls import split
 from teia.views.links import links_in, targets
-from teia.views.lookup import Lookup, PageEntry, UrlEntry
 from teia.views.page import next_due
 from teia.views.why_waiting import why_waiting
 
@@ -37,7 +37,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TraceStep:
     """Action of one role: its time (null if not recorded), in words, and in values."""
 
     role: str
@@ -46,17 +46,18 @@ class Step:
     values: dict[str, Any] = field(default_factory=dict)
 
 
-def trace(lookup: Lookup, entry: UrlEntry, clock: Clock) -> list[Step]:
+def trace(lookup: Lookup, entry: UrlEntry, clock: Clock) -> list[TraceStep]:
     """Return the steps of a URL, in the order of a page's life."""
     fetches = _fetches(lookup, entry.url)
     steps = [*_found(lookup, entry)]
     for fetch in fetches:
         steps.append(_downloaded(fetch))
+        # Without a status there was no answer to extract anything from.
         if fetch["status"] is not None:
             steps += _extracted(fetch, entry.page if fetch is fetches[-1] else None)
     if not fetches:
-        why = why_waiting(lookup, entry, clock.now_s()) or "asked for by another crawler; the copy was imported"
-        steps.append(Step(Role.DOWNLOADER, None, f"never asked for: {why}"))
+        why = why_waiting(lookup, entry, clock.now_s()) or "fetched by another crawler; the capture was imported"
+        steps.append(TraceStep(AgentRole.DOWNLOADER, None, f"not fetched: {why}"))
     last = iso_utc(fetches[-1]["ended"].timestamp()) if fetches else None
     steps.append(_scheduled(lookup, entry, last, clock))
     if entry.page is not None:
@@ -72,66 +73,69 @@ def _fetches(lookup: Lookup, url: str) -> list[dict[str, Any]]:
     return [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
 
 
-def _found(lookup: Lookup, entry: UrlEntry) -> Iterator[Step]:
+def _found(lookup: Lookup, entry: UrlEntry) -> Iterator[TraceStep]:
     by = [name for bit, name in _FOUND_BY.items() if entry.found_by & bit] or ["an import"]
     pages = links_in(lookup, entry.url)
     where = f", on {pages.urls[0]}" if pages.urls else ""
     more = f" and {len(pages.urls) - 1:,} more pages" if len(pages.urls) > 1 else ""
     found = iso_utc(entry.found_s)
-    yield Step(
-        Role.FRONTIER,
+    yield TraceStep(
+        AgentRole.FRONTIER,
         found,
-        f"found by {' and '.join(by)}{where}{more}; depth {entry.depth}, {entry.in_links:,} links to it",
+        f"found by {' and '.join(by)}{where}{more}; depth {entry.depth}, {entry.in_links:,} incoming links",
         {"found_by": by, "depth": entry.depth, "in_links": entry.in_links, "pages": list(pages.urls[:10])},
     )
+    # Links inside the cell are not sent.
     senders = sorted({lookup.cell_number(split(url).host) for url in pages.urls} - {entry.cell})
-    sent = f"; links to it came from cell {', '.join(map(str, senders))}" if senders else ""
-    yield Step(Role.TAKE, found, f"taken into cell {entry.cell}{sent}", {"cell": entry.cell, "from_cells": senders})
+    sent = f"; linked from cell {', '.join(map(str, senders))}" if senders else ""
+    yield TraceStep(
+        AgentRole.TAKE, found, f"added to cell {entry.cell}{sent}", {"cell": entry.cell, "from_cells": senders}
+    )
 
 
-def _downloaded(fetch: dict[str, Any]) -> Step:
+def _downloaded(fetch: dict[str, Any]) -> TraceStep:
     seconds = (fetch["ended"] - fetch["started"]).total_seconds()
     rest = "first request to its host"
     if fetch["rest_s"] is not None:
-        rest = f"rest {fetch['rest_s']:.2f} s, had {fetch['rested_s']:.2f} s"
+        rest = f"required delay {fetch['rest_s']:.2f} s, actual {fetch['rested_s']:.2f} s"
     detail = f" ({fetch['detail']})" if fetch["detail"] else ""
-    return Step(
-        Role.DOWNLOADER,
+    return TraceStep(
+        AgentRole.DOWNLOADER,
         iso_utc(fetch["started"].timestamp()),
-        f"attempt {fetch['attempt']}: {fetch['outcome']}{detail} from {fetch['address'] or 'nowhere'},"
-        f" {fetch['bytes']:,} bytes in {seconds:.3f} s; {rest}",
+        f"attempt {fetch['attempt']}: {fetch['outcome']}{detail} from {fetch['address'] or 'no address'}, "
+        f"{fetch['bytes']:,} bytes in {seconds:.3f} s; {rest}",
         {name: fetch[name] for name in ("attempt", "outcome", "status", "address", "bytes", "rest_s", "rested_s")}
         | {"seconds": seconds},
     )
 
 
-def _extracted(fetch: dict[str, Any], page: PageEntry | None) -> Iterator[Step]:
+def _extracted(fetch: dict[str, Any], page: PageEntry | None) -> Iterator[TraceStep]:
     """Yield the three extractors' steps of one answer; title and canonical are stored for the last one alone."""
     time = iso_utc(fetch["ended"].timestamp())
     links = {name: fetch[name] or 0 for name in ("links", "links_in_scope", "links_unindexable")}
-    leads = f"leads to {fetch['redirect_to']}" if fetch["redirect_to"] else f"{links['links']:,} links"
-    yield Step(Role.LINK_EXTRACTOR, time, f"{leads}, {links['links_in_scope']:,} in scope", links)
+    leads = f"redirects to {fetch['redirect_to']}" if fetch["redirect_to"] else f"{links['links']:,} links"
+    yield TraceStep(AgentRole.LINK_EXTRACTOR, time, f"{leads}, {links['links_in_scope']:,} in scope", links)
     content = {name: fetch[name] for name in ("media_type", "language", "text_digest", "decoded_bytes")}
     text = f", text {content['text_digest'][:12]}…" if content["text_digest"] else ""
-    yield Step(
-        Role.CONTENT_EXTRACTOR,
+    yield TraceStep(
+        AgentRole.CONTENT_EXTRACTOR,
         time,
         f"{content['media_type'] or 'no type'}, language {content['language'] or 'unknown'},"
         f" {content['decoded_bytes'] or 0:,} bytes{text}",
         content,
     )
     if page is not None:
-        named = f"; names {page.canonical} as canonical" if page.canonical else ""
+        named = f"; canonical URL {page.canonical}" if page.canonical else ""
         title = f"title {page.title!r}" if page.title else "no title"
-        yield Step(
-            Role.METADATA_EXTRACTOR,
+        yield TraceStep(
+            AgentRole.METADATA_EXTRACTOR,
             time,
             f"{title}{named}{'; noindex' if page.noindex else ''}",
             {"title": page.title or None, "canonical": page.canonical or None, "noindex": bool(page.noindex)},
         )
 
 
-def _scheduled(lookup: Lookup, entry: UrlEntry, time: str | None, clock: Clock) -> Step:
+def _scheduled(lookup: Lookup, entry: UrlEntry, time: str | None, clock: Clock) -> TraceStep:
     page = entry.page
     why = why_waiting(lookup, entry, clock.now_s())
     due = next_due(entry)
@@ -141,17 +145,18 @@ def _scheduled(lookup: Lookup, entry: UrlEntry, time: str | None, clock: Clock) 
     if page is not None:
         what += f"; visits: {page.visits:,}, changes: {page.changes:,}"
     values = {"state": entry.state, "outcome": entry.outcome or None, "next_due": due, "why_waiting": why}
+    # An imported capture has no row in the fetch log.
     imported = iso_utc(page.last_visit_s) if page is not None else None
-    return Step(Role.URL_SCHEDULER, time or imported, what, values)
+    return TraceStep(AgentRole.URL_SCHEDULER, time or imported, what, values)
 
 
-def _sent_away(lookup: Lookup, entry: UrlEntry, page: PageEntry) -> Step:
+def _sent_away(lookup: Lookup, entry: UrlEntry, page: PageEntry) -> TraceStep:
     cells = [lookup.cell_number(split(url).host) for url in targets(lookup.links(entry.cell, page), entry.url)]
     away = [number for number in cells if number != entry.cell]
     others = f", to cell {', '.join(map(str, sorted(set(away))))}" if away else ""
-    return Step(
-        Role.BULK,
+    return TraceStep(
+        AgentRole.BULK,
         iso_utc(page.last_visit_s),
-        f"{len(away):,} of {len(cells):,} linked pages are other cells'{others}",
+        f"{len(away):,} of {len(cells):,} linked pages belong to other cells{others}",
         {"links": len(cells), "other_cells": len(away), "cells": sorted(set(away))},
     )

@@ -6,10 +6,11 @@ import sqlite3
 from urllib.parse import quote
 
 from teia.clock import iso_utc
-from teia.collections.compiled import ASKED_FOR
 from teia.collections.edits import implied_scope
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.compiled_settings import ASKED_FOR
+from teia.crawler.lookup import Lookup, UrlEntry, why_alias
 from teia.errors import ConfigError
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW
 from teia.frontier.queue.host_rules import PAUSED, paused_hosts
@@ -18,19 +19,17 @@ from teia.frontier.rules.scope import why_out_of_scope
 from teia.frontier.traps.shapes import trap_of
 from teia.records import Outcome
 from teia.urls import site_of, slot_of
-from teia.views.lookup import Lookup, UrlEntry
-from teia.views.site_names import why_alias
 
 COUNTED_AHEAD = 100_000
 
 _EXCLUDED = {
-    Outcome.ROBOTS: "robots.txt forbids it",
+    Outcome.ROBOTS: "robots.txt disallows it",
     Outcome.TRAP: "it looks like a trap",
-    Outcome.BUDGET: "its host or site has used up its requests or bytes",
-    Outcome.ALIAS: "its host was taken for another name of a site; it is queued again",
-    Outcome.BLOCKED_ADDRESS: "its host is at an address that may not be asked (--allow-net)",
-    Outcome.FORBIDDEN_TYPE: "it is of a type that the collection does not keep",
-    Outcome.DROPPED: "somebody took it out of the queue",
+    Outcome.BUDGET: "its host or site has reached its limit of requests or bytes",
+    Outcome.ALIAS: "its host was treated as an alias of another site; it is queued again",
+    Outcome.BLOCKED_ADDRESS: "the address of its host is blocked (see --allow-net)",
+    Outcome.FORBIDDEN_TYPE: "the collection does not store its type",
+    Outcome.DROPPED: "removed from the queue by a user",
 }
 
 
@@ -39,19 +38,21 @@ def why_waiting(lookup: Lookup, entry: UrlEntry, now_s: float) -> str | None:
     if entry.state == "done":
         return None
     if entry.state == "excluded":
+        # Only while the host still is an alias.
         if entry.outcome == Outcome.ALIAS and (of_main := why_alias(lookup, entry.url)) is not None:
             return of_main
         if entry.outcome == Outcome.OUT_OF_SCOPE:
-            return _left_out(lookup, entry) or "it was out of scope; the next crawl looks at it again"
+            return _left_out(lookup, entry) or "it was out of scope; the next crawl checks it again"
         if entry.outcome == Outcome.TRAP and (of_pattern := _doubt(lookup, entry)):
             return f"it looks like a trap: {of_pattern}"
         return _EXCLUDED.get(Outcome(entry.outcome), entry.outcome)
     if entry.state == "failed":
         tries = RETRY_RULES[entry.outcome].tries if entry.outcome in RETRY_RULES else 1
-        return f"failed ({entry.outcome}), {_times(tries)}; not tried again"
+        return f"failed ({entry.outcome}), {_times(tries)}; no more retries"
     left_out = _left_out(lookup, entry)
     if left_out:
         return f"{left_out}; it will not be fetched"
+    # Several may hold at once; all are given.
     reasons = [
         _retry(entry, now_s),
         _parked(lookup, entry),
@@ -59,7 +60,7 @@ def why_waiting(lookup: Lookup, entry: UrlEntry, now_s: float) -> str | None:
         _behind(lookup, entry),
         _behind_all(lookup, entry),
     ]
-    return "; ".join(reason for reason in reasons if reason) or "next in line; waits for a crawl to run"
+    return "; ".join(reason for reason in reasons if reason) or "next in the queue; fetched when a crawl runs"
 
 
 def why_unknown(url: str, config: Config) -> str:
@@ -70,22 +71,23 @@ def why_unknown(url: str, config: Config) -> str:
     if why:
         return f"it is out of scope: {why}"
     trap = trap_of(url, config.limits)
-    return f"it would be taken for a trap ({trap})" if trap else "no page that was read links to it"
+    return f"it would be treated as a trap ({trap})" if trap else "no fetched page links to it"
 
 
 def _left_out(lookup: Lookup, entry: UrlEntry) -> str:
     """Explain why the collection's settings leave a URL out; empty if they do not."""
     config = saved(lookup.root, lookup.name).config
     scope, is_asked_for = config.scope, entry.found_by & ASKED_FOR
+    # A URL that a user named, or that a page requires, needs no include rule.
     include = () if is_asked_for else scope.include or implied_scope(config.collection.seeds)
     try:
         why = why_out_of_scope(entry.url, include, scope.exclude, scope.queries or bool(is_asked_for))
     except ConfigError as error:
-        return f"whether it is in scope cannot be told: {error}"
+        return f"the scope rules cannot be evaluated: {error}"
     if why:
         return f"it is out of scope: {why}"
     if not is_asked_for and entry.depth > scope.max_depth:
-        return f"it is out of scope: {entry.depth} hops from a seed are more than scope.max_depth = {scope.max_depth}"
+        return f"it is out of scope: its depth of {entry.depth} is above scope.max_depth = {scope.max_depth}"
     language = entry.page.language if entry.page is not None and entry.outcome == Outcome.OUT_OF_SCOPE else ""
     return f"it is out of scope: its language is {language}" if language else ""
 
@@ -98,7 +100,7 @@ def _retry(entry: UrlEntry, now_s: float) -> str:
     if entry.lane != LANE_DUE or not entry.failures:
         return ""
     due_s = entry.rank / 1000
-    when = f"tried again at {iso_utc(due_s)}" if due_s > now_s else "due to be tried again"
+    when = f"next attempt at {iso_utc(due_s)}" if due_s > now_s else "next attempt due"
     return f"failed {_times(entry.failures)} ({entry.outcome}), {when}"
 
 
@@ -115,6 +117,7 @@ def _rest(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:
     path = lookup.root.path / "ledger.sqlite"
     if not path.exists():
         return ""
+    # Read-only: `Ledger` would write to the file.
     db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
     try:
         sql = "SELECT ready_at_s FROM places WHERE kind = 'server' AND name = ?"
@@ -123,12 +126,12 @@ def _rest(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:
         return ""  # the sentence is shorter, the answer no less true
     finally:
         db.close()
-    return f"its host rests until {iso_utc(row[0])}" if row and row[0] > now_s else ""
+    return f"delay of its host until {iso_utc(row[0])}" if row and row[0] > now_s else ""
 
 
 def _behind_all(lookup: Lookup, entry: UrlEntry) -> str:
     """Explain why a URL waits behind everything else of its host; empty if it does not."""
-    return f"it may be a trap and comes last: {_doubt(lookup, entry)}" if entry.lane == LANE_LATER else ""
+    return f"it may be a trap and is queued last: {_doubt(lookup, entry)}" if entry.lane == LANE_LATER else ""
 
 
 def _doubt(lookup: Lookup, entry: UrlEntry) -> str:
@@ -149,4 +152,6 @@ def _behind(lookup: Lookup, entry: UrlEntry) -> str:
     place = (slot_of(site_of(entry.host)), entry.host_id, LANE_DUE, LANE_NEW, entry.rank, entry.key, COUNTED_AHEAD)
     (ahead,) = lookup.cells[entry.cell].db.execute(sql, place).fetchone()
     more = " or more" if ahead == COUNTED_AHEAD else ""
-    return f"behind {ahead:,}{more} {'other' if ahead == 1 else 'others'} of its host" if ahead else ""
+    if not ahead:
+        return ""
+    return "queued behind 1 URL of its host" if ahead == 1 else f"queued behind {ahead:,}{more} URLs of its host"

@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
 from starlette.staticfiles import StaticFiles
 
-from teia import __version__
+from teia.version import __version__
 from teia.web.access.roles import Role
 from teia.web.pages.collection import (
     add_urls,
@@ -34,10 +34,10 @@ from teia.web.pages.lab import run_forms, runs
 from teia.web.pages.machine import api, cluster, metrics
 from teia.web.pages.people import people, sign_in
 from teia.web.server import errors, events
-from teia.web.server.headers import HEALTH, Shield
+from teia.web.server.headers import HEALTH, SecurityMiddleware
 from teia.web.server.headline import headline_of
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import API, Gate, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import API, PageRoutes, RouteAccess
 from teia.web.server.templates import HERE, Renderer
 
 MODULES = (
@@ -73,7 +73,7 @@ MODULES = (
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
-def make_app(site: Site, names: Collection[str] = LOOPBACK_NAMES) -> FastAPI:
+def make_app(site: Installation, names: Collection[str] = LOOPBACK_NAMES) -> FastAPI:
     """Build the application; it answers only requests for these host names."""
 
     @asynccontextmanager
@@ -84,21 +84,23 @@ def make_app(site: Site, names: Collection[str] = LOOPBACK_NAMES) -> FastAPI:
     app = FastAPI(
         title="teia",
         version=__version__,
-        description="What one installation of teia holds, and how it is told what to do.",
+        description="Read and control one installation of teia.",
+        # FastAPI's own pages load scripts from another site, which the CSP forbids; /api replaces them.
         docs_url=None,
         redoc_url=None,
         openapi_url=f"{API}/openapi.json",
         lifespan=while_open,
-        middleware=[Middleware(Shield, clock=site.clock, names=names)],
+        middleware=[Middleware(SecurityMiddleware, clock=site.clock, names=names)],
     )
     app.state.site = site
     app.state.hub = events.Hub()
     renderer = Renderer(site.clock, lambda request: headline_of(request.app.state.site))
     errors.install(app, renderer)
-    pages = Pages(renderer)
+    pages = PageRoutes(renderer)
     for module in MODULES:
         module.add_to(pages)
-    pages.gates.append(Gate("GET", HEALTH, Role.PUBLIC, None))
+    pages.gates.append(RouteAccess("GET", HEALTH, Role.PUBLIC, None))
+    # Not by `PageRoutes.add`: its dependencies run in worker threads, which may all be busy.
     app.add_api_route(HEALTH, health, methods=["GET"], include_in_schema=False)
     app.include_router(pages.router)
     app.mount("/static", StaticFiles(directory=HERE / "static"), "static")
@@ -114,7 +116,7 @@ async def health() -> JSONResponse:
     return JSONResponse({"status": "ok", "version": __version__})
 
 
-def gates_of(app: FastAPI) -> tuple[Gate, ...]:
+def gates_of(app: FastAPI) -> tuple[RouteAccess, ...]:
     """Return all routes of an application with the roles they need."""
-    found: tuple[Gate, ...] = app.state.gates
+    found: tuple[RouteAccess, ...] = app.state.gates
     return found

@@ -1,7 +1,7 @@
 """`teia serve`: the application on a socket.
 
-It listens on loopback only, unless told otherwise. It never listens on another address before the first account exists,
-because until then the first visitor may create one.
+It listens on loopback only, unless `--host` names another address. It never listens on another address before the first
+account exists, because until then the first visitor may create one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import uvicorn
 from teia.clock import Clock
 from teia.collections.remove import remove_trash
 from teia.errors import TeiaError, UsageError
-from teia.indexer.mend_idle import IndexKeeper
-from teia.notify.keep_process import CourierKeeper
+from teia.indexer.mend_idle import IndexSupervisor
+from teia.notify.keep_process import CourierSupervisor
 from teia.store.root import Root
 from teia.web import limits
 from teia.web.access.accounts import Accounts
@@ -31,7 +31,7 @@ from teia.web.app import LOOPBACK_NAMES, make_app
 from teia.web.background.crawler import Supervisor
 from teia.web.pages.collection import collections
 from teia.web.server.connections import WatchedConnection
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 
 READING: Any = {"http": WatchedConnection, "h11_max_incomplete_event_size": limits.SEARCH_TARGET_BYTES + (16 << 10)}
 """Options of the HTTP parser.
@@ -64,8 +64,8 @@ def serve(
     if not is_local and accounts.is_empty:
         bound.close()
         raise UsageError(
-            f"{host} can be reached by others, and nobody has an account yet; start once on this machine alone"
-            " (without --host) and make one"
+            f"{host} is reachable by others, but no account exists yet; start the server once without --host and"
+            " create one"
         )
     if token_out is not None:
         write_token(accounts, token_out)
@@ -74,10 +74,11 @@ def serve(
     say(f"http://{shown}:{number}/")
     if accounts.is_empty:
         say(f"http://{shown}:{number}/login#{accounts.invite(Role.ADMIN)}")
-        say("  makes the first account; it works once, within 10 minutes")
+        say("  create the first account here; the link works once, within 10 minutes")
+    # Host names that the server answers to; all others are refused, against DNS rebinding (server/headers.py).
     own = {host, shown, *names}
     supervisor = Supervisor(root, clock) if crawls else None
-    site = Site(root, clock, accounts, supervisor)
+    site = Installation(root, clock, accounts, supervisor)
     app = make_app(site, own | LOOPBACK_NAMES if is_local else own)
     config = uvicorn.Config(
         app,
@@ -85,15 +86,17 @@ def serve(
         access_log=False,
         server_header=False,
         date_header=True,
+        # A client could forge X-Forwarded-For; rate limits use the address of the connection.
         proxy_headers=False,
         limit_concurrency=limits.CONNECTIONS,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=5,
         **READING,
     )
-    courier = CourierKeeper(root, clock) if crawls else None
-    indexes = IndexKeeper(root, clock) if crawls else None
+    courier = CourierSupervisor(root, clock) if crawls else None
+    indexes = IndexSupervisor(root, clock) if crawls else None
     if supervisor is not None and courier is not None and indexes is not None:
+        # Folders that were left when a removal was interrupted.
         remove_trash(root)
         supervisor.start()
         courier.start()
@@ -103,7 +106,7 @@ def serve(
 
 
 def _answer(
-    server: _Server, bound: socket.socket, courier: CourierKeeper | None, indexes: IndexKeeper | None
+    server: _Server, bound: socket.socket, courier: CourierSupervisor | None, indexes: IndexSupervisor | None
 ) -> signal.Signals | None:
     try:
         server.run(sockets=[bound])
@@ -115,7 +118,7 @@ def _answer(
     return server.ended_by
 
 
-def warm(site: Site) -> None:
+def warm(site: Installation) -> None:
     """Open what the first request needs, and resume pending bulk actions, in a background thread."""
     for look in (site.hands.look, site.warm, lambda: collections.collections(site)):
         with suppress(TeiaError):
@@ -144,9 +147,10 @@ class _Server(uvicorn.Server):
 
 def write_token(accounts: Accounts, path: Path) -> None:
     """Write a new admin token for scripts to a file that only its owner can read."""
+    # With O_EXCL a link that another user has put there is not followed.
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-    if any(token.name == SCRIPTS for token in accounts.tokens()):
+    if any((token.name, token.user) == (SCRIPTS, SCRIPTS) for token in accounts.tokens()):
         accounts.remove_token(SCRIPTS, SCRIPTS)  # the token of the last start
     path.write_text(accounts.make_token(SCRIPTS, SCRIPTS, Role.ADMIN) + "\n", "utf-8")
 
@@ -165,17 +169,18 @@ def _bound(host: str, port: int) -> socket.socket:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         if host != "localhost":
-            raise UsageError(f"--host {host!r} is not an address; names that lead here are given with --name") from None
+            raise UsageError(f"--host {host!r} is not an address; set host names with --name") from None
         address = ipaddress.ip_address("127.0.0.1")
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
+    # A restart need not wait until old connections have left TIME_WAIT.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((str(address), port))
     except OSError as error:
         made.close()
         raise UsageError(
-            f"port {port} of {host} cannot be used: {error.strerror}; --port 0 takes a free one"
+            f"port {port} of {host} cannot be used: {error.strerror}; use --port 0 for any free port"
         ) from error
     made.listen(256)
     return made

@@ -10,7 +10,7 @@ import pytest
 
 from bench import search
 from bench.search import cold_search, drop_from_memory, kept, measure, read_bytes, some_of_each, write
-from teia.lab.corpus.questions import FORMS, PUBLISHED, Question
+from teia.lab.corpus.questions import FORMS, PUBLISHED, SampleQuery
 
 pytestmark = pytest.mark.slow
 PAGES = 2_000
@@ -58,7 +58,7 @@ def test_what_it_was_measured_on_is_told(result: dict[str, Any]) -> None:
 
 def test_a_cold_search_reads_from_the_disk_and_finds_the_same(cache: Path, result: dict[str, Any]) -> None:
     found = kept(PAGES, 1, cache=cache)
-    row = cold_search(found, Question("any word", "F11", "café carro bolo"))
+    row = cold_search(found, SampleQuery("any word", "F11", "café carro bolo"))
     by_query = {each["query"]: each["found"] for each in result["table_26"]}
     assert row["found"] == by_query["café carro bolo"] > 0
     assert row["open_ms"] > 0
@@ -74,7 +74,7 @@ def test_dropping_files_from_memory_leaves_them_whole(cache: Path, result: dict[
 
 
 def test_some_of_each_takes_so_many_of_every_kind() -> None:
-    questions = [Question(kind, words, "x") for kind in "ab" for words in "cd" for _ in range(3)]
+    questions = [SampleQuery(kind, words, "x") for kind in "ab" for words in "cd" for _ in range(3)]
     assert len(some_of_each(questions, 2)) == 8
 
 

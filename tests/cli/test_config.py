@@ -5,7 +5,9 @@ import tomllib
 from pathlib import Path
 
 from teia.cli.config import as_records, as_toml, toml_value
-from teia.config import Config, flatten, keys_of, load, read_tree
+from teia.config.load import load
+from teia.config.sections import Config
+from teia.config.tree import flatten, keys_of, read_tree
 
 from .conftest import Teia
 
@@ -20,7 +22,7 @@ def test_json_has_every_setting_with_unit_meaning_and_origin(teia: Teia, tmp_pat
     assert result["settings"]["courtesy.delay_s"] == {
         "value": 2.0,
         "unit": "s",
-        "meaning": "rest of a server after its last answer",
+        "meaning": "minimum delay between two requests to a server, from the last byte of a response",
         "origin": "TEIA_COURTESY_DELAY_S",
     }
     assert result["settings"]["collection.name"]["origin"] == "teia.toml"

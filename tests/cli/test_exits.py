@@ -62,7 +62,7 @@ def test_unknown_setting_is_one_line_with_the_nearest_key(teia: Teia, tmp_path: 
 def test_missing_file_is_one_line_with_its_name(teia: Teia) -> None:
     done = teia("config", "--config", "nowhere.toml")
     assert done.returncode == 1
-    assert only_line(done) == "teia: nowhere.toml: there is no such file"
+    assert only_line(done) == "teia: nowhere.toml: file not found"
 
 
 def test_failure_with_json_ends_in_an_object(teia: Teia) -> None:
@@ -127,13 +127,13 @@ def test_reader_that_leaves_is_not_an_error(body: str) -> None:
 def test_missing_package_says_which_extra_brings_it(teia: Teia) -> None:
     done = teia("lab", "reproduce", "P7", "--quick", runner=without_module("matplotlib"))
     assert done.returncode == 1
-    assert only_line(done) == "teia: matplotlib is not installed; pip install 'teia[lab]'"
+    assert only_line(done) == "teia: matplotlib is not installed; install it with pip install 'teia[lab]'"
 
 
 def test_made_up_web_without_its_name_server_says_which_extra_brings_it(teia: Teia) -> None:
     done = teia("lab", "serve", runner=without_module("dns"))
     assert done.returncode == 1
-    assert only_line(done) == "teia: dnspython is not installed; pip install 'teia[lab]'"
+    assert only_line(done) == "teia: dnspython is not installed; install it with pip install 'teia[lab]'"
 
 
 @pytest.mark.parametrize("module", ["matplotlib", "dns"])

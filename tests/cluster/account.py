@@ -15,10 +15,10 @@ from datetime import datetime
 
 import msgspec
 
-from teia.cluster.cells.log import Record, stream_of
+from teia.cluster.cells.log import LogRecord, stream_of
 from teia.cluster.cells.publish import unpacked
 from teia.cluster.nats.wire import Wire
-from teia.lab.server.requestlog import Entry
+from teia.lab.server.requestlog import RequestLogEntry
 from teia.store.fetchlog import FetchRow
 from teia.urls import cell_of, site_of, slot_of, split
 
@@ -26,7 +26,7 @@ from .conftest import Nats
 from .nodes import Cluster
 
 _OPEN = re.compile(r"^(\S+ \S+) cells=(\S+) open$", re.MULTILINE)
-_record = msgspec.msgpack.Decoder(Record).decode
+_record = msgspec.msgpack.Decoder(LogRecord).decode
 _changes = msgspec.msgpack.Decoder().decode
 _row = msgspec.msgpack.Decoder(FetchRow).decode
 
@@ -97,7 +97,7 @@ async def reigns_of(wire: Wire, collection: str) -> dict[int, list[Reign]]:
             return reigns
 
 
-def _note(reigns: list[Reign], cell: int, record: Record, parts: list[bytes], at: datetime) -> None:
+def _note(reigns: list[Reign], cell: int, record: LogRecord, parts: list[bytes], at: datetime) -> None:
     if record.kind == "epoch":
         if reigns:
             reigns[-1].ended_s = at.timestamp()
@@ -123,7 +123,10 @@ def _target(url: str) -> str:
 
 
 def note_asked(
-    reigns: Mapping[int, Sequence[Reign]], entries: Iterable[Entry], names: Mapping[str, str], starts: Sequence[int]
+    reigns: Mapping[int, Sequence[Reign]],
+    entries: Iterable[RequestLogEntry],
+    names: Mapping[str, str],
+    starts: Sequence[int],
 ) -> None:
     """Note in each reign what its node asked; `names` are those of nodes by their addresses."""
     for entry in entries:

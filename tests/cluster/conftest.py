@@ -17,7 +17,7 @@ import pytest
 from teia.clock import WallClock
 from teia.cluster.cells.log import make_stream
 from teia.cluster.members.join import join
-from teia.cluster.members.session import Pace, Session
+from teia.cluster.members.session import NodeSession, Pace
 from teia.cluster.nats.servers import NatsServers
 from teia.cluster.nats.wire import Wire, connect
 from tests.conftest import missing
@@ -65,7 +65,9 @@ class Nats:
         await make_stream(wire, self.clock, name, self.count)
         return name
 
-    async def node(self, name: str, on_lost: Callable[[str], None] = lambda why: None, pace: Pace = PACE) -> Session:
+    async def node(
+        self, name: str, on_lost: Callable[[str], None] = lambda why: None, pace: Pace = PACE
+    ) -> NodeSession:
         """A session on a connection of its own, under a name that no other test has."""
         return await join(await self.wire(name), self.clock, name, on_lost, pace=pace, replicas=self.count)
 

@@ -7,14 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import CellLog
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.nats.objects import FileObjects, Objects
 from teia.cluster.nats.thread import LoopThread
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import CLUSTER
+from teia.frontier.cell.rows import FoundUrl
 from teia.store.root import CellFolder
 from teia.urls import key_of
 
@@ -55,7 +56,7 @@ class Kept:
         """Become keeper with a file that is up to the log; returns the log and how many commits it was behind."""
         log = self.log(node)
         self.do(log.take(self.do(log.head())))
-        copies = Copies([self.folder_of(node)], self.thread, snapshots)
+        copies = CellCopies([self.folder_of(node)], self.thread, snapshots)
         return log, self.do(copies.open_all({7: log}))[7]
 
     def write(self, log: CellLog, node: str, urls: int, begin: int = 0, at_once: int = 100) -> None:
@@ -91,6 +92,6 @@ class Kept:
         return self.do(self.objects.names("7-"))
 
 
-def found(number: int, hosts: int = 7) -> Found:
+def found(number: int, hosts: int = 7) -> FoundUrl:
     host = f"h{number % hosts}.site.test"
-    return Found(host, key_of(f"http://{host}/{number}"), f"/{number}", depth=1)
+    return FoundUrl(host, key_of(f"http://{host}/{number}"), f"/{number}", depth=1)

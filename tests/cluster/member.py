@@ -12,7 +12,7 @@ from pathlib import Path
 
 from teia.clock import WallClock
 from teia.cluster.cells.log import CellLost
-from teia.cluster.cells.owner import Keeper
+from teia.cluster.cells.owner import CellOwner
 from teia.cluster.members.join import join
 from teia.cluster.members.session import Pace
 from teia.cluster.nats.wire import connect
@@ -28,7 +28,7 @@ async def main(urls: str, key: str, collection: str, name: str, pace: str, repli
     clock = WallClock()
     wire = await connect(urls.split(","), Path(key), name, answer_s=1.0)
     lost = asyncio.Event()
-    keepers: list[Keeper] = []
+    keepers: list[CellOwner] = []
 
     def forget(why: str) -> None:
         keepers[0].drop_all()
@@ -37,7 +37,7 @@ async def main(urls: str, key: str, collection: str, name: str, pace: str, repli
 
     session = await join(wire, clock, name, forget, pace=Pace(*map(float, pace.split(","))), replicas=int(replicas))
     say(joined=session.instance)
-    keeper = Keeper(wire, clock, session, collection, range(CELLS), lambda cell, alive: sorted(alive))
+    keeper = CellOwner(wire, clock, session, collection, range(CELLS), lambda cell, alive: sorted(alive))
     keepers.append(keeper)
     tending = asyncio.create_task(keeper.tend(lambda cell: say(taken=cell)))
     while not lost.is_set():

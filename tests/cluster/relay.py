@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from teia.cluster.nats.servers import NatsServers, Place
+from teia.cluster.nats.servers import NatsServer, NatsServers
 
 CHUNK = 65_536
 ADDRESS = "127.78.0.9"
@@ -107,7 +107,7 @@ def relays() -> Iterator[Relays]:
 def with_relayed_routes(servers: NatsServers, between: Relays) -> dict[int, list[Relay]]:
     """Have servers reach each other through relays, before they start; returns those that touch each server."""
     servers._prepare()
-    places: list[Place] = servers._places
+    places: list[NatsServer] = servers._places
     touching: dict[int, list[Relay]] = {at: [] for at in range(len(places))}
     for at, place in enumerate(places):
         conf = servers.folder / f"{place.name}.conf"

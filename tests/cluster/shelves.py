@@ -13,11 +13,12 @@ from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import connect
 from teia.cluster.search.answer import Answerer
 from teia.cluster.search.ask_nodes import ClusterSearch
-from teia.cluster.search.messages import Kept
-from teia.config import Config, to_toml
+from teia.cluster.search.messages import CellOwnership
+from teia.config.load import to_toml
+from teia.config.sections import Config
 from teia.errors import IndexFailure
 from teia.frontier.cell.cell import FrontierCell
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.show.results import Results
 from teia.store.root import Root, open_root
 from tests.index.pages import indexed
@@ -29,7 +30,7 @@ SOON_S = 20.0
 """How long is waited for what happens at once where nothing else runs."""
 
 
-def root_with(folder: Path, name: str, cells: Mapping[int, Sequence[Entry]], count: int) -> Root:
+def root_with(folder: Path, name: str, cells: Mapping[int, Sequence[IndexEntry]], count: int) -> Root:
     """A data folder with these pages in these cells of so many."""
     root = open_root(folder, create=True)
     collection = root.create_collection(name, to_toml(Config()), count)
@@ -48,7 +49,7 @@ class Desk:
     answerer: Answerer
 
     def keep(self, epoch: int, *cells: int) -> None:
-        self.thread.wait_for(self.answerer.keep({cell: Kept(cell, epoch, epoch + 1) for cell in cells}))
+        self.thread.wait_for(self.answerer.keep({cell: CellOwnership(cell, epoch, epoch + 1) for cell in cells}))
 
 
 @contextmanager

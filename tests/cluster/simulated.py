@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 from teia.clock import VirtualClock
-from teia.cluster.circle.circle import Circle, Point
+from teia.cluster.circle.circle import Circle, CirclePoint
 from teia.cluster.circle.fingers import Fingers
-from teia.cluster.circle.protocol import SUCCESSORS, Beside, Distributor, Question, Stabilizer, Unreachable
+from teia.cluster.circle.protocol import SUCCESSORS, Distributor, Neighbours, Question, Stabilizer, Unreachable
 
 TIMEOUT_S = 1.0
 EVERY_S = 5.0
@@ -24,10 +24,10 @@ class Network:
         self.chance = Random(seed)
         self.loss = loss
         self.messages = 0
-        self.peers: dict[Point, Distributor] = {}
-        self._running: dict[Point, tuple[Stabilizer, asyncio.Task[None]]] = {}
+        self.peers: dict[CirclePoint, Distributor] = {}
+        self._running: dict[CirclePoint, tuple[Stabilizer, asyncio.Task[None]]] = {}
 
-    async def ask(self, to: Point, question: Question) -> Beside:
+    async def ask(self, to: CirclePoint, question: Question) -> Neighbours:
         self.messages += 1
         peer = self.peers.get(to)
         if peer is None or (self.loss and self.chance.random() < self.loss):
@@ -66,12 +66,12 @@ class Network:
         self._start(peer)
         return peer
 
-    async def leave(self, point: Point) -> None:
+    async def leave(self, point: CirclePoint) -> None:
         peer = self.peers[point]
         await peer.leave()
         self.crash(point)
 
-    def crash(self, point: Point) -> None:
+    def crash(self, point: CirclePoint) -> None:
         """A point is gone without a word."""
         del self.peers[point]
         stabilizer, task = self._running.pop(point)

@@ -40,12 +40,12 @@ def test_a_node_is_told_in_one_line_what_is_wrong(nats: Nats, tmp_path: Path) ->
     make_key(tmp_path / "other.key")
     good = ["--nats", nats.servers.urls[0], "--key", str(nats.servers.key)]
     cases = {
-        "refuses this key": ["--nats", nats.servers.urls[0], "--key", str(tmp_path / "other.key")],
+        "rejected this key": ["--nats", nats.servers.urls[0], "--key", str(tmp_path / "other.key")],
         "cannot be reached": ["--nats", free_places(1)[0].url, "--key", str(nats.servers.key)],
-        "no such key file": ["--nats", nats.servers.urls[0], "--key", str(tmp_path / "none.key")],
-        "knows no collection 'unheard-of'": [*good, "--collection", "unheard-of"],
-        "cannot name a node": [*good, "--name", "a b", "--config", settings(tmp_path)],
-        "--strategy geo needs a --region": [*good, "--strategy", "geo"],
+        "key file not found": ["--nats", nats.servers.urls[0], "--key", str(tmp_path / "none.key")],
+        "has no collection 'unheard-of'": [*good, "--collection", "unheard-of"],
+        "cannot be the name of a node": [*good, "--name", "a b", "--config", settings(tmp_path)],
+        "--strategy geo requires --region": [*good, "--strategy", "geo"],
         "--capacity": [*good, "--capacity", "0"],
     }
     for at, (says, flags) in enumerate(cases.items()):
@@ -57,10 +57,10 @@ def test_a_node_is_told_in_one_line_what_is_wrong(nats: Nats, tmp_path: Path) ->
 
 def test_cluster_commands_say_what_is_missing(tmp_path: Path) -> None:
     for words, says in (
-        (("status", "--data", str(tmp_path)), "no cluster runs in"),
-        (("down", "--data", str(tmp_path)), "no cluster runs in"),
+        (("status", "--data", str(tmp_path)), "no cluster is running in"),
+        (("down", "--data", str(tmp_path)), "no cluster is running in"),
         (("up", "--data", str(tmp_path)), "at least one SEED"),
-        (("up", "http://a.test/", "--data", str(tmp_path), "--servers", "2"), "two are worse"),
+        (("up", "http://a.test/", "--data", str(tmp_path), "--servers", "2"), "2 are less reliable"),
     ):
         done = teia("cluster", *words)
         assert done.returncode in {1, 2}
@@ -86,7 +86,7 @@ def test_a_local_cluster_comes_up_survives_a_killed_node_and_goes_down(tmp_path:
                 return {cell["keeper"] for cell in status().get("cells", [])}  # an error while NATS elects
 
             until(lambda: keepers() == {"node-1", "node-2"})
-            assert "runs in" in teia("cluster", "up", "--data", str(data)).stderr
+            assert "is already running in" in teia("cluster", "up", "--data", str(data)).stderr
             os.kill(local["nodes"]["node-1"], signal.SIGKILL)
             until(lambda: keepers() == {"node-2"})
             states = {node["name"]: node["state"] for node in status()["nodes"]}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.lab.server.requestlog import Entry
+from teia.lab.server.requestlog import RequestLogEntry
 from teia.lab.server.witness import early_requests
 from tests.system.labs import running_lab
 from tests.waiting import until
@@ -37,7 +37,7 @@ lying = 0
 """
 
 
-def check_courtesy(entries: list[Entry]) -> None:
+def check_courtesy(entries: list[RequestLogEntry]) -> None:
     """No request was early, to a host or to an address, whoever asked."""
     assert early_requests(entries, DELAY_S, lambda entry: entry.host) == []
     assert early_requests(entries, DELAY_S, lambda entry: entry.address) == []
@@ -51,7 +51,7 @@ def start(nodes: Cluster, name: str) -> None:
     nodes.start(name, "--bind", PEERS[name])
 
 
-def check_one_node_at_a_time(entries: list[Entry]) -> None:
+def check_one_node_at_a_time(entries: list[RequestLogEntry]) -> None:
     """A host that changed hands did so once and for all; and there were addresses that several nodes asked."""
     askers: dict[str, list[str]] = defaultdict(list)
     at_address: dict[str, set[str]] = defaultdict(set)

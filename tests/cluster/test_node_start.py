@@ -14,9 +14,9 @@ import pytest
 
 from teia.clock import WallClock
 from teia.cluster.nats.wire import NoAnswer
-from teia.cluster.node import Node, Place
-from teia.cluster.placing.cell_owners import Overrides
-from teia.config import Config
+from teia.cluster.node import Node, NodeIdentity
+from teia.cluster.placing.cell_owners import OwnerOverrides
+from teia.config.sections import Config
 from teia.errors import ConfigError
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import open_root
@@ -43,7 +43,7 @@ def node_of(nats: Nats, folder: Path, name: str, **fetch: Any) -> Node:
     config = Config()
     collection = replace(config.collection, name="main", seeds=("http://nobody.test/",), cells=2)
     config = replace(config, collection=collection, fetch=replace(config.fetch, **fetch))
-    place = Place(name, tuple(nats.servers.urls), nats.servers.key, session_s=SESSION_S)
+    place = NodeIdentity(name, tuple(nats.servers.urls), nats.servers.key, session_s=SESSION_S)
     return Node(open_root(folder, create=True), "main", config, place, WallClock())
 
 
@@ -69,15 +69,15 @@ def test_a_session_that_was_begun_for_nothing_does_not_keep_the_name(
     own_nats: Nats, tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """NATS was there when the node joined and away a moment later: it joins again, by the same name."""
-    read, times = Overrides.read, [0]
+    read, times = OwnerOverrides.read, [0]
 
-    async def silent_once(overrides: Overrides) -> None:
+    async def silent_once(overrides: OwnerOverrides) -> None:
         times[0] += 1
         if times[0] == 1:
-            raise NoAnswer("NATS does not answer")
+            raise NoAnswer("NATS does not respond")
         await read(overrides)
 
-    monkeypatch.setattr(Overrides, "read", silent_once)
+    monkeypatch.setattr(OwnerOverrides, "read", silent_once)
 
     async def main() -> None:
         node = node_of(own_nats, tmp_path / "a", unique)
@@ -87,7 +87,7 @@ def test_a_session_that_was_begun_for_nothing_does_not_keep_the_name(
         node.stop()
         await running
         assert "cells=0,1 open" in caplog.text
-        assert "no session: NATS does not answer" in caplog.text
+        assert "no session: NATS does not respond" in caplog.text
 
     with caplog.at_level(logging.INFO, "teia.cluster"):
         own_nats.run(main())

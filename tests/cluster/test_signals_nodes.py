@@ -13,15 +13,15 @@ from pathlib import Path
 import uvloop
 
 from teia.clock import WallClock
-from teia.crawler.signals_in.announcements import counts_in
+from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.signals_in.indexnow import receive
-from teia.lab.server.requestlog import Entry, read_log
+from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
 from teia.lab.server.squid import OUTGOING, squid_process
 from teia.signals.indexnow import read_ping
 from teia.store.root import open_root
 from tests.crawler.test_proxy_collector import CACHEABLE, ask, needs_squid
-from tests.crawler.webs import Answer, ScriptedWeb, html, robots, text_of
+from tests.crawler.webs import ScriptedWeb, WorldAnswer, html, robots, text_of
 from tests.waiting import until_async
 
 from .conftest import Nats
@@ -70,7 +70,7 @@ class Nodes(Cluster):
         """How often we asked each host for a path, by the lab's log."""
         return Counter(each.host for each in self.entries() if each.path == path)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[RequestLogEntry]:
         return [each for each in read_log(self.log) if each.peer != OUTGOING]
 
     def counts(self, name: str, kind: str) -> dict[str, int]:
@@ -98,8 +98,8 @@ async def two_nodes(web: ScriptedWeb, folder: Path, nats: Nats, signals: str) ->
             nodes.end()
 
 
-def site(number: int) -> dict[str, Answer]:
-    key = Answer(200, b"Content-Type: text/plain\r\n", KEY.encode())
+def site(number: int) -> dict[str, WorldAnswer]:
+    key = WorldAnswer(200, b"Content-Type: text/plain\r\n", KEY.encode())
     return {"/": html(text=text_of(number)), "/robots.txt": robots(""), f"/{KEY}.txt": key}
 
 
@@ -139,12 +139,12 @@ def test_what_users_ask_one_cache_for_is_renewed_by_the_keepers(own_nats: Nats, 
     """C7: one node hears the cache, and each keeper takes its pages from there; no server is asked."""
 
     async def main() -> None:
-        page = lambda number: Answer(200, CACHEABLE, f"<title>P</title><p>{text_of(number)}</p>".encode())  # noqa: E731
+        page = lambda number: WorldAnswer(200, CACHEABLE, f"<title>P</title><p>{text_of(number)}</p>".encode())  # noqa: E731
         web = ScriptedWeb({host: {"/": page(at), "/robots.txt": robots("")} for at, host in enumerate(HOSTS)})
         with squid_process({name: server.address for name, server in web.names.items()}) as squid:
             signals = f'socket = "{squid.socket}"\nproxy = "127.0.0.1:{squid.port}"\ndelay_s = 0.3\nmax_age_s = 1.0'
             async with two_nodes(web, tmp_path, own_nats, signals) as nodes:
-                assert sum("another crawler listens at" in nodes.said(name) for name in "ab") == 1
+                assert sum("another crawler is listening at" in nodes.said(name) for name in "ab") == 1
                 before = nodes.asked("/")
                 for host in HOSTS:
                     assert await asyncio.to_thread(ask, squid, nodes.lab.url(host, "/")) == 200

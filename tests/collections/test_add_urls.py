@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from teia.clock import WallClock
-from teia.collections.add_urls import Added, add_urls
+from teia.collections.add_urls import AddedUrls, add_urls
 from teia.collections.stored import saved
+from teia.crawler.lookup import Lookup
 from teia.store.root import Root
-from teia.views.lookup import Lookup
 from tests.collections.test_change_settings import Gate, keep_open, paths, site
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 
 
 def test_urls_that_are_added_to_a_crawl_that_runs_are_visited_by_it(tmp_path: Path) -> None:
-    gate, done = Gate(["/1"]), list[Added]()
+    gate, done = Gate(["/1"]), list[AddedUrls]()
     web = ScriptedWeb({"a.test": {**site(pages=2), "/": gate, "/alone": html(text="Nobody links here.")}})
 
     def meanwhile(root: Root) -> None:

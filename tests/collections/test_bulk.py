@@ -9,9 +9,9 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections import bulk
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.errors import UsageError
-from teia.frontier.cell.bulk import Chosen, Deed
+from teia.frontier.cell.bulk import BulkAction, BulkSelection
 from teia.store.root import Root, open_root
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, text_of
 from tests.waiting import until
@@ -21,16 +21,16 @@ LINKS = [f"/{'agenda' if number % 2 else 'lei'}/{number}" for number in range(40
 PAGES = {"/": html(*LINKS), **{link: html(text=text_of(number)) for number, link in enumerate(LINKS)}}
 
 
-def ask(root: Root, chosen: Chosen) -> int:
-    control = Control(root.path / "control.sqlite")
+def ask(root: Root, chosen: BulkSelection) -> int:
+    control = ControlFile(root.path / "control.sqlite")
     try:
         return bulk.ask(control, "main", chosen, "ana", time.time())
     finally:
         control.close()
 
 
-def asked(root: Root) -> list[bulk.Asked]:
-    control = Control(root.path / "control.sqlite")
+def asked(root: Root) -> list[bulk.BulkRequest]:
+    control = ControlFile(root.path / "control.sqlite")
     try:
         return bulk.latest(control, "main", 10)
     finally:
@@ -42,7 +42,7 @@ def test_a_running_crawl_drops_what_waits_also_in_its_memory(tmp_path: Path) -> 
 
     def meanwhile(root: Root) -> None:
         until(lambda: _known(root), "the pages are known")
-        ask(root, Chosen(Deed.DROP, contains="/agenda/"))
+        ask(root, BulkSelection(BulkAction.DROP, contains="/agenda/"))
         until(lambda: asked(root)[0].done_s is not None, "they are dropped")
 
     done = crawl_web(ScriptedWeb({HOST: PAGES}), tmp_path, f"{HOST}/", meanwhile=meanwhile, courtesy__delay_s=0.1)
@@ -56,8 +56,8 @@ def test_a_running_crawl_drops_what_waits_also_in_its_memory(tmp_path: Path) -> 
 
 
 def _known(root: Root) -> bool:
+    from teia.crawler.lookup import Lookup
     from teia.errors import StoreError
-    from teia.views.lookup import Lookup
 
     try:
         with Lookup(root, "main") as lookup:
@@ -69,8 +69,8 @@ def _known(root: Root) -> bool:
 def test_nobody_needs_to_crawl_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = open_root(crawl_web(ScriptedWeb({HOST: PAGES}), tmp_path, f"{HOST}/", limits__pages=2).data)
     clock = WallClock()
-    ask(root, Chosen(Deed.DROP, contains="/agenda/"))
-    ask(root, Chosen(Deed.RETRY, outcome="dropped"))
+    ask(root, BulkSelection(BulkAction.DROP, contains="/agenda/"))
+    ask(root, BulkSelection(BulkAction.RETRY, outcome="dropped"))
     monkeypatch.setattr(bulk, "AT_REST_S", -1.0)
     turns = 0
     while not bulk.try_to_carry_out(root, "main", clock):
@@ -89,7 +89,7 @@ def test_a_deed_that_nobody_finished_is_done_by_the_next_crawl(tmp_path: Path) -
     web = ScriptedWeb({HOST: PAGES})
     first = crawl_web(web, tmp_path, f"{HOST}/", limits__pages=2)
     root = open_root(first.data)
-    ask(root, Chosen(Deed.DROP, contains="/agenda/"))
+    ask(root, BulkSelection(BulkAction.DROP, contains="/agenda/"))
 
     def meanwhile(root: Root) -> None:
         until(lambda: asked(root)[0].done_s is not None, "the next crawl does it")
@@ -100,9 +100,9 @@ def test_a_deed_that_nobody_finished_is_done_by_the_next_crawl(tmp_path: Path) -
 
 
 def test_only_so_many_wait(tmp_path: Path) -> None:
-    control = Control(tmp_path / "control.sqlite")
+    control = ControlFile(tmp_path / "control.sqlite")
     for _ in range(bulk.MAX_WAITING):
-        bulk.ask(control, "main", Chosen(Deed.FIRST), "ana", 0.0)
-    with pytest.raises(UsageError, match="wait already"):
-        bulk.ask(control, "main", Chosen(Deed.FIRST), "ana", 0.0)
+        bulk.ask(control, "main", BulkSelection(BulkAction.FIRST), "ana", 0.0)
+    with pytest.raises(UsageError, match="already pending"):
+        bulk.ask(control, "main", BulkSelection(BulkAction.FIRST), "ana", 0.0)
     control.close()

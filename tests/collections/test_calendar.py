@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as some
 
 from teia.collections.calendar import PERIODS, Period, Schedule, in_words, next_starts, schedule_of
-from teia.config import ScheduleSettings
+from teia.config.sections import ScheduleSettings
 from teia.errors import ConfigError
 
 DAY_S = 86_400.0
@@ -167,12 +167,12 @@ def test_days_weeks_and_months_keep_the_time_of_day(found: Schedule) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"start": "tomorrow"}, "schedule.start = 'tomorrow': must be a date and time, like 2026-11-21 02:00"),
+        ({"start": "tomorrow"}, "schedule.start = 'tomorrow': must be a date and time, such as 2026-11-21 02:00"),
         ({"start": "2026-02-30 02:00"}, "day is out of range for month"),
-        ({"start": "2026-11-21T02:00Z"}, "the zone goes to schedule.zone"),
+        ({"start": "2026-11-21T02:00Z"}, "set the time zone in schedule.zone"),
         ({"start": "1066-10-14"}, "must be between 1970 and 9000"),
         ({"start": "2026-11-21", "zone": "America/Sao_Paolo"}, "did you mean 'America/Sao_Paulo'?"),
-        ({"start": "2026-11-21", "zone": "../../etc/passwd"}, "there is no such time zone"),
+        ({"start": "2026-11-21", "zone": "../../etc/passwd"}, "unknown time zone"),
         ({"start": "2026-11-21", "every": "fortnight"}, "must be once, or a number of minutes, hours, days"),
         ({"start": "2026-11-21", "every": "0 days"}, "must be between 1 and 10,000 days"),
         ({"start": "2026-11-21", "every": "-1 days"}, "must be once, or a number of"),
@@ -180,11 +180,11 @@ def test_days_weeks_and_months_keep_the_time_of_day(found: Schedule) -> None:
         ({"start": "2026-11-21", "stop_after": "1 month"}, "schedule.stop_after = '1 month': must be a number of"),
         (
             {"start": "2026-11-21", "every": "7 days", "stop_after": "8 days"},
-            "is longer than schedule.every = '7 days'; a run has to end before the next begins",
+            "is longer than schedule.every = '7 days'; a run must end before the next one starts",
         ),
         ({"start": "2026-11-21", "every": "1 month", "stop_after": "31 days"}, "is longer than schedule.every"),
         ({"start": "2026-11-21 02:00", "until": "2026-11-20"}, "is before schedule.start"),
-        ({"zone": "Mars/Olympus"}, "there is no such time zone"),
+        ({"zone": "Mars/Olympus"}, "unknown time zone"),
     ],
 )
 def test_nonsense_is_refused_in_one_line(values: dict[str, str], message: str) -> None:

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.change_settings import Changed, change
+from teia.collections.change_settings import SettingsChange, change
 from teia.collections.edits import parse_edit
 from teia.collections.stored import saved
-from teia.crawler.running_collection import State
+from teia.crawler.lookup import Lookup
+from teia.crawler.running_collection import CrawlState
 from teia.errors import ConfigError, StoreError
 from teia.lab.server.witness import early_requests
-from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import Root
 from teia.transfer.read_all import audit_of, known_urls
-from teia.views.lookup import Lookup
 from teia.views.why_waiting import why_waiting
 from tests.crawler.webs import Page, ScriptedWeb, crawl_web, html, robots
 from tests.waiting import until
@@ -28,7 +28,7 @@ PAGES = 30
 DELAY_S = 0.05
 
 
-def tell(root: Root, *edits: str, name: str = "main") -> Changed:
+def tell(root: Root, *edits: str, name: str = "main") -> SettingsChange:
     return change(root, name, [parse_edit(edit) for edit in edits], WallClock())
 
 
@@ -39,7 +39,7 @@ class Gate:
     links: Sequence[str]
     seen: list[float] = field(default_factory=list)
 
-    def __call__(self, request: Request) -> Answer:
+    def __call__(self, request: WorldRequest) -> WorldAnswer:
         self.seen.append(time.monotonic())
         return html(*self.links)
 
@@ -74,7 +74,7 @@ def test_a_blocked_host_is_not_asked_any_more_and_its_urls_say_why(tmp_path: Pat
         blocked_at.append(WallClock().now_s())
 
     crawled = crawl_web(with_port(web), tmp_path, "a.test/", meanwhile=meanwhile)
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert len(paths(crawled.asked(), "a.test")) == PAGES + 2
     late = [entry for entry in crawled.entries if entry.host == "b.test" and entry.start_s > blocked_at[0]]
     assert late == []
@@ -93,10 +93,10 @@ def with_port(web: ScriptedWeb) -> ScriptedWeb:
     """Let links name the port they are served at, which is only known when the lab runs."""
 
     def filled(page: Page) -> Page:
-        def answer(request: Request) -> Answer:
+        def answer(request: WorldRequest) -> WorldAnswer:
             made = page(request) if callable(page) else page
             port = request.headers["host"].rpartition(":")[2]
-            return Answer(made.status, made.headers, made.body.replace(b"{port}", port.encode()))
+            return WorldAnswer(made.status, made.headers, made.body.replace(b"{port}", port.encode()))
 
         return answer
 
@@ -130,10 +130,10 @@ def keep_open(web: ScriptedWeb, then: Callable[[Root], None]) -> Callable[[Root]
     """Give the crawl a slow page elsewhere, so that it does not end while the test talks to it."""
     waiting = [True]
 
-    def slow(request: Request) -> Answer:
+    def slow(request: WorldRequest) -> WorldAnswer:
         until = time.monotonic() + 5
         while waiting and time.monotonic() < until:
-            return Answer(503, b"Retry-After: 1\r\n", b"")
+            return WorldAnswer(503, b"Retry-After: 1\r\n", b"")
         return html()
 
     web.pages["keep.test"] = {"/": slow}  # type: ignore[index]
@@ -204,7 +204,7 @@ def test_limits_of_a_running_crawl_are_raised_and_lowered(tmp_path: Path) -> Non
         tell(root, "max-pages=5")
 
     crawled = crawl_web(web, tmp_path, "a.test/", meanwhile=meanwhile, courtesy__delay_s=0.1)
-    assert crawled.crawls[0].state is State.LIMIT
+    assert crawled.crawls[0].state is CrawlState.LIMIT
     assert 5 <= crawled.crawls[0].counts.pages <= 10
 
 
@@ -279,7 +279,7 @@ def test_a_crawl_that_cannot_take_a_change_says_so(tmp_path: Path) -> None:
     def meanwhile(root: Root) -> None:
         gate.wait()
         root.collection("main").lists.write_text("a file in the way")
-        with pytest.raises(StoreError, match=r"does not take it: .*lists: cannot be created"):
+        with pytest.raises(StoreError, match=r"rejected it: .*lists: cannot be created"):
             tell(root, f"exclude+=list:{blocked}")
 
     crawl_web(web, tmp_path, "a.test/", courtesy__delay_s=0.5, meanwhile=meanwhile)

@@ -11,16 +11,16 @@ import pytest
 from teia.api import flags_of
 from teia.clock import VirtualClock
 from teia.crawler.child.topic import FILE_NAME
+from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.lookup import Lookup
 from teia.crawler.outlinks import field_of
 from teia.errors import ConfigError
 from teia.frontier.cell import trails
 from teia.frontier.queue.order import ORDERS
 from teia.frontier.queue.sydney import draw
-from teia.lab.world.exchange import Answer
+from teia.lab.world.exchange import WorldAnswer
 from teia.store.root import open_root
-from teia.transfer.read_all import fetch_log
 from teia.urls import key_of
-from teia.views.lookup import Lookup
 from teia.views.why_waiting import why_waiting
 from tests.crawler.offline import NOW_S, OfflineCrawl, Web, offline_crawl
 from tests.crawler.webs import HTML, ScriptedWeb, crawl_web
@@ -92,7 +92,7 @@ def test_soft_focus_harvests_the_topic_long_before_breadth_does(tmp_path: Path) 
 def test_a_real_crawl_takes_up_what_it_finds_at_once(tmp_path: Path) -> None:
     """The same over HTTP: buffers of URLs that were read before must not stand in the way."""
     web, on_topic = topical_web(180)
-    site = {url.removeprefix("http://a.test"): Answer(200, HTML, page.encode()) for url, page in web.items()}
+    site = {url.removeprefix("http://a.test"): WorldAnswer(200, HTML, page.encode()) for url, page in web.items()}
     harvest = {}
     for order, settings in {"breadth": {}, "focused": FOCUSED}.items():
         crawled = crawl_web(ScriptedWeb({"a.test": site}), tmp_path / order, "a.test/5", limits__pages=30, **settings)
@@ -149,9 +149,9 @@ def trail_scores(crawl: OfflineCrawl) -> dict[str, int]:
 
 
 def test_a_redirect_passes_on_what_was_promised_of_it(tmp_path: Path) -> None:
-    moved = Answer(302, HTML + b"Location: /new\r\n", b"<p>moved")
-    page = Answer(200, HTML, markup(ON, "/old").encode())
-    web = ScriptedWeb({"a.test": {"/": page, "/old": moved, "/new": Answer(200, HTML, markup(ON).encode())}})
+    moved = WorldAnswer(302, HTML + b"Location: /new\r\n", b"<p>moved")
+    page = WorldAnswer(200, HTML, markup(ON, "/old").encode())
+    web = ScriptedWeb({"a.test": {"/": page, "/old": moved, "/new": WorldAnswer(200, HTML, markup(ON).encode())}})
     crawled = crawl_web(web, tmp_path, "a.test/", **FOCUSED, focus__mode="hard", focus__tunnel=0)
     assert crawled.outcomes()["a.test/new"] == "200"
     with Lookup(open_root(crawled.data), "main") as lookup:
@@ -185,7 +185,7 @@ REACHED = {
 
 @pytest.mark.parametrize("tunnel", REACHED)
 def test_hard_focus_goes_through_as_many_irrelevant_pages_as_it_may_and_no_more(tmp_path: Path, tunnel: int) -> None:
-    pages = {path: Answer(200, HTML, text.encode()) for path, text in CHAIN.items()}
+    pages = {path: WorldAnswer(200, HTML, text.encode()) for path, text in CHAIN.items()}
     settings = {**FOCUSED, "focus__mode": "hard", "focus__tunnel": tunnel}
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/", **settings)
     asked = {path for path in CHAIN if f"a.test{path}" in crawled.asked()}
@@ -250,7 +250,7 @@ def test_hard_focus_takes_nothing_from_sitemaps_and_soft_focus_does(tmp_path: Pa
 
 
 def test_left_out_links_are_counted_as_out_of_scope(tmp_path: Path) -> None:
-    pages = {"/": Answer(200, HTML, markup(OFF, "/1", "/2", "/2").encode())}
+    pages = {"/": WorldAnswer(200, HTML, markup(OFF, "/1", "/2", "/2").encode())}
     settings = {**FOCUSED, "focus__mode": "hard", "focus__tunnel": 0}
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/", **settings)
     assert crawled.outcomes() == {"a.test/": "200"}
@@ -347,12 +347,12 @@ def test_other_words_are_learnt_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({}, "nothing to learn from: give words in focus.words"),
-        ({"focus__examples": ["x.html"]}, "pages of other topics beside them"),
-        ({"focus__words": ["a b", "telescope"]}, "'a b': must have a word of three letters"),
-        ({"focus__words": WORDS, "parse__text": False}, "parse.text must be true"),
-        ({"focus__examples": ["no.html"], "focus__others": ["no"]}, "'no.html': there is no such file"),
-        ({"focus__words": WORDS, "focus__others": ["topic=x"]}, "'topic' is the name of what is looked for"),
+        ({}, "has no topic: set keywords in focus.words"),
+        ({"focus__examples": ["x.html"]}, "requires example pages of other topics"),
+        ({"focus__words": ["a b", "telescope"]}, "'a b': must contain a word of three letters"),
+        ({"focus__words": WORDS, "parse__text": False}, "set parse.text to true"),
+        ({"focus__examples": ["no.html"], "focus__others": ["no"]}, "'no.html': is neither a file nor a URL"),
+        ({"focus__words": WORDS, "focus__others": ["topic=x"]}, "the name 'topic' is reserved"),
     ],
 )
 def test_what_cannot_be_learnt_is_refused_before_anything_is_made(
@@ -372,7 +372,7 @@ def test_examples_that_hold_nothing_are_named(tmp_path: Path) -> None:
     empty.write_text("<html></html>")
     other.write_text(OFF)
     settings = {"focus__examples": [str(empty)], "focus__others": [str(other)]}
-    with pytest.raises(ConfigError, match=r"empty\.html has no text to learn from"):
+    with pytest.raises(ConfigError, match=r"empty\.html contains no text"):
         taken({}, tmp_path, collection__order="focused", **settings)
     settings["focus__examples"] = ["http://a.test/unknown"]
     with pytest.raises(ConfigError, match=r"http://a\.test/unknown is not in main"):
@@ -426,8 +426,8 @@ def test_sydney_takes_a_sample_of_each_page_first_and_the_rest_when_nothing_else
 
 
 def test_sydney_in_a_real_crawl_fetches_everything_once(tmp_path: Path) -> None:
-    pages = {"/": Answer(200, HTML, markup(OFF, *(f"/{n}" for n in range(12))).encode())}
-    pages |= {f"/{n}": Answer(200, HTML, markup(OFF, f"/{n}/x").encode()) for n in range(12)}
+    pages = {"/": WorldAnswer(200, HTML, markup(OFF, *(f"/{n}" for n in range(12))).encode())}
+    pages |= {f"/{n}": WorldAnswer(200, HTML, markup(OFF, f"/{n}/x").encode()) for n in range(12)}
     settings = {"collection__order": "sydney", "sydney__links": 3}
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/", **settings)
     asked = crawled.asked()
@@ -449,7 +449,7 @@ def test_a_url_knows_how_many_are_before_it(tmp_path: Path, order: str) -> None:
     rest = [url for url in taken(web, tmp_path, **settings) if url in waiting]
     assert len(rest) > 10
     # What a page adds may overtake; what is next is next.
-    assert said[rest[0]].startswith("next in line")
-    places = {url: int(said[url].split()[1]) if said[url].startswith("behind") else 0 for url in waiting}
+    assert said[rest[0]].startswith("next in the queue")
+    places = {url: int(said[url].split()[2]) if said[url].startswith("queued behind") else 0 for url in waiting}
     assert sorted(places.values()) == list(range(len(waiting)))
     assert len(before) == 12

@@ -17,15 +17,16 @@ from teia.clock import WallClock
 from teia.collections.calendar import next_starts, schedule_of
 from teia.collections.change_settings import change
 from teia.collections.coordinator import Coordinator
-from teia.collections.due_runs import Task
+from teia.collections.due_runs import CrawlTask
 from teia.collections.edits import parse_edit
-from teia.collections.inbox import Command, Control
-from teia.collections.run_log import RunBook, ScheduledRun
+from teia.collections.inbox import ControlFile
+from teia.collections.run_log import RunLog, ScheduledRun
 from teia.collections.stored import configure
-from teia.lab.server.requestlog import Entry, read_log
+from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
 from teia.lab.server.witness import early_requests
-from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
+from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import audit_of
 from tests.crawler.webs import Page, ScriptedWeb, html, text_of
@@ -68,7 +69,7 @@ class Served:
     """What came of serving schedules: what was said, what the server saw, and the runs by collection."""
 
     said: list[str] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[RequestLogEntry] = field(default_factory=list)
     runs: dict[str, list[ScheduledRun]] = field(default_factory=dict)
     violations: int = 0
 
@@ -157,7 +158,7 @@ async def _serve(
             async with asyncio.timeout(60):
                 beside = [] if meanwhile is None else [meanwhile(coordinator, clock, root)]
                 await asyncio.gather(coordinator.serve(), *beside)
-        book = RunBook(root.path / "control.sqlite")
+        book = RunLog(root.path / "control.sqlite")
         served.runs = {name: book.recent(name, 10)[::-1] for name in collections}
         book.close()
     served.entries = read_log(log)
@@ -193,7 +194,7 @@ def test_three_periods_happen_and_each_visits_every_page_once(tmp_path: Path) ->
     pages = site()
     asked = Counter[str]()
 
-    def home(_: Request) -> Answer:
+    def home(_: WorldRequest) -> WorldAnswer:
         asked["/"] += 1
         more = ["/new"] if asked["/"] > 1 else []
         return html(*(f"/{number}" for number in range(1, PAGES)), *more)
@@ -357,7 +358,7 @@ def test_commands_and_changes_are_taken_at_once_while_nothing_is_due(tmp_path: P
         heard.append(await asyncio.to_thread(_talk, root))
 
     def _talk(root: Root) -> Any:
-        control, now = Control(root.path / "control.sqlite"), WallClock()
+        control, now = ControlFile(root.path / "control.sqlite"), WallClock()
         try:
             states = [_state(control, "waiting")]
             for command, state in ((Command.PAUSE, "paused"), (Command.RESUME, "waiting")):
@@ -379,17 +380,17 @@ def test_commands_and_changes_are_taken_at_once_while_nothing_is_due(tmp_path: P
 
 
 def tell(root: Root, command: Command) -> None:
-    control = Control(root.path / "control.sqlite")
+    control = ControlFile(root.path / "control.sqlite")
     _told(control, command)
     control.close()
 
 
-def _told(control: Control, command: Command) -> None:
+def _told(control: ControlFile, command: Command) -> None:
     number = control.ask("main", command, 0.0)
     until(lambda: control.is_done(number), f"{command} is done")
 
 
-def _state(control: Control, wanted: str) -> str:
+def _state(control: ControlFile, wanted: str) -> str:
     """The state of the account, once it is the one that is wanted."""
 
     def state() -> str:
@@ -427,7 +428,7 @@ def test_between_runs_pages_are_kept_fresh_where_that_is_wanted(tmp_path: Path) 
 
     async def wait_for_revisits(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:
         await until_async(
-            lambda: "main" in coordinator.charges and coordinator.charges["main"].duty.task is Task.KEEP_FRESH
+            lambda: "main" in coordinator.charges and coordinator.charges["main"].duty.task is CrawlTask.KEEP_FRESH
         )
         await until_async(lambda: coordinator.charges["main"].counts.requests >= 12)
         clock.leap_to(START_S + DAY_S)

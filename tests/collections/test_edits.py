@@ -6,20 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.collections.edits import (
-    FIXED,
-    FLAGS,
-    LIVE,
-    SHARED,
-    Edit,
-    Operator,
-    edited,
-    form_of,
-    from_json,
-    parse_edit,
-    to_text,
-)
-from teia.config import CollectionSettings, Config, ScopeSettings, keys_of
+from teia.collections.edits import FIXED, LIVE, SHARED, Edit, Operator, edited, form_of, from_json, parse_edit, to_text
+from teia.config.flags import FLAGS
+from teia.config.sections import CollectionSettings, Config, ScopeSettings
+from teia.config.tree import keys_of
 from teia.errors import ConfigError, UsageError
 from teia.urls import from_user
 
@@ -58,7 +48,7 @@ def test_an_edit_is_read(text: str, edit: Edit) -> None:
         ("dely=3", "unknown setting 'dely'; did you mean 'delay'"),
         ("courtesy.dely_s=3", r"did you mean 'courtesy\.delay_s'"),
         ("seeds+=x", r"did you mean 'collection\.seeds'"),
-        ("exclude+=", "there is nothing behind"),
+        ("exclude+=", "value missing after"),
         ("scope.exclude=[a", "not a list"),
     ],
 )
@@ -126,7 +116,7 @@ def test_the_same_seed_in_another_spelling_is_the_same() -> None:
     [
         ("delay=-1", r"courtesy\.delay_s = -1\.0: must be at least 0 s"),
         ("delay=soon", r"courtesy\.delay_s = 'soon': must be a number"),
-        ("delay+=1", r"courtesy\.delay_s is no list"),
+        ("delay+=1", r"courtesy\.delay_s is not a list"),
         ("collection.cells=3", "cannot be changed: it was fixed"),
         ("collection.name=x", "cannot be changed: it was fixed"),
         ("order=best", r"collection\.order = 'best': must be one of"),

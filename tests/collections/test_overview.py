@@ -11,13 +11,15 @@ import pytest
 from teia.cli.crawl.run_crawl import _check_scheduled
 from teia.clock import VirtualClock, iso_utc
 from teia.collections.calendar import schedule_of
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.collections.overview import agenda_of, in_summary
-from teia.collections.run_log import RunBook, Why
-from teia.config import CollectionSettings, Config, CourtesySettings, ScheduleSettings, to_toml
+from teia.collections.run_log import EndReason, RunLog
+from teia.config.load import to_toml
+from teia.config.sections import CollectionSettings, Config, CourtesySettings, ScheduleSettings
 from teia.crawler.keep_fresh.visit_all_again import RoundAccount
 from teia.errors import UsageError
-from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import STATE_DONE
 from teia.store.root import Root, open_root
 from tests.frontier.cells import HOST, absorb, found, items, page, settle
@@ -52,10 +54,10 @@ def test_the_dates_shown_are_those_of_the_schedule_over_a_change_of_the_clocks(t
 
 def test_runs_are_shown_the_open_one_apart_from_the_last(tmp_path: Path) -> None:
     root = made(tmp_path)
-    book = RunBook(root.path / "control.sqlite")
+    book = RunLog(root.path / "control.sqlite")
     first = book.begin("main", NOW_S - 604_800, NOW_S - 604_790)
     book.note(first, RoundAccount(100, 80, 3), NOW_S - 604_000, NOW_S - 604_100)
-    book.end(first, Why.DEADLINE, NOW_S - 604_000)
+    book.end(first, EndReason.DEADLINE, NOW_S - 604_000)
     book.begin("main", NOW_S, NOW_S + 1)
     book.close()
     agenda = agenda_of(root, "main", VirtualClock(NOW_S + 10))
@@ -69,10 +71,10 @@ def test_runs_are_shown_the_open_one_apart_from_the_last(tmp_path: Path) -> None
 
 def test_a_run_is_written_down_once_whoever_reads_it(tmp_path: Path) -> None:
     root = made(tmp_path)
-    book, other = RunBook(root.path / "control.sqlite"), RunBook(root.path / "control.sqlite")
+    book, other = RunLog(root.path / "control.sqlite"), RunLog(root.path / "control.sqlite")
     begun = book.begin("main", NOW_S, NOW_S + 1)
     assert other.last("main") == begun
-    book.end(begun, Why.FINISHED, NOW_S + 9)
+    book.end(begun, EndReason.FINISHED, NOW_S + 9)
     assert [run.is_open for run in other.recent("main", 5)] == [False]
     assert other.last("another") is None
     book.close()
@@ -82,10 +84,10 @@ def test_a_run_is_written_down_once_whoever_reads_it(tmp_path: Path) -> None:
 def test_it_says_when_nobody_would_do_it(tmp_path: Path) -> None:
     root = made(tmp_path)
     (note,) = agenda_of(root, "main", VirtualClock(NOW_S)).notes
-    assert note.startswith("nobody waits for the next start: start `teia crawl --scheduled")
+    assert note.startswith("no crawler is waiting for the next run: start `teia crawl --scheduled")
     due = agenda_of(root, "main", VirtualClock(datetime(2026, 10, 24, 2, tzinfo=UTC).timestamp())).notes
-    assert due[0].startswith("a run is due, and nobody crawls")
-    control = Control(root.path / "control.sqlite")
+    assert due[0].startswith("a run is due, but no crawler is running")
+    control = ControlFile(root.path / "control.sqlite")
     control.begin("main", NOW_S)  # by this process, which is alive
     control.close()
     assert agenda_of(root, "main", VirtualClock(NOW_S)).notes == ()
@@ -100,7 +102,10 @@ def test_it_says_when_a_run_cannot_reach_all_pages(tmp_path: Path) -> None:
         settle(cell, item, STATE_DONE, learnt=PageRow(200, digest=b"d"))
     cell.close()
     notes = agenda_of(root, "main", VirtualClock(NOW_S)).notes
-    assert notes[-1] == f"5 known pages of {HOST}, one every 3600 s, need 5 h 0 min: runs will stop before the end"
+    assert (
+        notes[-1]
+        == f"5 known pages of {HOST} at one every 3600 s take 5 h 0 min: runs will stop before they are complete"
+    )
 
 
 def test_without_a_schedule_there_is_nothing_to_show_and_nothing_to_serve(tmp_path: Path) -> None:
@@ -108,5 +113,5 @@ def test_without_a_schedule_there_is_nothing_to_show_and_nothing_to_serve(tmp_pa
     agenda = agenda_of(root, "main", VirtualClock(NOW_S))
     assert (agenda.words, agenda.starts, agenda.notes, agenda.next_run) == ("", (), (), None)
     assert in_summary(root, "main", VirtualClock(NOW_S)) == {}
-    with pytest.raises(UsageError, match=r"has a schedule; `teia set schedule\.start="):
+    with pytest.raises(UsageError, match=r"has a schedule; set one with `teia set schedule\.start="):
         _check_scheduled(root, None)

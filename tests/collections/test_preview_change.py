@@ -10,10 +10,11 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections.drafts import apply, drafted, edits_between
-from teia.collections.inbox import Command, Control
-from teia.collections.preview_change import Effect, effect_of, sample_effect
+from teia.collections.inbox import ControlFile
+from teia.collections.preview_change import ChangeEffect, effect_of, sample_effect
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
+from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import account_at_rest
 from tests.collections.test_change_settings import site
@@ -62,10 +63,10 @@ def test_the_number_announced_is_the_fall_of_the_queue_while_nobody_crawls(half_
 
 
 def test_the_number_announced_is_the_fall_of_the_queue_of_a_crawl_that_is_paused(tmp_path: Path) -> None:
-    seen: list[tuple[Effect, int, int]] = []
+    seen: list[tuple[ChangeEffect, int, int]] = []
 
     def meanwhile(root: Root) -> None:
-        control = Control(root.path / "control.sqlite")
+        control = ControlFile(root.path / "control.sqlite")
         control.ask("main", Command.PAUSE, CLOCK.now_s())
         until(lambda: account(control).get("state") == "paused" and account(control).get("urls_queued", 0) > 20)
         time.sleep(1.5)  # what was under way is committed, and the account says so
@@ -86,7 +87,7 @@ def test_the_number_announced_is_the_fall_of_the_queue_of_a_crawl_that_is_paused
     assert before - after == announced.leave
 
 
-def account(control: Control) -> dict[str, Any]:
+def account(control: ControlFile) -> dict[str, Any]:
     run = control.run("main")
     return {} if run is None else dict(run.account)
 

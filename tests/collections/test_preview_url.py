@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.preview_url import Trial
+from teia.collections.preview_url import UrlTester
 from teia.collections.stored import saved
-from teia.config import CollectionSettings, Config, CourtesySettings, ScopeSettings
-from teia.lab.world.exchange import Answer, Request
+from teia.config.sections import CollectionSettings, Config, CourtesySettings, ScopeSettings
+from teia.crawler.lookup import Lookup
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
 from teia.transfer.read_all import known_urls
-from teia.views.lookup import Lookup
 from teia.views.why_waiting import why_unknown
 from tests.crawler.webs import Page, ScriptedWeb, crawl_web, html, robots, text_of
 
@@ -30,7 +30,7 @@ PATHS = {
 }  # fmt: skip
 
 
-def every_link(request: Request) -> Answer:
+def every_link(request: WorldRequest) -> WorldAnswer:
     port = request.headers["host"].rpartition(":")[2]
     return html(*(f"http://{host}:{port}{path}" for host, paths in PATHS.items() for path in paths))
 
@@ -39,7 +39,7 @@ def pages() -> dict[str, dict[str, Page]]:
     made: dict[str, dict[str, Page]] = {}
     for number, (host, paths) in enumerate(PATHS.items()):
         made[host] = {path: html(text=text_of(100 * number + at)) for at, path in enumerate(paths)}
-    made["a.test"]["/picture.jpg"] = Answer(200, b"Content-Type: image/jpeg\r\n", b"\xff\xd8\xff")
+    made["a.test"]["/picture.jpg"] = WorldAnswer(200, b"Content-Type: image/jpeg\r\n", b"\xff\xd8\xff")
     made["a.test"]["/"] = every_link
     made["a.test"]["/robots.txt"] = robots("User-agent: *\nDisallow: /robots-no/")
     return made
@@ -63,9 +63,9 @@ def test_for_fifty_urls_the_tester_says_what_the_crawler_does(tmp_path: Path) ->
     config = saved(root, "main").config
     known = {each["url"]: each["outcome"] for each in known_urls(root, "main")}
     urls = [f"http://{host}:{port}{path}" for host, paths in PATHS.items() for path in paths]
-    before = Trial(config).all(urls)
+    before = UrlTester(config).all(urls)
     with Lookup(root, "main") as lookup:
-        after = Trial(config, lookup).all(urls)
+        after = UrlTester(config, lookup).all(urls)
     assert len(urls) >= 45
     asked = len(crawled.entries)
     for fresh, tried in zip(before, after, strict=True):
@@ -97,21 +97,21 @@ CONFIG = Config(
     [
         ("a.test/x", "http://a.test/x", True, ""),
         ("HTTP://A.test/./x?utm_source=1", "http://a.test/x", True, ""),
-        ("ftp://a.test/", None, False, "it is no http or https URL"),
-        ("", None, False, "it is no http or https URL"),
-        ("http://a.test/x?y=1", "http://a.test/x?y=1", False, "rule 2 skips it: query:yes"),
-        ("http://b.test/", "http://b.test/", False, "no rule keeps it"),
-        ("http://a.test:22/", "http://a.test:22/", False, "port 22 is never asked"),
-        ("javascript:alert(1)", None, False, "it is no http or https URL"),
+        ("ftp://a.test/", None, False, "it is not an http or https URL"),
+        ("", None, False, "it is not an http or https URL"),
+        ("http://a.test/x?y=1", "http://a.test/x?y=1", False, "excluded by rule 2: query:yes"),
+        ("http://b.test/", "http://b.test/", False, "no rule includes it"),
+        ("http://a.test:22/", "http://a.test:22/", False, "port 22 is not allowed"),
+        ("javascript:alert(1)", None, False, "it is not an http or https URL"),
     ],
 )
 def test_the_whole_way_is_told(typed: str, url: str | None, is_crawled: bool, why: str) -> None:
-    tried = Trial(CONFIG).one(typed)
+    tried = UrlTester(CONFIG).one(typed)
     assert (tried.url, tried.is_crawled, tried.why) == (url, is_crawled, why)
     assert (tried.steps[-1].name == "robots") == (url is not None)
 
 
 def test_a_host_of_the_seeds_is_kept_without_a_rule_and_that_is_said() -> None:
-    kept = Trial(CONFIG).one("http://a.test/x")
-    assert [step.detail for step in kept.steps if step.name == "rules"] == ["it is of a seed's host: host:a.test"]
+    kept = UrlTester(CONFIG).one("http://a.test/x")
+    assert [step.detail for step in kept.steps if step.name == "rules"] == ["it is on the host of a seed: host:a.test"]
     assert kept.robots == "not asked"

@@ -12,16 +12,18 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.collections.calendar import schedule_of
-from teia.collections.commands import NO_ORDER, Order, Orders, is_needed, order
+from teia.collections.commands import NO_ORDER, CommandTable, StandingCommands, is_needed, order
 from teia.collections.drafts import make_collection
-from teia.collections.inbox import Command, Control
+from teia.collections.inbox import ControlFile
 from teia.collections.remove import remove_collection
 from teia.collections.resident import Resident
-from teia.collections.run_log import RunBook
+from teia.collections.run_log import RunLog
 from teia.collections.stored import saved
-from teia.config import Config, ScheduleSettings, read_tree
-from teia.lab.server.requestlog import Entry, read_log
+from teia.config.sections import Config, ScheduleSettings
+from teia.config.tree import read_tree
+from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
+from teia.records import Command
 from teia.store.root import Root, open_root
 from tests.collections.test_coordinator import DELAY_S, site
 from tests.crawler.webs import ScriptedWeb
@@ -30,12 +32,12 @@ from tests.waiting import until_async
 Talk = Callable[[Root, Callable[..., None], Resident], Awaitable[None]]
 
 
-def serve(folder: Path, talk: Talk, pages: int = 8) -> list[Entry]:
+def serve(folder: Path, talk: Talk, pages: int = 8) -> list[RequestLogEntry]:
     """Let a resident serve an empty root while somebody talks to it; returns what the web saw."""
     return uvloop.run(_serve(folder, talk, ScriptedWeb({"a.test": site(pages)})))
 
 
-async def _serve(folder: Path, talk: Talk, web: ScriptedWeb) -> list[Entry]:
+async def _serve(folder: Path, talk: Talk, web: ScriptedWeb) -> list[RequestLogEntry]:
     log, clock = folder / "requests.jsonl", WallClock()
     root = open_root(folder / "data", create=True)
     async with LabServer(web, clock, dns="127.77.255.93:0", log=log) as lab:
@@ -63,7 +65,7 @@ async def _serve(folder: Path, talk: Talk, web: ScriptedWeb) -> list[Entry]:
     return read_log(log)
 
 
-def visits(entries: list[Entry]) -> Counter[str]:
+def visits(entries: list[RequestLogEntry]) -> Counter[str]:
     return Counter(entry.path for entry in entries if entry.path != "/robots.txt" and "teia-probe" not in entry.path)
 
 
@@ -72,7 +74,7 @@ async def give(root: Root, name: str, command: Command) -> None:
 
 
 def is_done(root: Root, name: str) -> bool:
-    orders = Orders(root.path / "control.sqlite")
+    orders = CommandTable(root.path / "control.sqlite")
     try:
         return orders.of(name).wanted_s is None
     finally:
@@ -100,7 +102,7 @@ def test_a_collection_made_while_it_serves_is_crawled_when_it_is_started(tmp_pat
     entries = serve(tmp_path, talk)
     assert set(visits(entries).values()) == {2}, "started again it visits everything once more"
     assert len(visits(entries)) == 8
-    book = RunBook(tmp_path / "data" / "control.sqlite")
+    book = RunLog(tmp_path / "data" / "control.sqlite")
     again, run = book.recent("one", 5)
     book.close()
     assert (run.why, run.new) == ("finished", 8)
@@ -115,7 +117,7 @@ def test_what_was_stopped_goes_on_when_it_is_started_and_nothing_is_asked_twice(
             await give(root, name, Command.RUN)
         await until_async(lambda: pages_of(resident, "one") >= 3)
         await give(root, "one", Command.STOP)
-        control = Control(root.path / "control.sqlite")
+        control = ControlFile(root.path / "control.sqlite")
         await until_async(lambda: control.run("one") is None)
         control.close()
         await until_async(lambda: pages_of(resident, "two") >= 12)
@@ -159,10 +161,10 @@ def test_who_is_needed_when() -> None:
     assert start_s is not None
     day_s = 86_400.0
     assert not is_needed(NO_ORDER, None, None, start_s)
-    assert is_needed(Order(wanted_s=1.0), None, None, start_s)
-    assert not is_needed(Order(wanted_s=1.0, paused_s=2.0), None, None, start_s)
+    assert is_needed(StandingCommands(wanted_s=1.0), None, None, start_s)
+    assert not is_needed(StandingCommands(wanted_s=1.0, paused_s=2.0), None, None, start_s)
     assert is_needed(NO_ORDER, daily, None, start_s - day_s), "it waits for its time"
-    stopped = Order(stopped_s=start_s + 60)
+    stopped = StandingCommands(stopped_s=start_s + 60)
     assert stopped.holds_back(daily, start_s + 120)
     assert not stopped.holds_back(daily, start_s + day_s), "the next start counts again"
-    assert Order(stopped_s=1.0).holds_back(None, 1e12), "without a schedule somebody has to start it"
+    assert StandingCommands(stopped_s=1.0).holds_back(None, 1e12), "without a schedule somebody has to start it"

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from teia.collections.account import Summary, nothing_yet
-from teia.collections.inbox import Control
-from teia.collections.series import COARSE_S, FINE_S, KEPT_S, Point, Series, meeting_of, points_of, rates_of
+from teia.collections.inbox import ControlFile
+from teia.collections.series import COARSE_S, FINE_S, KEPT_S, SeriesPoint, SeriesWriter, meeting_of, points_of, rates_of
 
 
 def summary(requests: int, queued: int = 0, fresh: dict[str, float] | None = None) -> Summary:
@@ -15,8 +15,8 @@ def summary(requests: int, queued: int = 0, fresh: dict[str, float] | None = Non
 
 
 def test_a_series_is_as_long_as_its_time_and_no_longer(tmp_path: Path) -> None:
-    control = Control(tmp_path / "control.sqlite")
-    series = Series(control)
+    control = ControlFile(tmp_path / "control.sqlite")
+    series = SeriesWriter(control)
     for second in range(5_000):
         series.note(summary(second), 1e9 + second)
     fine, coarse = (points_of(control, "main", step_s, 0.0) for step_s in (FINE_S, COARSE_S))
@@ -29,14 +29,16 @@ def test_a_series_is_as_long_as_its_time_and_no_longer(tmp_path: Path) -> None:
 
 
 def test_between_two_runs_there_is_a_gap_and_no_rate() -> None:
-    points = [Point(at, n, n, 0, 0, None, None) for at, n in ((0, 0), (5, 50), (10, 0), (15, 20), (300, 40), (305, 45))]
+    points = [
+        SeriesPoint(at, n, n, 0, 0, None, None) for at, n in ((0, 0), (5, 50), (10, 0), (15, 20), (300, 40), (305, 45))
+    ]
     assert rates_of(points, FINE_S) == [(5, 10.0), (10, None), (15, 4.0), (300, None), (305, 1.0)]
     assert rates_of(points[:1], FINE_S) == []
 
 
 def test_freshness_is_written_down_once_enough_was_seen_again(tmp_path: Path) -> None:
-    control = Control(tmp_path / "control.sqlite")
-    series = Series(control)
+    control = ControlFile(tmp_path / "control.sqlite")
+    series = SeriesWriter(control)
     few = {"pages": 300, "visited_again": 199, "fresh": 0.9, "fresh_error": 0.1, "best": 0.95, "possible": 0.97}
     series.note(summary(1, fresh=few), 1e9)
     series.note(summary(2, fresh=few | {"visited_again": 200}), 1e9 + 10)
@@ -48,8 +50,8 @@ def test_freshness_is_written_down_once_enough_was_seen_again(tmp_path: Path) ->
 
 
 def test_known_and_visited_meet_only_if_the_queue_shrinks() -> None:
-    def queued(*numbers: int) -> list[Point]:
-        return [Point(10.0 * at, 0, 0, 0, number, None, None) for at, number in enumerate(numbers)]
+    def queued(*numbers: int) -> list[SeriesPoint]:
+        return [SeriesPoint(10.0 * at, 0, 0, 0, number, None, None) for at, number in enumerate(numbers)]
 
     shrinking = meeting_of(queued(100, 90, 80))
     assert shrinking is not None

@@ -40,7 +40,7 @@ def test_file_for_a_collection_that_exists_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text('[collection]\nname = "x"\nseeds = ["http://a.test/"]\n')
     assert configure(root, None, file, {}, {}).config.collection.name == "x"
-    with pytest.raises(UsageError, match="has its own settings"):
+    with pytest.raises(UsageError, match="already exists with its own settings"):
         configure(root, None, file, {}, {})
 
 
@@ -50,7 +50,7 @@ def test_several_collections_run_together_unless_one_is_named(tmp_path: Path) ->
         configure(root, name, None, {}, SEED)
     assert [each.collection.name for each in configure_all(root, None, None, {}, {})] == ["one", "two"]
     assert [each.collection.name for each in configure_all(root, "two", None, {}, {})] == ["two"]
-    with pytest.raises(UsageError, match="holds one, two; choose one with --collection"):
+    with pytest.raises(UsageError, match="contains one, two; choose one with --collection"):
         choose(root, None)
     with pytest.raises(UsageError, match="there is no collection 'three'"):
         choose(root, "three")

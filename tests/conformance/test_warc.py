@@ -13,10 +13,10 @@ import pytest
 from teia.errors import CorruptFile
 from teia.store.audit import Audit, audit_archive
 from teia.store.cdxj import index_lines
-from teia.store.reader import Damage, Record, answer_of, file_records
+from teia.store.reader import ArchiveRecord, Damage, answer_of, file_records
 
 
-def read(path: Path) -> tuple[list[Record], list[Damage]]:
+def read(path: Path) -> tuple[list[ArchiveRecord], list[Damage]]:
     damages: list[Damage] = []
     return list(file_records(path, damages.append)), damages
 

@@ -17,8 +17,9 @@ from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import Wire
 from teia.errors import StoreError
 from teia.frontier.cell import mail
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import RecordingConnection
+from teia.frontier.cell.rows import FoundUrl
 from teia.store.root import CellFolder
 from teia.urls import key_of
 from tests.cluster.conftest import Nats, run_servers
@@ -100,7 +101,7 @@ class Clustered:
         return found
 
 
-def take(cell: FrontierCell, sender: int, seq: int, found: list[Found]) -> None:
+def take(cell: FrontierCell, sender: int, seq: int, found: list[FoundUrl]) -> None:
     """What the committer does with links that arrive."""
     with cell.transaction():
         if found and seq > mail.heard(cell, sender):
@@ -141,8 +142,8 @@ def commits(request: pytest.FixtureRequest) -> Commits:
     return made
 
 
-def found(path: str, host: str = "a.test") -> Found:
-    return Found(host, key_of(f"http://{host}{path}"), path, 1)
+def found(path: str, host: str = "a.test") -> FoundUrl:
+    return FoundUrl(host, key_of(f"http://{host}{path}"), path, 1)
 
 
 def urls(cell: FrontierCell) -> list[tuple[str, int]]:
@@ -213,7 +214,7 @@ def test_a_file_that_fell_behind_its_log_takes_nothing_until_it_has_caught_up(
         with pytest.raises(StoreError), cell.transaction():
             cell.absorb([found("/recorded")], 1.0)
     assert urls(cell) == []
-    with pytest.raises(CellLost, match="opened anew"), cell.transaction():
+    with pytest.raises(CellLost, match="must be reopened"), cell.transaction():
         cell.absorb([found("/too soon")], 1.0)
     cell = clustered.open(0)
     assert urls(cell) == [("/recorded", 1)]

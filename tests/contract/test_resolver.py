@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from teia.clock import WallClock
-from teia.fetch.dns import CaresResolver, Failure, Resolver, StaticResolver
+from teia.fetch.dns import CaresResolver
+from teia.fetch.resolver import Failure, Resolver, StaticResolver
 from tests.fetch.name_server import NameServer
 
 NAMES = {"one.test": ["127.77.0.1"], "two.test": ["127.77.0.1", "127.77.0.2"]}

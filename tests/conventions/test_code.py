@@ -89,13 +89,16 @@ def test_lines_of_compiled_sources_fit_the_width() -> None:
 
 
 def test_no_function_is_too_long_to_proofread() -> None:
-    long = [
-        f"{module.path}:{node.lineno} {node.name}: {length} lines"
-        for module in modules()
-        for node in ast.walk(module.tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
-    ]
+    long = []
+    for module in modules():
+        lines = (ROOT / module.path).read_text(encoding="utf-8").splitlines()
+        for node in ast.walk(module.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                body = lines[node.lineno - 1 : node.end_lineno]
+                # Comments make a function easier to read, so they do not count.
+                length = sum(not line.lstrip().startswith("#") for line in body)
+                if length > MAX_FUNCTION_LINES:
+                    long.append(f"{module.path}:{node.lineno} {node.name}: {length} lines")
     assert not long, "\n".join(long)
 
 

@@ -12,7 +12,8 @@ import typer
 
 from teia.cli.config import markdown
 from teia.cli.main import application
-from teia.config import Config, keys_of
+from teia.config.sections import Config
+from teia.config.tree import keys_of
 
 from .tree import ROOT, documents
 

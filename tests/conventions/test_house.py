@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import tomllib
+from collections import defaultdict
 
 import pytest
 
 from teia import __version__
 
-from .tree import ROOT
+from .tree import ROOT, modules
 
 MAX_MODULES = 25
 
@@ -68,3 +70,14 @@ def test_every_folder_says_what_it_is() -> None:
     readmes = [path for path in (ROOT / "teia").rglob("__init__.py") if len(list(path.parent.glob("*.py"))) > 1]
     silent = [str(path.relative_to(ROOT)) for path in readmes if not path.read_text(encoding="utf-8").startswith('"""')]
     assert not silent, f"each of these is its folder's readme and is empty: {silent}"
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    """A name that is searched for, or read in a traceback, leads to one class."""
+    places = defaultdict(list)
+    for module in modules():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(f"{module.path}:{node.lineno}")
+    shared = {name: found for name, found in sorted(places.items()) if len(found) > 1}
+    assert not shared, f"several classes have these names: {shared}"

@@ -2,11 +2,13 @@
 
     faces            cli/   web/   lab/
     many machines    cluster/
-    one machine      api   crawler/   collections/   indexer/   views/   transfer/   notify/
+    one machine      crawler/   collections/   indexer/   views/   transfer/   notify/   api
     stages           frontier/   fetch/   parse/   store/   graph/   index/   search/   refresh/   signals/
-    ground           urls   records   clock   errors   durable   metrics   settings   config   lib/
+    ground           urls   records   clock   errors   durable   metrics   version   config/   lib/
 
-Stages do not import each other. An *area* is a folder or a module directly under teia/.
+Stages do not import each other. The packages of one machine build on each other in this order: crawler, collections,
+indexer, views, transfer, notify, api. No imports form a cycle, neither of modules nor of areas: not even an import that
+is lazy or for types alone. An *area* is a folder or a module directly under teia/.
 """
 
 from __future__ import annotations
@@ -15,25 +17,29 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from .tree import ROOT, Module, modules
 
-VOCABULARY = {"urls", "records", "clock", "errors", "durable", "settings", "clustersettings", "config", "metrics"}
+VOCABULARY = {
+    "urls", "records", "clock", "errors", "durable", "config", "metrics", "version",
+}  # fmt: skip
 STAGES = {"frontier", "fetch", "parse", "store", "graph", "index", "search", "refresh", "signals"}
 BELOW_STAGES = {"lib"} | VOCABULARY
-ONE_MACHINE = {"crawler", "collections", "indexer", "views", "transfer", "notify"}
-BELOW_CLUSTER = BELOW_STAGES | STAGES | ONE_MACHINE
+IN_ORDER = ("crawler", "collections", "indexer", "views", "transfer", "notify", "api")
+"""The packages of one machine: each may import those before it."""
+BELOW_CLUSTER = BELOW_STAGES | STAGES | set(IN_ORDER) - {"api"}
 BELOW_TOP = BELOW_CLUSTER | {"api", "cluster", "teia"}
 
 MAY_IMPORT: dict[str, set[str]] = (
     {"lib": set()}
     | {area: {"lib", "errors"} for area in VOCABULARY}
-    | {"clustersettings": {"settings"}}
-    | {"config": {"lib", "errors", "settings", "clustersettings", "urls"}}  # rules and slots of URLs are choices
+    | {"config": {"lib", "errors", "urls"}}  # rules and slots of URLs are choices
     | dict.fromkeys(STAGES, BELOW_STAGES)
     | {"search": BELOW_STAGES | {"index"}}  # search reads what index writes
-    | dict.fromkeys(ONE_MACHINE | {"api", "cluster"}, BELOW_CLUSTER)
+    | {area: BELOW_STAGES | STAGES | set(IN_ORDER[:at]) for at, area in enumerate(IN_ORDER)}
+    | {"cluster": BELOW_CLUSTER}
     | {"teia": BELOW_CLUSTER | {"api"}}
     | {"web": BELOW_TOP, "lab": BELOW_TOP, "cli": BELOW_TOP | {"web", "lab"}, "__main__": {"cli"}}
 )
@@ -49,19 +55,24 @@ def area_of(name: str) -> str:
 
 def imported_by(module: Module) -> Iterator[str]:
     """Every dotted name a module imports, wherever in it the import stands."""
-    package = module.name.split(".")
-    if not module.path.endswith("__init__.py"):
-        package = package[:-1]
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            source = ".".join([*base, *([node.module] if node.module else [])])
+            source = _source(module, node)
             if source == "teia":
-                yield from (_from_teia(alias.name) for alias in node.names if alias.name != "__version__")
+                yield from (_from_teia(alias.name) for alias in node.names)
             else:
                 yield source
+
+
+def _source(module: Module, node: ast.ImportFrom) -> str:
+    """The module that a `from … import` names."""
+    package = module.name.split(".")
+    if not module.path.endswith("__init__.py"):
+        package = package[:-1]
+    base = package[: len(package) - node.level + 1] if node.level else []
+    return ".".join([*base, *([node.module] if node.module else [])])
 
 
 def _from_teia(name: str) -> str:
@@ -84,6 +95,77 @@ def test_no_arrow_is_reversed() -> None:
         and area_of(name) not in MAY_IMPORT[area_of(module.name)]
     ]
     assert not wrong, "\n".join(wrong)
+
+
+Graph = Mapping[str, Collection[str]]
+
+
+def module_graph(of: Sequence[Module]) -> dict[str, set[str]]:
+    """Every module and the modules that it imports: `from teia.lib import csvtext` imports the module `csvtext`."""
+    names = {module.name for module in of}
+    return {module.name: {*_modules_of(module, names)} & names - {module.name} for module in of}
+
+
+def _modules_of(module: Module, names: Collection[str]) -> Iterator[str]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            source = _source(module, node)
+            yield from (name if (name := f"{source}.{alias.name}") in names else source for alias in node.names)
+
+
+def area_graph(graph: Graph) -> dict[str, set[str]]:
+    """The same by area."""
+    areas: dict[str, set[str]] = {area_of(name): set() for name in graph}
+    for name, imported in graph.items():
+        areas[area_of(name)] |= {area_of(each) for each in imported} - {area_of(name)}
+    return areas
+
+
+def cycle_in(graph: Graph) -> list[str]:
+    """A shortest cycle, as the path along its imports that ends where it begins; empty if there is none."""
+    shortest: list[str] = []
+    for start in sorted(graph):
+        came_from = dict.fromkeys(sorted(graph[start]), start)
+        waiting = deque(came_from)
+        while waiting and start not in came_from:
+            here = waiting.popleft()
+            for each in sorted(graph.get(here, ())):
+                if each not in came_from:
+                    came_from[each] = here
+                    waiting.append(each)
+        if start in came_from:
+            path = [start, came_from[start]]
+            while path[-1] != start:
+                path.append(came_from[path[-1]])
+            if not shortest or len(path) < len(shortest):
+                shortest = path[::-1]
+    return shortest
+
+
+def test_modules_form_no_cycle() -> None:
+    found = cycle_in(module_graph(modules()))
+    assert not found, " imports\n".join(found)
+
+
+def test_areas_form_no_cycle() -> None:
+    found = cycle_in(area_graph(module_graph(modules())))
+    assert not found, " imports\n".join(found)
+
+
+def test_a_cycle_would_be_seen_with_its_path() -> None:
+    sources = {
+        "teia.fetch.a": "from teia.store import b",
+        "teia.store.b": "def f() -> None:\n    import teia.store.c",
+        "teia.store.c": "if TYPE_CHECKING:\n    from teia.fetch.a import A",
+        "teia.store": "",
+        "teia.urls": "from teia.errors import E",
+    }
+    of = [Module("", name, ast.parse(source), 1) for name, source in sources.items()]
+    assert cycle_in(module_graph(of)) == ["teia.fetch.a", "teia.store.b", "teia.store.c", "teia.fetch.a"]
+    assert cycle_in(area_graph(module_graph(of))) == ["fetch", "store", "fetch"]
+    assert not cycle_in(module_graph(of[1:]))
 
 
 def test_lib_needs_nothing_but_the_standard_library_and_libraries_of_its_own_kind() -> None:

@@ -16,22 +16,21 @@ from typing import Any
 from teia.collections.stored import configure
 from teia.crawler.child.messages import decode_result, encode
 from teia.crawler.child.read_answer import read
-from teia.crawler.commit import Committed, Group
+from teia.crawler.commit import CommitGroup, CommitResult
 from teia.crawler.keep_fresh.keep_fresh import Refresh
 from teia.crawler.running_collection import Crawl
 from teia.crawler.start import open_crawls
 from teia.crawler.verdicts import task_for, verdict_of
-from teia.crawler.visit import Visit
-from teia.frontier.cell.cell import Found
+from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
 from teia.frontier.cell.schema import AS_SITEMAP, BY_SITEMAP
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.ledger import Ledger
-from teia.frontier.queue.politeness import Place
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.politeness import DelayTarget
+from teia.frontier.queue.schedule import HostQueue
 from teia.lab.measure.true_freshness import PageTruth, true_freshness
-from teia.lab.world.exchange import Request
+from teia.lab.world.exchange import WorldRequest
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 from teia.records import Fetched
 from teia.store.root import open_root
@@ -102,7 +101,7 @@ class KeptWeb:
         return self.crawl.committer.refresh
 
     def begin(self) -> None:
-        self._commit(Group(seeds=[_found(seed) for seed in self.crawl.config.collection.seeds]))
+        self._commit(CommitGroup(seeds=[_found(seed) for seed in self.crawl.config.collection.seeds]))
 
     def announce_sitemaps(self) -> None:
         """Name the hosts' sitemaps, as their robots.txt would."""
@@ -110,7 +109,7 @@ class KeptWeb:
         found = [_found(f"{self.world.roots[host.name].decode()}sitemap.xml") for host in hosts]
         for each in found:
             each.by = BY_SITEMAP | AS_SITEMAP
-        self._commit(Group(seeds=found))
+        self._commit(CommitGroup(seeds=found))
 
     def run(self, days: float, slot_s: float) -> None:
         """Let so many days pass, with a request to each host every `slot_s` seconds."""
@@ -118,7 +117,7 @@ class KeptWeb:
         while self.clock.at_s + slot_s <= until_s:
             self.clock.at_s += slot_s
             visits = [visit for visit in map(self._visit, self._queues(slot_s)) if visit is not None]
-            self._commit(Group(visits=visits))
+            self._commit(CommitGroup(visits=visits))
 
     def _queues(self, slot_s: float) -> list[HostQueue]:
         queues = []
@@ -126,19 +125,19 @@ class KeptWeb:
             for host_id, host in cell.frontier.db.execute(
                 "SELECT host_id, name FROM hosts ORDER BY host_id"
             ).fetchall():
-                queue = HostQueue(host, host_id, cell.number, 0, Place(host, last_rest_s=slot_s))
+                queue = HostQueue(host, host_id, cell.number, 0, DelayTarget(host, last_rest_s=slot_s))
                 queue.requests = self._requests[host]
                 queues.append(queue)
         return queues
 
-    def _visit(self, queue: HostQueue) -> Visit | None:
+    def _visit(self, queue: HostQueue) -> ActiveVisit | None:
         refill = self.refresh.next_urls(self.crawl.committer.cells[queue.cell], queue, 1, ())
         if not refill.items:
             return None
         (item,) = refill.items
         self._requests[queue.host] += 1
         self.taken.append((self.clock.at_s, item.url))
-        visit = Visit(queue, item, rest_s=queue.server.last_rest_s, fetched=self._fetch(item))
+        visit = ActiveVisit(queue, item, rest_s=queue.server.last_rest_s, fetched=self._fetch(item))
         assert visit.fetched is not None
         if visit.fetched.status:
             visit.result = decode_result(read(encode(task_for(self.crawl.reading, "page", item, visit.fetched))))
@@ -146,25 +145,25 @@ class KeptWeb:
         visit.verdict = verdict_of(visit, self.crawl.config, self._chance)
         return visit
 
-    def _fetch(self, item: Queued) -> Fetched:
+    def _fetch(self, item: QueuedUrl) -> Fetched:
         now_s, parts = self.clock.at_s, split(item.url)
         if parts.host in self.down:
             return Fetched(item.url, "timeout", 0, now_s, now_s)
         headers = {"if-none-match": item.etag} if item.etag else {}
         if item.last_modified:
             headers["if-modified-since"] = item.last_modified
-        answer = self.world.answer(Request(parts.host, parts.target, headers=headers), now_s)
+        answer = self.world.answer(WorldRequest(parts.host, parts.target, headers=headers), now_s)
         if answer.status == 200:
             self.copied.append((now_s, item.url))
         head = b"HTTP/1.1 %d OK\r\n%b\r\n" % (answer.status, answer.headers)
         return Fetched(item.url, str(answer.status), answer.status, now_s, now_s, head=head, body=answer.body)
 
-    def _commit(self, group: Group) -> Committed:
+    def _commit(self, group: CommitGroup) -> CommitResult:
         done = self.crawl.committer.commit(group)
         while self.refresh.is_behind or self.refresh._running is not None:  # to be waited for
             if self.refresh._running is not None:
                 self.refresh._running.exception()
-            self.crawl.committer.commit(Group())
+            self.crawl.committer.commit(CommitGroup())
         return done
 
     # -- what came of it -----------------------------------------------------------------------------------
@@ -181,7 +180,7 @@ class KeptWeb:
         found, times = {}, self.visits()
         for host in self.world.hosts:
             space = self.world.spaces[host.index]
-            for slot in (each for each in range(host.size) if space.kind(each) is Kind.PAGE):
+            for slot in (each for each in range(host.size) if space.kind(each) is UrlKind.PAGE):
                 url = (self.world.roots[host.name] + space.path(slot)).decode()
                 events = self.world.changes.events(host.content, slot, self.world.days(self.clock.at_s))
                 changes = [self.world.time_s(days) for days, is_meaningful in events if is_meaningful]
@@ -213,7 +212,7 @@ def kept_web(world: World, folder: Path, now_s: float = EPOCH_S, **settings: Any
     ledger = Ledger(root.path / "ledger.sqlite")
     try:
         with root.locked(), open_crawls(root, [config], ledger, clock) as (crawl,):
-            crawl.committer.deliver(Committed())
+            crawl.committer.deliver(CommitResult())
             web = KeptWeb(world, crawl, clock)
             web.begin()
             yield web
@@ -221,6 +220,6 @@ def kept_web(world: World, folder: Path, now_s: float = EPOCH_S, **settings: Any
         ledger.close(clean=True, now_s=clock.now_s())
 
 
-def _found(url: str) -> Found:
+def _found(url: str) -> FoundUrl:
     host = split(url).host
-    return Found(host, key_of(url), tail_of(url, host), 0, in_links=0)
+    return FoundUrl(host, key_of(url), tail_of(url, host), 0, in_links=0)

@@ -12,9 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from teia.crawler.fetch_rows import roll_out, write_log
-from teia.frontier.cell.cell import Archived, Found, FrontierCell, PageRow, Settled
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, SettledVisit, tail_of
 from teia.frontier.cell.schema import BY_LINK, BY_SEED, BY_SITEMAP, STATE_DONE, STATE_EXCLUDED, STATE_FAILED
-from teia.frontier.cell.url_tails import tail_of
 from teia.store.fetchlog import FetchRow
 from teia.store.root import CellFolder, Root, open_root
 from teia.urls import key_of, split
@@ -24,9 +24,9 @@ HTML, PDF, XML = "text/html", "application/pdf", "text/xml"
 CONFIG = '[collection]\nseeds = ["http://a.test/"]\n'
 
 
-def found(url: str, by: int, in_links: int = 1, depth: int = 1) -> Found:
+def found(url: str, by: int, in_links: int = 1, depth: int = 1) -> FoundUrl:
     host = split(url).host
-    return Found(host, key_of(url), tail_of(url, host), depth, in_links, by=by)
+    return FoundUrl(host, key_of(url), tail_of(url, host), depth, in_links, by=by)
 
 
 def row(url: str, outcome: str, second: float, **more: object) -> FetchRow:
@@ -53,8 +53,8 @@ class Cell:
                 each for each in self.frontier.next_urls(host_id, host, 100, set(), NOW_S + 1e6) if each.url == url
             ]
             page = PageRow(int(outcome), b"d" * 32, media_type=media_type) if outcome.isdigit() else None
-            archived = Archived("one.warc.gz", 0, 100) if media_type else Archived()
-            self.frontier.settle(Settled(host_id, item, outcome, state, NOW_S, page=page, archived=archived), host)
+            archived = CaptureLocation("one.warc.gz", 0, 100) if media_type else CaptureLocation()
+            self.frontier.settle(SettledVisit(host_id, item, outcome, state, NOW_S, page=page, archived=archived), host)
 
     def page(self, url: str, second: float, media_type: str = HTML, size: int = 1000, **more: object) -> None:
         """A page that was fetched and stored."""

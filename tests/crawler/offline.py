@@ -13,21 +13,20 @@ from typing import Any
 
 from teia.clock import VirtualClock
 from teia.collections.stored import configure
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child.messages import decode_result, encode
 from teia.crawler.child.read_answer import read
-from teia.crawler.commit import Committed, Group
+from teia.crawler.commit import CommitGroup, CommitResult
 from teia.crawler.running_collection import Crawl
 from teia.crawler.start import open_crawls
 from teia.crawler.verdicts import task_for
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.alias_evidence import visit_again
-from teia.frontier.cell.cell import Found
-from teia.frontier.cell.url_tails import tail_of
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
 from teia.frontier.queue.ledger import Ledger
-from teia.frontier.queue.politeness import Place
+from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.retry import verdict
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import Fetched
 from teia.store.root import Root, open_root
 from teia.urls import key_of, split
@@ -53,7 +52,7 @@ class OfflineCrawl:
         self.taken: list[str] = []
 
     def begin(self) -> None:
-        self._commit(Group(seeds=[_found(seed) for seed in self.crawl.config.collection.seeds]))
+        self._commit(CommitGroup(seeds=[_found(seed) for seed in self.crawl.config.collection.seeds]))
 
     def run(self, pages: int = 10_000, chance: random.Random | None = None) -> list[str]:
         """Take so many pages, or all there are; between hosts, whose next URL has waited longest.
@@ -93,16 +92,16 @@ class OfflineCrawl:
                 assert visit_again(cell, host, tail_of(url, host), self.clock.now_s()) is not None
             self.take_of(host)
 
-    def _waiting(self, limit: int) -> list[tuple[float, str, HostQueue, Queued]]:
-        heads: list[tuple[float, str, HostQueue, Queued]] = []
+    def _waiting(self, limit: int) -> list[tuple[float, str, HostQueue, QueuedUrl]]:
+        heads: list[tuple[float, str, HostQueue, QueuedUrl]] = []
         for cell in self.crawl.committer.cells:
             for host_id, host, *_ in cell.frontier.hosts_with_work():
-                queue = HostQueue(host, host_id, cell.number, 0, Place(host))
+                queue = HostQueue(host, host_id, cell.number, 0, DelayTarget(host))
                 waiting = cell.frontier.next_urls(host_id, host, limit, (), self.clock.now_s())
                 heads += [(item.since_s, item.url, queue, item) for item in waiting]
         return heads
 
-    def _visit(self, queue: HostQueue, item: Queued) -> None:
+    def _visit(self, queue: HostQueue, item: QueuedUrl) -> None:
         self.taken.append(item.url)
         now_s = self.clock.now_s()
         markup = self.web.get(item.url)
@@ -112,13 +111,13 @@ class OfflineCrawl:
         elif markup is not None and markup.startswith("-> "):
             status, head = 302, MOVED % markup[3:].encode()
         fetched = Fetched(item.url, str(status), status, now_s, now_s, head=head, body=(markup or "").encode())
-        visit = Visit(queue, item, fetched=fetched)
+        visit = ActiveVisit(queue, item, fetched=fetched)
         visit.result = decode_result(read(encode(task_for(self.crawl.reading, "page", item, fetched))))
         visit.outcome = visit.result.outcome
         visit.verdict = verdict(visit.outcome, item.failures, 1.0)
-        self._commit(Group(visits=[visit]))
+        self._commit(CommitGroup(visits=[visit]))
 
-    def _commit(self, group: Group) -> Committed:
+    def _commit(self, group: CommitGroup) -> CommitResult:
         asyncio.run(self.clock.advance(1.0))
         group.meaning = self.crawl.meaning
         return self.crawl.committer.commit(group)
@@ -143,13 +142,15 @@ def _opened(root: Root, config: Config, clock: VirtualClock) -> Iterator[Crawl]:
     try:
         with root.locked(), open_crawls(root, [config], ledger, clock) as (crawl,):
             for cell in crawl.committer.cells:
-                cell.frontier.watch = None  # what looks like a trap is held back; here the order alone decides
-            crawl.committer.deliver(Committed())
+                cell.watch = cell.frontier.watch = (
+                    None  # what looks like a trap is held back; here the order alone decides
+                )
+            crawl.committer.deliver(CommitResult())
             yield crawl
     finally:
         ledger.close(clean=True, now_s=clock.now_s())
 
 
-def _found(url: str) -> Found:
+def _found(url: str) -> FoundUrl:
     host = split(url).host
-    return Found(host, key_of(url), tail_of(url, host), 0, in_links=0)
+    return FoundUrl(host, key_of(url), tail_of(url, host), 0, in_links=0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from teia.crawler.running_collection import State
-from teia.lab.world.exchange import Answer, Fault
+from teia.crawler.running_collection import CrawlState
+from teia.lab.world.exchange import ServerFault, WorldAnswer
 from tests.crawler.webs import HTML, Crawled, Page, ScriptedWeb, crawl_web, html
 
 FAST: dict[str, Any] = {"courtesy__delay_s": 0.0, "sites__aliases": False, "sites__probe_after_pages": 0}
@@ -27,7 +27,7 @@ def requests(crawled: Crawled, host: str = "") -> int:
 
 def test_host_costs_no_more_requests_than_its_budget(tmp_path: Path) -> None:
     crawled = crawl_web(site("a.test"), tmp_path, "a.test/", **FAST, limits__pages_per_host=10)
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert requests(crawled) == 10
     assert "budget" in crawled.outcomes().values()
 
@@ -35,7 +35,7 @@ def test_host_costs_no_more_requests_than_its_budget(tmp_path: Path) -> None:
 def test_registered_domain_costs_no_more_than_its_budget_under_however_many_names(tmp_path: Path) -> None:
     hosts = [f"n{number}.example.test" for number in range(6)]
     crawled = crawl_web(site(*hosts), tmp_path, *(f"{host}/" for host in hosts), **FAST, limits__pages_per_site=40)
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert 40 <= requests(crawled) <= 40 + len(hosts), "one request a host may be under way when it is used up"
 
 
@@ -43,7 +43,7 @@ def test_bytes_of_a_host_are_a_budget_too(tmp_path: Path) -> None:
     crawled = crawl_web(
         site("a.test", text="word " * 2_000), tmp_path, "a.test/", **FAST, limits__bytes_per_host=50_000
     )
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert 5 <= requests(crawled) <= 9
     assert "budget" in crawled.outcomes().values()
 
@@ -52,7 +52,7 @@ def test_bytes_of_a_registered_domain_are_added_up(tmp_path: Path) -> None:
     hosts = [f"n{number}.example.test" for number in range(4)]
     web = site(*hosts, text="word " * 2_000)
     crawled = crawl_web(web, tmp_path, *(f"{host}/" for host in hosts), **FAST, limits__bytes_per_site=100_000)
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert 100_000 <= crawled.crawls[0].counts.bytes_received <= 100_000 + len(hosts) * 11_000
 
 
@@ -75,22 +75,22 @@ def test_budgets_count_over_all_runs(tmp_path: Path) -> None:
 
 
 def test_host_that_fails_too_often_in_a_row_is_given_up(tmp_path: Path) -> None:
-    dead: dict[str, Page] = {f"/{number}": Answer(200, HTML, b"", fault=Fault.RESET) for number in range(30)}
+    dead: dict[str, Page] = {f"/{number}": WorldAnswer(200, HTML, b"", fault=ServerFault.RESET) for number in range(30)}
     web = ScriptedWeb({"a.test": {"/": html(*dead), **dead}})
     crawled = crawl_web(web, tmp_path, "a.test/", **FAST, courtesy__retry_wait_s=0.01, limits__failures_per_host=6)
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert requests(crawled) <= 2 + 6 + 6
 
 
 def test_registered_domain_that_fails_under_every_name_is_given_up(tmp_path: Path) -> None:
     """Wildcard DNS in front of a dead server: each name alone would be asked several times."""
     hosts = [f"n{number}.example.test" for number in range(30)]
-    reset = Answer(200, HTML, b"", fault=Fault.RESET)
+    reset = WorldAnswer(200, HTML, b"", fault=ServerFault.RESET)
     web = ScriptedWeb({"a.test": {"/": html()}, **{host: {"/robots.txt": reset, "/": reset} for host in hosts}})
     crawled = crawl_web(
         web, tmp_path, "a.test/", *(f"{host}/" for host in hosts),
         **FAST, courtesy__retry_wait_s=0.01, courtesy__robots=False, courtesy__max_hosts=2, limits__failures_per_site=5,
     )  # fmt: skip
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert requests(crawled) - requests(crawled, "a.test") <= 12
     assert crawled.outcomes()["a.test/"] == "200"

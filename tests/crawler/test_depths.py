@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
 from teia.transfer.read_all import known_urls
 from teia.urls import split
@@ -20,22 +20,22 @@ def words(name: str) -> str:
     return " ".join(f"{name}{number}" for number in range(12))
 
 
-def page(name: str, *links: str, head: str = "") -> Answer:
+def page(name: str, *links: str, head: str = "") -> WorldAnswer:
     return html(*links, text=words(name), head=head)
 
 
-def slow(then: Answer) -> Page:
+def slow(then: WorldAnswer) -> Page:
     """A page whose server has no time at first, so that the others are read before it."""
     asked: list[int] = []
 
-    def answer(request: Request) -> Answer:
+    def answer(request: WorldRequest) -> WorldAnswer:
         asked.append(1)
-        return then if len(asked) > 1 else Answer(503, b"Retry-After: 1\r\n", b"")
+        return then if len(asked) > 1 else WorldAnswer(503, b"Retry-After: 1\r\n", b"")
 
     return answer
 
 
-def detour(*, edge: Answer | None = None) -> ScriptedWeb:
+def detour(*, edge: WorldAnswer | None = None) -> ScriptedWeb:
     """`/edge` is three hops away by the fast way and two by the slow one; two more hops lie behind it."""
     fast = {
         "/1": page("one", "/2"),
@@ -76,7 +76,7 @@ def test_depths_of_all_that_follows_are_lowered_and_nothing_is_counted_twice(tmp
 
 
 @pytest.mark.parametrize("edge", [page("edge", "/behind", head='<meta name="robots" content="nofollow">')])
-def test_what_a_page_forbids_stays_forbidden(tmp_path: Path, edge: Answer) -> None:
+def test_what_a_page_forbids_stays_forbidden(tmp_path: Path, edge: WorldAnswer) -> None:
     crawled = crawl_web(detour(edge=edge), tmp_path, "s.test/", scope__max_depth=3)
     assert "fast.test/behind" not in depths(crawled)
 

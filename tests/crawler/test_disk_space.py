@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from teia.crawler.disk_space import DiskSpace
+from teia.crawler.resources import DiskSpace
 
 
 def test_small_limit_is_no_complaint_and_a_huge_one_is_capped_by_the_disks_share(tmp_path: Path) -> None:
@@ -22,5 +22,5 @@ def test_complaint_says_where_and_when_it_goes_on(tmp_path: Path, monkeypatch: o
 
     monkeypatch.setattr(os, "statvfs", lambda _path: Full)  # type: ignore[attr-defined]
     space = DiskSpace(tmp_path, 100 << 20)
-    assert space.complaint() == f"only 10 MiB are free at {tmp_path}; fetching goes on when 160 MiB are"
+    assert space.complaint() == f"only 10 MiB are free at {tmp_path}; fetching resumes at 160 MiB"
     assert not space.has_enough()

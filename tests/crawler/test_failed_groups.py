@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from teia.crawler.commit import Group
-from teia.crawler.running_collection import REFILLS_PER_GROUP, Crawl, State
+from teia.crawler.commit import CommitGroup
+from teia.crawler.running_collection import REFILLS_PER_GROUP, Crawl, CrawlState
 
 
 class Queue:
@@ -18,8 +18,8 @@ def test_hosts_whose_buffers_a_failed_group_should_have_filled_are_still_hungry(
     """A full disk, or a full stream in a cluster, made hosts wait for ever: their URLs were never read again."""
     crawl = Crawl.__new__(Crawl)
     queues = [Queue() for _ in range(REFILLS_PER_GROUP + 2)]
-    crawl.state = State.RUNNING
-    crawl._group, crawl._restless, crawl._must_judge, crawl.keeps_fresh = Group(), False, False, False
+    crawl.state = CrawlState.RUNNING
+    crawl._group, crawl._restless, crawl._must_judge, crawl.keeps_fresh = CommitGroup(), False, False, False
     crawl._hungry = dict.fromkeys(queues)  # type: ignore[assignment]
     crawl.meaning = None  # type: ignore[assignment]
     first = [order[0] for order in crawl.take_group(1.0).refills]

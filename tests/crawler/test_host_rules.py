@@ -9,12 +9,12 @@ from pathlib import Path
 from teia.clock import WallClock
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
+from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.queue.ledger import courtesy_history
 from teia.store.root import Root
 from teia.transfer.politeness_audit import audit_politeness
-from teia.views.lookup import Lookup
 from teia.views.reports.source import looking
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots, text_of
 from tests.waiting import until
@@ -60,7 +60,7 @@ def test_a_paused_host_is_not_asked_until_it_is_asked_again(tmp_path: Path) -> N
 def test_a_host_rests_longer_than_the_others_and_tells_its_rules_anew(tmp_path: Path) -> None:
     def meanwhile(root: Root) -> None:
         until(lambda: visited(root, A) >= 2)
-        control = Control(root.path / "control.sqlite")
+        control = ControlFile(root.path / "control.sqlite")
         with Lookup(root, "main") as lookup:
             ((cell, host_id),) = [
                 (cell, row[0])

@@ -7,27 +7,28 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import VirtualClock
-from teia.collections.inbox import Control
-from teia.crawler.live import SHOWN_DONE, SHOWN_NOW, Live, states_of
-from teia.crawler.visit import Visit
-from teia.frontier.queue.politeness import Place
-from teia.frontier.queue.schedule import HostQueue, HostState, Queued
+from teia.collections.inbox import ControlFile
+from teia.crawler.live import SHOWN_DONE, SHOWN_NOW, LiveRequests, states_of
+from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.rows import QueuedUrl
+from teia.frontier.queue.politeness import DelayTarget
+from teia.frontier.queue.schedule import HostQueue, HostState
 from teia.records import Fetched
 from teia.store.root import Root
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, text_of
 from tests.waiting import until
 
 
-def visit(number: int, rested_s: float | None = None, rest_s: float | None = None) -> Visit:
-    queue = HostQueue(f"h{number}.test", number, 0, 0, Place(f"h{number}.test"))
-    item = Queued(f"http://h{number}.test/{'x' * 1_000}", number, 0, 0, 1, 0.0)
-    made = Visit(queue, item, started=float(number), rest_before_s=rest_s, rested_s=rested_s)
+def visit(number: int, rested_s: float | None = None, rest_s: float | None = None) -> ActiveVisit:
+    queue = HostQueue(f"h{number}.test", number, 0, 0, DelayTarget(f"h{number}.test"))
+    item = QueuedUrl(f"http://h{number}.test/{'x' * 1_000}", number, 0, 0, 1, 0.0)
+    made = ActiveVisit(queue, item, started=float(number), rest_before_s=rest_s, rested_s=rested_s)
     made.fetched, made.outcome = Fetched(item.url, "200", 200, 10.0, 10.5), "200"
     return made
 
 
 def test_what_is_told_is_bounded_however_much_goes_on() -> None:
-    live, clock = Live(), VirtualClock(1_000.0)
+    live, clock = LiveRequests(), VirtualClock(1_000.0)
     for number in range(500):
         live.started(visit(number))
         live.concluded(visit(number))
@@ -40,7 +41,7 @@ def test_what_is_told_is_bounded_however_much_goes_on() -> None:
 
 
 def test_a_request_that_ended_is_no_longer_under_way() -> None:
-    live, one = Live(), visit(1)
+    live, one = LiveRequests(), visit(1)
     live.started(one)
     live.ended(one)
     live.ended(one)
@@ -48,7 +49,7 @@ def test_a_request_that_ended_is_no_longer_under_way() -> None:
 
 
 def test_the_closest_rest_is_the_one_with_the_least_to_spare() -> None:
-    live = Live()
+    live = LiveRequests()
     assert live.account([], VirtualClock(0.0))["closest_s"] is None
     for rested_s, rest_s in ((9.0, 5.0), (5.003, 5.0), (60.0, 60.0005), (7.0, 5.0)):
         live.started(visit(1, rested_s, rest_s))
@@ -61,7 +62,7 @@ def test_the_closest_rest_is_the_one_with_the_least_to_spare() -> None:
 
 def test_hosts_are_counted_by_what_they_do() -> None:
     def host(state: HostState, ready_at: float = 0.0, busy: int = 0) -> HostQueue:
-        return HostQueue("x.test", 1, 0, 0, Place("x.test", ready_at=ready_at, busy=busy), state=state)
+        return HostQueue("x.test", 1, 0, 0, DelayTarget("x.test", ready_at=ready_at, busy=busy), state=state)
 
     hosts = [
         host(HostState.WAITING),
@@ -75,7 +76,7 @@ def test_hosts_are_counted_by_what_they_do() -> None:
 
 def test_counting_hosts_takes_a_small_part_of_the_time() -> None:
     """A count that took a second is not repeated for a hundred."""
-    live, clock, counted = Live(), VirtualClock(0.0), 0
+    live, clock, counted = LiveRequests(), VirtualClock(0.0), 0
 
     class Slow(list[Any]):
         def __iter__(self) -> Any:
@@ -96,7 +97,7 @@ def test_a_running_crawl_tells_what_it_just_did(tmp_path: Path) -> None:
     seen: list[dict[str, Any]] = []
 
     def look(root: Root) -> None:
-        control = Control(root.path / "control.sqlite")
+        control = ControlFile(root.path / "control.sqlite")
 
         def account() -> dict[str, Any] | None:
             run = control.run("main")
@@ -112,6 +113,6 @@ def test_a_running_crawl_tells_what_it_just_did(tmp_path: Path) -> None:
     assert live["closest_s"] is None or live["closest_s"] >= live["closest_of_s"] == 0.1
     assert sum(live["hosts"].values()) == account["hosts"]
     assert all("x.test" in each["url"] for each in live["done"])
-    control = Control(tmp_path / "data" / "control.sqlite")
+    control = ControlFile(tmp_path / "data" / "control.sqlite")
     assert control.points("main", 5.0, 0.0), "and how it went is kept"
     control.close()

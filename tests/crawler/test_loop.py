@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from teia.crawler.running_collection import State
+from teia.crawler.running_collection import CrawlState
 from teia.lab.server.witness import early_requests
-from teia.lab.world.exchange import Answer, Fault, Request
+from teia.lab.world.exchange import ServerFault, WorldAnswer, WorldRequest
 from teia.parse.document import Document
 from teia.store.reader import ArchiveReader
 from teia.store.root import open_root
@@ -16,7 +16,7 @@ from tests.crawler.webs import HTML, ScriptedWeb, crawl_web, html, redirect, rob
 def test_links_are_followed_to_the_end_and_each_page_once(tmp_path: Path) -> None:
     web = ScriptedWeb({"a.test": {"/": html("/1", "/2"), "/1": html("/2", "/"), "/2": html("/1", "/3"), "/3": html()}})
     crawled = crawl_web(web, tmp_path, "a.test/")
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert sorted(crawled.asked()) == ["a.test/", "a.test/1", "a.test/2", "a.test/3", "a.test/robots.txt"]
 
 
@@ -43,22 +43,22 @@ def test_redirected_robots_of_another_host_holds_for_the_first(tmp_path: Path) -
 def with_port(web: ScriptedWeb) -> ScriptedWeb:
     """Let redirects name the port they were asked at, which is only known when the lab runs."""
 
-    def filled(answer: Answer) -> object:
-        def page(request: Request) -> Answer:
+    def filled(answer: WorldAnswer) -> object:
+        def page(request: WorldRequest) -> WorldAnswer:
             port = request.headers["host"].rpartition(":")[2]
-            return Answer(answer.status, answer.headers.replace(b"{port}", port.encode()), answer.body)
+            return WorldAnswer(answer.status, answer.headers.replace(b"{port}", port.encode()), answer.body)
 
         return page
 
     pages = {
-        host: {path: filled(page) if isinstance(page, Answer) else page for path, page in of_host.items()}
+        host: {path: filled(page) if isinstance(page, WorldAnswer) else page for path, page in of_host.items()}
         for host, of_host in web.pages.items()
     }
     return ScriptedWeb(pages, web.addresses)  # type: ignore[arg-type]
 
 
 def test_unreachable_robots_closes_the_host_and_pages_say_why(tmp_path: Path) -> None:
-    web = ScriptedWeb({"a.test": {"/robots.txt": Answer(500, HTML, b""), "/": html()}})
+    web = ScriptedWeb({"a.test": {"/robots.txt": WorldAnswer(500, HTML, b""), "/": html()}})
     crawled = crawl_web(web, tmp_path, "a.test/", courtesy__retry_wait_s=0.01)
     assert "a.test/" not in crawled.asked()
     assert crawled.outcomes()["a.test/"] == "robots_unreachable"
@@ -74,7 +74,11 @@ def test_unknown_host_is_dns_and_blocked_address_is_never_asked(tmp_path: Path) 
 
 
 def test_failed_pages_are_tried_again_later_and_given_up(tmp_path: Path) -> None:
-    pages = {"/": html("/cut", "/gone"), "/cut": Answer(200, HTML, b"x", fault=Fault.RESET), "/gone": Answer(410, HTML)}
+    pages = {
+        "/": html("/cut", "/gone"),
+        "/cut": WorldAnswer(200, HTML, b"x", fault=ServerFault.RESET),
+        "/gone": WorldAnswer(410, HTML),
+    }
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/")
     assert crawled.asked().count("a.test/cut") == 3
     assert crawled.asked().count("a.test/gone") == 1
@@ -108,7 +112,7 @@ def test_host_that_asks_for_a_day_is_parked_with_its_reason(tmp_path: Path) -> N
         }
     )
     crawled = crawl_web(web, tmp_path, "a.test/", "b.test/")
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert "a.test/" not in crawled.asked()
     assert "b.test/" in crawled.asked()
     assert "86400" in crawled.crawls[0].queues["a.test"].parked
@@ -118,9 +122,9 @@ def test_host_that_asks_for_a_day_is_parked_with_its_reason(tmp_path: Path) -> N
 def test_retry_after_is_waited_for(tmp_path: Path) -> None:
     asked: list[int] = []
 
-    def busy_once(_request: Request) -> Answer:
+    def busy_once(_request: WorldRequest) -> WorldAnswer:
         asked.append(1)
-        return html() if len(asked) > 1 else Answer(503, HTML + b"Retry-After: 1\r\n", b"")
+        return html() if len(asked) > 1 else WorldAnswer(503, HTML + b"Retry-After: 1\r\n", b"")
 
     crawled = crawl_web(ScriptedWeb({"a.test": {"/": html("/x"), "/x": busy_once}}), tmp_path, "a.test/")
     first, second = [entry for entry in crawled.entries if entry.path == "/x"]
@@ -132,7 +136,7 @@ def test_two_collections_share_a_host_without_doubling_its_rate(tmp_path: Path) 
     pages = {"/": html(*[f"/{n}" for n in range(15)])} | {f"/{n}": html() for n in range(15)}
     web = ScriptedWeb({"a.test": pages})
     crawled = crawl_web(web, tmp_path, "a.test/", collections={"one": {}, "two": {}}, courtesy__delay_s=0.1)
-    assert [crawl.state for crawl in crawled.crawls] == [State.FINISHED] * 2
+    assert [crawl.state for crawl in crawled.crawls] == [CrawlState.FINISHED] * 2
     assert sum(path == "a.test/7" for path in crawled.asked()) == 2
     assert early_requests(crawled.entries, 0.1, lambda entry: entry.host) == []
 
@@ -146,13 +150,13 @@ def test_names_on_one_address_share_its_rest(tmp_path: Path) -> None:
 
 
 def test_budget_of_a_host_stops_what_no_rule_sees(tmp_path: Path) -> None:
-    def endless(request: Request) -> Answer:
+    def endless(request: WorldRequest) -> WorldAnswer:
         number = int(request.target.rpartition("-")[2] or 0) + 1 if "-" in request.target else 1
         return html(f"/page-{number}", text=text_of(number))  # or it would be a soft 404
 
     class Endless(ScriptedWeb):
-        def answer(self, request: Request, now_s: float) -> Answer:
-            return Answer(404, HTML) if request.target == "/robots.txt" else endless(request)
+        def answer(self, request: WorldRequest, now_s: float) -> WorldAnswer:
+            return WorldAnswer(404, HTML) if request.target == "/robots.txt" else endless(request)
 
     crawled = crawl_web(
         Endless({"a.test": {}}),
@@ -163,40 +167,40 @@ def test_budget_of_a_host_stops_what_no_rule_sees(tmp_path: Path) -> None:
         scope__max_depth=999,
         sites__traps=False,
     )
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert len(crawled.entries) == 20
     assert "budget" in crawled.outcomes().values()
 
 
 def test_dead_host_is_given_up_and_the_others_go_on(tmp_path: Path) -> None:
-    dead = {f"/{n}": Answer(200, HTML, b"", fault=Fault.RESET) for n in range(40)}
+    dead = {f"/{n}": WorldAnswer(200, HTML, b"", fault=ServerFault.RESET) for n in range(40)}
     web = ScriptedWeb({"a.test": {"/": html(*dead)} | dead, "b.test": {"/": html()}})
     crawled = crawl_web(web, tmp_path, "a.test/", "b.test/", courtesy__retry_wait_s=0.01)
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert len([entry for entry in crawled.entries if entry.host == "a.test"]) <= 16
     assert crawled.outcomes()["b.test/"] == "200"
 
 
 def test_page_limit_counts_pages_and_not_failures(tmp_path: Path) -> None:
     """Hosts held back at the limit must be looked at again when what was under way turns out not to be a page."""
-    missing = {f"/missing{n}": Answer(404, HTML) for n in range(10)}
+    missing = {f"/missing{n}": WorldAnswer(404, HTML) for n in range(10)}
     there = {f"/there{n}": html() for n in range(10)}
     pages = {"/": html(*missing, *there)} | missing | there
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/", courtesy__delay_s=0.0, limits__pages=8)
-    assert crawled.crawls[0].state is State.LIMIT
+    assert crawled.crawls[0].state is CrawlState.LIMIT
     assert crawled.crawls[0].counts.pages == 8
 
 
 def test_requisites_are_fetched_when_asked_for_even_from_out_of_scope(tmp_path: Path) -> None:
     head = '<link rel=stylesheet href="/style.css"><script src="http://cdn.other:{port}/x.js"></script>'
 
-    def home(request: Request) -> Answer:
+    def home(request: WorldRequest) -> WorldAnswer:
         port = request.headers["host"].rpartition(":")[2]
         return html("/2", head=head.replace("{port}", port), text='<img src="/p.png">')
 
-    pages = {"/": home, "/2": html(), "/style.css": Answer(200, b"Content-Type: text/css\r\n", b"p{}")}
+    pages = {"/": home, "/2": html(), "/style.css": WorldAnswer(200, b"Content-Type: text/css\r\n", b"p{}")}
     web = ScriptedWeb(
-        {"a.test": pages, "cdn.other": {"/x.js": Answer(200, b"Content-Type: text/javascript\r\n", b"1")}}
+        {"a.test": pages, "cdn.other": {"/x.js": WorldAnswer(200, b"Content-Type: text/javascript\r\n", b"1")}}
     )
     plain = crawl_web(web, tmp_path / "plain", "a.test/")
     assert "a.test/style.css" not in plain.asked()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.inbox import Control
-from teia.crawler.commit import SHRINK_EVERY_S, Group
+from teia.collections.inbox import ControlFile
+from teia.crawler.commit import SHRINK_EVERY_S, CommitGroup
 from teia.crawler.open_cell import CLOSE_WAIT_S
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import LOG_BYTES, log_bytes
@@ -61,7 +61,7 @@ def test_a_large_log_is_cut_while_the_crawl_goes_on(tmp_path: Path, monkeypatch:
         crawl.run()
         assert log_bytes(frontier_of(tmp_path)) > 100_000
         asyncio.run(crawl.clock.advance(SHRINK_EVERY_S))
-        crawl.crawl.committer.commit(Group())
+        crawl.crawl.committer.commit(CommitGroup())
         assert log_bytes(frontier_of(tmp_path)) == 0
 
 
@@ -69,12 +69,12 @@ def test_a_small_log_is_left_alone_while_the_crawl_goes_on(tmp_path: Path) -> No
     with offline_crawl(WEB, tmp_path, SEED, **ONE_CELL) as crawl:
         crawl.run()
         asyncio.run(crawl.clock.advance(SHRINK_EVERY_S))
-        crawl.crawl.committer.commit(Group())
+        crawl.crawl.committer.commit(CommitGroup())
         assert 0 < log_bytes(frontier_of(tmp_path)) < LOG_BYTES
 
 
 def test_logs_of_all_databases_are_limited(tmp_path: Path) -> None:
-    control, ledger = Control(tmp_path / "control.sqlite"), Ledger(tmp_path / "ledger.sqlite")
+    control, ledger = ControlFile(tmp_path / "control.sqlite"), Ledger(tmp_path / "ledger.sqlite")
     frontier = FrontierCell(tmp_path / "frontier.sqlite")
     for db in (control._db, ledger._db, frontier.db):
         assert db.execute("PRAGMA journal_size_limit").fetchone() == (LOG_BYTES,)

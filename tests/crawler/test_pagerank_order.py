@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from teia.clock import VirtualClock
-from teia.crawler.commit import Group
-from teia.crawler.pagerank_order import LOOK_EVERY_S, Authority
+from teia.crawler.commit import CommitGroup
+from teia.crawler.lookup import Lookup
+from teia.crawler.pagerank_order import LOOK_EVERY_S, CrawlPageRank
 from teia.frontier.cell import pagerank_scores
 from teia.graph.linkfile import LinkFile
 from teia.graph.renewal import renew_ranks
 from teia.store.root import Root, open_root
 from teia.urls import key_of
 from teia.views.links import targets
-from teia.views.lookup import Lookup
 from tests.crawler.offline import NOW_S, OfflineCrawl, Web, offline_crawl
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 from tests.indexer.test_process import follow
@@ -59,7 +59,7 @@ def begun(folder: Path, **settings: Any) -> Any:
 def look_again(crawl: OfflineCrawl) -> None:
     """Let so much time pass that the crawl looks for scores, and commit."""
     asyncio.run(crawl.clock.advance(LOOK_EVERY_S))
-    crawl.crawl.committer.commit(Group())
+    crawl.crawl.committer.commit(CommitGroup())
 
 
 def head(crawl: OfflineCrawl) -> str:
@@ -132,13 +132,13 @@ def test_many_urls_are_ranked_over_many_commits(tmp_path: Path, monkeypatch: pyt
         crawl.crawl._seeds.clear()
         crawl.crawl._must_judge = False
         assert not crawl.crawl.wants_commit(1e9), "it has no other reason"
-        committer.authority = Authority(
+        committer.authority = CrawlPageRank(
             open_root(tmp_path / "data").collection("main").ranks, committer.cells, BusyClock(NOW_S)
         )
         commits = 0
         while committer.authority.is_behind:
             assert crawl.crawl.wants_commit(1e9)
-            committer.commit(Group())
+            committer.commit(CommitGroup())
             commits += 1
         assert 5 < commits < 30
         assert not crawl.crawl.wants_commit(1e9)

@@ -17,13 +17,13 @@ import uvloop
 from teia.clock import WallClock
 from teia.collections.stored import configure
 from teia.crawler.proxy_collector import age_s
-from teia.crawler.signals_in.announcements import counts_in
+from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.start import open_crawler
 from teia.errors import ConfigError
-from teia.lab.server.requestlog import Entry, read_log
+from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
 from teia.lab.server.squid import OUTGOING, Squid, squid_process
-from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
 from teia.transfer.politeness_audit import audit_politeness
 from teia.transfer.read_all import known_urls
@@ -46,7 +46,7 @@ class Web(ScriptedWeb):
     edition: int = 1
     asked: Counter[str] = field(default_factory=Counter)
 
-    def answer(self, request: Request, now_s: float) -> Answer:
+    def answer(self, request: WorldRequest, now_s: float) -> WorldAnswer:
         self.asked[request.target] += 1
         return super().answer(request, now_s)
 
@@ -64,12 +64,12 @@ class Web(ScriptedWeb):
         self.pages = {"a.test": site, "c.test": other, "b.elsewhere": {"/": self._cacheable(6)}}
         super().__post_init__()
 
-    def _news(self, _: Request) -> Answer:
-        return Answer(200, CACHEABLE, f"<title>N</title><p>{text_of(100 + self.edition)}</p>".encode())
+    def _news(self, _: WorldRequest) -> WorldAnswer:
+        return WorldAnswer(200, CACHEABLE, f"<title>N</title><p>{text_of(100 + self.edition)}</p>".encode())
 
     @staticmethod
-    def _cacheable(number: int) -> Answer:
-        return Answer(200, CACHEABLE, f"<title>P</title><p>{text_of(number)}</p>".encode())
+    def _cacheable(number: int) -> WorldAnswer:
+        return WorldAnswer(200, CACHEABLE, f"<title>P</title><p>{text_of(number)}</p>".encode())
 
 
 def ask(squid: Squid, url: str) -> int:
@@ -90,7 +90,7 @@ class Seen:
 
     counts: dict[str, int]
     urls: dict[str, dict[str, Any]]
-    entries: list[Entry]
+    entries: list[RequestLogEntry]
     violations: int
     kinds: list[tuple[str, str]]
 
@@ -242,7 +242,7 @@ def test_a_flood_of_messages_does_no_harm_and_young_copies_are_kept(tmp_path: Pa
 
 
 def test_a_proxy_without_a_port_is_refused_in_a_line(tmp_path: Path) -> None:
-    from teia.collections.compiled import check
+    from teia.collections.stored import check
 
     root = open_root(tmp_path / "data", create=True)
     flags = {"collection.seeds": ["https://example.org/"], "signals.proxy": "127.0.0.1"}

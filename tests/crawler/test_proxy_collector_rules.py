@@ -12,19 +12,20 @@ from typing import Any, cast
 
 import pytest
 
-from teia.config import CourtesySettings, LimitSettings
+from teia.config.sections import CourtesySettings, LimitSettings
 from teia.crawler import proxy_collector
-from teia.crawler.commit import Group
-from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TURNS, Collector, collecting, is_from_cache
-from teia.crawler.robots import RobotsBook
+from teia.crawler.commit import CommitGroup
+from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TURNS, ProxyCollector, collecting, is_from_cache
+from teia.crawler.robots import RobotsCache
 from teia.crawler.signals_in import announcements
-from teia.crawler.signals_in.for_other_nodes import Elsewhere
+from teia.crawler.signals_in.for_other_nodes import HostOwners
+from teia.crawler.signals_in.inbox import counts_in
 from teia.errors import ConfigError
 from teia.fetch.fetcher import FetchRequest
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.schedule import Schedule
+from teia.frontier.queue.schedule import HostSchedule
 from teia.records import Fetched
-from teia.signals.datagrams import Ear, Heard
+from teia.signals.datagrams import AnnouncementSocket, Datagram
 from tests.crawler.offline import OfflineCrawl, offline_crawl
 
 HERE = "http://a.test"
@@ -48,35 +49,33 @@ class Proxy:
         self.waiting: list[tuple[FetchRequest, Callable[[Fetched], None]]] = []
         self.brought: list[str] = []
         courtesy = CourtesySettings()
-        self.collector = Collector(
+        self.collector = ProxyCollector(
             cast("Any", SimpleNamespace(bring=lambda _, visit, __: self.brought.append(visit.item.url))),
             crawl.crawl,
             cast("Any", SimpleNamespace(start=lambda request, done: self.waiting.append((request, done)))),
-            RobotsBook(courtesy, LimitSettings()),
-            Schedule(Politeness(courtesy), 10),
+            RobotsCache(courtesy, LimitSettings()),
+            HostSchedule(Politeness(courtesy), 10),
             crawl.clock,
         )
 
     def announce(self, *urls: str) -> None:
-        self.collector.hear(Heard({}, urls))
+        self.collector.hear(Datagram({}, urls))
         for _ in range(2):
-            self.crawl._commit(Group())
+            self.crawl._commit(CommitGroup())
         self.collector.turn()
 
     def answer(self, head: bytes) -> None:
         (request, done), now_s = self.waiting.pop(0), self.crawl.clock.now_s()
         done(Fetched(request.url, "200", 200, now_s, now_s, head=head, body=b"<p>two"))
-        self.crawl._commit(Group())
+        self.crawl._commit(CommitGroup())
 
     def turns(self, number: int = 1) -> None:
         for _ in range(number):
             self.collector.turn()
 
     def counts(self) -> dict[str, int]:
-        self.crawl._commit(Group())
-        return announcements.counts_in(self.crawl.crawl.committer.cells[0].folder.path.parents[1] / "signals.sqlite")[
-            "proxy"
-        ]
+        self.crawl._commit(CommitGroup())
+        return counts_in(self.crawl.crawl.committer.cells[0].folder.path.parents[1] / "signals.sqlite")["proxy"]
 
 
 def pages(number: int) -> list[str]:
@@ -121,7 +120,7 @@ def test_a_proxy_that_answers_from_its_cache_is_asked_for_several_pages_at_once(
         crawl.run()
         proxy = Proxy(crawl)
         proxy.announce(f"{HERE}/new", *pages(20))
-        crawl._commit(Group())
+        crawl._commit(CommitGroup())
         proxy.answer(FROM_THE_CACHE)
         proxy.turns()
         assert len(proxy.brought) == 1
@@ -133,10 +132,10 @@ def test_a_new_page_whose_host_went_to_another_node_while_the_cache_was_asked_is
     with offline_crawl(WEB, tmp_path, f"{HERE}/", **SETTINGS) as crawl:
         crawl.run()
         proxy, is_here = Proxy(crawl), [True]
-        elsewhere = Elsewhere(lambda _: is_here[0], lambda _: 0, lambda *_: None)
+        elsewhere = HostOwners(lambda _: is_here[0], lambda _: 0, lambda *_: None)
         crawl.crawl.committer.wishes.announced.elsewhere = elsewhere
         proxy.announce(f"{HERE}/new")
-        crawl._commit(Group())
+        crawl._commit(CommitGroup())
         proxy.turns()
         assert crawl.crawl._open == crawl.crawl._open_pages == 1
         is_here[0] = False
@@ -175,8 +174,8 @@ def test_what_is_heard_when_there_is_no_room_is_counted_and_not_looked_at(
     with offline_crawl(WEB, tmp_path, f"{HERE}/", **SETTINGS) as crawl:
         crawl.run()
         proxy = Proxy(crawl)
-        proxy.collector.hear(Heard({}, tuple(pages(30))))
-        proxy.collector.hear(Heard({}, tuple(pages(30))))
+        proxy.collector.hear(Datagram({}, tuple(pages(30))))
+        proxy.collector.hear(Datagram({}, tuple(pages(30))))
         assert len(looked_at) == 10
         assert proxy.counts()["dropped"] == 50
 
@@ -186,16 +185,16 @@ def test_a_node_goes_on_where_another_listens_and_nowhere_else(
 ) -> None:
     """A folder that is missing is no reason to hear nothing in silence."""
     with tempfile.TemporaryDirectory(prefix="teia-") as folder:
-        ear = Ear(Path(folder) / "taken")
+        ear = AnnouncementSocket(Path(folder) / "taken")
         for name, is_node, refusal in (
             ("taken", True, ""),
-            ("taken", False, "another crawler listens"),
-            ("missing/s", True, "cannot be made"),
+            ("taken", False, "another crawler is listening"),
+            ("missing/s", True, "cannot be created"),
         ):
             settings = SETTINGS | {"signals__socket": f"{folder}/{name}"}
             with offline_crawl(WEB, tmp_path, f"{HERE}/", **settings) as crawl:
                 proxy = Proxy(crawl)
-                elsewhere = Elsewhere(lambda _: True, lambda _: 0, lambda *_: None)
+                elsewhere = HostOwners(lambda _: True, lambda _: 0, lambda *_: None)
                 crawl.crawl.committer.wishes.announced.elsewhere = elsewhere if is_node else None
 
                 async def listen(proxy: Proxy = proxy, crawl: OfflineCrawl = crawl) -> None:
@@ -209,5 +208,5 @@ def test_a_node_goes_on_where_another_listens_and_nowhere_else(
                         asyncio.run(listen())
                 else:
                     asyncio.run(listen())
-                    assert "what others hear is passed on to us" in caplog.text
+                    assert "signals received by other nodes are still forwarded" in caplog.text
         ear.close()

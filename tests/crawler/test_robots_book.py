@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from teia.config import CourtesySettings, LimitSettings
-from teia.crawler.robots import RobotsBook
-from teia.frontier.queue.schedule import Queued
+from teia.config.sections import CourtesySettings, LimitSettings
+from teia.crawler.robots import RobotsCache
+from teia.frontier.cell.rows import QueuedUrl
 from teia.records import Outcome
 
 ORIGIN = "http://a.test"
 DAY_S = 86_400.0
 
 
-def book() -> RobotsBook:
-    return RobotsBook(CourtesySettings(retry_wait_s=30.0), LimitSettings())
+def book() -> RobotsCache:
+    return RobotsCache(CourtesySettings(retry_wait_s=30.0), LimitSettings())
 
 
 def test_a_file_is_believed_for_a_day() -> None:
@@ -51,6 +51,6 @@ def test_a_good_copy_outlives_its_server() -> None:
 
 
 def test_errand_keeps_its_origin_over_redirects() -> None:
-    errand = RobotsBook.errand(ORIGIN, Queued(f"{ORIGIN}/p", 1, 0, 0, 0, 5.0))
-    hop = RobotsBook.next_hop(errand, "http://b.test/r")
+    errand = RobotsCache.errand(ORIGIN, QueuedUrl(f"{ORIGIN}/p", 1, 0, 0, 0, 5.0))
+    hop = RobotsCache.next_hop(errand, "http://b.test/r")
     assert (hop.url, hop.origin, hop.hops, hop.purpose) == ("http://b.test/r", ORIGIN, 1, "robots")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.queue.ledger import shared_addresses
 from teia.lab.server.witness import TOLERANCE_S, early_requests
 from teia.store.root import open_root

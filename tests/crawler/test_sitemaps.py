@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.lab.world.exchange import Answer
+from teia.lab.world.exchange import WorldAnswer
 from tests.collections.test_change_settings import paths, with_port
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots
 
@@ -14,7 +14,7 @@ TEXT = b"Content-Type: text/plain; charset=utf-8\r\n"
 HERE = "http://a.test:{port}"
 
 
-def site(sitemap: Answer, **more: Answer) -> ScriptedWeb:
+def site(sitemap: WorldAnswer, **more: WorldAnswer) -> ScriptedWeb:
     pages = {
         "/robots.txt": robots("User-agent: *\nSitemap: /map"),
         "/": html(text="the way in"),
@@ -28,13 +28,15 @@ def site(sitemap: Answer, **more: Answer) -> ScriptedWeb:
 @pytest.mark.parametrize("headers", [TEXT, b"", b"Content-Type: text/html\r\n"], ids=["text", "no type", "as a page"])
 def test_a_plain_text_sitemap_has_one_url_a_line(tmp_path: Path, headers: bytes) -> None:
     lines = f"\ufeff{HERE}/1\r\n\r\n{HERE}/2\nnot a URL\n{HERE}/3"
-    crawled = crawl_web(site(Answer(200, headers, lines.encode())), tmp_path, "a.test/")
+    crawled = crawl_web(site(WorldAnswer(200, headers, lines.encode())), tmp_path, "a.test/")
     assert set(paths(crawled.asked(), "a.test")) == {"/robots.txt", "/", "/map", "/1", "/2", "/3"}
 
 
 def test_an_index_announces_text_sitemaps_too(tmp_path: Path) -> None:
     index = f"<sitemapindex><sitemap><loc>{HERE}/more</loc></sitemap></sitemapindex>".encode()
-    web = site(Answer(200, b"Content-Type: text/xml\r\n", index), more=Answer(200, TEXT, f"{HERE}/2\n".encode()))
+    web = site(
+        WorldAnswer(200, b"Content-Type: text/xml\r\n", index), more=WorldAnswer(200, TEXT, f"{HERE}/2\n".encode())
+    )
     crawled = crawl_web(web, tmp_path, "a.test/")
     assert set(paths(crawled.asked(), "a.test")) == {"/robots.txt", "/", "/map", "/more", "/2"}
 
@@ -45,6 +47,6 @@ def test_a_page_that_is_announced_as_a_sitemap_is_read_as_the_page_it_is(tmp_pat
 
 
 def test_a_text_that_nobody_announced_is_no_sitemap(tmp_path: Path) -> None:
-    pages = {"/": html("/map"), "/map": Answer(200, TEXT, f"{HERE}/1\n".encode()), "/1": html()}
+    pages = {"/": html("/map"), "/map": WorldAnswer(200, TEXT, f"{HERE}/1\n".encode()), "/1": html()}
     crawled = crawl_web(with_port(ScriptedWeb({"a.test": pages})), tmp_path, "a.test/")
     assert "/1" not in paths(crawled.asked(), "a.test")

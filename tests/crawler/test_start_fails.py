@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child import JOB
 from teia.crawler.start import open_crawler
 from teia.errors import ConfigError

@@ -6,12 +6,13 @@ import random
 
 import pytest
 
-from teia.config import Config, RefreshSettings, ScheduleSettings
+from teia.config.sections import Config, RefreshSettings, ScheduleSettings
 from teia.crawler.verdicts import LONGEST_WAIT_S, MAX_RETRY_AFTER_S, PATIENT_TRIES, retry_after_s, verdict_of
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import STATE_DONE, STATE_FAILED, STATE_QUEUED
-from teia.frontier.queue.politeness import Place
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.politeness import DelayTarget
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import Fetched
 
 NOW_S = 1_700_000_000.0
@@ -42,8 +43,8 @@ def test_retry_after_is_read_or_passed_over(status: int, header: str, wait_s: fl
 
 
 def judged(outcome: str, failures: int, visits: int, *, keep: bool) -> tuple[int, float]:
-    item = Queued("http://a.test/", 1, 1, 0, 0, 0.0, visits=visits, failures=failures)
-    visit = Visit(HostQueue("a.test", 1, 0, 0, Place("a.test")), item, outcome=outcome)
+    item = QueuedUrl("http://a.test/", 1, 1, 0, 0, 0.0, visits=visits, failures=failures)
+    visit = ActiveVisit(HostQueue("a.test", 1, 0, 0, DelayTarget("a.test")), item, outcome=outcome)
     found = verdict_of(visit, Config(refresh=RefreshSettings(keep=keep)), random.Random(1))
     return found.state, found.wait_s
 
@@ -59,8 +60,8 @@ def test_a_known_page_that_is_kept_fresh_is_tried_for_a_day() -> None:
 
 def test_so_is_a_known_page_of_a_collection_with_a_schedule() -> None:
     """A server that is down during a run must not take its pages out of the index until the next one."""
-    item = Queued("http://a.test/", 1, 1, 0, 0, 0.0, visits=3, failures=2)
-    visit = Visit(HostQueue("a.test", 1, 0, 0, Place("a.test")), item, outcome="timeout")
+    item = QueuedUrl("http://a.test/", 1, 1, 0, 0, 0.0, visits=3, failures=2)
+    visit = ActiveVisit(HostQueue("a.test", 1, 0, 0, DelayTarget("a.test")), item, outcome="timeout")
     config = Config(schedule=ScheduleSettings(start="2026-11-21 02:00"))
     assert verdict_of(visit, config, random.Random(1)).state == STATE_QUEUED
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 import time
 from collections import Counter
@@ -19,23 +20,24 @@ import uvloop
 from teia.clock import WallClock
 from teia.collections.stored import configure
 from teia.crawler import loop
-from teia.crawler.commit import Committed, Committer, Group
+from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.loop import Crawler
 from teia.crawler.open_cell import Cell
-from teia.crawler.running_collection import State
+from teia.crawler.running_collection import Crawl, CrawlState
 from teia.crawler.start import open_crawler
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull, StoreError
 from teia.frontier.queue.ledger import Ledger
+from teia.frontier.queue.schedule import HostQueue
 from teia.lab.server.serve import LabServer
-from teia.lab.world.exchange import Answer, Fault
+from teia.lab.world.exchange import ServerFault, WorldAnswer
 from teia.store.archive import Stored
 from teia.store.root import open_root
 from teia.transfer.read_all import audit_archives, known_urls
 from tests.crawler.webs import HTML, ScriptedWeb, html
 from tests.waiting import until
 
-SILENT = Answer(200, HTML, b"", delay_s=60.0, fault=Fault.SILENT)
+SILENT = WorldAnswer(200, HTML, b"", delay_s=60.0, fault=ServerFault.SILENT)
 
 
 def silent_web(hosts: int) -> ScriptedWeb:
@@ -95,12 +97,13 @@ def no_damage(data: Path) -> Iterator[Counter[str]]:
     yield Counter(each["state"] for each in known_urls(root, "main"))
 
 
-def test_a_stop_while_no_server_answers_ends(tmp_path: Path) -> None:
+def test_a_stop_while_no_server_answers_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Rests were all that was left, nobody committed them and nobody left: minutes of nothing, SIGTERM ignored."""
     asked = when(lambda crawler: crawler._fetcher.in_flight == 40, Crawler.hurry)
     crawler = crawl_and(silent_web(40), tmp_path, asked, courtesy__delay_s=60.0)
+    assert "stopped without waiting for 40 requests in progress and 0 pages that were not parsed yet" in caplog.text
     (crawl,) = crawler.crawls
-    assert crawl.state is State.STOPPED
+    assert crawl.state is CrawlState.STOPPED
     assert not crawl.has_uncommitted
     ledger = Ledger(tmp_path / "data" / "ledger.sqlite")
     assert {rest.name for rest in ledger.all_places() if rest.kind == "server"} >= {f"h{n}.test" for n in range(40)}
@@ -115,7 +118,7 @@ def test_a_commit_of_a_stop_makes_true_what_was_learnt_and_begins_nothing(
     planned: list[bool] = []
     commit, plan, refill = Committer.commit, Committer._plan, Committer._refill
 
-    def note_commit(self: Committer, group: Group) -> Committed:
+    def note_commit(self: Committer, group: CommitGroup) -> CommitResult:
         commits.append(self.is_winding_up)
         return commit(self, group)
 
@@ -141,12 +144,39 @@ def test_a_commit_of_a_stop_makes_true_what_was_learnt_and_begins_nothing(
     assert not crawler.crawls[0].has_uncommitted
 
 
+def test_a_stop_that_waits_for_nothing_names_what_it_has_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every request that servers have seen is committed, or named; with nothing to name there is no line."""
+    started: list[str] = []
+    start = Crawler._start
+
+    def note(self: Crawler, crawl: Crawl, queue: HostQueue, *others: Any) -> None:
+        started.append(queue.host)
+        start(self, crawl, queue, *others)
+
+    monkeypatch.setattr(Crawler, "_start", note)
+    pages = {"/": html(*[f"/{n}" for n in range(50)])} | {f"/{n}": html() for n in range(50)}
+    web = ScriptedWeb({f"good{n}.test": pages for n in range(20)} | dict(silent_web(5).pages))
+    has_read = when(
+        lambda crawler: crawler.crawls[0].counts.pages > 20 and crawler._fetcher.in_flight >= 5, Crawler.hurry
+    )
+    crawler = crawl_and(web, tmp_path / "cut", has_read, courtesy__delay_s=0.01)
+    (line,) = [each.getMessage() for each in caplog.records if "without waiting" in each.getMessage()]
+    unanswered, unread = map(int, re.findall(r"\d+", line))
+    assert unanswered >= 5
+    assert len(started) == crawler.crawls[0].counts.requests + unanswered + unread
+    caplog.clear()
+    crawl_and(ScriptedWeb({"a.test": {"/": html()}}), tmp_path / "whole", lambda _: None)
+    assert "without waiting" not in caplog.text
+
+
 def test_a_commit_that_does_not_end_is_left_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "COMMIT_S", 0.3)
     is_stuck, may_go = Event(), Event()
     archive, left = Committer._archive, list[Committer]()
 
-    def hang(self: Committer, cell: Cell, visits: Iterable[Visit]) -> dict[Visit, tuple[Stored, ...]]:
+    def hang(self: Committer, cell: Cell, visits: Iterable[ActiveVisit]) -> dict[ActiveVisit, tuple[Stored, ...]]:
         """Append a group and sync it, which takes long; then go on as if nothing had been."""
         stored = archive(self, cell, visits)
         if cell.frontier.known > 3 and not is_stuck.is_set():
@@ -159,7 +189,7 @@ def test_a_commit_that_does_not_end_is_left_and_told(tmp_path: Path, monkeypatch
     pages = {"/": html(*[f"/{n}" for n in range(50)])} | {f"/{n}": html() for n in range(50)}
     web = ScriptedWeb(dict.fromkeys(("a.test", "b.test", "c.test"), pages))
     try:
-        with pytest.raises(StoreError, match=r"a commit has not ended within .* look at the disk"):
+        with pytest.raises(StoreError, match=r"a commit did not complete within .* check the disk"):
             crawl_and(web, tmp_path, when(lambda _: is_stuck.is_set(), Crawler.stop))
         may_go.set()
         until(lambda: not any(each.name.startswith("commit") for each in threading.enumerate()))
@@ -178,7 +208,7 @@ def test_commits_that_succeed_slowly_are_all_waited_for(tmp_path: Path, monkeypa
     monkeypatch.setattr(loop, "SETTLE_S", 0.2)
     stopped, commit = Event(), Committer.commit
 
-    def take_long(self: Committer, group: Group) -> Committed:
+    def take_long(self: Committer, group: CommitGroup) -> CommitResult:
         if stopped.is_set():
             time.sleep(0.4)  # a slow disk
         return commit(self, group)
@@ -199,13 +229,13 @@ def test_delays_are_kept_when_a_commit_has_failed(tmp_path: Path, monkeypatch: p
     """A server that asked to be left alone for an hour was requested again after a few seconds."""
     commit = Committer.commit
 
-    def refuse(self: Committer, group: Group) -> Committed:
+    def refuse(self: Committer, group: CommitGroup) -> CommitResult:
         if any(visit.outcome == "503" for visit in group.visits):
             raise StoreError("the disk failed")
         return commit(self, group)
 
     monkeypatch.setattr(Committer, "commit", refuse)
-    busy = Answer(503, HTML + b"Retry-After: 3600\r\n", b"busy")
+    busy = WorldAnswer(503, HTML + b"Retry-After: 3600\r\n", b"busy")
     web = ScriptedWeb({"a.test": {"/": busy}})
     with pytest.raises(StoreError, match="the disk failed"):
         crawl_and(web, tmp_path, lambda _: None)
@@ -222,7 +252,7 @@ def test_commits_that_fail_are_not_waited_for_for_ever(
     full = Event()
     commit = Committer.commit
 
-    def refuse(self: Committer, group: Group) -> Committed:
+    def refuse(self: Committer, group: CommitGroup) -> CommitResult:
         if full.is_set() and group.visits:
             raise DiskFull("no room in the data folder; make some")
         return commit(self, group)
@@ -230,7 +260,7 @@ def test_commits_that_fail_are_not_waited_for_for_ever(
     monkeypatch.setattr(Committer, "commit", refuse)
 
     def stop(crawler: Crawler) -> None:
-        crawler.crawls[0].state = State.LIMIT  # a crawl at its limit does not pause
+        crawler.crawls[0].state = CrawlState.LIMIT  # a crawl at its limit does not pause
 
     web = ScriptedWeb({"a.test": {"/": html(*[f"/{n}" for n in range(50)])} | {f"/{n}": html() for n in range(50)}})
     got_pages = when(lambda crawler: crawler.crawls[0].counts.pages > 3, lambda _: full.set())

@@ -14,18 +14,18 @@ import uvloop
 from teia.clock import WallClock
 from teia.collections.crawler_reports import last_change, listen
 from teia.collections.stored import configure
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Crawl
 from teia.crawler.start import open_crawler
-from teia.lab.server.requestlog import Entry, read_log
+from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
-from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.metrics import Metrics
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import known_urls
 
-Page = Answer | Callable[[Request], Answer]
+Page = WorldAnswer | Callable[[WorldRequest], WorldAnswer]
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"]
 HTML = b"Content-Type: text/html; charset=utf-8\r\n"
 
@@ -49,16 +49,16 @@ class ScriptedWeb:
         self.names = {host: Server(self.addresses.get(host, f"127.77.90.{number}")) for number, host in hosts}
         self.unreachable: dict[str, Server] = {}
 
-    def answer(self, request: Request, now_s: float) -> Answer:
+    def answer(self, request: WorldRequest, now_s: float) -> WorldAnswer:
         page = self.pages.get(request.host, {}).get(request.target)
         if page is None:
-            return Answer(404, HTML, b"<p>nothing here")
+            return WorldAnswer(404, HTML, b"<p>nothing here")
         return page(request) if callable(page) else page
 
 
-def html(*links: str, text: str = "Some words about something.", head: str = "") -> Answer:
+def html(*links: str, text: str = "Some words about something.", head: str = "") -> WorldAnswer:
     anchors = "".join(f'<a href="{link}">to {link}</a> ' for link in links)
-    return Answer(200, HTML, f"<html><head><title>T</title>{head}</head><body><p>{text}</p>{anchors}".encode())
+    return WorldAnswer(200, HTML, f"<html><head><title>T</title>{head}</head><body><p>{text}</p>{anchors}".encode())
 
 
 def text_of(number: int) -> str:
@@ -66,12 +66,12 @@ def text_of(number: int) -> str:
     return " ".join(f"{word}{number * 100 + at}" for at, word in enumerate(WORDS * 3))
 
 
-def robots(text: str) -> Answer:
-    return Answer(200, b"Content-Type: text/plain\r\n", text.encode())
+def robots(text: str) -> WorldAnswer:
+    return WorldAnswer(200, b"Content-Type: text/plain\r\n", text.encode())
 
 
-def redirect(to: str, status: int = 302) -> Answer:
-    return Answer(status, HTML + f"Location: {to}\r\n".encode(), b"<p>moved")
+def redirect(to: str, status: int = 302) -> WorldAnswer:
+    return WorldAnswer(status, HTML + f"Location: {to}\r\n".encode(), b"<p>moved")
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Crawled:
 
     crawls: list[Crawl]
     metrics: Metrics
-    entries: list[Entry]
+    entries: list[RequestLogEntry]
     data: Path
     port: int = 0
 

@@ -25,22 +25,22 @@ from teia.clock import Clock, WallClock
 from teia.collections import inbox
 from teia.collections.crawler_reports import last_change, listen
 from teia.collections.stored import configure
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler import loop, write_cdxj
 from teia.crawler import start as crawler_start
 from teia.crawler.child.read_answer import read
+from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import Crawl
 from teia.errors import TeiaError
 from teia.fetch.fetcher import FetchRequest
 from teia.frontier.cell.cell import FrontierCell
 from teia.indexer import process
 from teia.indexer.rebuild import audit_index
-from teia.parse.children.pool import Lost
+from teia.parse.children.pool import LostAnswer
 from teia.records import Fetched
 from teia.store.cdxj import write_index
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import audit_archives, audit_of, known_urls, stored_records
-from teia.views.lookup import Lookup
 
 HOSTS, PAGES = ("a.test", "b.test", "c.test"), 10
 FILE_BYTES = 6_000
@@ -111,12 +111,12 @@ class ReadingPool:
     async def start(self) -> None:
         pass
 
-    def submit(self, *parts: bytes, done: Callable[[bytes | Lost], None]) -> None:
+    def submit(self, *parts: bytes, done: Callable[[bytes | LostAnswer], None]) -> None:
         self.waiting += 1
 
         def answer() -> None:
             self.waiting -= 1
-            done(Lost("closed") if self._is_closed else read(b"".join(parts)))
+            done(LostAnswer("closed") if self._is_closed else read(b"".join(parts)))
 
         asyncio.get_running_loop().call_soon(answer)
 
@@ -206,7 +206,7 @@ async def crawl(root: Root, told: Told, *, dies: bool) -> None:
 async def look_at(root: Root, told: Told) -> None:
     """Everything that can be said of the folder: its URLs, what every copy is, its audits."""
     clock = WallClock()
-    following = process.Following(root, "main", clock)
+    following = process.CollectionFollower(root, "main", clock)
     try:
         await following.finish()
     finally:

@@ -12,7 +12,7 @@ import uvloop
 
 from teia import urls
 from teia.clock import WallClock
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.fetch import answer as answer_module
-from teia.fetch.answer import SMALL_BYTES, Answer, Held
-from teia.fetch.outcome import Stop
+from teia.fetch.answer import SMALL_BYTES, Answer, BodyMemory
+from teia.fetch.outcome import StopReason
 from tests.fetch.conftest import IMPATIENT, LIMITS, get
 from tests.fetch.hostile_server import Behaviour, HostileServer, page, repeats, sends, sends_then_resets
 
@@ -192,7 +192,7 @@ def test_unwanted_type_ends_at_the_head() -> None:
 def test_many_answers_together_are_bounded() -> None:
     with HostileServer({"/": sends(page(b"a" * 50_000))}) as server:
         (fetched,) = get(server.url("/"), options={"held_bytes": 10_000})
-    assert (fetched.outcome, fetched.detail) == ("system", Stop.MEMORY.value)
+    assert (fetched.outcome, fetched.detail) == ("system", StopReason.MEMORY.value)
 
 
 # ---- slowness --------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_interim_answers_are_dropped_from_the_head() -> None:
 
 
 def test_bytes_held_return_to_zero() -> None:
-    held = Held(10**6)
+    held = BodyMemory(10**6)
     answer = Answer(LIMITS, held)
     for line in (OK, b"\r\n"):
         answer.on_header(line)
@@ -242,7 +242,7 @@ def test_bytes_held_return_to_zero() -> None:
     st.lists(st.sampled_from([1, 7, SMALL_BYTES - 1, SMALL_BYTES, 3 * SMALL_BYTES]), max_size=30), st.integers(1, 40)
 )
 def test_a_body_is_the_same_in_whichever_pieces_it_comes(sizes: list[int], most_kib: int) -> None:
-    held, most = Held(10**9), most_kib * 1024
+    held, most = BodyMemory(10**9), most_kib * 1024
     answer = Answer(LIMITS, held)
     answer.begin(most, ())
     for line in (OK, b"\r\n"):
@@ -260,7 +260,7 @@ def test_a_body_is_the_same_in_whichever_pieces_it_comes(sizes: list[int], most_
 
 
 def test_a_body_that_comes_octet_by_octet_takes_little_more_memory_than_it_has() -> None:
-    answer = Answer(LIMITS, Held(10**9))
+    answer = Answer(LIMITS, BodyMemory(10**9))
     tracemalloc.start()
     try:
         for _ in range(100_000):

@@ -23,10 +23,10 @@ from teia.clock import WallClock
 from teia.errors import ConfigError
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destinations
-from teia.fetch.dns import StaticResolver
-from teia.fetch.fetcher import Post
+from teia.fetch.fetcher import PostBody
 from teia.fetch.guard import AddressGuard
-from teia.fetch.outcome import Stop
+from teia.fetch.outcome import StopReason
+from teia.fetch.resolver import StaticResolver
 from teia.fetch.wire import Pin
 from teia.records import Fetched, Outcome
 from tests.fetch.conftest import IMPATIENT, LIMITS, Fetching, get
@@ -60,7 +60,7 @@ def test_request_head_is_known_byte_for_byte() -> None:
 
 def test_what_is_posted_arrives_and_the_next_request_of_the_handle_is_a_get_again() -> None:
     async def run(url: str) -> list[Fetched]:
-        long = Post(b"x" * 100_000, "application/json", (("X-Id", "7"),))
+        long = PostBody(b"x" * 100_000, "application/json", (("X-Id", "7"),))
         async with Fetching() as fetching:
             return [await fetching.get(url, ADDRESS, post=long), await fetching.get(url, ADDRESS)]
 
@@ -201,7 +201,7 @@ def test_name_without_a_pin_is_not_looked_up(pins: list[str], monkeypatch: pytes
     monkeypatch.setattr("teia.fetch.wire.Pin.replacing", lambda *_: pins)
     with HostileServer(HELLO, ["127.0.0.1"]) as server:
         (fetched,) = get(server.url("/", "localhost"))
-        assert (fetched.outcome, fetched.detail) == ("system", Stop.UNPINNED.value)
+        assert (fetched.outcome, fetched.detail) == ("system", StopReason.UNPINNED.value)
         assert server.connections == 0
 
 
@@ -518,7 +518,7 @@ def test_no_more_sockets_is_our_trouble_not_the_servers(monkeypatch: pytest.Monk
     monkeypatch.setattr("teia.fetch.curl.socket", _no_sockets(opened))
     with HostileServer(HELLO) as server:
         (fetched,) = get(server.url("/"))
-    assert (fetched.outcome, fetched.detail, len(opened)) == ("system", Stop.NO_SOCKET.value, 1)
+    assert (fetched.outcome, fetched.detail, len(opened)) == ("system", StopReason.NO_SOCKET.value, 1)
 
 
 @pytest.mark.parametrize("user_agent", ["teia\r\nX-Evil: 1", "teia (é)", "a\0b"])

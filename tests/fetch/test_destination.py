@@ -3,9 +3,9 @@ from __future__ import annotations
 import asyncio
 
 from teia.fetch.destination import Destination, Destinations
-from teia.fetch.dns import Failure, Resolution, StaticResolver
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import Overrides
+from teia.fetch.overrides import AddressOverrides
+from teia.fetch.resolver import Failure, Resolution, StaticResolver
 from teia.records import Outcome
 
 NAMES = {"a.test": ["127.77.0.1"], "mixed.test": ["127.77.0.1", "127.66.0.1"]}
@@ -13,7 +13,7 @@ GUARD = AddressGuard(["127.77.0.0/16"])
 
 
 def find(host: str, port: int = 80, overrides: tuple[str, ...] = ()) -> Destination:
-    destinations = Destinations(StaticResolver(NAMES), GUARD, Overrides.parse(overrides))
+    destinations = Destinations(StaticResolver(NAMES), GUARD, AddressOverrides.parse(overrides))
     found = asyncio.run(destinations.find(host, port))
     assert destinations.known(host, port) == found
     return found

@@ -198,7 +198,7 @@ def test_a_cache_is_reached_by_requests_that_are_meant_for_it(address: str) -> N
 
 def test_no_page_leads_to_the_cache_whatever_is_allowed() -> None:
     guard = AddressGuard(["127.0.0.0/8"], caches=[("127.0.0.1", 8080)])
-    assert guard.check("127.0.0.1", 8080) == "127.0.0.1 port 8080 is the cache proxy's"
+    assert guard.check("127.0.0.1", 8080) == "127.0.0.1 port 8080 is reserved for the cache proxy"
     assert guard.check("127.0.0.1", 8081) is None
 
 

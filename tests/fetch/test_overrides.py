@@ -3,32 +3,32 @@ from __future__ import annotations
 import pytest
 
 from teia.errors import ConfigError
-from teia.fetch.overrides import Override, Overrides
+from teia.fetch.overrides import AddressOverride, AddressOverrides
 
 
 @pytest.mark.parametrize(
     ("item", "host", "override"),
     [
-        ("*.test=127.0.0.1:8800", "a.b.test", Override("127.0.0.1", 8800)),
-        ("*.test=127.0.0.1", "a.test", Override("127.0.0.1", None)),
-        ("a.test=[::1]:80", "a.test", Override("::1", 80)),
-        ("a.test=::1", "a.test", Override("::1", None)),
-        ("A.Test=10.0.0.1", "a.test", Override("10.0.0.1", None)),
-        ("*=127.0.0.1", "anything", Override("127.0.0.1", None)),
-        ("h?.test=127.0.0.1", "h1.test", Override("127.0.0.1", None)),
+        ("*.test=127.0.0.1:8800", "a.b.test", AddressOverride("127.0.0.1", 8800)),
+        ("*.test=127.0.0.1", "a.test", AddressOverride("127.0.0.1", None)),
+        ("a.test=[::1]:80", "a.test", AddressOverride("::1", 80)),
+        ("a.test=::1", "a.test", AddressOverride("::1", None)),
+        ("A.Test=10.0.0.1", "a.test", AddressOverride("10.0.0.1", None)),
+        ("*=127.0.0.1", "anything", AddressOverride("127.0.0.1", None)),
+        ("h?.test=127.0.0.1", "h1.test", AddressOverride("127.0.0.1", None)),
         ("*.test=127.0.0.1", "test", None),
         ("*.test=127.0.0.1", "a.test.example", None),
     ],
 )
-def test_pattern_names_hosts(item: str, host: str, override: Override | None) -> None:
-    assert Overrides.parse([item]).find(host) == override
+def test_pattern_names_hosts(item: str, host: str, override: AddressOverride | None) -> None:
+    assert AddressOverrides.parse([item]).find(host) == override
 
 
 def test_first_match_wins() -> None:
-    overrides = Overrides.parse(["a.test=127.0.0.1", "*.test=127.0.0.2"])
-    assert overrides.find("a.test") == Override("127.0.0.1")
-    assert overrides.find("b.test") == Override("127.0.0.2")
-    assert Overrides().find("a.test") is None
+    overrides = AddressOverrides.parse(["a.test=127.0.0.1", "*.test=127.0.0.2"])
+    assert overrides.find("a.test") == AddressOverride("127.0.0.1")
+    assert overrides.find("b.test") == AddressOverride("127.0.0.2")
+    assert AddressOverrides().find("a.test") is None
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_first_match_wins() -> None:
 )
 def test_wrong_override_says_how_to_write_one(item: str) -> None:
     with pytest.raises(ConfigError, match=r"fetch\.resolve"):
-        Overrides.parse([item])
+        AddressOverrides.parse([item])

@@ -5,17 +5,17 @@ import socket
 import pytest
 
 from teia.fetch import places as module
-from teia.fetch.places import FORGO_S, KeptSockets, Places
+from teia.fetch.places import FORGO_S, KeepAliveBudget, KeptSockets
 
 
 def test_round_robin_keeps_a_fixed_set() -> None:
-    places = Places(2, idle_s=60)
+    places = KeepAliveBudget(2, idle_s=60)
     rounds = [[places.admit(host, now_s) for host in "abcd"] for now_s in range(5)]
     assert rounds == [[True, True, False, False]] * 5
 
 
 def test_place_is_free_again_when_its_server_rests_long() -> None:
-    places = Places(1, idle_s=60)
+    places = KeepAliveBudget(1, idle_s=60)
     assert places.admit("a", 0)
     assert not places.admit("b", 60)
     assert places.admit("b", 61)
@@ -24,22 +24,22 @@ def test_place_is_free_again_when_its_server_rests_long() -> None:
 
 
 def test_no_budget_keeps_nothing() -> None:
-    assert not Places(0, idle_s=60).admit("a", 0)
+    assert not KeepAliveBudget(0, idle_s=60).admit("a", 0)
 
 
 def test_server_that_closes_without_a_word_loses_its_place_for_a_while() -> None:
-    places = Places(1, idle_s=60)
+    places = KeepAliveBudget(1, idle_s=60)
     assert places.admit("a", 0)
     places.forgo("a", 1)
     assert places.admit("b", 2)  # the place is another's
     assert not places.admit("a", FORGO_S)
     assert places.admit("a", FORGO_S + 100)
-    assert Places(1, idle_s=60).admit("a", 0)
+    assert KeepAliveBudget(1, idle_s=60).admit("a", 0)
 
 
 def test_servers_that_close_without_a_word_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_FORGONE", 2)
-    places = Places(9, idle_s=60)
+    places = KeepAliveBudget(9, idle_s=60)
     for origin in "abc":
         places.forgo(origin, 0)
     assert [places.admit(origin, 1) for origin in "abc"] == [True, False, False]

@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from teia.frontier.cell.cell import Archived, Found, FrontierCell, PageRow, Settled
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, QueuedUrl, SettledVisit, tail_of
 from teia.frontier.cell.schema import STATE_QUEUED
-from teia.frontier.cell.url_tails import tail_of
-from teia.frontier.queue.schedule import Queued
 from teia.urls import key_of, split
 
 NOW_S = 1_700_000_000.0
 HOST = "example.org"
 
 
-def found(url: str, depth: int = 1, in_links: int = 1, hops: int = 0) -> Found:
+def found(url: str, depth: int = 1, in_links: int = 1, hops: int = 0) -> FoundUrl:
     host = split(url).host
-    return Found(host, key_of(url), tail_of(url, host), depth, in_links, hops)
+    return FoundUrl(host, key_of(url), tail_of(url, host), depth, in_links, hops)
 
 
 def page(number: int | str) -> str:
     return f"http://{HOST}/{number}"
 
 
-def absorb(cell: FrontierCell, *links: Found, now_s: float = NOW_S) -> list[tuple[int, str]]:
+def absorb(cell: FrontierCell, *links: FoundUrl, now_s: float = NOW_S) -> list[tuple[int, str]]:
     with cell.transaction():
         return cell.absorb(links, now_s)
 
@@ -35,25 +34,27 @@ def next_urls(cell: FrontierCell, limit: int = 100, now_s: float = NOW_S, host: 
 
 def items(
     cell: FrontierCell, limit: int = 100, skip: set[int] | None = None, now_s: float = NOW_S, host: str = HOST
-) -> list[Queued]:
+) -> list[QueuedUrl]:
     return cell.next_urls(cell.host_id(host, now_s), host, limit, skip or set(), now_s)
 
 
 def settle(
     cell: FrontierCell,
-    item: Queued,
+    item: QueuedUrl,
     state: int,
     outcome: str = "200",
     *,
     time_s: float = NOW_S,
     again_s: float = 0.0,
     learnt: PageRow | None = None,
-    archived: Archived | None = None,
+    archived: CaptureLocation | None = None,
 ) -> None:
     host = split(item.url).host
     with cell.transaction():
         host_id = cell.host_id(host, time_s)
-        cell.settle(Settled(host_id, item, outcome, state, time_s, again_s, learnt, archived or Archived()), host)
+        cell.settle(
+            SettledVisit(host_id, item, outcome, state, time_s, again_s, learnt, archived or CaptureLocation()), host
+        )
 
 
 def row(cell: FrontierCell, url: str) -> dict[str, object]:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import itertools
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 
 keys = itertools.count(1)
 
 
-def schedule_of(delay_s: float = 5.0, per_host: int = 1, max_hosts: int = 1_000) -> Schedule:
+def schedule_of(delay_s: float = 5.0, per_host: int = 1, max_hosts: int = 1_000) -> HostSchedule:
     courtesy = CourtesySettings(delay_s=delay_s, response_factor=0.0, per_host=per_host)
-    return Schedule(Politeness(courtesy), max_hosts)
+    return HostSchedule(Politeness(courtesy), max_hosts)
 
 
-def queued(host: str, since_s: float) -> Queued:
+def queued(host: str, since_s: float) -> QueuedUrl:
     key = next(keys)
-    return Queued(f"http://{host}/{key}", key, 0, key, 1, since_s)
+    return QueuedUrl(f"http://{host}/{key}", key, 0, key, 1, since_s)
 
 
-def add(schedule: Schedule, host: str, *since_s: float, address: str = "", collection: int = 0) -> HostQueue:
+def add(schedule: HostSchedule, host: str, *since_s: float, address: str = "", collection: int = 0) -> HostQueue:
     """A host in line with one URL for each time; without an address it gets one of its own."""
     queue = HostQueue(host, 1, 0, collection, schedule.politeness.server(host), address=address or f"of {host}")
     queue.buffer.extend(queued(host, each) for each in since_s)
@@ -29,7 +30,7 @@ def add(schedule: Schedule, host: str, *since_s: float, address: str = "", colle
     return queue
 
 
-def ask(schedule: Schedule, now: float) -> HostQueue | None:
+def ask(schedule: HostSchedule, now: float) -> HostQueue | None:
     """Start the next request, as the crawler does; None when there is none to start."""
     queue = schedule.next_host(now)
     if queue is not None:
@@ -38,15 +39,15 @@ def ask(schedule: Schedule, now: float) -> HostQueue | None:
     return queue
 
 
-def answer(schedule: Schedule, queue: HostQueue, now: float, started: float | None = None) -> None:
+def answer(schedule: HostSchedule, queue: HostQueue, now: float, started: float | None = None) -> None:
     schedule.finished(queue, queue.address, now if started is None else started, now)
 
 
-def all_asked(schedule: Schedule, now: float) -> list[HostQueue]:
+def all_asked(schedule: HostSchedule, now: float) -> list[HostQueue]:
     """Start every request that may start now."""
     return list(iter(lambda: ask(schedule, now), None))
 
 
-def asked(schedule: Schedule, now: float) -> list[str]:
+def asked(schedule: HostSchedule, now: float) -> list[str]:
     """The same, by name."""
     return [queue.host for queue in all_asked(schedule, now)]

@@ -159,10 +159,12 @@ def test_damage_that_is_no_torn_end_names_the_file_and_the_way_out(tmp_path: Pat
     content[len(START) + 30] ^= 1
     path.write_bytes(content)
     for opened in (Edges, LinkFile):
-        with pytest.raises(CorruptFile, match=r"links\.bin: is damaged at octet 16; `teia rebuild index`"):
+        with pytest.raises(
+            CorruptFile, match=r"links\.bin: is damaged at byte 16; rebuild it with `teia rebuild index`"
+        ):
             opened(path)
     path.write_bytes(b"something else altogether")
-    with pytest.raises(CorruptFile, match="is no file of links of this teia"):
+    with pytest.raises(CorruptFile, match="is not a link file of this version"):
         Edges(path)
 
 
@@ -194,7 +196,7 @@ def test_a_full_disk_leaves_what_was_there_and_lets_one_try_again(
 
     links.append(2, [3])
     monkeypatch.setattr(linkfile.os, "fsync", full)
-    with pytest.raises(DiskFull, match="no room on the disk"):
+    with pytest.raises(DiskFull, match="no space left on the disk"):
         links.flush()
     assert links_in(path) == {1: [2]}
     monkeypatch.setattr(linkfile.os, "fsync", sync)

@@ -49,7 +49,7 @@ def test_nothing_is_a_graph_without_nodes() -> None:
 
 def test_a_collection_that_cannot_be_numbered_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix, "MAX_NODES", 3)
-    with pytest.raises(ValueError, match="4 nodes are more than can be numbered"):
+    with pytest.raises(ValueError, match="4 nodes exceed the maximum"):
         graph({1: [2, 3, 4]})
 
 

@@ -76,7 +76,7 @@ def test_nothing_has_no_scores() -> None:
 def test_weights_that_mean_nothing_are_refused() -> None:
     one = graph({1: [2]})
     for weights in ([1.0], [0.0, 0.0], [2.0, -1.0], [float("nan"), 1.0]):
-        with pytest.raises(ValueError, match="weights must be one for each node"):
+        with pytest.raises(ValueError, match="weights: one per node is required"):
             pagerank(one, teleport=np.array(weights))
 
 

@@ -100,11 +100,11 @@ def test_a_file_that_is_not_ours_is_named_with_what_to_do(tmp_path: Path) -> Non
     path = tmp_path / "ranks.bin"
     write_ranks(path, some_ranks(), NOW_S)
     whole = path.read_bytes()
-    bad = [(b"", "is no rank file"), (b"x" * 100, "is no rank file"), (whole[:-1], "not whole")]
-    bad += [(whole + b"x", "not whole"), (whole[:8] + b"\x09" + whole[9:], "of another version")]
+    bad = [(b"", "is not a rank file"), (b"x" * 100, "is not a rank file"), (whole[:-1], "incomplete")]
+    bad += [(whole + b"x", "incomplete"), (whole[:8] + b"\x09" + whole[9:], "of another version")]
     for content, why in bad:
         path.write_bytes(content)
-        with pytest.raises(CorruptFile, match=rf"ranks\.bin: .*{why}.*; delete it, it is made again"):
+        with pytest.raises(CorruptFile, match=rf"ranks\.bin: .*{why}.*; delete it, it will be rebuilt"):
             RankFile.open(path)
 
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from teia.index.cell import CellIndex
-from teia.index.entry import Anchor, Entry
+from teia.index.entry import Anchor, IndexEntry
 from teia.lib.simhash import simhash
 from teia.urls import host_of, key_of
 
@@ -25,9 +25,9 @@ def page(
     media_type: str = "text/html",
     date_s: int = 0,
     links: Iterable[str] = (),
-) -> Entry:
+) -> IndexEntry:
     fingerprint = simhash(text)
-    return Entry(
+    return IndexEntry(
         url=url,
         key=key_of(url),
         host=host_of(url),
@@ -46,7 +46,7 @@ def page(
     )
 
 
-def indexed(folder: Path, pages: Iterable[Entry], anchors: Mapping[str, list[str]] | None = None) -> Path:
+def indexed(folder: Path, pages: Iterable[IndexEntry], anchors: Mapping[str, list[str]] | None = None) -> Path:
     """Put pages into the index in a folder, with the words on links to them by URL."""
     index = CellIndex(folder)
     for number, entry in enumerate(pages, start=index.position + 1):

@@ -11,7 +11,7 @@ from tantivy import Query
 from teia.errors import StoreError
 from teia.index import cell as cell_module
 from teia.index.cell import POSITION_FILE, CellIndex, names_above, read_position
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.index.languages import bit_of
 from teia.index.plurals import singular
 from teia.index.schema import ROOT, folded, stems
@@ -26,7 +26,7 @@ def index(tmp_path: Path) -> CellIndex:
     return CellIndex(tmp_path / "index")
 
 
-def found(index: CellIndex, field: str, term: str | int) -> list[Entry]:
+def found(index: CellIndex, field: str, term: str | int) -> list[IndexEntry]:
     searcher = index.searcher()
     hits = searcher.search(Query.term_query(index.schema, field, term), limit=100).hits
     return [index.entry(searcher, address) for _, address in hits]

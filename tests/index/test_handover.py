@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teia.index import handover
-from teia.index.handover import Handover, Waiting
+from teia.index.handover import Handover, HandoverReader
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def test_what_was_written_is_there(folder: Path) -> None:
     for change in range(1, 6):
         crawler.write(change, -change, b"page %d" % change)
     crawler.close()
-    assert Waiting(folder).entries(2, 4) == {n: (-n, b"page %d" % n) for n in (2, 3, 4)}
+    assert HandoverReader(folder).entries(2, 4) == {n: (-n, b"page %d" % n) for n in (2, 3, 4)}
 
 
 def test_of_two_with_one_number_the_later_counts(folder: Path) -> None:
@@ -29,7 +29,7 @@ def test_of_two_with_one_number_the_later_counts(folder: Path) -> None:
     crawler.write(1, 7, b"never committed")
     crawler.write(1, 8, b"committed")
     crawler.close()
-    assert Waiting(folder).entries(1, 1) == {1: (8, b"committed")}
+    assert HandoverReader(folder).entries(1, 1) == {1: (8, b"committed")}
 
 
 def test_a_frame_that_is_still_on_its_way_is_left(folder: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_frame_that_is_still_on_its_way_is_left(folder: Path) -> None:
     crawler.close()
     (path,) = folder.iterdir()
     whole = path.read_bytes()
-    waiting = Waiting(folder)
+    waiting = HandoverReader(folder)
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
         assert set(waiting.entries(1, 9)) <= {1}
@@ -49,7 +49,7 @@ def test_a_frame_that_is_still_on_its_way_is_left(folder: Path) -> None:
 
 def test_files_go_when_the_index_has_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handover, "FILE_BYTES", 100)
-    crawler, waiting = Handover(folder), Waiting(folder)
+    crawler, waiting = Handover(folder), HandoverReader(folder)
     for change in range(1, 31):
         crawler.write(change, 0, b"x" * 30)
     crawler.flush()
@@ -65,7 +65,7 @@ def test_files_go_when_the_index_has_them(folder: Path, monkeypatch: pytest.Monk
 
 def test_when_too_many_wait_none_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handover, "FILE_BYTES", 100)
-    crawler, waiting = Handover(folder, max_bytes=1_000), Waiting(folder)
+    crawler, waiting = Handover(folder, max_bytes=1_000), HandoverReader(folder)
     for change in range(1, 101):
         crawler.write(change, 0, b"x" * 80)
     crawler.flush()
@@ -85,4 +85,4 @@ def test_a_restarted_crawler_adds_to_what_waits(folder: Path) -> None:
     second = Handover(folder)
     second.write(2, 2, b"after")
     second.close()
-    assert set(Waiting(folder).entries(1, 2)) == {1, 2}
+    assert set(HandoverReader(folder).entries(1, 2)) == {1, 2}

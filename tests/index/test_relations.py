@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from teia.index.cell import CellIndex
-from teia.index.entry import Anchor, Entry
+from teia.index.entry import Anchor, IndexEntry
 from teia.index.relations import linking_pages
 from teia.urls import key_of
 
 TARGET = key_of("http://b.test/")
 
 
-def entry(number: int, *targets: int) -> Entry:
+def entry(number: int, *targets: int) -> IndexEntry:
     url = f"http://a.test/{number}"
-    return Entry(
+    return IndexEntry(
         url=url,
         key=key_of(url),
         host="a.test",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.split import give_up
 from teia.index.reader import CellReader
 from teia.indexer.after_split import is_due, prune, release
-from teia.indexer.indexer import CellIndexer
+from teia.indexer.cell_indexer import CellIndexer
 from teia.store.root import CellFolder
 from teia.urls import key_of, site_of, slot_of
 from tests.index.pages import indexed, page
@@ -28,7 +29,7 @@ def test_pages_that_a_split_took_along_leave_the_index_once(tmp_path: Path) -> N
     indexed(folder.index, PAGES)
     with closing(FrontierCell(folder.frontier)) as frontier, closing(CellIndexer(folder)) as cell:
         with frontier.transaction():
-            frontier.absorb([Found(host, key_of(f"http://{host}/"), "/", 0) for host in HOSTS], 1.0)
+            frontier.absorb([FoundUrl(host, key_of(f"http://{host}/"), "/", 0) for host in HOSTS], 1.0)
         assert not is_due(folder.index, frontier)
         with frontier.transaction():
             give_up(frontier, 4, slot_of(site_of(HOSTS[3])), 1024, ())

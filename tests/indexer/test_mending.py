@@ -23,8 +23,10 @@ import tantivy
 from msgspec.structs import replace
 
 from teia.clock import WallClock
+from teia.collections.index_state import state_on_disk
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisit_all import ask_again
@@ -32,20 +34,18 @@ from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_FAILED
 from teia.index.cell import CellIndex
 from teia.index.reader import META_FILE
 from teia.index.schema import stems
-from teia.indexer.companion import MODULE, Companion
-from teia.indexer.indexer import BROKEN, CellIndexer, beside_index
-from teia.indexer.mend_idle import IndexKeeper
+from teia.indexer.cell_indexer import BROKEN, CellIndexer, beside_index
+from teia.indexer.companion import MODULE, IndexerProcess
+from teia.indexer.mend_idle import IndexSupervisor
 from teia.indexer.open_search import CollectionSearch
-from teia.indexer.process import Following, follow, indexing_lock
+from teia.indexer.process import CollectionFollower, follow, indexing_lock
 from teia.indexer.rebuild import audit_index, rebuild_index
 from teia.indexer.reread import Rereader
-from teia.indexer.state import state_on_disk
-from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.archive import place_of
 from teia.store.root import CellFolder, CollectionFolder, Root, open_root
 from teia.transfer.read_all import account_at_rest
 from teia.urls import cell_starts, key_of, numbering, site_of, slot_of
-from teia.views.lookup import Lookup
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html
 from tests.waiting import until, until_async
 
@@ -74,11 +74,11 @@ def root(crawled: Crawled) -> Root:
     return open_root(crawled.data)
 
 
-def work(root: Root, deed: Callable[[Following], Awaitable[None]] = Following.finish) -> int:
+def work(root: Root, deed: Callable[[CollectionFollower], Awaitable[None]] = CollectionFollower.finish) -> int:
     """Let an indexer do something; returns how many pages it read from the archive."""
 
     async def done() -> int:
-        following = Following(root, "main", WallClock())
+        following = CollectionFollower(root, "main", WallClock())
         try:
             await deed(following)
             return following.rereader.read
@@ -89,7 +89,7 @@ def work(root: Root, deed: Callable[[Following], Awaitable[None]] = Following.fi
         return asyncio.run(done())
 
 
-async def one_page(following: Following) -> None:
+async def one_page(following: CollectionFollower) -> None:
     await following.indexer.step()
     following.commit()
 
@@ -123,12 +123,12 @@ def test_an_index_that_fell_behind_is_told_by_the_audit_the_status_and_the_searc
     work(root, one_page)
     audit = audit_index(root, "main")
     assert (audit.checked, audit.violations) == (1, 8)
-    assert "8 pages that were crawled are not in the index yet, and nobody is indexing them" in audit.details[0]
+    assert "8 crawled pages are not indexed yet; no indexer is running" in audit.details[0]
     account = account_at_rest(root, "main")
     assert (account["indexed"], account["index_behind"]) == (1, 8)
     total, warnings = asked(root)
     assert total == 1
-    assert any("8 pages that were crawled are not in the index" in each for each in warnings)
+    assert any("8 crawled pages are not indexed" in each for each in warnings)
     work(root)
     assert audit_index(root, "main").violations == 0
     assert asked(root) == (9, ())
@@ -140,7 +140,7 @@ def test_pages_that_wait_for_an_indexer_at_work_are_no_violations(root: Root, mo
     with indexing_lock(root, "main"):
         audit = audit_index(root, "main")
         assert audit.violations == 0
-        assert "a process is indexing them" in audit.details[0]
+        assert "an indexer is running" in audit.details[0]
         assert state_on_disk(root.collection("main")).is_written
 
 
@@ -153,7 +153,7 @@ def test_a_deleted_cell_is_told_by_the_search_and_made_anew_by_the_next_indexer(
     shutil.rmtree(busy_cell(root).index)
     total, warnings = asked(root)
     assert total == 0
-    assert any("9 pages that were crawled are not in the index" in each for each in warnings)
+    assert any("9 crawled pages are not indexed" in each for each in warnings)
     assert audit_index(root, "main").violations >= 9
     assert work(root) == 9, "all of them were read from the archive"
     assert asked(root) == (9, ())
@@ -164,7 +164,7 @@ def test_a_deleted_cell_is_told_by_the_search_and_made_anew_by_the_next_indexer(
 
 
 def test_an_indexer_whose_index_is_deleted_under_its_hands_ends_and_says_so(root: Root) -> None:
-    async def deleted(following: Following) -> None:
+    async def deleted(following: CollectionFollower) -> None:
         await following.finish()
         shutil.rmtree(busy_cell(root).index)
         await following.finish()
@@ -298,7 +298,7 @@ def test_a_page_that_went_missing_and_then_left_is_not_put_back(crawled: Crawled
     work(root)
     change(root, lambda index: index.remove(key_of(f"http://x.test:{crawled.port}/3")))
 
-    async def left(following: Following) -> None:
+    async def left(following: CollectionFollower) -> None:
         leave(root, crawled, "/3", STATE_EXCLUDED, "robots")
         await following.finish()
 
@@ -345,10 +345,10 @@ def test_a_cell_made_anew_keeps_the_words_on_links_from_other_cells(tmp_path: Pa
 def crawl_linked(first: str, other: str, folder: Path) -> Crawled:
     """Crawl a page whose link to another host calls it by a word of its own."""
 
-    def linking(request: Request) -> Answer:
+    def linking(request: WorldRequest) -> WorldAnswer:
         port = request.headers["host"].rpartition(":")[2]
         link = f'<a href="http://{other}:{port}/target">xylophone</a>'
-        return Answer(200, b"Content-Type: text/html\r\n", f"<title>T</title><p>Some words. {link}".encode())
+        return WorldAnswer(200, b"Content-Type: text/html\r\n", f"<title>T</title><p>Some words. {link}".encode())
 
     pages = {first: {"/": linking}, other: {"/target": html(text="Nothing of the kind.")}}
     return crawl_web(ScriptedWeb(pages), folder, f"{first}/")
@@ -368,7 +368,7 @@ def configs(root: Root) -> list[Config]:
     return [saved(root, "main").config]
 
 
-async def killed(companion: Companion) -> None:
+async def killed(companion: IndexerProcess) -> None:
     """Kill the indexer as often as it takes to hit it alive, and wait until the crawl has noticed."""
     deaths = companion.deaths
     await until_async(lambda: companion.pid is not None, "an indexer runs")
@@ -380,8 +380,8 @@ async def killed(companion: Companion) -> None:
 def test_an_indexer_that_is_killed_is_started_again_and_nothing_is_missing(
     root: Root, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def crawl() -> Companion:
-        companion = await Companion.start(root, configs(root))
+    async def crawl() -> IndexerProcess:
+        companion = await IndexerProcess.start(root, configs(root))
         assert companion is not None
         try:
             await killed(companion)
@@ -396,7 +396,7 @@ def test_an_indexer_that_is_killed_is_started_again_and_nothing_is_missing(
     companion = asyncio.run(crawl())
     assert companion.deaths >= 1
     assert companion.error == ""
-    assert "started again in 0.5 s" in caplog.text
+    assert "restarting it in 0.5 s" in caplog.text
     assert audit_index(root, "main").violations == 0
     assert account_at_rest(root, "main")["indexed"] == 9
 
@@ -406,9 +406,9 @@ def test_an_indexer_that_cannot_work_is_given_up_only_at_the_end(root: Root, mon
     monkeypatch.setattr("teia.indexer.companion.FINISH_TRIES", 2)
     monkeypatch.setattr("teia.indexer.companion.FIRST_WAIT_S", 0.01)
 
-    async def crawl() -> Companion:
+    async def crawl() -> IndexerProcess:
         with indexing_lock(root, "main"):  # somebody else writes, and does not end
-            companion = await Companion.start(root, configs(root))
+            companion = await IndexerProcess.start(root, configs(root))
             assert companion is not None
             await until_async(lambda: companion.deaths > 0, "it cannot begin")
             await companion.finish()
@@ -417,7 +417,7 @@ def test_an_indexer_that_cannot_work_is_given_up_only_at_the_end(root: Root, mon
 
     companion = asyncio.run(crawl())
     assert companion.deaths >= 2
-    assert "is being written by another process" in companion.error
+    assert "another process is writing the index of main" in companion.error
 
 
 class Followers:
@@ -480,7 +480,9 @@ def test_a_collection_whose_index_another_process_writes_does_not_hold_up_the_ot
                 followers.lines()
                 said = list[dict[str, Any]]()
                 await until_async(lambda: len(said.extend(followers.lines()) or said) >= 5, "it goes on")
-                assert all("the index of other is being written" in line["error"] for line in said), "each time"
+                assert all("another process is writing the index of other" in line["error"] for line in said), (
+                    "each time"
+                )
             await until_async(lambda: counts(root, "other") == 9, "its turn comes")
             followers.ends.set()
 
@@ -492,7 +494,7 @@ def test_one_of_several_collections_that_is_out_in_the_end_is_told_and_the_other
 ) -> None:
     followers = Followers(root, capfd, monkeypatch)
     followers.ends.set()
-    with indexing_lock(root, "other"), pytest.raises(StoreError, match="the index of other is being written"):
+    with indexing_lock(root, "other"), pytest.raises(StoreError, match="another process is writing the index of other"):
         asyncio.run(followers.follow())
     assert (counts(root, "main"), counts(root, "other")) == (9, 0)
     asyncio.run(followers.follow())
@@ -506,8 +508,8 @@ def test_the_crawl_learns_of_the_collection_that_is_not_indexed(
     twin(root, "other")
     command = [sys.executable, "-m", MODULE, str(os.getpid()), str(root.path), "main", "other"]
 
-    async def crawl() -> Companion:
-        companion = Companion(command)
+    async def crawl() -> IndexerProcess:
+        companion = IndexerProcess(command)
         await companion.begin()
         try:
             await companion.finish()
@@ -517,8 +519,10 @@ def test_the_crawl_learns_of_the_collection_that_is_not_indexed(
 
     with indexing_lock(root, "other"):
         companion = asyncio.run(crawl())
-    assert "the index of other is being written by another process" in companion.error
-    assert caplog.text.count("not everything is indexed: other: the index of other is being written") == 1
+    assert "another process is writing the index of other" in companion.error
+    assert (
+        caplog.text.count("not all pages could be indexed: other: another process is writing the index of other") == 1
+    )
     assert companion.indexed == {"main": 9}
     assert counts(root, "main") == 9
 
@@ -534,7 +538,7 @@ def test_a_crawl_that_ends_does_not_wait_as_long_as_its_indexer_was_waited_for_b
         return [float(str(args[1])) for args in said if isinstance(args, tuple)]
 
     async def crawl() -> int:
-        companion = Companion(["false"])
+        companion = IndexerProcess(["false"])
         await companion.begin()
         await until_async(lambda: len(waits()) >= 8, "it dies again and again")
         before = len(waits())
@@ -556,8 +560,8 @@ def test_an_indexer_that_cannot_be_started_is_tried_again(tmp_path: Path, monkey
         draft.chmod(0o755)
         draft.rename(program)
 
-    async def crawl() -> Companion:
-        companion = Companion([str(program)])
+    async def crawl() -> IndexerProcess:
+        companion = IndexerProcess([str(program)])
         install('echo \'{"indexed": {"main": 0}}\'; read line; exit 3')
         await companion.begin()
         await until_async(lambda: companion.indexed == {"main": 0}, "the first one runs")
@@ -580,8 +584,8 @@ def test_an_indexer_that_cannot_be_started_at_all_is_given_up_in_the_end(
 ) -> None:
     monkeypatch.setattr("teia.indexer.companion.FIRST_WAIT_S", 0.01)
 
-    async def crawl() -> Companion:
-        companion = Companion([str(tmp_path / "nothing")])
+    async def crawl() -> IndexerProcess:
+        companion = IndexerProcess([str(tmp_path / "nothing")])
         await companion.begin()
         await companion.finish()
         await companion.leave()
@@ -593,7 +597,7 @@ def test_an_indexer_that_cannot_be_started_at_all_is_given_up_in_the_end(
 
 
 def test_a_server_brings_an_index_up_to_date_that_nobody_crawls(root: Root) -> None:
-    keeper = IndexKeeper(root, WallClock(), look_s=0.05, look_first_s=0.0)
+    keeper = IndexSupervisor(root, WallClock(), look_s=0.05, look_first_s=0.0)
     keeper.start()
     try:
         until(lambda: account_at_rest(root, "main")["indexed"] == 9, "it is brought up to date")
@@ -605,7 +609,7 @@ def test_a_server_brings_an_index_up_to_date_that_nobody_crawls(root: Root) -> N
 def test_a_server_whose_first_collection_is_damaged_goes_on_with_the_others(root: Root) -> None:
     damaged = twin(root, "first")
     break_table(damaged, "pages")
-    keeper = IndexKeeper(root, WallClock(), look_s=0.05, look_first_s=0.0)
+    keeper = IndexSupervisor(root, WallClock(), look_s=0.05, look_first_s=0.0)
     keeper.start()
     try:
         until(lambda: account_at_rest(root, "main")["indexed"] == 9, "the other is brought up to date")
@@ -708,7 +712,7 @@ def test_a_page_whose_copy_is_damaged_is_told_of_and_stored_whole_when_it_comes_
     assert account_at_rest(root, "main")["index_unreadable"] == 1
     total, warnings = asked(root)
     assert total == 8
-    assert any("1 pages cannot be found because their archived copies cannot be read" in each for each in warnings)
+    assert any("1 pages cannot be found because their captures cannot be read" in each for each in warnings)
     assert audit_index(root, "main").violations == 1
     requeue(root, crawled, "/3")
     crawl_web(web_of(), tmp_path, "x.test/", port=crawled.port)
@@ -734,10 +738,10 @@ def test_a_damaged_copy_is_not_asked_for_by_its_validators(tmp_path: Path) -> No
     """A server that says 304 sends no body: nothing would ever heal."""
     seen: list[bool] = []
 
-    def page(request: Request) -> Answer:
+    def page(request: WorldRequest) -> WorldAnswer:
         seen.append("if-none-match" in request.headers)
         answer = html("/", text=f"A page with a tag and a {WORD}.")
-        return Answer(answer.status, answer.headers + b'ETag: "one"\r\n', answer.body)
+        return WorldAnswer(answer.status, answer.headers + b'ETag: "one"\r\n', answer.body)
 
     crawled = crawl_web(web_of(**{"/3": page}), tmp_path, "x.test/")
     root = open_root(crawled.data)

@@ -12,11 +12,12 @@ import pytest
 import teia
 from teia.clock import WallClock
 from teia.errors import IndexFailure
-from teia.indexer.open_search import CollectionRanks, CollectionSearch, renew_model
-from teia.indexer.process import Following
+from teia.indexer.open_search import CollectionRanks, CollectionSearch
+from teia.indexer.process import CollectionFollower
 from teia.indexer.ranks import rank_file
+from teia.indexer.semantic_model import renew_model
 from teia.search.rank.semantic import load
-from teia.search.serve.searcher import Options
+from teia.search.serve.searcher import SearchOptions
 from teia.store.root import Root, open_root
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 from tests.index.pages import indexed, page
@@ -38,7 +39,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def follow(root: Root) -> None:
     async def work() -> None:
-        following = Following(root, "main", WallClock())
+        following = CollectionFollower(root, "main", WallClock())
         try:
             await following.finish()
         finally:
@@ -65,7 +66,7 @@ def test_what_was_crawled_is_found_with_what_the_frontier_knows(opened: Collecti
 
 
 def test_authority_comes_from_the_links(opened: CollectionSearch, data: Path) -> None:
-    hits = opened.search("renda", options=Options(explain=True)).hits
+    hits = opened.search("renda", options=SearchOptions(explain=True)).hits
     assert rank_file(open_root(data).collection("main")).exists()
     assert any(hit.explanation is not None and hit.explanation.authority > 1 for hit in hits)
 

@@ -12,7 +12,7 @@ import tantivy
 from teia.clock import WallClock
 from teia.graph.rankfile import RankFile
 from teia.index.cell import CellIndex
-from teia.indexer.process import Following
+from teia.indexer.process import CollectionFollower
 from teia.indexer.ranks import rank_file
 from teia.indexer.rebuild import audit_index, rebuild_index
 from teia.search.rank.semantic import load
@@ -33,7 +33,7 @@ def follow(root: Root, *, steps: int | None = None) -> int:
     """Index all there is, or a number of steps without a commit; returns how many pages were read from the archive."""
 
     async def work() -> int:
-        following = Following(root, "main", WallClock())
+        following = CollectionFollower(root, "main", WallClock())
         try:
             if steps is None:
                 await following.finish()

@@ -7,9 +7,9 @@ from typing import Any
 
 from resiliparse.parse.html import HTMLTree
 
-from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.urlspace import UrlSpace
 from teia.lab.world.world import World
 from teia.urls import resolve, split
@@ -42,21 +42,21 @@ def varied_world() -> World:
     return World(WorldSpec.of(VARIED), epoch_s=EPOCH_S)
 
 
-def ask(world: World, url: str, now_s: float = EPOCH_S, **headers: str) -> Answer:
+def ask(world: World, url: str, now_s: float = EPOCH_S, **headers: str) -> WorldAnswer:
     parts = split(url)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return world.answer(Request(parts.host, parts.target, headers=named), now_s)
+    return world.answer(WorldRequest(parts.host, parts.target, headers=named), now_s)
 
 
 def url_of(world: World, space: UrlSpace, slot: int) -> str:
     return (world.roots[space.host.name] + space.path(slot)).decode()
 
 
-def slots_of_kind(world: World, kind: Kind) -> list[tuple[UrlSpace, int]]:
+def slots_of_kind(world: World, kind: UrlKind) -> list[tuple[UrlSpace, int]]:
     return [(space, slot) for space in world.spaces for slot in range(space.size) if space.kind(slot) is kind]
 
 
-def links_in(url: str, answer: Answer, charset: str) -> list[str]:
+def links_in(url: str, answer: WorldAnswer, charset: str) -> list[str]:
     """What an HTML parser finds, resolved as the crawler does it, each once."""
     tree = HTMLTree.parse_from_bytes(answer.body, charset)
     hrefs = [anchor.getattr("href") for anchor in tree.document.query_selector_all("a[href]")]

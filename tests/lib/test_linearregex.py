@@ -75,14 +75,14 @@ def test_what_both_engines_take_means_the_same(expression: str, text: str) -> No
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
-        ("(?=a)b", "looks ahead or behind; say it with two rules, like and(regex:A, not(regex:B))"),
-        ("(?!a)b", "looks ahead"), ("(?<=a)b", "looks ahead or behind"), ("(?<!a)b", "looks ahead or behind"),
-        (r"(a)\1", "refers back to a group"), ("(?P<x>a)(?P=x)", "refers back"), ("(a)?(?(1)b|c)", "refers back"),
+        ("(?=a)b", "uses look-ahead or look-behind; use two rules instead, such as and(regex:A, not(regex:B))"),
+        ("(?!a)b", "uses look-ahead"), ("(?<=a)b", "look-behind"), ("(?<!a)b", "look-behind"),
+        (r"(a)\1", "back-reference"), ("(?P<x>a)(?P=x)", "back-reference"), ("(a)?(?(1)b|c)", "back-reference"),
         ("(?>a+)b", "atomic group"), ("a++b", "possessive"), ("a*+b", "possessive"), ("a{1,2}+", "possessive"),
-        ("(?x) a", "a flag that is not known"), ("(?a)b", "a flag that is not known"),
-        ("a{1001}", "more than 1,000 times"), ("((a{30}){30}){30}", "repeats inside repeats"),
+        ("(?x) a", "an unknown flag"), ("(?a)b", "an unknown flag"),
+        ("a{1001}", "more than 1,000 times"), ("((a{30}){30}){30}", "nested repetitions"),
         (r"(.{900}a)(.{900}b)(.{900}c)(.{900}d)", "too large"), ("(", "missing )"), ("[a", "missing ]"),
-        (r"a\e", "invalid escape sequence"), (r"(.{0,900}a){3}", "repeats inside repeats"),
+        (r"a\e", "invalid escape sequence"), (r"(.{0,900}a){3}", "nested repetitions"),
         ("a\ud800(b|c)", "not valid UTF-8"),
     ],
 )  # fmt: skip
@@ -109,5 +109,5 @@ def test_expressions_that_do_not_fit_together_are_matched_apart() -> None:
 
 
 def test_the_wrong_one_of_many_is_named() -> None:
-    with pytest.raises(ValueError, match="looks ahead"):
+    with pytest.raises(ValueError, match="uses look-ahead"):
         any_of([r"/a\d", "(?!x)y", "/c[0-9]"])

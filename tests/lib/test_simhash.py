@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.lib.hamming import distance
+from teia.lib.fingerprints import distance
 from teia.lib.simhash import simhash
 from teia.lib.simhash_arrays import simhash_by_arrays
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from teia.clock import VirtualClock, WallClock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.errors import StoreError, UsageError
-from teia.indexer.process import Following
-from teia.notify.notices import Lookout
+from teia.indexer.process import CollectionFollower
+from teia.notify.notices import NoticeFinder
 from teia.notify.subscriptions import (
     checked_webhook,
     notices_for_feed,
@@ -27,7 +27,7 @@ from teia.notify.subscriptions import (
 )
 from teia.signals.subscriptions import Subscriptions
 from teia.store.root import CollectionFolder, open_root
-from teia.views.capture_reader import CopyReader
+from teia.views.capture_reader import CaptureReader
 from tests.crawler.keep_fresh.test_observe import PARAGRAPHS, URL, WEB, Revisited
 from tests.crawler.offline import offline_crawl
 
@@ -35,8 +35,8 @@ OTHER = f"{URL}news/1.html"
 
 
 @pytest.fixture(scope="module")
-def copies() -> Iterator[CopyReader]:
-    reader = CopyReader(WallClock())
+def copies() -> Iterator[CaptureReader]:
+    reader = CaptureReader(WallClock())
     yield reader
     reader.close()
 
@@ -46,7 +46,7 @@ class Watching:
     """A collection whose pages are visited by hand, with subscriptions to them."""
 
     revisited: Revisited
-    copies: CopyReader
+    copies: CaptureReader
     folder: CollectionFolder
 
     @property
@@ -62,7 +62,7 @@ class Watching:
     def look(self) -> int:
         """Look as a process would that was just started."""
         store = self.store()
-        lookout = Lookout(self.root, "main", store, self.copies, self.revisited.offline.clock)
+        lookout = NoticeFinder(self.root, "main", store, self.copies, self.revisited.offline.clock)
         try:
             return lookout.look()
         finally:
@@ -80,7 +80,7 @@ class Watching:
 
     def index(self) -> None:
         async def follow() -> None:
-            following = Following(self.root, "main", WallClock())
+            following = CollectionFollower(self.root, "main", WallClock())
             try:
                 await following.finish()
             finally:
@@ -90,7 +90,7 @@ class Watching:
 
 
 @pytest.fixture
-def watching(tmp_path: Path, copies: CopyReader) -> Iterator[Watching]:
+def watching(tmp_path: Path, copies: CaptureReader) -> Iterator[Watching]:
     with offline_crawl(WEB, tmp_path, *WEB) as offline:
         offline.run()
         yield Watching(Revisited(offline), copies, open_root(tmp_path / "data").collection("main"))
@@ -169,7 +169,7 @@ def test_a_search_tells_of_new_and_changed_results_after_they_were_indexed(watch
     assert [each["what"] for each in watching.told(watched)] == ["changed", "changed"]
 
 
-def test_a_page_that_is_found_for_the_first_time_is_a_new_result(tmp_path: Path, copies: CopyReader) -> None:
+def test_a_page_that_is_found_for_the_first_time_is_a_new_result(tmp_path: Path, copies: CaptureReader) -> None:
     web = {URL: f'<p>first</p><a href="{OTHER}">x</a>', OTHER: "<p>um orçamento</p>"}
     with offline_crawl(web, tmp_path, URL) as offline:
         offline.run(1)
@@ -186,10 +186,10 @@ def test_a_page_that_is_found_for_the_first_time_is_a_new_result(tmp_path: Path,
 NO_SENSE = (
     ({"url": "http://a.test/never"}, "is not known in main"),
     ({"url": "nothing"}, "is not known|not an http"),
-    ({"query": '""'}, "asks for nothing"),
+    ({"query": '""'}, "is an empty query"),
     ({"query": "x" * 2_001}, "at most 2,000"),
-    ({}, "either a page"),
-    ({"url": URL, "query": "x"}, "either a page"),
+    ({}, "either the URL of a page"),
+    ({"url": URL, "query": "x"}, "either the URL of a page"),
     ({"url": URL, "webhook": "ftp://b.test/"}, "webhook: must be"),
     ({"url": URL, "webhook": "http://ana:x@b.test/"}, "name and a password"),
     ({"url": URL, "webhook": "http://127.0.0.1/"}, "127.0.0.1 is loopback; fetch.allow_nets says"),
@@ -255,7 +255,9 @@ def test_a_look_ends_after_a_while_and_the_next_goes_on_with_others(watching: Wa
     watched = [watching.subscribe(url=url) for url in (URL, URL, OTHER, URL)]
     watching.revisited.visit("<p>first and last</p>")
     store = watching.store()
-    lookout = Lookout(watching.root, "main", store, watching.copies, Hasty(watching.revisited.offline.clock.now_s()))
+    lookout = NoticeFinder(
+        watching.root, "main", store, watching.copies, Hasty(watching.revisited.offline.clock.now_s())
+    )
     made, looks = 0, 0
     while made < 3 and looks < 10:
         made += lookout.look()
@@ -272,13 +274,13 @@ def test_what_is_removed_while_it_is_looked_at_leaves_nothing(watching: Watching
     watching.revisited.visit("<p>first and last</p>")
     store = watching.store()
 
-    class Removing(CopyReader):
+    class Removing(CaptureReader):
         def text(self, *words: Any, **named: Any) -> Any:
             store.remove(watched)
             return watching.copies.text(*words, **named)
 
     removing = Removing(WallClock())
-    lookout = Lookout(watching.root, "main", store, removing, watching.revisited.offline.clock)
+    lookout = NoticeFinder(watching.root, "main", store, removing, watching.revisited.offline.clock)
     assert lookout.look() == 0
     lookout.close()
     removing.close()

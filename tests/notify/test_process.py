@@ -21,15 +21,14 @@ from pathlib import Path
 import pytest
 
 from teia.clock import Clock, VirtualClock, WallClock
-from teia.config import Config
-from teia.crawler.signals_in.post import AT_ONCE, Poster
-from teia.crawler.signals_in.posts_under_way import HUBS, WEBHOOKS, Places
+from teia.config.sections import Config
+from teia.crawler.signals_in.outgoing import AT_ONCE, HUBS, WEBHOOKS, Poster, ReceiverStates
 from teia.crawler.signals_in.websub import HubRound, keep_found, open_hubs
-from teia.notify.keep_process import CourierKeeper, is_needed
+from teia.notify.keep_process import CourierSupervisor, is_needed
 from teia.notify.process import Courier, courier_lock, run
 from teia.notify.subscriptions import (
-    Made,
-    Watched,
+    ListedSubscription,
+    NewSubscription,
     open_subscriptions,
     shown_webhook,
     subscribe,
@@ -54,7 +53,7 @@ class Post:
     clock: VirtualClock
     revisited: Revisited
 
-    def subscribe(self, webhook: str) -> Made:
+    def subscribe(self, webhook: str) -> NewSubscription:
         return subscribe(self.root, "main", self.clock, url=URL, webhook=webhook)
 
     def turns(self, number: int = 1, every_s: float = 1.0) -> None:
@@ -70,7 +69,7 @@ class Post:
 
         asyncio.run(go())
 
-    def state(self) -> Watched:
+    def state(self) -> ListedSubscription:
         (watched,) = subscriptions_of(self.root.collection("main"))
         return watched
 
@@ -224,7 +223,7 @@ def test_a_keeper_has_a_short_crawl_tell_what_it_found(post: Post) -> None:
         post.subscribe(receiver.url)
         assert is_needed(post.root)
         post.revisited.visit("<p>second</p>")
-        keeper = CourierKeeper(post.root, WallClock())
+        keeper = CourierSupervisor(post.root, WallClock())
         keeper.start()
         keeper.stop()
     assert len(receiver.received) == 1
@@ -234,7 +233,7 @@ def test_a_hurried_end_leaves_it_to_the_next(post: Post) -> None:
     with Receiver(lambda _: Said(503)) as receiver:
         made = post.subscribe(receiver.url)
         post.revisited.visit("<p>second</p>")
-        keeper = CourierKeeper(post.root, WallClock())
+        keeper = CourierSupervisor(post.root, WallClock())
         keeper.start()
         began = time.monotonic()
         keeper.stop(is_hurried=True)
@@ -276,7 +275,7 @@ def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) 
             patched.setattr("teia.notify.process.LAST_S", 0.5)
             patched.setattr("teia.notify.process.TURN_S", 0.1)
             patched.setattr("teia.notify.deliver.REST_S", 0.1)
-            patched.setattr("teia.crawler.signals_in.post.ANSWER_S", 110.0)
+            patched.setattr("teia.crawler.signals_in.outgoing.ANSWER_S", 110.0)
             asyncio.run(asyncio.wait_for(go(), 90))  # an answer has longer: nobody has waited for it
         silent.set()
     told = {watched.webhook: watched for watched in subscriptions_of(post.root.collection("main"))}
@@ -316,7 +315,7 @@ def test_a_receiver_that_fails_is_left_alone_by_all_its_subscriptions(post: Post
 def test_a_host_gets_one_message_a_second_whoever_sends_it() -> None:
     """Also a hub and a webhook, of two collections: there is one table for all."""
     clock = VirtualClock()
-    places = Places(clock)
+    places = ReceiverStates(clock)
     assert places.is_free("http://a.test/hook")
     places.begin("http://a.test/hook", WEBHOOKS, 1.0)
     places.end("http://a.test/hook")
@@ -340,7 +339,7 @@ def test_two_collections_do_not_ask_one_hub_at_once(tmp_path: Path) -> None:
     with Receiver(lambda _: Said(202)) as hub:
 
         async def go() -> None:
-            places, poster = Places(clock), Poster(config, clock)
+            places, poster = ReceiverStates(clock), Poster(config, clock)
             rounds = []
             for name in ("a", "b"):
                 found = [(f"http://{name}.test/", f"http://{name}.test/", hub.url)]

@@ -13,7 +13,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.parse.children.pool import ChildLimits, ChildPool, Lost
+from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.parse.parse import parse_document
 
 from .children.test_pool import ask, pool_of
@@ -126,13 +126,13 @@ def corpus() -> list[bytes]:
 
 
 def test_no_page_of_a_corpus_of_broken_html_costs_a_child() -> None:
-    async def work(pool: ChildPool) -> list[bytes | Lost]:
+    async def work(pool: ChildPool) -> list[bytes | LostAnswer]:
         return await asyncio.gather(*(ask(pool, page) for page in corpus()))
 
     async def run() -> None:
         async with asyncio.timeout(90), pool_of(1, ChildLimits(cpu_s=10.0), PARSE) as pool:
             answers = await work(pool)
-            assert [answer for answer in answers if isinstance(answer, Lost)] == []
+            assert [answer for answer in answers if isinstance(answer, LostAnswer)] == []
             assert len(answers) > 600
             assert pool.lost_children == 0
 

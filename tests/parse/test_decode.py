@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.parse.decode import Decoded, dechunk, decode
 from teia.parse.headers import Headers
 
@@ -60,15 +60,15 @@ def test_a_cut_chunk_is_truncated(cut: int) -> None:
 @pytest.mark.parametrize("size", [b"+3", b"-3", b"0x3", b"1_0", b"3 3", b"", "٣".encode(), b"fffffffffffffffff"])
 def test_sizes_that_python_would_take_but_http_does_not_are_bad(size: bytes) -> None:
     body = b"1\r\na\r\n" + size + b"\r\nabc\r\n0\r\n\r\n"
-    assert dechunk(body, 8192) == (b"a", "", "bad chunk")
+    assert dechunk(body, 8192) == (b"a", "", "invalid chunk")
 
 
 def test_a_body_that_is_not_chunked_at_all_is_kept() -> None:
-    assert dechunk(b"<html>hello", 8192) == (b"<html>hello", "", "bad chunk")
+    assert dechunk(b"<html>hello", 8192) == (b"<html>hello", "", "invalid chunk")
 
 
 def test_a_chunk_line_longer_than_the_limit_is_bad() -> None:
-    assert dechunk(b"3;" + b"x" * 9_000 + b"\r\nabc\r\n0\r\n\r\n", 8192)[2] == "bad chunk"
+    assert dechunk(b"3;" + b"x" * 9_000 + b"\r\nabc\r\n0\r\n\r\n", 8192)[2] == "invalid chunk"
 
 
 # ---- compression
@@ -89,7 +89,7 @@ def test_codings_may_be_chained_twice_but_not_thrice() -> None:
     twice = gzip.compress(zlib.compress(PAGE))
     assert decoded(twice, coding="deflate, gzip").payload == PAGE
     result = decoded(gzip.compress(twice), coding="deflate, gzip, gzip")
-    assert (result.payload, result.error) == (b"", "3 codings in a row")
+    assert (result.payload, result.error) == (b"", "3 nested content encodings")
 
 
 def test_several_gzip_members_are_one_payload() -> None:
@@ -118,12 +118,16 @@ def test_broken_gzip_keeps_what_came_before() -> None:
 
 def test_unknown_coding_is_an_error_without_payload() -> None:
     result = decoded(b"\x28\xb5\x2f\xfd", coding="zstd")
-    assert (result.dechunked, result.payload, result.error) == (b"\x28\xb5\x2f\xfd", b"", "unknown coding 'zstd'")
+    assert (result.dechunked, result.payload, result.error) == (
+        b"\x28\xb5\x2f\xfd",
+        b"",
+        "unknown content encoding 'zstd'",
+    )
 
 
 def test_a_page_announced_as_gzip_that_is_not_is_read_as_it_is() -> None:
     result = decoded(b"<html>plain", coding="gzip")
-    assert (result.payload, result.error) == (b"<html>plain", "not gzip, as announced")
+    assert (result.payload, result.error) == (b"<html>plain", "not gzip, although declared")
 
 
 # ---- bombs

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.config import LimitSettings
-from teia.parse.document import Options
+from teia.config.sections import LimitSettings
+from teia.parse.document import ParseOptions
 from teia.parse.parse import parse_document
 from teia.records import Page
 
@@ -53,7 +53,7 @@ def test_a_whole_answer_is_read() -> None:
         (b"Content-Encoding: gzip\r\n", gzip.compress(b"<p>" + bytes(range(256)) * 200)[:-20], "coding", None),
         (b"Transfer-Encoding: chunked\r\n", b"ff\r\n<p>text", "chunk", None),
         (b"Content-Encoding: gzip\r\n", gzip.compress(bytes(10**7)), "ratio", None),
-        (b"Content-Encoding: br\r\n", b"xxxx", "", "unknown coding 'br'"),
+        (b"Content-Encoding: br\r\n", b"xxxx", "", "unknown content encoding 'br'"),
     ],
 )
 def test_what_is_not_whole_says_so(headers: bytes, body: bytes, truncated: str, error: str | None) -> None:
@@ -98,7 +98,7 @@ def test_the_same_bytes_give_the_same_page() -> None:
 
 
 def check(head: bytes, body: bytes, *, is_sitemap: bool) -> None:
-    options = Options(LimitSettings(links_per_page=20), want_requisites=True)
+    options = ParseOptions(LimitSettings(links_per_page=20), want_requisites=True)
     result = parse_document(URL, head, body, options, is_sitemap=is_sitemap)
     assert result.failed == ()
     assert result.page.url == URL

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.parse import scan
-from teia.parse.document import Document, Findings, Options
+from teia.parse.document import Document, Findings, ParseOptions
 from teia.parse.headers import parse_head
 from teia.parse.html.bounds import is_modest
 from teia.parse.html.processor import read_html
@@ -34,12 +34,12 @@ if not scan.is_compiled() and not UNDER_CI and shutil.which("cc") is None:
     pytest.skip("nothing is compiled, for there is no compiler", allow_module_level=True)
 
 
-def scanned(markup: bytes, options: Options, head: object = HEAD_UTF8) -> Findings | None:
+def scanned(markup: bytes, options: ParseOptions, head: object = HEAD_UTF8) -> Findings | None:
     document = Document(URL, head, markup, options)  # type: ignore[arg-type]
     return None if isinstance(document.extract, TreeExtract) else read_html(document)
 
 
-def through_a_tree(markup: bytes, options: Options, head: object = HEAD_UTF8) -> Findings:
+def through_a_tree(markup: bytes, options: ParseOptions, head: object = HEAD_UTF8) -> Findings:
     document = Document(URL, head, markup, options)  # type: ignore[arg-type]
     document.__dict__["extract"] = TreeExtract(document.tree, want_text=options.want_text)
     return read_html(document)
@@ -47,7 +47,7 @@ def through_a_tree(markup: bytes, options: Options, head: object = HEAD_UTF8) ->
 
 def compare(markup: bytes, *, want_text: bool = True, head: object = HEAD_UTF8) -> bool:
     """Hold the two ways against each other; return whether the short one was gone."""
-    options = Options(want_text=want_text)
+    options = ParseOptions(want_text=want_text)
     short = scanned(markup, options, head)
     if short is None:
         return False
@@ -75,32 +75,32 @@ def test_the_scanner_is_compiled() -> None:
 
 
 def test_an_ordinary_page_needs_no_tree() -> None:
-    document = Document(URL, HEAD, b"<title>t</title><p>text <a href=/x>link</a>", Options())
+    document = Document(URL, HEAD, b"<title>t</title><p>text <a href=/x>link</a>", ParseOptions())
     assert read_html(document).title == "t"
     assert "tree" not in document.__dict__
 
 
 def test_users_can_still_ask_for_the_tree() -> None:
-    document = Document(URL, HEAD, b"<p>text", Options())
+    document = Document(URL, HEAD, b"<p>text", ParseOptions())
     read_html(document)
     assert document.tree.body.text == "text"
 
 
 def test_what_a_page_needs_to_be_shown_is_read_from_the_tree() -> None:
-    found = read_html(Document(URL, HEAD, b"<img src=/i><a href=/x>y</a>", Options(want_requisites=True)))
+    found = read_html(Document(URL, HEAD, b"<img src=/i><a href=/x>y</a>", ParseOptions(want_requisites=True)))
     assert {link.url for link in found.links} == {"http://a.test/i", "http://a.test/x"}
 
 
 def test_without_a_compiler_every_page_goes_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "_compiled", None)
-    document = Document(URL, HEAD, "<p>São <a href=/x>João</a>".encode(), Options())
+    document = Document(URL, HEAD, "<p>São <a href=/x>João</a>".encode(), ParseOptions())
     assert read_html(document).links[0].text == "João"
     assert "tree" in document.__dict__
 
 
 def test_lines_are_blocks() -> None:
     page = b"<h1>One\ntwo</h1><p>three <b>four</b><br>five<ul><li>six<li>seven</ul><pre>a\n b</pre>"
-    found = scanned(page, Options())
+    found = scanned(page, ParseOptions())
     assert found is not None
     assert found.text.split("\n") == ["One two", "three four", "five", "six", "seven", "a", "b"]
 

@@ -13,14 +13,14 @@ from teia.errors import UsageError
 from teia.refresh import counts, formulas, segments
 from teia.refresh.counts import gain, plan_counts
 from teia.refresh.formulas import even_staleness
-from teia.refresh.model import Numbers, World
+from teia.refresh.model import Numbers, RefreshWorld
 
 from .worlds import small_worlds
 
 DAY_S = 86_400.0
 
 
-def literal_greedy(world: World, least: Numbers | None = None, most: Numbers | None = None) -> Numbers:
+def literal_greedy(world: RefreshWorld, least: Numbers | None = None, most: Numbers | None = None) -> Numbers:
     """One visit after the other to whoever gains most; ties by page id."""
     counts = np.zeros(len(world), dtype=np.int64) if least is None else least.copy()
     room = world.caps("floor").copy()
@@ -47,13 +47,13 @@ def literal_greedy(world: World, least: Numbers | None = None, most: Numbers | N
     return counts
 
 
-def freshness(world: World, counts: Numbers) -> float:
+def freshness(world: RefreshWorld, counts: Numbers) -> float:
     return 1.0 - float(world.weight @ even_staleness(world, counts))
 
 
 @settings(max_examples=300)
 @given(small_worlds())
-def test_counts_are_those_of_the_literal_greedy(world: World) -> None:
+def test_counts_are_those_of_the_literal_greedy(world: RefreshWorld) -> None:
     """P4: the same objective within 1e-9, and the same counts but for gains that differ in the last digits only."""
     ours, literal = plan_counts(world), literal_greedy(world)
     assert freshness(world, ours) == pytest.approx(freshness(world, literal), abs=1e-9)
@@ -67,7 +67,7 @@ def test_counts_are_those_of_the_literal_greedy(world: World) -> None:
 
 @settings(max_examples=100)
 @given(small_worlds(), st.data())
-def test_bounds_on_a_page_are_kept_and_greedy_otherwise(world: World, data: st.DataObject) -> None:
+def test_bounds_on_a_page_are_kept_and_greedy_otherwise(world: RefreshWorld, data: st.DataObject) -> None:
     """A floor under which no page falls, and a most."""
     least = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(world), max_size=len(world))))
     most = least + np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(world), max_size=len(world))))
@@ -84,7 +84,7 @@ def test_bounds_on_a_page_are_kept_and_greedy_otherwise(world: World, data: st.D
 
 @settings(max_examples=200)
 @given(small_worlds())
-def test_no_server_and_no_budget_is_overdrawn(world: World) -> None:
+def test_no_server_and_no_budget_is_overdrawn(world: RefreshWorld) -> None:
     counts = plan_counts(world)
     assert (np.bincount(world.server, counts, minlength=world.servers) <= world.caps()).all()
     assert world.budget is None or counts.sum() <= world.budget
@@ -93,7 +93,7 @@ def test_no_server_and_no_budget_is_overdrawn(world: World) -> None:
 @pytest.mark.parametrize("rates", [np.full(9, 1.0), np.full(9, 5000.0)])
 def test_pages_alike_are_served_by_id(rates: np.ndarray) -> None:
     """The second case is so fast that many visits of one page gain the same: greedy then stays with that page."""
-    world = World.build(
+    world = RefreshWorld.build(
         [0, 1, 0, 1, 0, 1, 0, 1, 0],
         rates / DAY_S,
         horizon_s=DAY_S,
@@ -105,7 +105,7 @@ def test_pages_alike_are_served_by_id(rates: np.ndarray) -> None:
 
 
 def test_a_thousand_pages_alike_differ_by_one_visit_at_most() -> None:
-    world = World.build(np.zeros(1000), np.full(1000, 1 / DAY_S), horizon_s=DAY_S, politeness_s=15.0)
+    world = RefreshWorld.build(np.zeros(1000), np.full(1000, 1 / DAY_S), horizon_s=DAY_S, politeness_s=15.0)
     counts = plan_counts(world)
     assert counts.sum() == 5760
     assert counts.tolist() == [6] * 760 + [5] * 240
@@ -115,7 +115,7 @@ def test_a_thousand_pages_alike_differ_by_one_visit_at_most() -> None:
 def test_large_random_worlds_agree_with_the_literal_greedy() -> None:
     chance = np.random.default_rng(5)
     for unit_s in (3600.0, DAY_S):
-        world = World.build(
+        world = RefreshWorld.build(
             chance.integers(0, 20, 3000) ** 2 // 20,
             chance.uniform(0.01, 1, 3000) / unit_s,
             weight=chance.random(3000),
@@ -128,16 +128,18 @@ def test_large_random_worlds_agree_with_the_literal_greedy() -> None:
 
 
 def test_without_politeness_and_budget_there_is_no_plan() -> None:
-    world = World.build([0, 0], [1.0, 2.0], horizon_s=10.0, politeness_s=0.0)
+    world = RefreshWorld.build([0, 0], [1.0, 2.0], horizon_s=10.0, politeness_s=0.0)
     with pytest.raises(UsageError, match="needs a budget"):
         plan_counts(world)
-    limited = World.build([0, 0], [1.0, 2.0], horizon_s=10.0, politeness_s=0.0, budget=7)
+    limited = RefreshWorld.build([0, 0], [1.0, 2.0], horizon_s=10.0, politeness_s=0.0, budget=7)
     assert plan_counts(limited).sum() == 7
 
 
 def test_pages_that_no_visit_helps_get_none() -> None:
     """Rates of 0 and infinity, and weight 0: the right limit."""
-    world = World.build([0, 0, 0, 0], [0.0, np.inf, 1.0, 1.0], weight=[1, 1, 0, 1], horizon_s=10.0, politeness_s=1.0)
+    world = RefreshWorld.build(
+        [0, 0, 0, 0], [0.0, np.inf, 1.0, 1.0], weight=[1, 1, 0, 1], horizon_s=10.0, politeness_s=1.0
+    )
     assert plan_counts(world).tolist() == [0, 0, 0, 10]
 
 
@@ -147,7 +149,7 @@ def test_counts_do_not_depend_on_where_blocks_are_cut(monkeypatch: pytest.Monkey
     chance = np.random.default_rng(6)
     pages = 600
     worlds = [
-        World.build(
+        RefreshWorld.build(
             chance.integers(0, 12, pages) ** 2 // 12,
             np.where(chance.random(pages) < share, 0.0, chance.choice([0.5, 2.0, 2.0, 5000.0], pages)) / DAY_S,
             horizon_s=DAY_S,

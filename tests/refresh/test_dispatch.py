@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.refresh.dispatch import Due, DueQueue, PageState, ValueQueue, carry_out, queue_of
+from teia.refresh.dispatch import DuePage, DueQueue, PageState, ValueQueue, carry_out, queue_of
 from teia.refresh.formulas import marginal
-from teia.refresh.model import World
+from teia.refresh.model import RefreshWorld
 from teia.refresh.policies import POLICIES
 from teia.refresh.policy import ByValue, Intervals
 
 from .worlds import small_worlds
 
-WORLD = World.build([0, 0, 0], [0.1, 0.2, 0.4], page=[5, 6, 7], horizon_s=100.0, politeness_s=5.0)
+WORLD = RefreshWorld.build([0, 0, 0], [0.1, 0.2, 0.4], page=[5, 6, 7], horizon_s=100.0, politeness_s=5.0)
 
 
 def test_a_timetable_is_never_early_and_goes_in_its_order() -> None:
@@ -69,11 +69,11 @@ def test_a_new_estimate_moves_a_page() -> None:
     queue = DueQueue(plan, 0, 0.0)
     queue.load(1, 10.0, 10.0)
     queue.load(2, 20.0, 20.0)
-    assert queue.next(0.0) == Due(1, 10.0)
+    assert queue.next(0.0) == DuePage(1, 10.0)
     queue.load(1, 30.0, 30.0)
-    assert queue.next(0.0) == Due(2, 20.0)
+    assert queue.next(0.0) == DuePage(2, 20.0)
     queue.load(2, math.inf, math.inf)
-    assert queue.next(0.0) == Due(1, 30.0)
+    assert queue.next(0.0) == DuePage(1, 30.0)
 
 
 def test_the_heap_of_due_times_does_not_grow_with_visits() -> None:
@@ -111,7 +111,7 @@ def test_the_most_valuable_page_is_next_whatever_came_before(deeds: list[tuple[i
 
 @settings(max_examples=150)
 @given(small_worlds(), st.sampled_from([name for name in POLICIES if name != "m-wolf"]))
-def test_every_policy_plans_every_world(world: World, name: str) -> None:
+def test_every_policy_plans_every_world(world: RefreshWorld, name: str) -> None:
     """P5, P9: also odd ones; slots are never closer than politeness allows."""
     plan = POLICIES[name].plan(world)
     if isinstance(plan, Intervals | ByValue):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from teia.refresh import formulas
-from teia.refresh.model import World
+from teia.refresh.model import RefreshWorld
 
 from .worlds import small_worlds
 
@@ -46,7 +46,7 @@ def test_the_inverse_of_q_is_its_inverse(z: float) -> None:
 
 @settings(max_examples=60)
 @given(small_worlds(budget=False), st.data())
-def test_staleness_of_any_visits_is_the_integral(world: World, data: st.DataObject) -> None:
+def test_staleness_of_any_visits_is_the_integral(world: RefreshWorld, data: st.DataObject) -> None:
     """From any age, visits in any order."""
     times = data.draw(st.lists(st.floats(0.0, world.horizon_s), max_size=6))
     rows = data.draw(st.lists(st.integers(0, len(world) - 1), min_size=len(times), max_size=len(times)))
@@ -56,7 +56,7 @@ def test_staleness_of_any_visits_is_the_integral(world: World, data: st.DataObje
         assert got[row] == pytest.approx(by_integral(world, row, mine), abs=1e-7)
 
 
-def by_integral(world: World, row: int, visits: list[float]) -> float:
+def by_integral(world: RefreshWorld, row: int, visits: list[float]) -> float:
     rate, total, fresh_at = world.rate[row], 0.0, -world.age_s[row]
     if np.isinf(rate):
         return 1.0
@@ -68,7 +68,7 @@ def by_integral(world: World, row: int, visits: list[float]) -> float:
 
 @settings(max_examples=100)
 @given(small_worlds(budget=False), st.data())
-def test_even_visits_are_as_good_as_said_and_no_others_are_better(world: World, data: st.DataObject) -> None:
+def test_even_visits_are_as_good_as_said_and_no_others_are_better(world: RefreshWorld, data: st.DataObject) -> None:
     counts = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(world), max_size=len(world))))
     best = formulas.even_staleness(world, counts)
     rows = np.repeat(np.arange(len(world)), counts)
@@ -82,7 +82,7 @@ def test_even_visits_are_as_good_as_said_and_no_others_are_better(world: World, 
 def test_age_is_what_draws_say() -> None:
     """Cho's age: 0 while fresh, else the time since the first change that was missed."""
     chance = np.random.default_rng(3)
-    world = World.build([0, 0], [0.4, 2.0], horizon_s=10.0, politeness_s=1.0, age_s=[1.5, 0.0])
+    world = RefreshWorld.build([0, 0], [0.4, 2.0], horizon_s=10.0, politeness_s=1.0, age_s=[1.5, 0.0])
     visits = (np.array([0, 0, 1, 1, 1]), np.array([2.0, 7.0, 1.0, 5.0, 6.0]))
     got = formulas.visited_age_s(world, *visits)
     for row, mine in enumerate(([2.0, 7.0], [1.0, 5.0, 6.0])):
@@ -97,7 +97,7 @@ def test_age_is_what_draws_say() -> None:
 
 
 def test_steady_age_and_staleness_are_those_of_many_visits() -> None:
-    world = World.build([0], [1.3], horizon_s=400.0, politeness_s=1.0)
+    world = RefreshWorld.build([0], [1.3], horizon_s=400.0, politeness_s=1.0)
     times = np.arange(1, 200) * 2.0
     rows = np.zeros(199, dtype=np.int64)
     assert formulas.steady_staleness(1.3, 0.5) == pytest.approx(formulas.visited_staleness(world, rows, times)[0])

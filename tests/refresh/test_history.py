@@ -8,9 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.refresh import rates
-from teia.refresh.history import DAY_S, HALF_LIFE_S, MAX_GAPS, Histories, History, Seen, Sight, compare, in_columns
+from teia.refresh.history import (
+    DAY_S,
+    HALF_LIFE_S,
+    MAX_GAPS,
+    Histories,
+    History,
+    ObservedAnswer,
+    VisitResult,
+    compare,
+    in_columns,
+)
 
-PAGE = Seen(200, b"bytes", b"text", 7)
+PAGE = ObservedAnswer(200, b"bytes", b"text", 7)
 FOREVER = float("inf")
 
 
@@ -21,40 +31,42 @@ def never_asked() -> bool | None:
 @pytest.mark.parametrize(
     ("now", "sight"),
     [
-        (Seen(304, b"", b"", 0), Sight.NOT_MODIFIED),
-        (PAGE, Sight.SAME_BYTES),
-        (PAGE._replace(digest=b"others"), Sight.SAME_TEXT),
-        (Seen(404, b"sorry", b"sorry", 1), Sight.GONE),
-        (Seen(410, b"", b"", 0), Sight.GONE),
-        (PAGE._replace(is_soft_404=True), Sight.GONE),
-        (Seen(301, b"", b"", 0, "https://example.org/there"), Sight.CHANGED),
-        (PAGE._replace(digest=b"picture", text_digest=b""), Sight.CHANGED),
+        (ObservedAnswer(304, b"", b"", 0), VisitResult.NOT_MODIFIED),
+        (PAGE, VisitResult.SAME_BYTES),
+        (PAGE._replace(digest=b"others"), VisitResult.SAME_TEXT),
+        (ObservedAnswer(404, b"sorry", b"sorry", 1), VisitResult.GONE),
+        (ObservedAnswer(410, b"", b"", 0), VisitResult.GONE),
+        (PAGE._replace(is_soft_404=True), VisitResult.GONE),
+        (ObservedAnswer(301, b"", b"", 0, "https://example.org/there"), VisitResult.CHANGED),
+        (PAGE._replace(digest=b"picture", text_digest=b""), VisitResult.CHANGED),
     ],
 )
-def test_most_visits_are_judged_by_their_fingerprints(now: Seen, sight: Sight) -> None:
+def test_most_visits_are_judged_by_their_fingerprints(now: ObservedAnswer, sight: VisitResult) -> None:
     assert compare(PAGE, now, never_asked) is sight
 
 
 def test_texts_that_differ_are_looked_at_more_closely() -> None:
-    other = Seen(200, b"others", b"another text", 9)
-    assert compare(PAGE, other, lambda: True) is Sight.COSMETIC
-    assert compare(PAGE, other, lambda: False) is Sight.CHANGED
-    assert compare(PAGE, other, lambda: None) is Sight.CHANGED
-    assert compare(PAGE, other._replace(simhash=PAGE.simhash), lambda: None) is Sight.COSMETIC
+    other = ObservedAnswer(200, b"others", b"another text", 9)
+    assert compare(PAGE, other, lambda: True) is VisitResult.COSMETIC
+    assert compare(PAGE, other, lambda: False) is VisitResult.CHANGED
+    assert compare(PAGE, other, lambda: None) is VisitResult.CHANGED
+    assert compare(PAGE, other._replace(simhash=PAGE.simhash), lambda: None) is VisitResult.COSMETIC
 
 
 def test_a_page_that_comes_back_has_changed_even_if_it_is_as_it_was() -> None:
-    assert compare(PAGE._replace(status=404), PAGE, never_asked) is Sight.CHANGED
+    assert compare(PAGE._replace(status=404), PAGE, never_asked) is VisitResult.CHANGED
 
 
 def test_another_target_of_a_redirect_is_a_change() -> None:
-    there = Seen(301, b"moved", b"moved", 3, "https://example.org/there")
-    assert compare(there, there._replace(redirect_to="https://example.org/elsewhere"), never_asked) is Sight.CHANGED
+    there = ObservedAnswer(301, b"moved", b"moved", 3, "https://example.org/there")
+    assert (
+        compare(there, there._replace(redirect_to="https://example.org/elsewhere"), never_asked) is VisitResult.CHANGED
+    )
 
 
 def test_being_gone_is_a_change_once_and_so_is_the_return() -> None:
     history = History.begun(0.0)
-    sights = (Sight.GONE, Sight.GONE, Sight.SAME_BYTES, Sight.SAME_BYTES)
+    sights = (VisitResult.GONE, VisitResult.GONE, VisitResult.SAME_BYTES, VisitResult.SAME_BYTES)
     found = [history.observe(sight, (day + 1) * DAY_S, half_life_s=FOREVER) for day, sight in enumerate(sights)]
     assert found == [True, False, True, False]
     assert (history.visits, history.changes, history.quiet_s) == (4, 2, 2 * DAY_S)
@@ -62,23 +74,23 @@ def test_being_gone_is_a_change_once_and_so_is_the_return() -> None:
 
 def test_intervals_are_kept_by_how_they_ended() -> None:
     history = History.begun(100.0)
-    history.observe(Sight.SAME_TEXT, 100.0 + DAY_S, half_life_s=FOREVER)
-    history.observe(Sight.CHANGED, 100.0 + 3 * DAY_S, half_life_s=FOREVER)
-    history.observe(Sight.COSMETIC, 100.0 + 4 * DAY_S, half_life_s=FOREVER)
+    history.observe(VisitResult.SAME_TEXT, 100.0 + DAY_S, half_life_s=FOREVER)
+    history.observe(VisitResult.CHANGED, 100.0 + 3 * DAY_S, half_life_s=FOREVER)
+    history.observe(VisitResult.COSMETIC, 100.0 + 4 * DAY_S, half_life_s=FOREVER)
     assert history.gaps == [(2 * DAY_S, 1.0)]
     assert (history.quiet_s, history.changed_s, history.visited_s) == (2 * DAY_S, 100.0 + 3 * DAY_S, 100.0 + 4 * DAY_S)
 
 
 def test_a_clock_that_steps_back_teaches_nothing() -> None:
     history = History.begun(100.0)
-    assert history.observe(Sight.CHANGED, 50.0)
+    assert history.observe(VisitResult.CHANGED, 50.0)
     assert (history.visits, history.visited_s) == (0, 100.0)
 
 
 def test_after_a_half_life_an_observation_counts_half() -> None:
     history = History.begun(0.0)
-    history.observe(Sight.CHANGED, DAY_S)
-    history.observe(Sight.SAME_TEXT, DAY_S + HALF_LIFE_S)
+    history.observe(VisitResult.CHANGED, DAY_S)
+    history.observe(VisitResult.SAME_TEXT, DAY_S + HALF_LIFE_S)
     assert (history.visits, history.changes) == (1.5, 0.5)
     assert history.gaps == [(DAY_S, 0.5)]
 
@@ -95,19 +107,19 @@ def test_after_a_half_life_an_observation_counts_half() -> None:
 )
 def test_a_date_counts_where_it_can_be_true(modified_s: float | None, age_s: float | None) -> None:
     history = History.begun(DAY_S)
-    history.observe(Sight.CHANGED, 2 * DAY_S, modified_s, FOREVER)
+    history.observe(VisitResult.CHANGED, 2 * DAY_S, modified_s, FOREVER)
     assert (history.dated, history.dated_s) == ((0, 0.0) if age_s is None else (1, age_s))
 
 
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(Sight), st.floats(1.0, 400 * DAY_S), st.one_of(st.none(), st.floats(0.0, 900 * DAY_S))
+            st.sampled_from(VisitResult), st.floats(1.0, 400 * DAY_S), st.one_of(st.none(), st.floats(0.0, 900 * DAY_S))
         ),
         max_size=60,
     )
 )
-def test_a_history_is_small_and_can_be_read_again(visits: list[tuple[Sight, float, float | None]]) -> None:
+def test_a_history_is_small_and_can_be_read_again(visits: list[tuple[VisitResult, float, float | None]]) -> None:
     history, now_s = History.begun(1.7e9), 1.7e9
     for sight, interval_s, ago_s in visits:
         now_s += interval_s
@@ -131,9 +143,9 @@ def test_what_is_no_history_is_refused(record: bytes) -> None:
 
 def test_columns_hold_what_the_records_hold() -> None:
     histories = [History.begun(float(day)) for day in range(3)]
-    histories[1].observe(Sight.CHANGED, 9 * DAY_S)
-    histories[1].observe(Sight.CHANGED, 10 * DAY_S, 9.5 * DAY_S)
-    histories[2].observe(Sight.NOT_MODIFIED, 4 * DAY_S)
+    histories[1].observe(VisitResult.CHANGED, 9 * DAY_S)
+    histories[1].observe(VisitResult.CHANGED, 10 * DAY_S, 9.5 * DAY_S)
+    histories[2].observe(VisitResult.NOT_MODIFIED, 4 * DAY_S)
     columns = in_columns([each.encode() for each in histories])
     assert len(columns) == 3
     assert columns.starts.tolist() == [0, 0, 2, 2]
@@ -156,7 +168,7 @@ def test_merged_gaps_give_the_rate_that_all_of_them_give() -> None:
     for interval_s in intervals:
         now_s += interval_s
         changed = rng.random() < 1 - np.exp(-1.5 * interval_s / DAY_S)
-        history.observe(Sight.CHANGED if changed else Sight.SAME_TEXT, now_s, half_life_s=FOREVER)
+        history.observe(VisitResult.CHANGED if changed else VisitResult.SAME_TEXT, now_s, half_life_s=FOREVER)
         gaps += [interval_s] if changed else []
     kept = in_columns([history.encode()])
     one = np.array([float(len(gaps))])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from teia.errors import UsageError
 from teia.refresh.formulas import marginal, steady_staleness
 from teia.refresh.intensities import Objective, intensity_at, plan_intensities
-from teia.refresh.model import World
+from teia.refresh.model import RefreshWorld
 from teia.refresh.segments import Segments
 
 from .worlds import small_worlds
@@ -18,9 +18,9 @@ from .worlds import small_worlds
 OBJECTIVES: list[Objective] = ["periodic", "poisson", "harmonic"]
 
 
-def drawn(pages: int = 400, seed: int = 4, politeness_s: float = 15.0) -> World:
+def drawn(pages: int = 400, seed: int = 4, politeness_s: float = 15.0) -> RefreshWorld:
     chance = np.random.default_rng(seed)
-    return World.build(
+    return RefreshWorld.build(
         chance.integers(0, 8, pages) ** 2 // 8,
         chance.uniform(0.01, 1.0, pages) / 3600,
         weight=chance.random(pages),
@@ -29,7 +29,7 @@ def drawn(pages: int = 400, seed: int = 4, politeness_s: float = 15.0) -> World:
     )
 
 
-def penalty(objective: Objective, world: World, rho: np.ndarray) -> float:
+def penalty(objective: Objective, world: RefreshWorld, rho: np.ndarray) -> float:
     if objective == "periodic":
         each = steady_staleness(world.rate, rho)
     elif objective == "poisson":
@@ -101,7 +101,7 @@ def test_too_fast_pages_are_given_up_but_not_with_a_floor_or_the_harmonic_object
 
 @settings(max_examples=150)
 @given(small_worlds(), st.sampled_from(OBJECTIVES), st.sampled_from([0.0, 0.1, 1.0]))
-def test_odd_worlds_have_finite_intensities(world: World, objective: Objective, floor_share: float) -> None:
+def test_odd_worlds_have_finite_intensities(world: RefreshWorld, objective: Objective, floor_share: float) -> None:
     """Rates of 0 and infinity, weights of 0, servers without pages, no budget at all."""
     plan = plan_intensities(world, objective=objective, floor_share=floor_share)
     assert np.isfinite(plan.visits_per_s).all()
@@ -111,12 +111,12 @@ def test_odd_worlds_have_finite_intensities(world: World, objective: Objective, 
 
 
 def test_no_politeness_is_no_limit() -> None:
-    world = World.build([0, 0], [1.0, 2.0], horizon_s=10.0, politeness_s=0.0)
+    world = RefreshWorld.build([0, 0], [1.0, 2.0], horizon_s=10.0, politeness_s=0.0)
     assert plan_intensities(world).visits_per_s.sum() == pytest.approx(100.0)
 
 
 def test_pages_too_fast_to_keep_share_what_there_is() -> None:
     """A thousand changes between two visits: every visit is worth the same, and all are made."""
-    world = World.build([0] * 500, 1.0, horizon_s=86_400.0, politeness_s=15.0)
+    world = RefreshWorld.build([0] * 500, 1.0, horizon_s=86_400.0, politeness_s=15.0)
     assert plan_intensities(world).visits_per_s.sum() == pytest.approx(1 / 15.0)
     assert plan_intensities(world, polite=False).visits_per_s.sum() == pytest.approx(100.0, rel=0.2)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from teia.lab.world.change import POISSON
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 from teia.parse.parse import parse_document
 from teia.refresh import priors, rates
-from teia.refresh.history import DAY_S, History, Seen, compare, in_columns
+from teia.refresh.history import DAY_S, History, ObservedAnswer, compare, in_columns
 from teia.refresh.mask import HostMask, PageMask, judge, sketch_of
 from tests.lab.worlds import EPOCH_S, ask, make_world, url_of
 
@@ -35,7 +35,7 @@ def visited(world: World, seed: int, mean_days: float) -> list[Visited]:
     found = []
     for host in world.hosts:
         space, of_host = world.spaces[host.index], HostMask()
-        for slot in (each for each in range(host.size) if space.kind(each) is Kind.PAGE):
+        for slot in (each for each in range(host.size) if space.kind(each) is UrlKind.PAGE):
             history, mask, before = History.begun(EPOCH_S), PageMask(), None
             days = 0.0
             while days < DAYS:
@@ -43,7 +43,7 @@ def visited(world: World, seed: int, mean_days: float) -> list[Visited]:
                 url = url_of(world, space, slot)
                 answer = ask(world, url, now_s)
                 page = parse_document(url, b"HTTP/1.1 200 OK\r\n" + answer.headers + b"\r\n", answer.body).page
-                now = Seen(200, bytes.fromhex(page.digest), bytes.fromhex(page.text_digest), page.simhash)
+                now = ObservedAnswer(200, bytes.fromhex(page.digest), bytes.fromhex(page.text_digest), page.simhash)
                 sketch = sketch_of(page.text)
                 if before is None:
                     mask.sketch = sketch

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.urlspace import UrlSpace
 from teia.lab.world.world import World
 from teia.parse.parse import parse_document
@@ -146,7 +146,7 @@ def judged_in(world: World, days_between: float) -> Counter[tuple[bool, bool, bo
     counts: Counter[tuple[bool, bool, bool]] = Counter()
     for host in world.hosts:
         space, of_host = world.spaces[host.index], HostMask()
-        masks = {slot: PageMask() for slot in range(host.size) if space.kind(slot) is Kind.PAGE}
+        masks = {slot: PageMask() for slot in range(host.size) if space.kind(slot) is UrlKind.PAGE}
         before = {slot: world.state(space, slot, EPOCH_S) for slot in masks}
         for visit in range(1, VISITS):
             now_s = EPOCH_S + visit * days_between * DAY_S

@@ -13,14 +13,14 @@ from teia.refresh import merge as merging
 from teia.refresh.counts import plan_counts
 from teia.refresh.formulas import ideal_times
 from teia.refresh.merge import merge
-from teia.refresh.model import World
+from teia.refresh.model import RefreshWorld
 
 from .worlds import small_worlds
 
 DAY_S = 86_400.0
 
 
-def literal_order(world: World, counts: np.ndarray, server: int) -> list[int]:
+def literal_order(world: RefreshWorld, counts: np.ndarray, server: int) -> list[int]:
     """Visits by exact ideal time, then page id."""
     rows = range(int(world.starts[server]), int(world.starts[server + 1]))
     visits = [
@@ -33,7 +33,7 @@ def literal_order(world: World, counts: np.ndarray, server: int) -> list[int]:
 
 @settings(max_examples=150)
 @given(small_worlds(ages=False, budget=False), st.data())
-def test_order_is_by_ideal_time_then_page_id(world: World, data: st.DataObject) -> None:
+def test_order_is_by_ideal_time_then_page_id(world: RefreshWorld, data: st.DataObject) -> None:
     """P4: ties are broken by id, and equal fractions are ties whatever their terms."""
     counts = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(world), max_size=len(world))))
     table = merge(world, counts)
@@ -47,7 +47,9 @@ def test_order_is_by_ideal_time_then_page_id(world: World, data: st.DataObject) 
 
 def test_many_servers_sorted_together_or_alone_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     chance = np.random.default_rng(2)
-    world = World.build(chance.integers(0, 40, 900), np.ones(900), servers=42, horizon_s=DAY_S, politeness_s=60.0)
+    world = RefreshWorld.build(
+        chance.integers(0, 40, 900), np.ones(900), servers=42, horizon_s=DAY_S, politeness_s=60.0
+    )
     counts = chance.integers(0, 30, 900)
     together = merge(world, counts)
     monkeypatch.setattr(merging, "VISITS_AT_ONCE", 1)
@@ -62,7 +64,7 @@ def test_many_servers_sorted_together_or_alone_are_the_same(monkeypatch: pytest.
 
 def test_as_printed_a_full_server_is_not_polite_and_centred_it_is() -> None:
     """The trap of T/(x_s + 1): 5,760 visits at 14.997 s."""
-    world = World.build(np.zeros(50), np.full(50, 1 / DAY_S), horizon_s=DAY_S, politeness_s=15.0)
+    world = RefreshWorld.build(np.zeros(50), np.full(50, 1 / DAY_S), horizon_s=DAY_S, politeness_s=15.0)
     counts = plan_counts(world)
     assert counts.sum() == 5760
     assert np.diff(merge(world, counts, "printed").due_s).max() < 15.0
@@ -73,7 +75,7 @@ def test_as_printed_a_full_server_is_not_polite_and_centred_it_is() -> None:
 
 @settings(max_examples=150)
 @given(small_worlds())
-def test_centred_plans_are_polite(world: World) -> None:
+def test_centred_plans_are_polite(world: RefreshWorld) -> None:
     table = merge(world, plan_counts(world), "centred")
     for server in range(world.servers):
         due = table.due_s[table.starts[server] : table.starts[server + 1]]
@@ -83,7 +85,7 @@ def test_centred_plans_are_polite(world: World) -> None:
 
 @settings(max_examples=100)
 @given(small_worlds())
-def test_ideal_times_are_each_pages_own(world: World) -> None:
+def test_ideal_times_are_each_pages_own(world: RefreshWorld) -> None:
     counts = plan_counts(world)
     table = merge(world, counts, "ideal")
     for row in range(len(world)):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from teia.errors import UsageError
-from teia.refresh.model import Crawlers, World
+from teia.refresh.model import Crawlers, RefreshWorld
 
 
-def world(**changes: object) -> World:
+def world(**changes: object) -> RefreshWorld:
     usual = {"server": [1, 0, 1], "rate": [1.0, 2.0, 3.0], "horizon_s": 10.0, "politeness_s": 3.0}
-    return World.build(**(usual | changes))  # type: ignore[arg-type]
+    return RefreshWorld.build(**(usual | changes))  # type: ignore[arg-type]
 
 
 def test_pages_lie_server_by_server_in_the_order_of_ids() -> None:
@@ -45,14 +45,14 @@ def test_limits_of_rates_are_no_errors() -> None:
     ("changes", "words"),
     [
         ({"weight": 0.0}, "weights of all pages are 0"),
-        ({"weight": [1, np.inf, 1]}, "weights: the value at place 1 is inf"),
-        ({"rate": [1.0, np.nan, 1.0]}, "rates: the value at place 1 is nan"),
-        ({"rate": [1.0, -2.0, 1.0]}, "rates: the value at place 1 is -2"),
-        ({"rate": [1.0]}, "rates: 1 values for 3 places"),
-        ({"politeness_s": -1.0}, "politeness intervals"),
-        ({"politeness_s": np.inf}, "politeness intervals"),
-        ({"horizon_s": 0.0}, "horizon must be a time > 0"),
-        ({"horizon_s": np.nan}, "horizon must be a time > 0"),
+        ({"weight": [1, np.inf, 1]}, "weights: the value at position 1 is inf"),
+        ({"rate": [1.0, np.nan, 1.0]}, "rates: the value at position 1 is nan"),
+        ({"rate": [1.0, -2.0, 1.0]}, "rates: the value at position 1 is -2"),
+        ({"rate": [1.0]}, "rates: 1 values instead of 3"),
+        ({"politeness_s": -1.0}, "delays"),
+        ({"politeness_s": np.inf}, "delays"),
+        ({"horizon_s": 0.0}, "horizon must be > 0"),
+        ({"horizon_s": np.nan}, "horizon must be > 0"),
         ({"budget": -1}, "budget"),
         ({"servers": 1}, "numbered 0 to 0"),
         ({"server": [], "rate": []}, "no pages"),
@@ -66,5 +66,5 @@ def test_what_makes_no_sense_is_refused(changes: dict[str, object], words: str) 
 
 def test_crawlers_do_something() -> None:
     assert Crawlers(10, 10.0).visits_per_s == 100.0
-    with pytest.raises(UsageError, match="visit nothing"):
+    with pytest.raises(UsageError, match="both must be > 0"):
         Crawlers(0)

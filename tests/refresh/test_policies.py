@@ -12,7 +12,7 @@ from teia.refresh.bound import carried_out, weak_politeness
 from teia.refresh.counts import plan_counts
 from teia.refresh.dispatch import carry_out
 from teia.refresh.merge import Timetable
-from teia.refresh.model import World
+from teia.refresh.model import RefreshWorld
 from teia.refresh.policies import POLICIES, policy_named
 from teia.refresh.policy import Intervals
 from teia.refresh.scenario import draw_world
@@ -22,7 +22,7 @@ PAPERS = {"psp", "psp-centred", "mp2", "m-wolf", "uniform", "proportional", "cho
 NAMES = PAPERS | {"edf", "index"}
 
 
-def drawn(unit_s: float = 3600.0) -> World:
+def drawn(unit_s: float = 3600.0) -> RefreshWorld:
     return draw_world(
         np.random.default_rng(1), pages=1000, servers=5, horizon_s=DAY_S, politeness_s=75.0, rate_unit_s=unit_s,
         budget=8640,
@@ -35,7 +35,7 @@ def test_every_policy_of_the_paper_and_the_modern_ones_are_there() -> None:
 
 
 def test_an_unknown_policy_is_told_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"'pspp' is not known; did you mean psp\?"):
+    with pytest.raises(UsageError, match=r"unknown policy 'pspp'; did you mean psp\?"):
         policy_named("pspp")
 
 
@@ -70,7 +70,7 @@ def test_intensities_are_as_their_names_say() -> None:
 
 def test_sampling_goes_where_samples_changed_most() -> None:
     """P5: the budget is for one server only; the one with the fast pages gets it."""
-    world = World.build(
+    world = RefreshWorld.build(
         [0] * 40 + [1] * 40, [0.1 / DAY_S] * 40 + [5.0 / DAY_S] * 40, horizon_s=DAY_S, politeness_s=60.0, budget=50
     )
     plan = POLICIES["sampling"].plan(world)
@@ -81,7 +81,7 @@ def test_sampling_goes_where_samples_changed_most() -> None:
 
 def test_rate_update_reads_changes_and_days() -> None:
     """F2: two changes in three days are 2/3; both are kept between 1 and 10."""
-    world = World.build(
+    world = RefreshWorld.build(
         [0, 0, 0], 1.0, changes=[2, 0, 50], age_s=[3 * DAY_S, 20 * DAY_S, 0.0], horizon_s=DAY_S, politeness_s=10.0
     )
     plan = POLICIES["rate-update"].plan(world)

@@ -10,15 +10,15 @@ from scipy.optimize import linear_sum_assignment
 
 from teia.refresh.bound import steady_optimum, weak_politeness
 from teia.refresh.intensities import Intensities, plan_intensities
-from teia.refresh.model import DAY_S, Crawlers, Floats, World
-from teia.refresh.possible import SAMPLE, Copies, Possible, Sample, possible, possible_within
+from teia.refresh.model import DAY_S, Crawlers, Floats, RefreshWorld
+from teia.refresh.possible import SAMPLE, PossibleFreshness, Sample, ServerCaptures, possible, possible_within
 from teia.refresh.rates import Gamma, fresh_probability_of, kept_probability_of
 
 KNOWN = 1e7
 """As many changes as leave no doubt of a rate."""
 
 
-def some(seed: int, pages: int, shape: float | None = None) -> Copies:
+def some(seed: int, pages: int, shape: float | None = None) -> ServerCaptures:
     """Pages of one server that was visited slot by slot, each time a page by chance; most by what is little known.
 
     They weigh the same, or more or less, or a few of them nearly all.
@@ -30,19 +30,19 @@ def some(seed: int, pages: int, shape: float | None = None) -> Copies:
     slot_s = float(np.exp(rng.uniform(-3.0, 2.0))) * DAY_S / pages
     visited = rng.integers(0, pages, 5 * pages)  # the last first
     age_s = np.array([np.append(np.flatnonzero(visited == page), 5 * pages)[0] for page in range(pages)]) * slot_s
-    return Copies(weight, Gamma(changes, changes / rate), age_s, slot_s)
+    return ServerCaptures(weight, Gamma(changes, changes / rate), age_s, slot_s)
 
 
 def skewed(rng: np.random.Generator, pages: int, power: float = 1.3) -> Floats:
     return rng.permutation(np.arange(1, pages + 1) ** -power)
 
 
-def best_plan(copies: Copies) -> Intensities:
+def best_plan(copies: ServerCaptures) -> Intensities:
     return plan_intensities(steady(copies, copies.found.mean))
 
 
-def steady(copies: Copies, rate: Floats) -> World:
-    return World.build(
+def steady(copies: ServerCaptures, rate: Floats) -> RefreshWorld:
+    return RefreshWorld.build(
         np.zeros(len(rate), dtype=np.int64),
         rate,
         horizon_s=DAY_S,
@@ -53,11 +53,11 @@ def steady(copies: Copies, rate: Floats) -> World:
     )
 
 
-def found_of(copies: Copies) -> Possible:
+def found_of(copies: ServerCaptures) -> PossibleFreshness:
     return possible(copies, best_plan(copies))
 
 
-def live(copies: Copies) -> float:
+def live(copies: ServerCaptures) -> float:
     return float(copies.weight @ fresh_probability_of(copies.found, copies.age_s))
 
 
@@ -66,7 +66,7 @@ def live(copies: Copies) -> float:
 def test_copies_are_never_fresher_than_they_can_be_at_a_moment(seed: int, pages: int) -> None:
     """Issue 5, UX acceptance 19: whatever was visited when, and also where more was granted once than is now."""
     copies = some(seed, pages)
-    slower = Copies(copies.weight, copies.found, copies.age_s, 7 * copies.slot_s)
+    slower = ServerCaptures(copies.weight, copies.found, copies.age_s, 7 * copies.slot_s)
     for each in (copies, slower):
         found = found_of(each)
         assert live(each) <= found.moment * (1 + 1e-9)
@@ -88,7 +88,7 @@ def test_no_policy_is_above_the_bound_of_a_window(seed: int, pages: int, visits:
         assert by(copies, chosen, times_s, horizon_s) <= bound * (1 + 1e-9)
 
 
-def by(copies: Copies, chosen: np.ndarray, times_s: Floats, horizon_s: float) -> float:
+def by(copies: ServerCaptures, chosen: np.ndarray, times_s: Floats, horizon_s: float) -> float:
     """The sum of weights that are fresh on average, if these pages are visited then."""
     total = 0.0
     for page in range(len(copies)):
@@ -162,7 +162,7 @@ def test_it_matters_little_which_of_many_pages_are_the_heavy_ones() -> None:
     time_s = changes / (np.exp(rng.normal(-1.0, 1.0, pages)) / DAY_S)
     found = []
     for _ in range(6):
-        copies = Copies(skewed(rng, pages), Gamma(changes, time_s), age_s, 3 * DAY_S / pages)
+        copies = ServerCaptures(skewed(rng, pages), Gamma(changes, time_s), age_s, 3 * DAY_S / pages)
         sample, total, here = Sample.of(copies), float(copies.weight.sum()), found_of(copies)
         assert len(sample.rows) == SAMPLE
         assert sample.count @ sample.pages.weight == pytest.approx(total)

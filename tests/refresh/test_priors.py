@@ -113,12 +113,3 @@ def test_nothing_has_no_priors() -> None:
 )
 def test_pages_made_by_one_template_are_of_one_type(path: str, depth: int, kind: str) -> None:
     assert priors.page_type(path, depth, "text/html") == kind
-
-
-def test_a_new_page_is_visited_when_a_change_is_due_then_by_doubling_and_halving() -> None:
-    first = priors.first_interval_s(0.25 / DAY_S)
-    assert first == 4 * DAY_S
-    assert priors.next_interval_s(first, changed=True) == 2 * DAY_S
-    assert priors.next_interval_s(first, changed=False) == 8 * DAY_S
-    assert priors.next_interval_s(priors.LONGEST_S, changed=False) == priors.LONGEST_S
-    assert priors.next_interval_s(priors.SHORTEST_S, changed=True) == priors.SHORTEST_S

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from teia.errors import UsageError
-from teia.refresh.model import DAY_S, World
+from teia.refresh.model import DAY_S, RefreshWorld
 from teia.refresh.scenario import draw_world, read_scenario
 
 HEADER = "page,server,weight,rate_per_day\n"
@@ -20,7 +20,7 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def drawn(seed: int = 1, **changes: object) -> World:
+def drawn(seed: int = 1, **changes: object) -> RefreshWorld:
     usual: dict[str, object] = {"pages": 1000, "servers": 20, "horizon_s": DAY_S, "politeness_s": 15.0}
     return draw_world(np.random.default_rng(seed), **(usual | changes))  # type: ignore[arg-type]
 
@@ -46,17 +46,17 @@ def test_pages_that_are_numbers_have_these_as_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "line 1: the header lacks page, server, weight, rate_per_day"),
-        ("page,server,weight\n", "line 1: the header lacks rate_per_day"),
+        ("", "line 1: the header is missing page, server, weight, rate_per_day"),
+        ("page,server,weight\n", "line 1: the header is missing rate_per_day"),
         (HEADER.strip() + ",colour\n", "line 1: the header has colour"),
-        (HEADER, "there are no pages"),
+        (HEADER, "contains no pages"),
         (HEADER + "a,x,1\n", "line 2: 3 fields instead of 4"),
         (HEADER + "a,x,1,1\n\nb,x,1,fast\n", r"line 4: rate_per_day is 'fast', not a number >= 0$"),
-        (HEADER + "a,x,-1,1\nb,x,nan,1\n", r"line 2: weight is '-1', .* \(and 1 more broken rows\)"),
+        (HEADER + "a,x,-1,1\nb,x,nan,1\n", r"line 2: weight is '-1', .* \(and 1 more invalid rows\)"),
         (HEADER + "a,x,inf,1\n", "line 2: weight is 'inf'"),
-        (HEADER + "a,x,1,1\na,y,1,1\n", "line 3: page a is there already"),
-        (HEADER + "a,,1,1\n", "line 2: no name of the server"),
-        (HEADER + ",x,1,1\n", "line 2: no name of the page"),
+        (HEADER + "a,x,1,1\na,y,1,1\n", "line 3: duplicate page a"),
+        (HEADER + "a,,1,1\n", "line 2: missing name of the server"),
+        (HEADER + ",x,1,1\n", "line 2: missing name of the page"),
     ],
 )
 def test_a_broken_row_is_named(tmp_path: Path, text: str, words: str) -> None:

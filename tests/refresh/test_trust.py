@@ -56,12 +56,6 @@ def test_an_answer_without_a_validator_is_not_compared() -> None:
     assert (trust.dates.compared, trust.tags.compared) == (0, 0)
 
 
-def test_a_frozen_validator_hides_changes() -> None:
-    assert after(agreed=18, silences=4).hides_changes
-    assert not after(agreed=18, strikes=4).hides_changes
-    assert not after(agreed=0, silences=4).hides_changes
-
-
 def test_a_host_can_win_back_trust_and_lose_it() -> None:
     validator = after(agreed=0, strikes=300)
     for _ in range(10 * MOST):

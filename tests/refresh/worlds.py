@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from teia.refresh.model import World
+from teia.refresh.model import RefreshWorld
 
 RATES = st.one_of(st.sampled_from([0.0, 0.1, 0.5, 1.0, 30.0, float("inf")]), st.floats(1e-4, 50.0))
 WEIGHTS = st.one_of(st.sampled_from([0.0, 1.0, 1.0, 2.0]), st.floats(1e-3, 10.0))
@@ -13,7 +13,7 @@ AGES = st.one_of(st.sampled_from([0.0, 1.0, 10.0, 100.0, float("inf")]), st.floa
 
 
 @st.composite
-def small_worlds(draw: st.DrawFn, *, ages: bool = True, budget: bool = True, most_pages: int = 12) -> World:
+def small_worlds(draw: st.DrawFn, *, ages: bool = True, budget: bool = True, most_pages: int = 12) -> RefreshWorld:
     """A few pages on up to three servers, one of which may be without pages; horizon about ten seconds."""
     servers = draw(st.integers(1, 3))
     pages = draw(st.integers(1, most_pages))
@@ -21,7 +21,7 @@ def small_worlds(draw: st.DrawFn, *, ages: bool = True, budget: bool = True, mos
     weight = draw(st.lists(WEIGHTS, **each))
     if not any(weight):
         weight[0] = 1.0
-    return World.build(
+    return RefreshWorld.build(
         draw(st.lists(st.integers(0, servers - 1), **each)),
         np.array(draw(st.lists(RATES, **each))) / 10.0,
         servers=servers,

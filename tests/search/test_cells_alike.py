@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from teia.clock import VirtualClock
-from teia.index.entry import Entry
-from teia.lab.text.prose import Library
+from teia.index.entry import IndexEntry
+from teia.lab.text.prose import Lexicons
 from teia.lab.text.words import TOPICS
-from teia.search.serve.searcher import Options, Searcher
+from teia.search.serve.searcher import Searcher, SearchOptions
 from tests.index.pages import page
 
 from .library import NOW_S, as_one, as_shards, cells_of
@@ -19,11 +19,11 @@ from .library import NOW_S, as_one, as_shards, cells_of
 PAGES, QUERIES, CELLS = 1_200, 200, 8
 
 
-def written() -> list[list[Entry]]:
+def written() -> list[list[IndexEntry]]:
     """Pages of the lab's prose, those of a language and a topic in one cell; subjects differ in length too."""
-    library, chance = Library(7), random.Random(8)
+    library, chance = Lexicons(7), random.Random(8)
     subjects = [(language, topic) for language in ("pt", "en") for topic in TOPICS][:CELLS]
-    cells: list[list[Entry]] = [[] for _ in subjects]
+    cells: list[list[IndexEntry]] = [[] for _ in subjects]
     for number in range(PAGES):
         at = number % CELLS
         language, topic = subjects[at]
@@ -36,7 +36,7 @@ def written() -> list[list[Entry]]:
     return cells
 
 
-def asked(cells: list[list[Entry]]) -> list[str]:
+def asked(cells: list[list[IndexEntry]]) -> list[str]:
     """Queries of one to four words that stand together in some page."""
     chance = random.Random(9)
     queries = []
@@ -63,7 +63,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[str
     found = {}
     for name, shards in arrangements.items():
         with Searcher(shards, VirtualClock(NOW_S), deadline_s=60) as searcher:
-            results = (searcher.search(query, options=Options(grouped=False)) for query in queries)
+            results = (searcher.search(query, options=SearchOptions(grouped=False)) for query in queries)
             found[name] = [[hit.url for hit in each.hits] for each in results]
     return found
 
@@ -97,8 +97,12 @@ def test_the_rarity_of_words_is_what_makes_shards_agree(tmp_path: Path, monkeypa
     cells_of(tmp_path / "one", [[entry for cell in cells for entry in cell]])
     cells_of(tmp_path / "eight", cells)
     with Searcher(as_one(tmp_path / "one", 1), VirtualClock(NOW_S), deadline_s=60) as searcher:
-        truth = [[hit.url for hit in searcher.search(query, options=Options(grouped=False)).hits] for query in queries]
+        truth = [
+            [hit.url for hit in searcher.search(query, options=SearchOptions(grouped=False)).hits] for query in queries
+        ]
     monkeypatch.setattr(compiling.Compiler, "_idf", lambda *_: 1.0)
     with Searcher(as_shards(tmp_path / "eight", CELLS), VirtualClock(NOW_S), deadline_s=60) as searcher:
-        naive = [[hit.url for hit in searcher.search(query, options=Options(grouped=False)).hits] for query in queries]
+        naive = [
+            [hit.url for hit in searcher.search(query, options=SearchOptions(grouped=False)).hits] for query in queries
+        ]
     assert overlap(truth, naive) < 9

@@ -10,7 +10,7 @@ import pytest
 
 from teia.search.query.canonical_text import render
 from teia.search.query.describe import describe
-from teia.search.query.notes import About
+from teia.search.query.notes import NoteKind
 from teia.search.query.parser import parse
 from teia.search.query.tree import (
     MAX_CANDIDATES,
@@ -122,26 +122,30 @@ def test_a_mebibyte_is_read_in_a_second(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("10,000 required terms", About.CONDITIONS),
-        ("10,000 terms", About.CANDIDATES),
-        ("5,000-word phrase", About.PHRASE_LONG),
-        ("5,000-word exact text", About.PHRASE_LONG),
-        ("only NOT", About.ONLY_NEGATIVE),
-        ("unknown field", About.FILTER_UNKNOWN),
-        ("short prefix", About.PREFIX_SHORT),
-        ("leading star", About.WILDCARD),
-        ("open quote", About.QUOTE_OPEN),
+        ("10,000 required terms", NoteKind.CONDITIONS),
+        ("10,000 terms", NoteKind.CANDIDATES),
+        ("5,000-word phrase", NoteKind.PHRASE_LONG),
+        ("5,000-word exact text", NoteKind.PHRASE_LONG),
+        ("only NOT", NoteKind.ONLY_NEGATIVE),
+        ("unknown field", NoteKind.FILTER_UNKNOWN),
+        ("short prefix", NoteKind.PREFIX_SHORT),
+        ("leading star", NoteKind.WILDCARD),
+        ("open quote", NoteKind.QUOTE_OPEN),
     ],
 )
-def test_what_a_limit_took_away_is_said(name: str, kind: About) -> None:
+def test_what_a_limit_took_away_is_said(name: str, kind: NoteKind) -> None:
     assert kind in {note.about for note in parse(DEADLY[name]).notes}
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("nested parentheses", About.TEXT_CUT), ("excluded parentheses", About.TOO_DEEP), ("stars", About.PREFIXES)],
+    [
+        ("nested parentheses", NoteKind.TEXT_CUT),
+        ("excluded parentheses", NoteKind.TOO_DEEP),
+        ("stars", NoteKind.PREFIXES),
+    ],
 )
-def test_what_a_limit_took_from_a_long_text_is_said(name: str, kind: About) -> None:
+def test_what_a_limit_took_from_a_long_text_is_said(name: str, kind: NoteKind) -> None:
     assert kind in {note.about for note in parse(LONG[name]).notes}
 
 

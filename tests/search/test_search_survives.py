@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from teia.clock import WallClock
-from teia.index.entry import Entry
-from teia.search.serve.searcher import Options, Searcher
+from teia.index.entry import IndexEntry
+from teia.search.serve.searcher import Searcher, SearchOptions
 from tests.index.pages import page
 
 from .library import as_one, as_shards, cells_of
@@ -26,7 +26,7 @@ SLOW_MACHINE = 5
 """A test machine may be busy: what must take a second may take so many here."""
 
 
-def pages() -> Iterator[list[Entry]]:
+def pages() -> Iterator[list[IndexEntry]]:
     words = WORDS.split()
     chance = random.Random(1)
     for cell in range(3):
@@ -54,7 +54,7 @@ def searchers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Searche
         each.close()
 
 
-def survive(searcher: Searcher, text: str, options: Options | None = None) -> None:
+def survive(searcher: Searcher, text: str, options: SearchOptions | None = None) -> None:
     began = time.thread_time()
     results = searcher.search(text, 5, options=options)
     assert time.thread_time() - began < LIMIT_S * SLOW_MACHINE
@@ -84,7 +84,7 @@ def test_naughty_strings_are_answered(searchers: list[Searcher], conformance: Pa
 @given(text=queries)
 def test_any_text_is_answered(searchers: list[Searcher], text: str) -> None:
     for searcher in searchers:
-        survive(searcher, text, Options(explain=True, facets=True, expand=True))
+        survive(searcher, text, SearchOptions(explain=True, facets=True, expand=True))
 
 
 def fuzz(searcher: Searcher, times: int, seed: int) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from teia.errors import ConfigError
-from teia.signals.datagrams import MALFORMED, URLS_AT_ONCE, Ear, Heard, PathTaken, decode
+from teia.signals.datagrams import MALFORMED, URLS_AT_ONCE, AnnouncementSocket, Datagram, PathTaken, decode
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def path() -> Iterator[Path]:
 
 
 def test_a_datagram_says_counts_and_urls() -> None:
-    assert decode(b"teia-announce 1 dropped=2 seen=5\nhttp://a/\nhttp://b/") == Heard(
+    assert decode(b"teia-announce 1 dropped=2 seen=5\nhttp://a/\nhttp://b/") == Datagram(
         {"dropped": 2, "seen": 5}, ("http://a/", "http://b/")
     )
 
@@ -45,17 +45,17 @@ def test_what_is_none_is_counted(datagram: bytes) -> None:
 
 
 def test_lines_that_are_no_text_are_counted() -> None:
-    assert decode(b"teia-announce 1\n\xff\nhttp://a/\n\x1b[2J") == Heard({"malformed": 2}, ("http://a/",))
+    assert decode(b"teia-announce 1\n\xff\nhttp://a/\n\x1b[2J") == Datagram({"malformed": 2}, ("http://a/",))
 
 
 def test_only_what_a_helper_counts_is_believed() -> None:
-    assert decode(b"teia-announce 1 seen=3 updated=999 anything=1") == Heard({"seen": 3}, ())
+    assert decode(b"teia-announce 1 seen=3 updated=999 anything=1") == Datagram({"seen": 3}, ())
 
 
 def test_of_a_flood_so_much_is_read_before_others_have_their_turn(path: Path) -> None:
     many = b"\n".join([b"teia-announce 1 dropped=1", *[b"http://a/"] * (URLS_AT_ONCE + 7)])
     assert decode(many).counts == {"dropped": 8}
-    ear = Ear(path)
+    ear = AnnouncementSocket(path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         for _ in range(3):
             sender.sendto(many, str(path))
@@ -66,7 +66,7 @@ def test_of_a_flood_so_much_is_read_before_others_have_their_turn(path: Path) ->
 def test_a_socket_that_a_dead_crawler_left_is_replaced(path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
         left.bind(str(path))
-    ear = Ear(path)
+    ear = AnnouncementSocket(path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.sendto(b"teia-announce 1\nhttp://a/", str(path))
     assert [heard.urls for heard in ear.hear()] == [("http://a/",)]
@@ -75,16 +75,16 @@ def test_a_socket_that_a_dead_crawler_left_is_replaced(path: Path) -> None:
 
 
 def test_a_crawler_that_listens_is_not_pushed_aside(path: Path) -> None:
-    ear = Ear(path)
-    with pytest.raises(ConfigError, match="another crawler listens"):
-        Ear(path)
+    ear = AnnouncementSocket(path)
+    with pytest.raises(ConfigError, match="another crawler is listening"):
+        AnnouncementSocket(path)
     ear.close()
 
 
 def test_a_crawler_that_ends_leaves_the_socket_of_one_that_came_after_it(path: Path) -> None:
-    first = Ear(path)
+    first = AnnouncementSocket(path)
     path.unlink()  # by whoever tidied up
-    second = Ear(path)
+    second = AnnouncementSocket(path)
     first.close()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.sendto(b"teia-announce 1\nhttp://a/", str(path))
@@ -100,7 +100,7 @@ def test_crawlers_that_come_and_go_at_one_path_always_leave_the_one_that_listens
     def come_and_go() -> None:
         while time.monotonic() < until:
             with suppress(PathTaken):
-                ear = Ear(path)
+                ear = AnnouncementSocket(path)
                 with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
                     heard[not sender.connect_ex(str(path))] += 1
                 ear.close()
@@ -116,19 +116,19 @@ def test_crawlers_that_come_and_go_at_one_path_always_leave_the_one_that_listens
 
 def test_what_is_no_socket_is_left_alone(path: Path) -> None:
     path.write_text("mine")
-    with pytest.raises(ConfigError, match="something else"):
-        Ear(path)
+    with pytest.raises(ConfigError, match="is not a socket"):
+        AnnouncementSocket(path)
     assert path.read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["no/such/folder", "x" * 200])
 def test_a_place_that_cannot_be_is_told_in_a_line(path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=r"signals\.socket"):
-        Ear(path.parent / name)
+        AnnouncementSocket(path.parent / name)
 
 
 def test_a_socket_is_for_its_user_and_the_group_of_its_folder(tmp_path: Path) -> None:
-    ear = Ear(tmp_path / "ear")
+    ear = AnnouncementSocket(tmp_path / "ear")
     assert stat.S_IMODE((tmp_path / "ear").stat().st_mode) == 0o660
     ear.close()
 
@@ -139,16 +139,16 @@ def test_a_socket_is_made_in_a_folder_of_our_own_alone(tmp_path: Path) -> None:
     everybodys.chmod(0o1777)
     for path in (everybodys / "ear", tmp_path / "nowhere" / "ear", Path("ear")):
         with pytest.raises(ConfigError, match=r"signals\.socket: "):
-            Ear(path)
+            AnnouncementSocket(path)
     assert list(everybodys.iterdir()) == []
 
 
 def test_nothing_but_a_socket_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("kept")
-    ear = Ear(tmp_path / "ear")
+    ear = AnnouncementSocket(tmp_path / "ear")
     (tmp_path / "link").symlink_to(tmp_path / "ear")
     for name in ("file", "link"):
-        with pytest.raises(ConfigError, match="something else than a socket"):
-            Ear(tmp_path / name)
+        with pytest.raises(ConfigError, match="is not a socket"):
+            AnnouncementSocket(tmp_path / name)
     ear.close()
     assert (tmp_path / "file").read_text() == "kept"

@@ -17,8 +17,8 @@ from teia.signals.indexnow import (
     VERIFIED,
     VERIFIED_S,
     WAITING_PER_HOST,
-    Keys,
-    Ping,
+    IndexNowKeys,
+    IndexNowPing,
     proves,
     read_ping,
 )
@@ -29,18 +29,18 @@ NOW_S = 1_700_000_000.0
 
 
 @pytest.fixture
-def keys() -> Keys:
-    made = Keys(sqlite3.connect(":memory:", isolation_level=None))
+def keys() -> IndexNowKeys:
+    made = IndexNowKeys(sqlite3.connect(":memory:", isolation_level=None))
     made.prepare()
     return made
 
 
-def ping(*paths: str) -> Ping:
+def ping(*paths: str) -> IndexNowPing:
     return read_ping(KEY, [HERE + path for path in paths or ("/a",)])
 
 
 def test_the_key_lies_at_the_root_unless_something_else_is_said() -> None:
-    assert ping("/a", "/b") == Ping("www.a.test", KEY, f"{HERE}/{KEY}.txt", (f"{HERE}/a", f"{HERE}/b"), 0)
+    assert ping("/a", "/b") == IndexNowPing("www.a.test", KEY, f"{HERE}/{KEY}.txt", (f"{HERE}/a", f"{HERE}/b"), 0)
 
 
 def test_a_key_in_a_folder_speaks_for_the_folder_alone() -> None:
@@ -86,7 +86,7 @@ def test_only_the_key_itself_proves_it() -> None:
         assert not proves(KEY, sha256(text.encode()).digest())
 
 
-def test_what_is_told_waits_until_the_key_was_looked_at(keys: Keys) -> None:
+def test_what_is_told_waits_until_the_key_was_looked_at(keys: IndexNowKeys) -> None:
     told = ping("/a", "/b")
     assert keys.state(told, NOW_S) == ""
     assert keys.wait(told, NOW_S) == 2
@@ -98,7 +98,7 @@ def test_what_is_told_waits_until_the_key_was_looked_at(keys: Keys) -> None:
     assert not keys.asked(10)
 
 
-def test_a_forged_key_is_not_looked_for_again_for_a_while(keys: Keys) -> None:
+def test_a_forged_key_is_not_looked_for_again_for_a_while(keys: IndexNowKeys) -> None:
     told = ping()
     keys.wait(told, NOW_S)
     keys.settle(keys.asked(10)[0], is_proved=False, now_s=NOW_S)
@@ -106,11 +106,11 @@ def test_a_forged_key_is_not_looked_for_again_for_a_while(keys: Keys) -> None:
     assert keys.state(told, NOW_S + REFUSED_S + 1) == ""
 
 
-def forged(number: int) -> Ping:
+def forged(number: int) -> IndexNowPing:
     return read_ping(f"forged-{number:04}", [f"{HERE}/a"])
 
 
-def test_forged_keys_of_a_host_are_bounded_and_nothing_waits_for_others(keys: Keys) -> None:
+def test_forged_keys_of_a_host_are_bounded_and_nothing_waits_for_others(keys: IndexNowKeys) -> None:
     kept = [keys.wait(forged(number), NOW_S) for number in range(KEYS_PER_HOST + 4)]
     assert kept == [1] * KEYS_PER_HOST + [0] * 4
     assert keys.state(forged(KEYS_PER_HOST), NOW_S) == ""
@@ -118,7 +118,7 @@ def test_forged_keys_of_a_host_are_bounded_and_nothing_waits_for_others(keys: Ke
     assert keys.wait(other, NOW_S) == 1, "another host has room of its own"
 
 
-def test_keys_that_were_refused_make_room_a_day_later(keys: Keys) -> None:
+def test_keys_that_were_refused_make_room_a_day_later(keys: IndexNowKeys) -> None:
     for number in range(KEYS_PER_HOST):
         keys.wait(forged(number), NOW_S)
     for asked in keys.asked(100):
@@ -127,7 +127,7 @@ def test_keys_that_were_refused_make_room_a_day_later(keys: Keys) -> None:
     assert keys.wait(ping(), NOW_S + REFUSED_S + 1) == 1
 
 
-def test_a_key_that_was_proved_is_looked_for_again_whatever_was_forged(keys: Keys) -> None:
+def test_a_key_that_was_proved_is_looked_for_again_whatever_was_forged(keys: IndexNowKeys) -> None:
     keys.wait(ping(), NOW_S)
     keys.settle(keys.asked(1)[0], is_proved=True, now_s=NOW_S)
     later_s = NOW_S + VERIFIED_S + 60
@@ -137,19 +137,19 @@ def test_a_key_that_was_proved_is_looked_for_again_whatever_was_forged(keys: Key
     assert keys.state(ping(), later_s) == ASKED
 
 
-def test_a_forged_ping_does_not_hide_the_honest_one_of_the_same_page(keys: Keys) -> None:
+def test_a_forged_ping_does_not_hide_the_honest_one_of_the_same_page(keys: IndexNowKeys) -> None:
     keys.wait(forged(1), NOW_S)
     keys.wait(ping("/a"), NOW_S)
     (honest,) = [asked for asked in keys.asked(10) if asked.key == KEY]
     assert [url for url, _ in keys.settle(honest, is_proved=True, now_s=NOW_S)] == [f"{HERE}/a"]
 
 
-def test_what_nobody_looked_at_in_time_is_forgotten(keys: Keys) -> None:
+def test_what_nobody_looked_at_in_time_is_forgotten(keys: IndexNowKeys) -> None:
     keys.wait(ping(*(f"/{n}" for n in range(WAITING_PER_HOST))), NOW_S)
     assert keys.wait(forged(1), NOW_S) == 0
     assert keys.wait(forged(2), NOW_S + PATIENCE_S + 1) == 1
 
 
-def test_a_flood_of_one_host_is_bounded(keys: Keys) -> None:
+def test_a_flood_of_one_host_is_bounded(keys: IndexNowKeys) -> None:
     kept = sum(keys.wait(ping(*(f"/{batch}/{n}" for n in range(500))), NOW_S) for batch in range(5))
     assert kept == WAITING_PER_HOST

@@ -20,7 +20,7 @@ import pytest
 from teia.cli.signals.squid import squid_helper as command
 from teia.errors import MissingComponent, UsageError
 from teia.lab.server.squid import Squid, program, squid_process
-from teia.signals.datagrams import Ear
+from teia.signals.datagrams import AnnouncementSocket
 from teia.signals.squid_conf import AT_ONCE, DEFAULT, GRACE, PROGRAM, PYTHON, TTL_S, WAYS, Way, lines
 from tests.conftest import missing
 from tests.waiting import until
@@ -60,7 +60,7 @@ def ask(squid: Squid, path: str, *, method: str = "GET", header: str = "") -> in
 def test_a_page_is_announced_once_in_its_time_and_what_is_no_page_never() -> None:
     """C7: what Squid has an answer to costs its users nothing. Queries do not leave Squid (`strip_query_terms`)."""
     with squid_process(NAMES, way="acl") as squid:
-        ear = Ear(squid.socket)
+        ear = AnnouncementSocket(squid.socket)
         squid.socket.chmod(0o666)
         assert ask(squid, "/mine", header="Cache-Control: only-if-cached\r\n") == 504
         asked = [("/one", "GET"), ("/s?secret", "GET"), ("/form", "POST"), ("/%C3%A9'a%2Fb", "GET")]
@@ -128,7 +128,7 @@ def test_other_logs_are_written_and_rotated_as_before_and_pages_announced_to_a_c
         assert "without an HTTP request" not in (squid.folder / "cache.log").read_text("ascii")
         subprocess.run([program(), "-k", "rotate", "-f", str(squid.folder / "squid.conf")], check=True, timeout=20)
         until(rotated.exists)
-        ear = Ear(squid.socket)
+        ear = AnnouncementSocket(squid.socket)
         squid.socket.chmod(0o666)
         assert ask(squid, "/late") == PASSED
         until(lambda: has(log, "/late"))
@@ -273,7 +273,7 @@ def test_an_earlier_line_that_allows_keeps_pages_from_being_announced_and_one_th
 ) -> None:
     """So `cache allow X` has to be written as `cache deny !X`; the printed lines say so."""
     with squid_process(NAMES, extra=f"acl ours dstdomain a.test\n{line}", way="acl") as squid:
-        ear = Ear(squid.socket)
+        ear = AnnouncementSocket(squid.socket)
         squid.socket.chmod(0o666)
         assert ask(squid, "/page") == PASSED
 
@@ -315,7 +315,7 @@ def test_what_squid_could_not_read_is_not_printed() -> None:
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [({"way": "log"}, "which lines --conf prints"), ({"print_it": True, "conf": True}, "one at a time")],
+    [({"way": "log"}, "--way requires --conf"), ({"print_it": True, "conf": True}, "one at a time")],
 )
 def test_flags_that_would_be_ignored_are_refused(words: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):

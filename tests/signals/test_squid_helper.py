@@ -22,8 +22,16 @@ from hypothesis import strategies as st
 from teia.errors import MissingComponent
 from teia.lab.server.squid import program, squid_process
 from teia.signals import squid_helper
-from teia.signals.datagrams import Ear, Heard, decode
-from teia.signals.squid_helper import MAX_LINE_BYTES, MAX_WAITING, Announcer, Announcing, Lines, answer, is_file_log
+from teia.signals.datagrams import AnnouncementSocket, Datagram, decode
+from teia.signals.squid_helper import (
+    MAX_LINE_BYTES,
+    MAX_WAITING,
+    Announcer,
+    AnnouncerProcess,
+    Lines,
+    answer,
+    is_file_log,
+)
 from tests.conftest import missing
 from tests.waiting import until
 
@@ -56,7 +64,7 @@ def told(path: Path, text: str, *words: str) -> tuple[bytes, bytes]:
         return process.communicate(text.encode("latin-1"), timeout=30)
 
 
-def hear(ear: Ear) -> tuple[dict[str, int], list[str]]:
+def hear(ear: AnnouncementSocket) -> tuple[dict[str, int], list[str]]:
     counts: dict[str, int] = {}
     urls: list[str] = []
     while some := list(ear.hear()):
@@ -80,7 +88,7 @@ def test_every_line_is_answered_unchanged_with_and_without_channels(path: Path) 
 
 
 def test_pages_are_announced_and_people_are_not(path: Path) -> None:
-    ear = Ear(path)
+    ear = AnnouncementSocket(path)
     lines = [
         f"0 http://a.test/one {EXTRAS}",
         f"1 HTTPS://a.test:8443/two#part {EXTRAS}",
@@ -101,7 +109,7 @@ def test_pages_are_announced_and_people_are_not(path: Path) -> None:
 
 
 def test_queries_are_announced_where_that_is_wanted(path: Path) -> None:
-    ear = Ear(path)
+    ear = AnnouncementSocket(path)
     told(path, f"http://a.test/search?q=x {EXTRAS}\nhttp://bob@a.test/?q=x {EXTRAS}\n", "--queries")
     assert hear(ear)[1] == ["http://a.test/search?q=x"]
     ear.close()
@@ -116,7 +124,7 @@ def test_answers_do_not_wait_for_a_crawl_that_is_down(path: Path) -> None:
 
 
 def test_answers_do_not_wait_for_a_crawl_that_does_not_listen(path: Path) -> None:
-    ear = Ear(path)  # and nobody reads from it: the socket's queue fills
+    ear = AnnouncementSocket(path)  # and nobody reads from it: the socket's queue fills
     number = 15_000
     lines = (f"{n} http://a.test/{n:0200} {EXTRAS}\n" for n in range(number))
     out, _ = told(path, "".join(lines))
@@ -132,7 +140,7 @@ def test_what_is_dropped_is_counted_and_the_newest_is_kept(path: Path) -> None:
         announcer.note(b"http://a.test/%d - - GET" % number, 0.0)
     announcer.send(10.0)  # nobody there
     assert announcer.wait_s(10.0) == 1.0
-    ear = Ear(path)
+    ear = AnnouncementSocket(path)
     announcer.send(20.0)
     counts, urls = hear(ear)
     assert counts == {"seen": MAX_WAITING + 3, "dropped": 3}
@@ -172,7 +180,7 @@ def test_there_are_as_many_answers_as_lines_whatever_they_are(chunks: list[bytes
 @given(st.binary(max_size=500))
 def test_any_datagram_can_be_read(datagram: bytes) -> None:
     heard = decode(datagram)
-    assert isinstance(heard, Heard)
+    assert isinstance(heard, Datagram)
     assert all(url.isprintable() for url in heard.urls)
 
 
@@ -182,7 +190,7 @@ def test_wrong_words_are_told() -> None:
 
 
 def test_what_a_log_daemon_is_told_is_announced_and_answered_with_nothing(path: Path) -> None:
-    ear = Ear(path)
+    ear = AnnouncementSocket(path)
     lines = [
         "Lhttp://a.test/one - - GET",
         "F",
@@ -197,7 +205,7 @@ def test_what_a_log_daemon_is_told_is_announced_and_answered_with_nothing(path: 
 
 
 def test_a_log_daemon_is_known_by_its_name(path: Path) -> None:
-    ear = Ear(path)
+    ear = AnnouncementSocket(path)
     daemon = path.parent / "teia-announce-log"
     daemon.write_bytes(Path(squid_helper.__file__).read_bytes())
     command = [sys.executable, "-IS", str(daemon), str(path)]
@@ -207,7 +215,7 @@ def test_a_log_daemon_is_known_by_its_name(path: Path) -> None:
 
 
 def test_answers_go_on_when_the_second_process_dies_and_another_is_started(path: Path) -> None:
-    ear = Ear(path)
+    ear = AnnouncementSocket(path)
     with helper(path) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -255,7 +263,7 @@ def test_a_process_that_cannot_be_started_leaves_nothing_to_wait_for_and_is_trie
 
     monkeypatch.setattr(os, "fork", refused)
     monkeypatch.setattr(os, "pipe", noted)
-    announcing = Announcing(str(path), queries=False)
+    announcing = AnnouncerProcess(str(path), queries=False)
     announcing.tell([b"http://a.test/"])
     assert (len(made), [is_open(each) for each in made]) == (2, [False, False])
     for _ in range(3):
@@ -263,7 +271,7 @@ def test_a_process_that_cannot_be_started_leaves_nothing_to_wait_for_and_is_trie
     assert "no more processes" in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.setattr(squid_helper.time, "monotonic", lambda: 10**9)
-    ear = Ear(path)
+    ear = AnnouncementSocket(path)
     announcing.tell([b"http://a.test/ - - GET"])
     announcing.close()
     counts, urls = until(lambda: heard if (heard := hear(ear))[1] else None, "the page is announced")
@@ -272,7 +280,7 @@ def test_a_process_that_cannot_be_started_leaves_nothing_to_wait_for_and_is_trie
 
 
 def test_a_log_daemon_whose_second_process_dies_goes_on_for_squid_ends_with_it(path: Path) -> None:
-    ear = Ear(path)
+    ear = AnnouncementSocket(path)
     with helper(path, "--log") as process:
         assert process.stdin is not None
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
@@ -293,7 +301,7 @@ def test_a_log_daemon_whose_second_process_dies_goes_on_for_squid_ends_with_it(p
 
 def test_a_socket_is_told_from_a_log_before_it_is_there(path: Path) -> None:
     """Squid may start before the crawl does. A log taken for a socket is lost, a socket taken for a log is blocked."""
-    ear = Ear(path)
+    ear = AnnouncementSocket(path)
     (path.parent / "log").write_bytes(b"")
     assert not is_file_log(str(path)), "there is one"
     ear.close()
@@ -349,7 +357,7 @@ def test_a_real_squid_announces_what_it_has_answered(path: Path) -> None:
     except MissingComponent:
         missing("squid is not installed")
     with squid_process({"a.test": "127.0.0.1"}, way="log") as squid:
-        ear = Ear(squid.socket)
+        ear = AnnouncementSocket(squid.socket)
         squid.socket.chmod(0o666)
         paths = cycle((b"page?secret", b"page"))
 

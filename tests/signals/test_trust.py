@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.signals.trust import HARDLY_HEARD, MOST, Kind, Voice, is_future, is_news
+from teia.signals.trust import HARDLY_HEARD, MOST, SignalKind, SignalSource, is_future, is_news
 
 NOW_S = 1_700_000_123.0
 DAY_S = 86_400.0
 
 
-def after_visits(visits: int, *, honest: bool, changes_anyway: float, seed: int = 1) -> Voice:
+def after_visits(visits: int, *, honest: bool, changes_anyway: float, seed: int = 1) -> SignalSource:
     """A voice after visits that it asked for; of its pages so many change between two visits anyway."""
-    chance, voice = random.Random(seed), Voice()
+    chance, voice = random.Random(seed), SignalSource()
     for _ in range(visits):
         changed = honest or chance.random() < changes_anyway
         voice.note_visit(changed=changed, unchanged_probability=1.0 - changes_anyway)
@@ -26,10 +26,10 @@ def after_visits(visits: int, *, honest: bool, changes_anyway: float, seed: int 
 
 
 def test_nobody_is_heeded_before_a_visit_proved_it() -> None:
-    assert Voice().weight == pytest.approx(0.5)
-    assert Voice().sure_weight == 0.0
-    assert Voice().sure_recall == 0.0
-    assert not Voice().is_hardly_heard
+    assert SignalSource().weight == pytest.approx(0.5)
+    assert SignalSource().sure_weight == 0.0
+    assert SignalSource().sure_recall == 0.0
+    assert not SignalSource().is_hardly_heard
 
 
 @pytest.mark.parametrize("changes_anyway", [0.05, 0.3, 0.6])
@@ -75,21 +75,21 @@ def test_a_liar_that_mends_its_ways_is_heard_again() -> None:
 def test_whatever_happens_trust_is_a_share_and_survives_the_disk(
     visits: list[tuple[bool, float, bool]], ignored: tuple[int, int, int]
 ) -> None:
-    voice = Voice(future=ignored[0], broken=ignored[1], foreign=ignored[2])
+    voice = SignalSource(future=ignored[0], broken=ignored[1], foreign=ignored[2])
     for changed, unchanged, announced in visits:
         voice.note_visit(changed=changed, unchanged_probability=unchanged)
         voice.note_change(announced=announced)
     for share in (voice.weight, voice.precision.mean, voice.recall.mean, voice.sure_weight, voice.sure_recall):
         assert 0.0 <= share <= 1.0
-    kept = Voice.decode(voice.encode())
+    kept = SignalSource.decode(voice.encode())
     assert kept.weight == pytest.approx(voice.weight, abs=1e-5)
     assert (kept.future, kept.broken, kept.foreign) == ignored
 
 
 def test_what_is_no_trust_is_refused() -> None:
-    assert Voice.decode(b"") == Voice()
-    with pytest.raises(ValueError, match="no trust"):
-        Voice.decode(b"\x07" * 33)
+    assert SignalSource.decode(b"") == SignalSource()
+    with pytest.raises(ValueError, match="not the trust"):
+        SignalSource.decode(b"\x07" * 33)
 
 
 def test_only_dates_after_the_visit_are_news() -> None:
@@ -112,4 +112,4 @@ def test_a_date_that_has_not_come_is_not_believed() -> None:
 
 
 def test_kinds_have_the_words_that_people_see() -> None:
-    assert [kind.word for kind in Kind] == ["sitemap", "feed", "indexnow", "websub"]
+    assert [kind.word for kind in SignalKind] == ["sitemap", "feed", "indexnow", "websub"]

@@ -12,7 +12,7 @@ import pytest
 
 from teia.errors import ConfigError
 from teia.signals import websub
-from teia.signals.websub import ACTIVE, ANSWER_S, REFUSED, SHORTEST_LEASE_S, TRIES, Hubs, Topic, base_of, is_signed
+from teia.signals.websub import ACTIVE, ANSWER_S, REFUSED, SHORTEST_LEASE_S, TRIES, Hubs, HubTopic, base_of, is_signed
 
 FEED, HUB, BASE = "http://a.test/feed", "http://hub.test/", "https://us.test/websub/main"
 
@@ -27,12 +27,12 @@ def hubs(tmp_path: Path) -> Iterator[Hubs]:
     hubs.close()
 
 
-def only(hubs: Hubs) -> Topic:
+def only(hubs: Hubs) -> HubTopic:
     (topic,) = hubs.all()
     return topic
 
 
-def activate(hubs: Hubs, now_s: float = 0.0, lease_s: float = 1_000.0) -> Topic:
+def activate(hubs: Hubs, now_s: float = 0.0, lease_s: float = 1_000.0) -> HubTopic:
     hubs.ask(only(hubs), now_s)
     assert hubs.confirm(only(hubs), "subscribe", FEED, lease_s, now_s + 1.0)
     return only(hubs)

@@ -245,7 +245,7 @@ def test_no_room_gives_up_the_group_and_a_later_append_works(tmp_path: Path) -> 
         try:
             archive.append(page(1))
             archive.append(page(2, os.urandom(5_000)))
-            with pytest.raises(DiskFull, match="no room"):
+            with pytest.raises(DiskFull, match="no space left"):
                 archive.flush_and_sync()
             assert only_file(tmp_path).stat().st_size == position.offset
             with pytest.raises(DiskFull):

@@ -74,7 +74,7 @@ def rewritten(path: Path, old: bytes, new: bytes) -> None:
     [
         (b"<p>1", b"<p>2", "block digest"),
         (b"WARC-Payload-Digest: sha256:", b"WARC-Payload-Digest: sha256:0", "payload digest"),
-        (b"Content-Length: 4", b"Content-Length: 9", "shorter than it says"),
+        (b"Content-Length: 4", b"Content-Length: 9", "shorter than its declared length"),
         (b"WARC-Filename: teia", b"WARC-Filename: other", "warcinfo"),
         (b"WARC-Target-URI", b"WARC-Nothing-URI", "without WARC-Target-URI"),
     ],
@@ -98,7 +98,7 @@ def test_a_missing_file_is_noticed_against_the_committed_position(tmp_path: Path
     _, position = archive_of(tmp_path, [page(0)])
     (tmp_path / position.file).unlink()
     assert audit_archive(tmp_path, position).details == (
-        f"{position.file}: {position.offset} bytes were committed, the file is gone",
+        f"{position.file}: {position.offset} bytes were committed, but the file is missing",
     )
 
 

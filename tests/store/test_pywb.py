@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from teia.crawler.lookup import Lookup
 from teia.store.root import open_root
 from teia.transfer.export import cdxj_lines, export_warc_folder, new_file
-from teia.views.lookup import Lookup
 from tests.conftest import ROOT, missing
 from tests.system.labs import crawl, running_lab
 from tests.waiting import until

@@ -108,7 +108,7 @@ def test_a_folder_with_a_quote_in_its_name_works(tmp_path: Path) -> None:
     ],
 )
 def test_only_one_reading_statement_is_answered(log: FetchLog, sql: str) -> None:
-    with pytest.raises(QueryError, match="only one statement that reads"):
+    with pytest.raises(QueryError, match="only one read-only statement"):
         log.query(sql)
     assert log.query("SELECT count(*) FROM fetches").rows == [(23,)]
 

@@ -82,7 +82,7 @@ ANSWERS: dict[str, tuple[bytes, bytes, bytes]] = {
     "gzip and chunked": (PLAIN + b"transfer-encoding : Chunked\r\nContent-Encoding: gzip\r\n\r\n", gzipped(PAGE), PAGE),
     "trailers announced": (PLAIN + b"Trailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n", PAGE, PAGE),
     "trailers after the head": (PLAIN + b"Transfer-Encoding: chunked\r\n\r\nX-Sum: 1\r\n\r\n", PAGE, PAGE),
-    "interim answers": (
+    "interim responses": (
         b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + PLAIN + b"\r\n",
         PAGE,
         PAGE,
@@ -159,7 +159,7 @@ def test_transfer_encoding_is_renamed_and_nothing_else() -> None:
 
 
 def test_interim_answers_are_counted_in_the_metadata() -> None:
-    members = page_members(fetched(ANSWERS["interim answers"][0]), PAGE, {})
+    members = page_members(fetched(ANSWERS["interim responses"][0]), PAGE, {})
     assert members.kinds == ("request", "response", "metadata")
     assert by_warcio(members.data)[2][1] == b"interim-answers: 2\r\n"
 

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from teia.lab.server.process import lab_process
-from teia.lab.server.requestlog import Entry, read_log
+from teia.lab.server.requestlog import RequestLogEntry, read_log
 
 IMPATIENT = {"TEIA_COURTESY_RETRY_WAIT_S": "0.5", "TEIA_LIMITS_SLOW_S": "2"}
 """Settings for webs with errors: failed URLs are tried again soon, so that a test need not wait."""
@@ -31,10 +31,10 @@ class Lab:
     log: Path
     truth_file: Path
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[RequestLogEntry]:
         return read_log(self.log)
 
-    def settled_entries(self) -> list[Entry]:
+    def settled_entries(self) -> list[RequestLogEntry]:
         """The log once everything is in it; the lab writes it every 0.2 s."""
         time.sleep(0.3)  # no other sign says that all of them are written
         return self.entries()

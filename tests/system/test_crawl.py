@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from teia.fetch.robots import parse_robots
-from teia.lab.server.requestlog import Entry
+from teia.lab.server.requestlog import RequestLogEntry
 from teia.lab.server.witness import early_requests
 from teia.store.reader import ArchiveReader
 from teia.store.root import open_root
@@ -46,7 +46,7 @@ class Crawled:
     data: Path
     summary: dict[str, Any]
     again: dict[str, Any]
-    entries: list[Entry]
+    entries: list[RequestLogEntry]
     truth: dict[str, dict[str, Any]]
 
     @property

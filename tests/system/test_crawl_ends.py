@@ -59,14 +59,14 @@ IN_USE += "with open_root(Path(sys.argv[1])).locked(): print('ready', flush=True
     ("words", "what", "following"),
     [
         (("crawl", "ftp://exemplo", "--data", "{0}/a"), "ftp://exemplo", "https://example.org/"),
-        (("crawl", "exemplo", "--data", "{0}/a"), "a word is no URL", "https://exemplo/"),
+        (("crawl", "exemplo", "--data", "{0}/a"), "is not a URL", "https://exemplo/"),
         (("crawl", "http://x.test/", "--data", "{0}/newer"), "format 99", "teia export"),
         (("crawl", "http://x.test/", "--config", "{0}/wrong.toml", "--data", "{0}/b"), "delya_s", "courtesy.delay_s"),
         (("crawl", "http://x.test/", "--config", "{0}/nobody.toml", "--data", "{0}/b"), "courtesy.contact", "reach"),
         (("crawl", "http://x.test/", "--data", "{0}/used"), "in use by process {2} since 20", "teia stop"),
         (("crawl", "--data", "{0}/nowhere"), "at least one SEED", "https://example.org/"),
         (("serve", "--data", "{0}/good", "--port", "{1}"), "port {1}", "--port 0"),
-        (("serve", "--data", "{0}/good", "--host", "0.0.0.0", "--port", "0"), "nobody has an account", "without"),
+        (("serve", "--data", "{0}/good", "--host", "0.0.0.0", "--port", "0"), "no account exists yet", "without"),
     ],
 )
 def test_what_goes_wrong_is_one_line_that_says_what_to_do(
@@ -126,7 +126,7 @@ class Forbidding(http.server.BaseHTTPRequestHandler):
 @pytest.mark.parametrize(
     ("flags", "what", "following"),
     [
-        ((), "blocked_address (robots.txt could not be read: 127.0.0.1 is loopback)", "--allow-net"),
+        ((), "blocked_address (robots.txt could not be fetched: 127.0.0.1 is loopback)", "--allow-net"),
         (("--allow-net", "127.0.0.0/8"), "robots", "`Disallow: /`"),
     ],
 )
@@ -148,4 +148,4 @@ def test_seeds_that_nobody_may_ask_for_end_a_crawl_with_what_to_do(
     (advice,) = [each for each in complaints.splitlines() if each.strip().startswith("next: ")]
     assert following in advice
     assert "Traceback" not in complaints
-    assert "note: no contact in the user agent" in complaints
+    assert "the user agent has no contact address" in complaints

@@ -29,7 +29,7 @@ def test_demo_once_crawls_a_web_politely_and_reports(tmp_path: Path) -> None:
     assert summary["pages"] > 80
     assert summary["politeness_violations"] == 0
     assert "120 pages" in done.stderr
-    assert "answers: 200" in done.stderr
+    assert "responses: 200" in done.stderr
     assert audit_archives(open_root(tmp_path / "demo"), "demo").violations == 0
     again = subprocess.run([sys.executable, "-m", "teia", *words], capture_output=True, text=True, check=False)
     assert (again.returncode, again.stderr.count("\n")) == (1, 1)

@@ -22,10 +22,10 @@ from typing import Any
 
 import pytest
 
+from teia.crawler.lookup import Lookup
 from teia.lab.server.witness import early_requests
 from teia.store.root import open_root
 from teia.transfer.read_all import audit_archives, known_urls
-from teia.views.lookup import Lookup
 from tests.conftest import missing
 from tests.waiting import until
 
@@ -193,7 +193,7 @@ def test_a_crawl_waits_for_room_and_ends_like_one_that_never_had_to(
                 disk.fill()
                 status = comes_to_be(disk, "paused")
                 assert "free" in status["paused_why"]
-                assert "MiB" in status["paused_why"] or "no room on the disk" in status["paused_why"]
+                assert "MiB" in status["paused_why"] or "no space left on the disk" in status["paused_why"]
                 requests_stop(lab)
                 assert_all_that_is_done_is_stored(disk.copy())
                 disk.make_room()
@@ -237,7 +237,7 @@ def what_is_wrong(process: subprocess.Popen[str]) -> str:
     """The first thing that a crawl says which was begun on a full disk: it refuses, or its files have room to wait."""
     assert process.stderr is not None
     said = process.stderr.readline()
-    assert "no room on the disk" in said or "paused: only 0 MiB are free" in said, said
+    assert "no space left on the disk" in said or "paused: only 0 MiB are free" in said, said
     return said
 
 
@@ -250,7 +250,7 @@ def test_no_room_for_another_file_is_like_no_room(tmp_path: Path) -> None:
             wait_for_requests(lab, 30)
             spent = use_up_names(disk.outside)
             status = comes_to_be(disk, "paused")
-            assert "no room on the disk" in status["paused_why"]
+            assert "no space left on the disk" in status["paused_why"]
             requests_stop(lab)
             for name in spent:
                 name.unlink()
@@ -282,7 +282,7 @@ def test_a_folder_that_cannot_be_written_can_be_read_and_a_crawl_of_it_is_refuse
         for words in (["crawl"], ["add", "http://b.test/"], ["import", "urls", "/dev/null"]):
             refused = disk.teia(*words)
             assert (refused.returncode, refused.stderr.count("\n")) == (1, 1), refused.stderr
-            assert "give its owner the right to write, or choose another --data" in refused.stderr
+            assert "grant write permission, or choose another folder with --data" in refused.stderr
         assert disk.status()["pages"] == 20
         for words in (["report", "outcomes"], ["audit", "archive"], ["audit", "politeness"], ["export", "urls"]):
             assert disk.teia(*words).returncode == 0
@@ -326,7 +326,7 @@ def test_a_seed_that_is_no_web_address_is_refused_and_no_collection_made(tmp_pat
     words = [sys.executable, "-m", "teia", "crawl", seed, "--data", str(tmp_path / "data")]
     refused = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
-    assert refused.stderr == f"teia: seed {seed!r}: must be an http or https URL, like https://example.org/\n"
+    assert refused.stderr == f"teia: seed {seed!r}: must be an http or https URL, such as https://example.org/\n"
     assert open_root(tmp_path / "data").collections() == ()
 
 
@@ -344,8 +344,8 @@ def test_seeds_that_cannot_be_reached_are_named_once_with_the_reason(tmp_path: P
     summary = json.loads(done.stdout.splitlines()[-1])
     assert (summary["state"], summary["requests"]) == ("finished", 0)
     assert sorted(summary["failed_seeds"]) == [
-        "http://127.0.0.1:8/: blocked_address (robots.txt could not be read: 127.0.0.1 is loopback)",
-        "http://nowhere.test/: dns (robots.txt could not be read: no such name)",
+        "http://127.0.0.1:8/: blocked_address (robots.txt could not be fetched: 127.0.0.1 is loopback)",
+        "http://nowhere.test/: dns (robots.txt could not be fetched: no such name)",
     ]
     assert done.stderr.count("seed failed:") == 2
 
@@ -367,7 +367,7 @@ def test_few_descriptors_make_a_crawl_slower_or_are_too_few_and_never_make_it_wr
         )
     if descriptors < 50:
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
-        assert "allow more with `ulimit -n`" in done.stderr
+        assert "are needed; raise it with `ulimit -n`" in done.stderr
         return
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout.splitlines()[-1])

@@ -73,7 +73,7 @@ def crawled_under_fire(folder: Path, number: int, pages: int, kills: int) -> lis
             pid = another_indexer(data, pid)
             took_s.append(time.monotonic() - began)
         assert process.wait(300) == 0, said(data)
-    assert said(data).count("it is started again in") >= kills
+    assert said(data).count("restarting it in") >= kills
     return took_s
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from teia.lab.server.requestlog import Entry
+from teia.lab.server.requestlog import RequestLogEntry
 from teia.lab.server.witness import early_requests
 from tests.waiting import until
 
@@ -60,7 +60,7 @@ class Kept:
     summary: dict[str, Any]
     status: dict[str, Any]
     plain: dict[str, Any]
-    entries: list[Entry]
+    entries: list[RequestLogEntry]
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,12 @@ from typing import BinaryIO
 import pytest
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]  # it ships no types
 
+from teia.crawler.fetch_rows import fetch_log
 from teia.lab.server.witness import early_requests
 from teia.store.archive import committed_files
 from teia.store.audit import audit_archive
 from teia.store.root import open_root
-from teia.transfer.read_all import committed_archive, fetch_log, known_urls
+from teia.transfer.read_all import committed_archive, known_urls
 from tests.waiting import until
 
 from .labs import Lab, crawl, crawling, kill_group, running_lab, said

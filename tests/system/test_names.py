@@ -37,8 +37,10 @@ def test_a_seed_that_does_not_exist_ends_the_crawl_with_what_to_do(tmp_path: Pat
             status, account, complaints = crawl_names(tmp_path / "data", lab.dns, "http://exmaple.test/")
             assert status == 1
             assert account["seconds"] < WITHIN_S
-            assert account["failed_seeds"] == ["http://exmaple.test/: dns (robots.txt could not be read: no such name)"]
-            assert "the name exmaple.test has no address; look at its spelling" in next_step(complaints)
+            assert account["failed_seeds"] == [
+                "http://exmaple.test/: dns (robots.txt could not be fetched: no such name)"
+            ]
+            assert "the host name exmaple.test does not exist; check its spelling" in next_step(complaints)
             assert "Traceback" not in complaints
 
 
@@ -56,7 +58,7 @@ def test_a_name_server_that_does_not_answer_ends_a_crawl_that_has_asked_nobody(t
     assert status == 1
     assert account["seconds"] < WITHIN_S
     assert account["urls_queued"] == 2, "they are tried again next time"
-    assert "could not be asked for; look at the network of this machine" in next_step(complaints)
+    assert "check the network connection of this machine" in next_step(complaints)
 
 
 def test_a_name_that_does_not_exist_among_others_does_not_hold_the_end(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_a_missed_start_is_run_at_once_and_goes_on_after_kill_9(tmp_path: Path) 
         entries, truth = lab.settled_entries(), lab.truth()
     assert second.returncode == 0, errors
     assert (killed["run"]["number"], killed["run"]["ended"], killed["running"]) == (1, None, False)
-    assert any("a run is due, and nobody crawls" in note for note in killed["notes"])
+    assert any("a run is due, but no crawler is running" in note for note in killed["notes"])
     (run,) = agenda["last"]
     assert (run["number"], run["why"], run["began"]) == (1, "finished", killed["run"]["began"])
     assert status["state"] == "waiting"
@@ -145,10 +145,10 @@ def test_nonsense_is_one_line_and_what_is_set_is_read_back(tmp_path: Path) -> No
         assert refused.returncode == 1
         assert refused.stderr == (
             "teia: schedule.stop_after = '2 days': is longer than schedule.every = '1 day';"
-            " a run has to end before the next begins\n"
+            " a run must end before the next one starts\n"
         )
         changed = teia("set", "schedule.start=2126-11-30 02:00", "schedule.every=1 month", "--data", str(data))
-        assert "the running crawl goes by it" in changed.stderr
+        assert "applied to the running crawl" in changed.stderr
         assert "Every month at 02:00 (UTC) from Saturday 30 Nov 2126 on, 10 minutes at most." in changed.stderr
         assert teia("stop", "--data", str(data)).returncode == 0
         assert waiting.wait(10) == 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from teia.lab.server.requestlog import Entry
+from teia.lab.server.requestlog import RequestLogEntry
 from teia.lab.server.witness import early_requests
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
@@ -80,7 +80,7 @@ class Crawled:
     """A finished crawl and everything the lab knows about it."""
 
     data: Path
-    entries: list[Entry]
+    entries: list[RequestLogEntry]
     truth: dict[str, dict[str, Any]]
 
     @property

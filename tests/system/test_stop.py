@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from teia.cli.crawl.control import tell
-from teia.collections.inbox import Command
+from teia.crawler.fetch_rows import fetch_log
 from teia.frontier.queue.ledger import Ledger
 from teia.lab.server.witness import early_requests
+from teia.records import Command
 from teia.store.root import open_root
-from teia.transfer.read_all import fetch_log
 
 from .labs import Lab, crawl, crawling, running_lab, said
 from .test_kill import EPOCH, LOG_WRITTEN_S, ArchiveWatch, pages_of, wait_for_request
@@ -87,7 +87,7 @@ def interrupt(process: subprocess.Popen[bytes], data: Path, chance: random.Rando
 
 def interrupt_twice(process: subprocess.Popen[bytes], data: Path, chance: random.Random) -> None:
     interrupt(process, data, chance)
-    time.sleep(chance.uniform(0.0, 0.5))
+    time.sleep(chance.uniform(0.0, 0.5))  # a person who presses it twice
     if process.poll() is None:
         interrupt(process, data, chance)
 
@@ -138,7 +138,7 @@ def stop_once(lab: Lab, data: Path, kind: str, trial: Trial, chance: random.Rand
             if not wait_for_own_request(lab, process, time.time()):
                 assert process.wait(60) == 0, said(data)
                 return None
-            time.sleep(runs_s)
+            time.sleep(runs_s)  # the random moment of the stop
             asked = time.monotonic()
             stop(process, data, chance)
         ended = process.wait(60)
@@ -195,7 +195,7 @@ def test_stops_end_in_time_lose_nothing_and_ask_nobody_early(tmp_path: Path, tri
                     took.append((kind, took_s))
                     report(took)
                     watch.check()
-                    time.sleep(LOG_WRITTEN_S)
+                    time.sleep(LOG_WRITTEN_S)  # the lab logs a request when it has ended
                 lost = len(lab.settled_entries()) - committed_answers(data)
                 summary = crawl(lab, data, *FLAGS, "--max-seconds", "0", timeout_s=3600, environ=trial.environ)
                 entries = lab.settled_entries()

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from teia.crawler.fetch_rows import fetch_log
 from teia.errors import DiskFull, StoreError, UsageError
 from teia.store.parquet import SCHEMA
 from teia.store.reader import ArchiveReader
@@ -30,7 +31,6 @@ from teia.transfer.export import (
     graph_lines,
     new_file,
 )
-from teia.transfer.read_all import fetch_log
 from tests.crawler.crawled import Crawled
 
 
@@ -133,7 +133,11 @@ def small_files(limit_bytes: int) -> Iterator[None]:
 
 
 def test_a_full_disk_is_said_in_a_line_and_leaves_nothing(crawled: Crawled, tmp_path: Path) -> None:
-    with pytest.raises(DiskFull, match="no room") as refused, small_files(50_000), new_file(tmp_path / "x") as file:
+    with (
+        pytest.raises(DiskFull, match="no space left") as refused,
+        small_files(50_000),
+        new_file(tmp_path / "x") as file,
+    ):
         export_warc(crawled.root, "main", file)
     assert "\n" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
@@ -142,7 +146,7 @@ def test_a_full_disk_is_said_in_a_line_and_leaves_nothing(crawled: Crawled, tmp_
 def test_a_place_that_cannot_be_written_is_said_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file" / "x", Path("/proc/nowhere/x")):
-        with pytest.raises(StoreError, match="give another --out"), new_file(out):
+        with pytest.raises(StoreError, match="choose another --out"), new_file(out):
             pass
 
 
@@ -150,7 +154,7 @@ def test_nothing_is_written_into_the_data_folder_or_over_a_file(crawled: Crawled
     (tmp_path / "there").write_text("mine")
     (tmp_path / "way-in").symlink_to(crawled.data)
     for out in (crawled.data / "x", crawled.data, tmp_path / "way-in" / "main" / "x", tmp_path / "there"):
-        with pytest.raises(UsageError, match="give another --out"):
+        with pytest.raises(UsageError, match="choose another --out"):
             check_target(crawled.root, out)
     check_target(crawled.root, tmp_path / "new")
 

@@ -18,16 +18,18 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
-from teia.config import Config, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
+from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError, UsageError
 from teia.store.reader import ArchiveReader
 from teia.store.root import Root, open_root
 from teia.transfer.export import export_log, export_warc, export_warc_folder, graph_lines, new_file
-from teia.transfer.import_data import Imported, collection_for, open_target
+from teia.transfer.import_data import ImportResult, collection_for, open_target
 from teia.transfer.import_lists import import_log, import_urls
 from teia.transfer.import_warc import hosts_of_archives, import_warc
-from teia.transfer.read_all import audit_archives, audit_of, fetch_log, known_urls
-from teia.views.lookup import Lookup
+from teia.transfer.read_all import audit_archives, audit_of, known_urls
 from teia.views.reports.freshness import pace_of
 from teia.views.reports.source import looking
 from tests.crawler.crawled import Crawled
@@ -40,15 +42,15 @@ def new_root(folder: Path, *scope: str) -> Root:
     return root
 
 
-def take_archives(root: Root, *files: Path) -> Imported:
-    done = Imported("main")
+def take_archives(root: Root, *files: Path) -> ImportResult:
+    done = ImportResult("main")
     with root.locked(), open_target(root, "main", WallClock()) as target:
         asyncio.run(import_warc(target, files, done))
     return done
 
 
-def take_lists(root: Root, *files: Path) -> Imported:
-    done = Imported("main")
+def take_lists(root: Root, *files: Path) -> ImportResult:
+    done = ImportResult("main")
     with root.locked(), open_target(root, "main", WallClock()) as target:
         import_urls(target, files, done)
     return done
@@ -131,7 +133,7 @@ def test_the_same_pages_in_another_file_are_not_taken_twice(
 def test_log_can_be_asked_and_is_not_held_against_us(crawled: Crawled, exported: Path, tmp_path: Path) -> None:
     root = new_root(tmp_path / "data")
     for _ in range(2):
-        done = Imported("main")
+        done = ImportResult("main")
         with root.locked(), open_target(root, "main", WallClock()) as target:
             import_log(target, [exported / "log.parquet"], done)
     assert (done.rows, done.skipped > 0) == (0, True)
@@ -151,7 +153,7 @@ def test_log_can_be_asked_and_is_not_held_against_us(crawled: Crawled, exported:
 def test_what_is_no_log_is_refused(archives: list[Path], tmp_path: Path) -> None:
     root = new_root(tmp_path / "data")
     with pytest.raises(CorruptFile, match="not a fetch log"), open_target(root, "main", WallClock()) as target:
-        import_log(target, archives[:1], Imported("main"))
+        import_log(target, archives[:1], ImportResult("main"))
 
 
 # ---- kill -9 --------------------------------------------------------------------------------------------------------
@@ -312,7 +314,7 @@ def test_a_new_collection_may_crawl_the_hosts_of_its_files(tmp_path: Path) -> No
     assert '["host:a.test", "host:b.test"]' in root.collection("one").config.read_text()
     with pytest.raises(UsageError, match="--scope"):
         collection_for(root, "two", None, (), lambda: {f"{n}.test" for n in range(1000)})
-    with pytest.raises(UsageError, match="has its own settings"):
+    with pytest.raises(UsageError, match="already exists with its own settings"):
         collection_for(root, "one", None, ("suffix:.br",), set)
 
 

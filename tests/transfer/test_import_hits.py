@@ -9,13 +9,13 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections.stored import configure
-from teia.config import RefreshSettings
-from teia.crawler.keep_fresh.weights import weigher
+from teia.config.sections import RefreshSettings
+from teia.crawler.keep_fresh.weights import MARK, hits_file, read_hits, weigher
 from teia.errors import UsageError
-from teia.frontier.cell.revisits import Held
+from teia.frontier.cell.revisits import CapturedPage
 from teia.store.root import Root, open_root
 from teia.transfer.import_data import open_target
-from teia.transfer.import_hits import MARK, TakenIn, hits_file, read_hits, take_in
+from teia.transfer.import_hits import HitsImport, take_in
 from teia.urls import key_of
 
 LINE = '10.0.0.9 - - [14/Nov/2023:22:13:20 +0000] "GET {} HTTP/1.1" 200 512 "-" "x"\n'
@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Root:
     return root
 
 
-def taken(root: Root, *files: Path) -> TakenIn:
+def taken(root: Root, *files: Path) -> HitsImport:
     with root.locked(), open_target(root, "main", WallClock()) as target:
         return take_in(target, root.collection("main"), files, None, "http://a.test/")
 
@@ -46,7 +46,9 @@ def test_pages_that_are_asked_for_are_found_and_weigh_more(root: Root, tmp_path:
     done = taken(root, log(tmp_path / "one.log", "/a", "/a?user=7", "/b", "http://other.test/x"))
     assert (done.hits, done.urls, done.urls_new, done.out_of_scope) == (3, 2, 2, 1)
     weigh = weigher(RefreshSettings(weights="hits"), root.collection("main").ranks)
-    pages = [Held(key_of(f"http://a.test/{name}"), "", 0, 0, "", 200, 1, 2, 0, 0, 0.0, 0.0, b"") for name in "abc"]
+    pages = [
+        CapturedPage(key_of(f"http://a.test/{name}"), "", 0, 0, "", 200, 1, 2, 0, 0, 0.0, 0.0, b"") for name in "abc"
+    ]
     assert weigh(pages).tolist() == [3.0, 2.0, 1.0]
     assert "user" not in hits_file(root.collection("main")).read_text("utf-8")
 

@@ -16,7 +16,7 @@ from teia.frontier.cell import counted_links
 from teia.frontier.cell.cell import FrontierCell
 from teia.lab.world import truth
 from teia.store.root import Root, open_root
-from teia.transfer.audits import Kind, audit, last_audit
+from teia.transfer.audits import AuditKind, audit, last_audit
 from teia.transfer.links_audit import audit_links, repair_links
 from teia.transfer.read_all import known_urls
 from teia.urls import key_of
@@ -214,7 +214,7 @@ def test_an_audit_finds_links_that_are_counted_and_do_not_exist(tmp_path: Path) 
     row = counted_links.packed({"d.test": [key_of(D)]})
     write(tmp_path, f"UPDATE outlinks SET targets = x'{row.hex()}' WHERE key = {key_of(B)}")
     found = audit_links(root_of(tmp_path), "main")
-    assert f"{B}: links are counted that its copy does not have" in found.details
+    assert f"{B}: counted links are missing in its capture" in found.details
     assert found.violations >= 1
     mended = repair_links(root_of(tmp_path), "main", WallClock())
     assert mended.violations == 0
@@ -282,9 +282,9 @@ def test_command_says_how_many_differ(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1].startswith('{"checked": 4, "violations": 0, "details": [], "differences": 0')
     write(tmp_path, f"UPDATE urls SET in_links = 9 WHERE key = {key_of(C)}")
     assert CliRunner().invoke(app, call).exit_code == 1
-    last = last_audit(root_of(tmp_path).collection("main"), Kind.LINKS)
+    last = last_audit(root_of(tmp_path).collection("main"), AuditKind.LINKS)
     assert last is not None
     assert last.violations == 1
     done = CliRunner().invoke(app, [*call, "--repair"])
-    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "1 counts repaired")
-    assert audit(root_of(tmp_path), "main", Kind.LINKS, WallClock()).violations == 0
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "1 counts corrected")
+    assert audit(root_of(tmp_path), "main", AuditKind.LINKS, WallClock()).violations == 0

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.config import CourtesySettings
-from teia.frontier.queue.ledger import MAX_HISTORY, InForce
+from teia.config.sections import CourtesySettings
+from teia.frontier.queue.ledger import MAX_HISTORY, CourtesyInForce
 from teia.store.fetchlog import FetchRow, LogPart
 from teia.store.pending import PendingLog
 from teia.store.sql import FetchLog
@@ -32,7 +32,9 @@ def row(at_s: float, rest_s: float | None, host: str = "a.test", kind: str = "pa
     )
 
 
-def violations(folder: Path, rows: list[FetchRow], *history: InForce, delay_s: float = 5.0, per_host: int = 1) -> int:
+def violations(
+    folder: Path, rows: list[FetchRow], *history: CourtesyInForce, delay_s: float = 5.0, per_host: int = 1
+) -> int:
     courtesy = CourtesySettings(delay_s=delay_s, per_host=per_host)
     parts = [LogPart(folder, 0, [row(-100, None, kind="robots"), *rows])]
     with FetchLog(parts) as log, PendingLog(parts) as pending:
@@ -52,19 +54,19 @@ def test_another_name_of_the_address_owes_it_our_own_delay(tmp_path: Path) -> No
 
 
 def test_after_an_answer_of_a_host_that_agreed_to_less_that_is_owed(tmp_path: Path) -> None:
-    agreed = InForce(START_S - 1000, 5.0, 1, (("a.test", 1.0),))
+    agreed = CourtesyInForce(START_S - 1000, 5.0, 1, (("a.test", 1.0),))
     assert violations(tmp_path, [row(0, None), row(1.2, 1.0)], agreed) == 0
     assert violations(tmp_path, [row(0, None), row(0.8, 1.0)], agreed) == 2
     robots = row(-50, None, "b.test", "robots")
     assert violations(tmp_path, [robots, row(0, None, "b.test"), row(1.2, 1.0)], agreed) == 1, "b.test did not agree"
-    ended = InForce(START_S + 60, 5.0, 1)
+    ended = CourtesyInForce(START_S + 60, 5.0, 1)
     assert violations(tmp_path, [row(70, None), row(71.2, 1.0)], agreed, ended) == 1, "it holds no more"
 
 
-def growing(entries: int) -> list[InForce]:
+def growing(entries: int) -> list[CourtesyInForce]:
     """One agreement more each second, as somebody sets them by hand; each time all of them are written down."""
     agreed = tuple((f"www.host{number}.test", 1.0) for number in range(entries))
-    return [InForce(START_S + number, 5.0, 1, (*agreed[:number], ("a.test", 1.0))) for number in range(entries)]
+    return [CourtesyInForce(START_S + number, 5.0, 1, (*agreed[:number], ("a.test", 1.0))) for number in range(entries)]
 
 
 @pytest.mark.parametrize("is_by_delay", [False, True])
@@ -72,7 +74,7 @@ def test_a_courtesy_changed_five_hundred_times_can_be_audited(tmp_path: Path, is
     """The history keeps so many changes; how long a question is does not follow them, in either engine."""
     history = growing(MAX_HISTORY + 1)
     if is_by_delay:
-        history = [InForce(START_S + number, 1.0 + number % 2, 1) for number in range(MAX_HISTORY + 1)]
+        history = [CourtesyInForce(START_S + number, 1.0 + number % 2, 1) for number in range(MAX_HISTORY + 1)]
     assert violations(tmp_path, [row(100, None), row(101.2, 1.0)], *history) == 0
     assert violations(tmp_path, [row(100, None), row(100.8, 1.0)], *history) == 2
 
@@ -92,7 +94,7 @@ def test_thousands_of_addresses_and_hosts_can_be_known(tmp_path: Path) -> None:
 
 def test_what_never_changed_is_asked_without_a_table(tmp_path: Path) -> None:
     """The common case is no dearer for the rare one, however often the same is written down."""
-    history = [InForce(START_S + number, 5.0, 1) for number in range(3)]
+    history = [CourtesyInForce(START_S + number, 5.0, 1) for number in range(3)]
     courtesy = CourtesySettings()
     plain, again = (_questions(courtesy, each, {}, frozenset()) for each in (history[:1], history))
     assert plain == again
@@ -102,7 +104,7 @@ def test_what_never_changed_is_asked_without_a_table(tmp_path: Path) -> None:
 
 def test_an_agreement_says_nothing_of_an_address_that_many_share(tmp_path: Path) -> None:
     """frontier/queue/shared_addresses.py: there it is never asked more often than every `shared_rest_s`."""
-    agreed = InForce(START_S - 1000, 5.0, 1, (("a.test", 0.1),))
+    agreed = CourtesyInForce(START_S - 1000, 5.0, 1, (("a.test", 0.1),))
     parts = [LogPart(tmp_path, 0, [row(-100, None, kind="robots"), row(0, None), row(0.5, 0.1)])]
     for nets, expected in (((), 0), (("127.77.0.0/16",), 1)):
         courtesy = CourtesySettings(delay_s=5.0, cdn_nets=nets, shared_rest_s=1.0)
@@ -114,23 +116,23 @@ def test_an_agreement_says_nothing_of_an_address_that_many_share(tmp_path: Path)
 @pytest.mark.parametrize(("second_at_s", "expected"), [(0.6, 0), (0.3, 2)])
 def test_requests_of_a_time_with_a_shorter_delay_owe_that(tmp_path: Path, second_at_s: float, expected: int) -> None:
     """The delay was half a second until it was made five: what came before is judged by the half."""
-    history = [InForce(START_S - 1000, 0.5, 1), InForce(START_S + 60, 5.0, 1)]
+    history = [CourtesyInForce(START_S - 1000, 0.5, 1), CourtesyInForce(START_S + 60, 5.0, 1)]
     rows = [row(0, None), row(second_at_s, 0.5), row(70, 5.0), row(75.2, 5.0)]
     assert violations(tmp_path, rows, *history) == expected
 
 
 def test_after_the_delay_was_made_longer_the_longer_one_is_owed(tmp_path: Path) -> None:
-    history = [InForce(START_S - 1000, 0.5, 1), InForce(START_S + 60, 5.0, 1)]
+    history = [CourtesyInForce(START_S - 1000, 0.5, 1), CourtesyInForce(START_S + 60, 5.0, 1)]
     assert violations(tmp_path, [row(70, None), row(71, 0.5)], *history) == 1
 
 
 def test_across_a_change_the_shorter_of_the_two_is_owed(tmp_path: Path) -> None:
-    history = [InForce(START_S - 1000, 5.0, 1), InForce(START_S + 2, 0.5, 1)]
+    history = [CourtesyInForce(START_S - 1000, 5.0, 1), CourtesyInForce(START_S + 2, 0.5, 1)]
     assert violations(tmp_path, [row(0, None), row(2.5, 0.5)], *history) == 0
 
 
 def test_nothing_is_owed_while_several_at_once_were_allowed(tmp_path: Path) -> None:
-    history = [InForce(START_S - 1000, 5.0, 4), InForce(START_S + 60, 5.0, 1)]
+    history = [CourtesyInForce(START_S - 1000, 5.0, 4), CourtesyInForce(START_S + 60, 5.0, 1)]
     assert violations(tmp_path, [row(0, 5.0), row(0.01, 5.0), row(0.02, 5.0)], *history) == 0
     assert violations(tmp_path, [row(70, 5.0), row(71, 5.0)], *history) == 2
     assert violations(tmp_path, [row(0, 5.0), row(0.01, 5.0)], per_host=4) == 0
@@ -147,7 +149,8 @@ SOME_ROWS = st.lists(
     max_size=30,
 )  # fmt: skip
 SOME_HISTORY = st.lists(
-    st.builds(InForce, st.floats(START_S, START_S + 60), st.sampled_from([0.5, 5.0]), st.sampled_from([1, 1, 4]),
+    st.builds(CourtesyInForce, st.floats(START_S, START_S + 60), st.sampled_from([0.5, 5.0]),
+              st.sampled_from([1, 1, 4]),
               st.sampled_from([(), (), (("a.test", 0.2),), (("a.test", 0.2), ("b.test", 9.0))])),
     max_size=3, unique_by=lambda each: each.since_s,
 ).map(lambda found: sorted(found, key=lambda each: each.since_s))  # fmt: skip
@@ -157,7 +160,10 @@ SOME_HISTORY = st.lists(
 @settings(max_examples=60)
 @given(rows=SOME_ROWS, history=SOME_HISTORY, shared=st.sampled_from([{}, {"127.77.0.1": 40}]))
 def test_both_engines_give_the_same_audit(
-    rows: list[FetchRow], history: list[InForce], shared: dict[str, int], tmp_path_factory: pytest.TempPathFactory
+    rows: list[FetchRow],
+    history: list[CourtesyInForce],
+    shared: dict[str, int],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     parts = [LogPart(tmp_path_factory.getbasetemp(), 0, rows)]
     with FetchLog(parts) as log, PendingLog(parts) as pending:

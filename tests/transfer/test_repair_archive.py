@@ -9,14 +9,15 @@ from typer.testing import CliRunner
 
 from teia.cli.data.audit import app
 from teia.clock import VirtualClock
+from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.lookup import Lookup
 from teia.crawler.open_cell import stored_records
 from teia.errors import CorruptFile
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.reader import walk_file
 from teia.store.root import Root, open_root
-from teia.transfer.read_all import audit_archives, committed_archive, fetch_log, known_urls
-from teia.transfer.repair_archive import Repaired, repair
-from teia.views.lookup import Lookup
+from teia.transfer.read_all import audit_archives, committed_archive, known_urls
+from teia.transfer.repair_archive import RepairResult, repair
 from tests.crawler.offline import NOW_S, offline_crawl
 
 SEED = "http://a.test/"
@@ -77,12 +78,12 @@ def test_pages_behind_the_end_of_the_archive_are_fetched_again_and_no_others(tmp
     with root.locked():
         done = repair(root, "main", VirtualClock(NOW_S))
     end = kept[-1].offset + kept[-1].length
-    assert f"is whole up to {end:,}" in done.details[0]
+    assert f"is complete up to {end:,}" in done.details[0]
     position = committed_archive(root.collection("main").cells()[0])
     assert position is not None
     assert (position.file, position.offset) == (path.name, end)
     waiting = {each["url"] for each in known_urls(root, "main") if each["state"] == "queued"}
-    assert done == Repaired(1, len(waiting), len(waiting), done.details)
+    assert done == RepairResult(1, len(waiting), len(waiting), done.details)
     assert waiting
     assert with_copies(root) == {url: True for url in WEB if url not in waiting}
     cell = FrontierCell(root.collection("main").cells()[0].frontier, read_only=True)
@@ -108,7 +109,7 @@ def test_a_sound_folder_is_left_as_it_is(tmp_path: Path) -> None:
     root = crawled(tmp_path)
     before = list(known_urls(root, "main")), archive_of(root).read_bytes()
     with root.locked():
-        assert repair(root, "main", VirtualClock(NOW_S)) == Repaired()
+        assert repair(root, "main", VirtualClock(NOW_S)) == RepairResult()
     assert (list(known_urls(root, "main")), archive_of(root).read_bytes()) == before
 
 
@@ -119,7 +120,7 @@ def test_the_command_repairs_tells_and_audits(tmp_path: Path) -> None:
     assert run.invoke(app, words).exit_code == 1
     repaired = run.invoke(app, [*words, "--repair"])
     assert repaired.exit_code == 0, repaired.output
-    assert "URLs wait to be fetched again" in repaired.output
+    assert "URLs are queued again" in repaired.output
     assert "0 violations" in repaired.output
     again = run.invoke(app, [*words, "--repair"])
     assert "nothing to repair" in again.output

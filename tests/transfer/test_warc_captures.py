@@ -14,7 +14,7 @@ from isal import igzip
 
 from teia.store.reader import MAX_RECORD_BYTES, Damage
 from teia.transfer.import_warc import BATCH_BYTES, _batches
-from teia.transfer.warc_captures import MAX_CAPTURE_BYTES, Capture, captures
+from teia.transfer.warc_captures import MAX_CAPTURE_BYTES, WarcCapture, captures
 
 MiB = 1 << 20
 HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
@@ -98,7 +98,7 @@ def test_what_is_too_large_for_one_capture_becomes_several(tmp_path: Path) -> No
 
 def test_a_batch_ends_with_the_capture_that_makes_it_large() -> None:
     sizes = [1, BATCH_BYTES, 1, 1, BATCH_BYTES // 2, BATCH_BYTES // 2 + 1, 5]
-    found = [Capture(f"http://a.test/{number}", number, size_bytes=size) for number, size in enumerate(sizes)]
+    found = [WarcCapture(f"http://a.test/{number}", number, size_bytes=size) for number, size in enumerate(sizes)]
     assert [[each.offset for each in batch] for batch in _batches(iter(found))] == [[0, 1], [2, 3, 4, 5], [6]]
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from teia.crawler.lookup import Lookup
 from teia.graph.rankfile import RankFile
 from teia.store.root import open_root
 from teia.urls import key_of
 from teia.views.links import LinksIn, archived_links_in, edges, indexed_links_in, links_in
-from teia.views.lookup import Lookup
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html
 from tests.indexer.test_process import follow
 
@@ -70,7 +70,7 @@ def test_what_is_not_listed_or_not_indexed_yet_is_said(tmp_path: Path) -> None:
     with Lookup(root, "main") as lookup:
         few = indexed_links_in(lookup, f"{base}/t", at_most=2)
         assert few is not None
-        assert (len(few.urls), few.note) == (2, "of 3 pages that link here 2 are listed")
+        assert (len(few.urls), few.note) == (2, "showing 2 of 3 pages that link here")
     crawl_web(ScriptedWeb({"x.test": PAGES, "y.test": {"/": html(f"{base}/t")}}), tmp_path, "y.test/", port=result.port)
     with Lookup(root, "main") as lookup:
-        assert links_in(lookup, f"{base}/t").note == "pages that are not in the index yet may link here too: 1"
+        assert links_in(lookup, f"{base}/t").note == "pages that are not indexed yet may link here too: 1"

@@ -15,11 +15,11 @@ import pytest
 
 from teia.clock import VirtualClock, WallClock, iso_utc
 from teia.collections.stored import saved
+from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.store.root import Root, open_root
 from teia.urls import key_of, split
 from teia.views.links import archived_links_in
-from teia.views.lookup import Lookup
 from teia.views.page import PageView, page_view, suggestions
 from teia.views.trace import trace
 from tests.crawler.crawled import Crawled
@@ -77,10 +77,10 @@ def test_links_in_says_when_it_did_not_look_everywhere(crawled: Crawled) -> None
 
 
 def test_why_not_yet_has_a_sentence_for_every_state(crawled: Crawled) -> None:
-    assert view(crawled.root, crawled.some("robots")).why_waiting == "robots.txt forbids it"
+    assert view(crawled.root, crawled.some("robots")).why_waiting == "robots.txt disallows it"
     failed = next((url for url, each in crawled.urls.items() if each["state"] == "failed"), None)
     assert failed is not None
-    assert "not tried again" in (view(crawled.root, failed).why_waiting or "")
+    assert "no more retries" in (view(crawled.root, failed).why_waiting or "")
 
 
 def test_a_waiting_url_says_how_many_are_before_it_and_until_when_its_host_rests(
@@ -96,14 +96,14 @@ def test_a_waiting_url_says_how_many_are_before_it_and_until_when_its_host_rests
     with sqlite3.connect(copied.path / "ledger.sqlite") as db:
         db.execute("INSERT OR REPLACE INTO places VALUES ('server', ?, ?, 5)", (host, soon_s))
     db.close()
-    rest = f"its host rests until {iso_utc(soon_s)}"
+    rest = f"delay of its host until {iso_utc(soon_s)}"
     assert view(copied, urls[0]).why_waiting == rest
-    assert view(copied, urls[2]).why_waiting == f"{rest}; behind 2 others of its host"
+    assert view(copied, urls[2]).why_waiting == f"{rest}; queued behind 2 URLs of its host"
     sql = "UPDATE urls SET lane = 1, rank = ?, failures = 2, outcome = 'timeout' WHERE key = ?"
     in_frontier(copied, urls[0], sql, int(soon_s * 1000), key_of(urls[0]))
     waiting = view(copied, urls[0])
     assert waiting.next_due == iso_utc(int(soon_s * 1000) / 1000)
-    assert (waiting.why_waiting or "").startswith("failed 2 times (timeout), tried again at")
+    assert (waiting.why_waiting or "").startswith("failed 2 times (timeout), next attempt at")
     in_frontier(copied, urls[0], "UPDATE hosts SET parked = 'asks for 7200 s of rest' WHERE name = ?", host)
     assert "its host is parked: asks for 7200 s of rest" in (view(copied, urls[0]).why_waiting or "")
 
@@ -152,7 +152,7 @@ def test_trace_of_a_url_that_may_not_be_fetched_says_why(crawled: Crawled) -> No
         entry = lookup.find(crawled.some("robots"))
         assert entry is not None
         steps = trace(lookup, entry, VirtualClock())
-    assert [step.what for step in steps if step.role == "Downloader"] == ["never asked for: robots.txt forbids it"]
+    assert [step.what for step in steps if step.role == "Downloader"] == ["not fetched: robots.txt disallows it"]
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:

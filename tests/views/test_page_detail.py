@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
-from teia.clock import WallClock
+from teia.clock import WallClock, iso_utc
 from teia.collections.stored import saved
+from teia.crawler.lookup import Lookup
+from teia.frontier.cell.schema import BY_REQUISITE, BY_SIGNAL
 from teia.store.root import open_root
-from teia.views.lookup import Lookup
-from teia.views.page_detail import PageDetail, page_detail
+from teia.views.page import PageDetail, page_detail
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots, text_of
 
 HOST = "p.test"
@@ -39,3 +41,26 @@ def test_near_copies_and_the_line_that_applies(tmp_path: Path) -> None:
     assert (words["a"].line, words["a"].allows) == ("", True)
     assert words["no"] is not None
     assert (words["no"].line, words["no"].allows) == ("Disallow: /no", False)
+
+
+def test_after_a_failed_visit_the_last_good_capture_has_its_own_time_and_every_source_is_named(tmp_path: Path) -> None:
+    root = open_root(crawl_web(ScriptedWeb({HOST: {"/": html(text=text_of(1))}}), tmp_path, f"{HOST}/").data)
+    config, clock = saved(root, "main").config, WallClock()
+    path = next(folder.frontier for folder in root.collection("main").cells() if has_host(folder.frontier))
+    with sqlite3.connect(path) as db:
+        ((captured_s,),) = db.execute("SELECT last_visit_s FROM pages").fetchall()
+        db.execute("UPDATE pages SET last_visit_s = last_visit_s + 1000, visits = 2")
+        db.execute(
+            "INSERT INTO visits SELECT slot, host_id, key, time_s + 1000, '503', x'', NULL, '', 0, 0, NULL FROM visits"
+        )
+        db.execute("UPDATE urls SET found_by = ?", (BY_SIGNAL | BY_REQUISITE,))
+    with Lookup(root, "main") as lookup:
+        (url,) = lookup.urls_of_host(HOST, 10)
+        detail = page_detail(lookup, url, config, clock)
+    assert detail.last_good == iso_utc(captured_s)
+    assert detail.found_by == ("requisite", "signal")
+
+
+def has_host(path: Path) -> bool:
+    with sqlite3.connect(path) as db:
+        return bool(db.execute("SELECT count(*) FROM pages").fetchone()[0])

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from teia.clock import iso_utc
 from teia.collections.stored import saved
+from teia.crawler.lookup import Lookup
 from teia.frontier.cell import site_statements
-from teia.signals.trust import Kind
+from teia.signals.trust import SignalKind
 from teia.store.root import open_root
-from teia.views.lookup import Lookup
-from teia.views.page import page_view
-from teia.views.page_signals import PageSignal
+from teia.views.page import PageSignal, page_view
 from tests.crawler.keep_fresh.test_observe import URL, WEB, Revisited
 from tests.crawler.offline import offline_crawl
 
@@ -29,7 +28,7 @@ def test_each_kind_is_shown_with_what_it_said_and_whether_that_was_looked_at(tmp
         said_s = offline.clock.now_s()
         slot, host_id, key = revisited.place(URL)
         with revisited.frontier.transaction() as frontier:
-            for kind in (Kind.WEBSUB, Kind.SITEMAP):
+            for kind in (SignalKind.WEBSUB, SignalKind.SITEMAP):
                 site_statements.take(frontier.db, slot, host_id, kind, 0, {key: said_s}, said_s)
         assert shown() == tuple(
             PageSignal(kind, iso_utc(said_s), None, is_news=True, weight=0.5) for kind in ("sitemap", "websub")

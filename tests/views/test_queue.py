@@ -10,19 +10,17 @@ import pytest
 from teia.clock import VirtualClock
 from teia.collections.account import nothing_yet
 from teia.collections.stored import saved
-from teia.config import Config, CourtesySettings, RefreshSettings
+from teia.config.sections import Config, CourtesySettings, RefreshSettings
+from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.queue.host_rules import PAUSED
 from teia.frontier.queue.politeness import Politeness
 from teia.store.root import open_root
 from teia.transfer.read_all import known_urls
 from teia.views.alerts import Disk, needs_of
-from teia.views.feasibility import WeekPlan, feasibility_of, week_plan
-from teia.views.host import host_view, line_of, standing_at, state_of
-from teia.views.host_reasons import count_reasons, reasons_of
-from teia.views.hosts import HostLine, HostTable, Waits, host_table, whys_of
-from teia.views.lookup import Lookup
-from teia.views.queue import Filter, coming
+from teia.views.host import WeekPlan, feasibility_of, host_view, line_of, standing_at, state_of, week_plan
+from teia.views.hosts import HostLine, HostTable, HostWaitReasons, count_reasons, host_table, reasons_of, whys_of
+from teia.views.queue import QueueFilter, coming
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html, robots, text_of
 
 WORDS = ["casa", "rio", "lua", "mar", "sol", "pedra", "vento", "fogo", "terra", "nuvem", "folha", "areia"]
@@ -47,7 +45,7 @@ def line(host: str = "x.test", **values: object) -> HostLine:
     plain = {
         "host_id": 1, "cell": 0, "urls": 10, "visited": 4, "failed": 0, "excluded": 0, "requests": 5, "bytes": 100,
         "address": "10.0.0.1", "parked": "", "response_s": 0.0, "rest_s": 5.0, "ready_at_s": None, "last_asked_s": None,
-        "waits": Waits(new=6),
+        "waits": HostWaitReasons(new=6),
     }  # fmt: skip
     return HostLine(host, **{**plain, **values})  # type: ignore[arg-type]
 
@@ -60,7 +58,7 @@ def test_the_list_is_the_order_the_crawler_takes(cut: Crawled, tmp_path: Path) -
     root, now_s = open_root(cut.data), 2e9
     table, config = host_table(root, "main", now_s), saved(root, "main").config
     with Lookup(root, "main") as lookup:
-        announced = coming(lookup, table, config, now_s, 1_000, Filter())
+        announced = coming(lookup, table, config, now_s, 1_000, QueueFilter())
     waiting = {each["url"] for each in known_urls(root, "main") if each["state"] == "queued"}
     assert {each.url for each in announced} == waiting
     assert len(announced) == len(waiting) > 10
@@ -77,7 +75,7 @@ def test_the_kth_url_of_a_host_comes_k_slots_after_it_is_ready(cut: Crawled) -> 
     table, config = host_table(root, "main", now_s), saved(root, "main").config
     slot_s = table.hosts["a.test"].slot_s
     with Lookup(root, "main") as lookup:
-        of_a = coming(lookup, table, config, now_s, 5, Filter(host="a.test"))
+        of_a = coming(lookup, table, config, now_s, 5, QueueFilter(host="a.test"))
     assert [each.ahead for each in of_a] == [0, 1, 2, 3, 4]
     assert [each.expected_s - now_s for each in of_a] == pytest.approx([n * slot_s for n in range(5)], abs=1e-4)
 
@@ -86,12 +84,12 @@ def test_what_is_asked_for_is_what_is_listed(cut: Crawled) -> None:
     root = open_root(cut.data)
     table, config = host_table(root, "main", 2e9), saved(root, "main").config
     with Lookup(root, "main") as lookup:
-        found = coming(lookup, table, config, 2e9, 50, Filter(contains="areia"))
+        found = coming(lookup, table, config, 2e9, 50, QueueFilter(contains="areia"))
         assert {each.host for each in found} == {"a.test", "b.test"}
         assert all(each.ahead > 0 for each in found), "its place among all of its host is kept"
-        assert coming(lookup, table, config, 2e9, 50, Filter(host="c.test")) == []
-        assert coming(lookup, table, config, 2e9, 50, Filter(source="retry")) == []
-        assert coming(lookup, table, config, 2e9, 50, Filter(depth=7)) == []
+        assert coming(lookup, table, config, 2e9, 50, QueueFilter(host="c.test")) == []
+        assert coming(lookup, table, config, 2e9, 50, QueueFilter(source="retry")) == []
+        assert coming(lookup, table, config, 2e9, 50, QueueFilter(depth=7)) == []
 
 
 # ---- hosts ----------------------------------------------------------------------------------------------------------
@@ -117,11 +115,11 @@ def test_whys_add_up_to_what_waits(cut: Crawled) -> None:
         ({"visited": 0, "failed": 1}, ("unanswered",)),
         ({"visited": 40, "failed": 5}, ("errors",)),
         ({"visited": 60, "failed": 5}, ()),
-        ({"visited": 0, "excluded": 10, "waits": Waits()}, ("left_out",)),
+        ({"visited": 0, "excluded": 10, "waits": HostWaitReasons()}, ("left_out",)),
         ({"rest_s": 1e6}, ("slow",)),
-        ({"waits": Waits(retry=2, retry_due=1)}, ("retry",)),
-        ({"waits": Waits(retry=2, retry_due=2)}, ()),
-        ({"waits": Waits(suspect=1)}, ("suspect",)),
+        ({"waits": HostWaitReasons(retry=2, retry_due=1)}, ("retry",)),
+        ({"waits": HostWaitReasons(retry=2, retry_due=2)}, ()),
+        ({"waits": HostWaitReasons(suspect=1)}, ("suspect",)),
         ({"ready_at_s": 11.0}, ("resting",)),
         ({"ready_at_s": 11.0, "parked": PAUSED}, ("paused",)),
         ({"visited": 0, "failed": 3, "rest_s": 1e6}, ("unanswered", "slow")),
@@ -135,7 +133,11 @@ def test_what_is_in_the_way_of_a_host_has_a_name(values: dict[str, object], reas
 
 
 def test_the_slowest_host_decides_when_all_is_done() -> None:
-    hosts = [line("a.test"), line("b.test", waits=Waits(new=4), rest_s=60.0), line("c.test", parked="asked to")]
+    hosts = [
+        line("a.test"),
+        line("b.test", waits=HostWaitReasons(new=4), rest_s=60.0),
+        line("c.test", parked="asked to"),
+    ]
     table = HostTable(0.0, {each.host: each for each in hosts})
     assert table.slowest is hosts[1]
     assert table.slowest.finish_s == 240.0
@@ -155,7 +157,7 @@ def test_a_host_is_described_by_its_last_requests(cut: Crawled) -> None:
     table = host_table(root, "main", 2e9)
     with Lookup(root, "main") as lookup:
         about = host_view(lookup, table, "A.TEST", Config(), 2e9)
-        with pytest.raises(StoreError, match="no host"):
+        with pytest.raises(StoreError, match="unknown host"):
             host_view(lookup, table, "nobody.test", Config(), 2e9)
     asked = [entry for entry in cut.entries if entry.host == "a.test"]
     assert about.requests_seen == len(asked)
@@ -181,7 +183,7 @@ def test_how_fresh_a_host_could_be_depends_on_the_delay(cut: Crawled) -> None:
 
 def test_a_pass_is_pages_times_rest() -> None:
     """UX acceptance 15."""
-    found = feasibility_of(line(visited=235_700, waits=Waits(new=300_000), rest_s=5.0))
+    found = feasibility_of(line(visited=235_700, waits=HostWaitReasons(new=300_000), rest_s=5.0))
     assert found.pages == 535_700
     assert found.pass_s == pytest.approx(535_700 * 5.0, rel=0.01)
     assert not found.fits_in_week
@@ -193,7 +195,7 @@ def test_a_pass_is_pages_times_rest() -> None:
 @pytest.mark.parametrize(("pages", "response_s"), [(300_000, 0.0), (535_700, 0.03), (1_000_000, 0.2)])
 def test_the_weekly_delay_finishes_in_a_week(pages: int, response_s: float) -> None:
     """UX acceptance 15: the politeness the crawler goes by, with that delay, has all pages asked within seven days."""
-    delay_s = feasibility_of(line(visited=pages, waits=Waits(), response_s=response_s)).week_delay_s
+    delay_s = feasibility_of(line(visited=pages, waits=HostWaitReasons(), response_s=response_s)).week_delay_s
     assert delay_s is not None
     politeness, clock = Politeness(CourtesySettings(delay_s=delay_s, response_factor=1.0)), VirtualClock(0.0)
     server, address = politeness.server("x.test"), politeness.address("10.0.0.1")
@@ -209,17 +211,21 @@ def test_the_weekly_delay_finishes_in_a_week(pages: int, response_s: float) -> N
 
 def test_a_server_that_answers_too_slowly_has_no_weekly_delay() -> None:
     assert feasibility_of(line(visited=10**6, response_s=1.0)).week_delay_s is None
-    assert feasibility_of(line(visited=0, waits=Waits())).pass_s == 0
+    assert feasibility_of(line(visited=0, waits=HostWaitReasons())).pass_s == 0
 
 
 def test_the_visits_of_a_week_are_shared_out_as_the_crawler_does() -> None:
     """UX 2.7: so many to known pages, the rest to new ones."""
     keep = RefreshSettings(keep=True, share=0.5, least_s=3_600.0)
-    both = line(visited=235_700, waits=Waits(new=300_000), rest_s=5.0, response_s=0.0)
+    both = line(visited=235_700, waits=HostWaitReasons(new=300_000), rest_s=5.0, response_s=0.0)
     assert week_plan(both, keep) == WeekPlan(known=60_480, new=60_480)
-    assert week_plan(replace(both, waits=Waits()), keep) == WeekPlan(known=120_960, new=0)
-    assert week_plan(replace(both, waits=Waits(new=2, retry=1)), keep) == WeekPlan(known=120_957, new=3), "then no more"
-    assert week_plan(replace(both, waits=Waits(suspect=5)), keep) == WeekPlan(known=120_960, new=0), "they are held"
+    assert week_plan(replace(both, waits=HostWaitReasons()), keep) == WeekPlan(known=120_960, new=0)
+    assert week_plan(replace(both, waits=HostWaitReasons(new=2, retry=1)), keep) == WeekPlan(known=120_957, new=3), (
+        "then no more"
+    )
+    assert week_plan(replace(both, waits=HostWaitReasons(suspect=5)), keep) == WeekPlan(known=120_960, new=0), (
+        "they are held"
+    )
     assert week_plan(replace(both, parked="paused"), keep) is None
     assert week_plan(replace(both, visited=10), keep) == WeekPlan(known=1_680, new=119_280), "none every few seconds"
     assert week_plan(both, RefreshSettings()) is None

@@ -15,11 +15,11 @@ import pytest
 from teia.errors import QueryError, TeiaError
 from teia.store.fetchlog import plain
 from teia.store.root import Root, open_root
-from teia.views.sql_child import Bounds, ask
+from teia.views.sql_child import QueryLimits, ask
 from teia.views.sql_tables import sql_views
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 
-LITTLE = Bounds(seconds=20.0, memory_bytes=300 << 20, rows=100, answer_bytes=1 << 20)
+LITTLE = QueryLimits(seconds=20.0, memory_bytes=300 << 20, rows=100, answer_bytes=1 << 20)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_a_query_that_takes_gigabytes_is_refused(root: Root, sql: str) -> None:
 
 
 def test_an_answer_that_is_too_long_is_refused(root: Root) -> None:
-    with pytest.raises(QueryError, match="the answer is longer than 1 MiB"):
+    with pytest.raises(QueryError, match="the result is larger than 1 MiB"):
         ask(root, "main", "SELECT repeat('x', 100000) FROM range(50)", LITTLE)
 
 
@@ -74,7 +74,7 @@ def test_an_answer_that_is_too_long_is_refused(root: Root) -> None:
 )
 def test_an_answer_that_is_long_only_as_rows_is_refused_where_memory_is_bounded(root: Root, sql: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(QueryError, match=r"the answer is longer than 1 MiB|needs more than 300 MiB of memory"):
+    with pytest.raises(QueryError, match=r"the result is larger than 1 MiB|needs more than 300 MiB of memory"):
         ask(root, "main", sql, LITTLE)
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown_kib < 16 << 10, "and not by who asks"
@@ -93,8 +93,8 @@ def test_values_are_what_they_are_as_json(root: Root) -> None:
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("SELECT DATE '290000-01-01'", "a value cannot be shown"),
-        (f"SELECT {'[' * 40}1{']' * 40}", "more than 32 deep"),
+        ("SELECT DATE '290000-01-01'", "a value cannot be displayed"),
+        (f"SELECT {'[' * 40}1{']' * 40}", "more than 32 levels deep"),
     ],
 )
 def test_values_that_are_no_json_are_refused_in_words(root: Root, sql: str, why: str) -> None:

@@ -73,5 +73,5 @@ def test_query_that_names_no_view_of_the_frontier_copies_none(root: Root, monkey
 
 @pytest.mark.parametrize("sql", ["DROP TABLE pages", "INSERT INTO hosts VALUES (1)", "COPY pages TO 'x.csv'"])
 def test_nothing_can_be_changed(root: Root, sql: str) -> None:
-    with pytest.raises(QueryError, match="only one statement that reads"):
+    with pytest.raises(QueryError, match="only one read-only statement"):
         ask(root, sql)

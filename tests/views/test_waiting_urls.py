@@ -14,16 +14,15 @@ from teia.clock import WallClock
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
+from teia.crawler.lookup import Lookup
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisits import LATEST_S
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_REFRESH
 from teia.store.root import Root, open_root
-from teia.views import waiting_urls as views_waiting_urls
+from teia.views import queue as views_waiting_urls
 from teia.views.hosts import HostTable, host_table, whys_of
-from teia.views.lookup import Lookup
-from teia.views.queue import Filter, coming
-from teia.views.waiting_urls import Waiting, waiting_urls
+from teia.views.queue import QueueFilter, WaitingUrl, coming, waiting_urls
 from tests.crawler.webs import crawl_web
 from tests.views.test_queue import web
 
@@ -69,7 +68,7 @@ def seen(root: Root, **settings: object) -> tuple[HostTable, Config]:
     return host_table(root, "main", NOW_S), saved(root, "main").config
 
 
-def taken(root: Root, table: HostTable, config: Config, only: Filter) -> list[Waiting]:
+def taken(root: Root, table: HostTable, config: Config, only: QueueFilter) -> list[WaitingUrl]:
     with Lookup(root, "main") as lookup:
         found = waiting_urls(lambda: nullcontext(lookup), table, config, only, NOW_S, lambda keys: [1.0] * len(keys))
         return list(chain.from_iterable(found))
@@ -87,12 +86,14 @@ def test_every_reason_is_listed_with_the_urls_that_are_counted(root: Root, pause
     assert {why: whys[why] for why in expected} == expected
     with Lookup(root, "main") as lookup:
         for why in WHYS:
-            found = coming(lookup, table, config, NOW_S, 100, Filter(why=why))
+            found = coming(lookup, table, config, NOW_S, 100, QueueFilter(why=why))
             assert [each.why for each in found] == [why] * whys[why], why
-            one = coming(lookup, table, config, NOW_S, 100, Filter(host="a.test", why=why))
+            one = coming(lookup, table, config, NOW_S, 100, QueueFilter(host="a.test", why=why))
             assert {each.url for each in one} == {each.url for each in found if each.host == "a.test"}
-            assert {each.url for each in taken(root, table, config, Filter(why=why))} == {each.url for each in found}
-    all_of_them = taken(root, table, config, Filter())
+            assert {each.url for each in taken(root, table, config, QueueFilter(why=why))} == {
+                each.url for each in found
+            }
+    all_of_them = taken(root, table, config, QueueFilter())
     assert Counter(each.why for each in all_of_them) == Counter({why: whys[why] for why in WHYS if whys[why]})
     assert len({each.url for each in all_of_them}) == whys["total"]
 
@@ -101,16 +102,16 @@ def test_what_never_comes_has_no_time(root: Root) -> None:
     """A page that no plan visits again is due at the end of all days, which no calendar has."""
     table, config = seen(root)
     with Lookup(root, "main") as lookup:
-        found = coming(lookup, table, config, NOW_S, 100, Filter(why="not_due"))
+        found = coming(lookup, table, config, NOW_S, 100, QueueFilter(why="not_due"))
     assert [each.expected_s is None for each in found] == [False, True]
-    assert [each.since for each in taken(root, table, config, Filter(why="not_due"))].count(None) == 1
+    assert [each.since for each in taken(root, table, config, QueueFilter(why="not_due"))].count(None) == 1
 
 
 def test_urls_are_taken_a_few_at_a_time(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     table, config = seen(root)
-    whole = taken(root, table, config, Filter())
+    whole = taken(root, table, config, QueueFilter())
     monkeypatch.setattr(views_waiting_urls, "AT_ONCE", 1)
-    assert taken(root, table, config, Filter()) == whole
-    assert [each.url for each in taken(root, table, config, Filter(contains="areia"))] == [
+    assert taken(root, table, config, QueueFilter()) == whole
+    assert [each.url for each in taken(root, table, config, QueueFilter(contains="areia"))] == [
         each.url for each in whole if "areia" in each.url
     ]

@@ -16,13 +16,13 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import State
 
 from teia.clock import WallClock
-from teia.indexer.process import Following
+from teia.indexer.process import CollectionFollower
 from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
 from teia.web.app import make_app
 from teia.web.server.events import Hub
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 
 BASE = "http://127.0.0.1:8700"
@@ -43,7 +43,7 @@ def crawled_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = crawl_web(ScriptedWeb({"x.test": PAGES}), tmp_path_factory.mktemp("web"), "x.test/").data
 
     async def index() -> None:
-        following = Following(open_root(data), "main", WallClock())
+        following = CollectionFollower(open_root(data), "main", WallClock())
         try:
             await following.finish()
         finally:
@@ -58,7 +58,7 @@ class Web:
     """The application, and clients that are signed in as somebody."""
 
     app: FastAPI
-    site: Site
+    site: Installation
 
     def client(self, role: Role = Role.PUBLIC) -> TestClient:
         """A browser; the roles but PUBLIC are signed in."""
@@ -88,7 +88,7 @@ APPS: list[FastAPI] = []
 """The one application of this process, once it was made: its routes take a quarter of a second, the rest nothing."""
 
 
-def app_of(site: Site) -> FastAPI:
+def app_of(site: Installation) -> FastAPI:
     """The application of a site, new but for its routes."""
     if not APPS:
         APPS.append(make_app(site))
@@ -104,6 +104,6 @@ def web(crawled_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
     monkeypatch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 100_000)
     clock = WallClock()
-    site = Site(open_root(tmp_path / "data"), clock, Accounts(tmp_path / "data" / "web.sqlite", clock, QUICK))
+    site = Installation(open_root(tmp_path / "data"), clock, Accounts(tmp_path / "data" / "web.sqlite", clock, QUICK))
     yield Web(app_of(site), site)
     site.close()

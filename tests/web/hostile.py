@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import WallClock
-from teia.collections.inbox import Control
-from teia.indexer.process import Following
-from teia.lab.world.exchange import Answer
+from teia.collections.inbox import ControlFile
+from teia.crawler.lookup import Lookup
+from teia.indexer.process import CollectionFollower
+from teia.lab.world.exchange import WorldAnswer
 from teia.store.root import Root, open_root
-from teia.views.lookup import Lookup
 from tests.crawler.webs import Page, ScriptedWeb, crawl_web, html
 from tests.waiting import until
 
@@ -25,8 +25,8 @@ SVG = "<svg xmlns='http://www.w3.org/2000/svg'><script>fetch('/api/v1/c')</scrip
 GIF = bytes.fromhex("47494638396101000100800000ff0000ffffff21f90401000000002c00000000010001000002024401003b")
 
 
-def answer(body: str, media_type: str = "text/html; charset=utf-8", head: str = "") -> Answer:
-    return Answer(200, f"Content-Type: {media_type}\r\n{head}".encode(), body.encode())
+def answer(body: str, media_type: str = "text/html; charset=utf-8", head: str = "") -> WorldAnswer:
+    return WorldAnswer(200, f"Content-Type: {media_type}\r\n{head}".encode(), body.encode())
 
 
 def breaking_out(own: str, live: str) -> str:
@@ -78,10 +78,10 @@ def pages(own: str, live: str, version: int) -> dict[str, Page]:
         "/other": html("/", text="A outra página, com um perigo também."),
         "/changing": html("/", *([] if version == 1 else ["/new-link"]), text=words),
         "/markup": answer(f"<html><head><title>M</title></head><body>{marked}</body></html>"),
-        "/ours.gif": Answer(200, b"Content-Type: image/gif\r\n", GIF),
+        "/ours.gif": WorldAnswer(200, b"Content-Type: image/gif\r\n", GIF),
         "/ours.css": answer(f"#ours {{ width: 37px }} b {{ background: url(ours.gif), url({live}/x) }}", "text/css"),
         "/svg": answer(SVG, "image/svg+xml"),
-        "/doc.pdf": Answer(200, b"Content-Type: application/pdf\r\n", PDF),
+        "/doc.pdf": WorldAnswer(200, b"Content-Type: application/pdf\r\n", PDF),
         "/robots.txt": answer(
             f"User-agent: *\nDisallow: /no?\nDisallow: /{XSS}\nSitemap: {own}/sitemap.xml\n", "text/plain"
         ),
@@ -90,8 +90,8 @@ def pages(own: str, live: str, version: int) -> dict[str, Page]:
             f"<rss version='2.0'><channel><title>{_escaped(XSS)}</title><item><title>{_escaped(XSS)}</title>"
             f"<link>{own}/fed?{_escaped(XSS)}</link></item></channel></rss>", "application/rss+xml",
         ),
-        "/moved": Answer(302, f"Location: {own}/target?{XSS}\r\nX-Why: {XSS}\r\n".encode(), b""),
-        "/gone": Answer(404, f"X-Why: {XSS}\r\nContent-Type: text/html; charset={XSS}\r\n".encode(), XSS.encode()),
+        "/moved": WorldAnswer(302, f"Location: {own}/target?{XSS}\r\nX-Why: {XSS}\r\n".encode(), b""),
+        "/gone": WorldAnswer(404, f"X-Why: {XSS}\r\nContent-Type: text/html; charset={XSS}\r\n".encode(), XSS.encode()),
         "/odd": answer(
             f"<html lang='{_escaped(XSS)}'><head><title>perigo estranho</title><link rel=canonical href='/c?{XSS}'>"
             f"<meta name=robots content='{_escaped(XSS)}'></head><body><p>perigo estranho</p></body></html>",
@@ -142,7 +142,7 @@ def crawl_twice(folder: Path) -> Path:
 def _ask_for_all(data: Path) -> None:
     """Let the next crawl visit every page again."""
     root = open_root(data)
-    control = Control(root.path / "control.sqlite")
+    control = ControlFile(root.path / "control.sqlite")
     with Lookup(root, "main") as lookup:
         for url in lookup.urls_of_host(HOST, 100):
             control.wish("main", url, time.time())
@@ -151,7 +151,7 @@ def _ask_for_all(data: Path) -> None:
 
 def _all_taken(root: Root) -> None:
     """Wait until the crawler has taken all requests."""
-    control = Control(root.path / "control.sqlite")
+    control = ControlFile(root.path / "control.sqlite")
     try:
         until(lambda: not control.wishes("main"), "the crawler takes the requests")
     finally:
@@ -159,7 +159,7 @@ def _all_taken(root: Root) -> None:
 
 
 async def _index(data: Path) -> None:
-    following = Following(open_root(data), "main", WallClock())
+    following = CollectionFollower(open_root(data), "main", WallClock())
     try:
         await following.finish()
     finally:

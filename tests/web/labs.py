@@ -10,11 +10,11 @@ import numpy as np
 
 from teia.clock import WallClock
 from teia.lab.plan import plan_file
-from teia.lab.simulate.command import Asked, compare, crawlers_of
+from teia.lab.simulate.command import SimulationRequest, compare, crawlers_of
 from teia.refresh.scenario import draw_world
 from teia.web.background.lab.findings import digest_of, finding_of
-from teia.web.background.lab.forms import MADE, PlanFields, Question, SimulateFields, simulate_question
-from teia.web.background.lab.runs import KeptRuns, LabRun
+from teia.web.background.lab.forms import MADE, PlanFields, RunRequest, SimulateFields, simulate_question
+from teia.web.background.lab.runs import LabRun, StoredRuns
 from teia.web.background.lab.scenarios import SCENARIO, TIMETABLE, plan_question
 
 from .conftest import Web
@@ -25,11 +25,11 @@ def report_of(policies: Sequence[str] = ("psp", "edf"), days: float = 1.0, **wor
     shape: dict[str, Any] = {"horizon_s": 86_400.0, "politeness_s": 5.0, "budget": None}
     shape |= {"crawlers": crawlers_of(2, 1.0)}
     made = draw_world(np.random.default_rng(1), pages=60, servers=3, **{**shape, **world})
-    asked = Asked(",".join(policies), days)
+    asked = SimulationRequest(",".join(policies), days)
     return compare(made, [], asked, WallClock(), lambda _: None) | {"rate_unit": "day", "theta": 1.0}
 
 
-def queued(kept: KeptRuns, kind: str, question: Question) -> LabRun:
+def queued(kept: StoredRuns, kind: str, question: RunRequest) -> LabRun:
     """A run that waits, as the form would have added it."""
     return kept.add(
         kind=kind,
@@ -43,7 +43,7 @@ def queued(kept: KeptRuns, kind: str, question: Question) -> LabRun:
     )
 
 
-def keep(kept: KeptRuns, policies: Sequence[str] = ("psp", "edf"), days: float = 1.0) -> LabRun:
+def keep(kept: StoredRuns, policies: Sequence[str] = ("psp", "edf"), days: float = 1.0) -> LabRun:
     """Keep a run with such a report."""
     fields = SimulateFields(pages="60", servers="3", policies=list(policies), days=str(days))
     question, wrong = simulate_question(fields)
@@ -61,7 +61,7 @@ def some_run(web: Web) -> int:
     return found[0].number if found else keep(web.site.lab.kept).number
 
 
-def keep_plan(kept: KeptRuns) -> LabRun:
+def keep_plan(kept: StoredRuns) -> LabRun:
     """Keep a run of `teia lab plan` for the pages of the example, with its files."""
     question, wrong = plan_question(PlanFields(pages_of="example"), kept)
     assert question is not None, wrong

@@ -1,6 +1,8 @@
 """The translations of the web interface (`scripts/messages`): found in templates, kept as .po, compiled to .mo.
 
-A sentence is translated when its entry has a text and is not marked fuzzy.
+Messages are the sentences in templates and in teia/web, and the descriptions of all settings
+(teia/config/sections.py), which pages translate by their English text. A message is translated when its entry has a
+text and is not marked fuzzy.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from teia.config.sections import Config
+from teia.config.tree import keys_of
+
 WEB = Path(__file__).resolve().parents[2] / "teia" / "web"
 LOCALES = ("pt_BR",)
 METHODS = [("templates/**.html", "jinja2"), ("**.py", "python")]
@@ -26,6 +31,8 @@ def template() -> Catalog:
     found = Catalog(project="teia", charset="utf-8")
     for file, line, message, comments, context in extract_from_dir(WEB, METHODS, OPTIONS):
         found.add(message, None, [(file, line)], auto_comments=comments, context=context)
+    for each in keys_of(Config).values():
+        found.add(each.metadata["meaning"], None, [("../config/sections.py", 0)])
     return found
 
 

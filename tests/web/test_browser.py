@@ -21,7 +21,7 @@ from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
 from teia.web.app import make_app
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 from tests.conftest import missing
 from tests.waiting import until
 
@@ -59,7 +59,7 @@ def live(crawled_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     data = tmp_path_factory.mktemp("live") / "data"
     shutil.copytree(crawled_data, data)
     clock = WallClock()
-    site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
     app: FastAPI = make_app(site)
     server = Served(uvicorn.Config(app, port=0, log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run)

@@ -21,16 +21,17 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from teia.clock import WallClock
 from teia.collections import bulk
-from teia.collections.inbox import Command, Control
+from teia.collections.inbox import ControlFile
 from teia.collections.stored import saved
 from teia.errors import StoreError
+from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
 from teia.web.app import make_app
 from teia.web.serve import READING
 from teia.web.server.events import Hub
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 from tests.conftest import missing
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, text_of
 from tests.waiting import NeverHeld, until
@@ -84,7 +85,7 @@ class Running:
 def serving(data: Path) -> Iterator[Running]:
     """A data folder behind a server, for as long as it is needed."""
     clock = WallClock()
-    site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
     served = Running(Web(make_app(site), site))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
@@ -106,7 +107,7 @@ class Crawling:
     is_over: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        clock, control, number = WallClock(), Control(self.root.path / "control.sqlite"), 0
+        clock, control, number = WallClock(), ControlFile(self.root.path / "control.sqlite"), 0
         control.begin("main", clock.now_s())
         while not self.is_over.wait(0.3):
             number += 1
@@ -287,7 +288,7 @@ REST_S = 2.0
 
 
 def test_a_waiting_url_is_seen_to_be_fetched(browser: Browser, tmp_path: Path) -> None:
-    """UX acceptance 9: from "rests until" to fetched, on its page, without loading it again, within rest + 2 s.
+    """UX acceptance 9: from waiting to fetched, on its page, without loading it again, within the delay + 2 s.
 
     The time is the browser's own. A page that was fetched before anybody could look at it tells nothing: on a busy
     machine one looks further ahead. Of the others every one is counted, and two are enough.
@@ -300,7 +301,7 @@ def test_a_waiting_url_is_seen_to_be_fetched(browser: Browser, tmp_path: Path) -
     def meanwhile(root: Root) -> None:
         roots.put(root)
         is_over.wait(180)
-        with closing(Control(root.path / "control.sqlite")) as control:
+        with closing(ControlFile(root.path / "control.sqlite")) as control:
             control.ask("main", Command.STOP, time.time())
 
     def crawl() -> None:
@@ -336,7 +337,7 @@ WAITS = """() => new Promise((done, failed) => {
   setInterval(() => {
     const why = text("why_waiting");
     if (text("shown_state") === "200") done(since === null ? null : (performance.now() - since) / 1000);
-    else if (since === null && why.includes("rests until") && !why.includes("behind")) since = performance.now();
+    else if (since === null && why.includes("delay of its host") && !why.includes("behind")) since = performance.now();
   }, 20);
 })"""
 
@@ -358,7 +359,7 @@ def test_what_is_being_counted_is_offered_when_it_is_counted(
     """UX 1: nothing moves unasked; the page says that it is counted, and is loaded again by its reader."""
     go_on, counts = threading.Event(), bulk.count
 
-    def count(*args: Any) -> bulk.Counted:
+    def count(*args: Any) -> bulk.BulkCount:
         assert go_on.wait(60)
         return counts(*args)
 
@@ -387,7 +388,7 @@ def test_what_could_not_be_counted_is_told(
 ) -> None:
     go_on = threading.Event()
 
-    def count(*_: Any) -> bulk.Counted:
+    def count(*_: Any) -> bulk.BulkCount:
         assert go_on.wait(60)
         raise StoreError("kaputt")
 

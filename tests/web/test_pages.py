@@ -7,7 +7,8 @@ from html import unescape
 
 import pytest
 
-from teia.collections.inbox import Command, Control
+from teia.collections.inbox import ControlFile
+from teia.records import Command
 from teia.web.access.roles import Role
 
 from .conftest import Web
@@ -65,7 +66,7 @@ def test_programs_find_twins_and_feeds_in_the_head_of_a_page(web: Web) -> None:
 
 
 def test_an_operator_pauses_a_running_crawl_and_it_is_written_down(web: Web) -> None:
-    control = Control(web.site.root.path / "control.sqlite")
+    control = ControlFile(web.site.root.path / "control.sqlite")
     now_s = web.site.clock.now_s()
     control.begin("main", now_s)
     control.account("main", {**web.client(Role.VIEWER).get("/api/v1/status").json(), "state": "running"}, now_s)

@@ -1,4 +1,4 @@
-"""`teia cluster move`, `drain`, `split` and `set`: who keeps what, and what all go by, by decree (A14)."""
+"""`teia cluster move`, `drain`, `split` and `set`: owners of cells and settings of all nodes, by command (A14)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,28 @@ from teia.errors import ClusterError, UsageError
 
 if TYPE_CHECKING:
     from teia.cluster.members.session import NodeState
-    from teia.cluster.placing.cell_owners import Overrides, Ring
+    from teia.cluster.placing.cell_owners import OwnerOverrides, RingDocument
 
-CellNumber = Annotated[int, typer.Argument(metavar="CELL", help="Its number, as `teia cluster status` shows it.")]
-NodeName = Annotated[str, typer.Argument(metavar="NODE", help="A node that lives.")]
-Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="A cluster that `teia cluster up` started.")]
-Nats = Annotated[list[str] | None, typer.Option("--nats", metavar="URL", help="A NATS server of any other cluster.")]
-Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key that NATS lets us in with.")]
-Ca = Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Who vouches for the servers (TLS).")]
-Collection = Annotated[str, typer.Option("--collection", metavar="NAME", help="With --nats: which collection.")]
-Wait = Annotated[float, typer.Option("--wait", metavar="S", min=0, help="How long to wait until it is done.")]
-Undo = Annotated[bool, typer.Option("--undo", help="Let it keep cells again.")]
+CellNumber = Annotated[
+    int, typer.Argument(metavar="CELL", help="Number of the cell, as shown by `teia cluster status`.")
+]
+NodeName = Annotated[str, typer.Argument(metavar="NODE", help="Name of a running node.")]
+Data = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Folder of a cluster started by `teia cluster up`.")
+]
+Nats = Annotated[list[str] | None, typer.Option("--nats", metavar="URL", help="NATS server of any other cluster.")]
+Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="File with the key for the NATS servers.")]
+Ca = Annotated[
+    Path | None, typer.Option("--ca", metavar="FILE", help="File with the CA certificate of the NATS servers (TLS).")
+]
+Collection = Annotated[str, typer.Option("--collection", metavar="NAME", help="Name of the collection, with --nats.")]
+Wait = Annotated[
+    float, typer.Option("--wait", metavar="S", min=0, help="Maximum time to wait for completion, in seconds.")
+]
+Undo = Annotated[bool, typer.Option("--undo", help="Let the node own cells again.")]
 Settings = Annotated[
-    list[str], typer.Argument(metavar="KEY=VALUE...", help="A setting and its value; += and -= change lists.")
+    list[str],
+    typer.Argument(metavar="KEY=VALUE...", help="Setting and value: KEY=VALUE; KEY+=ITEM and KEY-=ITEM change lists."),
 ]
 
 LOOK_S = 0.5
@@ -41,30 +50,31 @@ def move(
     ca: Ca = None,
     collection: Collection = "main",
 ) -> None:
-    """Have another node keep a cell. It is handed over whole, and stays there until it is moved again."""
+    """Move a cell to another node. It stays there until it is moved again."""
 
-    async def deed(overrides: Overrides, alive: dict[str, NodeState], starts: tuple[int, ...]) -> str:
+    async def deed(overrides: OwnerOverrides, alive: dict[str, NodeState], starts: tuple[int, ...]) -> str:
         from teia.clock import WallClock
-        from teia.cluster.placing.balance import Transfer
+        from teia.cluster.placing.balance import CellTransfer
         from teia.cluster.placing.cell_owners import CircleOrder, moved
 
         if not 0 <= cell < len(starts):
-            raise UsageError(f"there is no cell {cell}; they are numbered from 0 to {len(starts) - 1}")
+            raise UsageError(f"unknown cell {cell}; cells are numbered from 0 to {len(starts) - 1}")
         order = CircleOrder(starts, lambda: overrides.ring)
         keeper = next((name for name, state in alive.items() if str(cell) in state.cells), "")
 
-        def decide(ring: Ring) -> Ring | None:
+        # Called again with the newest ring if another command or node changed it meanwhile.
+        def decide(ring: RingDocument) -> RingDocument | None:
             if node in ring.drained:
-                raise UsageError(f"{node} is drained; `teia cluster drain {node} --undo` lets it keep cells again")
+                raise UsageError(f"{node} is drained; undo it first with `teia cluster drain {node} --undo`")
             if order(cell, alive)[0] == node:
                 return None
             circle = {number: order.by_circle(number, alive)[0] for number in range(len(starts))}
-            transfer = Transfer(cell, keeper, node, "asked")
+            transfer = CellTransfer(cell, keeper, node, "asked")
             return moved(ring, [transfer], circle.__getitem__, WallClock().now_s())
 
         if await overrides.change(decide):
-            return f"cell {cell} goes from {keeper or 'nobody'} to {node}"
-        return f"cell {cell} is {node}'s already"
+            return f"moving cell {cell} from {keeper or 'nobody'} to {node}"
+        return f"cell {cell} already belongs to {node}"
 
     print(_do(deed, node, data, nats, key, ca, collection))
 
@@ -78,19 +88,24 @@ def drain(
     ca: Ca = None,
     collection: Collection = "main",
 ) -> None:
-    """Have a node give its cells to the others and take none; it goes on living. Stop it then, or --undo."""
+    """Drain a node: it gives its cells to the others and takes none. Then stop it, or --undo."""
 
-    async def deed(overrides: Overrides, alive: dict[str, NodeState], _: tuple[int, ...]) -> str:
+    async def deed(overrides: OwnerOverrides, alive: dict[str, NodeState], _: tuple[int, ...]) -> str:
         from teia.cluster.placing.cell_owners import drained
 
-        def decide(ring: Ring) -> Ring | None:
+        def decide(ring: RingDocument) -> RingDocument | None:
+            # A live node that is not drained must remain to own the cells.
             if not undo and not set(alive) - {node, *ring.drained}:
-                raise UsageError(f"{node} cannot be drained: no other node would be left to keep its cells")
+                raise UsageError(f"{node} cannot be drained: it is the only node left")
             return drained(ring, node, undo=undo)
 
         if not await overrides.change(decide):
-            return f"{node} {'is not drained' if undo else 'is drained already'}"
-        return f"{node} keeps cells again" if undo else f"{node} gives its {len(alive[node].cells)} cells to the others"
+            return f"{node} {'is not drained' if undo else 'is already drained'}"
+        return (
+            f"{node} owns cells again"
+            if undo
+            else (f"draining {node}: its {len(alive[node].cells)} cells move to the others")
+        )
 
     print(_do(deed, node, data, nats, key, ca, collection))
 
@@ -104,7 +119,7 @@ def split(
     collection: Collection = "main",
     wait_s: Wait = 120.0,
 ) -> None:
-    """Divide a cell in two. Its keeper does it, crawling its other cells meanwhile; the new cell goes by the circle."""
+    """Split a cell in two. Its owner keeps crawling its other cells meanwhile; the circle places the new cell."""
     nats, key, collection = servers_of(data, nats, key, collection)
     print(asyncio.run(_split(cell, nats, key, ca, collection, wait_s)))
 
@@ -117,20 +132,24 @@ async def _split(cell: int, nats: list[str], key: Path | None, ca: Path | None, 
 
     wire, clock = await connect(nats, key, "change", ca=ca), WallClock()
     try:
+        # None: read the agreement of the running cluster, and never create one.
         before = await agree(wire, clock, collection, None, 1)
         now = await amend_agreement(wire, clock, collection, lambda said: wish(said, cell), before.replicas)
+        # The nodes read the change at once instead of at their next look.
         await nudge(wire, collection)
+        # The new cell gets the next number.
         number, until = len(now.starts), clock.ticks_s() + wait_s
+        # The owner clears this mark when it has split the cell, or has found that it cannot.
         while now.splitting == cell and clock.ticks_s() < until:
             await clock.sleep(LOOK_S)
             now = await current_agreement(wire, clock, collection, before.replicas)
     finally:
         await wire.end()
     if now.splitting == cell:
-        return f"cell {cell} is to be split; its keeper has not done it yet"
+        return f"the split of cell {cell} was requested; its owner has not executed it yet"
     if str(cell) in now.unsplit:
         raise ClusterError(f"cell {cell} was not split: {now.unsplit[str(cell)]}")
-    return f"cell {cell} is split: from slot {now.starts[number]} on its sites are in cell {number}"
+    return f"cell {cell} was split: its sites from slot {now.starts[number]} on are now in cell {number}"
 
 
 def set_(
@@ -141,7 +160,7 @@ def set_(
     ca: Ca = None,
     collection: Collection = "main",
 ) -> None:
-    """Change what all nodes go by, also while none runs: a limit that made them leave can be raised."""
+    """Change the settings of all nodes, also while none runs, such as a limit that ended the crawl."""
     nats, key, collection = servers_of(data, nats, key, collection)
     print(asyncio.run(_set(settings, nats, key, ca, collection)))
 
@@ -152,7 +171,8 @@ async def _set(settings: list[str], nats: list[str], key: Path | None, ca: Path 
     from teia.cluster.members.agreement import agree, amend_agreement, nudge
     from teia.cluster.nats.wire import connect
     from teia.collections.edits import parse_edit
-    from teia.config import toml_value, value_of
+    from teia.config.load import toml_value
+    from teia.config.tree import value_of
 
     edits = [parse_edit(each) for each in settings]
     wire, clock = await connect(nats, key, "change", ca=ca), WallClock()
@@ -169,7 +189,7 @@ async def _set(settings: list[str], nats: list[str], key: Path | None, ca: Path 
     )
 
 
-Deed = Callable[["Overrides", dict[str, "NodeState"], tuple[int, ...]], Awaitable[str]]
+Deed = Callable[["OwnerOverrides", dict[str, "NodeState"], tuple[int, ...]], Awaitable[str]]
 
 
 def _do(
@@ -182,15 +202,15 @@ def _do(
 def servers_of(
     data: Path | None, nats: list[str] | None, key: Path | None, collection: str
 ) -> tuple[list[str], Path | None, str]:
-    """Whom to talk to, with which key, about which collection."""
+    """Return the NATS servers, the key file and the collection of a command."""
     if (data is None) == (not nats):
-        raise UsageError("give the folder of a local cluster (--data DIR) or the servers of another (--nats URL)")
+        raise UsageError("missing cluster; use --data DIR for a local cluster, or --nats URL")
     if data is not None:
         from teia.cluster.local import read_local
 
         local = read_local(data)
         nats, key, collection = local.urls, Path(local.key), local.collection
-    logging.basicConfig(format="%(message)s", level=logging.ERROR)  # what goes wrong is told once, at the end
+    logging.basicConfig(format="%(message)s", level=logging.ERROR)  # an error is printed once, at the end
     return nats or [], key, collection
 
 
@@ -198,7 +218,7 @@ async def _ask(deed: Deed, node: str, nats: list[str], key: Path | None, ca: Pat
     from teia.clock import WallClock
     from teia.cluster.members.agreement import agree
     from teia.cluster.nats.wire import connect
-    from teia.cluster.placing.cell_owners import Overrides
+    from teia.cluster.placing.cell_owners import OwnerOverrides
     from teia.cluster.views.status import node_states
 
     wire, clock = await connect(nats, key, "change", ca=ca), WallClock()
@@ -207,8 +227,8 @@ async def _ask(deed: Deed, node: str, nats: list[str], key: Path | None, ca: Pat
         states = {state.name: state for state in await node_states(wire)}
         alive = {name: each for name, each in states.items() if each.is_alive and each.collection == collection}
         if node not in alive:
-            raise UsageError(f"no node called {node!r} lives; there are {', '.join(sorted(alive)) or 'none'}")
-        overrides = Overrides(wire, clock, collection, agreement.replicas)
+            raise UsageError(f"no node {node!r} is running; running nodes: {', '.join(sorted(alive)) or 'none'}")
+        overrides = OwnerOverrides(wire, clock, collection, agreement.replicas)
         return await deed(overrides, alive, agreement.starts)
     finally:
         await wire.end()

@@ -23,25 +23,32 @@ from teia.cli.output import print_json, progress_console, result_console
 from teia.errors import ClusterError, UsageError
 
 if TYPE_CHECKING:
-    from teia.cluster.local import Local
-    from teia.cluster.views.status import Status
+    from teia.cluster.local import LocalCluster
+    from teia.cluster.views.status import ClusterStatus
 
 START_S = 60.0
 END_S = 60.0
 MOVES = 10
 
-Seeds = Annotated[list[str] | None, typer.Argument(metavar="SEED...", help="Where to begin.")]
-File = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="Settings of the collection.")]
-Name = Annotated[str, typer.Option("--name", "--collection", help="The collection.")]
-Nodes = Annotated[int, typer.Option("--nodes", min=1, max=64, help="How many nodes.")]
-Servers = Annotated[int, typer.Option("--servers", help="NATS servers: three, or one for trying.")]
-SessionS = Annotated[float, typer.Option("--session", metavar="S", help="Silence after which a node counts as dead.")]
-Foreground = Annotated[bool, typer.Option("--foreground", help="Stay until Ctrl-C instead of going on in the back.")]
+Seeds = Annotated[list[str] | None, typer.Argument(metavar="SEED...", help="URLs where the crawl starts.")]
+File = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE.toml", help="TOML file with the settings of the collection.")
+]
+Name = Annotated[str, typer.Option("--name", "--collection", help="Name of the collection.")]
+Nodes = Annotated[int, typer.Option("--nodes", min=1, max=64, help="Number of nodes.")]
+Servers = Annotated[int, typer.Option("--servers", help="Number of NATS servers: 3, or 1 for a test.")]
+SessionS = Annotated[
+    float,
+    typer.Option(
+        "--session", metavar="S", help="Time without a sign of life after which a node counts as dead, in seconds."
+    ),
+]
+Foreground = Annotated[bool, typer.Option("--foreground", help="Run in the foreground until Ctrl-C.")]
 
 NUMBERS = frozenset({"cells", "queued", "pages", "epoch", "URLs", "messages/page", "bytes/page"})
 """Columns of figures."""
 
-app = typer.Typer(help="Many machines: who keeps what.", no_args_is_help=True)
+app = typer.Typer(help="Run a crawl on many machines: nodes, cells and their owners.", no_args_is_help=True)
 app.command("lookup")(lookup)
 app.command("move")(move)
 app.command("drain")(drain)
@@ -52,7 +59,7 @@ app.command("copy")(copy)
 
 @app.callback()
 def _cluster() -> None:
-    """Many machines: who keeps what."""
+    """Run a crawl on many machines: nodes, cells and their owners."""
 
 
 @app.command("up")
@@ -66,34 +73,37 @@ def up(
     session: SessionS = 15.0,
     foreground: Foreground = False,
 ) -> None:
-    """Start a cluster on this machine, for trying it: NATS servers and nodes that crawl from SEEDs.
+    """Start a local cluster for testing: NATS servers, and nodes that crawl from the SEEDs.
 
-    Without SEEDs it goes on with what it crawled before. Example: teia cluster up https://example.org/ --data try
+    Without SEEDs it continues the previous crawl. Example: teia cluster up https://example.org/ --data try
     """
+    # JetStream needs a majority, so of two servers the failure of either one stops both.
     if servers not in {1, 3}:
-        raise UsageError(f"--servers {servers}: three, or one for trying; two are worse than one")
+        raise UsageError(f"--servers {servers}: must be 3, or 1 for a test; 2 are less reliable than 1")
     data.mkdir(parents=True, exist_ok=True)
     _write_settings(data, seeds or [], config, name)
     if foreground:
         _look_after(data, name, nodes, servers, session)
         return
     local = _started(data, nodes, servers, name, session)
-    print(f"{len(local.nodes)} nodes run in {data}; `teia cluster status --data {data}` shows them")
+    print(f"{len(local.nodes)} nodes are running in {data}; `teia cluster status --data {data}` shows them")
 
 
 def _write_settings(data: Path, seeds: list[str], config: Path | None, name: str) -> None:
-    """Keep what is to be crawled beside the cluster; its nodes read it from there."""
-    from teia.collections.compiled import check
-    from teia.config import load, to_toml
+    """Write the settings of the crawl beside the cluster; its nodes read them there."""
+    from teia.collections.stored import check
+    from teia.config.load import load, to_toml
 
     kept = data / "web.toml"
     if kept.exists():
         if seeds or config is not None:
-            raise UsageError(f"{data} has a cluster with settings of its own in {kept.name}; choose another --data")
+            raise UsageError(
+                f"{data} already has a cluster with other settings in {kept.name}; choose another folder with --data"
+            )
         return
     settings = load(config, os.environ, {"collection.seeds": seeds or None, "collection.name": name}).config
     if not settings.collection.seeds:
-        raise UsageError("a new cluster needs at least one SEED, like https://example.org/, or --config")
+        raise UsageError("a new cluster needs at least one SEED, such as https://example.org/, or --config")
     check(settings)
     kept.write_text(to_toml(settings), "utf-8")
 
@@ -106,26 +116,29 @@ def _look_after(data: Path, name: str, nodes: int, servers: int, session: float)
     asyncio.run(look_after(data, name, nodes, servers, session, WallClock(), console.print))
 
 
-def _started(data: Path, nodes: int, servers: int, name: str, session: float) -> Local:
-    """Start the process that looks after the cluster, and wait until the nodes are there."""
+def _started(data: Path, nodes: int, servers: int, name: str, session: float) -> LocalCluster:
+    """Start the process that supervises the cluster, and wait until its nodes run."""
     from teia.cluster.local import holder, read_local
 
     if holder(data) is not None:
-        raise ClusterError(f"a cluster runs in {data} already; see `teia cluster status`")
+        raise ClusterError(f"a cluster is already running in {data}; see `teia cluster status`")
     command = [sys.executable, "-m", "teia", "cluster", "up", "--data", str(data), "--foreground", "--name", name]
     command += ["--nodes", str(nodes), "--servers", str(servers), "--session", str(session)]
     log = data / "up.log"
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as said:
+        # A session of its own: it survives this command, and Ctrl-C in this terminal does not reach it.
         process = subprocess.Popen(  # noqa: S603  # our own program, no shell
             command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
         )
     until = time.monotonic() + START_S
     while time.monotonic() < until and process.poll() is None:
+        # Written once all nodes are started.
         if (data / "up.json").exists():
             return read_local(data)
         time.sleep(0.1)
+    # The last line of the log says why the child ended.
     words = log.read_text("utf-8", "replace").strip().splitlines()
-    raise ClusterError(f"the cluster did not start: {words[-1].removeprefix('teia: ') if words else 'it is too slow'}")
+    raise ClusterError(f"the cluster did not start: {words[-1].removeprefix('teia: ') if words else 'timeout'}")
 
 
 @app.command("status")
@@ -137,7 +150,7 @@ def status(
     collection: change.Collection = "main",
     as_json: AsJson = False,
 ) -> None:
-    """Show the nodes of a cluster, and who keeps which cell."""
+    """Show the nodes and cells of a cluster."""
     servers, key, collection = change.servers_of(data, nats, key, collection)
     found = asyncio.run(_status(servers, key, ca, collection))
     if as_json:
@@ -146,7 +159,7 @@ def status(
     _print_tables(found)
 
 
-async def _status(servers: list[str], key: Path | None, ca: Path | None, collection: str) -> Status:
+async def _status(servers: list[str], key: Path | None, ca: Path | None, collection: str) -> ClusterStatus:
     from teia.clock import WallClock
     from teia.cluster.nats.wire import connect
     from teia.cluster.views.status import status_of
@@ -158,7 +171,7 @@ async def _status(servers: list[str], key: Path | None, ca: Path | None, collect
         await wire.end()
 
 
-def _print_tables(found: Status) -> None:
+def _print_tables(found: ClusterStatus) -> None:
     from rich.table import Table
 
     def table(*heads: str) -> Table:
@@ -167,7 +180,7 @@ def _print_tables(found: Status) -> None:
             made.add_column(head, justify="right" if head in NUMBERS else "left")
         return made
 
-    def number(value: Any) -> str:  # Any: what a node said, or nothing
+    def number(value: Any) -> str:  # Any: a number that a node reported, or None
         return "" if value is None else f"{value:,.0f}"
 
     def each_page(load: dict[str, float], key: str) -> str:
@@ -179,11 +192,11 @@ def _print_tables(found: Status) -> None:
         load += [each_page(node.load, key) for key in ("messages", "sent_bytes")]
         state = "drained" if node.is_drained and node.state == "alive" else node.busy or node.state
         nodes.add_row(node.name, node.region, state, str(len(node.cells)), *load)
-    cells = table("cell", "keeper", "epoch", "URLs", "")
+    cells = table("cell", "owner", "epoch", "URLs", "")
     for cell in found.cells:
         chosen = found.overrides.get(str(cell.id))
-        note = "" if chosen is None else "moved here" if chosen == cell.keeper else f"to go to {chosen}"
-        cells.add_row(str(cell.id), cell.keeper or "nobody", str(cell.epoch), number(cell.urls), note)
+        note = "" if chosen is None else "moved here" if chosen == cell.keeper else f"moving to {chosen}"
+        cells.add_row(str(cell.id), cell.keeper or "none", str(cell.epoch), number(cell.urls), note)
     console = result_console()
     console.print(nodes)
     console.print(cells)
@@ -196,14 +209,16 @@ def _print_tables(found: Status) -> None:
 
 @app.command("down")
 def down(data: Data) -> None:
-    """End a local cluster: its nodes commit and leave, then NATS stops. What was crawled stays."""
+    """Stop a local cluster: its nodes commit and leave, then NATS stops. The data is kept."""
     from teia.cluster.local import holder, read_local
 
     local = read_local(data)
+    # `read_local` has checked that a live process holds the lock of the folder.
     os.kill(local.pid, signal.SIGTERM)
     until = time.monotonic() + END_S
+    # The kernel frees the lock when the process is gone.
     while holder(data) is not None:
         if time.monotonic() > until:
-            raise ClusterError(f"process {local.pid} still looks after {data}; {data / 'up.log'} may say why")
+            raise ClusterError(f"process {local.pid} is still running the cluster in {data}; see {data / 'up.log'}")
         time.sleep(0.1)
-    print(f"the cluster in {data} has ended")
+    print(f"the cluster in {data} was stopped")

@@ -1,4 +1,4 @@
-"""`teia cluster copy`: all cells in one folder, to be read."""
+"""`teia cluster copy`: a copy of all cells in one folder, for reports and exports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from teia.cli.cluster.change import Ca, Collection, Data, Key, Nats, servers_of
 
-To = Annotated[Path, typer.Option("--to", metavar="DIR", help="The folder of the copies; made if it is new.")]
+To = Annotated[Path, typer.Option("--to", metavar="DIR", help="Destination folder; created if it does not exist.")]
 
 
 def copy(
@@ -21,7 +21,7 @@ def copy(
     ca: Ca = None,
     collection: Collection = "main",
 ) -> None:
-    """Copy what all nodes know into one folder, for reports, SQL and exports. Again: only what is new is copied.
+    """Copy the data of all nodes into one folder, for reports, SQL and exports; repeated runs copy what is new.
 
     Example: teia cluster copy --to all --data try && teia report hosts --data all
     """
@@ -31,6 +31,7 @@ def copy(
 
     servers, key, collection = servers_of(data, nats, key, collection)
     root = open_root(to, create=True)
+    # A second copy into the same folder would mix its writes with these.
     with root.locked():
         done = asyncio.run(replicate(root, servers, key, ca, collection, WallClock()))
-    print(f"{done.cells} cells are in {to} as they are now; {done.commits:,} commits were read")
+    print(f"{done.cells} cells copied to {to}, up to date; {done.commits:,} commits read")

@@ -1,4 +1,4 @@
-"""`teia cluster lookup`: where a host lives, and the way there over fingers (A2)."""
+"""`teia cluster lookup`: the owner of a host's cell, and the path to it over fingers (A2)."""
 
 from __future__ import annotations
 
@@ -12,22 +12,26 @@ from teia.cli.options import AsJson
 from teia.cli.output import print_json
 from teia.clock import WallClock, iso_utc
 from teia.cluster.circle.circle import CAPACITY_MOST, Circle
-from teia.cluster.views.host_lookup import Home, Where, host_from, imagined, where_is
+from teia.cluster.views.host_lookup import HostHome, HostLocation, host_from, imagined, where_is
 from teia.cluster.views.view import ClusterView, NodeView
 from teia.errors import UsageError
 from teia.urls import SLOTS
 
-Host = Annotated[str, typer.Argument(metavar="HOST", help="A host, or a URL of it.")]
-Data = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="The folder of a node: the cluster as it is there.")
-]
+Host = Annotated[str, typer.Argument(metavar="HOST", help="Host name, or a URL of the host.")]
+Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder of a node, which knows the cluster.")]
 Nodes = Annotated[
     list[str] | None,
-    typer.Option("--node", metavar="NAME[=CAPACITY]", help="Without --data: a node of an imagined cluster; repeat it."),
+    typer.Option(
+        "--node",
+        metavar="NAME[=CAPACITY]",
+        help="Without --data: NAME[=CAPACITY] of a node of a hypothetical cluster; may be repeated.",
+    ),
 ]
-Cells = Annotated[int, typer.Option("--cells", metavar="N", min=1, max=SLOTS, help="Cells of the imagined cluster.")]
-Start = Annotated[str | None, typer.Option("--from", metavar="NODE", help="The node that asks.")]
-Hops = Annotated[bool, typer.Option("--hops", help="Show the way over fingers, hop by hop.")]
+Cells = Annotated[
+    int, typer.Option("--cells", metavar="N", min=1, max=SLOTS, help="Number of cells of the hypothetical cluster.")
+]
+Start = Annotated[str | None, typer.Option("--from", metavar="NODE", help="Node where the look-up starts.")]
+Hops = Annotated[bool, typer.Option("--hops", help="Show the path over fingers, hop by hop.")]
 CELLS = 64
 NODES_MOST = 10_000
 
@@ -41,10 +45,11 @@ def lookup(
     start: Start = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say in which cell of each collection a host is, which node keeps that, and who would take it over."""
+    """Show the cell of a host in each collection, the node that owns it, and the nodes that would take over."""
     name = host_from(host)
+    # Exactly one of the two: a real cluster, or a hypothetical one.
     if (data is None) == (not node):
-        raise UsageError("give the folder of a node (--data DIR) or imagine some (--node a --node b=2)")
+        raise UsageError("missing cluster; use --data DIR of a node, or name hypothetical nodes (--node a --node b=2)")
     where = where_is(_imagined(node or [], cells) if data is None else _real(data), name, start)
     if as_json:
         print_json(asdict(where))
@@ -53,9 +58,9 @@ def lookup(
     for home in where.homes:
         print(_lines(where, home, hops))
     if not where.homes:
-        print("  no collection is there yet")
+        print("  no collection yet")
     if len({home.home for home in where.homes}) > 1:
-        print("  its collections have different numbers of cells, and so its cells different nodes")
+        print("  the collections have different numbers of cells, so the host's cells may be on different nodes")
 
 
 def _real(data: Path) -> ClusterView:
@@ -68,9 +73,9 @@ def _real(data: Path) -> ClusterView:
 def _imagined(words: list[str], cells: int) -> ClusterView:
     nodes = dict(_node(word) for word in words)
     if len(nodes) < len(words):
-        raise UsageError("--node names the same node twice")
+        raise UsageError("--node: duplicate node name")
     if len(nodes) > NODES_MOST:
-        raise UsageError(f"--node: {len(nodes):,} nodes are more than {NODES_MOST:,}")
+        raise UsageError(f"--node: {len(nodes):,} nodes exceed the maximum of {NODES_MOST:,}")
     try:
         kept = imagined(Circle(nodes), cells)
     except ValueError as error:
@@ -87,17 +92,17 @@ def _node(word: str) -> tuple[str, float]:
     try:
         return name, float(capacity or 1)
     except ValueError:
-        raise UsageError(f"--node {word}: the capacity is a number up to {CAPACITY_MOST:g}, as in b=2") from None
+        raise UsageError(f"--node {word}: the capacity must be a number up to {CAPACITY_MOST:g}, as in b=2") from None
 
 
-def _lines(where: Where, home: Home, with_hops: bool) -> str:
+def _lines(where: HostLocation, home: HostHome, with_hops: bool) -> str:
     collection = f"{home.collection}: " if home.collection else ""
-    keeper = home.keeper or "nobody"
+    keeper = home.keeper or "no node"
     moving = f", moving to {home.to}" if home.to else ""
     slots = f"slots {home.first_slot} to {home.end_slot - 1}"
-    text = f"  {collection}cell {home.number:02d} ({slots}) is kept by {keeper}{moving}"
+    text = f"  {collection}cell {home.number:02d} ({slots}) is owned by {keeper}{moving}"
     if len(home.order) > 1:
-        text += f"\n    after it by {', '.join(home.order[1:4])}{' …' if len(home.order) > 4 else ''}"
+        text += f"\n    next owners: {', '.join(home.order[1:4])}{' …' if len(home.order) > 4 else ''}"
     if with_hops:
         number = len(home.hops)
         text += f"\n    {number} {'hop' if number == 1 else 'hops'} from {where.start}"

@@ -1,4 +1,4 @@
-"""`teia node`: this machine as one of many."""
+"""`teia node`: this machine as a node of a cluster."""
 
 from __future__ import annotations
 
@@ -23,29 +23,46 @@ if TYPE_CHECKING:
     from teia.cluster.node import Node
 
 Nats = Annotated[
-    list[str], typer.Option("--nats", metavar="URL", help="A NATS server, like nats://10.0.0.1:4222; any number.")
+    list[str], typer.Option("--nats", metavar="URL", help="NATS server, such as nats://10.0.0.1:4222; may be repeated.")
 ]
-Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key that NATS lets this node in with.")]
-Ca = Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Who vouches for the servers (TLS).")]
-Collection = Annotated[str, typer.Option("--collection", metavar="NAME", help="What to crawl.")]
+Key = Annotated[
+    Path | None, typer.Option("--key", metavar="FILE", help="File with the key of this node for the NATS servers.")
+]
+Ca = Annotated[
+    Path | None, typer.Option("--ca", metavar="FILE", help="File with the CA certificate of the NATS servers (TLS).")
+]
+Collection = Annotated[str, typer.Option("--collection", metavar="NAME", help="Name of the collection to crawl.")]
 File = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE.toml", help="Its settings, where no node has told them yet.")
+    Path | None,
+    typer.Option(
+        "--config", metavar="FILE.toml", help="TOML file with its settings, for the first node of a collection."
+    ),
 ]
-Name = Annotated[str | None, typer.Option("--name", help="The node's own name; by default the machine's.")]
-Region = Annotated[str, typer.Option("--region", metavar="NAME", help="Where it is, in your own words.")]
-Capacity = Annotated[float, typer.Option("--capacity", help="How much it can do; twice as much gets twice the cells.")]
+Name = Annotated[str | None, typer.Option("--name", help="Name of the node; by default the name of the machine.")]
+Region = Annotated[str, typer.Option("--region", metavar="NAME", help="Region of the node, a name of your choice.")]
+Capacity = Annotated[
+    float, typer.Option("--capacity", help="Relative capacity; twice the capacity gets twice the cells.")
+]
 Strategy = Annotated[
     str | None,
-    typer.Option("--strategy", help="Who crawls what: hash, geo, rtt, isolated; by default as the cluster does."),
+    typer.Option(
+        "--strategy", help="Placement of sites: hash, geo, rtt or isolated; by default the strategy of the cluster."
+    ),
 ]
 Countries = Annotated[
-    Path | None, typer.Option("--countries", metavar="FILE", help="Which country an address is in (geo); CSV.")
+    Path | None,
+    typer.Option("--countries", metavar="FILE", help="CSV file with the country of each address range (geo)."),
 ]
-Bind = Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Own address that requests are sent from.")]
+Bind = Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Local IP address that requests are sent from.")]
 SessionS = Annotated[
-    float, typer.Option("--session", metavar="S", help="Silence after which a node counts as dead; the first node's.")
+    float,
+    typer.Option(
+        "--session",
+        metavar="S",
+        help="Time without a sign of life after which a node counts as dead, in seconds; set by the first node.",
+    ),
 ]
-Once = Annotated[bool, typer.Option("--once", help="Leave when no node has anything left to do.")]
+Once = Annotated[bool, typer.Option("--once", help="Exit when no node has work left.")]
 
 
 def node(
@@ -65,38 +82,43 @@ def node(
     once: Once = False,
     as_json: AsJson = False,
 ) -> None:
-    """Be a node of a cluster: keep some of a collection's cells and crawl them, until told to stop."""
+    """Run a node of a cluster: own some cells of a collection and crawl them, until stopped."""
     if not 0 < capacity <= 1_000:
-        raise UsageError(f"--capacity {capacity:g} must be more than 0, 1000 at most")
+        raise UsageError(f"--capacity {capacity:g}: must be more than 0 and at most 1000")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that a crawler never uses
+    # Imported after the variable is set: OpenBLAS reads it once, when numpy loads it.
     import uvloop
 
     from teia.clock import WallClock
-    from teia.cluster.node import Node, Place
+    from teia.cluster.node import Node, NodeIdentity
     from teia.cluster.placing.site_strategies import GEO, STRATEGIES
-    from teia.config import load
+    from teia.config.load import load
 
     if strategy is not None and strategy not in STRATEGIES:
-        raise UsageError(f"--strategy {strategy}: there are {', '.join(STRATEGIES)}")
+        raise UsageError(f"--strategy {strategy}: must be one of {', '.join(STRATEGIES)}")
     if strategy == GEO and not region:
-        raise UsageError("--strategy geo needs a --region: the country this node is in, like BR, or several: BR,PT")
+        raise UsageError(
+            "--strategy geo requires --region with the country of this node, such as BR, or several: BR,PT"
+        )
 
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+    # An operator wants to see joins and take-overs, and only the warnings of all other modules.
     logging.getLogger("teia.cluster").setLevel(logging.INFO)
     root = open_root(data, create=True)
     settings = None
     if config is not None:
         settings = load(config, os.environ, {"collection.name": collection}).config
-    place = Place(
+    place = NodeIdentity(
         name or _name_of_machine(), tuple(nats), key, ca, region=region, capacity=capacity, strategy=strategy or "",
         countries=countries, bind=bind, session_s=session,
     )  # fmt: skip
     with root.locked():
         this = Node(root, collection, settings, place, WallClock(), once=once)
         interrupted = uvloop.run(_run(this))
-    progress_console().print(f"{place.name} has left after {this.shifts} shifts, {this.pages:,} pages")
+    progress_console().print(f"{place.name} left the cluster after {this.shifts} shifts and {this.pages:,} pages")
     if as_json:
         done = {"name": place.name, "shifts": this.shifts, "pages": this.pages, "requests": this.requests}
+        # User and system time, of this process and of its ended children.
         spent = {"cpu_s": round(sum(os.times()[:4]), 3), "exchange_cpu_s": round(this.exchange_cpu_s, 3)}
         print_json({**done, "messages": this.messages, "sent_bytes": this.sent_bytes, **spent})
     if interrupted:
@@ -104,11 +126,12 @@ def node(
 
 
 def _name_of_machine() -> str:
+    # The name becomes a part of NATS keys, where a dot separates two parts.
     return re.sub(r"[^A-Za-z0-9_-]+", "-", platform.node()).strip("-_")[:63] or "node"
 
 
 async def _run(this: Node) -> bool:
-    """Run until it ends or is told to; returns whether that was by Ctrl-C."""
+    """Run a node until it ends or a signal stops it; return True if that was Ctrl-C."""
     signals: list[int] = []
     loop = asyncio.get_running_loop()
 

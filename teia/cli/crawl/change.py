@@ -13,11 +13,12 @@ from teia.cli.crawl.schedule import show
 from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
-from teia.collections.change_settings import Changed, change
+from teia.collections.change_settings import SettingsChange, change
 from teia.collections.edits import Edit, Operator, form_of, implied_scope, parse_edit
 from teia.collections.overview import agenda_of
 from teia.collections.stored import choose, saved
-from teia.config import Config, toml_value
+from teia.config.load import toml_value
+from teia.config.sections import Config
 from teia.errors import UsageError
 from teia.frontier.rules.rule_lists import read_list, rules_of_word, with_whole_path
 from teia.frontier.rules.scope import compile_scope, list_of, why_out_of_scope
@@ -27,28 +28,31 @@ from teia.urls import from_user
 SEEDS, INCLUDE, EXCLUDE = "collection.seeds", "scope.include", "scope.exclude"
 MAX_SHOWN = 5
 
-What = Annotated[list[str], typer.Argument(metavar="WHAT...", help="A name, a URL, a RULE, or @FILE with one a line.")]
-Wanted = Annotated[
-    list[str] | None, typer.Argument(metavar="WHAT...", help="A URL to begin with, or host:NAME or domain:NAME.")
+What = Annotated[
+    list[str], typer.Argument(metavar="WHAT...", help="Host name, URL, RULE, or @FILE with one of these per line.")
 ]
-Rules = Annotated[list[str] | None, typer.Option(metavar="RULE", help="What belongs to the collection from now on.")]
+Wanted = Annotated[list[str] | None, typer.Argument(metavar="WHAT...", help="Seed URL, or host:NAME or domain:NAME.")]
+Rules = Annotated[
+    list[str] | None, typer.Option(metavar="RULE", help="Add an include rule to the scope; may be repeated.")
+]
 Settings = Annotated[
-    list[str], typer.Argument(metavar="KEY=VALUE...", help="A setting and its value; += and -= change lists.")
+    list[str],
+    typer.Argument(metavar="KEY=VALUE...", help="Setting and value: KEY=VALUE; KEY+=ITEM and KEY-=ITEM change lists."),
 ]
 
 
 def add(
     data: Data, what: Wanted = None, scope: Rules = None, collection: Collection = None, as_json: AsJson = False
 ) -> None:
-    """Add seeds and domains to a collection; a crawl that is running goes on with them at once.
+    """Add seeds and domains to a collection; a running crawl fetches them at once.
 
-    `host:NAME` and `domain:NAME` add a rule to the scope and begin at http://NAME/. Example:
+    `host:NAME` and `domain:NAME` add an include rule to the scope and the seed http://NAME/. Example:
     teia add https://example.org/news/ domain:example.net --data archive
     """
     root = open_root(data)
     name = choose(root, collection)
     if not what and not scope:
-        raise UsageError("say what to add: a URL, host:NAME, domain:NAME, or --scope RULE")
+        raise UsageError("nothing to add; name a URL, host:NAME, domain:NAME, or --scope RULE")
     edits = [edit for word in what or () for edit in _added(word)]
     edits += [_rule(INCLUDE, Operator.ADD, rule) for rule in scope or ()]
     changed = change(root, name, edits, WallClock())
@@ -58,7 +62,7 @@ def add(
 
 
 def _added(word: str) -> list[Edit]:
-    """A URL is a seed; a host or domain is a seed and a rule."""
+    """Return the edits for one word: a URL is a seed; a host or domain is a seed and a rule."""
     kind, _, value = word.strip().partition(":")
     if kind in {"host", "domain"}:
         return [
@@ -69,22 +73,24 @@ def _added(word: str) -> list[Edit]:
 
 
 def _warn_of_lone_seeds(config: Config, seeds: Sequence[str]) -> None:
-    """Say so where a seed lies outside the scope: it is fetched, and nothing else of its host is."""
+    """Print a warning for each seed outside the scope: it is fetched, but nothing else of its host."""
     scope = config.scope
+    # Without rules of its own, a collection has the hosts of its seeds in scope.
     rules = scope.include or tuple(implied_scope(config.collection.seeds))
     for seed in seeds:
         url = from_user(seed)
         why = why_out_of_scope(url, rules, scope.exclude, scope.queries) if url else ""
         if why:
             is_excluded = url is not None and compile_scope((), scope.exclude).excludes(url)
-            what = "it is not fetched" if is_excluded else "only this page of its host is fetched"
+            what = "not fetched" if is_excluded else "only this page of its host will be fetched"
             progress_console().print(f"{seed}: {what}: {why}", soft_wrap=True, markup=False)
 
 
 def block(data: Data, what: What, collection: Collection = None, as_json: AsJson = False) -> None:
-    """Exclude hosts, domains and URLs from a collection; nothing of them is asked for any more.
+    """Exclude hosts, domains and URLs from a collection; they are not fetched any more.
 
-    A name means the domain and all below it, a URL what begins so. Given again, @FILE is read again. Example:
+    A name stands for the domain and all its subdomains, a URL for all URLs that begin with it. Repeat the command with
+    @FILE to read a changed file again. Example:
     teia block tracker.example https://example.org/private/ @blocked.txt --data archive
     """
     root = open_root(data)
@@ -93,7 +99,7 @@ def block(data: Data, what: What, collection: Collection = None, as_json: AsJson
 
 
 def unblock(data: Data, what: What, collection: Collection = None, as_json: AsJson = False) -> None:
-    """Take back what `teia block` or --exclude forbade; URLs that waited come back."""
+    """Remove rules added by `teia block` or --exclude; URLs that were excluded are queued again."""
     root = open_root(data)
     name = choose(root, collection)
     edits = [_rule(EXCLUDE, Operator.REMOVE, rule) for word in what for rule in rules_of_word(word)]
@@ -106,9 +112,10 @@ def _check_there(excluded: Sequence[str], edits: Sequence[Edit]) -> None:
     for edit in edits:
         if form_of(EXCLUDE, edit.value) in known:
             continue
+        # A rule inside a list file cannot be removed here; the error names the file.
         for path in filter(None, map(list_of, excluded)):
             if edit.value in read_list(Path(path)):
-                raise UsageError(f"{edit.value} stands in {path}; take it out there, then: teia block @{path}")
+                raise UsageError(f"{edit.value} is in {path}; remove it there, then run: teia block @{path}")
         there = ", ".join(excluded[:MAX_SHOWN]) + (" …" if len(excluded) > MAX_SHOWN else "")
         raise UsageError(f"{edit.value} is not excluded; excluded: {there or 'nothing'}")
 
@@ -116,7 +123,7 @@ def _check_there(excluded: Sequence[str], edits: Sequence[Edit]) -> None:
 def set_settings(data: Data, settings: Settings, collection: Collection = None, as_json: AsJson = False) -> None:
     """Change settings of a collection: KEY=VALUE, or KEY+=ITEM and KEY-=ITEM for lists.
 
-    KEY is a setting (`teia config` lists them) or the name of a flag of `teia crawl`. Example:
+    KEY is a setting (see `teia config`) or the name of an option of `teia crawl`. Example:
     teia set delay=10 max-pages=100000 scope.exclude+=query:yes --data archive
     """
     root = open_root(data)
@@ -131,11 +138,12 @@ def set_settings(data: Data, settings: Settings, collection: Collection = None, 
 
 
 def _rule(key: str, operator: Operator, rule: str) -> Edit:
+    # The crawler may run in another folder, so the path of a list is stored whole.
     return Edit(key, operator, with_whole_path(rule, Path.cwd()))
 
 
 def _with_path(edit: Edit) -> Edit:
-    """An edit of rules with the whole path of every list in it."""
+    """Return an edit of rules with the whole path of every list in it."""
     if edit.key not in {INCLUDE, EXCLUDE}:
         return edit
     if isinstance(edit.value, list):
@@ -143,8 +151,8 @@ def _with_path(edit: Edit) -> Edit:
     return _rule(edit.key, edit.operator, edit.value)
 
 
-def _report(changed: Changed, as_json: bool) -> None:
-    """Say what is different now, and from when on."""
+def _report(changed: SettingsChange, as_json: bool) -> None:
+    """Print the changed settings, and from when on each applies."""
     if as_json:
         print_json(asdict(changed))
         return
@@ -156,7 +164,7 @@ def _report(changed: Changed, as_json: bool) -> None:
 
 def _difference(before: Any, after: Any) -> str:
     if before == after:
-        return f"is {_shown(after)} already"
+        return f"is already {_shown(after)}"
     if not isinstance(after, tuple):
         return f"= {_shown(after)} (was {_shown(before)})"
     gone = [f"- {item}" for item in before if item not in after]
@@ -170,9 +178,7 @@ def _shown(value: Any) -> str:
     return toml_value(value)
 
 
-def _since(changed: Changed, key: str) -> str:
+def _since(changed: SettingsChange, key: str) -> str:
     if key in changed.now:
-        return "the running crawl goes by it"
-    return (
-        "the running crawl keeps the old value until it is started again" if changed.running else "no crawl is running"
-    )
+        return "applied to the running crawl"
+    return "saved; the running crawl uses it after a restart" if changed.running else ("saved; no crawl is running")

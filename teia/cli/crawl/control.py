@@ -1,4 +1,4 @@
-"""`teia status`, `pause`, `resume`, `stop`: a running crawl seen and told from another terminal."""
+"""`teia status`, `pause`, `resume`, `stop`: a running crawl watched and controlled from another terminal."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from teia.cli.output import print_json, progress_console, result_console
 from teia.cli.progress import print_summary
 from teia.clock import WallClock
 from teia.collections.account import nothing_yet
-from teia.collections.clustered import is_clustered, nobody_hears
-from teia.collections.inbox import Command, Control
+from teia.collections.inbox import ControlFile
 from teia.collections.overview import in_summary
-from teia.collections.stored import choose
+from teia.collections.stored import choose, is_clustered, nobody_hears
 from teia.errors import StoreError
+from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import account_at_rest
 
+# A crawler reads its commands several times a second; before it stops, it commits and closes its files.
 PATIENCE_S = 10.0
 STOP_PATIENCE_S = 30.0
 
 
 def status(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
-    """Say how a crawl stands: live if one is running, else what its folder holds."""
+    """Show the state of a crawl: live while it runs, otherwise from its folder."""
     root = open_root(data)
     name = choose(root, collection)
     account = {**current_account(root, name), **in_summary(root, name, WallClock())}
@@ -35,15 +36,16 @@ def status(data: Data, collection: Collection = None, as_json: AsJson = False) -
 
 
 def current_account(root: Root, name: str) -> dict[str, Any]:
-    """What the running crawler last said; without one, what is on disk."""
+    """Return the last report of the running crawler; without one, the counts on disk."""
     try:
-        control = Control(root.path / "control.sqlite")
+        control = ControlFile(root.path / "control.sqlite")
     except StoreError:  # a folder without write permission has no crawler
         return account_at_rest(root, name)
     try:
         run = control.run(name)
     finally:
         control.close()
+    # A crawl that has just started has not reported its counts yet.
     if run is not None and "requests" in run.account:
         return dict(run.account)
     if run is None:
@@ -56,36 +58,37 @@ def current_account(root: Root, name: str) -> dict[str, Any]:
 
 
 def pause(data: Data, collection: Collection = None) -> None:
-    """Let a running crawl rest: no new requests until `teia resume`."""
+    """Pause a running crawl: it sends no new requests until `teia resume`."""
     tell(open_root(data), collection, Command.PAUSE, "paused")
 
 
 def resume(data: Data, collection: Collection = None) -> None:
-    """Let a paused crawl go on."""
-    tell(open_root(data), collection, Command.RESUME, "going on")
+    """Resume a paused crawl."""
+    tell(open_root(data), collection, Command.RESUME, "resumed")
 
 
 def stop(data: Data, collection: Collection = None) -> None:
-    """Stop a running crawl cleanly; `teia crawl` on the same folder goes on later."""
+    """Stop a running crawl cleanly; `teia crawl` on the same folder continues it."""
     tell(open_root(data), collection, Command.STOP, "stopped")
 
 
 def tell(root: Root, collection: str | None, command: Command, done: str) -> None:
-    """Give a running crawl a command, and wait until it was heard."""
+    """Send a command to a running crawl, and wait until it was received."""
     name, clock = choose(root, collection), WallClock()
-    control = Control(root.path / "control.sqlite")
+    control = ControlFile(root.path / "control.sqlite")
     try:
         if control.run(name) is None:
             if is_clustered(root.collection(name)):
                 raise nobody_hears(root.collection(name))
             raise StoreError(
-                f"no crawl of {name!r} is running in {root.path}; `teia crawl --data {root.path}` starts one"
+                f"no crawl of {name!r} is running in {root.path}; start one with `teia crawl --data {root.path}`"
             )
         number = control.ask(name, command, clock.now_s())
         until = clock.ticks_s() + (STOP_PATIENCE_S if command is Command.STOP else PATIENCE_S)
+        # A stop is complete when the crawl is gone, not when it has received the command.
         while not control.is_done(number) or (command is Command.STOP and control.run(name) is not None):
             if clock.ticks_s() > until:
-                raise StoreError(f"the crawl of {name!r} did not answer in time; is its process stopped?")
+                raise StoreError(f"the crawl of {name!r} did not respond in time; check whether its process is stopped")
             time.sleep(0.05)
     finally:
         control.close()

@@ -1,60 +1,75 @@
-"""`teia crawl`: seeds in, an archive and a frontier out; interrupted or killed, the same command goes on."""
+"""`teia crawl`: seeds in, an archive and a frontier out; after an interruption the same command continues."""
 
 from __future__ import annotations
 
 import os
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from teia.cli.options import AsJson, Data
+from teia.cli.options import AsJson, Data, RunMode
+from teia.config.choices import ORDERS
+from teia.config.flags import by_key
 from teia.crawler.child import JOB
 from teia.errors import UsageError
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root, open_root
 
-Rules = Annotated[list[str] | None, typer.Option(metavar="RULE", help="What belongs to it, like domain:example.org.")]
-Excluded = Annotated[list[str] | None, typer.Option(metavar="RULE", help="What does not.")]
-File = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="Settings of a new collection.")]
-Name = Annotated[str | None, typer.Option("--name", "--collection", help="The collection; made if it is new.")]
-MaxPages = Annotated[int | None, typer.Option(help="Stop after so many pages.")]
-MaxDepth = Annotated[int | None, typer.Option(help="Follow links so many hops from a seed.")]
-MaxSeconds = Annotated[float | None, typer.Option(help="Stop after so long.")]
-Delay = Annotated[float | None, typer.Option(help="Seconds a server rests; 0 only for hosts that are yours.")]
-OrderName = Annotated[str | None, typer.Option(help="breadth, depth, backlinks, focused or sydney.")]
-PerHost = Annotated[int | None, typer.Option(help="Requests at once to one host; more only for your own.")]
-MaxHosts = Annotated[int | None, typer.Option(help="Servers visited at the same time.")]
-Requisites = Annotated[bool | None, typer.Option("--requisites", help="Also fetch what pages need to be shown.")]
+Rules = Annotated[
+    list[str] | None, typer.Option(metavar="RULE", help="Include rule, such as domain:example.org; may be repeated.")
+]
+Excluded = Annotated[list[str] | None, typer.Option(metavar="RULE", help="Exclude rule; may be repeated.")]
+File = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE.toml", help="TOML file with the settings of a new collection.")
+]
+Name = Annotated[
+    str | None, typer.Option("--name", "--collection", help="Name of the collection; created if it does not exist.")
+]
+MaxPages = Annotated[int | None, typer.Option(help="Stop after this number of pages.")]
+MaxDepth = Annotated[int | None, typer.Option(help="Maximum number of links from a seed to a page.")]
+MaxSeconds = Annotated[float | None, typer.Option(help="Stop after this number of seconds.")]
+Delay = Annotated[
+    float | None,
+    typer.Option(help="Delay between two requests to a server, in seconds; 0 only for hosts that are yours."),
+]
+OrderName = Annotated[str | None, typer.Option(help=f"Crawl order: {', '.join(ORDERS[:-1])} or {ORDERS[-1]}.")]
+PerHost = Annotated[
+    int | None, typer.Option(help="Parallel requests to one host; more than 1 only for hosts that are yours.")
+]
+MaxHosts = Annotated[int | None, typer.Option(help="Maximum number of hosts crawled in parallel.")]
+Requisites = Annotated[
+    bool | None, typer.Option("--requisites", help="Fetch page requisites too: images, style sheets and scripts.")
+]
 Resolve = Annotated[
-    list[str] | None, typer.Option(metavar="PATTERN=ADDRESS[:PORT]", help="Where matching names are reached.")
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN=ADDRESS[:PORT]", help="Connect matching host names to this address; may be repeated."
+    ),
 ]
-Dns = Annotated[str | None, typer.Option(metavar="ADDRESS[:PORT]", help="The resolver to ask.")]
-AllowNet = Annotated[list[str] | None, typer.Option(metavar="CIDR", help="A network the guard would refuse.")]
-NoIndex = Annotated[bool | None, typer.Option("--no-index", help="Leave the search index alone.")]
+Dns = Annotated[str | None, typer.Option(metavar="ADDRESS[:PORT]", help="DNS resolver to use instead of the system's.")]
+AllowNet = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CIDR", help="Allow a network that the address guard blocks; may be repeated."),
+]
+NoIndex = Annotated[bool | None, typer.Option("--no-index", help="Do not update the search index.")]
 KeepFresh = Annotated[
-    bool | None, typer.Option("--keep-fresh/--no-keep-fresh", help="Visit known pages again, until told to stop.")
+    bool | None, typer.Option("--keep-fresh/--no-keep-fresh", help="Revisit known pages until the crawl is stopped.")
 ]
-Policy = Annotated[str | None, typer.Option(metavar="NAME", help="Which known page comes next: edf, index, psp …")]
-Scheduled = Annotated[bool, typer.Option("--scheduled", help="Serve the schedules of all collections there are.")]
-Now = Annotated[bool, typer.Option("--now", help="A run at once, whatever the schedule says: known pages again too.")]
-Resident = Annotated[bool, typer.Option("--resident", help="Crawl what `teia serve` is told; it starts this itself.")]
-Cells = Annotated[int | None, typer.Option(help="Parts a new collection is split into.")]
-
-
-class When(Enum):
-    """When collections are crawled: as each is configured, those with a schedule alone, a run now, as people say."""
-
-    AS_CONFIGURED = "as configured"
-    SCHEDULED = "scheduled"
-    NOW = "now"
-    AS_ORDERED = "as ordered"
+Policy = Annotated[str | None, typer.Option(metavar="NAME", help="Policy that schedules revisits: edf, index, psp …")]
+Scheduled = Annotated[bool, typer.Option("--scheduled", help="Run the schedules of all collections.")]
+Now = Annotated[
+    bool, typer.Option("--now", help="Start a run now, regardless of the schedule; known pages are revisited.")
+]
+Resident = Annotated[
+    bool, typer.Option("--resident", help="Crawl on behalf of `teia serve`, which starts this itself.")
+]
+Cells = Annotated[int | None, typer.Option(help="Number of cells (partitions) of a new collection.")]
 
 
 def crawl(
     data: Data,
-    seeds: Annotated[list[str] | None, typer.Argument(metavar="SEED...", help="Where to begin.")] = None,
+    seeds: Annotated[list[str] | None, typer.Argument(metavar="SEED...", help="URLs where the crawl starts.")] = None,
     config: File = None,
     name: Name = None,
     max_pages: MaxPages = None,
@@ -79,46 +94,48 @@ def crawl(
     resident: Resident = False,
     as_json: AsJson = False,
 ) -> None:
-    """Crawl from SEEDs, politely, into --data; run it again to go on where it stopped.
+    """Crawl politely from the SEEDs into --data; run it again to continue where it stopped.
 
-    A collection with a schedule (`teia schedule`) waits for its time.
+    A collection with a schedule (`teia schedule`) waits for its next run.
     RULE: host:NAME domain:NAME suffix:.br prefix:URL regex:EXPR type:text/html lang:pt query:no py:MODULE.NAME @FILE,
     and not(RULE), and(RULE, RULE). Repeated rules are "or". Example:
     teia crawl https://example.org/ --data archive --max-pages 1000
     """
-    flags: dict[str, Any] = {
-        "collection.seeds": seeds or None,
-        "collection.cells": cells,
-        "collection.order": order,
-        "limits.pages": max_pages,
-        "limits.seconds": max_seconds,
-        "scope.max_depth": max_depth,
-        "scope.include": scope or None,
-        "scope.exclude": exclude or None,
-        "courtesy.delay_s": delay,
-        "courtesy.per_host": per_host,
-        "courtesy.max_hosts": max_hosts,
-        "archive.requisites": requisites,
-        "refresh.keep": keep_fresh,
-        "refresh.policy": policy,
-        "index.enabled": False if no_index else None,
-        "fetch.resolve": resolve or None,
-        "fetch.dns": dns,
-        "fetch.allow_nets": allow_net or None,
+    # None: the flag was not given, and the value of the file or the default stays.
+    given = {
+        "cells": cells,
+        "order": order,
+        "max_pages": max_pages,
+        "max_seconds": max_seconds,
+        "max_depth": max_depth,
+        "scope": scope,
+        "exclude": exclude,
+        "delay": delay,
+        "per_host": per_host,
+        "max_hosts": max_hosts,
+        "requisites": requisites,
+        "keep_fresh": keep_fresh,
+        "policy": policy,
+        "resolve": resolve,
+        "dns": dns,
+        "allow_net": allow_net,
     }
+    index = False if no_index else None
+    flags = {"collection.seeds": seeds or None, "index.enabled": index, **by_key(given)}
     when = _when(scheduled, resident, now, is_new=bool(seeds or config))
-    crawl_with(open_root(data, create=when in {When.AS_CONFIGURED, When.NOW}), name, config, flags, as_json, when)
+    # The other modes work on existing collections; there a misspelt --data must not create a folder.
+    crawl_with(open_root(data, create=when in {RunMode.AS_CONFIGURED, RunMode.NOW}), name, config, flags, as_json, when)
 
 
-def _when(scheduled: bool, resident: bool, now: bool, *, is_new: bool) -> When:
+def _when(scheduled: bool, resident: bool, now: bool, *, is_new: bool) -> RunMode:
     if (scheduled or resident) and (now or is_new):
         raise UsageError(
-            f"--{'scheduled' if scheduled else 'resident'} serves collections that are there; it goes with neither"
-            " --now, --config nor a SEED"
+            f"--{'scheduled' if scheduled else 'resident'} crawls existing collections; it cannot be combined with"
+            " --now, --config or a SEED"
         )
     if resident:
-        return When.AS_ORDERED
-    return When.SCHEDULED if scheduled else When.NOW if now else When.AS_CONFIGURED
+        return RunMode.AS_ORDERED
+    return RunMode.SCHEDULED if scheduled else RunMode.NOW if now else RunMode.AS_CONFIGURED
 
 
 def crawl_with(
@@ -127,16 +144,17 @@ def crawl_with(
     file: Path | None,
     flags: dict[str, Any],
     as_json: bool,
-    when: When = When.AS_CONFIGURED,
+    when: RunMode = RunMode.AS_CONFIGURED,
 ) -> None:
-    """Crawl one collection of a root with these flags, or all of them where nothing says which; and report.
+    """Crawl one collection of a root with these flags, or all if none is named; then report.
 
-    The parse children begin with half a second of imports, and so do we: both at once.
+    The parse children begin with half a second of imports, and so does this process: both run at once.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that a crawler never uses
     with root.locked():
         zygote = ZygoteProcess.start(JOB)
         try:
+            # Only now: these imports run while the zygote makes its own.
             from teia.cli.crawl.run_crawl import crawl_and_report
 
             crawl_and_report(root, name, file, flags, as_json, zygote, when)

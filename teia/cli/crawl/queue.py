@@ -1,4 +1,4 @@
-"""`teia queue`: URLs that wait dropped, put first or tried again, many at a time (A6, A10)."""
+"""`teia queue`: queued URLs dropped, put first or retried, many at a time (A6, A10)."""
 
 from __future__ import annotations
 
@@ -13,23 +13,27 @@ from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.collections import bulk
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.collections.stored import choose
 from teia.errors import UsageError
-from teia.frontier.cell.bulk import Chosen, Deed, as_values
+from teia.frontier.cell.bulk import BulkAction, BulkSelection, as_values
 from teia.store.root import Root, open_root
 from teia.views.reports.source import snapshot
 
 LOOK_S = 0.1
 PATIENCE_S = 600.0
 
-What = Annotated[Deed, typer.Argument(metavar="DEED", help="drop, first or retry.", case_sensitive=False)]
+What = Annotated[BulkAction, typer.Argument(metavar="DEED", help="Action: drop, first or retry.", case_sensitive=False)]
 Host = Annotated[str, typer.Option("--host", metavar="NAME", help="Only URLs of this host.")]
-Contains = Annotated[str, typer.Option("--contains", metavar="TEXT", help="Only URLs with this text in them.")]
-Source = Annotated[str, typer.Option("--from", metavar="SOURCE", help="Only new, retry, suspect or refresh ones.")]
-Depth = Annotated[int | None, typer.Option("--depth", min=0, help="Only URLs so many hops from a seed.")]
-LastOutcome = Annotated[str, typer.Option("--outcome", metavar="NAME", help="Only URLs whose last try came to this.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this they are only counted.")]
+Contains = Annotated[str, typer.Option("--contains", metavar="TEXT", help="Only URLs that contain this text.")]
+Source = Annotated[
+    str, typer.Option("--from", metavar="SOURCE", help="Only URLs of this kind: new, retry, suspect or refresh.")
+]
+Depth = Annotated[int | None, typer.Option("--depth", min=0, help="Only URLs at this depth.")]
+LastOutcome = Annotated[
+    str, typer.Option("--outcome", metavar="NAME", help="Only URLs whose last attempt had this outcome.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Execute the action; without it matching URLs are only counted.")]
 
 
 def queue(
@@ -44,14 +48,14 @@ def queue(
     collection: Collection = None,
     as_json: AsJson = False,
 ) -> None:
-    """Drop URLs that wait, put them first, or try again those that were given up; counted first, done with --yes.
+    """Drop queued URLs, move them to the front, or retry failed ones; counts them first, acts with --yes.
 
     Examples: teia queue drop --contains /agenda/ --data archive
     · teia queue retry --outcome timeout --yes --data archive
     """
     root = open_root(data)
     name = choose(root, collection)
-    chosen = Chosen(deed, host.strip().lower(), contains, source, depth, outcome.strip())
+    chosen = BulkSelection(deed, host.strip().lower(), contains, source, depth, outcome.strip())
     with snapshot(root, name) as cells:
         counted = bulk.count([cell.frontier for cell in cells], chosen, WallClock().now_s())
     done = _do(root, name, chosen) if yes else None
@@ -64,22 +68,25 @@ def queue(
     for url in counted.examples if done is None else ():
         console.print(url, soft_wrap=True, markup=False, highlight=False)
     said = (
-        f"{counted.number:,} URLs match; nothing was done, --yes does it" if done is None else f"{done:,} URLs: {deed}"
+        (f"{counted.number:,} URLs match; nothing was changed, repeat the command with --yes to execute it")
+        if done is None
+        else f"{done:,} URLs: {deed}"
     )
     console.print(said, soft_wrap=True)
 
 
-def _do(root: Root, name: str, chosen: Chosen) -> int:
-    """Have it done, by the crawl that runs or here, and wait for that; returns how many URLs it was."""
+def _do(root: Root, name: str, chosen: BulkSelection) -> int:
+    """Request the action, wait until the running crawl or this process has executed it, and return the URL count."""
     clock = WallClock()
-    with closing(Control(root.path / "control.sqlite")) as control:
+    with closing(ControlFile(root.path / "control.sqlite")) as control:
         number = bulk.ask(control, name, chosen, getpass.getuser(), clock.now_s())
         until = clock.ticks_s() + PATIENCE_S
         while clock.ticks_s() < until:
+            # No crawl will execute it, so this process locks the folder for a moment and executes a part.
             if control.run(name) is None and root.holder() is None:
                 bulk.try_to_carry_out(root, name, clock)
             found = next(each for each in bulk.latest(control, name, bulk.MAX_WAITING) if each.id == number)
             if found.done_s is not None:
                 return found.number
             time.sleep(LOOK_S)
-    raise UsageError("it is written down and not done yet; the crawl that has the folder does it")
+    raise UsageError("the request is saved but not executed yet; the crawl that uses this folder will execute it")

@@ -1,4 +1,4 @@
-"""What `teia crawl` does when it has read its flags: the crawl with its display, signals and summary."""
+"""Main part of `teia crawl`, after its flags were read: the crawl with its display, signals and summary."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ import typer
 import uvloop
 
 from teia.cli.advice import about_contact, got_nowhere, next_steps
-from teia.cli.crawl.crawl import When
 from teia.cli.exits import FAILED, INTERRUPTED
+from teia.cli.options import RunMode
 from teia.cli.output import print_json, progress_console
 from teia.cli.progress import finish_index, print_summary, show_progress
 from teia.clock import WallClock
 from teia.collections.account import Summary, nothing_yet, summarize, with_index
 from teia.collections.crawler_reports import last_change, listen
+from teia.collections.index_state import state_on_disk
 from teia.collections.stored import choose, configure, configure_all, saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.loop import Crawler
-from teia.crawler.running_collection import State
+from teia.crawler.running_collection import CrawlState
 from teia.crawler.start import Park, open_crawler
 from teia.errors import StoreError, TeiaError, UsageError
-from teia.indexer.companion import Companion
-from teia.indexer.state import state_on_disk
-from teia.notify.keep_process import CourierKeeper
+from teia.indexer.companion import IndexerProcess
+from teia.notify.keep_process import CourierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root
 from teia.transfer.read_all import audit_of
 
 INDEX_S = 3.0
-"""How long a crawl that was stopped waits for its index."""
+"""Time that a stopped crawl waits for its index."""
 
 
 def crawl_and_report(
@@ -46,34 +46,38 @@ def crawl_and_report(
     flags: dict[str, Any],
     as_json: bool,
     zygote: ZygoteProcess,
-    when: When = When.AS_CONFIGURED,
+    when: RunMode = RunMode.AS_CONFIGURED,
 ) -> None:
-    """Crawl one collection of a root with these flags, or all of them where nothing says which; and report."""
+    """Crawl one collection of a root with these flags, or all if none is named; then report."""
+    # Before the settings are read: a change in between is then applied during the crawl and not lost.
     since = last_change(root)
-    if when is When.SCHEDULED:
+    if when is RunMode.SCHEDULED:
         _check_scheduled(root, name)
         _serve(root, partial(_scheduled, root, name), flags, as_json, zygote, when)
         return
-    if when is When.AS_ORDERED:
+    if when is RunMode.AS_ORDERED:
         _serve(root, root.collections, flags, as_json, zygote, when)
         return
     parked: dict[str, str] = {}
 
     def park(name: str, error: TeiaError) -> None:
         if name not in parked:
-            progress_console().print(f"{name}: it is left alone: {error}", soft_wrap=True, markup=False)
+            progress_console().print(f"{name}: skipped: {error}", soft_wrap=True, markup=False)
         parked.setdefault(name, str(error))
 
     configs = configure_all(root, name, file, os.environ, flags, park)
-    if when is When.NOW or any(config.schedule.start for config in configs):
+    # Runs need a coordinator; a plain crawl does without.
+    if when is RunMode.NOW or any(config.schedule.start for config in configs):
         _serve(root, lambda: [config.collection.name for config in configs], flags, as_json, zygote, when)
         if parked:
             raise typer.Exit(FAILED)
         return
+    # The error of a single collection ends the command; of several, a broken one is parked.
     is_one = len(configs) + len(parked) == 1
     summaries, interrupted = uvloop.run(_crawl_and_index(root, configs, zygote, since, None if is_one else park))
     crawled = {summary.collection for summary in summaries}
     configs = [config for config in configs if config.collection.name in crawled]
+    # The fetch log is replayed: the summary does not trust the crawler's own counters.
     audits = [_audit_of(root, config, parked) for config in configs]
     accounts: list[dict[str, Any]] = [
         {**asdict(summary), "politeness_violations": violations}
@@ -96,7 +100,7 @@ def crawl_and_report(
 
 
 def _audit_of(root: Root, config: Config, parked: Mapping[str, str]) -> int:
-    """How often a collection's crawl was impolite; of one that cannot be read that is not known."""
+    """Return the number of impolite requests of a collection; 0 for a parked one that cannot be read."""
     try:
         return audit_of(root, config.collection.name, config.courtesy).violations
     except StoreError:
@@ -111,26 +115,26 @@ def _serve(
     flags: dict[str, Any],
     as_json: bool,
     zygote: ZygoteProcess,
-    when: When,
+    when: RunMode,
 ) -> None:
-    """Let a coordinator crawl; flags hold for all it does, but for seeds, which the collections have by now."""
+    """Let a coordinator crawl; the flags apply to all its runs, except the seeds, which are saved by now."""
     from teia.cli.crawl.run_scheduled import serve_and_report  # loads numpy, which a plain crawl does without
 
     def read(name: str) -> Config:
         return configure(root, name, None, os.environ, {**flags, "collection.seeds": None}).config
 
-    is_resident = when is When.AS_ORDERED
-    serve_and_report(root, names, read, as_json, zygote, at_once=when is When.NOW, is_resident=is_resident)
+    is_resident = when is RunMode.AS_ORDERED
+    serve_and_report(root, names, read, as_json, zygote, at_once=when is RunMode.NOW, is_resident=is_resident)
 
 
 def _scheduled(root: Root, name: str | None) -> list[str]:
-    """The collections with a schedule, of all there are or of the one that is named."""
+    """Return the collections with a schedule, among all or the named one."""
     names = [choose(root, name)] if name is not None else root.collections()
     return [each for each in names if _has_schedule(root, each)]
 
 
 def _has_schedule(root: Root, name: str) -> bool:
-    """Whether a collection has a schedule; of one whose settings make no sense the coordinator says so."""
+    """Tell whether a collection has a schedule; True for invalid settings, which the coordinator reports."""
     try:
         return bool(saved(root, name).config.schedule.start)
     except TeiaError:
@@ -140,8 +144,8 @@ def _has_schedule(root: Root, name: str) -> bool:
 def _check_scheduled(root: Root, name: str | None) -> None:
     if not _scheduled(root, name):
         raise UsageError(
-            f"no collection in {root.path} has a schedule;"
-            f' `teia set schedule.start="2026-11-21 02:00" --data {root.path}` gives it one'
+            f'no collection in {root.path} has a schedule; set one with `teia set schedule.start="2026-11-21'
+            f' 02:00" --data {root.path}`'
         )
 
 
@@ -153,29 +157,31 @@ async def _crawl_and_index(
     A crawl that was stopped waits for a moment only, and one that was interrupted not at all: the rest is indexed next
     time.
     """
-    companion = await Companion.start(root, configs)
-    courier = CourierKeeper(root, WallClock())
+    companion = await IndexerProcess.start(root, configs)
+    courier = CourierSupervisor(root, WallClock())
     courier.start()
     signals = StopSignals()
+    # Until the crawl has ended well: after an exception the courier is not waited for.
     is_hurried = True
     try:
         summaries = await _crawl(root, configs, zygote, since, signals, park)
         clock = WallClock()
         ended = clock.ticks_s()
         if companion is not None and not signals.came:
-            is_stopped = all(each.state == State.STOPPED for each in summaries)
+            is_stopped = all(each.state == CrawlState.STOPPED for each in summaries)
             finishing = asyncio.create_task(finish_index(companion, progress_console()))
             await signals.or_done(finishing, INDEX_S if is_stopped else None)
         interrupted, is_hurried = signal.SIGINT in signals.came, bool(signals.came)
         if companion is None:
             return summaries, interrupted
         index_s = round(clock.ticks_s() - ended, 3)
+        # Before the state of the index is read: the indexer must have ended.
         await companion.leave()
         return [_with_index(root, each, index_s) for each in summaries], interrupted
     finally:
         if companion is not None:
             await companion.leave()
-        await asyncio.to_thread(courier.stop, is_hurried=is_hurried)  # now that all of it can be searched
+        await asyncio.to_thread(courier.stop, is_hurried=is_hurried)  # after the index: watched searches find all pages
         signals.ignore()
 
 
@@ -188,7 +194,7 @@ class StopSignals:
         self._crawler: Crawler | None = None
 
     def heed(self, crawler: Crawler) -> None:
-        """Stop this crawler when one comes; before, signals do what they always do."""
+        """Stop this crawler at the first signal; until this call, signals have their default effect."""
         self._crawler = crawler
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, self._come, number)
@@ -198,7 +204,7 @@ class StopSignals:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     async def or_done(self, task: asyncio.Task[None], limit_s: float | None = None) -> None:
-        """Wait for a task, for so long at most; once a signal has come it is left undone."""
+        """Wait for a task until a limit or a signal; a task that is not done by then is cancelled."""
         coming = asyncio.create_task(self._has_come.wait())
         await asyncio.wait([task, coming], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         coming.cancel()
@@ -239,11 +245,13 @@ async def _crawl(
         try:
             await crawler.run()
         finally:
+            # The display must end before the summary is printed.
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
         seconds = clock.ticks_s() - began
         for crawl in crawler.crawls:
+            # Reported like a collection that could not be opened.
             if crawl.failure is not None and park is not None:
                 park(crawl.name, crawl.failure)
         return [summarize(crawl, seconds) for crawl in crawler.crawls]

@@ -1,4 +1,4 @@
-"""What `teia crawl` does with collections that have a schedule: it serves them, with display, signals and summary."""
+"""Main part of `teia crawl` for collections with a schedule: coordinator, display, signals and summary."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from teia.cli.output import print_json, progress_console
 from teia.cli.progress import print_summary, show_progress
 from teia.clock import Clock, WallClock
 from teia.collections.account import nothing_yet, with_index
-from teia.collections.controllers import Charge
+from teia.collections.controllers import CollectionController
 from teia.collections.coordinator import Coordinator
+from teia.collections.index_state import state_on_disk
 from teia.collections.overview import in_summary
 from teia.collections.resident import Resident
-from teia.collections.run_log import Why
-from teia.config import Config
+from teia.collections.run_log import EndReason
+from teia.config.sections import Config
 from teia.crawler.loop import Crawler
 from teia.errors import StoreError
-from teia.indexer.companion import Companion
-from teia.indexer.state import state_on_disk
-from teia.notify.keep_process import CourierKeeper
+from teia.indexer.companion import IndexerProcess
+from teia.notify.keep_process import CourierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root
 from teia.transfer.read_all import audit_of
@@ -36,7 +36,7 @@ from teia.transfer.read_all import audit_of
 Names = Callable[[], Sequence[str]]
 Read = Callable[[str], Config]
 ORPHAN_S = 600.0
-"""So long a resident crawler goes on when the server that looks after it is gone; the next one starts another."""
+"""Time that a resident crawler continues after its server is gone; the next server starts another."""
 
 
 def serve_and_report(
@@ -61,16 +61,16 @@ def serve_and_report(
     if interrupted:
         raise typer.Exit(INTERRUPTED)
     if coordinator.unread or any(charge.parked for charge in coordinator.charges.values()):
-        raise typer.Exit(FAILED)  # what is wrong was said when it was found
+        raise typer.Exit(FAILED)  # the error was printed when it was found
 
 
 async def _serve(
     root: Root, names: Names, read: Read, zygote: ZygoteProcess | None, at_once: bool, is_resident: bool
 ) -> tuple[Coordinator, bool]:
-    """Serve with a live display; returns the coordinator, and whether Ctrl-C ended it."""
+    """Run the coordinator with a live display; return it, and whether Ctrl-C ended it."""
     clock, console, signals = WallClock(), progress_console(), list[int]()
     beside = _Beside(root, clock, is_shown=not is_resident)
-    courier = None if is_resident else CourierKeeper(root, clock)  # a server has its own
+    courier = None if is_resident else CourierSupervisor(root, clock)  # a server has its own
 
     def say(line: str) -> None:
         console.print(line, soft_wrap=True, markup=False)
@@ -84,6 +84,7 @@ async def _serve(
 
     def interrupted(number: int) -> None:
         signals.append(number)
+        # The first signal stops cleanly; the second does not wait for requests under way.
         if len(signals) == 1:
             coordinator.stop()
         else:
@@ -107,33 +108,36 @@ async def _serve(
 
 
 def _mind_the_server(coordinator: Coordinator) -> None:
-    """Leave some time after the server is gone, which holds the other end of our standard input."""
+    """Stop the coordinator some time after the server is gone, which holds the other end of standard input."""
     loop = asyncio.get_running_loop()
 
     def look() -> None:
+        # An empty read is the end of the pipe: the server has ended or was killed.
         if not os.read(0, 4_096):
             loop.remove_reader(0)
             loop.call_later(ORPHAN_S, coordinator.stop)
 
+    # Started in a terminal by hand: there is no server to watch.
     if not os.isatty(0):
         loop.add_reader(0, look)
 
 
 class _Beside:
-    """What goes on beside a shift: the display and the indexer, which may take longer than the shift.
+    """Display and indexer beside a shift; the indexer may take longer than the shift.
 
-    An indexer that has not ended when the next shift begins is left: the next one goes on where it was.
+    An indexer that still runs when the next shift begins is killed, and the next one continues from there.
     """
 
     def __init__(self, root: Root, clock: Clock, *, is_shown: bool = True) -> None:
         self._root, self._clock, self._is_shown = root, clock, is_shown
-        self._companion: Companion | None = None
+        self._companion: IndexerProcess | None = None
         self._finishing: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def around(self, crawler: Crawler, configs: Sequence[Config]) -> AsyncIterator[None]:
+        # The indexer of the shift before may still be at work; two must not write one index.
         await self.leave()
-        self._companion = await Companion.start(self._root, configs)
+        self._companion = await IndexerProcess.start(self._root, configs)
         shown = [show_progress(crawler, self._clock, progress_console())] if self._is_shown else []
         displays = [asyncio.create_task(each) for each in shown]
         try:
@@ -143,6 +147,7 @@ class _Beside:
                 display.cancel()
             await asyncio.gather(*displays, return_exceptions=True)
             if self._companion is not None:
+                # Not awaited: the next shift may begin before the index is complete.
                 self._finishing = asyncio.create_task(self._companion.finish())
 
     async def finish(self, *, is_hurried: bool) -> None:
@@ -160,8 +165,8 @@ class _Beside:
             await companion.leave()
 
 
-def _account(root: Root, charge: Charge) -> dict[str, Any]:
-    """What a collection's part came to, under the keys of a crawl's summary."""
+def _account(root: Root, charge: CollectionController) -> dict[str, Any]:
+    """Return the result of a collection's runs, under the keys of a crawl's summary."""
     if charge.summary is None:
         account = asdict(nothing_yet(charge.name))
     else:
@@ -171,9 +176,10 @@ def _account(root: Root, charge: Charge) -> dict[str, Any]:
             if charge.config.index.enabled:
                 summary = with_index(summary, state_on_disk(root.collection(charge.name)))
         account = {**asdict(summary), "politeness_violations": violations}
+    # A run that is not over is continued by the next crawler.
     account["state"] = "stopped"
     account["paused_why"] = charge.parked
     if charge.is_over:
-        was_cut = charge.run is not None and charge.run.why in {Why.DEADLINE, Why.LIMIT}
+        was_cut = charge.run is not None and charge.run.why in {EndReason.DEADLINE, EndReason.LIMIT}
         account["state"] = "limit" if was_cut else "finished"
     return {**account, **in_summary(root, charge.name, WallClock())}

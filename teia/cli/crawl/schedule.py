@@ -13,30 +13,31 @@ from teia.cli.crawl.control import tell
 from teia.cli.options import AsJson, Data
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
-from teia.collections.inbox import Command
-from teia.collections.overview import Agenda, RunView, agenda_of
+from teia.collections.overview import RunView, ScheduleOverview, agenda_of
 from teia.collections.run_log import in_words
 from teia.collections.stored import choose
+from teia.records import Command
 from teia.store.root import open_root
 
-Name = Annotated[str | None, typer.Argument(metavar="NAME", help="The collection; all of them by default.")]
-Wanted = Annotated[str | None, typer.Option("--collection", help="The same.")]
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the collection; all by default.")]
+Wanted = Annotated[str | None, typer.Option("--collection", help="Same as NAME.")]
 
 
-Now = Annotated[bool, typer.Option("--now", help="Let whoever serves it begin a run at once.")]
+Now = Annotated[bool, typer.Option("--now", help="Start a run at once, in the process that runs the schedule.")]
 
 
 def schedule(
     data: Data, name: Name = None, collection: Wanted = None, now: Now = False, as_json: AsJson = False
 ) -> None:
-    """Show when collections are crawled: the next five starts, the run under way, the last runs.
+    """Show the schedules of collections: the next five starts, the current run and the last runs.
 
-    A schedule is set with `teia set` and served by `teia crawl --scheduled`. Example:
+    A schedule is set with `teia set` and run by `teia crawl --scheduled`. Example:
     teia set schedule.start="2026-11-21 02:00" schedule.every="7 days" schedule.stop_after="4 hours" --data archive
     """
     root, wanted = open_root(data), name or collection
     if now:
-        tell(root, wanted, Command.RUN, "a run begins")
+        tell(root, wanted, Command.RUN, "run started")
+    # `choose` raises the error for a folder without collections.
     names = root.collections() if wanted is None and root.collections() else [choose(root, wanted)]
     agendas = [agenda_of(root, each, WallClock()) for each in names]
     if as_json:
@@ -47,20 +48,21 @@ def schedule(
         show(agenda, result_console())
 
 
-def as_account(agenda: Agenda) -> dict[str, Any]:
+def as_account(agenda: ScheduleOverview) -> dict[str, Any]:
     return {**asdict(agenda), "next_run": agenda.next_run}
 
 
-def show(agenda: Agenda, console: Console) -> None:
+def show(agenda: ScheduleOverview, console: Console) -> None:
     """Print one collection's agenda."""
-    words = agenda.words or "no schedule; `teia set schedule.start=…` gives it one"
+    words = agenda.words or "no schedule; set one with `teia set schedule.start=…`"
     console.print(f"[bold]{agenda.collection}[/bold]: {escape(words)}", soft_wrap=True)
     if agenda.shown:
+        # Without the time zone, which the line above names.
         console.print(f"  next: {escape(', '.join(each.partition(' (')[0] for each in agenda.shown))}", soft_wrap=True)
     elif agenda.words:
-        console.print("  next: none, it is over")
+        console.print("  next: none, the schedule has ended")
     if agenda.run is not None:
-        state = "under way" if agenda.running else "interrupted, goes on if somebody crawls before its deadline"
+        state = "in progress" if agenda.running else "interrupted; continues if a crawler runs before its deadline"
         console.print(f"  run {agenda.run.number}: {state}, {escape(of_run(agenda.run))}", soft_wrap=True)
     for run in agenda.last:
         console.print(f"  run {run.number}: {escape(of_run(run))}", soft_wrap=True)
@@ -69,7 +71,7 @@ def show(agenda: Agenda, console: Console) -> None:
 
 
 def of_run(run: RunView) -> str:
-    """One run in a line; times are UTC."""
+    """Return one run as a line; times are UTC."""
     when = (
         f"{_minute(run.began)} to {_minute(run.ended)} UTC ({run.why})"
         if run.ended

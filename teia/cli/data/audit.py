@@ -1,4 +1,4 @@
-"""`teia audit`: what the data folder says of itself, checked without trusting any counter."""
+"""`teia audit`: checks of the data folder that trust no counter."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from teia.cli.supervised import end_with_input
 from teia.clock import WallClock
 from teia.collections.stored import choose
 from teia.store.root import open_root
-from teia.transfer.audits import Kind, audit
+from teia.transfer.audits import AuditKind, audit
 from teia.transfer.links_audit import LinksAudit
-from teia.transfer.repair_archive import Repaired, repair
+from teia.transfer.repair_archive import RepairResult, repair
 
-app = typer.Typer(help="Check politeness, archive, index and in-links, record by record.", no_args_is_help=True)
+app = typer.Typer(help="Audit politeness, archive, index and in-links, record by record.", no_args_is_help=True)
 
-Supervised = Annotated[bool, typer.Option("--supervised", help="End when standard input does.")]
+Supervised = Annotated[bool, typer.Option("--supervised", help="Exit when standard input is closed.")]
 
 
 @app.command()
 def politeness(
     data: Data, collection: Collection = None, as_json: AsJson = False, supervised: Supervised = False
 ) -> None:
-    """Replay the fetch log: no request may have come before its server's rest was over."""
-    _audit(Kind.POLITENESS, "requests", data, collection, as_json=as_json, supervised=supervised)
+    """Replay the fetch log and check that every request respected the delay of its server."""
+    _audit(AuditKind.POLITENESS, "requests", data, collection, as_json=as_json, supervised=supervised)
 
 
 @app.command()
@@ -37,19 +37,21 @@ def archive(
     data: Data,
     collection: Collection = None,
     must_repair: Annotated[
-        bool, typer.Option("--repair", help="Go on without what is lost; fetch its pages again.")
+        bool, typer.Option("--repair", help="Drop records that cannot be recovered, and queue their pages again.")
     ] = False,
     as_json: AsJson = False,
     supervised: Supervised = False,
 ) -> None:
-    """Read every record of the archive: whole, one per gzip member, with the digests it claims."""
-    _audit(Kind.ARCHIVE, "records", data, collection, as_json=as_json, supervised=supervised, must_repair=must_repair)
+    """Read every record of the archive: complete, one per gzip member, with matching digests."""
+    _audit(
+        AuditKind.ARCHIVE, "records", data, collection, as_json=as_json, supervised=supervised, must_repair=must_repair
+    )
 
 
 @app.command()
 def index(data: Data, collection: Collection = None, as_json: AsJson = False, supervised: Supervised = False) -> None:
-    """Compare the search index with the pages that belong into it."""
-    _audit(Kind.INDEX, "pages", data, collection, as_json=as_json, supervised=supervised)
+    """Compare the search index with the pages that should be in it."""
+    _audit(AuditKind.INDEX, "pages", data, collection, as_json=as_json, supervised=supervised)
 
 
 @app.command()
@@ -57,17 +59,17 @@ def links(
     data: Data,
     collection: Collection = None,
     must_repair: Annotated[
-        bool, typer.Option("--repair", help="Write the counts that come out; not beside a crawl.")
+        bool, typer.Option("--repair", help="Correct wrong counts; not possible during a crawl.")
     ] = False,
     as_json: AsJson = False,
     supervised: Supervised = False,
 ) -> None:
-    """Count anew how many pages link to every URL, and compare."""
-    _audit(Kind.LINKS, "URLs", data, collection, as_json=as_json, supervised=supervised, must_repair=must_repair)
+    """Recount the pages that link to every URL, and compare with the stored counts."""
+    _audit(AuditKind.LINKS, "URLs", data, collection, as_json=as_json, supervised=supervised, must_repair=must_repair)
 
 
 def _audit(
-    kind: Kind,
+    kind: AuditKind,
     what: str,
     data: Path,
     collection: str | None,
@@ -80,10 +82,11 @@ def _audit(
         end_with_input()
     root, console = open_root(data), result_console()
     name, repaired = choose(root, collection), None
-    if must_repair and kind is Kind.ARCHIVE:
+    # The repair of links takes the lock itself (transfer/links_audit.py).
+    if must_repair and kind is AuditKind.ARCHIVE:
         with root.locked():
             repaired = repair(root, name, WallClock())
-    found = audit(root, name, kind, WallClock(), repair=must_repair and kind is Kind.LINKS)
+    found = audit(root, name, kind, WallClock(), repair=must_repair and kind is AuditKind.LINKS)
     if as_json:
         print_json(asdict(found) | ({} if repaired is None else {"repaired": asdict(repaired)}))
     else:
@@ -94,23 +97,24 @@ def _audit(
         console.print(f"{found.checked:,} {what} checked, {found.violations:,} violations")
         for line in found.details:
             console.print(f"  {line}", markup=False)
+    # Scripts see violations by the exit status.
     if found.violations:
         raise typer.Exit(1)
 
 
-def _tell(repaired: Repaired, console: Console) -> None:
-    """Say what a repair did."""
+def _tell(repaired: RepairResult, console: Console) -> None:
+    """Print the result of a repair."""
     for line in repaired.details:
         console.print(line, markup=False, soft_wrap=True)
     if not repaired.cells:
-        console.print("nothing to repair: the archive holds all that was committed")
+        console.print("nothing to repair: the archive is complete")
 
 
 def _print_links(found: LinksAudit, console: Console, *, is_repaired: bool) -> None:
     if is_repaired:
-        console.print(f"{found.repaired:,} counts repaired")
+        console.print(f"{found.repaired:,} counts corrected")
     elif found.uncertain:
         console.print(
-            f"{found.uncertain:,} pages were read by an older teia, which did not keep what it counted;"
-            " `teia audit links --repair` counts their links anew"
+            f"{found.uncertain:,} pages were stored by an older version without the details of their links; `teia"
+            " audit links --repair` recounts them"
         )

@@ -1,4 +1,4 @@
-"""`teia export`: what is in a data folder, in formats that other programs read."""
+"""`teia export`: the contents of a data folder in formats of other programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from teia.collections.stored import choose
 from teia.errors import UsageError
 from teia.store.root import Root, open_root
 from teia.transfer.export import (
-    Exported,
+    ExportResult,
     cdxj_lines,
     check_target,
     export_errors,
@@ -32,20 +32,22 @@ from teia.transfer.export import (
 )
 from teia.transfer.read_all import known_urls
 
-app = typer.Typer(help="Write what is in a data folder for other programs.", no_args_is_help=True)
-Out = Annotated[Path | None, typer.Option("--out", metavar="PATH", help="Where to; standard output if not given.")]
+app = typer.Typer(help="Export data for other programs.", no_args_is_help=True)
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="PATH", help="File or folder to write; standard output by default.")
+]
 
 
 @app.command()
 def urls(data: Data, collection: Collection = None, out: Out = None) -> None:
-    """Write every known URL, one JSON object a line."""
+    """Export all known URLs, one JSON object per line."""
     root, name = _opened(data, collection, out)
     _write_lines((json.dumps(each).encode() + b"\n" for each in known_urls(root, name)), out)
 
 
 @app.command()
 def warc(data: Data, collection: Collection = None, out: Out = None) -> None:
-    """Write the archive: into one file if PATH ends in .warc.gz, else into a folder, file by file.
+    """Export the archive: as one file if PATH ends in .warc.gz, otherwise as a folder of WARC files.
 
     Example: teia export warc --data archive --out copy.warc.gz
     """
@@ -60,7 +62,7 @@ def warc(data: Data, collection: Collection = None, out: Out = None) -> None:
 
 @app.command()
 def cdxj(data: Data, collection: Collection = None, out: Out = None) -> None:
-    """Write the index of the archive, sorted; it names the files that `export warc` writes into a folder."""
+    """Export the CDXJ index of the archive, sorted; its file names are those of `export warc` into a folder."""
     root, name = _opened(data, collection, out)
     with cdxj_lines(root, name) as lines:
         _write_lines(lines, out)
@@ -68,12 +70,13 @@ def cdxj(data: Data, collection: Collection = None, out: Out = None) -> None:
 
 @app.command()
 def parquet(data: Data, collection: Collection = None, out: Out = None) -> None:
-    """Write the fetch log, one row for each request, as one Parquet file."""
+    """Export the fetch log, one row per request, as one Parquet file."""
     root, name = _opened(data, collection, out)
     if out is not None:
         with new_file(out) as file:
             done = export_log(root, name, file)
     else:
+        # Made as a whole first: an export that fails writes nothing to the pipe.
         with _binary(None) as file, tempfile.TemporaryFile() as whole:
             done = export_log(root, name, whole)
             whole.seek(0)
@@ -83,7 +86,7 @@ def parquet(data: Data, collection: Collection = None, out: Out = None) -> None:
 
 @app.command()
 def graph(data: Data, collection: Collection = None, out: Out = None) -> None:
-    """Write the links between pages, one `source TAB target` a line."""
+    """Export the link graph, one `source TAB target` per line."""
     root, name = _opened(data, collection, out)
     _write_lines(graph_lines(root, name), out)
 
@@ -91,6 +94,7 @@ def graph(data: Data, collection: Collection = None, out: Out = None) -> None:
 def _opened(data: Path, collection: str | None, out: Path | None) -> tuple[Root, str]:
     root = open_root(data)
     if out is not None:
+        # Before anything is read: no existing file is overwritten.
         check_target(root, out)
     return root, choose(root, collection)
 
@@ -102,26 +106,28 @@ def _write_lines(lines: Iterable[bytes], out: Path | None) -> None:
         return
     with export_errors(Path("standard output")):
         sys.stdout.buffer.writelines(lines)
+        # Inside `export_errors`: a full disk behind a redirection may show only here.
         sys.stdout.buffer.flush()
 
 
 @contextmanager
 def _binary(out: Path | None) -> Iterator[BinaryIO]:
-    """The file to write to. A terminal is spared what only programs can read."""
+    """Open the file to write to; refuse to write binary data to a terminal."""
     if out is not None:
         with new_file(out) as file:
             yield file
         return
     if sys.stdout.isatty():
-        raise UsageError("this is nothing for a terminal; give --out PATH, or send it on with > or |")
+        raise UsageError("binary data is not written to a terminal; use --out PATH, or redirect the output with > or |")
     with export_errors(Path("standard output")):
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
 
 
-def _say(done: Exported, what: str, out: Path | None) -> None:
+def _say(done: ExportResult, what: str, out: Path | None) -> None:
     written = f", {size(done.bytes)}" if done.bytes else ""
     progress_console().print(f"{done.records:,} {what}{written} written to {out or 'standard output'}", markup=False)
     if done.damaged:
-        progress_console().print(f"{done.damaged:,} damaged places left out; `teia audit archive` names them")
+        progress_console().print(f"{done.damaged:,} damaged records omitted; `teia audit archive` lists them")
+        # A script must not take an incomplete export for a complete one.
         raise typer.Exit(1)

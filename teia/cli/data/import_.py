@@ -15,17 +15,22 @@ from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.durable import disk_errors
 from teia.store.root import open_root
-from teia.transfer.import_data import Imported, Target, collection_for, open_target
+from teia.transfer.import_data import ImportResult, Target, collection_for, open_target
 from teia.transfer.import_lists import hosts_of_lists, hosts_of_logs, import_log, import_urls
 from teia.transfer.import_warc import hosts_of_archives, import_warc
 
-app = typer.Typer(help="Take in archives, lists and logs from elsewhere.", no_args_is_help=True)
+app = typer.Typer(help="Import archives, URL lists and logs.", no_args_is_help=True)
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="What to take in.")]
-Name = Annotated[str | None, typer.Option("--name", "--collection", help="The collection; made if it is new.")]
-File = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="Settings of a new collection.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to import.")]
+Name = Annotated[
+    str | None, typer.Option("--name", "--collection", help="Name of the collection; created if it does not exist.")
+]
+File = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE.toml", help="TOML file with the settings of a new collection.")
+]
 Rules = Annotated[
-    list[str] | None, typer.Option(metavar="RULE", help="What a new collection may crawl; by default the files' hosts.")
+    list[str] | None,
+    typer.Option(metavar="RULE", help="Scope rule of a new collection; by default the hosts in the files."),
 ]
 
 
@@ -33,12 +38,12 @@ Rules = Annotated[
 def warc(
     files: Files, data: Data, name: Name = None, config: File = None, scope: Rules = None, as_json: AsJson = False
 ) -> None:
-    """Copy WARC files into the archive and make their pages known, with their links.
+    """Import WARC files into the archive, and add their pages and links.
 
-    Killed or interrupted, the same command goes on. Example: teia import warc other/*.warc.gz --data archive
+    If interrupted, run the same command to continue. Example: teia import warc other/*.warc.gz --data archive
     """
 
-    def take(target: Target, done: Imported) -> None:
+    def take(target: Target, done: ImportResult) -> None:
         asyncio.run(import_warc(target, files, done))
 
     _import(files, data, name, config, scope, as_json, lambda: hosts_of_archives(files), take)
@@ -48,9 +53,9 @@ def warc(
 def urls(
     files: Files, data: Data, name: Name = None, config: File = None, scope: Rules = None, as_json: AsJson = False
 ) -> None:
-    """Queue URLs from lists: one a line, or JSON lines as `teia export urls` writes them."""
+    """Queue URLs from lists: one URL per line, or JSON lines as written by `teia export urls`."""
 
-    def take(target: Target, done: Imported) -> None:
+    def take(target: Target, done: ImportResult) -> None:
         import_urls(target, files, done)
 
     _import(files, data, name, config, scope, as_json, lambda: hosts_of_lists(files), take)
@@ -60,9 +65,9 @@ def urls(
 def log(
     files: Files, data: Data, name: Name = None, config: File = None, scope: Rules = None, as_json: AsJson = False
 ) -> None:
-    """Add fetch logs of another teia, as `teia export parquet` writes them, to be asked with SQL."""
+    """Import fetch logs of another installation, as written by `teia export parquet`, for use with SQL."""
 
-    def take(target: Target, done: Imported) -> None:
+    def take(target: Target, done: ImportResult) -> None:
         import_log(target, files, done)
 
     _import(files, data, name, config, scope, as_json, lambda: hosts_of_logs(files), take)
@@ -76,23 +81,25 @@ def _import(
     scope: list[str] | None,
     as_json: bool,
     hosts: Callable[[], set[str]],
-    take: Callable[[Target, Imported], None],
+    take: Callable[[Target, ImportResult], None],
 ) -> None:
+    # An unreadable file is an error before a folder or a collection is created.
     for path in files:
         with disk_errors(path, "read"), path.open("rb"):
             pass
     root = open_root(data, create=True)
     with root.locked():
         collection = collection_for(root, name, config, scope or (), hosts)
-        done = Imported(collection)
+        done = ImportResult(collection)
         with open_target(root, collection, WallClock()) as target:
             take(target, done)
     _report(done, as_json)
+    # Some damage is reported; it is a failure only if nothing of the files could be used.
     if done.damaged and not done.records and not done.skipped:
         raise typer.Exit(1)
 
 
-def _report(done: Imported, as_json: bool) -> None:
+def _report(done: ImportResult, as_json: bool) -> None:
     console = progress_console()
     counts = {name: value for name, value in asdict(done).items() if isinstance(value, int) and value}
     said = ", ".join(f"{value:,} {_WORDS[name]}" for name, value in counts.items()) or "nothing"
@@ -106,11 +113,11 @@ def _report(done: Imported, as_json: bool) -> None:
 _WORDS = {
     "files": "files",
     "records": "records stored",
-    "pages": "pages known",
-    "urls_new": "URLs new",
+    "pages": "pages added",
+    "urls_new": "new URLs",
     "rows": "lines or rows read",
-    "skipped": "there already",
-    "damaged": "damaged places passed over",
+    "skipped": "already present",
+    "damaged": "damaged records skipped",
     "mismatched": "records with a wrong digest",
-    "refused": "lines refused",
+    "refused": "lines rejected",
 }

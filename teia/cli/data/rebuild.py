@@ -1,4 +1,4 @@
-"""`teia rebuild`: what is derived from the archive, made again from it."""
+"""`teia rebuild`: data that is derived from the archive, made again."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from teia.collections.stored import choose
 from teia.indexer.rebuild import rebuild_index
 from teia.store.root import open_root
 
-app = typer.Typer(help="Make the search index again from the archive.", no_args_is_help=True)
+app = typer.Typer(help="Rebuild the search index from the archive.", no_args_is_help=True)
 
 
 @app.callback()
 def rebuild() -> None:
-    """Make what is derived from the archive again."""
+    """Rebuild data derived from the archive."""
 
 
 @app.command()
 def index(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
-    """Throw the search index away and make it again from the archive alone."""
+    """Delete the search index and rebuild it from the archive."""
     root = open_root(data)
     name = choose(root, collection)
     clock = WallClock()

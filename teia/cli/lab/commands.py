@@ -10,7 +10,9 @@ from teia.cli.lab.serve import serve
 from teia.cli.lab.simulate import simulate
 from teia.cli.lab.whatif import whatif
 
-app = typer.Typer(help="A made-up web to try things on, and the papers' experiments.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run experiments: a generated web, a simulator, and the papers' experiments.", no_args_is_help=True
+)
 app.command("serve")(serve)
 app.command("plan")(plan)
 app.command("simulate")(simulate)

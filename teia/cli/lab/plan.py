@@ -1,4 +1,4 @@
-"""`teia lab plan`: how often and when to visit the pages of a file again (P4)."""
+"""`teia lab plan`: number and times of revisits for the pages of a file (P4)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,28 @@ from teia.cli.supervised import Progress, Supervised
 
 def plan(
     scenario: Annotated[
-        Path, typer.Option(metavar="FILE.csv", help="Columns page,server,weight,rate_per_day[,size_bytes][,age_s].")
+        Path,
+        typer.Option(
+            metavar="FILE.csv", help="CSV file with the columns page,server,weight,rate_per_day[,size_bytes][,age_s]."
+        ),
     ],
-    horizon_h: Annotated[float, typer.Option("--horizon-h", metavar="H", help="How long the plan is for, in hours.")],
+    horizon_h: Annotated[
+        float, typer.Option("--horizon-h", metavar="H", help="Period that the plan covers, in hours.")
+    ],
     politeness_s: Annotated[
-        float, typer.Option("--politeness-s", metavar="S", help="Seconds between visits to one server.")
+        float, typer.Option("--politeness-s", metavar="S", help="Delay between two visits to one server, in seconds.")
     ],
-    out: Annotated[Path, typer.Option(metavar="COUNTS.csv", help="Where page,count,times go.")],
-    budget: Annotated[int | None, typer.Option(metavar="N", min=0, help="Visits in all; no limit by default.")] = None,
-    policy: Annotated[str, typer.Option(metavar="NAME", help="Whose plan: psp, psp-centred, mp2, m-wolf …")] = "psp",
+    out: Annotated[
+        Path, typer.Option(metavar="COUNTS.csv", help="CSV file to write, with the columns page,count,times.")
+    ],
+    budget: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Total number of visits; unlimited by default.")
+    ] = None,
+    policy: Annotated[str, typer.Option(metavar="NAME", help="Policy: psp, psp-centred, mp2, m-wolf …")] = "psp",
     as_json: AsJson = False,
     supervised: Supervised = False,
 ) -> None:
-    """Plan the visits of a file's pages: counts and times, and the staleness to be expected.
+    """Plan visits to the pages of a file: number and times of visits, and the expected staleness.
 
     Examples: teia lab plan --scenario pages.csv --horizon-h 24 --politeness-s 15 --out counts.csv --json
     """
@@ -49,6 +58,6 @@ def plan(
         return
     console = progress_console()
     console.print(
-        f"{summary['visits']:,} visits of {summary['visited_pages']:,} of {summary['pages']:,} pages in {out}"
+        f"{summary['visits']:,} visits to {summary['visited_pages']:,} of {summary['pages']:,} pages, written to {out}"
     )
-    console.print(f"staleness {summary['staleness']:.5f}; the bound (WP) is {summary['bounds']['wp']:.5f}")
+    console.print(f"staleness {summary['staleness']:.5f}; lower bound (WP) {summary['bounds']['wp']:.5f}")

@@ -16,18 +16,21 @@ from teia.clock import WallClock
 
 
 def known_ids() -> list[str]:
-    """Offer these when the shell completes an id."""
+    """Return the ids that the shell offers for completion."""
     from teia.lab.reproduce.catalogue import EXPERIMENTS
 
     return list(EXPERIMENTS)
 
 
 def reproduce(
-    ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids of docs/seeds.md.", autocompletion=known_ids)],
-    quick: Annotated[bool, typer.Option("--quick", help="A smaller size, for a first look.")] = False,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")] = Path("lab-report"),
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same numbers.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on the last line.")] = False,
+    ids: Annotated[
+        list[str],
+        typer.Argument(metavar="ID", help="IDs of experiments, as in docs/seeds.md.", autocompletion=known_ids),
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="Run a smaller size, for a first look.")] = False,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the results.")] = Path("lab-report"),
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed; the same seed gives the same numbers.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")] = False,
     supervised: Supervised = False,
 ) -> None:
     """Run experiments of the papers: a REPORT.md with the published numbers beside ours, tables (CSV), figures (SVG).

@@ -1,4 +1,4 @@
-"""`teia lab serve`: a made-up web on this machine's loopback addresses.
+"""`teia lab serve`: a generated web on this machine's loopback addresses.
 
 The world and its server are imported when the command runs, so that other commands do not pay for them.
 """
@@ -28,39 +28,41 @@ DAY_S = 86_400.0
 
 
 def serve(
-    spec: Annotated[Path | None, typer.Option("--spec", metavar="FILE.toml", help="What the web is like.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Another seed, another web.")] = None,
+    spec: Annotated[Path | None, typer.Option("--spec", metavar="FILE.toml", help="Description of the web.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Random seed of the generated web.")] = None,
     hosts: Annotated[int | None, typer.Option("--hosts", help="Number of servers.")] = None,
     pages: Annotated[int | None, typer.Option("--pages", help="Number of pages.")] = None,
     time_factor: Annotated[
-        float | None, typer.Option("--time-factor", help="How much faster than real time pages change.")
+        float | None, typer.Option("--time-factor", help="Speed of page changes relative to real time.")
     ] = None,
     epoch: Annotated[
-        str, typer.Option("--epoch", metavar="TIME", help="When pages begin to change, in ISO 8601, or now.")
+        str, typer.Option("--epoch", metavar="TIME", help="Time at which pages begin to change, in ISO 8601, or now.")
     ] = "now",
-    address: Annotated[str, typer.Option("--address", help="The first server's; others follow.")] = "127.77.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of all servers; 0: any free one.")] = 8800,
+    address: Annotated[str, typer.Option("--address", help="Address of the first server.")] = "127.77.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of all servers; 0: any.")] = 8800,
     dns_address: Annotated[
-        str, typer.Option("--dns-address", metavar="ADDRESS:PORT", help="Where names are answered.")
+        str, typer.Option("--dns-address", metavar="ADDRESS:PORT", help="Address of the DNS server.")
     ] = "127.77.255.53:8853",
     control_address: Annotated[
-        str, typer.Option("--control-address", metavar="ADDRESS", help="Where the truth is told, in JSON.")
+        str, typer.Option("--control-address", metavar="ADDRESS", help="Address of the ground-truth API (JSON).")
     ] = "127.77.255.80",
-    truth: Annotated[Path | None, typer.Option("--truth", metavar="FILE", help="Write what is true of pages.")] = None,
+    truth: Annotated[
+        Path | None, typer.Option("--truth", metavar="FILE", help="Write the true versions and links of all pages.")
+    ] = None,
     truth_days: Annotated[
-        float, typer.Option("--truth-days", min=0, help="How far --truth looks ahead, in days of the web.")
+        float, typer.Option("--truth-days", min=0, help="Period covered by --truth, in days of the generated web.")
     ] = 1.0,
-    log: Annotated[Path | None, typer.Option("--log", metavar="FILE", help="Write every request.")] = None,
-    ready_json: Annotated[bool, typer.Option("--ready-json", help="Print one JSON line when ready.")] = False,
-    lifeline: Annotated[bool, typer.Option("--lifeline", hidden=True, help="End with standard input.")] = False,
+    log: Annotated[Path | None, typer.Option("--log", metavar="FILE", help="Log all requests to a file.")] = None,
+    ready_json: Annotated[bool, typer.Option("--ready-json", help="Print a JSON line when ready.")] = False,
+    lifeline: Annotated[bool, typer.Option("--lifeline", hidden=True, help="Exit with standard input.")] = False,
 ) -> None:
-    """Serve a made-up web on 127.0.0.0/8 until Ctrl-C: pages that change, robots.txt, sitemaps, errors, traps.
+    """Serve a generated web on 127.0.0.0/8 until Ctrl-C: pages that change, robots.txt, sitemaps, errors, traps.
 
     Examples: teia lab serve --pages 1000 · teia lab serve --spec web.toml --time-factor 1000 --log requests.jsonl
     """
     import uvloop
 
-    from teia.lab.server.control import Control, write_truth
+    from teia.lab.server.control import LabControl, write_truth
     from teia.lab.server.listen import loopback, reserved_port
     from teia.lab.server.serve import LabServer
     from teia.lab.world.spec import WorldSpec
@@ -77,7 +79,7 @@ def serve(
             clock,
             port=known_port,
             dns=dns_address,
-            control=Control(world),
+            control=LabControl(world),
             control_host=control_address,
             log=log,
         )
@@ -103,9 +105,11 @@ async def _serve(lab: LabServer, world: World, *, ready_json: bool, lifeline: bo
             ended.set_result(status)
 
     loop.add_signal_handler(signal.SIGTERM, end, 0)
+    # 130, the status of a command that Ctrl-C ended.
     loop.add_signal_handler(signal.SIGINT, end, 128 + signal.SIGINT)
     async with lab:
         if lifeline:
+            # Nothing is ever written to this pipe: it becomes readable when its other end is closed.
             loop.add_reader(sys.stdin.fileno(), end, 0)
         _announce(lab, world, ready_json=ready_json)
         failing = asyncio.create_task(lab.watch())
@@ -140,8 +144,9 @@ def _announce(lab: LabServer, world: World, *, ready_json: bool) -> None:
     network = ".".join(lab.addresses[0].split(".")[:2])
     console = progress_console()
     console.print(
-        f"serving {ready['pages']} pages on {ready['hosts']} hosts, {lab.addresses[0]} and on, port {lab.port}"
+        f"serving {ready['pages']} pages on {ready['hosts']} hosts, addresses from {lab.addresses[0]} on, port "
+        f"{lab.port}"
     )
-    console.print(f"names: {lab.dns} (UDP)   truth: http://{lab.control}/")
+    console.print(f"DNS: {lab.dns} (UDP)   ground truth: http://{lab.control}/")
     crawl = f"teia crawl {ready['seeds'][0]} --dns {lab.dns} --allow-net {network}.0.0/16 --data DIR"
-    console.print(f"to crawl it: {crawl}", soft_wrap=True)
+    console.print(f"crawl it with: {crawl}", soft_wrap=True)

@@ -15,52 +15,54 @@ from teia.cli.supervised import Progress, Supervised
 from teia.errors import UsageError
 
 if TYPE_CHECKING:
-    from teia.refresh.model import World
+    from teia.refresh.model import RefreshWorld
 
 UNIT_S = {"day": 86_400.0, "hour": 3600.0}
 
 
 def simulate(
     scenario: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Pages as `lab plan` reads them; or --pages and --servers.")
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="CSV file with pages, as for `lab plan`; or use --pages and --servers."),
     ] = None,
-    pages: Annotated[int | None, typer.Option(metavar="N", min=1, help="Make up so many pages.")] = None,
-    servers: Annotated[int | None, typer.Option(metavar="M", min=1, help="On so many servers.")] = None,
-    theta: Annotated[float, typer.Option(metavar="X", min=0.0, help="How unevenly pages lie on servers.")] = 1.0,
-    rates: Annotated[str, typer.Option(metavar="uniform|zipf:X", help="How change rates spread.")] = "uniform",
-    rate_unit: Annotated[str, typer.Option(metavar="day|hour", help="What rates of 0.01 to 1 are per.")] = "day",
-    weights: Annotated[str, typer.Option(metavar="uniform|zipf:X", help="How weights spread.")] = "uniform",
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="What chance is drawn from.")] = 1,
+    pages: Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of pages to generate.")] = None,
+    servers: Annotated[int | None, typer.Option(metavar="M", min=1, help="Number of servers to generate.")] = None,
+    theta: Annotated[float, typer.Option(metavar="X", min=0.0, help="Zipf exponent of pages per server.")] = 1.0,
+    rates: Annotated[str, typer.Option(metavar="uniform|zipf:X", help="Distribution of change rates.")] = "uniform",
+    rate_unit: Annotated[str, typer.Option(metavar="day|hour", help="Unit of the change rates.")] = "day",
+    weights: Annotated[str, typer.Option(metavar="uniform|zipf:X", help="Distribution of weights.")] = "uniform",
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 1,
     policy: Annotated[
-        str, typer.Option(metavar="NAME,NAME", help="Which policies; docs/refresh.md has all.")
+        str, typer.Option(metavar="NAME,NAME", help="Policies to simulate; see docs/refresh.md for all names.")
     ] = "psp,mp2,m-wolf,edf",
-    crawlers: Annotated[int, typer.Option(metavar="K", min=1, help="Crawlers, all alike.")] = 10,
+    crawlers: Annotated[int, typer.Option(metavar="K", min=1, help="Number of identical crawlers.")] = 10,
     pages_per_s: Annotated[float, typer.Option(metavar="X", help="Pages per second of each crawler.")] = 10.0,
-    politeness_s: Annotated[float, typer.Option(metavar="P", help="Seconds between visits to one server.")] = 15.0,
-    horizon_h: Annotated[float, typer.Option(metavar="H", help="How long a plan is for, in hours.")] = 24.0,
+    politeness_s: Annotated[float, typer.Option(metavar="P", help="Delay between visits to a server.")] = 15.0,
+    horizon_h: Annotated[float, typer.Option(metavar="H", help="Period that one plan covers, in hours.")] = 24.0,
     days: Annotated[
-        float | None, typer.Option(metavar="N", help="How long to simulate; one horizon by default.")
+        float | None, typer.Option(metavar="N", help="Duration of the simulation, in days; one horizon by default.")
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(metavar="R", min=0, help="Visits of one horizon; by default what crawlers can do.")
+        int | None,
+        typer.Option(metavar="R", min=0, help="Visits per horizon; by default as many as the crawlers can make."),
     ] = None,
-    process: Annotated[str, typer.Option(metavar="poisson|mix", help="How drawn pages change (P7).")] = "poisson",
-    visits: Annotated[Path | None, typer.Option(metavar="FILE", help="Write page,time of every visit.")] = None,
-    sampled: Annotated[bool, typer.Option("--sampled", help="Draw changes too, beside what is expected.")] = False,
+    process: Annotated[str, typer.Option(metavar="poisson|mix", help="Change process of generated pages.")] = "poisson",
+    visits: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all visits to a file.")] = None,
+    sampled: Annotated[bool, typer.Option("--sampled", help="Simulate drawn changes too.")] = False,
     as_json: AsJson = False,
     supervised: Supervised = False,
 ) -> None:
-    """Carry out policies in one world, event by event: staleness, visits and lateness of each, and the bounds.
+    """Simulate policies in one scenario, event by event: staleness, visits and lateness of each, and the bounds.
 
     Examples: teia lab simulate --pages 20000 --servers 40 --rate-unit hour --policy psp,edf --days 8 --json
     """
     from teia.clock import WallClock
-    from teia.lab.simulate.command import Asked, compare, crawlers_of
+    from teia.lab.simulate.command import SimulationRequest, compare, crawlers_of
 
-    asked = Asked(policy, days, sampled, process, seed, visits)
+    asked = SimulationRequest(policy, days, sampled, process, seed, visits)
     asked.chosen()
     if rate_unit not in UNIT_S:
-        raise UsageError(f"--rate-unit: {rate_unit!r} is neither day nor hour")
+        raise UsageError(f"--rate-unit: {rate_unit!r} must be day or hour")
     shape: dict[str, Any] = {
         "horizon_s": 3600.0 * horizon_h,
         "politeness_s": politeness_s,
@@ -85,19 +87,19 @@ def _world(
     seed: int,
     shape: dict[str, Any],
     made_up: dict[str, Any],
-) -> tuple[World, Callable[[World], list[str]]]:
-    """The world to simulate, from a file or made up, and what its pages are called."""
+) -> tuple[RefreshWorld, Callable[[RefreshWorld], list[str]]]:
+    """Return the world to simulate, read from a file or generated, and a function for the names of its pages."""
     import numpy as np
 
     from teia.refresh.scenario import draw_world, read_scenario
 
     if scenario is not None:
         if pages is not None or servers is not None:
-            raise UsageError("give either --scenario, or --pages and --servers")
+            raise UsageError("--scenario cannot be combined with --pages and --servers")
         read = read_scenario(scenario)
         return read.world(**shape), read.names_of
     if pages is None or servers is None:
-        raise UsageError("say which pages: --scenario FILE.csv, or --pages N --servers M")
+        raise UsageError("missing pages; use --scenario FILE.csv, or --pages N --servers M")
     world = draw_world(np.random.default_rng(seed), pages=pages, servers=servers, **shape, **made_up)
     return world, lambda world: [str(page) for page in world.page.tolist()]
 

@@ -19,29 +19,35 @@ if TYPE_CHECKING:
 def whatif(
     data: Data,
     collection: Collection = None,
-    delay: Annotated[float | None, typer.Option(metavar="S", help="Rest of a server; Crawl-delay still wins.")] = None,
-    budget: Annotated[int | None, typer.Option(metavar="N", help="Visits a day over all hosts.")] = None,
-    policy: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which page is visited when; docs/refresh.md has all.")
+    delay: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Delay between two requests to a server; a longer Crawl-delay still applies."),
     ] = None,
-    nodes: Annotated[int | None, typer.Option(metavar="N", help="Machines like the one that crawled.")] = None,
-    days: Annotated[float, typer.Option(metavar="D", help="How many days are predicted.")] = 14.0,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="What chance is drawn from.")] = 1,
-    top: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="How many hosts are listed.")] = 10,
+    budget: Annotated[int | None, typer.Option(metavar="N", help="Budget: visits per day over all hosts.")] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Policy that schedules visits; see docs/refresh.md for all names."),
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of machines like the one that crawled.")
+    ] = None,
+    days: Annotated[float, typer.Option(metavar="D", help="Number of days to predict.")] = 14.0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 1,
+    top: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Number of hosts to list.")] = 10,
     as_json: AsJson = False,
     supervised: Supervised = False,
 ) -> None:
-    """Predict how fresh a collection would be kept otherwise: beside it as it is, with what hosts would bear.
+    """Predict how fresh a collection would be with other settings, compared with its current ones.
 
     Examples: teia lab whatif --data archive --delay 10 · teia lab whatif --data archive --policy index --json
     """
     from teia.clock import WallClock
     from teia.collections.stored import choose
-    from teia.lab.whatif.answer import Asked, what_if
+    from teia.lab.whatif.answer import WhatIfRequest, what_if
     from teia.store.root import open_root
     from teia.views.reports.source import looking
 
-    asked = Asked(delay, budget, policy, nodes, days, seed, top)
+    asked = WhatIfRequest(delay, budget, policy, nodes, days, seed, top)
     root = open_root(data)
     chosen = choose(root, collection)
     progress = Progress(supervised)
@@ -54,13 +60,14 @@ def whatif(
 
 def _print(collection: str, found: WhatIf) -> None:
     print(
-        f"{collection}: {found.pages:,} pages on {found.hosts:,} hosts, {found.visited_again:,} of them visited again;"
-        f" {found.prior_only:,} have nothing but a prior,\nand {found.prior_share:.0%} of what is known of all rates is"
-        f" prior. Predicted: {found.days:g} days, {found.settling_days:.2g} days from now, in {found.worlds} worlds\n"
+        f"{collection}: {found.pages:,} pages on {found.hosts:,} hosts, {found.visited_again:,} of them visited"
+        f" again; {found.prior_only:,} have only a prior rate,\nand {found.prior_share:.0%} of the information on"
+        f" all rates is prior. Predicted: {found.days:g} days, starting {found.settling_days:.2g} days from now, in"
+        f" {found.worlds} scenarios\n"
     )
     sides = [found.as_is] + ([found.what_if] if found.what_if is not None else [])
     rows = [_rows(side) for side in sides]
-    titles = ["", "as it is", "what if"][: len(sides) + 1]
+    titles = ["", "current settings", "what if"][: len(sides) + 1]
     cells = [[name, *(each[name] for each in rows)] for name in rows[0]]
     print_grid(titles, cells, [False] + [True] * len(sides))
     if found.gain is not None:
@@ -70,7 +77,7 @@ def _print(collection: str, found: WhatIf) -> None:
     _print_hosts(sides)
     for side, title in zip(sides, titles[1:], strict=True):
         if side.late_urls:
-            print(f"\n{title}, not within a week, among others: {' '.join(side.late_urls)}")
+            print(f"\n{title}, not revisited within a week, for example: {' '.join(side.late_urls)}")
     for note in found.notes:
         print(f"\n{note}")
 
@@ -82,17 +89,17 @@ def _rows(side: Side) -> dict[str, str]:
     return {
         "delay": f"{terms.delay_s:,g} s",
         "policy": terms.policy,
-        "budget, visits a day": "none" if terms.budget is None else f"{terms.budget:,}",
+        "budget, visits per day": "none" if terms.budget is None else f"{terms.budget:,}",
         "nodes": str(terms.nodes),
         "fresh": f"{fresh.mean:.1%} ({fresh.low:.1%} to {fresh.high:.1%})",
         "bound": f"{side.bound:.1%}",
-        "visits a day": _count(side.visits_per_day),
-        "requests a day": _count(side.requests_per_day),
+        "visits per day": _count(side.visits_per_day),
+        "requests per day": _count(side.requests_per_day),
         "limited by": side.limited_by,
         "full pass": days(side.full_pass_s),
         "slowest host": side.slowest_host,
-        "pages not within a week": f"{side.late_pages:,}",
-        "pages without a visit": f"{side.unvisited:,}",
+        "pages not revisited within a week": f"{side.late_pages:,}",
+        "pages without visits": f"{side.unvisited:,}",
     }
 
 
@@ -110,7 +117,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _print_hosts(sides: list[Side]) -> None:
-    """The busiest hosts of the last side, with both sides' numbers."""
+    """Print the busiest hosts of the last side, with the numbers of both sides."""
     from teia.crawler.keep_fresh.bound import days
 
     def shown(load: HostLoad | None) -> list[str]:
@@ -124,11 +131,11 @@ def _print_hosts(sides: list[Side]) -> None:
         ]
 
     by_name = [{load.host: load for load in side.hosts} for side in sides]
-    titles = ["requests a day", "busy", "full pass", "late pages"]
+    titles = ["requests per day", "busy", "full pass", "late pages"]
     names = ["host", "pages"] + [title for each in sides for title in titles]
     cells = [
         [load.host, f"{load.pages:,}", *(text for loads in by_name for text in shown(loads.get(load.host)))]
         for load in sides[-1].hosts
     ]
-    heading = "busiest hosts" if len(sides) == 1 else "busiest hosts: as it is, then what if"
+    heading = "busiest hosts" if len(sides) == 1 else "busiest hosts: current settings, then what if"
     print_grid(names, cells, [False] + [True] * (len(names) - 1), heading)

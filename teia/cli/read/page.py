@@ -12,17 +12,16 @@ from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
 from teia.collections.stored import choose, saved
+from teia.crawler.lookup import Lookup
 from teia.store.root import open_root
-from teia.views.lookup import Lookup
-from teia.views.page import PageView, page_view
-from teia.views.page_signals import PageSignal
+from teia.views.page import PageSignal, PageView, page_view
 
 SHOWN = 10
-Url = Annotated[str, typer.Argument(metavar="URL", help="The page.")]
+Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the page.")]
 
 
 def page(url: Url, data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
-    """Show what is known of a page: its versions, its links in and out, why it is not fetched yet."""
+    """Show a page: its state, versions, incoming and outgoing links, and why it is not fetched yet."""
     root = open_root(data)
     name = choose(root, collection)
     with Lookup(root, name) as lookup:
@@ -35,15 +34,16 @@ def page(url: Url, data: Data, collection: Collection = None, as_json: AsJson = 
 
 def _show(view: PageView) -> None:
     console = result_console()
+    # Texts of the web are never markup: rich would obey a `[red]` in a URL or a title.
     console.print(view.url, markup=False, style="bold", soft_wrap=True)
     table = Table.grid(padding=(0, 2))
     lines = {
         "title": view.title,
         "canonical": view.canonical if view.canonical != view.url else None,
         "state": f"{view.state}{f', {view.outcome}' if view.outcome else ''}",
-        "not yet": view.why_waiting,
-        "next due": view.next_due,
-        "depth": f"{view.depth} hops from a seed",
+        "not fetched yet": view.why_waiting,
+        "next visit": view.next_due,
+        "depth": f"{view.depth} (links from a seed)",
         "type": view.type,
         "language": view.lang,
         "digest": view.digest,
@@ -52,11 +52,12 @@ def _show(view: PageView) -> None:
         if value:
             table.add_row(name, _plain(value))
     console.print(table)
+    # The newest visits, in the order of time.
     _list(f"visits: {len(view.versions)}", [_version(view, number) for number in range(len(view.versions))][-SHOWN:])
     if view.signals:
         _list("signals", [_signal(each) for each in view.signals])
-    _list(f"links out: {len(view.links_out)}", view.links_out[:SHOWN])
-    _list(f"links in: {len(view.links_in)}, {view.in_links:,} counted", view.links_in[:SHOWN])
+    _list(f"outgoing links: {len(view.links_out)}", view.links_out[:SHOWN])
+    _list(f"incoming links: {len(view.links_in)} listed, {view.in_links:,} in total", view.links_in[:SHOWN])
     if view.note:
         console.print(view.note, markup=False)
 
@@ -68,8 +69,8 @@ def _version(view: PageView, number: int) -> str:
 
 
 def _signal(each: PageSignal) -> str:
-    news = "not looked at yet" if each.is_news else "looked at"
-    return f"{each.kind}  says it changed {each.changed}, {news}; its word is worth {each.weight:.2f}"
+    news = "not visited since" if each.is_news else "visited since"
+    return f"{each.kind}  reports a change at {each.changed}, {news}; reliability {each.weight:.2f}"
 
 
 def _list(title: str, lines: list[str] | tuple[str, ...]) -> None:
@@ -80,5 +81,5 @@ def _list(title: str, lines: list[str] | tuple[str, ...]) -> None:
 
 
 def _plain(text: str) -> str:
-    """A text of the web as rich shows it unchanged."""
+    """Escape a text of the web, so that rich shows it unchanged."""
     return text.replace("[", r"\[")

@@ -30,17 +30,17 @@ Name = Annotated[
     typer.Argument(metavar="NAME", help=" | ".join(REPORTS), autocompletion=lambda: list(REPORTS), show_default=False),
 ]
 Top = Annotated[
-    int, typer.Option("--top", min=1, max=10_000, metavar="N", help="How long lists of hosts and URLs are.")
+    int, typer.Option("--top", min=1, max=10_000, metavar="N", help="Maximum length of lists of hosts and URLs.")
 ]
 
 
 def report(name: Name, data: Data, collection: Collection = None, top: Top = TOP, as_json: AsJson = False) -> None:
-    """Show what was crawled: outcomes, types, servers, errors, space, links, coverage, freshness, hosts or traps.
+    """Print a report: outcomes, types, servers, errors, space, links, coverage, freshness, hosts or traps.
 
     Examples: teia report outcomes --data archive · teia report hosts --data archive --top 100 --json
     """
     if name not in REPORTS:
-        raise UsageError(f"there is no report {name!r}; there is {', '.join(REPORTS)}")
+        raise UsageError(f"unknown report {name!r}; available: {', '.join(REPORTS)}")
     root = open_root(data)
     chosen = choose(root, collection)
     with looking(root, chosen) as source:
@@ -51,7 +51,7 @@ def report(name: Name, data: Data, collection: Collection = None, top: Top = TOP
     else:
         print_report(found)
         for path in damaged:
-            print(f"\nleft out, because it cannot be read: {path}")
+            print(f"\nomitted, because it cannot be read: {path}")
 
 
 def print_report(found: DataclassInstance) -> None:
@@ -81,27 +81,30 @@ def _print_rows(title: str, rows: Sequence[DataclassInstance]) -> None:
         return
     names = [each.name for each in fields(rows[0])]
     cells = [[text_of(name, getattr(row, name)) for name in names] for row in rows]
+    # Any row decides: the first may have an empty cell.
     numeric = [any(isinstance(getattr(row, name), int | float) for row in rows) for name in names]
     print_grid([words(name) for name in names], cells, numeric, title)
 
 
 def words(name: str) -> str:
-    """The name of a field as a heading; the unit is shown with the number."""
+    """Return the name of a field as a heading; the unit is shown with the number."""
     return name.removesuffix("_bytes").removesuffix("_s").replace("_", " ")
 
 
 def text_of(name: str, value: Any) -> str:
-    """One value as a person reads it; what it measures is in its name."""
+    """Format one value for people; its unit is known by the name of its field."""
     if value is None:
         return ""
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     if name in SHARES:
+        # Smaller shares would all be shown as 0.0%.
         return f"{value:.1%}" if value >= 0.0005 or not value else f"{value:.2g}"
     if name.endswith("bytes"):
         return size(value)
     if name.endswith("_s"):
         return f"{value:,.3f} s".replace(".000", "")
+    # A status code is a name, not an amount.
     if isinstance(value, int):
         return f"{value:,}" if name != "code" else str(value)
     return f"{value:,.1f}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""`teia search`: what was crawled, found again."""
+"""`teia search`: full-text search of a collection or a cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from teia.collections.stored import choose
 from teia.errors import UsageError
 from teia.indexer.open_search import CollectionSearch
 from teia.search.query.query_language import environment_languages
-from teia.search.serve.searcher import MAX_AT_ONCE, Options
+from teia.search.serve.searcher import MAX_AT_ONCE, SearchOptions
 from teia.search.show.results import Explanation, Hit, Results
 from teia.search.show.snippets import Snippet
 from teia.store.root import open_root
@@ -30,24 +30,26 @@ MARK = "bold yellow"
 INDENT = "    "
 AGES = ((86_400.0 * 365, "year"), (86_400.0, "day"), (3_600.0, "hour"), (60.0, "minute"))
 
-Words = Annotated[str, typer.Argument(metavar="QUERY", help="Words, and more: see docs/query-language.md.")]
-Folder = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The folder that holds everything.")]
+Words = Annotated[str, typer.Argument(metavar="QUERY", help="Query: words and operators; see docs/query-language.md.")]
+Folder = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Data folder of the installation.")]
 Nats = Annotated[
-    list[str] | None, typer.Option("--nats", metavar="URL", help="A NATS server of a cluster, instead of --data.")
+    list[str] | None, typer.Option("--nats", metavar="URL", help="NATS server of a cluster, instead of --data.")
 ]
-Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key that NATS lets us in with.")]
-Ca = Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Who vouches for the servers (TLS).")]
-Number = Annotated[int, typer.Option("-n", min=1, max=MAX_AT_ONCE, metavar="N", help="How many results.")]
-Offset = Annotated[int, typer.Option("--offset", min=0, metavar="N", help="How many results to skip.")]
-Explain = Annotated[bool, typer.Option("--explain", help="Show every part of each score.")]
+Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="File with the key for the NATS servers.")]
+Ca = Annotated[
+    Path | None, typer.Option("--ca", metavar="FILE", help="File with the CA certificate of the NATS servers (TLS).")
+]
+Number = Annotated[int, typer.Option("-n", min=1, max=MAX_AT_ONCE, metavar="N", help="Number of results.")]
+Offset = Annotated[int, typer.Option("--offset", min=0, metavar="N", help="Number of results to skip.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Show how each score is computed.")]
 Facets = Annotated[bool, typer.Option("--facets", help="Count results by host, language, type and year.")]
 Reads = Annotated[
     str | None,
-    typer.Option("--lang", "--language", metavar="LANG", help="Prefer pages in this language, as `pt` or `en`."),
+    typer.Option("--lang", "--language", metavar="LANG", help="Prefer pages in this language, such as `pt` or `en`."),
 ]
 Expand = Annotated[
     bool | None,
-    typer.Option("--expand/--no-expand", help="Also search words that the best results have in common."),
+    typer.Option("--expand/--no-expand", help="Expand the query with words that the best results have in common."),
 ]
 
 
@@ -66,12 +68,12 @@ def search(
     ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search the pages of a collection, also while it is being crawled; of a cluster, on all its nodes.
+    """Search the pages of a collection, also during a crawl; with --nats or a cluster's folder, on all its nodes.
 
     Examples: teia search 'orçamento 2026' --data archive · teia search '+lei -projeto site:camara.test' --data archive
     """
     reads = environment_languages(os.environ)
-    options = Options(explain=explain, facets=facets, language=language, expand=expand, reads=reads)
+    options = SearchOptions(explain=explain, facets=facets, language=language, expand=expand, reads=reads)
     clock = WallClock()
     with _opened(data, collection, nats or [], key, ca, clock) as opened:
         results = opened.search(query, n, offset, options)
@@ -84,15 +86,15 @@ def search(
 def _opened(
     data: Path | None, collection: str | None, nats: list[str], key: Path | None, ca: Path | None, clock: Clock
 ) -> OpenedSearch:
-    """What is to be searched: a folder, a cluster that `teia cluster up` started in one, or one that NATS leads to."""
+    """Open the search of a folder, of a cluster that `teia cluster up` started in one, or of a cluster by NATS."""
     if nats:
         from teia.cluster.search.ask_nodes import ClusterSearch
 
         if data is not None:
-            raise UsageError("--nats searches a cluster and --data a folder; give one of them")
+            raise UsageError("--nats searches a cluster and --data a folder; use only one of them")
         return ClusterSearch(nats, key, collection or "main", clock, ca=ca)
     if data is None:
-        raise UsageError("what is to be searched? Give --data DIR, or --nats URL of a cluster")
+        raise UsageError("nothing to search; use --data DIR, or --nats URL of a cluster")
     if (data / "up.json").exists():
         from teia.cluster.local import read_local
         from teia.cluster.search.ask_nodes import ClusterSearch
@@ -101,6 +103,7 @@ def _opened(
         return ClusterSearch(local.urls, Path(local.key), collection or local.collection, clock)
     root = open_root(data)
     name = choose(root, collection)
+    # A node of a cluster wrote this file; while the node runs, all nodes are searched.
     if (root.path / name / "search.json").exists():
         from teia.cluster.search.open import open_search
 
@@ -109,6 +112,7 @@ def _opened(
 
 
 def _show(results: Results, clock: Clock) -> None:
+    # To standard error: a pipe gets results alone.
     for warning in results.warnings:
         progress_console().print(printable(warning), markup=False, soft_wrap=True)
     console = result_console()
@@ -128,7 +132,7 @@ def _summary(results: Results) -> str:
     at_least = "at least " if results.is_partial else ""
     parts = [f"{at_least}{pages}", f"{results.took_ms:.0f} ms"]
     if results.expansion.words:
-        parts.append(f"also searched: {', '.join(map(printable, results.expansion.words))}")
+        parts.append(f"query expanded with: {', '.join(map(printable, results.expansion.words))}")
     return " · ".join(parts)
 
 
@@ -144,7 +148,7 @@ def _show_hit(console: Console, hit: Hit, clock: Clock) -> None:
 
 
 def _indented(console: Console, text: Text) -> None:
-    """A paragraph that is folded to the terminal; one line where nobody looks."""
+    """Print a paragraph, folded to the width of a terminal; elsewhere on one line."""
     width = max(20, console.width - len(INDENT)) if console.is_terminal else max(1, len(text))
     for line in text.wrap(console, width):
         console.print(Text(INDENT).append_text(line), soft_wrap=True)
@@ -160,13 +164,13 @@ def _marked(snippet: Snippet, style: str = "") -> Text:
 def _facts(hit: Hit, clock: Clock) -> list[str]:
     found = [printable(each) for each in (hit.lang, hit.type) if each]
     if hit.last_visit_s:
-        found.append(f"seen {age(clock.now_s() - hit.last_visit_s)}")
+        found.append(f"last visit {age(clock.now_s() - hit.last_visit_s)}")
     if hit.fresh_probability is not None:
         found.append(f"{hit.fresh_probability:.0%} likely current")
     if hit.backlinks:
-        found.append(f"linked by {hit.backlinks:,}")
+        found.append(f"linked from {hit.backlinks:,} pages")
     if hit.alike:
-        found.append(f"{hit.alike} more read the same")
+        found.append(f"{hit.alike} more with the same text")
     return found
 
 
@@ -200,11 +204,11 @@ def _show_explanation(score: float, why: Explanation) -> None:
 
 
 def _offers(results: Results) -> list[str]:
-    lines = [f"No page has {', '.join(printable(word) for word in results.missing)}."] if results.missing else []
+    lines = [f"No page contains {', '.join(printable(word) for word in results.missing)}."] if results.missing else []
     lines += [
         f"Did you mean {printable(each.instead)} ({each.pages:,} pages)?  {printable(each.query)}"
         for each in results.suggestions
     ]
     if results.expansion.offered and results.total:
-        lines.append("--expand also searches words that the best results have in common.")
+        lines.append("--expand adds words that the best results have in common.")
     return lines

@@ -1,4 +1,4 @@
-"""`teia sql`: one question over what was crawled, answered read-only."""
+"""`teia sql`: one read-only query over the crawled data."""
 
 from __future__ import annotations
 
@@ -18,30 +18,33 @@ from teia.store.root import open_root
 from teia.views.sql_child import OF_A_TERMINAL, ask
 
 Query = Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT statement, in DuckDB's SQL.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Comma-separated values, the first line names the columns.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print comma-separated values with a header line.")]
 
 
 def sql(
     query: Query, data: Data, collection: Collection = None, as_csv: AsCsv = False, as_json: AsJson = False
 ) -> None:
-    """Answer a SELECT over the views fetches (one row a request), pages (one a known URL) and hosts (one a server).
+    """Run a SELECT over the views fetches (one row per request), pages (one per known URL) and hosts (one per server).
 
-    Nothing can be changed by it. `DESCRIBE` a view with: teia sql "SELECT * FROM (DESCRIBE pages)" --data DIR
+    It is read-only. List the columns of a view with: teia sql "SELECT * FROM (DESCRIBE pages)" --data DIR
     Example: teia sql "SELECT outcome, count(*) FROM fetches GROUP BY ALL ORDER BY 2 DESC" --data archive
     """
     if as_csv and as_json:
-        raise UsageError("--csv and --json exclude each other; give one")
+        raise UsageError("--csv and --json cannot be combined; use one of them")
     root = open_root(data)
+    # A child process runs the query: it can be killed, which DuckDB in this one cannot (views/sql_child.py).
     answered = ask(root, choose(root, collection), query, OF_A_TERMINAL)
     found = answered.rows
     for path in answered.damaged:
-        progress_console().print(f"left out, because it cannot be read: {path}", markup=False)
+        progress_console().print(f"omitted, because it cannot be read: {path}", markup=False)
     if as_json:
         print_json({"columns": found.columns, "rows": found.rows, "cut": found.cut})
         return
     _print_csv(found) if as_csv else _print_grid(found)
     if found.cut:
-        progress_console().print(f"only the first {len(found.rows):,} rows; narrow it with WHERE or LIMIT")
+        progress_console().print(
+            f"only the first {len(found.rows):,} rows are shown; narrow the query with WHERE or LIMIT"
+        )
 
 
 def _print_csv(found: Rows) -> None:

@@ -11,18 +11,18 @@ from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json
 from teia.clock import WallClock
 from teia.collections.stored import choose, saved
+from teia.crawler.lookup import Lookup
 from teia.store.root import open_root
-from teia.views.lookup import Lookup
 from teia.views.page import entry_of
-from teia.views.trace import Step, trace
+from teia.views.trace import TraceStep, trace
 
-Url = Annotated[str, typer.Argument(metavar="URL", help="The page.")]
+Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the page.")]
 TIME_CHARS = 27
 ROLE_CHARS = 17
 
 
 def trace_url(url: Url, data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
-    """Follow a URL from the page that named it to the links that were sent on, role by role, with times."""
+    """Trace a URL through the crawler, from the page that linked to it to the links found in it, with times."""
     root = open_root(data)
     name = choose(root, collection)
     with Lookup(root, name) as lookup:
@@ -36,6 +36,7 @@ def trace_url(url: Url, data: Data, collection: Collection = None, as_json: AsJs
         print(_line(step))
 
 
-def _line(step: Step) -> str:
+def _line(step: TraceStep) -> str:
+    # Titles and headers come from servers; a control character in one could take over the terminal.
     printable = step.what if step.what.isprintable() else "".join(c if c.isprintable() else " " for c in step.what)
     return f"{step.time or '':{TIME_CHARS}}  {step.role:{ROLE_CHARS}}  {printable}"

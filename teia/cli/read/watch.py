@@ -1,4 +1,4 @@
-"""`teia watch …`: pages and searches that somebody wants to be told of."""
+"""`teia watch …`: subscriptions to pages and searches."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from teia.cli.output import print_json, result_console
 from teia.errors import UsageError
 
 if TYPE_CHECKING:
-    from teia.notify.subscriptions import Watched
+    from teia.notify.subscriptions import ListedSubscription
     from teia.store.root import Root
 
-app = typer.Typer(help="Be told when a page changes, or a search finds something new.", no_args_is_help=True)
+app = typer.Typer(help="Subscribe to changes of a page, or to new results of a search.", no_args_is_help=True)
 
-Page = Annotated[str, typer.Argument(metavar="[URL]", help="The page to watch.")]
-Search = Annotated[str, typer.Option("--search", metavar="QUERY", help="Watch what a search finds instead.")]
-Webhook = Annotated[str, typer.Option("--webhook", metavar="URL", help="Where to post what there is to tell.")]
-Identity = Annotated[str, typer.Argument(metavar="ID", help="The subscription, as `teia watch list` shows it.")]
+Page = Annotated[str, typer.Argument(metavar="[URL]", help="URL of the page to watch.")]
+Search = Annotated[
+    str, typer.Option("--search", metavar="QUERY", help="Watch the results of this search instead of a page.")
+]
+Webhook = Annotated[str, typer.Option("--webhook", metavar="URL", help="URL of a webhook that receives notifications.")]
+Identity = Annotated[str, typer.Argument(metavar="ID", help="ID of the subscription, as listed by `teia watch list`.")]
 
 
 @app.command("add")
@@ -32,7 +34,7 @@ def add(
     collection: Collection = None,
     as_json: AsJson = False,
 ) -> None:
-    """Watch a page, or what a search finds. There is a feed for it, and messages to a webhook if one is named.
+    """Subscribe to a page, or to the results of a search: as a feed, and with --webhook also as HTTP messages.
 
     Examples: teia watch add https://example.org/prices --webhook https://me.example/hook --data archive
     · teia watch add --search '+budget site:example.org' --data archive
@@ -42,8 +44,9 @@ def add(
     from teia.notify.subscriptions import subscribe
 
     root, name = _opened(data, collection)
+    # A node's folder has only some of the cells, and the courier reads one folder.
     if post_of(root, name) is not None:
-        raise UsageError(f"{name} is crawled by a cluster, where nothing can be watched yet")
+        raise UsageError(f"{name} is crawled by a cluster; subscriptions are not supported there yet")
     made = subscribe(root, name, WallClock(), url=url, query=search, webhook=webhook, who="command line")
     if as_json:
         print_json({**asdict(made.subscription), "secret": made.secret or None})
@@ -52,12 +55,12 @@ def add(
     console.print(_line(made.subscription), markup=False, soft_wrap=True)
     console.print(f"feed: /c/{name}/feed/{made.subscription.feed} of `teia serve`", markup=False, soft_wrap=True)
     if made.secret:
-        console.print(f"secret, shown this once: {made.secret}", markup=False, soft_wrap=True)
+        console.print(f"secret, shown only once: {made.secret}", markup=False, soft_wrap=True)
 
 
 @app.command("list")
 def list_(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
-    """List what is watched, and how telling it goes."""
+    """List subscriptions and the state of their deliveries."""
     from teia.notify.subscriptions import subscriptions_of
 
     root, name = _opened(data, collection)
@@ -67,14 +70,14 @@ def list_(data: Data, collection: Collection = None, as_json: AsJson = False) ->
         return
     console = result_console()
     if not found:
-        console.print(f"{name}: nothing is watched")
+        console.print(f"{name}: no subscriptions")
     for each in found:
         console.print(_line(each), markup=False, soft_wrap=True)
 
 
 @app.command("remove")
 def remove(identity: Identity, data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
-    """Stop watching something; messages that wait are not sent."""
+    """Remove a subscription; notifications that were not delivered yet are discarded."""
     from teia.notify.subscriptions import unsubscribe
 
     root, name = _opened(data, collection)
@@ -82,14 +85,14 @@ def remove(identity: Identity, data: Data, collection: Collection = None, as_jso
     if as_json:
         print_json(asdict(gone))
     else:
-        result_console().print(f"{gone.what} is not watched any more", markup=False, soft_wrap=True)
+        result_console().print(f"subscription to {gone.what} removed", markup=False, soft_wrap=True)
 
 
 @app.command("try")
 def try_(identity: Identity, data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
-    """Send a message to a webhook that says nothing but that it arrives; messages that wait are tried at once.
+    """Send a test message to a webhook; pending notifications are retried at once.
 
-    It leaves with the next round of `teia serve` or of a crawl; `teia watch list` then says what came of it.
+    It is sent with the next round of `teia serve` or of a crawl; `teia watch list` then shows the result.
     """
     from teia.clock import WallClock
     from teia.notify.subscriptions import try_webhook
@@ -110,9 +113,9 @@ def _opened(data: Data, collection: str | None) -> tuple[Root, str]:
     return root, choose(root, collection)
 
 
-def _line(each: Watched) -> str:
+def _line(each: ListedSubscription) -> str:
     counts = {"waiting": each.waiting, "delivered": each.delivered, "given up": each.given_up, "dropped": each.dropped}
     numbers = ", ".join(f"{number:,} {word}" for word, number in counts.items() if number)
-    parts = [each.id, each.kind, each.what, each.webhook or "feed alone", numbers]
-    problem = f"{each.problem}, tried again {each.again}" if each.problem else ""
+    parts = [each.id, each.kind, each.what, each.webhook or "feed only", numbers]
+    problem = f"{each.problem}, next attempt {each.again}" if each.problem else ""
     return "  ".join(part for part in (*parts, problem) if part)

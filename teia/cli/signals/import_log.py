@@ -1,4 +1,4 @@
-"""`teia signals import-log`: what people ask for, from logs of proxies and web servers."""
+"""`teia signals import-log`: hits of pages, from logs of proxies and web servers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,27 @@ from teia.cli.options import AsJson, Data
 from teia.cli.output import print_json, progress_console
 from teia.errors import UsageError
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Access logs, compressed with gzip or not.")]
-Name = Annotated[str | None, typer.Option("--collection", "--name", help="The collection, where there are several.")]
-Format = Annotated[str, typer.Option("--format", help="squid, combined or common; auto looks at the lines.")]
-Site = Annotated[str, typer.Option("--site", metavar="URL", help="Whose log it is, where its lines name paths alone.")]
+Files = Annotated[
+    list[Path], typer.Argument(metavar="FILE...", help="Access log files, plain or compressed with gzip.")
+]
+Name = Annotated[
+    str | None, typer.Option("--collection", "--name", help="Name of the collection; needed if there are several.")
+]
+Format = Annotated[str, typer.Option("--format", help="Log format: squid, combined or common; auto detects it.")]
+Site = Annotated[
+    str,
+    typer.Option(
+        "--site", metavar="URL", help="URL of the site whose log it is; needed if the lines contain paths only."
+    ),
+]
 
 
 def import_log(
     files: Files, data: Data, collection: Name = None, form: Format = "auto", site: Site = "", as_json: AsJson = False
 ) -> None:
-    """Take in access logs: pages in scope that people ask for become known, and weigh as much as they are asked for.
+    """Import access logs: requested pages in scope become known, and their weight grows with the number of requests.
 
-    Who asked is not looked at; queries and credentials are cut off. Example: teia signals import-log access.log.gz
+    Client addresses are ignored; queries and credentials are cut off. Example: teia signals import-log access.log.gz
     --site https://www.example.org/ --data archive
     """
     from teia.clock import WallClock
@@ -38,9 +47,10 @@ def import_log(
         raise UsageError(f"--format {form!r}: must be auto, {', '.join(FORMATS)}")
     whose = from_user(site) if site else ""
     if whose is None:
-        raise UsageError(f"--site {site!r}: must be a URL, like https://www.example.org/")
+        raise UsageError(f"--site {site!r}: must be a URL, such as https://www.example.org/")
     root = open_root(data, create=False)
     with root.locked():
+        # No hosts: a log gives no scope, so a new collection is refused with an error.
         name = collection_for(root, collection, None, (), set)
         with open_target(root, name, WallClock()) as target:
             done = take_in(target, root.collection(name), files, chosen, whose)
@@ -49,7 +59,7 @@ def import_log(
         f"{value:,} {key.replace('_', ' ')}" for key, value in asdict(done).items() if type(value) is int and value
     ]
     if done.empty:
-        console.print(f"there is nothing in {done.empty:,} of {len(files):,} logs yet", markup=False)
+        console.print(f"{done.empty:,} of {len(files):,} logs are empty", markup=False)
     console.print(f"{done.collection}: {', '.join(counts) or 'nothing'}", markup=False)
     if as_json:
         print_json(asdict(done))

@@ -31,7 +31,7 @@ from teia.store.root import CellFolder
 _log = logging.getLogger(__name__)
 
 
-class Copies:
+class CellCopies:
     """The files of one collection's cells on this node; everything here runs in the cluster's own loop."""
 
     def __init__(self, folders: Iterable[CellFolder], thread: LoopThread, snapshots: Snapshots | None = None) -> None:
@@ -59,6 +59,7 @@ class Copies:
         try:
             for cell, log in logs.items():
                 async with self._locks[cell]:
+                    # Forgotten: from now on the crawler writes the file.
                     self._have.pop(cell, None)
                     behind[cell] = await self._bring_up(log, None)
                     self.open.add(cell)
@@ -98,14 +99,15 @@ class Copies:
             return await catch_up(folder, journal, until)
         except LogGone as error:  # it was purged up to the last snapshot, to make room, and that snapshot is damaged
             raise CannotRestore(
-                f"the snapshot of cell {log.cell} that can be read is older than its log;"
-                " a node that has a copy of it must come back"
+                f"the newest readable snapshot of cell {log.cell} is older than its log; start a node that has a"
+                " copy of the cell"
             ) from error
 
     async def _is_far_behind(self, log: CellLog, folder: CellFolder) -> bool:
         """Tell whether a snapshot must be read first: the file is new, or records it lacks were purged."""
         assert self.snapshots is not None
         have = await asyncio.to_thread(_seq_of, folder)
+        # The file has every record: no pointer need be read.
         if have >= log.last > 0:
             return False
         pointer = await self.snapshots.pointer_of(log)
@@ -113,6 +115,7 @@ class Copies:
 
     async def _restore(self, log: CellLog, folder: CellFolder) -> None:
         assert self.snapshots is not None
+        # Read before the file is replaced: a snapshot may not know the end of this node's archive.
         ours = await asyncio.to_thread(_own_end, folder)
         await self.snapshots.restore(log, folder)
         if ours is not None:
@@ -131,6 +134,7 @@ def _seq_of(folder: CellFolder) -> int:
 
 def _remove(file: Path) -> None:
     with disk_errors(file, "removed"):
+        # The WAL goes first: SQLite would replay it into a new file of the same name.
         for ending in ("-wal", "-shm", ""):
             file.with_name(file.name + ending).unlink(missing_ok=True)
 
@@ -148,6 +152,7 @@ def _cut_unknown(folder: CellFolder, end: Position) -> None:
         sql = "SELECT max(offset + length) FROM visits WHERE file = ?"
         (known,) = frontier.db.execute(sql, (end.file,)).fetchone()
         position = committed_position(frontier)
+    # All that any of the three knows as committed stays.
     at = max(end.offset, known or 0, position.offset if position is not None and position.file == end.file else 0)
     path = folder.archive / end.file
     if size_of(path) > at:

@@ -17,11 +17,11 @@ from collections.abc import Coroutine
 from typing import Any
 
 from teia.clock import Clock
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import CellLog, CellLost
-from teia.cluster.cells.owner import Keeper
+from teia.cluster.cells.owner import CellOwner
 from teia.cluster.cells.snapshots import CannotRestore
-from teia.cluster.members.session import Session
+from teia.cluster.members.session import NodeSession
 from teia.cluster.nats.objects import ObjectsAway
 from teia.cluster.nats.wire import NoAnswer
 from teia.errors import DiskFull, TeiaError
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 class Follower:
     """Updater of copies: of cells owned and not yet open, and of cells to come; runs in the cluster's own loop."""
 
-    def __init__(self, keeper: Keeper, session: Session, copies: Copies, clock: Clock) -> None:
+    def __init__(self, keeper: CellOwner, session: NodeSession, copies: CellCopies, clock: Clock) -> None:
         self._keeper, self._session, self._copies, self._clock = keeper, session, copies, clock
         self.ready: set[int] = set()
         """Cells whose copies are up to their logs, or a moment behind."""
@@ -57,7 +57,7 @@ class Follower:
                 try:
                     await self._look()
                 except Exception as error:  # noqa: BLE001  # a node that stops following would never be given a cell
-                    _log.warning("cells to come not looked after: %r", error)
+                    _log.warning("upcoming cells not checked: %r", error)
                     await self._clock.sleep(TRY_AGAIN_S)
                 is_idle = not self._under_way and self.ready == set(self._keeper.kept)
                 await self._keeper.news(within_s=IDLE_LOOK_S if is_idle else LOOK_S)
@@ -67,6 +67,7 @@ class Follower:
 
     async def _look(self) -> None:
         coming, kept = self._keeper.coming(), dict(self._keeper.kept)
+        # Cells that are to go elsewhere now are forgotten.
         self.ready &= {*coming, *kept}
         self._under_way = {cell: task for cell, task in self._under_way.items() if not task.done()}
         logs = {cell: log for cell, log in kept.items() if cell not in self.ready}
@@ -76,6 +77,7 @@ class Follower:
                 deed = self._bring(cell, log) if cell in kept else self._follow(cell, log)
                 self._under_way[cell] = asyncio.get_running_loop().create_task(self._guarded(cell, deed))
         says = sorted(self.ready & set(coming))
+        # Only a change is reported, because each report is a write to NATS.
         if says != self._session.node.ready:
             await self._say(says)
 
@@ -83,23 +85,25 @@ class Follower:
         try:
             await self._session.tell_ready(ready)
         except NoAnswer as error:
-            _log.info("ready cells not told: %s", error)
+            _log.info("ready cells not reported: %s", error)
 
     async def _bring(self, cell: int, log: CellLog) -> None:
         """Bring up a cell that this node already owns."""
         behind = await self._copies.follow(log, log.last)
-        _log.info("cell=%d brought up commits=%d", cell, behind)
+        _log.info("cell=%d copied ahead commits=%d", cell, behind)
         self.ready.add(cell)
 
     async def _follow(self, cell: int, log: CellLog) -> None:
         """Bring up a cell that another node still owns, as far as its log goes now."""
         head = await log.head()
+        # No node has owned it yet: there is nothing to copy.
         if head is None:
             self.ready.add(cell)
             return
         behind = await self._copies.follow(log, head.seq)
         if behind <= NEAR_COMMITS:
             self.ready.add(cell)
+        # Its owner has released it: the node looks at once, not at the next beat.
         if head.record.kind == "release":
             self._session.wake()
 
@@ -108,7 +112,7 @@ class Follower:
         try:
             await deed
         except (NoAnswer, CellLost, ObjectsAway, DiskFull) as error:
-            _log.warning("cell=%d not brought up, tried again: %s", cell, error)
+            _log.warning("cell=%d not copied ahead, retrying: %s", cell, error)
             await self._clock.sleep(TRY_AGAIN_S)
         except CannotRestore as error:
             await self.leave_to_others(cell, error)
@@ -117,7 +121,7 @@ class Follower:
 
     async def leave_to_others(self, cell: int, why: CannotRestore) -> None:
         """Give up a cell whose snapshot cannot be read here, for a while; the other cells continue."""
-        _log.error("cell=%d left to others: %s", cell, why)
+        _log.error("cell=%d skipped, left to other nodes: %s", cell, why)
         self._keeper.unfit[cell] = self._clock.ticks_s() + UNFIT_S
         self.ready.discard(cell)
         if cell in self._keeper.kept:

@@ -16,7 +16,7 @@ from pathlib import Path
 import uvloop
 
 from teia.clock import Clock
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import CellLog
 from teia.cluster.cells.open_cells import prepare
 from teia.cluster.cells.snapshots import Snapshots
@@ -36,7 +36,7 @@ TRIES, TRY_AGAIN_S = 5, 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopyResult:
     """Result of a copy: number of cells, and of commits read from logs in addition to the snapshots."""
 
     cells: int
@@ -45,7 +45,7 @@ class Copied:
 
 async def replicate(
     root: Root, servers: Sequence[str], key: Path | None, ca: Path | None, collection: str, clock: Clock
-) -> Copied:
+) -> CopyResult:
     """Bring the copies in a folder, which the caller has locked, up to the present state of all cells."""
     with LoopThread(uvloop.new_event_loop()) as thread:
         return await thread.call(_replicate(thread, root, servers, key, ca, collection, clock))
@@ -54,14 +54,15 @@ async def replicate(
 async def _replicate(
     thread: LoopThread, root: Root, servers: Sequence[str], key: Path | None, ca: Path | None, collection: str,
     clock: Clock,
-) -> Copied:  # fmt: skip
+) -> CopyResult:  # fmt: skip
     wire = await connect(servers, key, "copy", ca=ca)
     try:
         for _ in range(TRIES):
+            # A cell was split meanwhile: the agreement is read again, and has one cell more.
             with contextlib.suppress(NotWhole):
                 return await _copy(wire, thread, root, servers, key, ca, collection, clock)
             await clock.sleep(TRY_AGAIN_S)
-        raise ClusterError("a cell was split, and its keeper has not said so yet; copy again later")
+        raise ClusterError("a cell was split, and its owner has not reported it yet; copy again later")
     finally:
         await wire.end()
 
@@ -69,7 +70,7 @@ async def _replicate(
 async def _copy(
     wire: Wire, thread: LoopThread, root: Root, servers: Sequence[str], key: Path | None, ca: Path | None,
     collection: str, clock: Clock,
-) -> Copied:  # fmt: skip
+) -> CopyResult:  # fmt: skip
     """Copy all cells of the agreement; NotWhole if one of them was split meanwhile."""
     objects = None
     try:
@@ -83,7 +84,7 @@ async def _copy(
             lambda: connect(servers, key, "copy snapshots", ca=ca),
         )  # fmt: skip
         snapshots = None if objects is None else Snapshots(objects, clock, agreement.identity)
-        copies, places = Copies(folder.cells(), thread, snapshots), asyncio.Semaphore(AT_ONCE)
+        copies, places = CellCopies(folder.cells(), thread, snapshots), asyncio.Semaphore(AT_ONCE)
 
         async def bring(cell: int) -> int:
             async with places:
@@ -94,7 +95,7 @@ async def _copy(
                 return commits
 
         commits = await asyncio.gather(*(bring(cell) for cell in range(len(agreement.starts))))
-        return Copied(len(commits), sum(commits))
+        return CopyResult(len(commits), sum(commits))
     finally:
         if objects is not None:
             await objects.close()

@@ -57,6 +57,7 @@ QUIET_S = 2.0
 """Heartbeat of an ordered consumer; after twice this it notices that its server is gone."""
 
 _LAST_SUBJECT = "Nats-Expected-Last-Subject-Sequence"
+# Error codes of NATS: another record is the last one; the stream has no room.
 _WRONG_LAST = 10071
 _FULL = {10077, 10047}
 _TRY_AGAIN = {10164, 10176, 10008, 10014, 10023}
@@ -70,7 +71,7 @@ class CellLost(ClusterError):
     """Another node owns the cell now, or our session is over; uncommitted work must be dropped."""
 
     def __init__(self, cell: int, why: str) -> None:
-        super().__init__(f"cell {cell} is not ours any more: {why}")
+        super().__init__(f"cell {cell} is not owned by this node any more: {why}")
         self.cell = cell
 
 
@@ -90,7 +91,7 @@ class StreamFull(DiskFull):
     """NATS has no room for a record; nothing was stored, and the write may be retried when there is room."""
 
 
-class Record(msgspec.Struct, array_like=True, frozen=True):
+class LogRecord(msgspec.Struct, array_like=True, frozen=True):
     """One record of a cell's log, as MessagePack. `epoch` is the sequence number of the epoch's first record."""
 
     version: int
@@ -107,16 +108,16 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """A record at its place in the stream, with its complete body."""
 
     seq: int
-    record: Record
+    record: LogRecord
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Bulk:
+class LinkBatch:
     """Links for a cell, at their place in the stream."""
 
     seq: int
@@ -130,7 +131,7 @@ The snapshot covers the other cell's log up to that record. The new cell's own l
 """
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Record).decode
+_decode = msgspec.msgpack.Decoder(LogRecord).decode
 
 
 def stream_of(collection: str) -> str:
@@ -155,7 +156,9 @@ async def make_stream(wire: Wire, clock: Clock, collection: str, replicas: int, 
         num_replicas=replicas,
         max_bytes=max_bytes or -1,
         allow_atomic=True,
+        # Old records may be purged, once a snapshot has them; none may be deleted alone.
         deny_delete=True,
+        # A direct get may be answered by a replica that is behind.
         allow_direct=False,
     )
     await wire.insist(lambda: wire.js.add_stream(config), clock)
@@ -198,7 +201,7 @@ class CellLog:
     def _subject(self, kind: str, cell: int | None = None) -> str:
         return f"{self._collection}.{kind}.{self.cell if cell is None else cell}"
 
-    async def head(self) -> Entry | None:
+    async def head(self) -> LogEntry | None:
         """Return the last record, without the parts of its body; None if the log is empty. May be out of date."""
         from nats.js.errors import NotFoundError
 
@@ -207,21 +210,21 @@ class CellLog:
         except NotFoundError:
             return None
         record = self._read(message.seq or 0, message.data or b"")
-        return Entry(message.seq or 0, record, record.body)
+        return LogEntry(message.seq or 0, record, record.body)
 
-    def _read(self, seq: int, data: bytes) -> Record:
+    def _read(self, seq: int, data: bytes) -> LogRecord:
         try:
             record = _decode(data)
         except msgspec.MsgspecError as error:
             raise ClusterError(f"record {seq} of {self._subject('log')} cannot be read: {error}") from error
         if record.version != VERSION:
             raise ClusterError(
-                f"{self._subject('log')} was written by another teia (records of version {record.version},"
-                f" this one reads {VERSION}); run the same teia on all nodes"
+                f"{self._subject('log')} was written by another version of teia (records of version "
+                f"{record.version}, this one reads {VERSION}); run the same version on all nodes"
             )
         return record
 
-    async def replay(self, after: int, until: int) -> AsyncIterator[Entry]:
+    async def replay(self, after: int, until: int) -> AsyncIterator[LogEntry]:
         """Yield the records that follow `after`, up to and with `until`, which must be one of them."""
         last, parts = after, list[bytes]()
         async with contextlib.aclosing(self._follow(["log", "part"], after)) as messages:
@@ -232,23 +235,23 @@ class CellLog:
                 record = self._read(seq, data)
                 if record.last != last:
                     raise LogGone(
-                        f"the records of {self._subject('log')} between {last} and {seq} are gone;"
-                        " a snapshot is needed to go on from there"
+                        f"the records of {self._subject('log')} between {last} and {seq} are missing; a snapshot is"
+                        " needed to continue"
                     )
                 body = b"".join([*parts[len(parts) - record.parts :], record.body]) if record.parts else record.body
                 parts.clear()
                 self.unsaved_bytes += len(body)
-                yield Entry(seq, record, body)
+                yield LogEntry(seq, record, body)
                 last = seq
                 if seq >= until:
                     return
-        raise CellLost(self.cell, "the session was over before its log was read")
+        raise CellLost(self.cell, "the session ended before its log was read")
 
-    async def links(self, after: int, is_over: Callable[[], bool] = lambda: False) -> AsyncIterator[Bulk]:
+    async def links(self, after: int, is_over: Callable[[], bool] = lambda: False) -> AsyncIterator[LinkBatch]:
         """Yield links that other cells found for this cell, until `is_over`; the client may swallow a cancellation."""
         async with contextlib.aclosing(self._follow(["links"], after, is_over)) as messages:
             async for _, seq, data in messages:
-                yield Bulk(seq, data)
+                yield LinkBatch(seq, data)
 
     async def _follow(
         self, kinds: Sequence[str], after: int, is_over: Callable[[], bool] = lambda: False
@@ -290,7 +293,7 @@ class CellLog:
 
     # -- writing -------------------------------------------------------------------------------------------
 
-    async def take(self, head: Entry | None) -> int:
+    async def take(self, head: LogEntry | None) -> int:
         """Become the cell's owner after the last record seen; return the epoch. The slower of two gets CellLost."""
         self.last = 0 if head is None else head.seq
         self._is_lost = ""
@@ -307,10 +310,13 @@ class CellLog:
         before = [(self._subject("links", cell), data) for cell, data in links]
         before += self._birth(born) if born is not None else []
         before += [(self._subject("part"), piece) for piece in pieces[:-1]]
+        # NATS would refuse such a batch; the caller commits it in parts.
         if len(before) >= MAX_MESSAGES or sum(len(data) for _, data in before) > MAX_BATCH_BYTES:
-            raise TooLarge(f"a commit of {len(body):,} bytes and {len(links)} bulks of links is too large for NATS")
+            raise TooLarge(f"a commit of {len(body):,} bytes and {len(links)} link messages is too large for NATS")
         if not self.has_room():
-            raise StreamFull(f"the stream {self._stream} is almost full; it goes on when snapshots have made room")
+            raise StreamFull(
+                f"the stream {self._stream} is almost full; commits continue when snapshots have freed space"
+            )
         seq = await self._store("commit", before, parts=len(pieces) - 1, body=pieces[-1])
         self.unsaved_bytes += len(body)
         return seq
@@ -318,7 +324,7 @@ class CellLog:
     def _birth(self, born: Born) -> list[tuple[str, bytes]]:
         """Return the first records of a new cell: its snapshot pointer, and a release, so that it has no owner."""
         number, pointer, seq = born
-        first = Record(VERSION, "release", self._node, self.instance, secrets.token_hex(8), seq, seq)
+        first = LogRecord(VERSION, "release", self._node, self.instance, secrets.token_hex(8), seq, seq)
         return [(self._subject("snap", number), pointer), (self._subject("log", number), _encode(first))]
 
     async def has_log(self, cell: int) -> bool:
@@ -367,10 +373,10 @@ class CellLog:
         subject = self._subject("links")
         await self._wire.ask(self._wire.js.purge_stream(self._stream, subject=subject, seq=until + 1))
 
-    def _record(self, kind: str, *, to: str = "", parts: int = 0, body: bytes = b"") -> Record:
+    def _record(self, kind: str, *, to: str = "", parts: int = 0, body: bytes = b"") -> LogRecord:
         epoch = 0 if kind == "epoch" else self.epoch
         commit = secrets.token_hex(8)
-        return Record(VERSION, kind, self._node, self.instance, commit, epoch, self.last, to, parts, body)
+        return LogRecord(VERSION, kind, self._node, self.instance, commit, epoch, self.last, to, parts, body)
 
     async def _store(
         self, kind: str, before: Sequence[tuple[str, bytes]], *, to: str = "", parts: int = 0, body: bytes = b""
@@ -379,28 +385,31 @@ class CellLog:
         async with self._turn:
             return await self._publish_surely(self._record(kind, to=to, parts=parts, body=body), before)
 
-    async def _publish_surely(self, record: Record, before: Sequence[tuple[str, bytes]]) -> int:
+    async def _publish_surely(self, record: LogRecord, before: Sequence[tuple[str, bytes]]) -> int:
         data = _encode(record)
         while True:
+            # Checked before every try: once the session is over, another node may own the cell.
             if self._is_lost or self._is_over():
-                raise CellLost(self.cell, self._is_lost or "the session is over")
+                raise CellLost(self.cell, self._is_lost or "the session has ended")
             try:
                 seq, code, why = await self._publish(data, before)
             except NoAnswer:
-                code, why = 0, "no answer"
-            if not code and why != "no answer":
+                code, why = 0, "no response"
+            if not code and why != "no response":
                 break
             if code in _FULL:
-                raise StreamFull(f"the stream {self._stream} is full; give it more room and it goes on ({why})")
+                raise StreamFull(f"the stream {self._stream} is full; increase its limit to continue ({why})")
             if code in _TRY_AGAIN or "inflight" in why:
                 await self._clock.sleep(RETRY_S)
                 continue
             if code not in {0, _WRONG_LAST}:
-                raise ClusterError(f"NATS refuses a record for {self._subject('log')}: {why} ({code})")
+                raise ClusterError(f"NATS rejected a record for {self._subject('log')}: {why} ({code})")
+            # No answer, or another record is last, which may be this node's: a try whose answer was lost.
             found = await self._stored(record)
             if found:
                 seq = found
                 break
+            # This log is unchanged, so it was the condition on a new cell's log that failed.
             if code == _WRONG_LAST:
                 await self._check_birth(before)
         self.last = seq
@@ -408,7 +417,7 @@ class CellLog:
         self.sent_bytes += len(data) + sum(len(each) for _, each in before)
         return seq
 
-    async def _stored(self, record: Record) -> int:
+    async def _stored(self, record: LogRecord) -> int:
         """Return the number of a record, or 0 if it was not stored.
 
         CellLost if another node's record is there instead.
@@ -419,15 +428,16 @@ class CellLog:
                 break
             except NoAnswer:
                 if self._is_over():
-                    raise CellLost(self.cell, "the session ended before NATS answered") from None
+                    raise CellLost(self.cell, "the session ended before NATS responded") from None
                 await self._clock.sleep(LONG_RETRY_S)
         if head is not None and head.record.commit == record.commit:
             return head.seq
         if (0 if head is None else head.seq) <= self.last:
+            # The old record is still the last one: the batch was not stored and is sent again.
             await self._clock.sleep(RETRY_S)
             return 0
         assert head is not None
-        self._is_lost = f"{head.record.node} keeps it since {head.record.epoch or head.seq}"
+        self._is_lost = f"{head.record.node} owns it since {head.record.epoch or head.seq}"
         raise CellLost(self.cell, self._is_lost)
 
     async def _check_birth(self, before: Sequence[tuple[str, bytes]]) -> None:
@@ -435,7 +445,7 @@ class CellLog:
         for cell in (int(subject.rpartition(".")[2]) for subject, _ in before if self._is_birth(subject)):
             with contextlib.suppress(NoAnswer):
                 if await self.has_log(cell):
-                    raise NumberTaken(f"there is a cell {cell} already; what is agreed on is behind")
+                    raise NumberTaken(f"cell {cell} already exists; the agreement is outdated")
 
     def _is_birth(self, subject: str) -> bool:
         """Tell whether a message of a batch is the first one of another cell's log."""
@@ -450,12 +460,14 @@ class CellLog:
         for number, (subject, payload) in enumerate(before, 1):
             headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
             headers |= {_LAST_SUBJECT: "0"} if self._is_birth(subject) else {}
+            # The first message is acknowledged: an error shows before the rest is sent.
             if number == 1:
                 _, code, why = await self._request(subject, payload, headers)
                 if code:
                     return 0, code, why
             else:
                 await self._wire.ask(self._wire.client.publish(subject, payload, headers=headers))
+                # A batch may have a thousand messages; the session must be renewed meanwhile.
                 await asyncio.sleep(0)
         headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(len(before) + 1), "Nats-Batch-Commit": "1"}
         return await self._request(self._subject("log"), data, condition | headers)

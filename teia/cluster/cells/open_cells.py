@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import overload
 
 from teia.clock import Clock
-from teia.cluster.cells.log import CellLog, Entry
+from teia.cluster.cells.log import CellLog, LogEntry
 from teia.cluster.cells.publish import LogJournal, unpacked
 from teia.cluster.nats.thread import LoopThread
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
 from teia.crawler.open_cell import Cell, committed_position
 from teia.durable import disk_errors
@@ -30,19 +30,19 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import sqlite_errors
 from teia.frontier.cell.journal import CLUSTER, RecordingConnection, applied_seq, apply, note_seq
 from teia.frontier.queue.order import order_named
-from teia.frontier.traps.watch import Watch
 from teia.store.archive import ArchiveWriter, Position
 from teia.store.root import CellFolder, CollectionFolder
 
 AT_ONCE_BYTES = 8 << 20
 
 
-class KeptCell(Cell):
+class ClusterCell(Cell):
     """A cell in a cluster: the file of the archive's committed position may lie on another node's disk."""
 
     def _open_archive(self) -> ArchiveWriter:
         start = committed_position(self.frontier)
         file = None if start is None else self.folder.archive / start.file
+        # Shorter than the log says, or read-only: the file is another node's, and a new one is begun.
         is_elsewhere = start is not None and file is not None and (size_of(file) < start.offset or is_brought(file))
         return ArchiveWriter(*self._archive_arguments, start, past_damage=is_elsewhere)
 
@@ -66,7 +66,7 @@ def is_brought(file: Path) -> bool:
     return file.exists() and not file.stat().st_mode & 0o200
 
 
-class KeptCells(Sequence[Cell]):
+class ClusterCells(Sequence[Cell]):
     """Some cells of a collection: iterated in order, indexed by their number in the collection."""
 
     def __init__(self, cells: Mapping[int, Cell]) -> None:
@@ -76,6 +76,7 @@ class KeptCells(Sequence[Cell]):
         return len(self._cells)
 
     def __iter__(self) -> Iterator[Cell]:
+        # A copy, because a lost cell is dropped during a commit.
         return iter(list(self._cells.values()))
 
     def keeps(self, number: int) -> bool:
@@ -87,7 +88,7 @@ class KeptCells(Sequence[Cell]):
     def __getitem__(self, at: slice) -> Sequence[Cell]: ...
     def __getitem__(self, at: int | slice) -> Cell | Sequence[Cell]:
         if isinstance(at, slice):
-            raise TypeError("cells have numbers, not places")
+            raise TypeError("cells have numbers, not positions")
         return self._cells[at]
 
     def drop(self, number: int) -> None:
@@ -106,7 +107,7 @@ def prepare(folder: CollectionFolder, count: int, cluster: str) -> None:
                     f"{folder.path} was crawled on one machine; export its URLs and import them into a new collection"
                 )
             if row is not None and row[0] != cluster:
-                raise ClusterError(f"{folder.path} belongs to another cluster; choose another --data")
+                raise ClusterError(f"{folder.path} belongs to another cluster; choose another folder with --data")
             if row is None:
                 frontier.db.execute("INSERT INTO meta VALUES (?, ?)", (CLUSTER, cluster))
         finally:
@@ -135,14 +136,15 @@ async def _catch_up(frontier: FrontierCell, folder: CellFolder, log: CellLog, un
         return 0
     if have > end:
         raise ClusterError(
-            f"{folder.frontier} holds record {have}, but the log of cell {folder.number} ends at {log.last}:"
-            " the log was lost or begun anew; nothing was changed"
+            f"{folder.frontier} contains record {have}, but the log of cell {folder.number} ends at {log.last}: the"
+            " log was lost or restarted; nothing was changed"
         )
     records, ours = 0, OwnTail(frontier, folder)
     if have < end:
         async for some in _gathered(log.replay(have, end)):
             await _in_thread(apply, frontier.db, some, ours.look)
             records += len(some)
+    # Records that are no commits move the number too.
     await _in_thread(note_seq, frontier.db, end)
     await _in_thread(ours.cut)
     return records
@@ -163,7 +165,7 @@ async def _in_thread(deed: Callable[..., None], *arguments: object) -> None:
                 await asyncio.wait({work})
 
 
-async def _gathered(entries: AsyncIterator[Entry]) -> AsyncIterator[list[tuple[int, bytes]]]:
+async def _gathered(entries: AsyncIterator[LogEntry]) -> AsyncIterator[list[tuple[int, bytes]]]:
     """Yield the changes of commits, many at a time: a transaction for each would wait for the disk each time."""
     some: list[tuple[int, bytes]] = []
     size = 0
@@ -209,9 +211,9 @@ def opened_cell(
 ) -> Iterator[Cell]:
     """Open a cell that this node owns for writing."""
     order = order_named(config.collection.order, config.sydney)
-    cell = KeptCell(folder, collection, order, config.archive.file_bytes, clock, LogJournal(log, thread))
+    cell = ClusterCell(folder, collection, order, config.archive.file_bytes, clock, LogJournal(log, thread))
     if config.sites.traps and config.parse.text:
-        cell.frontier.watch = Watch(cell.frontier, config.scope.max_depth)
+        cell.watch_traps(config.scope.max_depth)
     try:
         yield cell
         with suppress(ClusterError):  # this node may have lost it

@@ -19,8 +19,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from teia.clock import Clock
-from teia.cluster.cells.log import CellLog, CellLost, Entry, StreamFull
-from teia.cluster.members.session import NodeState, Session
+from teia.cluster.cells.log import CellLog, CellLost, LogEntry, StreamFull
+from teia.cluster.members.session import NodeSession, NodeState
 from teia.cluster.nats.wire import NoAnswer, Wire
 
 RANK_WAIT_S = 2.0
@@ -47,14 +47,14 @@ Order = Callable[[int, Mapping[str, NodeState]], Sequence[str]]
 _log = logging.getLogger(__name__)
 
 
-class Keeper:
+class CellOwner:
     """The cells of one collection that one node owns; see the module."""
 
     def __init__(
         self,
         wire: Wire,
         clock: Clock,
-        session: Session,
+        session: NodeSession,
         collection: str,
         cells: Iterable[int],
         order: Order,
@@ -82,6 +82,7 @@ class Keeper:
     def may_ask(self, cell: int) -> bool:
         """Tell whether a request to a host of this cell may be sent now."""
         log = self.kept.get(cell)
+        # A log that an earlier session of this node took proves nothing.
         return log is not None and log.instance == self._session.instance and self._session.may_work
 
     def drop_all(self) -> None:
@@ -94,6 +95,7 @@ class Keeper:
         session, instance = self._session, self._session.instance
         log = CellLog(
             self._wire, self._clock, self.collection, cell, session.node.name, instance,
+            # Bound to this session: a later one of the same node takes its cells anew.
             is_over=lambda: session.is_lost or session.instance != instance,
         )  # fmt: skip
         log.has_room = lambda: self.has_room()
@@ -159,7 +161,7 @@ class Keeper:
         said = {int(cell) for node in alive.values() if node.name != name for cell in node.cells}
         return {cell for cell in said if next(iter(self._order(cell, alive)), "") != name}
 
-    def _is_ripe(self, cell: int, head: Entry | None) -> bool:
+    def _is_ripe(self, cell: int, head: LogEntry | None) -> bool:
         """Tell whether a cell is free and this node has waited long enough to take it."""
         now = self._clock.ticks_s()
         if not self._is_free(head):
@@ -167,16 +169,18 @@ class Keeper:
             return False
         since = self._free_since.setdefault(cell, now)
         order = list(self._order(cell, self._session.alive()))
+        # The last owner named its successor, which does not wait for its rank.
         if head is not None and head.record.kind == "release" and head.record.to in order:
             order.remove(head.record.to)
             order.insert(0, head.record.to)
         name, wait_s, rank_wait_s = self._session.node.name, 0.0, self._rank_wait_s
         if head is None and self._first_wait_s:
             wait_s, rank_wait_s = self._first_wait_s, FIRST_MOST_S
+            # Nodes that keep arriving delay the first owner, but not for ever.
             since = max(since, min(self._session.came_at, since + FIRST_MOST_S - wait_s))
         return name in order and now - since >= wait_s + order.index(name) * rank_wait_s
 
-    def _is_free(self, head: Entry | None) -> bool:
+    def _is_free(self, head: LogEntry | None) -> bool:
         if head is None or head.record.kind == "release":
             return True
         if head.record.instance == self._session.instance:
@@ -210,6 +214,7 @@ class Keeper:
         self._releasing.update(cells)
         try:
             for cell in cells:
+                # Out of `kept` first: no request is sent once the release is being written.
                 log = self.kept.pop(cell, None)
                 if log is not None:
                     await self._release(log, (to or {}).get(cell, ""))
@@ -230,7 +235,7 @@ class Keeper:
             try:
                 await self.look(on_taken)
             except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
-                _log.info("cells not looked at: %s", error)
+                _log.info("cells not checked: %s", error)
                 is_well = False
             soon_s = 60.0 if is_well and not self._free_since else FREE_LOOK_S
             wait_s = min(self._session.pace.beat_s, self._rank_wait_s, soon_s)

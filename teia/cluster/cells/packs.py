@@ -37,7 +37,7 @@ class Damaged(ClusterError):
     """A snapshot differs from what was stored."""
 
 
-class Piece(msgspec.Struct, array_like=True, frozen=True):
+class PackPiece(msgspec.Struct, array_like=True, frozen=True):
     """The place of a piece of a file."""
 
     pack: int
@@ -54,7 +54,7 @@ class FileMap(msgspec.Struct, array_like=True, frozen=True):
     sha256: bytes
     packs: list[str]
     pack_bytes: list[int]
-    pieces: list[Piece]
+    pieces: list[PackPiece]
 
     @property
     def is_worth_building_on(self) -> bool:
@@ -72,7 +72,7 @@ def pack(file: Path, into: Path, name: str, base: FileMap | None) -> FileMap:
         base = None
     known = {} if base is None else {piece.digest: piece for piece in base.pieces}
     packs, sizes = ([], []) if base is None else (list(base.packs), list(base.pack_bytes))
-    new, offset, size, whole, pieces = len(packs), 0, 0, hashlib.sha256(), list[Piece]()
+    new, offset, size, whole, pieces = len(packs), 0, 0, hashlib.sha256(), list[PackPiece]()
     with disk_errors(into, "written"), file.open("rb") as source, into.open("wb") as target:
         while data := source.read(PIECE_BYTES):
             digest = _digest(data)
@@ -81,7 +81,8 @@ def pack(file: Path, into: Path, name: str, base: FileMap | None) -> FileMap:
             if digest not in known:
                 packed: bytes = isal_zlib.compress(data, 1)
                 target.write(packed)
-                known[digest] = Piece(new, offset, len(packed), digest)
+                # Repeated pieces within the file are stored once too.
+                known[digest] = PackPiece(new, offset, len(packed), digest)
                 offset += len(packed)
             pieces.append(known[digest])
     return _tidy(FileMap(VERSION, size, whole.digest(), [*packs, name], [*sizes, offset], pieces))
@@ -117,16 +118,18 @@ def unpack(made: FileMap, packs: Mapping[str, Path], into: BinaryIO) -> None:
         for source in sources:
             source.close()
     if (size, whole.digest()) != (made.size, made.sha256):
-        raise Damaged("the pieces do not make the file they were cut from")
+        raise Damaged("the parts do not form the original file")
 
 
-def _piece(source: BinaryIO, piece: Piece) -> bytes | None:
+def _piece(source: BinaryIO, piece: PackPiece) -> bytes | None:
     source.seek(piece.offset)
     try:
         unpacker = zlib.decompressobj()
+        # Bounded: a damaged piece cannot inflate without end.
         data = unpacker.decompress(source.read(piece.length), PIECE_BYTES)
     except zlib.error:
         return None
+    # A piece that was cut short inflates without an error, but does not end.
     return data if unpacker.eof and _digest(data) == piece.digest else None
 
 
@@ -149,7 +152,9 @@ def read_map(file: Path, sha256: bytes) -> FileMap:
     except (zlib.error, msgspec.MsgspecError) as error:
         raise Damaged(f"its map cannot be read ({error})") from error
     if made.version != VERSION:
-        raise ClusterError(f"a snapshot was made by another teia (maps of version {made.version}, here {VERSION})")
+        raise ClusterError(
+            f"a snapshot was written by another version of teia (maps of version {made.version}, here {VERSION})"
+        )
     if any(piece.pack >= len(made.packs) for piece in made.pieces):
-        raise Damaged("its map names packs that it does not have")
+        raise Damaged("its map refers to missing packs")
     return made

@@ -31,7 +31,7 @@ class LogJournal:
 
     def publish(self, changes: bytes) -> int:
         if self.is_behind:
-            raise CellLost(self.log.cell, "its file is behind its log; it has to be opened anew")
+            raise CellLost(self.log.cell, "its file is behind its log; it must be reopened")
         posted, self._posted = self._posted, []
         born, self.born = self.born, None
         began_s = time.thread_time()
@@ -62,5 +62,5 @@ def unpacked(body: bytes) -> bytes:
     except zlib.error as error:
         raise ClusterError(f"changes of a cell cannot be unpacked: {error}") from error
     if not unpacker.eof:
-        raise ClusterError("changes of a cell are torn, or larger than a gigabyte")
+        raise ClusterError("changes of a cell are truncated, or larger than a gigabyte")
     return changes

@@ -33,7 +33,7 @@ _STRETCH = re.compile(r"\d+-warc-(.+\.warc(?:\.gz)?)-(\d+)-(\d+)")
 _log = logging.getLogger(__name__)
 
 
-class Shipping:
+class ArchiveTransfers:
     """Upload and download of archive files of one collection."""
 
     def __init__(self, objects: Objects) -> None:
@@ -42,6 +42,7 @@ class Shipping:
 
     async def ship(self, folder: CellFolder) -> int:
         """Upload committed archive bytes that are not stored yet; return their number."""
+        # Listed once for each cell: later stretches are this node's own.
         if folder.number not in self._shipped:
             self._shipped[folder.number] = await self._stretches(folder.number)
         shipped, sent = self._shipped[folder.number], 0
@@ -90,6 +91,7 @@ class Shipping:
         brought = 0
         for name, stretches in sorted((await self._stretches(folder.number)).items()):
             path = folder.archive / name
+            # Names come from the store: a file must lie in this folder.
             if path.parent != folder.archive or size_of(path) >= _reach(stretches) or not _is_ours_to_write(path):
                 continue
             if names is None or name in names:
@@ -169,6 +171,7 @@ def _append(source: Path, target: Path) -> None:
 
 
 def _put_in_place(whole: Path, path: Path) -> None:
+    # Read-only before it has its name, so that no process ever appends to it.
     whole.chmod(0o444)
     whole.replace(path)
     sync_folder(path.parent)

@@ -16,15 +16,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from teia.crawler.signals_in.for_other_nodes import Passed
+from teia.crawler.signals_in.for_other_nodes import ForwardedSignals
 from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell import mail, move_site
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.split import split_off
 from teia.frontier.queue.ledger import Ledger
 from teia.urls import cell_table, site_of, slot_of
 
+# First bytes of messages that are neither links nor a site.
 TOLD, PASSED = b"told", b"signal"
+# `!` follows the space in ASCII: each END sorts just behind all names with its prefix.
 AWAY, AWAY_END = "away ", "away!"
 GUEST, GUEST_END = "guest ", "guest!"
 
@@ -33,18 +36,18 @@ REST, REST_END = "rest ", "rest!"
 """Prefix of `meta` rows for hosts with more than the usual delay; the value is the time when it ends."""
 
 
-class Told(msgspec.Struct, array_like=True, frozen=True):
+class SiteMoved(msgspec.Struct, array_like=True, frozen=True):
     """Notification for a site's home: the cell that its guest moved on to."""
 
     site: str
     cell: int
 
 
-Said = list[Found] | move_site.Part | Told | Passed
+Said = list[FoundUrl] | move_site.SiteRows | SiteMoved | ForwardedSignals
 """Message of one cell to another: links, a site or a part of it, a site's new cell, or forwarded signals."""
 
-_decode_passed = msgspec.msgpack.Decoder(Passed).decode
-_decode_told = msgspec.msgpack.Decoder(Told).decode
+_decode_passed = msgspec.msgpack.Decoder(ForwardedSignals).decode
+_decode_told = msgspec.msgpack.Decoder(SiteMoved).decode
 
 
 def said_in(bulk: bytes) -> Said:
@@ -58,7 +61,7 @@ def said_in(bulk: bytes) -> Said:
             return _decode_passed(bulk[len(PASSED) :])
         return _decode_told(bulk[len(TOLD) :])
     except msgspec.MsgspecError as error:
-        raise ClusterError(f"what another cell says of a site cannot be read: {error}") from error
+        raise ClusterError(f"a message of another cell about a site cannot be read: {error}") from error
 
 
 class Departure(NamedTuple):
@@ -85,7 +88,7 @@ def long_rests(frontier: FrontierCell, now_s: float) -> dict[str, float]:
     return {name.removeprefix(REST): min(until_s, latest_s) for name, until_s in rests.items() if until_s >= now_s}
 
 
-class Homes:
+class SiteHomes:
     """The homes of sites as known by the cells owned here. Written by the commit thread, read by others."""
 
     def __init__(self, starts: Sequence[int], cells: Iterable[tuple[int, FrontierCell]]) -> None:
@@ -140,7 +143,7 @@ class Homes:
 
     # -- inside a transaction of the cell ------------------------------------------------------------------
 
-    def send(self, frontier: FrontierCell, leaving: Departure) -> move_site.Moved:
+    def send(self, frontier: FrontierCell, leaving: Departure) -> move_site.MovedSite:
         """Send a site to another cell, and notify its home if that is a third one."""
         site, cell, to_cell = leaving.site, leaving.cell, leaving.to_cell
         moved = move_site.send(frontier, site, to_cell, leaving.rests, leaving.note)
@@ -149,28 +152,29 @@ class Homes:
         home = self.home_of(site)
         if home not in {cell, to_cell}:
             assert frontier.journal is not None
-            frontier.journal.post(home, TOLD + msgspec.msgpack.encode(Told(site, to_cell)))
+            frontier.journal.post(home, TOLD + msgspec.msgpack.encode(SiteMoved(site, to_cell)))
         return moved
 
     def hear(
         self, cell: int, frontier: FrontierCell, said: Said, now_s: float,
-        onward: MutableMapping[int, list[Found]] | None = None,
+        onward: MutableMapping[int, list[FoundUrl]] | None = None,
     ) -> list[tuple[int, str]]:  # fmt: skip
         """Apply a message from another cell; return (host id, name) of hosts with new work.
 
         Links for other cells are added to `onward`, if given, for a caller that applies more messages before it posts;
         else they are posted now.
         """
-        if isinstance(said, Told):
+        if isinstance(said, SiteMoved):
             self._leave(cell, frontier, said.site, said.cell)
             return []
-        if isinstance(said, Passed):
+        if isinstance(said, ForwardedSignals):
             return []  # for the inbox, not for the cell (cluster/crawl/commit.py)
-        if isinstance(said, move_site.Part):
+        if isinstance(said, move_site.SiteRows):
             return self._come(cell, frontier, said, now_s)
+        # The usual case: no site has moved, and no cell was split off this one.
         if not self.guests and not self.away.get(cell) and cell not in self._split:
             return frontier.absorb(said, now_s)
-        by_cell: dict[int, list[Found]] = defaultdict(list)
+        by_cell: dict[int, list[FoundUrl]] = defaultdict(list)
         for found in said:
             by_cell[self.next_of(cell, site_of(found.host))].append(found)
         touched = frontier.absorb(by_cell.pop(cell, ()), now_s)
@@ -181,16 +185,18 @@ class Homes:
                 onward.setdefault(to_cell, []).extend(links)
         return touched
 
-    def _come(self, cell: int, frontier: FrontierCell, part: move_site.Part, now_s: float) -> list[tuple[int, str]]:
+    def _come(self, cell: int, frontier: FrontierCell, part: move_site.SiteRows, now_s: float) -> list[tuple[int, str]]:
         touched = move_site.take(frontier, part)
         rests = [(REST + host, until_s) for host, until_s in part.rests.items() if until_s > now_s]
         frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rests)
         site = part.site
         frontier.db.execute("DELETE FROM meta WHERE name = ?", (AWAY + site,))
         self.away.setdefault(cell, {}).pop(site, None)
+        # A note is kept even when a site is back at home.
         if cell != self.home_of(site) or part.note:
             frontier.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (GUEST + site, part.note))
             self.guests[site], self.notes[site] = cell, part.note
+        # Its hosts have work once the last part is here.
         return touched if part.is_last else []
 
     def _leave(self, cell: int, frontier: FrontierCell, site: str, to_cell: int) -> None:

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from teia.clock import Clock
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import CellLog, CellLost, stream_of
-from teia.cluster.cells.owner import Keeper
-from teia.cluster.cells.ship_archive import Shipping
+from teia.cluster.cells.owner import CellOwner
+from teia.cluster.cells.ship_archive import ArchiveTransfers
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.nats.wire import Wire
-from teia.clustersettings import ClusterSettings
+from teia.config.sections import ClusterSettings
 from teia.errors import TeiaError
 
 LOOK_S = 1.0
@@ -32,7 +32,7 @@ ROOM_LOOK_S = 2.0
 _log = logging.getLogger(__name__)
 
 
-class Room:
+class StreamSpace:
     """The room of a collection's stream for more commits, as of a moment ago."""
 
     def __init__(self, wire: Wire, clock: Clock, collection: str) -> None:
@@ -47,6 +47,7 @@ class Room:
         info = await self._wire.ask(self._wire.js.stream_info(self._stream))
         most = info.config.max_bytes or -1
         had_some, self.has_some = self.has_some, most <= 0 or info.state.bytes < ALMOST_FULL * most
+        # Only a change is logged.
         if had_some and not self.has_some:
             _log.warning("stream %s is almost full bytes=%d of=%d: commits wait", self._stream, info.state.bytes, most)
         elif self.has_some and not had_some:
@@ -54,16 +55,16 @@ class Room:
 
 
 @dataclass(slots=True)
-class Saver:
+class SnapshotScheduler:
     """Scheduler of snapshots of the cells that a node owns; runs in the cluster's own loop."""
 
     snapshots: Snapshots
     settings: ClusterSettings
-    keeper: Keeper
-    copies: Copies
-    room: Room
+    keeper: CellOwner
+    copies: CellCopies
+    room: StreamSpace
     clock: Clock
-    shipping: Shipping | None = None
+    shipping: ArchiveTransfers | None = None
     _at: dict[int, tuple[int, float]] = field(default_factory=dict)
     """By cell: an epoch, and the time at which a snapshot is due in it."""
     _not_before: dict[int, float] = field(default_factory=dict)
@@ -75,7 +76,7 @@ class Saver:
             try:
                 await self.room.look()
             except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
-                _log.info("room not looked at: %s", error)
+                _log.info("free space not checked: %s", error)
             for cell, log in list(self.keeper.kept.items()):
                 if cell in self.copies.open and not is_over():
                     await self._tend(cell, log)
@@ -89,12 +90,13 @@ class Saver:
         try:
             if not await self._is_due(cell, log, began):
                 return
+            # The archive first: captures that the snapshot names are stored before it.
             if self.shipping is not None:
                 await self.shipping.ship(self.copies.folders[cell])
             is_short = not self.room.has_some
             made = await self.snapshots.save(log, self.copies.folders[cell], must_make_room=is_short)
         except CellLost as error:
-            _log.info("snapshot refused: %s", error)
+            _log.info("snapshot rejected: %s", error)
         except TeiaError as error:
             self._not_before[cell] = self.clock.ticks_s() + TRY_AGAIN_S
             _log.warning("cell=%d no snapshot: %s", cell, error)
@@ -111,6 +113,7 @@ class Saver:
 
     async def _is_due(self, cell: int, log: CellLog, now: float) -> bool:
         epoch, due_at = self._at.get(cell, (0, 0.0))
+        # A new epoch: the age of the last owner's snapshot counts.
         if epoch != log.epoch:
             pointer = await self.snapshots.pointer_of(log)
             age_s = 0.0 if pointer is None else max(0.0, self.clock.now_s() - pointer.last.time_s)

@@ -107,7 +107,9 @@ class Snapshots:
         except msgspec.MsgspecError as error:
             raise ClusterError(f"the pointer of cell {log.cell} cannot be read: {error}") from error
         if pointer.version != VERSION:
-            raise ClusterError(f"cell {log.cell} has snapshots of another teia; run the same one on all nodes")
+            raise ClusterError(
+                f"cell {log.cell} has snapshots of another version of teia; run the same version on all nodes"
+            )
         return pointer
 
     # -- making --------------------------------------------------------------------------------------------
@@ -121,30 +123,35 @@ class Snapshots:
         last = None if pointer is None else pointer.last
         have = await asyncio.to_thread(_seq_of, folder.frontier)
         if last is not None and have <= last.log_seq and last.name not in self._bad:
+            # Nothing new to store, but records before the last snapshot can go.
             if must_make_room:
                 await log.purge(last.log_seq)
             return None
+        # Records that are written during the copy are not in it.
         unsaved = log.unsaved_bytes
         with _workshop(folder.path / ".snapshot") as shop:
             made = await self._make(log, folder, pointer, shop)
         log.unsaved_bytes = max(0, log.unsaved_bytes - unsaved)
+        # 4. A failure from here on only leaves garbage, which the next snapshot removes.
         await log.purge(made.last.log_seq if must_make_room else made.purged_below)
         await log.purge_links(made.last.heard)
         await self._sweep(log, made)
         return made.last
 
     async def _make(self, log: CellLog, folder: CellFolder, pointer: Pointer | None, shop: Path) -> Pointer:
-        """Do steps 1 to 3."""
+        """Do steps 1 to 3 of the module docstring: copy and pack the file, store it, publish its pointer."""
         copy = shop / "copy"
         log_seq, heard = await asyncio.to_thread(copy_cell, folder.frontier, copy)
         name = f"{log.cell}-{log.epoch}-{log_seq}-{secrets.token_hex(3)}"
         before = None if pointer is None else pointer.last
+        # Built on the snapshot before the last, so that the last and the new one share no object.
         base = None if pointer is None else await self._map_of(pointer.before, shop / "base")
         # the one before it is our only fallback: share nothing with it
         if before is not None and before.name in self._bad:
             before, base = pointer.before if pointer is not None else None, None
         last, made = await self._store(name, copy, (log_seq, heard), base, shop)
         now = Pointer(last, before)
+        # 3. From here on the snapshot is the cell's.
         await log.point(msgspec.json.encode(now))
         alive = {last.name} | ({before.name} if before is not None else set())
         ours = {kept: each for kept, each in self._maps.items() if not kept.startswith(f"{log.cell}-") or kept in alive}
@@ -195,7 +202,7 @@ class Snapshots:
                 await self._objects.get(snapshot.objects[0], file)
                 self._maps[snapshot.name] = await asyncio.to_thread(read_map, file, snapshot.map_sha256)
             except (ObjectGone, Damaged) as error:
-                _log.warning("snapshot %s cannot be built upon: %s", snapshot.name, error)
+                _log.warning("snapshot %s cannot be extended: %s", snapshot.name, error)
                 return None
         return self._maps[snapshot.name]
 
@@ -229,7 +236,7 @@ class Snapshots:
                 except (Damaged, ObjectGone) as error:
                     self._bad.add(snapshot.name)
                     _log.error("cell=%d SNAPSHOT DAMAGED %s: %s", log.cell, snapshot.name, error)
-        raise CannotRestore(f"no snapshot of cell {log.cell} can be read; a node that has a copy of it must come back")
+        raise CannotRestore(f"no snapshot of cell {log.cell} can be read; start a node that has a copy of the cell")
 
     async def _bring(self, snapshot: Snapshot, folder: CellFolder, shop: Path) -> None:
         mapped, copy = shop / "map", shop / "copy"
@@ -247,7 +254,7 @@ class Snapshots:
         with sqlite_errors(copy), closing(open_to_read(copy, TABLES_VERSION)) as db:
             (cluster,) = db.execute("SELECT value FROM meta WHERE name = ?", (CLUSTER,)).fetchone() or ("nobody",)
             if cluster != self._cluster:
-                raise Damaged("it is of another cluster")
+                raise Damaged("it belongs to another cluster")
             if applied_seq(db) != snapshot.log_seq:
                 raise Damaged(f"it ends at record {applied_seq(db)}")
 

@@ -29,9 +29,9 @@ from contextlib import closing
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import MOST_CELLS, CellLog, CellLost, NumberTaken, TooLarge
-from teia.cluster.cells.owner import Keeper
+from teia.cluster.cells.owner import CellOwner
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import AWAY, GUEST, REST
 from teia.cluster.members.agreement import Agreement, Split, amend_agreement, nudge
@@ -62,13 +62,13 @@ class CannotSplit(ClusterError):
 def wish(agreement: Agreement, cell: int) -> Agreement:
     """Return the agreement with the request to split a cell; ClusterError if that is impossible now."""
     if not 0 <= cell < len(agreement.starts):
-        raise ClusterError(f"there is no cell {cell}; they are numbered from 0 to {len(agreement.starts) - 1}")
+        raise ClusterError(f"unknown cell {cell}; cells are numbered from 0 to {len(agreement.starts) - 1}")
     if agreement.splitting not in {None, cell}:
-        raise ClusterError(f"cell {agreement.splitting} is being split; one at a time")
+        raise ClusterError(f"cell {agreement.splitting} is being split; only one at a time")
     if len(agreement.starts) >= MOST_CELLS:
-        raise ClusterError(f"a cluster has {MOST_CELLS} cells at the most, and there are as many")
+        raise ClusterError(f"the cluster already has the maximum of {MOST_CELLS} cells")
     if not agreement.config.cluster.snapshots:
-        raise ClusterError("a cell is split by way of a snapshot, and this collection has none (cluster.snapshots)")
+        raise ClusterError("splitting needs snapshots, and this collection has none (cluster.snapshots)")
     refused = {each: why for each, why in agreement.unsplit.items() if each != str(cell)}
     return msgspec.structs.replace(agreement, splitting=cell, unsplit=refused)
 
@@ -78,6 +78,7 @@ def fulfilled(agreement: Agreement, cell: int, number: int, slot: int) -> Agreem
 
     The request may be gone: the cell was split all the same, because its file says so.
     """
+    # The agreement has the new cell already, or another split came first.
     if len(agreement.starts) != number:
         return agreement
     unsplit = {each: why for each, why in agreement.unsplit.items() if each != str(cell)}
@@ -97,7 +98,7 @@ class NotWhole(NoAnswer):
     """A cell's file lists a cell split off it that the agreement, as known here, does not have."""
 
     def __init__(self, cell: int, number: int, slot: int) -> None:
-        super().__init__(f"cell {cell} was split, cell {number} has its slots from {slot} on")
+        super().__init__(f"cell {cell} was split; cell {number} has its slots from {slot} on")
         self.cell, self.number, self.slot = cell, number, slot
 
 
@@ -113,7 +114,7 @@ class Splitter:
     """Executor of splits of cells that this node owns; `run` lives in the cluster's own loop."""
 
     def __init__(
-        self, wire: Wire, clock: Clock, thread: LoopThread, shared: str, keeper: Keeper, copies: Copies,
+        self, wire: Wire, clock: Clock, thread: LoopThread, shared: str, keeper: CellOwner, copies: CellCopies,
         agreement: Callable[[], Agreement],
     ) -> None:  # fmt: skip
         self._wire, self._clock, self._thread = wire, clock, thread
@@ -136,11 +137,13 @@ class Splitter:
             return False
         urls = {int(cell): known for node in nodes for cell, known in node.cells.items()}
         large = {cell: known for cell, known in urls.items() if known > most_urls}
+        # A cell that could not be divided is not tried again, unless a user requests it.
         large = {cell: known for cell, known in large.items() if str(cell) not in agreement.unsplit}
         if not large:
             return False
         cell = max(large, key=lambda each: (large[each], -each))
-        _log.info("cell=%d is to be split urls=%d", cell, large[cell])
+        _log.info("cell=%d will be split urls=%d", cell, large[cell])
+        # Only if no cell was split since these sizes were reported.
         await self._agree(lambda now: wish(now, cell) if now.splits == agreement.splits else now)
         return True
 
@@ -158,6 +161,7 @@ class Splitter:
         while True:
             held = self.held()
             self._failed = {cell: often for cell, often in self._failed.items() if cell in held}
+            # Step 2 is done when the cell is no longer open for the crawler.
             for cell in held - self._copies.open:
                 try:
                     await self._try(cell)
@@ -180,9 +184,10 @@ class Splitter:
             raise
         except Exception as error:
             self._failed[cell] = self._failed.get(cell, 0) + 1
+            # The batch may have been stored though its answer was lost: then the split has happened.
             if self._failed[cell] < TRIES or await log.has_log(len(self._agreement().starts)):
                 raise
-            await self._refuse(cell, f"tried {TRIES} times: {error}")
+            await self._refuse(cell, f"failed after {TRIES} attempts: {error}")
             del self._failed[cell]
 
     async def _attend(self, cell: int, log: CellLog) -> None:
@@ -196,14 +201,14 @@ class Splitter:
         await self._agree(lambda now: fulfilled(now, cell, number, slot))
 
     async def _split(self, folder: CellFolder, log: CellLog, starts: tuple[int, ...]) -> int:
-        """Do steps 3 and 4; return the first slot of the new cell."""
+        """Do steps 3 and 4 of the module docstring; return the first slot of the new cell."""
         snapshots = self._copies.snapshots
         if snapshots is None:
-            raise CannotSplit("there is no place for snapshots (cluster.snapshots)")
+            raise CannotSplit("no destination for snapshots (cluster.snapshots)")
         first, end = cell_range(folder.number, starts)
         began, number = self._clock.ticks_s(), len(starts)
         if await log.has_log(number):
-            raise NumberTaken(f"there is a cell {number} already; what is agreed on is behind")
+            raise NumberTaken(f"cell {number} already exists; the agreement is outdated")
         slot = await asyncio.to_thread(_middle_of, folder, first, end)
         seq, pointer = await snapshots.divide(folder, number, (slot, end), NAMED)
         gone = await asyncio.to_thread(self._give_up, folder, log, (number, pointer, seq), slot, end)
@@ -217,11 +222,12 @@ class Splitter:
         """Do step 4, in a thread: it waits for NATS."""
         journal = LogJournal(log, self._thread)
         with closing(FrontierCell(folder.frontier, journal=journal)) as frontier, frontier.transaction():
+            # The first records of the new cell go into the batch of this transaction.
             journal.born = born
             return give_up(frontier, born[0], slot, end, NAMED)
 
     async def _refuse(self, cell: int, why: str) -> None:
-        _log.warning("cell=%d is not split: %s", cell, why)
+        _log.warning("cell=%d was not split: %s", cell, why)
         await self._agree(lambda now: refused(now, cell, why))
 
     async def _agree(self, change: Callable[[Agreement], Agreement]) -> None:
@@ -239,5 +245,5 @@ def _middle_of(folder: CellFolder, first: int, end: int) -> int:
     with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
         slot = middle(frontier.db, first, end)
     if slot is None:
-        raise CannotSplit(f"cell {folder.number} cannot be divided: all its sites are in one slot")
+        raise CannotSplit(f"cell {folder.number} cannot be split: all its sites are in one slot")
     return slot

@@ -7,16 +7,16 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from teia.clock import Clock
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.copy_ahead import Follower
 from teia.cluster.cells.log import MOST_CELLS, CellLog
-from teia.cluster.cells.owner import Keeper
-from teia.cluster.cells.ship_archive import Shipping
-from teia.cluster.cells.snapshot_schedule import Room, Saver
+from teia.cluster.cells.owner import CellOwner
+from teia.cluster.cells.ship_archive import ArchiveTransfers
+from teia.cluster.cells.snapshot_schedule import SnapshotScheduler, StreamSpace
 from teia.cluster.cells.snapshots import CannotRestore
-from teia.cluster.members.session import Session
+from teia.cluster.members.session import NodeSession
 from teia.cluster.nats.objects import Objects
-from teia.clustersettings import ClusterSettings
+from teia.config.sections import ClusterSettings
 
 GATHER_S = 5.0
 """Time that ready cells wait for others that are not, between two shifts."""
@@ -37,9 +37,9 @@ class Upkeep:
 
     def __init__(
         self,
-        keeper: Keeper,
-        session: Session,
-        copies: Copies,
+        keeper: CellOwner,
+        session: NodeSession,
+        copies: CellCopies,
         objects: Objects | None,
         settings: ClusterSettings,
         clock: Clock,
@@ -47,8 +47,8 @@ class Upkeep:
         self.copies = copies
         self._follower = Follower(keeper, session, copies, clock)
         self._keeper, self._session, self._clock = keeper, session, clock
-        self._saver: Saver | None = None
-        self._shipping = Shipping(objects) if objects is not None and settings.ship_archive else None
+        self._saver: SnapshotScheduler | None = None
+        self._shipping = ArchiveTransfers(objects) if objects is not None and settings.ship_archive else None
         self._waiting_since: float | None = None
         self._handing_since: float | None = None
         self._kept: set[int] = set()
@@ -58,9 +58,9 @@ class Upkeep:
         self.whole = MOST_CELLS
         """Number of cells that were not split off others."""
         if copies.snapshots is not None:
-            room = Room(session.wire, clock, keeper.collection)
+            room = StreamSpace(session.wire, clock, keeper.collection)
             keeper.has_room = lambda: room.has_some
-            self._saver = Saver(copies.snapshots, settings, keeper, copies, room, clock, self._shipping)
+            self._saver = SnapshotScheduler(copies.snapshots, settings, keeper, copies, room, clock, self._shipping)
 
     async def run(self) -> None:
         """Work until the session is lost, or cancelled."""
@@ -129,7 +129,7 @@ class Upkeep:
 
     # -- archives --------------------------------------------------------------------------------------------
 
-    async def _bring_archives(self, shipping: Shipping) -> None:
+    async def _bring_archives(self, shipping: ArchiveTransfers) -> None:
         """Download the archives of cells that were taken, one after another, while they are crawled."""
         done: dict[int, int] = {}
         not_before: dict[int, float] = {}
@@ -143,9 +143,9 @@ class Upkeep:
                     if cell >= self.whole:
                         brought += await shipping.bring_from_before(self.copies.folders[cell], self._keeper.kept)
                     done[cell] = log.epoch
-                    _log.info("cell=%d archive files brought=%d", cell, brought)
+                    _log.info("cell=%d archive files fetched=%d", cell, brought)
                 # after any error it is tried again, and other cells continue
                 except Exception as error:  # noqa: BLE001
                     not_before[cell] = self._clock.ticks_s() + TRY_AGAIN_S
-                    _log.warning("cell=%d archive not brought: %r", cell, error)
+                    _log.warning("cell=%d archive files not fetched: %r", cell, error)
             await self._clock.sleep(LOOK_S)

@@ -25,7 +25,7 @@ CAPACITY_MOST = 1_000.0
 NAME_CHARS = 255
 
 
-class Point(NamedTuple):
+class CirclePoint(NamedTuple):
     """One of the points of a node on the circle."""
 
     id: int
@@ -58,9 +58,9 @@ def is_between(key: int, after: int, before: int) -> bool:
 def places_of(node: str, capacity: float = 1.0, points: int = POINTS) -> list[int]:
     """Return the places of a node; the first is the SHA-1 of its name."""
     if not 0 < len(node) <= NAME_CHARS or not node.isprintable():
-        raise ValueError(f"a node's name has 1 to {NAME_CHARS} printable characters, not {node[:40]!r}")
+        raise ValueError(f"the name of a node must have 1 to {NAME_CHARS} printable characters, not {node[:40]!r}")
     if not 0 < capacity <= CAPACITY_MOST:
-        raise ValueError(f"the capacity of {node} must lie between 0 and {CAPACITY_MOST:g}, not be {capacity}")
+        raise ValueError(f"the capacity of {node} must be between 0 and {CAPACITY_MOST:g}, not {capacity}")
     number = max(1, round(capacity * points))
     return [ident(node), *(ident(f"{node}#{n}") for n in range(1, number))]
 
@@ -81,14 +81,14 @@ class Circle:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def point(self, at: int) -> Point:
+    def point(self, at: int) -> CirclePoint:
         """Return one of the points by its number, modulo their count."""
         place = self.ids[at % len(self.ids)]
-        return Point(place, self._node_at[place])
+        return CirclePoint(place, self._node_at[place])
 
-    def points(self) -> Iterator[Point]:
+    def points(self) -> Iterator[CirclePoint]:
         """Return all points, by growing ids."""
-        return (Point(place, self._node_at[place]) for place in self.ids)
+        return (CirclePoint(place, self._node_at[place]) for place in self.ids)
 
     def with_node(self, node: str, capacity: float = 1.0) -> Circle:
         return Circle({**self.nodes, node: capacity}, self.points_per_capacity)
@@ -99,14 +99,15 @@ class Circle:
     def index(self, key: int) -> int:
         """Return the number of the point that is the successor of a key."""
         if not self.ids:
-            raise ValueError("nobody stands on this circle")
+            raise ValueError("this circle has no nodes")
+        # Behind the last point the circle begins again.
         return bisect_left(self.ids, key % SIZE) % len(self.ids)
 
-    def successor(self, key: int) -> Point:
+    def successor(self, key: int) -> CirclePoint:
         """Return the first point at or after a key."""
         return self.point(self.index(key))
 
-    def predecessor(self, key: int) -> Point:
+    def predecessor(self, key: int) -> CirclePoint:
         """Return the last point before a key."""
         return self.point(self.index(key) - 1)
 
@@ -138,5 +139,6 @@ class Circle:
         """Return the part of the circle that belongs to each node."""
         arcs = dict.fromkeys(self.nodes, 0)
         for at, place in enumerate(self.ids):
+            # A point that is alone has the whole circle.
             arcs[self._node_at[place]] += distance(self.ids[at - 1], place) or SIZE
         return {node: arc / SIZE for node, arc in arcs.items()}

@@ -11,22 +11,22 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import NamedTuple
 
-from teia.cluster.circle.circle import BITS, SIZE, Circle, Point, distance, is_between, is_within
+from teia.cluster.circle.circle import BITS, SIZE, Circle, CirclePoint, distance, is_between, is_within
 
 
 class Finger(NamedTuple):
     """A line of a finger table: all fingers from 2^exponent on lead to `to`, until the next line's."""
 
     exponent: int
-    to: Point
+    to: CirclePoint
 
 
 class Hop(NamedTuple):
     """A step of a look-up, from a point along a finger to another: one message. The last one reaches the owner."""
 
-    start: Point
+    start: CirclePoint
     exponent: int
-    end: Point
+    end: CirclePoint
 
 
 class Fingers:
@@ -39,14 +39,14 @@ class Fingers:
         for point in circle.points():  # in order of ids, so each list is sorted
             self._own.setdefault(point.node, []).append(point.id)
 
-    def table(self, point: Point) -> tuple[Finger, ...]:
+    def table(self, point: CirclePoint) -> tuple[Finger, ...]:
         """Return the fingers of a point, each target once; the first is its successor."""
         table = self._tables.get(point.id)
         if table is None:
             table = self._tables[point.id] = self._made(point)
         return table
 
-    def _made(self, point: Point) -> tuple[Finger, ...]:
+    def _made(self, point: CirclePoint) -> tuple[Finger, ...]:
         lines = [Finger(0, self.circle.successor(point.id + 1))]
         while True:
             gone = distance(point.id, lines[-1].to.id) or SIZE
@@ -55,10 +55,11 @@ class Fingers:
                 return tuple(lines)
             lines.append(Finger(exponent, self.circle.successor(point.id + (1 << exponent))))
 
-    def nearest_own(self, node: str, key: int) -> Point:
+    def nearest_own(self, node: str, key: int) -> CirclePoint:
         """Return the last point of a node before a key."""
         own = self._own[node]
-        return Point(own[bisect_left(own, key % SIZE) - 1], node)
+        # Index -1 is the last point: the circle is closed.
+        return CirclePoint(own[bisect_left(own, key % SIZE) - 1], node)
 
     def route(self, node: str, key: int) -> list[Hop]:
         """Return the route of a look-up that a node begins; empty if the node owns the key."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from teia.cluster.circle.circle import BITS, Circle, ident
 from teia.urls import SLOTS, cell_of, cell_starts, site_of, slot_of
 
+# 1,024 slots: the leading ten bits of an id.
 SLOT_SHIFT = BITS - (SLOTS - 1).bit_length()
 
 
@@ -24,7 +25,7 @@ def point_of_slot(slot: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostCell:
     """The place of a host: `key` is that of its site, `point` that of its cell.
 
     The cell's slots end before `end_slot`.
@@ -43,13 +44,13 @@ class Place:
         return point_of_slot(self.first_slot)
 
 
-def place_of(host: str, cells: int) -> Place:
+def place_of(host: str, cells: int) -> HostCell:
     """Return the place of a canonical host in a collection with this number of cells."""
     starts = (*cell_starts(cells), SLOTS)
     site = site_of(host)
     slot = slot_of(site)
     cell = cell_of(slot, starts)
-    return Place(host, site, ident(site), slot, cell, starts[cell], starts[cell + 1])
+    return HostCell(host, site, ident(site), slot, cell, starts[cell], starts[cell + 1])
 
 
 def points_of_cells(starts: Sequence[int]) -> list[int]:
@@ -62,5 +63,5 @@ def keepers(circle: Circle, starts: Sequence[int], live: Container[str] | None =
     alive = circle.nodes if live is None else live
     found = [circle.keeper(point, alive) for point in points_of_cells(starts)]
     if None in found:
-        raise ValueError("no node lives that could keep the cells")
+        raise ValueError("no node is running that could own the cells")
     return [node for node in found if node is not None]

@@ -26,7 +26,7 @@ from random import Random
 from typing import Protocol
 
 from teia.clock import Clock
-from teia.cluster.circle.circle import BITS, SIZE, Point, distance, is_between, is_within
+from teia.cluster.circle.circle import BITS, SIZE, CirclePoint, distance, is_between, is_within
 from teia.errors import ClusterError
 
 SUCCESSORS = 8
@@ -51,7 +51,7 @@ class Unreachable(ClusterError):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FindOwner:
     """Question for the owner of a key, as far as the receiver knows."""
 
     key: int
@@ -61,11 +61,11 @@ class Look:
 class Notify:
     """Notification that the sender may be the receiver's predecessor."""
 
-    point: Point
+    point: CirclePoint
 
 
 @dataclass(frozen=True, slots=True)
-class Greet:
+class AskNeighbours:
     """Question for the receiver's neighbours, and a sign of life."""
 
 
@@ -73,36 +73,36 @@ class Greet:
 class Leave:
     """Notification that the sender leaves, with its neighbours."""
 
-    point: Point
-    predecessor: Point | None
-    successors: tuple[Point, ...]
+    point: CirclePoint
+    predecessor: CirclePoint | None
+    successors: tuple[CirclePoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Neighbours:
     """The neighbours of the answering point; `nearer` are the last points before the requested key, the best first."""
 
-    predecessor: Point | None
-    successors: tuple[Point, ...]
-    nearer: tuple[Point, ...] = ()
+    predecessor: CirclePoint | None
+    successors: tuple[CirclePoint, ...]
+    nearer: tuple[CirclePoint, ...] = ()
 
 
-Question = Look | Notify | Greet | Leave
+Question = FindOwner | Notify | AskNeighbours | Leave
 
 
 class Transport(Protocol):
     """Carrier of questions; the interface between this protocol and a network."""
 
-    async def ask(self, to: Point, question: Question) -> Beside:
+    async def ask(self, to: CirclePoint, question: Question) -> Neighbours:
         """Return the answer of a point; Unreachable if none comes in time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LookupResult:
     """The result of a look-up: the owner, and the points queried on the way."""
 
-    owner: Point
-    path: tuple[Point, ...]
+    owner: CirclePoint
+    path: tuple[CirclePoint, ...]
 
     @property
     def hops(self) -> int:
@@ -115,22 +115,22 @@ class Found:
 class Distributor:
     """A point and its knowledge of the others. Alone, it is its own successor."""
 
-    def __init__(self, point: Point, transport: Transport) -> None:
+    def __init__(self, point: CirclePoint, transport: Transport) -> None:
         self.point = point
-        self.predecessor: Point | None = None
-        self.successors: list[Point] = [point]
+        self.predecessor: CirclePoint | None = None
+        self.successors: list[CirclePoint] = [point]
         self._transport = transport
-        self._fingers: dict[int, Point] = {}
+        self._fingers: dict[int, CirclePoint] = {}
         self._next_finger = BITS - 1
-        self._known: tuple[list[int], list[Point]] | None = None
-        self._met: dict[Point, int] = {}
+        self._known: tuple[list[int], list[CirclePoint]] | None = None
+        self._met: dict[CirclePoint, int] = {}
 
     @property
-    def successor(self) -> Point:
+    def successor(self) -> CirclePoint:
         return self.successors[0]
 
     @property
-    def fingers(self) -> dict[int, Point]:
+    def fingers(self) -> dict[int, CirclePoint]:
         """Finger by exponent; those that lead no further than the successor are left out."""
         return dict(self._fingers)
 
@@ -140,16 +140,16 @@ class Distributor:
 
     # -- answers -------------------------------------------------------------------------------------------
 
-    def answer(self, question: Question) -> Beside:
+    def answer(self, question: Question) -> Neighbours:
         """Answer another point, from the knowledge of this one."""
         if isinstance(question, Notify):
             self._rectify(question.point)
         elif isinstance(question, Leave):
             self._let_go(question)
-        nearer = self._nearer(question.key) if isinstance(question, Look) else ()
-        return Beside(self.predecessor, tuple(self.successors), nearer)
+        nearer = self._nearer(question.key) if isinstance(question, FindOwner) else ()
+        return Neighbours(self.predecessor, tuple(self.successors), nearer)
 
-    def _rectify(self, point: Point) -> None:
+    def _rectify(self, point: CirclePoint) -> None:
         before = self.predecessor
         if point != self.point and (before is None or is_between(point.id, before.id, self.point.id)):
             self.predecessor = point
@@ -163,7 +163,7 @@ class Distributor:
         self.forget(gone.point)
         self._met.pop(gone.point, None)
 
-    def _nearer(self, key: int) -> tuple[Point, ...]:
+    def _nearer(self, key: int) -> tuple[CirclePoint, ...]:
         if self._known is None:
             known = {*self._fingers.values(), *self.successors} - {self.point}
             placed = sorted((distance(self.point.id, each.id), each) for each in known)
@@ -174,14 +174,14 @@ class Distributor:
 
     # -- learning ------------------------------------------------------------------------------------------
 
-    def forget(self, point: Point) -> None:
+    def forget(self, point: CirclePoint) -> None:
         """Remove a silent point from everything but the remembered points."""
         if self.predecessor == point:
             self.predecessor = None
         self._fingers = {exponent: each for exponent, each in self._fingers.items() if each != point}
         self._succeed([each for each in self.successors if each != point])
 
-    def _meet(self, *points: Point | None) -> None:
+    def _meet(self, *points: CirclePoint | None) -> None:
         """Remember other points; the most recent ones stay longest."""
         for point in points:
             if point is not None and point != self.point:
@@ -189,9 +189,9 @@ class Distributor:
         while len(self._met) > MET_MOST:
             del self._met[next(iter(self._met))]
 
-    def _succeed(self, points: Iterable[Point]) -> None:
+    def _succeed(self, points: Iterable[CirclePoint]) -> None:
         """Replace the successors: in order, without this point and those behind it, at most `SUCCESSORS`."""
-        kept: list[Point] = []
+        kept: list[CirclePoint] = []
         gone = 0
         for point in points:
             way = distance(self.point.id, point.id)
@@ -202,12 +202,14 @@ class Distributor:
         self.successors = kept[:SUCCESSORS] or self._last_resort()
         self._known = None
 
-    def _last_resort(self) -> list[Point]:
+    def _last_resort(self) -> list[CirclePoint]:
         """Return the nearest other known point when all successors are gone, or this point itself."""
         others = {*self._fingers.values(), *((self.predecessor,) if self.predecessor else ())} - {self.point}
         return [min(others, key=lambda each: distance(self.point.id, each.id), default=self.point)]
 
-    def know(self, predecessor: Point, successors: Iterable[Point], fingers: dict[int, Point]) -> None:
+    def know(
+        self, predecessor: CirclePoint, successors: Iterable[CirclePoint], fingers: dict[int, CirclePoint]
+    ) -> None:
         """Start with the full knowledge of the circle, instead of by joining."""
         self.predecessor = predecessor
         self._fingers = dict(fingers)
@@ -215,7 +217,7 @@ class Distributor:
 
     # -- queries -------------------------------------------------------------------------------------------
 
-    async def _ask(self, to: Point, question: Question) -> Beside:
+    async def _ask(self, to: CirclePoint, question: Question) -> Neighbours:
         if to == self.point:
             return self.answer(question)
         for _ in range(TRIES - 1):
@@ -223,7 +225,7 @@ class Distributor:
                 return await self._transport.ask(to, question)
         return await self._transport.ask(to, question)
 
-    async def join(self, via: Point) -> None:
+    async def join(self, via: CirclePoint) -> None:
         """Enter the circle that a point belongs to. The others learn of it as they stabilise."""
         found = await self.look_up((self.point.id + 1) % SIZE, via)
         self.predecessor = None
@@ -242,6 +244,7 @@ class Distributor:
         """Find the present successor, and notify it."""
         said = await self._first_answer()
         between = said.predecessor
+        # Several points may have joined in between: each answer may name a nearer one.
         while between is not None and is_between(between.id, self.point.id, self.successor.id):
             try:
                 said = await self._ask(between, Notify(self.point))
@@ -250,7 +253,7 @@ class Distributor:
             self._succeed([between, *said.successors])
             between = said.predecessor
 
-    async def _first_answer(self) -> Beside:
+    async def _first_answer(self) -> Neighbours:
         """Notify the successors in order until one answers; forget those before it."""
         while True:
             first = self.successor
@@ -288,13 +291,14 @@ class Distributor:
         """Forget a predecessor that is silent."""
         if self.predecessor is not None:
             try:
-                await self._ask(self.predecessor, Greet())
+                await self._ask(self.predecessor, AskNeighbours())
             except Unreachable:
                 self.predecessor = None
 
     async def fix_finger(self) -> None:
         """Look up the next finger in turn again; fingers that lead no further than the successor are not needed."""
         exponent = self._next_finger
+        # Smaller exponents would all lead to the successor: begin again with the greatest.
         if self.successor == self.point or distance(self.point.id, self.successor.id) >= 1 << exponent:
             self._fingers = {each: to for each, to in self._fingers.items() if each > exponent}
             self._next_finger, self._known = BITS - 1, None
@@ -304,26 +308,28 @@ class Distributor:
         if self._fingers.get(exponent) != found.owner:
             self._fingers[exponent], self._known = found.owner, None
 
-    async def look_up(self, key: int, via: Point | None = None) -> Found:
+    async def look_up(self, key: int, via: CirclePoint | None = None) -> LookupResult:
         """Find the owner of a key, from here or from another point on; the owner has answered."""
-        path: list[Point] = []
+        path: list[CirclePoint] = []
         # a point that joins may still be remembered from before
-        useless = set[Point]() if via is None else {self.point}
-        trail: list[tuple[Point, Beside]] = []
+        useless = set[CirclePoint]() if via is None else {self.point}
+        trail: list[tuple[CirclePoint, Neighbours]] = []
         at = via or self.point
         for _ in range(HOPS_MOST):
-            answer = await self._heard(at, Look(key), path, useless)
+            answer = await self._heard(at, FindOwner(key), path, useless)
             if answer is not None:
                 trail.append((at, answer))
             owner, nearer = await self._weighed(key, trail, path, useless)
             if owner is not None:
-                return Found(owner, tuple(path))
+                return LookupResult(owner, tuple(path))
             if nearer is None:
                 break
             at = nearer
-        raise Unreachable(f"nobody answers who would know the owner of {key:040x}")
+        raise Unreachable(f"no node responds that knows the owner of {key:040x}")
 
-    async def _heard(self, at: Point, question: Question, path: list[Point], useless: set[Point]) -> Beside | None:
+    async def _heard(
+        self, at: CirclePoint, question: Question, path: list[CirclePoint], useless: set[CirclePoint]
+    ) -> Neighbours | None:
         """Query a point during a look-up; None from a silent one, which will not be queried again."""
         try:
             answer = await self._ask(at, question)
@@ -336,8 +342,8 @@ class Distributor:
         return answer
 
     async def _weighed(
-        self, key: int, trail: list[tuple[Point, Beside]], path: list[Point], useless: set[Point]
-    ) -> tuple[Point | None, Point | None]:
+        self, key: int, trail: list[tuple[CirclePoint, Neighbours]], path: list[CirclePoint], useless: set[CirclePoint]
+    ) -> tuple[CirclePoint | None, CirclePoint | None]:
         """Evaluate the answers so far: return the owner, or the point to query next; neither if all are silent."""
         while trail:
             at, answer = trail[-1]
@@ -346,6 +352,7 @@ class Distributor:
                 owner = await self._confirmed(key, heir, path, useless)
                 if owner is not None:
                     return owner, None
+                # The heir is silent and in `useless` now: the next successor is tried.
                 continue
             nearer = next((each for each in answer.nearer if each not in useless), heir)
             if nearer is not None:
@@ -354,10 +361,12 @@ class Distributor:
             trail.pop()
         return None, None
 
-    async def _confirmed(self, key: int, owner: Point, path: list[Point], useless: set[Point]) -> Point | None:
+    async def _confirmed(
+        self, key: int, owner: CirclePoint, path: list[CirclePoint], useless: set[CirclePoint]
+    ) -> CirclePoint | None:
         """Confirm the owner of a key at its reported `owner`: that, or a point in between; None if it is silent."""
         while True:
-            answer = await self._heard(owner, Greet(), path, useless)
+            answer = await self._heard(owner, AskNeighbours(), path, useless)
             if answer is None:
                 return None
             between = answer.predecessor

@@ -15,19 +15,19 @@ import msgspec
 
 from teia.clock import Clock
 from teia.cluster.cells.log import CellLost, TooLarge
-from teia.cluster.cells.open_cells import KeptCells
-from teia.cluster.cells.site_homes import PASSED, REST, Departure, Homes, Said, said_in
+from teia.cluster.cells.open_cells import ClusterCells
+from teia.cluster.cells.site_homes import PASSED, REST, Departure, Said, SiteHomes, said_in
 from teia.cluster.crawl.limits import STORED
 from teia.cluster.crawl.refresh import NodeRefresh
 from teia.cluster.nats.wire import NoAnswer
-from teia.crawler.commit import Committed, Committer, Group
+from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import Cell
-from teia.crawler.signals_in.for_other_nodes import Elsewhere, Message, Passed
-from teia.crawler.visit import Visit
+from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners, Message
+from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import mail
-from teia.frontier.cell.cell import Found
-from teia.frontier.cell.move_site import URLS_MOST, Moved, Part, SiteTooLarge, urls_of
-from teia.frontier.queue.ledger import Ledger, Rest
+from teia.frontier.cell.move_site import URLS_MOST, MovedSite, SiteRows, SiteTooLarge, urls_of
+from teia.frontier.cell.rows import FoundUrl
+from teia.frontier.queue.ledger import DelayEntry, Ledger
 from teia.store.archive import Stored
 from teia.urls import site_of
 
@@ -47,17 +47,17 @@ _log = logging.getLogger(__name__)
 class NodeCommitter(Committer):
     """Committer for the cells owned here. Another thread fills `inbox` with (cell, number, links)."""
 
-    cells: KeptCells
+    cells: ClusterCells
 
-    def __init__(self, cells: KeptCells, starts: Sequence[int], ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, cells: ClusterCells, starts: Sequence[int], ledger: Ledger, clock: Clock) -> None:
         super().__init__(cells, starts, ledger, clock)
         self.inbox: deque[tuple[int, int, bytes]] = deque()
-        self.homes = Homes(starts, [(cell.number, cell.frontier) for cell in cells])
+        self.homes = SiteHomes(starts, [(cell.number, cell.frontier) for cell in cells])
         self.number_of = self.homes.number_of
-        self.wishes.announced.elsewhere = Elsewhere(self._is_here, self.homes.number_of, self._pass_on)
+        self.wishes.announced.elsewhere = HostOwners(self._is_here, self.homes.number_of, self._pass_on)
         self.departures: deque[Departure] = deque()
         """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
-        self.departed: list[tuple[Departure, Moved | None]] = []
+        self.departed: list[tuple[Departure, MovedSite | None]] = []
         """Sites that were sent, or could not be."""
         self.arrived: dict[str, float] = {}
         """Hosts of sites that arrived, and the times until which they are delayed."""
@@ -70,16 +70,16 @@ class NodeCommitter(Committer):
         """Bulks that one transaction merges; fewer after one that was too large, since bulks may be forwarded."""
         self._from_others = 0
         """URLs that the current transaction got with sites that another cell knew before."""
-        self._passed: list[Passed] = []
+        self._passed: list[ForwardedSignals] = []
         """Signals that the current transaction received; they are applied after its commit."""
         self.heard: dict[int, int] = {}
         self.lost: set[int] = set()
-        self.dropped: list[Visit] = []
+        self.dropped: list[ActiveVisit] = []
         self.stored = {cell.number: stored_in(cell) for cell in cells}
         """Number of pages that each cell has ever stored."""
         self.usual_s = 0.0
         """Usual delay; longer delays are written into the cell, for its next owner."""
-        self._rests: dict[str, Rest] = {}
+        self._rests: dict[str, DelayEntry] = {}
 
     def _is_here(self, host: str) -> bool:
         return self.homes.lives_here(site_of(host)) and self.cells.keeps(self.homes.number_of(host))
@@ -96,7 +96,7 @@ class NodeCommitter(Committer):
             # an empty change makes the record that carries the posts
             frontier.db.execute("DELETE FROM meta WHERE name = ''")
 
-    def commit(self, group: Group) -> Committed:
+    def commit(self, group: CommitGroup) -> CommitResult:
         """Commit a group; leave out everything that belongs to a lost cell."""
         while True:
             self._leave_out_lost(group)
@@ -110,6 +110,7 @@ class NodeCommitter(Committer):
                 self._at_once = HEARD_AT_ONCE
                 return done
             except TooLarge:
+                # Either is halved until the batch fits: the messages merged, or the pages.
                 bulks = min(self._at_once, max(map(len, self.hearing.values()), default=0))
                 if len(group.visits) <= 1 and bulks <= 1:
                     raise
@@ -117,22 +118,24 @@ class NodeCommitter(Committer):
                 if len(group.visits) > 1:
                     self._commit_half(group)
             except CellLost as error:
+                # The cell is another node's. Its visits are left out in the next pass; the other cells continue.
                 self.cells.drop(error.cell)
                 self.lost.add(error.cell)
                 if isinstance(self.refresh, NodeRefresh):
                     self.refresh.drop_cell(error.cell)
 
-    def _commit_half(self, group: Group) -> None:
+    def _commit_half(self, group: CommitGroup) -> None:
         """Commit half of a group's pages first: the links of all lead to more cells than one batch reaches."""
         half = len(group.visits) // 2
-        part = Group(group.visits[:half], group.settled, rests=group.rests, done=group.done)
+        # `settled` and `done` are shared with the whole group: nothing is counted twice.
+        part = CommitGroup(group.visits[:half], group.settled, rests=group.rests, done=group.done)
         others = group.visits[half:]
         try:
             self.commit(part)
         finally:
             group.visits = part.visits + others
 
-    def _leave_out_lost(self, group: Group) -> None:
+    def _leave_out_lost(self, group: CommitGroup) -> None:
         self.dropped += [visit for visit in group.visits if not self.cells.keeps(visit.queue.cell)]
         group.visits = [visit for visit in group.visits if self.cells.keeps(visit.queue.cell)]
         group.parked = [each for each in group.parked if self.cells.keeps(each[0].cell)]
@@ -156,6 +159,7 @@ class NodeCommitter(Committer):
                     except SiteTooLarge as error:
                         _log.info("%s", error)
                     except BaseException:
+                        # Memory was changed inside the transaction that failed.
                         self.homes.read(leaving.cell, frontier)
                         raise
             self.departures.popleft()
@@ -163,7 +167,7 @@ class NodeCommitter(Committer):
             if moved is not None and isinstance(self.refresh, NodeRefresh):
                 self.refresh.drop_hosts(leaving.cell, moved.hosts)
 
-    def _take(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: Committed) -> None:
+    def _take(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: CommitResult) -> None:
         """Merge messages of other cells, in a commit of their own."""
         known_before = cell.frontier.known
         try:
@@ -175,17 +179,18 @@ class NodeCommitter(Committer):
         done.new_urls += cell.frontier.known - known_before - self._from_others
         self._take_up_passed()
 
-    def _merge(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: Committed) -> None:
+    def _merge(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: CommitResult) -> None:
         """Merge messages inside a transaction: links count as new URLs; URLs of a site were known to another cell."""
         frontier, now_s, self._from_others, self._passed = cell.frontier, self._clock.now_s(), 0, []
-        onward: dict[int, list[Found]] = {}
+        onward: dict[int, list[FoundUrl]] = {}
         for sender, seq, said in bulks:
+            # A new owner reads messages again that the file already holds.
             if seq > mail.heard(frontier, sender):
                 known = frontier.known
-                if isinstance(said, Passed):
+                if isinstance(said, ForwardedSignals):
                     self._passed.append(said)
                 self._note(done, cell, self.homes.hear(cell.number, frontier, said, now_s, onward))
-                if isinstance(said, Part):
+                if isinstance(said, SiteRows):
                     self._from_others += frontier.known - known
                     self.arrived |= dict.fromkeys(said.names.values(), 0.0) | said.rests
                 mail.note_heard(frontier, sender, seq)
@@ -196,7 +201,7 @@ class NodeCommitter(Committer):
         passed, self._passed = self._passed, []
         self.wishes.announced.passed.extend(passed)
 
-    def _commit_cell(self, cell: Cell, visits: Sequence[Visit], done: Committed) -> None:
+    def _commit_cell(self, cell: Cell, visits: Sequence[ActiveVisit], done: CommitResult) -> None:
         try:
             super()._commit_cell(cell, visits, done)
         except BaseException:
@@ -207,7 +212,7 @@ class NodeCommitter(Committer):
         self.stored[cell.number] += sum(is_stored(visit) for visit in visits)
         self._was_heard(cell.number)
 
-    def _absorb_seeds(self, group: Group, done: Committed) -> None:
+    def _absorb_seeds(self, group: CommitGroup, done: CommitResult) -> None:
         """Add seeds; forward those of a site that was sent away."""
         for seed in group.seeds:
             site = site_of(seed.host)
@@ -221,13 +226,13 @@ class NodeCommitter(Committer):
         group.seeds = [seed for seed in here if not self._is_old(seed)]  # seeds are added again in every shift
         super()._absorb_seeds(group, done)
 
-    def _is_old(self, seed: Found) -> bool:
+    def _is_old(self, seed: FoundUrl) -> bool:
         """Tell whether a cell knows a URL so well that adding it would change nothing; that is worth no record."""
         frontier = self.cells[self.homes.number_of(seed.host)].frontier
         row = frontier.db.execute(_KNOWN, (seed.host, seed.key)).fetchone()
         return row is not None and row[0] <= seed.depth and row[1] & seed.by == seed.by and not seed.in_links
 
-    def _hear(self, with_pages: Collection[int], done: Committed) -> None:
+    def _hear(self, with_pages: Collection[int], done: CommitResult) -> None:
         """Merge messages of other cells, except for cells whose pages come next: those merge with the pages."""
         waiting = sum(map(len, self.hearing.values()))
         for _ in range(min(max(0, HEARD_AT_ONCE - waiting), len(self.inbox))):
@@ -282,18 +287,23 @@ class NodeCommitter(Committer):
             self._with_news.discard(number)
 
     def _record(
-        self, cell: Cell, visits: Sequence[Visit], stored: dict[Visit, tuple[Stored, ...]], done: Committed
+        self,
+        cell: Cell,
+        visits: Sequence[ActiveVisit],
+        stored: dict[ActiveVisit, tuple[Stored, ...]],
+        done: CommitResult,
     ) -> None:
         self._merge(cell, self._next_bulks(cell.number), done)
         super()._record(cell, visits, stored, done)
         rests = {name: self._rests[name] for visit in visits if (name := visit.queue.server.name) in self._rests}
+        # Longer delays go with the cell: its next owner does not have this node's ledger.
         rows = [(REST + name, rest.ready_at_s) for name, rest in rests.items() if rest.rest_s > self.usual_s]
         pages = sum(is_stored(visit) for visit in visits)
         rows += [(STORED, self.stored[cell.number] + pages)] if pages else []
         cell.frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
 
-def is_stored(visit: Visit) -> bool:
+def is_stored(visit: ActiveVisit) -> bool:
     """Tell whether a visit counts as a page, as for the limits of one machine."""
     return visit.item.purpose == "page" and visit.result is not None and bool(visit.result.payload_bytes)
 

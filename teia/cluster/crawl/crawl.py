@@ -16,32 +16,33 @@ from contextlib import ExitStack, contextmanager
 
 from teia.clock import Clock
 from teia.cluster.cells.log import CellLog
-from teia.cluster.cells.open_cells import KeptCells, opened_cell
+from teia.cluster.cells.open_cells import ClusterCells, opened_cell
 from teia.cluster.cells.publish import LogJournal
-from teia.cluster.cells.site_homes import Homes, long_rests
+from teia.cluster.cells.site_homes import SiteHomes, long_rests
 from teia.cluster.crawl.commit import NodeCommitter
-from teia.cluster.crawl.limits import Shares
+from teia.cluster.crawl.limits import LimitShares
 from teia.cluster.crawl.refresh import NodeRefresh
-from teia.cluster.crawl.shared_addresses import AddressTurns
+from teia.cluster.crawl.shared_addresses import AddressLeases
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.placing.site_analyzer import Analyzer
-from teia.collections.compiled import Meaning, meaning_of, remove_old_copies
-from teia.config import Config
-from teia.crawler.commit import Committed, Group
+from teia.config.sections import Config
+from teia.crawler.commit import CommitGroup, CommitResult
+from teia.crawler.compiled_settings import CompiledSettings, meaning_of, remove_old_copies
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll
 from teia.crawler.keep_fresh.weights import weigher
-from teia.crawler.pagerank_order import Authority
+from teia.crawler.pagerank_order import CrawlPageRank
 from teia.crawler.running_collection import REFILL_PAUSE_S, Crawl
 from teia.crawler.signals_in.announcements import announcing
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.errors import ClusterError
 from teia.frontier.cell import mail
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.host_rules import delay_of
 from teia.frontier.queue.ledger import Ledger
 from teia.frontier.queue.order import pagerank
-from teia.frontier.queue.politeness import Place
-from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.politeness import DelayTarget
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.store.root import Root
 from teia.urls import site_of, split
 
@@ -79,11 +80,11 @@ class NodeCrawl(Crawl):
         config: Config,
         committer: NodeCommitter,
         starts: tuple[int, ...],
-        meaning: Meaning,
+        meaning: CompiledSettings,
         may_ask: Callable[[int], bool],
         clock: Clock,
         taken_at: Mapping[int, float],
-        turns: AddressTurns,
+        turns: AddressLeases,
     ) -> None:
         super().__init__(0, name, config, committer, starts, meaning.reading, meaning)
         committer.usual_s = config.courtesy.delay_s
@@ -94,19 +95,19 @@ class NodeCrawl(Crawl):
         turns.usual_s = config.courtesy.delay_s
         rests = [long_rests(cell.frontier, clock.now_s()) for cell in committer.cells]
         self._long_rests = {host: until_s for each in rests for host, until_s in each.items()}
-        self.shares: Shares | None = None
+        self.shares: LimitShares | None = None
         """Shares of the page limit among nodes (limits.py); set when the cells are opened."""
         self.is_over = False
         self.analyzer: Analyzer | None = None
         """Analyzer that decides which sites belong to other nodes; None if the circle alone decides."""
         self._asked_of: Counter[HostQueue] = Counter()
         """Requests to each host that are under way or not committed yet."""
-        self._schedule: Schedule | None = None
+        self._schedule: HostSchedule | None = None
         self._look_at = 0.0
         self._is_waited_for = False
         """True if a host with a shorter delay than others (its owner agreed) waits for a commit."""
 
-    def may_start(self, queue: HostQueue, item: Queued) -> bool:
+    def may_start(self, queue: HostQueue, item: QueuedUrl) -> bool:
         if self.analyzer is not None and self.analyzer.is_leaving(queue):
             return False
         may_ask = self._may_ask(queue.cell) and not self._is_commit_late()
@@ -120,7 +121,7 @@ class NodeCrawl(Crawl):
         late_s = max(LATE_S, min(GATHER_S, self.config.courtesy.delay_s))
         return self.committing and self._clock.ticks_s() - self._last_group > late_s
 
-    def _may_store(self, item: Queued) -> bool:
+    def _may_store(self, item: QueuedUrl) -> bool:
         """Tell whether this node's share of the remaining pages of the collection allows one more."""
         most = self.config.limits.pages
         if not most or self.shares is None or item.purpose == "robots":
@@ -135,7 +136,7 @@ class NodeCrawl(Crawl):
     def check_end(self, now: float) -> None:
         """Do nothing: the cluster checks the limits, and links may always come."""
 
-    def has_turn(self, queue: HostQueue, schedule: Schedule, now: float) -> bool:
+    def has_turn(self, queue: HostQueue, schedule: HostSchedule, now: float) -> bool:
         """Begin a request to an address that other nodes may share.
 
         Without its lease the address is delayed a little.
@@ -145,6 +146,7 @@ class NodeCrawl(Crawl):
         rest_s = delay_of(courtesy, queue.host)
         self._is_waited_for = self._is_waited_for or (is_ahead and rest_s < courtesy.delay_s)
         if is_refused or is_ahead:
+            # A short delay, so that other hosts are served meanwhile.
             queue.server.ready_at = max(queue.server.ready_at, now + (LOOK_AGAIN_S if is_refused else LOOK_SOON_S))
             return False
         place = schedule.politeness.address(queue.address)
@@ -153,7 +155,7 @@ class NodeCrawl(Crawl):
         place.known_sites = max(place.known_sites, self._turns.sites_at(queue.address))
         return again_at <= now
 
-    def note_rest(self, server: Place, address: Place | None, now: float, now_s: float) -> None:
+    def note_rest(self, server: DelayTarget, address: DelayTarget | None, now: float, now_s: float) -> None:
         super().note_rest(server, address, now, now_s)
         if address is not None:
             self._turns.finished(address.name, address.ready_at, address.last_rest_s)
@@ -161,7 +163,7 @@ class NodeCrawl(Crawl):
     def reaches(self, url: str) -> bool:
         return self.committer.homes.lives_here(site_of(split(url).host))
 
-    def host(self, name: str, host_id: int, schedule: Schedule) -> HostQueue:
+    def host(self, name: str, host_id: int, schedule: HostSchedule) -> HostQueue:
         self._schedule = schedule
         is_new = name not in self.queues
         queue = super().host(name, host_id, schedule)
@@ -171,13 +173,14 @@ class NodeCrawl(Crawl):
                 self.analyzer.met(queue)
         return queue
 
-    def started(self, visit: Visit) -> None:
+    def started(self, visit: ActiveVisit) -> None:
         super().started(visit)
+        # Only a visit with a request has an address.
         self._asked_of[visit.queue] += bool(visit.address)
         if self.analyzer is not None:
             self.analyzer.started(visit)
 
-    def _closed(self, visit: Visit) -> None:
+    def _closed(self, visit: ActiveVisit) -> None:
         super()._closed(visit)
         self._asked_of[visit.queue] -= bool(visit.address)
         if not self._asked_of[visit.queue]:
@@ -185,12 +188,12 @@ class NodeCrawl(Crawl):
         if self.analyzer is not None:
             self.analyzer.closed(visit)
 
-    def note_answer(self, visit: Visit, now: float) -> None:
+    def note_answer(self, visit: ActiveVisit, now: float) -> None:
         super().note_answer(visit, now)
         if self.analyzer is not None and not visit.from_cache:
             self.analyzer.measure(visit)
 
-    def _rest_as_asked(self, queue: HostQueue, schedule: Schedule) -> None:
+    def _rest_as_asked(self, queue: HostQueue, schedule: HostSchedule) -> None:
         """Delay a host for its full time after its cell was taken: its last owner may just have sent it a request."""
         server, taken_at = queue.server, self._taken_at.get(queue.cell)
         if taken_at is not None:
@@ -214,6 +217,7 @@ class NodeCrawl(Crawl):
         since_s = now - self._last_group
         if self._is_waited_for and self.uncommitted and since_s >= REFILL_PAUSE_S:
             return True
+        # More pages may join the same record.
         if since_s < self._gather_s() and len(self.uncommitted) < self.config.commit.every_pages:
             return False
         has_mail = bool(self.committer.inbox) or self.committer.must_hear
@@ -228,19 +232,20 @@ class NodeCrawl(Crawl):
         """
         return 0.0 if self._group is not None else min(GATHER_S, self.config.courtesy.delay_s)
 
-    def take_group(self, now: float) -> Group:
+    def take_group(self, now: float) -> CommitGroup:
         self._is_waited_for = False
         return super().take_group(now)
 
-    def committed(self, done: Committed, schedule: Schedule, clock: Clock) -> None:
+    def committed(self, done: CommitResult, schedule: HostSchedule, clock: Clock) -> None:
         dropped, self.committer.dropped = self.committer.dropped, []
         self._let_arrive(schedule)
         super().committed(done, schedule, clock)
         self._let_go()
+        # Not settled: the cell's next owner requests these URLs again.
         for visit in dropped:
             self._closed(visit)
 
-    def _let_arrive(self, schedule: Schedule) -> None:
+    def _let_arrive(self, schedule: HostSchedule) -> None:
         """Delay hosts of sites that arrived as long as where they were, and for their full time from now."""
         arrived, self.committer.arrived = self.committer.arrived, {}
         now, now_s = self._clock.ticks_s(), self._clock.now_s()
@@ -295,11 +300,12 @@ def open_kept(
     thread: LoopThread,
     may_ask: Callable[[int], bool],
     taken_at: Mapping[int, float],
-    turns: AddressTurns,
-    analyze: Callable[[Homes], Analyzer | None],
-    shares: Shares,
+    turns: AddressLeases,
+    analyze: Callable[[SiteHomes], Analyzer | None],
+    shares: LimitShares,
 ) -> Iterator[list[Crawl]]:
     """Open the cells owned here (`Opened` of crawler/start.py); their files are up to their logs."""
+    # A node crawls one collection.
     (config,) = configs
     folder = root.collection(config.collection.name)
     with ExitStack() as stack:
@@ -308,9 +314,9 @@ def open_kept(
             for each in folder.cells()
             if each.number in logs
         }
-        committer = NodeCommitter(KeptCells(cells), starts, ledger, clock)
+        committer = NodeCommitter(ClusterCells(cells), starts, ledger, clock)
         if config.collection.order == pagerank.name:
-            committer.authority = Authority(folder.ranks, committer.cells, clock)
+            committer.authority = CrawlPageRank(folder.ranks, committer.cells, clock)
         if config.refresh.keep:
             weigh = weigher(config.refresh, folder.ranks)
             committer.refresh = NodeRefresh(committer.cells, config, clock, weigh, shares.kept_elsewhere)
@@ -342,4 +348,4 @@ async def listen(log: CellLog, crawl: NodeCrawl, after: int) -> None:
             while len(inbox) > INBOX_BULKS and not crawl.is_over:  # noqa: ASYNC110  # another thread empties it
                 await asyncio.sleep(LOOK_AGAIN_S)
     except ClusterError as error:
-        _log.info("cell=%d no longer listened to: %s", log.cell, error)
+        _log.info("cell=%d subscription ended: %s", log.cell, error)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from teia.clock import Clock
 from teia.cluster.cells.log import stream_of
-from teia.cluster.cells.owner import Keeper
-from teia.cluster.members.session import NodeState, Session
+from teia.cluster.cells.owner import CellOwner
+from teia.cluster.members.session import NodeSession, NodeState
 
 BEATS = 2.5
 DONE = frozenset({"queued", "pages", "requests", "inbox", "idle"})
 
 
-class Quiet:
+class FinishedCheck:
     """One node's check of all nodes; `is_over` is called again and again."""
 
     def __init__(self, clock: Clock) -> None:
@@ -25,11 +25,11 @@ class Quiet:
         self._looked_at = 0.0
         self._seen: object = None
 
-    def has_looked(self, session: Session) -> bool:
+    def has_looked(self, session: NodeSession) -> bool:
         """Tell whether there is nothing to check before the next beat."""
         return self._clock.ticks_s() - self._looked_at < session.pace.beat_s and not session.others_say_done()
 
-    async def is_over(self, session: Session, keeper: Keeper) -> bool:
+    async def is_over(self, session: NodeSession, keeper: CellOwner) -> bool:
         """Tell whether all is done; then notify the other nodes with the session. To be called once a beat."""
         self._looked_at = self._clock.ticks_s()
         if session.others_say_done():
@@ -39,24 +39,27 @@ class Quiet:
         await session.tell_done()
         return True
 
-    async def is_quiet(self, session: Session, keeper: Keeper) -> bool:
+    async def is_quiet(self, session: NodeSession, keeper: CellOwner) -> bool:
         """Tell whether nothing was left to do anywhere, twice. To be called once a beat."""
         now = self._looked_at = self._clock.ticks_s()
         sight = await self._look(session, keeper)
+        # Any difference begins the wait anew.
         if sight is None or sight != self._seen:
             self._seen, self._since = sight, now
             return False
         return now - self._since >= BEATS * session.pace.beat_s
 
-    async def _look(self, session: Session, keeper: Keeper) -> object:
+    async def _look(self, session: NodeSession, keeper: CellOwner) -> object:
         """Return the state of all nodes if nothing is left to do; None if something is."""
         nodes = session.alive()
         kept = sorted(cell for node in nodes.values() for cell in node.cells)
+        # Every cell must have an owner that is idle.
         if kept != sorted(map(str, keeper.cells)) or not all(node.load.get("idle") for node in nodes.values()):
             return None
         collection = keeper.collection
         js = session.wire.js
         info = await session.wire.ask(js.stream_info(stream_of(collection), subjects_filter=f"{collection}.links.*"))
+        # Links that their cell has not merged yet.
         if info.state.subjects:
             return None
         return {name: (node.instance, sorted(node.cells.items()), _done_by(node)) for name, node in nodes.items()}

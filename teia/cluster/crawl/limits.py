@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from teia.cluster.members.session import NodeState, Session
-from teia.config import LimitSettings
+from teia.cluster.members.session import NodeSession, NodeState
+from teia.config.sections import LimitSettings
 
 STORED = "stored"
 """The row of `meta` with the number of pages that were stored in a cell."""
@@ -29,10 +29,10 @@ UNHEARD_S = 300.0
 """Time after which a cell that no node could open since we joined counts as if it had no pages."""
 
 
-class Shares:
+class LimitShares:
     """Pages that nodes report as stored and claimed, and this node's share; `cells` returns all cells."""
 
-    def __init__(self, session: Session, cells: Callable[[], Iterable[int]], now: float) -> None:
+    def __init__(self, session: NodeSession, cells: Callable[[], Iterable[int]], now: float) -> None:
         self._session = session
         self._cells = cells
         self._began = now
@@ -48,6 +48,7 @@ class Shares:
 
     def _note(self, said: Iterable[tuple[str, int]]) -> None:
         for cell, pages in said:
+            # Counts only grow: a smaller one is an older report.
             self._last[cell] = max(pages, self._last.get(cell, 0))
 
     def claim(self, most: int, now: float, stored: Mapping[int, int], open_pages: int = 0) -> int:
@@ -73,8 +74,10 @@ class Shares:
         `stored`: pages of its cells.
         """
         said = self._session.said
+        # Nothing is claimed before the first report.
         if said is None:
             return 0
+        # Pages stored since that report use the claim up.
         return said.claims - sum(pages - said.stored.get(str(cell), pages) for cell, pages in stored.items())
 
     def kept_elsewhere(self) -> int:
@@ -104,5 +107,5 @@ def reached(limits: LimitSettings, stored: int, began_s: float, now_s: float) ->
     if limits.pages and stored >= limits.pages:
         return f"limits.pages: {stored:,} pages are stored"
     if limits.seconds and began_s and now_s - began_s >= limits.seconds:
-        return f"limits.seconds: the crawl began {now_s - began_s:,.0f} s ago"
+        return f"limits.seconds: the crawl started {now_s - began_s:,.0f} s ago"
     return ""

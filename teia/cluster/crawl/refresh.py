@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.host_plan import Weigh
-from teia.crawler.keep_fresh.keep_fresh import Host, Made, Refresh
+from teia.crawler.keep_fresh.keep_fresh import PlanResult, Refresh, RefreshedHost
 from teia.crawler.open_cell import Cell
 
 Kept = TypeVar("Kept")
@@ -43,9 +43,10 @@ class NodeRefresh(Refresh):
         gone = set(names)
         self._drop({host for host in self._hosts.values() if host.cell.number == number and host.name in gone})
 
-    def _drop(self, gone: set[Host]) -> None:
+    def _drop(self, gone: set[RefreshedHost]) -> None:
         for host in gone:
-            self._stand(host, Made(host, None, [], None, 0, None))
+            # Without pages, its part leaves the sums over all hosts.
+            self._stand(host, PlanResult(host, None, [], None, 0, None))
         self._hosts = {key: host for key, host in self._hosts.items() if host not in gone}
         self._plans = _without(self._plans, gone)
         self._carried = _without(self._carried, gone)
@@ -59,5 +60,5 @@ class NodeRefresh(Refresh):
                 self._want(host)
 
 
-def _without(kept: OrderedDict[Host, Kept], gone: set[Host]) -> OrderedDict[Host, Kept]:
+def _without(kept: OrderedDict[RefreshedHost, Kept], gone: set[RefreshedHost]) -> OrderedDict[RefreshedHost, Kept]:
     return OrderedDict((host, each) for host, each in kept.items() if host not in gone)

@@ -22,18 +22,18 @@ from typing import NamedTuple
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.cells.copies import Copies
-from teia.cluster.cells.owner import Keeper
-from teia.cluster.crawl.finished import Quiet
+from teia.cluster.cells.copies import CellCopies
+from teia.cluster.cells.owner import CellOwner
+from teia.cluster.crawl.finished import FinishedCheck
 from teia.cluster.crawl.limits import STORED
-from teia.cluster.crawl.settings import Desk
-from teia.cluster.members.agreement import Agreement, Run
-from teia.cluster.members.session import Session
+from teia.cluster.crawl.settings import CommandReceiver
+from teia.cluster.members.agreement import Agreement, ClusterRun
+from teia.cluster.members.session import NodeSession
 from teia.cluster.nats.thread import LoopThread
 from teia.collections.controllers import schedule_in
-from teia.collections.due_runs import Duty, Task, duty_of
-from teia.collections.run_log import ScheduledRun, Why
-from teia.config import Config
+from teia.collections.due_runs import CrawlTask, DueTask, duty_of
+from teia.collections.run_log import EndReason, ScheduledRun
+from teia.config.sections import Config
 from teia.errors import TeiaError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CellFolder
@@ -47,18 +47,18 @@ READ_AGAIN_S = 30.0
 _log = logging.getLogger(__name__)
 
 
-class Work(NamedTuple):
+class ClusterTask(NamedTuple):
     """The present task of all nodes and, for a run, the time since which all known pages are visited again."""
 
-    task: Task
+    task: CrawlTask
     since_s: float | None = None
 
 
-def duty_now(config: Config, runs: list[Run], now_s: float) -> Duty:
+def duty_now(config: Config, runs: list[ClusterRun], now_s: float) -> DueTask:
     """Return the task of a collection's schedule; without a schedule it is to crawl."""
     schedule = schedule_in(config)
     if schedule is None:
-        return Duty(Task.CRAWL)
+        return DueTask(CrawlTask.CRAWL)
     last = None
     if runs:
         run = runs[-1]
@@ -68,12 +68,13 @@ def duty_now(config: Config, runs: list[Run], now_s: float) -> Duty:
 
 def begun(agreement: Agreement, due_s: float, now_s: float) -> Agreement:
     """Return the agreement with a run that begins now; unchanged if it has begun already."""
+    # Another node was first.
     if agreement.runs and (agreement.runs[-1].ended_s is None or agreement.runs[-1].due_s >= due_s):
         return agreement
-    return msgspec.structs.replace(agreement, runs=[*agreement.runs, Run(due_s, now_s)][-KEPT_RUNS:])
+    return msgspec.structs.replace(agreement, runs=[*agreement.runs, ClusterRun(due_s, now_s)][-KEPT_RUNS:])
 
 
-def ended(agreement: Agreement, run: Run, why: str, now_s: float) -> Agreement:
+def ended(agreement: Agreement, run: ClusterRun, why: str, now_s: float) -> Agreement:
     """Return the agreement with a run that has ended; unchanged if that run is not under way."""
     if not agreement.runs or agreement.runs[-1] != run or run.ended_s is not None:
         return agreement
@@ -81,50 +82,53 @@ def ended(agreement: Agreement, run: Run, why: str, now_s: float) -> Agreement:
     return msgspec.structs.replace(agreement, runs=[*agreement.runs[:-1], over])
 
 
-class Timekeeper:
+class ClusterSchedule:
     """One node's view of the schedule; lives in the loop of the crawl."""
 
-    def __init__(self, desk: Desk, thread: LoopThread, clock: Clock) -> None:
+    def __init__(self, desk: CommandReceiver, thread: LoopThread, clock: Clock) -> None:
         self._desk, self._thread, self._clock = desk, thread, clock
-        self._quiet = Quiet(clock)
+        self._quiet = FinishedCheck(clock)
 
-    def work(self) -> Work:
+    def work(self) -> ClusterTask:
         """Return the present task."""
         runs = self._desk.agreement.runs
         duty = duty_now(self._desk.config, runs, self._clock.now_s())
-        if duty.task is not Task.RUN:
-            return Work(duty.task)
+        if duty.task is not CrawlTask.RUN:
+            return ClusterTask(duty.task)
+        # A run that is due and that no node has begun yet makes all nodes wait.
         is_on = runs and runs[-1].ended_s is None and runs[-1].due_s == duty.due_s
-        return Work(Task.RUN, runs[-1].began_s) if is_on else Work(Task.WAIT)
+        return ClusterTask(CrawlTask.RUN, runs[-1].began_s) if is_on else ClusterTask(CrawlTask.WAIT)
 
     def config(self) -> Config:
         """Return the settings of a shift."""
         config, task = self._desk.config, self.work().task
-        if task is Task.CRAWL:
+        if task is CrawlTask.CRAWL:
             return config
-        return replace(config, refresh=replace(config.refresh, keep=task is Task.KEEP_FRESH))
+        return replace(config, refresh=replace(config.refresh, keep=task is CrawlTask.KEEP_FRESH))
 
-    async def look(self, session: Session, keeper: Keeper) -> None:
+    async def look(self, session: NodeSession, keeper: CellOwner) -> None:
         """Begin a run that is due, or end one that is over, if this node is the first by name."""
         now_s, runs = self._clock.now_s(), self._desk.agreement.runs
         duty = duty_now(self._desk.config, runs, now_s)
+        # The first by name writes. The write is conditional, so that a wrong belief does no harm.
         is_ours = session.has_watched and session.may_work and min(session.alive()) == session.node.name
-        if duty.task is Task.CRAWL or not is_ours:
+        if duty.task is CrawlTask.CRAWL or not is_ours:
             return
         last = runs[-1] if runs and runs[-1].ended_s is None else None
         due_s = duty.due_s
-        if last is not None and (duty.task is not Task.RUN or due_s != last.due_s):
-            await self._end(last, Why.DEADLINE, now_s)
-        elif last is None and duty.task is Task.RUN and due_s is not None:
-            _log.warning("run begins")
+        # Its deadline is over, or the next start is due.
+        if last is not None and (duty.task is not CrawlTask.RUN or due_s != last.due_s):
+            await self._end(last, EndReason.DEADLINE, now_s)
+        elif last is None and duty.task is CrawlTask.RUN and due_s is not None:
+            _log.warning("run starts")
             await self._desk.amend(lambda now: begun(now, due_s, now_s))
         elif last is not None and await self._is_quiet(session, keeper):
-            await self._end(last, Why.FINISHED, now_s)
+            await self._end(last, EndReason.FINISHED, now_s)
 
-    async def _is_quiet(self, session: Session, keeper: Keeper) -> bool:
+    async def _is_quiet(self, session: NodeSession, keeper: CellOwner) -> bool:
         return not self._quiet.has_looked(session) and await self._thread.call(self._quiet.is_quiet(session, keeper))
 
-    async def _end(self, run: Run, why: Why, now_s: float) -> None:
+    async def _end(self, run: ClusterRun, why: EndReason, now_s: float) -> None:
         _log.warning("run ends: %s", why)
         await self._desk.amend(lambda now: ended(now, run, why, now_s))
 
@@ -138,7 +142,9 @@ class BetweenRuns:
         """By cell: URLs known, queued, pages stored."""
         self._read_at = 0.0
 
-    async def tell(self, session: Session, keeper: Keeper, copies: Copies, load: Mapping[str, float]) -> None:
+    async def tell(
+        self, session: NodeSession, keeper: CellOwner, copies: CellCopies, load: Mapping[str, float]
+    ) -> None:
         """Report the cells owned here, with their counts."""
         kept, now = list(keeper.kept), self._clock.ticks_s()
         if now - self._read_at >= READ_AGAIN_S or self._counts.keys() != set(kept):

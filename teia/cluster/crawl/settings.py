@@ -35,15 +35,18 @@ from teia.cluster.members.agreement import (
 )
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire
-from teia.collections.compiled import check, meaning_of
 from teia.collections.crawler_reports import announce, last_change, tell
 from teia.collections.edits import LIVE, Edit, changed_keys, edited, from_json
-from teia.collections.inbox import ACCOUNT_S, POLL_S, Command, Control
-from teia.collections.series import Series
-from teia.config import Config, to_toml
-from teia.crawler.running_collection import State
+from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
+from teia.collections.series import SeriesWriter
+from teia.collections.stored import check
+from teia.config.load import to_toml
+from teia.config.sections import Config
+from teia.crawler.compiled_settings import meaning_of
+from teia.crawler.running_collection import CrawlState
 from teia.errors import DiskFull, TeiaError, UsageError
 from teia.frontier.rules.scope import list_of
+from teia.records import Command
 from teia.store.root import Root
 
 if TYPE_CHECKING:
@@ -59,7 +62,7 @@ OWN = frozenset({"fetch.bind"})
 _log = logging.getLogger(__name__)
 
 
-class Desk:
+class CommandReceiver:
     """One node's receiver of commands for its collection; `config` are the present settings of the cluster."""
 
     def __init__(
@@ -90,30 +93,31 @@ class Desk:
 
     async def serve(self, look_s: float) -> None:
         """Receive commands to this folder and changes of the agreement, until cancelled."""
-        control = Control(self._root.path / "control.sqlite")
-        series, tell_at, look_at = Series(control), 0.0, 0.0
+        control = ControlFile(self._root.path / "control.sqlite")
+        series, tell_at, look_at = SeriesWriter(control), 0.0, 0.0
         subscription = None
         try:
             await announce(control, self._name, self._clock)
             while True:
                 now = self._clock.ticks_s()
                 try:
+                    # Tried again until NATS is there.
                     subscription = subscription or await self._be_reached()
                     await self._hear(control)
                     if self._nudged or now >= look_at:
                         self._nudged, look_at = False, now + look_s
                         await self._look()
                 except TeiaError as error:
-                    _log.warning("not agreed on: %s", error)
+                    _log.warning("settings not agreed: %s", error)
                 except Exception as error:  # noqa: BLE001  # a node that cannot be paused or stopped is worse
-                    _log.warning("not heard: %r", error)
+                    _log.warning("commands not received: %r", error)
                     await self._clock.sleep(ACCOUNT_S)
                 if now >= tell_at and self.crawl is not None:
                     tell_at = now + ACCOUNT_S
                     try:
                         tell(control, series, self.crawl, self._clock, now - self._began)
                     except Exception as error:  # noqa: BLE001
-                        _log.warning("account not told: %r", error)
+                        _log.warning("status not reported: %r", error)
                 await self._clock.sleep(POLL_S)
         finally:
             with contextlib.suppress(DiskFull):
@@ -130,21 +134,22 @@ class Desk:
     async def _be_nudged(self, _: Msg) -> None:
         self._nudged = True
 
-    async def _hear(self, control: Control) -> None:
+    async def _hear(self, control: ControlFile) -> None:
         self._waiting += control.take(self._name, self._clock.now_s())
         while self._waiting:
             command = self._waiting[0]
             try:
                 await self.amend(lambda now: _commanded(now, command))  # noqa: B023  # called before the next
             except NoAnswer as error:
-                _log.info("%s not agreed on yet: %s", command, error)
+                _log.info("%s not agreed yet: %s", command, error)
                 return
+            # Only once it is agreed on.
             self._waiting.pop(0)
         for number, text in control.changes(self._name, self._since):
             try:
                 answer = await self._change(text)
             except NoAnswer as error:
-                _log.info("change not agreed on yet: %s", error)
+                _log.info("change not agreed yet: %s", error)
                 return
             with contextlib.suppress(DiskFull):
                 control.answer_change(number, answer)
@@ -165,6 +170,7 @@ class Desk:
 
         Written once, even if several nodes notice.
         """
+        # The present number: of several nodes that notice the limit, one write counts.
         stops = self._stops
 
         def ended(now: Agreement) -> Agreement:
@@ -181,7 +187,7 @@ class Desk:
         try:
             self._take(agreement)
         except TeiaError as error:  # it is agreed on all the same; to repeat it might be to stop twice
-            _log.warning("agreed on, taken up here with a later look: %s", error)
+            _log.warning("agreed, applied here later: %s", error)
         await self._thread.call(nudge(self._wire, self._shared))
 
     async def _look(self) -> None:
@@ -199,7 +205,7 @@ class Desk:
         if agreement.stops > self._stops:
             self._stops = agreement.stops
             if agreement.ended:
-                _log.warning("told to leave: %s", agreement.ended)
+                _log.warning("command to leave: %s", agreement.ended)
             self._stop()
         config = write_down(self._root, agreement)
         self.config = replace(config, fetch=replace(config.fetch, bind=self.config.fetch.bind))
@@ -215,7 +221,7 @@ class Desk:
         self._mind_the_pause(crawler, crawl)
 
     def _mind_the_pause(self, crawler: Crawler, crawl: NodeCrawl) -> None:
-        if self.agreement.paused and crawl.state is State.RUNNING:
+        if self.agreement.paused and crawl.state is CrawlState.RUNNING:
             crawler.obey([Command.PAUSE], crawl)
         elif not self.agreement.paused and crawl.paused_why == ASKED_TO:
             crawler.obey([Command.RESUME], crawl)
@@ -234,7 +240,7 @@ class Desk:
         try:
             meaning = await asyncio.to_thread(meaning_of, config, self._root.collection(self._name).lists)
         except TeiaError as error:
-            _log.warning("settings not taken up: %s", error)
+            _log.warning("settings not applied: %s", error)
             return True
         crawler.reconfigure(crawl, config, meaning)
         return True
@@ -253,7 +259,7 @@ def check_lists(rules: Sequence[str]) -> None:
     """Refuse rules in a file, which other machines do not have."""
     for rule in rules:
         if list_of(rule):
-            raise UsageError(f"{rule}: other nodes do not have this file; give its rules one by one")
+            raise UsageError(f"{rule}: other nodes do not have this file; add its rules one by one")
 
 
 def _commanded(now: Agreement, command: Command) -> Agreement:

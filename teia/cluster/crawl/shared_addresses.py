@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.members.session import NodeState, Session
+from teia.cluster.members.session import NodeSession, NodeState
 from teia.cluster.nats.wire import NoAnswer, open_bucket
 from teia.errors import ClusterError
 from teia.frontier.queue.shared_addresses import MAX_SITES
@@ -68,11 +68,12 @@ LONGEST_LOOK_S = 0.25
 SEEK_AGAIN_S = 1.0
 AT_ONCE = 64
 MAX_SOUGHT = 100_000
+# Error codes of NATS: the key has changed, or another write to it is under way.
 _WRONG_LAST = frozenset({10071, 10164})
 _log = logging.getLogger(__name__)
 
 
-class Claim(msgspec.Struct, frozen=True):
+class AddressLease(msgspec.Struct, frozen=True):
     """The content of an address's key. The next holder delays the address by `rest_s` from its reading."""
 
     node: str
@@ -89,7 +90,7 @@ class Claim(msgspec.Struct, frozen=True):
 class _Turn:
     """An address whose lease is ours. Times are ticks; `written_at` is from before the claim was written."""
 
-    claim: Claim
+    claim: AddressLease
     revision: int
     got_at: float
     ready_at: float
@@ -126,10 +127,10 @@ class _Past:
     sites: set[str] = field(default_factory=set)
 
 
-class AddressTurns:
+class AddressLeases:
     """The leases of one node in one session; see the module."""
 
-    def __init__(self, clock: Clock, session: Session, usual_s: float, replicas: int) -> None:
+    def __init__(self, clock: Clock, session: NodeSession, usual_s: float, replicas: int) -> None:
         self.usual_s = usual_s
         self.messages = 0
         self.sent_bytes = 0
@@ -199,6 +200,7 @@ class AddressTurns:
         now = self._clock.ticks_s()
         with self._lock:
             for turn in self._turns.values():
+                # Alone at an address, a shorter delay that the owner agreed to holds; otherwise the usual one.
                 usual_s = turn.usual_s if self._sites_of(turn) <= 1 else max(turn.usual_s, self.usual_s)
                 turn.sites.clear()
                 if turn.busy:
@@ -231,7 +233,7 @@ class AddressTurns:
             try:
                 await self._tend()
             except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
-                _log.warning("address turns: %r", error)
+                _log.warning("address leases: %r", error)
                 await self._clock.sleep(SEEK_AGAIN_S)
 
     async def _tend(self) -> None:
@@ -266,6 +268,7 @@ class AddressTurns:
             self._recalled &= self._turns.keys()
             over = [each for each in self._recalled if self._turns[each].is_over(now)]
             for each in over:
+                # Under the lock that `begin` takes: no request is begun from here on.
                 self._turns[each].is_passing = True
             slow, self._slow = self._slow & self._turns.keys(), set()
             self._forget(now)
@@ -288,14 +291,15 @@ class AddressTurns:
             some, left = left[:AT_ONCE], left[AT_ONCE:]
             for done in await asyncio.gather(*map(do, some), return_exceptions=True):
                 if isinstance(done, Exception) and not isinstance(done, NoAnswer):
-                    _log.warning("address turn: %r", done)
+                    _log.warning("address lease: %r", done)
 
     async def _look(self, address: str) -> None:
         """Read who holds a lease: accept ours, take a free one, or stand in line."""
         sought = self._sought.get(address)
+        # Most addresses are new to the cluster: creating the key saves a read.
         if sought is not None and sought.is_new:
             sought.is_new = False
-            if await self._take(address, 0, Claim(*self._ours), 0.0):
+            if await self._take(address, 0, AddressLease(*self._ours), 0.0):
                 return
         claim, revision = await self._read(address)
         name = self._session.node.name
@@ -304,10 +308,12 @@ class AddressTurns:
         elif sought is None:
             return
         elif claim is None:
-            await self._take(address, revision, Claim(*self._ours), 0.0)
+            await self._take(address, revision, AddressLease(*self._ours), 0.0)
         elif self._session.is_over(claim.node, claim.instance):
+            # Its holder is dead and may have sent a request just before, with a delay that it had not written
+            # yet.
             rest_s = max(claim.rest_s, self.usual_s)
-            ours = Claim(*self._ours, rest_s, self._line(claim), self._sites(claim, address))
+            ours = AddressLease(*self._ours, rest_s, self._line(claim), self._sites(claim, address))
             await self._take(address, revision, ours, UNTOLD * rest_s)
         elif name in claim.waiting:
             await self._nudge(claim.node, address)
@@ -322,17 +328,17 @@ class AddressTurns:
     def _ours(self) -> tuple[str, str]:
         return self._session.node.name, self._session.instance
 
-    def _line(self, claim: Claim) -> tuple[str, ...]:
+    def _line(self, claim: AddressLease) -> tuple[str, ...]:
         alive = self._session.living()
         return tuple(name for name in claim.waiting if name in alive and name != self._session.node.name)
 
-    def _sites(self, claim: Claim, address: str) -> dict[str, int]:
+    def _sites(self, claim: AddressLease, address: str) -> dict[str, int]:
         alive, turn = self._session.living(), self._turns.get(address)
         others = {name: count for name, count in claim.sites.items() if name in alive}
         return others | {self._session.node.name: 0 if turn is None else len(turn.sites)}
 
-    async def _is_ours(self, address: str, claim: Claim, revision: int) -> None:
-        """Accept a lease that the key says is ours: it was passed to us, or others wait for it."""
+    async def _is_ours(self, address: str, claim: AddressLease, revision: int) -> None:
+        """Accept a lease whose key names this node: it was passed on to it, or other nodes wait for it."""
         with self._lock:
             past, turn = self._past.get(address), self._turns.get(address)
             if past is not None and revision <= past.revision:
@@ -345,13 +351,14 @@ class AddressTurns:
                         self._recalled.add(address)
                 self._sought.pop(address, None)
                 return
+        # It was passed to this node after it stood in line; that write is young enough to rely on.
         written_at = self._lined_at.get(address)
         if turn is None and written_at is not None:
             self._got(address, claim, revision, claim.rest_s, written_at)
         else:
             await self._take(address, revision, claim, claim.rest_s if turn is None else 0.0)
 
-    async def _take(self, address: str, last: int, claim: Claim, rest_s: float) -> bool:
+    async def _take(self, address: str, last: int, claim: AddressLease, rest_s: float) -> bool:
         """Write that the lease is ours, if the key has not changed."""
         sent = self._clock.ticks_s()
         revision = await self._write(address, claim, last)
@@ -359,7 +366,7 @@ class AddressTurns:
             self._got(address, claim, revision, rest_s, sent)
         return bool(revision)
 
-    def _got(self, address: str, claim: Claim, revision: int, rest_s: float, written_at: float) -> None:
+    def _got(self, address: str, claim: AddressLease, revision: int, rest_s: float, written_at: float) -> None:
         now = self._clock.ticks_s()
         with self._lock:
             past, before = self._past.pop(address, None), self._turns.get(address)
@@ -378,6 +385,7 @@ class AddressTurns:
         if turn is None:
             return
         alive, line = self._session.living(), self._line(turn.claim)
+        # The nodes that waited are gone.
         if not line:
             with self._lock:
                 turn.is_passing = False
@@ -403,13 +411,13 @@ class AddressTurns:
 
     def _next_claim(
         self, address: str, turn: _Turn, line: tuple[str, ...], alive: dict[str, NodeState], now: float
-    ) -> Claim:
+    ) -> AddressLease:
         """Return the key's content when the lease is passed on; a node that used it stands in line again at once."""
         to, *others = line
         if turn.has_asked:
             others.append(self._session.node.name)
         rest_s = max(0.0, turn.ready_at - now)
-        return Claim(to, alive[to].instance, rest_s, tuple(others), self._sites(turn.claim, address))
+        return AddressLease(to, alive[to].instance, rest_s, tuple(others), self._sites(turn.claim, address))
 
     async def _tell(self, address: str) -> None:
         """Write into the key that an address has a longer delay than usual, for the next holder if this node dies."""
@@ -422,11 +430,12 @@ class AddressTurns:
             if revision:
                 turn.claim, turn.revision, turn.written_at = claim, revision, sent
             else:
+                # The key has changed: it is read again.
                 self._looks.add(address)
 
     # -- the key -------------------------------------------------------------------------------------------
 
-    async def _read(self, address: str) -> tuple[Claim | None, int]:
+    async def _read(self, address: str) -> tuple[AddressLease | None, int]:
         """Return the content of an address's key, and its revision; nothing if there is none. May be out of date."""
         from nats.js.errors import KeyNotFoundError
 
@@ -437,14 +446,16 @@ class AddressTurns:
         except KeyNotFoundError:
             return None, 0
         try:
-            claim = msgspec.json.decode(entry.value or b"", type=Claim)
+            claim = msgspec.json.decode(entry.value or b"", type=AddressLease)
         except msgspec.MsgspecError as error:
-            raise ClusterError(f"what the cluster says of {address} cannot be read: {error}") from error
+            raise ClusterError(f"the cluster's entry for {address} cannot be read: {error}") from error
         if claim.version != VERSION:
-            raise ClusterError(f"{address} is asked by another teia; run the same one on all nodes")
+            raise ClusterError(
+                f"the lease of {address} was written by another version of teia; run the same version on all nodes"
+            )
         return claim, entry.revision or 0
 
-    async def _write(self, address: str, claim: Claim, last: int) -> int:
+    async def _write(self, address: str, claim: AddressLease, last: int) -> int:
         """Write a key if it has not changed; return its revision, or 0 if it has."""
         from nats.js.errors import APIError
 
@@ -474,7 +485,7 @@ def key_of(address: str) -> str:
     try:
         return ip_address(address.strip("[]")).packed.hex()
     except ValueError:
-        raise ClusterError(f"{address!r} is no address") from None
+        raise ClusterError(f"{address!r} is not an address") from None
 
 
 def _nudges_for(node: str) -> str:

@@ -6,7 +6,7 @@ A setting that is neither here nor in the table of docs/cluster.md has the same 
 from __future__ import annotations
 
 from teia.cluster.cells.log import MOST_CELLS
-from teia.config import Config
+from teia.config.sections import Config
 from teia.errors import ConfigError
 from teia.frontier.queue.order import focused
 from teia.frontier.rules.scope import list_of
@@ -15,11 +15,13 @@ from teia.frontier.rules.scope import list_of
 def check_fits(config: Config, *, once: bool = False) -> None:
     """Refuse settings that a cluster does not support; `once` is a node that leaves when nothing is left to do."""
     for key, why in _refused(config).items():
-        raise ConfigError(f"{key}: a cluster cannot do this: {why}; crawl the collection on one machine, or change it")
+        raise ConfigError(
+            f"{key}: not supported in a cluster: {why}; crawl the collection on one machine, or change the setting"
+        )
     if once and config.refresh.keep:
-        raise ConfigError("--once: there is always something to do while pages are kept fresh (refresh.keep)")
+        raise ConfigError("--once: a crawl that keeps pages fresh does not end (refresh.keep)")
     if once and config.schedule.start:
-        raise ConfigError("--once: there will be something to do at the next start (schedule.start)")
+        raise ConfigError("--once: a crawl with a schedule does not end (schedule.start)")
 
 
 def _refused(config: Config) -> dict[str, str]:
@@ -27,12 +29,12 @@ def _refused(config: Config) -> dict[str, str]:
     refresh, signals = config.refresh, config.signals
     rules = (*config.scope.include, *config.scope.exclude)
     wrong = {
-        "collection.order": config.collection.order == focused.name and "what is on topic is learnt on one machine",
-        "collection.cells": config.collection.cells > MOST_CELLS and f"it has {MOST_CELLS} cells at the most",
+        "collection.order": config.collection.order == focused.name and "the topic is learned on one machine",
+        "collection.cells": config.collection.cells > MOST_CELLS and f"at most {MOST_CELLS} cells are possible",
         "refresh.weights": refresh.weights == "file" and "other nodes do not have the file",
-        "signals.websub": signals.websub and "what hubs were asked is known to one machine alone",
+        "signals.websub": signals.websub and "subscriptions to hubs are known to one machine only",
         "scope": any(list_of(rule) for rule in rules)
-        and "other nodes do not have the file of rules; give them one by one",
+        and "other nodes do not have the rule file; add its rules one by one",
     }
     return {key: why for key, why in wrong.items() if why}
 
@@ -40,9 +42,9 @@ def _refused(config: Config) -> dict[str, str]:
 def unheeded(config: Config) -> list[str]:
     """Return the settings that a cluster ignores, for the first lines of a node's log."""
     words = {
-        "sites.aliases": config.sites.aliases and "two names of one site are crawled as two",
-        "index.semantics": config.index.semantics and "no model of meaning is learnt",
-        "refresh.weights": config.refresh.weights == "hits" and "each node weighs by the hits.txt of its own folder",
-        "parse.processors": config.parse.processors and "every node must have them installed",
+        "sites.aliases": config.sites.aliases and "several names of one site are crawled as separate sites",
+        "index.semantics": config.index.semantics and "no semantic model is trained",
+        "refresh.weights": config.refresh.weights == "hits" and "each node uses the hits.txt of its own folder",
+        "parse.processors": config.parse.processors and "they must be installed on every node",
     }
     return [f"{key}: {why}" for key, why in words.items() if why]

@@ -19,7 +19,9 @@ import msgspec
 from teia.clock import Clock
 from teia.cluster.members.session import Pace
 from teia.cluster.nats.wire import NoAnswer, Wire, open_bucket
-from teia.config import Config, flatten, read_tree, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
+from teia.config.tree import flatten, read_tree
 from teia.errors import ClusterError
 from teia.store.root import Root
 from teia.urls import cell_starts
@@ -41,7 +43,7 @@ class Split(msgspec.Struct, frozen=True, array_like=True):
     slot: int
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True):
+class ClusterRun(msgspec.Struct, frozen=True, array_like=True):
     """A run of a schedule (cluster/crawl/runs.py): scheduled start, begin, end and reason of the end."""
 
     due_s: float
@@ -64,13 +66,13 @@ class Agreement(msgspec.Struct, frozen=True):
     """Grows with every change."""
     paused: bool = False
     stops: int = 0
-    """Number of times that all nodes were told to leave; a node that came later ignores the earlier ones."""
+    """Number of stop commands to all nodes; a node that came later ignores the earlier ones."""
 
     began_s: float = 0.0
     """Calendar time at which the first node began."""
     ended: str = ""
-    """The limit that was reached, if all nodes were last told to leave because of one."""
-    runs: list[Run] = []
+    """The limit that caused the last stop command; empty if a user gave it."""
+    runs: list[ClusterRun] = []
     """The last runs of its schedule, where it has one."""
     splits: list[Split] = []
     splitting: int | None = None
@@ -81,6 +83,7 @@ class Agreement(msgspec.Struct, frozen=True):
     @property
     def starts(self) -> tuple[int, ...]:
         """The first slot of each cell, by number."""
+        # Split-off cells are numbered after the others, in the order of their splits.
         return (*cell_starts(self.config.collection.cells), *(split.slot for split in self.splits))
 
     @property
@@ -94,7 +97,7 @@ async def agree_on_pace(wire: Wire, clock: Clock, session_s: float, replicas: in
     try:
         return msgspec.json.decode(value, type=Pace)
     except msgspec.MsgspecError as error:
-        raise ClusterError(f"the pace of this cluster's sessions cannot be read: {error}") from error
+        raise ClusterError(f"the session settings of this cluster cannot be read: {error}") from error
 
 
 async def agree(
@@ -108,7 +111,9 @@ async def agree(
         word = msgspec.json.encode(first)
     agreement = _read(name, await _first_word(wire, clock, name, word, replicas))
     if strategy and agreement.strategy != strategy:
-        raise ClusterError(f"--strategy {strategy}: {name!r} goes by {agreement.strategy}; all its nodes must")
+        raise ClusterError(
+            f"--strategy {strategy}: {name!r} uses {agreement.strategy}; all its nodes must use the same"
+        )
     return agreement
 
 
@@ -123,13 +128,14 @@ async def _first_word(wire: Wire, clock: Clock, key: str, ours: bytes | None, re
             return entry.value or b""
         if ours is None:
             raise ClusterError(
-                f"this cluster knows no collection {key!r}; the first node needs its settings, see --config"
+                f"this cluster has no collection {key!r}; the first node needs its settings, see --config"
             )
         try:
+            # Revision 0: only if the key does not exist.
             await wire.insist(lambda: bucket.update(key, ours, last=0), clock)
         except KeyWrongLastSequenceError:
             await clock.sleep(TRY_AGAIN_S)  # another node is about to write it, or an answer to us was lost
-    raise ClusterError(f"NATS neither has {key!r} nor takes it; is it well?")
+    raise ClusterError(f"NATS neither has {key!r} nor stores it; check its servers")
 
 
 async def current_agreement(wire: Wire, clock: Clock, name: str, replicas: int) -> Agreement:
@@ -150,17 +156,20 @@ async def amend_agreement(
         entry = await wire.ask(bucket.get(name))
         before = _read(name, entry.value or b"")
         after = change(before)
+        # The change was refused, or made by another node.
         if after == before:
             return before
+        # A teia that knows no splits must refuse this collection.
         version = VERSION if after.splits else after.version
         after = msgspec.structs.replace(after, edition=before.edition + 1, version=version)
         try:
+            # Conditional on the revision that was read: of two changes at once, one is made again.
             await wire.ask(bucket.update(name, msgspec.json.encode(after), last=entry.revision))
         except KeyWrongLastSequenceError:
             await clock.sleep(TRY_AGAIN_S)
         else:
             return after
-    raise NoAnswer(f"what is agreed on of {name!r} could not be changed: too many others do")
+    raise NoAnswer(f"the agreement on {name!r} could not be changed: too many concurrent changes")
 
 
 async def nudge(wire: Wire, name: str) -> None:
@@ -178,9 +187,9 @@ def _read(name: str, value: bytes) -> Agreement:
     try:
         agreement = msgspec.json.decode(value, type=Agreement)
     except msgspec.MsgspecError as error:
-        raise ClusterError(f"what the cluster says of {name!r} cannot be read: {error}") from error
+        raise ClusterError(f"the agreement on {name!r} cannot be read: {error}") from error
     if not FIRST_VERSION <= agreement.version <= VERSION:
-        raise ClusterError(f"{name!r} was begun by another teia; run the same one on all nodes")
+        raise ClusterError(f"{name!r} was created by another version of teia; run the same version on all nodes")
     return agreement
 
 

@@ -23,7 +23,7 @@ from typing import Protocol
 _log = logging.getLogger(__name__)
 
 
-class Named(Protocol):
+class InstanceState(Protocol):
     """The part of a node's state that matters here (`NodeState` of session.py)."""
 
     @property
@@ -45,7 +45,7 @@ class Instances:
 
         It is -inf while a new watch has not delivered it yet; until then no instance counts as unknown.
         """
-        self._now: dict[str, Named] = {}
+        self._now: dict[str, InstanceState] = {}
         self._former: set[tuple[str, str]] = set()
         self._unknown_since: dict[tuple[str, str], float] = {}
 
@@ -54,11 +54,12 @@ class Instances:
         """Number of unknown instances ever found."""
         return len(self._unknown_since)
 
-    def note(self, node: Named) -> None:
+    def note(self, node: InstanceState) -> None:
         """Record the present value of a name's key."""
         before = self._now.get(node.name)
         if before is not None and before.instance != node.instance:
             self._former.add((before.name, before.instance))
+        # Also if that instance was never seen here.
         if node.follows:
             self._former.add((node.name, node.follows))
         self._now[node.name] = node
@@ -82,6 +83,10 @@ class Instances:
         if since is None:
             since = self._unknown_since[name, instance] = now
             _log.warning(
-                "unknown instance node=%s instance=%s, over if not heard of in %g s", name, instance, silence_s
+                "unknown instance node=%s instance=%s, considered dead unless it reports within %g s",
+                name,
+                instance,
+                silence_s,
             )
+        # Counted by what the watch delivered: while NATS is away, no instance grows old.
         return self.heard_at - since >= silence_s

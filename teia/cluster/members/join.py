@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.members.session import BUCKET, NodeState, Pace, Session, decode, encode
+from teia.cluster.members.session import BUCKET, NodeSession, NodeState, Pace, decode, encode
 from teia.cluster.nats.wire import NoAnswer, Wire, open_bucket
 from teia.errors import ClusterError
 
@@ -33,23 +33,26 @@ async def join(
     region: str = "",
     capacity: float = 1.0,
     collection: str = "",
-) -> Session:
+) -> NodeSession:
     """Become a node of this name. Refused while another process has the name and lives."""
     if not _NAME.fullmatch(name):
-        raise ClusterError(f"{name[:40]!r} cannot name a node: use up to 63 of A-Z, a-z, 0-9, _ and -")
+        raise ClusterError(
+            f"{name[:40]!r} cannot be the name of a node: use only A-Z, a-z, 0-9, _ and -; 63 characters at most"
+        )
     pace = pace or Pace()
     bucket = await open_bucket(wire, clock, BUCKET, replicas)
     node = NodeState(name, secrets.token_hex(16), region=region, capacity=capacity, collection=collection)
-    session = Session(wire, clock, pace, bucket, node, on_lost)
+    session = NodeSession(wire, clock, pace, bucket, node, on_lost)
     there = await _entry(session)
     if there is not None and (before := decode(there.value or b"")) is not None:
         session.node = msgspec.structs.replace(node, follows=before.instance)
+    # Reads only choose the moment; the conditional write decides.
     await _take_name(session, 0 if there is None else await _when_free(session, there))
     session.start()
     return session
 
 
-async def _entry(session: Session) -> KeyValue.Entry | None:
+async def _entry(session: NodeSession) -> KeyValue.Entry | None:
     """Return the entry under the session's name; a deleted key is an entry with its last revision and no value."""
     from nats.js.errors import KeyNotFoundError
 
@@ -60,11 +63,12 @@ async def _entry(session: Session) -> KeyValue.Entry | None:
         return marker
 
 
-async def _when_free(session: Session, there: KeyValue.Entry) -> int:
+async def _when_free(session: NodeSession, there: KeyValue.Entry) -> int:
     """Wait until a name is free: its node left or is dead, or it does not change for T. Return its last revision."""
     until = session.clock.ticks_s() + session.pace.silence_s
     while True:
         state = decode(there.value or b"")
+        # T without a change: the process of this name is dead or cut off.
         if (state is not None and not state.is_alive) or session.clock.ticks_s() >= until:
             return there.revision or 0
         await session.clock.sleep(min(session.pace.beat_s, max(0.0, until - session.clock.ticks_s())))
@@ -75,10 +79,11 @@ async def _when_free(session: Session, there: KeyValue.Entry) -> int:
         there = now
 
 
-async def _take_name(session: Session, last: int) -> None:
+async def _take_name(session: NodeSession, last: int) -> None:
     """Write our instance under the name, if no other node did; repeat until the outcome is certain."""
     from nats.js.errors import KeyWrongLastSequenceError
 
+    # Before the first try: the deadline must not be later than other nodes believe.
     sent, bucket, name = session.clock.ticks_s(), session.bucket, session.node.name
     until = sent + TAKE_NAME_S
     while session.clock.ticks_s() < until:
@@ -90,11 +95,12 @@ async def _take_name(session: Session, last: int) -> None:
         if entry is not None and state is not None and state.instance == session.instance:
             session.renewed(entry.revision or 0, sent)  # it was stored, and the answer lost
             return
+        # Another process was faster.
         if entry is not None and (entry.revision or 0) > last:
             raise _taken(name)
         await session.clock.sleep(0.1)
-    raise NoAnswer("NATS does not let this node in: it has no leader for long; is a majority of its servers up?")
+    raise NoAnswer("NATS does not accept this node: it has no leader; check that a majority of its servers is running")
 
 
 def _taken(name: str) -> ClusterError:
-    return ClusterError(f"another node is called {name!r} and lives; stop it, or choose another --name")
+    return ClusterError(f"another running node has the name {name!r}; stop it, or choose another --name")

@@ -66,7 +66,9 @@ class Pace:
 
     def __post_init__(self) -> None:
         if not 0 < self.beat_s < self.silence_s - self.margin_s < self.silence_s:
-            raise ClusterError(f"a session cannot beat every {self.beat_s:g} s and last {self.silence_s:g} s")
+            raise ClusterError(
+                f"a session cannot be renewed every {self.beat_s:g} s and expire after {self.silence_s:g} s"
+            )
 
     @classmethod
     def of(cls, silence_s: float) -> Self:
@@ -124,7 +126,7 @@ class _Seen:
 
 
 @dataclass(slots=True)
-class Session:
+class NodeSession:
     """One node's session and its view of the others; see the module. Made by `join` (join.py)."""
 
     wire: Wire
@@ -237,6 +239,7 @@ class Session:
     def start(self) -> None:
         """Start to renew and to watch."""
         loop = asyncio.get_running_loop()
+        # Three tasks, so that none has to wait for another one's answer.
         works = (self._renew_for_ever(), self._watch_for_ever(), self._declare_for_ever())
         self._tasks = [loop.create_task(work) for work in works]
 
@@ -268,6 +271,7 @@ class Session:
                 if await self.renew():
                     self._note_proof()
             except NoAnswer as error:
+                # No answer: tried again long before the next beat.
                 wait_s = min(wait_s, LOOK_S)
                 if sent - told_at >= self.pace.beat_s:
                     told_at = sent
@@ -285,6 +289,7 @@ class Session:
     async def _write(self, said: NodeState) -> bool:
         from nats.js.errors import KeyWrongLastSequenceError
 
+        # Before the message is sent: others count T from its arrival, which is later.
         sent = self.clock.ticks_s()
         try:
             revision = await self.wire.ask(self.bucket.update(said.name, encode(said), last=self.revision))
@@ -317,19 +322,20 @@ class Session:
         try:
             entry = await self.wire.ask(self.bucket.get(self.node.name))
         except KeyNotFoundError:
-            self._lose("its key is gone")
+            self._lose("its key was deleted")
             return
         now = decode(entry.value or b"")
         if now is not None and now.instance == self.instance and now.is_alive:
             self.revision = entry.revision or self.revision  # the next renewal extends the deadline
             return
-        said_by = "nobody knows whom" if now is None else now.by or now.name
+        said_by = "an unknown node" if now is None else now.by or now.name
         self._lose(
             f"declared {now.state if now is not None and now.instance == self.instance else 'over'} by {said_by}"
         )
 
     def _lose(self, why: str) -> None:
         if not self.is_lost:
+            # First the flags: everything that `on_lost` calls must see a lost session.
             self.is_lost, self.deadline = True, 0.0
             _log.warning("session lost node=%s why=%s", self.node.name, why)
             self.on_lost(why)
@@ -364,10 +370,11 @@ class Session:
             self.instances.heard_at = self.clock.ticks_s()
             return
         before = self._seen.get(name)
+        # The watch may deliver a value that is older than this node's declaration.
         if before is not None and revision <= before.revision:
             return
         if node is None or node.name != name:
-            _log.warning("what the key of node=%s says cannot be read, and is passed over", name[:63])
+            _log.warning("the key of node=%s cannot be read, and is ignored", name[:63])
             return
         self.instances.note(node)
         was_busy = before is not None and before.was_busy and before.node.instance == node.instance
@@ -382,7 +389,7 @@ class Session:
         """Forget the node of a deleted key. If it lives, its next renewal fails and it joins again."""
         self.instances.miss(name)
         if self._seen.pop(name, None) is not None:
-            _log.warning("the key of node=%s is gone, and the node is forgotten", name)
+            _log.warning("the key of node=%s was deleted, and the node is removed", name)
             self._changed.set()
 
     async def _declare_for_ever(self) -> None:
@@ -399,6 +406,7 @@ class Session:
         now = self.clock.ticks_s()
         return {
             name: seen for name, seen in self._seen.items()
+            # Silent for T, and NATS could be reached at so many of this node's beats meanwhile.
             if self._may_die(seen) and now - seen.changed_at >= self.pace.silence_s and seen.proofs >= PROOFS
         }  # fmt: skip
 

@@ -106,6 +106,7 @@ class NatsObjects:
             info = await self._in_time(lambda: store.get_info(name), name, 0)
         except ObjectGone:
             return
+        # The name first: without a name the parts are garbage, which `_sweep_torn` removes.
         for subject in (self._meta_subject(name), f"$O.{self._bucket}.C.{info.nuid}"):
             await self._wire.ask(js.purge_stream(f"OBJ_{self._bucket}", subject=subject))
         await self._sweep_torn()
@@ -151,8 +152,9 @@ class NatsObjects:
             with contextlib.suppress(ObjectGone):
                 whole.add((await self._in_time(functools.partial(store.get_info, name), name, 0)).nuid)
         torn = {each: count for each, count in parts.items() if each not in whole}
+        # As many parts as at the last look: nothing was added since.
         for each in [each for each, count in torn.items() if self._torn.get(each) == count]:
-            _log.info("object store: parts of an upload that never ended are removed parts=%d", torn.pop(each))
+            _log.info("object store: removed parts of incomplete uploads parts=%d", torn.pop(each))
             subject = f"$O.{self._bucket}.C.{each}"
             await self._wire.ask(self._wire.js.purge_stream(f"OBJ_{self._bucket}", subject=subject))
         self._torn = torn
@@ -166,10 +168,10 @@ class NatsObjects:
             async with asyncio.timeout(LEAST_S + size / LEAST_BYTES_PER_S):
                 return await ask()
         except (js_errors.ObjectNotFoundError, js_errors.ObjectDeletedError, js_errors.DigestMismatchError) as error:
-            raise ObjectGone(f"{name} is not in the object store, or not as it was put there") from error
+            raise ObjectGone(f"{name} is missing in the object store, or damaged") from error
         except (TimeoutError, errors.Error, js_errors.Error, OSError) as error:
             raise ObjectsAway(
-                f"the object store of NATS cannot be used now ({str(error) or type(error).__name__})"
+                f"the object store of NATS is not available now ({str(error) or type(error).__name__})"
             ) from error
 
 
@@ -210,6 +212,7 @@ class FileObjects:
                 target.write(some)
 
     def _names(self, prefix: str) -> list[str]:
+        # Other nodes write into the same folder.
         self._fs.invalidate_cache()
         if not self._fs.exists(self._folder):
             return []
@@ -221,22 +224,24 @@ class FileObjects:
         try:
             return await asyncio.to_thread(deed, *arguments)
         except FileNotFoundError as error:
-            raise ObjectGone(f"{self._shown}: there is no {arguments[0]}") from error
+            raise ObjectGone(f"{self._shown}: {arguments[0]} not found") from error
         except Exception as error:  # any error of a third-party file system
-            raise ObjectsAway(f"{self._shown} cannot be used now ({str(error) or type(error).__name__})") from error
+            raise ObjectsAway(f"{self._shown} is not available now ({str(error) or type(error).__name__})") from error
 
 
 def _file_system(url: str) -> tuple[Any, str]:  # Any: fsspec has no types
     try:
         import fsspec.core
     except ImportError as error:
-        raise MissingComponent("fsspec is not installed; `pip install 'teia[cluster]'` brings it") from error
+        raise MissingComponent("fsspec is not installed; install it with `pip install 'teia[cluster]'`") from error
     try:
         found, root = fsspec.core.url_to_fs(url)
     except ImportError as error:
         raise MissingComponent(f"cluster.snapshots = {url!r}: {error}") from error
     except Exception as error:
-        raise ConfigError(f"cluster.snapshots = {url!r}: nats, or a path that fsspec reads ({error})") from error
+        raise ConfigError(
+            f"cluster.snapshots = {url!r}: must be nats, or a path that fsspec can read ({error})"
+        ) from error
     return found, str(root)
 
 
@@ -249,5 +254,6 @@ async def open_objects(
 ) -> Objects | None:
     """Open the store that `cluster.snapshots` names; None if it names none. `connect` makes a separate connection."""
     if where == NATS:
+        # A bucket's name may not have the `=` of an isolated node's collection.
         return NatsObjects(await connect(), clock, f"snap_{collection.replace('=', '-')}", replicas)
     return FileObjects(where, collection) if where else None

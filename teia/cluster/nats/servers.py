@@ -49,7 +49,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NatsServer:
     """The addresses of one server."""
 
     name: str
@@ -65,10 +65,11 @@ class Place:
 
 def find_server() -> str:
     """Return the path of the program, from the wheel beside this Python or installed on the machine."""
+    # The program beside this Python comes first.
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
     found = shutil.which("nats-server", path=path)
     if found is None:
-        raise MissingComponent("nats-server is not installed; `pip install 'teia[cluster]'` brings it")
+        raise MissingComponent("nats-server is not installed; install it with `pip install 'teia[cluster]'`")
     return found
 
 
@@ -77,7 +78,7 @@ def make_key(path: Path) -> str:
     try:
         import nkeys
     except ImportError as error:
-        raise MissingComponent("nkeys is not installed; `pip install 'teia[cluster]'` brings it") from error
+        raise MissingComponent("nkeys is not installed; install it with `pip install 'teia[cluster]'`") from error
     seed = bytes(nkeys.encode_seed(secrets.token_bytes(32), nkeys.PREFIX_BYTE_USER))
     write_private(path, seed)
     return str(nkeys.from_seed(bytearray(seed)).public_key.decode())
@@ -86,22 +87,24 @@ def make_key(path: Path) -> str:
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner may read, for any umask."""
     with disk_errors(path, "written"):
+        # A new file: the mode of an old one would stay.
         path.unlink(missing_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
 
 
-def free_places(count: int) -> list[Place]:
+def free_places(count: int) -> list[NatsServer]:
     """Return loopback addresses of this machine with ports that are free there."""
     places = []
     for number in range(count):
         address = f"127.78.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}"
+        # Bound together, so that the ports differ; they are free again after the block.
         with contextlib.ExitStack() as stack:
             sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
             for each in sockets:
                 each.bind((address, 0))
-            places.append(Place(f"nats-{number + 1}", address, *(each.getsockname()[1] for each in sockets)))
+            places.append(NatsServer(f"nats-{number + 1}", address, *(each.getsockname()[1] for each in sockets)))
     return places
 
 
@@ -113,13 +116,13 @@ class NatsServers:
 
     def __init__(self, folder: Path, count: int, clock: Clock) -> None:
         if count not in {1, 3}:
-            raise ClusterError(f"{count} NATS servers cannot be: one, or three so that any one may fail")
+            raise ClusterError(f"{count} NATS servers are not supported: use 1, or 3 to tolerate the failure of one")
         self.folder = folder
         self.key = folder / "node.key"
         self._count = count
         self._clock = clock
         self._program = find_server()
-        self._places: list[Place] = []
+        self._places: list[NatsServer] = []
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._began: dict[str, float] = {}
         self._watching: asyncio.Task[None] | None = None
@@ -174,11 +177,11 @@ class NatsServers:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if known.exists():
                 made = json.loads(known.read_text())
-                self._places = [Place(**each) for each in made["places"]]
+                self._places = [NatsServer(**each) for each in made["places"]]
                 if len(self._places) != self._count:
                     raise ClusterError(
-                        f"{self.folder} belongs to {len(self._places)} NATS servers, not {self._count};"
-                        " choose another --data"
+                        f"{self.folder} belongs to {len(self._places)} NATS servers, not {self._count}; choose"
+                        " another folder with --data"
                     )
                 return
         self._places = free_places(self._count)
@@ -187,11 +190,12 @@ class NatsServers:
         for place in self._places:
             text = _configuration(place, self._places, self.folder, public, secret)
             write_private(self.folder / f"{place.name}.conf", text.encode())
+        # Last: if this file exists, so do all the others.
         write_private(known, json.dumps({"places": [asdict(place) for place in self._places]}).encode())
 
     # -- processes -----------------------------------------------------------------------------------------
 
-    async def _launch(self, place: Place) -> None:
+    async def _launch(self, place: NatsServer) -> None:
         self._began[place.name] = self._clock.ticks_s()
         with disk_errors(self.folder, "written"):
             log = os.open(self.folder / f"{place.name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -213,7 +217,7 @@ class NatsServers:
                     raise ClusterError(f"{place.name} did not start: {self._last_words(place)}")
                 await self._clock.sleep(0.05)
 
-    def _last_words(self, place: Place) -> str:
+    def _last_words(self, place: NatsServer) -> str:
         with contextlib.suppress(OSError):
             lines = (self.folder / f"{place.name}.log").read_text(errors="replace").splitlines()
             for line in reversed(lines):
@@ -221,7 +225,7 @@ class NatsServers:
                     return line.split("] ", 2)[-1][:200]
         return f"not ready after {START_S:g} s"
 
-    async def _health(self, place: Place) -> str:
+    async def _health(self, place: NatsServer) -> str:
         """Return the health that a server reports: `ok`, `unhealthy`, or an empty text if it does not answer."""
         try:
             async with asyncio.timeout(2.0):
@@ -251,12 +255,13 @@ class NatsServers:
                     _signal(process, signal.SIGTERM)
                     await _ended(process)
                 if process.returncode is not None:
+                    # The other servers report trouble until this one has started.
                     sick_since.clear()
                     self.restarts += 1
                     await self._launch(place)
 
 
-def _configuration(place: Place, places: list[Place], folder: Path, public: str, secret: str) -> str:
+def _configuration(place: NatsServer, places: list[NatsServer], folder: Path, public: str, secret: str) -> str:
     """Return a server's configuration file (the settings of docs/cluster.md)."""
     routes = ", ".join(
         f'"nats-route://teia:{secret}@{each.address}:{each.route}"' for each in places if each is not place
@@ -284,7 +289,9 @@ def ends_with_us() -> Callable[[], None]:
     prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def begin() -> None:
+        # A process group of its own: Ctrl-C in the terminal does not reach the child.
         os.setpgrp()
+        # The kernel sends SIGTERM when the parent ends, however that happens.
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
     return begin

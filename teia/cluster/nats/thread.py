@@ -30,6 +30,7 @@ class LoopThread:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        # Tasks end while the loop still runs.
         self.wait_for(self._end_tasks())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()

@@ -57,11 +57,12 @@ class Wire:
         from nats.js import errors as js_errors
 
         try:
+            # Some waits of the client never end by themselves.
             async with asyncio.timeout(2 * self.answer_s):
                 answer = await question
         except errors.MaxPayloadError as error:
             most = f"{self.client.max_payload:,} bytes"
-            raise ClusterError(f"a message is larger than NATS takes ({most}); give it more max_payload") from error
+            raise ClusterError(f"a message is larger than the limit of NATS ({most}); increase max_payload") from error
         except (
             TimeoutError,
             errors.TimeoutError,
@@ -78,7 +79,7 @@ class Wire:
                 raise ClusterError(f"NATS has closed the connection ({self.client.last_error or error})") from error
             await self._was_silent()
             raise NoAnswer(
-                f"NATS does not answer ({type(error).__name__}); is a majority of its servers up?"
+                f"NATS does not respond ({type(error).__name__}); check that a majority of its servers is running"
             ) from error
         self._failures = 0
         return answer
@@ -98,7 +99,7 @@ class Wire:
         self._failures += 1
         if self._failures >= FAILURES_BEFORE_ANOTHER and self.client.is_connected:
             self._failures = 0
-            _log.warning("nats silent, connecting anew")
+            _log.warning("nats does not respond, reconnecting")
             await self.client.force_reconnect()
 
     async def close(self) -> None:
@@ -117,6 +118,7 @@ async def _well_ended(farewell: Coroutine[Any, Any, None], within_s: float) -> b
 
     Its own reconnecting may cut that short, or it may never end.
     """
+    # Not awaited directly, because the client may swallow a cancellation.
     task = asyncio.ensure_future(farewell)
     await asyncio.wait({task}, timeout=within_s)
     if not task.done():
@@ -140,9 +142,9 @@ async def connect(
 
         from teia.cluster.nats.client import TidyClient
     except ImportError as error:
-        raise MissingComponent("nats-py is not installed; `pip install 'teia[cluster]'` brings it") from error
+        raise MissingComponent("nats-py is not installed; install it with `pip install 'teia[cluster]'`") from error
     if key is not None and not key.is_file():  # noqa: ASYNC240  # once, before there is anything to block
-        raise ClusterError(f"{key}: there is no such key file; `teia cluster up` writes one, see --key")
+        raise ClusterError(f"{key}: key file not found; `teia cluster up` writes one, see --key")
     client, shown = TidyClient(), ", ".join(servers)
     trusted = None if ca is None else _trusting(ca)
     refused = asyncio.Event()
@@ -169,6 +171,7 @@ async def connect(
         nkeys_seed=None if key is None else str(key),
         tls=trusted,
     )
+    # The client would try for ever: `complain` notices a refusal, the timeout everything else.
     connecting = asyncio.ensure_future(first)
     refusal = asyncio.ensure_future(refused.wait())
     try:
@@ -179,10 +182,10 @@ async def connect(
         refusal.cancel()
     await _give_up(connecting, client)
     if doubts:
-        raise ClusterError(f"NATS at {shown} cannot be trusted: {doubts[-1]}; see --ca")
+        raise ClusterError(f"the certificate of NATS at {shown} is not trusted: {doubts[-1]}; see --ca")
     if refused.is_set():
-        raise ClusterError(f"NATS at {shown} refuses this key; see --key")
-    raise ClusterError(f"NATS at {shown} cannot be reached; is it running, and is --nats right?")
+        raise ClusterError(f"NATS at {shown} rejected this key; see --key")
+    raise ClusterError(f"NATS at {shown} cannot be reached; check that it is running, and check --nats")
 
 
 def _trusting(ca: Path) -> ssl.SSLContext:
@@ -190,9 +193,9 @@ def _trusting(ca: Path) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=str(ca))
     except FileNotFoundError:
-        raise ClusterError(f"{ca}: there is no such file; see --ca") from None
+        raise ClusterError(f"{ca}: file not found; see --ca") from None
     except (ssl.SSLError, OSError) as error:
-        raise ClusterError(f"{ca} holds no certificate; see --ca") from error
+        raise ClusterError(f"{ca} contains no certificate; see --ca") from error
 
 
 async def _give_up(connecting: asyncio.Future[None], client: TidyClient) -> None:
@@ -200,6 +203,7 @@ async def _give_up(connecting: asyncio.Future[None], client: TidyClient) -> None
     while not connecting.done():  # it may swallow a cancellation
         connecting.cancel()
         await asyncio.wait({connecting}, timeout=0.1)
+    # Retrieved, so that asyncio does not report it later.
     if not connecting.cancelled():
         connecting.exception()
     await _well_ended(client.close(), CONNECT_S)
@@ -216,6 +220,9 @@ async def open_bucket(wire: Wire, clock: Clock, name: str, replicas: int) -> Key
             return await wire.insist(lambda: wire.js.key_value(name), clock)
         except BucketNotFoundError as error:
             if clock.ticks_s() >= until:
-                raise NoAnswer(f"NATS does not find the bucket {name} that was made; are its servers one?") from error
+                raise NoAnswer(
+                    f"NATS does not find the bucket {name} that was just created; check that"
+                    " its servers form one cluster"
+                ) from error
         await wire.insist(lambda: wire.js.create_key_value(bucket=name, replicas=replicas, history=1), clock)
         await clock.sleep(AGAIN_S)

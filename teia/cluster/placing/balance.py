@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from teia.clustersettings import BalanceSettings
+from teia.config.sections import BalanceSettings
 
 IDLE, NORMAL, OVERLOADED = "idle", "normal", "overloaded"
 MOSTLY_SLOW = 0.5
@@ -34,7 +34,7 @@ WORTH = 0.02
 """Part of a share below which a cell is not worth its hand-over."""
 
 
-class Transfer(NamedTuple):
+class CellTransfer(NamedTuple):
     """A cell that should go from one node to another, and the reason."""
 
     cell: int
@@ -44,7 +44,7 @@ class Transfer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class NodeLoad:
     """A node as the balance sees it: the queued URLs of each of its cells, and its reported state.
 
     `slow` is the part of its measured sites that are too slow, `measured` the number of measured sites.
@@ -73,14 +73,14 @@ def state_after(before: str, queued: float, capacity: float, settings: BalanceSe
     return OVERLOADED if each > overloaded_from else NORMAL
 
 
-def shares_of(nodes: Iterable[Standing]) -> dict[str, float]:
+def shares_of(nodes: Iterable[NodeLoad]) -> dict[str, float]:
     """Return the amount of work that each node should have, by capacity."""
     each = list(nodes)
     total, capacity = sum(node.load for node in each), sum(node.capacity for node in each)
     return {node.name: total * node.capacity / capacity for node in each}
 
 
-def busiest(nodes: Iterable[Standing]) -> float:
+def busiest(nodes: Iterable[NodeLoad]) -> float:
     """Return the load of the busiest node as a multiple of its share; 1 if all have theirs, or there is no work."""
     each = list(nodes)
     shares = shares_of(each)
@@ -93,13 +93,13 @@ def busiest(nodes: Iterable[Standing]) -> float:
 class _Scales:
     """Loads while a plan is made; its transfers are in `moves`."""
 
-    def __init__(self, nodes: Sequence[Standing], slack: float) -> None:
+    def __init__(self, nodes: Sequence[NodeLoad], slack: float) -> None:
         self.nodes = {node.name: node for node in nodes}
         self.cells = {node.name: dict(node.cells) for node in nodes}
         self.loads = {node.name: node.load for node in nodes}
         self.shares = shares_of(nodes)
         self.most = {name: (1 + slack) * share for name, share in self.shares.items()}
-        self.moves: list[Transfer] = []
+        self.moves: list[CellTransfer] = []
 
     def room(self, name: str) -> float:
         """Return the load that a node can take without being heavy."""
@@ -126,17 +126,18 @@ class _Scales:
         self.cells[taker][cell] = weight
         self.loads[giver] -= weight
         self.loads[taker] += weight
-        self.moves.append(Transfer(cell, giver, taker, why))
+        self.moves.append(CellTransfer(cell, giver, taker, why))
 
 
 def chosen_cell(cells: Mapping[int, float], excess: float, room: float) -> int | None:
     """Return the cell that a heavy node gives to a light one (Rao's rule); None if none fits."""
     fitting = sorted((weight, cell) for cell, weight in cells.items() if 0 < weight <= room)
+    # Sorted by weight: the lightest one that is enough.
     enough = next((cell for weight, cell in fitting if weight >= excess), None)
     return enough if enough is not None or not fitting else fitting[-1][1]
 
 
-def one_to_one(nodes: Sequence[Standing], giver: str, taker: str, slack: float) -> list[Transfer]:
+def one_to_one(nodes: Sequence[NodeLoad], giver: str, taker: str, slack: float) -> list[CellTransfer]:
     """Plan the transfers of one heavy node to one light one."""
     scales = _Scales(nodes, slack)
     _give(scales, giver, [taker], float("inf"))
@@ -144,8 +145,8 @@ def one_to_one(nodes: Sequence[Standing], giver: str, taker: str, slack: float) 
 
 
 def one_to_many(
-    nodes: Sequence[Standing], giver: str, slack: float, quantity: float = 0.0, *, across: bool = True
-) -> list[Transfer]:
+    nodes: Sequence[NodeLoad], giver: str, slack: float, quantity: float = 0.0, *, across: bool = True
+) -> list[CellTransfer]:
     """Plan the transfers of one heavy node to all light ones, until it is light or has given the quantity."""
     scales = _Scales(nodes, slack)
     _give(scales, giver, scales.lights(giver, across=across), quantity or float("inf"))
@@ -164,8 +165,8 @@ def _give(scales: _Scales, giver: str, takers: Sequence[str], quantity: float) -
 
 
 def many_to_many(
-    nodes: Sequence[Standing], givers: Iterable[str], slack: float, quantity: float = 0.0, *, across: bool = True
-) -> list[Transfer]:
+    nodes: Sequence[NodeLoad], givers: Iterable[str], slack: float, quantity: float = 0.0, *, across: bool = True
+) -> list[CellTransfer]:
     """Plan the transfers of some heavy nodes to all light ones at once; see the module."""
     scales = _Scales(nodes, slack)
     pool: list[tuple[float, int, str]] = []
@@ -199,13 +200,14 @@ def _dislodge(scales: _Scales, giver: str, cell: int, takers: Iterable[str]) -> 
     weight = scales.cells[giver][cell]
     for taker in takers:
         for lighter, other in sorted(scales.cells[taker].items(), key=lambda each: (each[1], each[0])):
+            # The taker stays light with the heavier cell once its lighter one has left.
             if other < weight <= scales.room(taker) + other and scales.is_worth(giver, weight - other):
                 scales.move(cell, giver, taker, "overloaded")
                 scales.move(lighter, taker, giver, "overloaded")
                 return
 
 
-def plan(nodes: Sequence[Standing], settings: BalanceSettings, *, across: bool = True) -> list[Transfer]:
+def plan(nodes: Sequence[NodeLoad], settings: BalanceSettings, *, across: bool = True) -> list[CellTransfer]:
     """Plan the transfers of overloaded nodes now; empty if none is needed. `across`: also to other regions."""
     if len(nodes) < 2 or not sum(node.load for node in nodes):
         return []
@@ -223,7 +225,7 @@ def plan(nodes: Sequence[Standing], settings: BalanceSettings, *, across: bool =
     return one_to_one(nodes, heavy[0], lights[0], slack) if lights else []
 
 
-def after(nodes: Sequence[Standing], moves: Iterable[Transfer]) -> list[Standing]:
+def after(nodes: Sequence[NodeLoad], moves: Iterable[CellTransfer]) -> list[NodeLoad]:
     """Return the nodes with cells moved."""
     cells = {node.name: dict(node.cells) for node in nodes}
     for move in moves:
@@ -234,17 +236,17 @@ def after(nodes: Sequence[Standing], moves: Iterable[Transfer]) -> list[Standing
 # ---- migration ------------------------------------------------------------------------------------------------------
 
 
-def is_slow(node: Standing) -> bool:
+def is_slow(node: NodeLoad) -> bool:
     """Tell whether most of a node's servers are slow for it."""
     return node.measured >= SITES_LEAST and node.slow > MOSTLY_SLOW
 
 
-def refuses(node: Standing) -> bool:
+def refuses(node: NodeLoad) -> bool:
     """Tell whether a node would refuse to change places with a slow one."""
     return node.state == OVERLOADED or is_slow(node) or not node.cells
 
 
-def migration(nodes: Mapping[str, Standing], name: str, way: Sequence[str], tried: Iterable[str]) -> list[Transfer]:
+def migration(nodes: Mapping[str, NodeLoad], name: str, way: Sequence[str], tried: Iterable[str]) -> list[CellTransfer]:
     """Exchange the cells of a slow node and the first on its way (successor, fingers) that does not refuse."""
     here = nodes[name]
     if not is_slow(here):
@@ -253,5 +255,5 @@ def migration(nodes: Mapping[str, Standing], name: str, way: Sequence[str], trie
     other = next((nodes[to] for to in way if to in nodes and to not in tried and not refuses(nodes[to])), None)
     if other is None:
         return []
-    there = [Transfer(cell, name, other.name, "slow") for cell in sorted(here.cells)]
-    return there + [Transfer(cell, other.name, name, "slow") for cell in sorted(other.cells)]
+    there = [CellTransfer(cell, name, other.name, "slow") for cell in sorted(here.cells)]
+    return there + [CellTransfer(cell, other.name, name, "slow") for cell in sorted(other.cells)]

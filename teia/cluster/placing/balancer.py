@@ -13,19 +13,19 @@ import msgspec
 
 from teia.clock import Clock
 from teia.cluster.cells.split import Splitter
-from teia.cluster.members.session import NodeState, Session
-from teia.cluster.placing.balance import Standing, Transfer, is_slow, migration, plan
-from teia.cluster.placing.cell_owners import CircleOrder, Overrides, Ring, moved
+from teia.cluster.members.session import NodeSession, NodeState
+from teia.cluster.placing.balance import CellTransfer, NodeLoad, is_slow, migration, plan
+from teia.cluster.placing.cell_owners import CircleOrder, OwnerOverrides, RingDocument, moved
 from teia.cluster.placing.site_strategies import GEO, way_from
-from teia.clustersettings import BalanceSettings
+from teia.config.sections import BalanceSettings
 
 _log = logging.getLogger(__name__)
 
 
-def standings(nodes: Mapping[str, NodeState]) -> dict[str, Standing]:
+def standings(nodes: Mapping[str, NodeState]) -> dict[str, NodeLoad]:
     """Return the nodes as the balance sees them, from their reports."""
     return {
-        name: Standing(
+        name: NodeLoad(
             name, node.capacity, {int(cell): float(queued) for cell, queued in node.queued.items()}, node.region,
             node.busy, node.load.get("slow", 0.0), int(node.load.get("measured", 0)),
         )
@@ -38,8 +38,8 @@ class Balancer:
 
     def __init__(
         self,
-        session: Session,
-        overrides: Overrides,
+        session: NodeSession,
+        overrides: OwnerOverrides,
         order: CircleOrder,
         settings: BalanceSettings,
         strategy: str,
@@ -63,9 +63,10 @@ class Balancer:
             except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
                 _log.info("not balanced: %s", error)
 
-    async def look(self) -> list[Transfer]:
+    async def look(self) -> list[CellTransfer]:
         """Decide once, if this node decides and it is time; return the decided transfers."""
         alive, settings = self._session.alive(), self._settings
+        # The time of the last balance is in the shared document: another decider does not begin anew.
         is_time = self._clock.now_s() - self._overrides.ring.balanced_s >= settings.every_s
         is_ours = self._session.has_watched and self._session.may_work and min(alive) == self._session.node.name
         if not is_ours or not self._is_still(alive):
@@ -74,9 +75,10 @@ class Balancer:
             return []
         if not settings.enabled or not is_time:
             return []
-        moves: list[Transfer] = []
+        moves: list[CellTransfer] = []
 
-        def decide(ring: Ring) -> Ring | None:
+        # Called again if another node changes the document meanwhile.
+        def decide(ring: RingDocument) -> RingDocument | None:
             moves[:] = self.decided(alive, ring)
             if not moves:
                 return None
@@ -94,9 +96,10 @@ class Balancer:
                 _log.info("cell=%d decided giver=%s taker=%s why=%s", *move)
         return moves
 
-    def decided(self, alive: Mapping[str, NodeState], ring: Ring) -> list[Transfer]:
+    def decided(self, alive: Mapping[str, NodeState], ring: RingDocument) -> list[CellTransfer]:
         """Return the transfers that are needed now."""
         nodes = {name: each for name, each in standings(alive).items() if name not in ring.drained}
+        # If sites go by country, cells stay in their region.
         moves = plan(list(nodes.values()), self._settings, across=self._strategy != GEO)
         if moves:
             return moves
@@ -109,7 +112,7 @@ class Balancer:
         return []
 
     @staticmethod
-    def _of(alive: Mapping[str, NodeState], name: str) -> Standing:
+    def _of(alive: Mapping[str, NodeState], name: str) -> NodeLoad:
         return standings({name: alive[name]})[name]
 
     def _is_still(self, alive: Mapping[str, NodeState]) -> bool:

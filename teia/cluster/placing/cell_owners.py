@@ -19,7 +19,7 @@ from teia.cluster.circle.circle import Circle
 from teia.cluster.circle.host_cell import point_of_slot
 from teia.cluster.members.session import NodeState
 from teia.cluster.nats.wire import Wire, open_bucket
-from teia.cluster.placing.balance import Transfer
+from teia.cluster.placing.balance import CellTransfer
 from teia.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ TRIES, TRY_AGAIN_S = 20, 0.05
 _log = logging.getLogger(__name__)
 
 
-class Decided(msgspec.Struct, frozen=True):
+class DecidedTransfer(msgspec.Struct, frozen=True):
     """A transfer that was decided, and its time."""
 
     time_s: float
@@ -42,13 +42,13 @@ class Decided(msgspec.Struct, frozen=True):
     why: str
 
 
-class Ring(msgspec.Struct, frozen=True):
+class RingDocument(msgspec.Struct, frozen=True):
     """The document. `tried`: the nodes with which each node has changed places because its servers are slow."""
 
     version: int = VERSION
     overrides: dict[str, str] = {}
     drained: list[str] = []
-    moves: list[Decided] = []
+    moves: list[DecidedTransfer] = []
     tried: dict[str, list[str]] = {}
     balanced_s: float = 0.0
 
@@ -56,21 +56,24 @@ class Ring(msgspec.Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 
 
-def _decode(value: bytes) -> Ring:
+def _decode(value: bytes) -> RingDocument:
     try:
-        ring = msgspec.json.decode(value, type=Ring)
+        ring = msgspec.json.decode(value, type=RingDocument)
     except msgspec.MsgspecError as error:
-        raise ClusterError(f"what was decided of this cluster's cells cannot be read: {error}") from error
+        raise ClusterError(f"the cell placements of this cluster cannot be read: {error}") from error
     if ring.version != VERSION:
-        raise ClusterError("what was decided of this cluster's cells is another teia's; run the same one on all nodes")
+        raise ClusterError(
+            "the cell placements of this cluster were written by another version of teia; run the"
+            " same version on all nodes"
+        )
     return ring
 
 
-class Overrides:
+class OwnerOverrides:
     """The document of one collection as last seen; `follow` keeps it current."""
 
     def __init__(self, wire: Wire, clock: Clock, collection: str, replicas: int) -> None:
-        self.ring = Ring()
+        self.ring = RingDocument()
         self._revision = 0
         self._wire = wire
         self._clock = clock
@@ -83,7 +86,7 @@ class Overrides:
             self._bucket = await open_bucket(self._wire, self._clock, BUCKET, self._replicas)
         return self._bucket
 
-    async def read(self) -> Ring:
+    async def read(self) -> RingDocument:
         """Read the document now."""
         from nats.js.errors import KeyNotFoundError
 
@@ -94,6 +97,7 @@ class Overrides:
         return self.ring
 
     def _see(self, value: bytes, revision: int) -> None:
+        # A read may be older than this node's own write.
         if revision > self._revision:
             self.ring, self._revision = _decode(value), revision
 
@@ -104,12 +108,12 @@ class Overrides:
             try:
                 await self.read()
             except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
-                _log.info("overrides not read: %s", error)
+                _log.info("cell placements not read: %s", error)
             if self._revision != before:
                 changed()
             await self._clock.sleep(again_s)
 
-    async def change(self, to: Callable[[Ring], Ring | None]) -> bool:
+    async def change(self, to: Callable[[RingDocument], RingDocument | None]) -> bool:
         """Change the document if no other node does meanwhile; `to` returns None if there is nothing to change."""
         from nats.js.errors import KeyWrongLastSequenceError
 
@@ -118,15 +122,16 @@ class Overrides:
             ring = to(await self.read())
             if ring is None:
                 return False
+            # Another node was first: read and decide again.
             with contextlib.suppress(KeyWrongLastSequenceError):
                 revision = await self._wire.ask(bucket.update(self._key, _encode(ring), last=self._revision))
                 self.ring, self._revision = ring, revision
                 return True
             await self._clock.sleep(TRY_AGAIN_S)
-        raise ClusterError("somebody else changes this cluster all the time; try again")
+        raise ClusterError("too many concurrent changes of this cluster; try again")
 
 
-async def read_ring(wire: Wire, collection: str) -> Ring:
+async def read_ring(wire: Wire, collection: str) -> RingDocument:
     """Return the decisions on a collection, for a reader that is no node."""
     from nats.js.errors import BucketNotFoundError, KeyNotFoundError
 
@@ -134,7 +139,7 @@ async def read_ring(wire: Wire, collection: str) -> Ring:
         bucket = await wire.ask(wire.js.key_value(BUCKET))
         entry = await wire.ask(bucket.get(collection))
     except (BucketNotFoundError, KeyNotFoundError):
-        return Ring()
+        return RingDocument()
     return _decode(entry.value or b"")
 
 
@@ -142,7 +147,7 @@ class _Known(NamedTuple):
     """Cached orders of cells, for one set of nodes and one document."""
 
     circle: Circle
-    ring: Ring
+    ring: RingDocument
     circular: dict[int, list[str]]
     orders: dict[int, list[str]]
 
@@ -153,11 +158,11 @@ class CircleOrder:
     All cells are requested several times a second, and little changes, so results are cached. Threads may share it.
     """
 
-    def __init__(self, starts: Sequence[int], ring: Callable[[], Ring] = Ring) -> None:
+    def __init__(self, starts: Sequence[int], ring: Callable[[], RingDocument] = RingDocument) -> None:
         self.starts = starts
         """The first slot of each cell; split-off cells are appended, existing entries stay."""
         self._ring = ring
-        self._known = _Known(Circle({}), Ring(), {}, {})
+        self._known = _Known(Circle({}), RingDocument(), {}, {})
 
     def __call__(self, cell: int, alive: Mapping[str, NodeState]) -> list[str]:
         known = self._know(alive)
@@ -175,12 +180,14 @@ class CircleOrder:
         capacities = {name: node.capacity for name, node in alive.items()}
         if known.circle.nodes != capacities:
             known = self._known = _Known(Circle(capacities), ring, {}, {})
+        # Identity first: equal documents need no comparison.
         elif known.ring is not ring and known.ring != ring:
             known = self._known = _Known(known.circle, ring, known.circular, {})
         return known
 
     def _decided(self, cell: int, known: _Known) -> list[str]:
         ring, order = known.ring, self._circular(cell, known)
+        # Drained nodes come last: they own cells only if no other node lives.
         drained = [name for name in order if name in ring.drained]
         order = [name for name in order if name not in ring.drained] + drained
         chosen = ring.overrides.get(str(cell))
@@ -196,17 +203,19 @@ class CircleOrder:
         return known.circular[cell]
 
 
-def moved(ring: Ring, moves: Iterable[Transfer], circle: Callable[[int], str], now_s: float) -> Ring:
+def moved(
+    ring: RingDocument, moves: Iterable[CellTransfer], circle: Callable[[int], str], now_s: float
+) -> RingDocument:
     """Return the document with cells moved; an override that agrees with the circle is dropped."""
     overrides, decided = dict(ring.overrides), list(ring.moves)
     for move in moves:
         overrides[str(move.cell)] = move.taker
-        decided.append(Decided(round(now_s, 3), *move))
+        decided.append(DecidedTransfer(round(now_s, 3), *move))
     overrides = {cell: node for cell, node in overrides.items() if circle(int(cell)) != node}
     return msgspec.structs.replace(ring, overrides=overrides, moves=decided[-MOVES:], balanced_s=now_s)
 
 
-def drained(ring: Ring, node: str, *, undo: bool = False) -> Ring | None:
+def drained(ring: RingDocument, node: str, *, undo: bool = False) -> RingDocument | None:
     """Return the document with a node drained, or no longer (`undo`); None if that is so already."""
     if (node in ring.drained) != undo:
         return None
@@ -215,7 +224,7 @@ def drained(ring: Ring, node: str, *, undo: bool = False) -> Ring | None:
     return msgspec.structs.replace(ring, drained=names, overrides=overrides)
 
 
-def why_moved(ring: Ring, cell: int, giver: str) -> str:
+def why_moved(ring: RingDocument, cell: int, giver: str) -> str:
     """Return why a cell was to leave a node: overloaded, slow, asked, drained; empty if nothing was decided."""
     if giver in ring.drained:
         return "drained"

@@ -54,7 +54,7 @@ class Countries:
                     for version, found in _ranges_in(line.strip(), f"{path}, line {number}"):
                         ranges[version].append(found)
         if not ranges[4] and not ranges[6]:
-            raise ConfigError(f"{', '.join(map(str, paths))}: there are no ranges of addresses in it")
+            raise ConfigError(f"{', '.join(map(str, paths))}: contains no address ranges")
         return cls(ranges[4], ranges[6])
 
     def of(self, address: str) -> str:
@@ -66,6 +66,7 @@ class Countries:
         if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
             parsed = parsed.ipv4_mapped
         starts, names = self._v4 if isinstance(parsed, IPv4Address) else self._v6
+        # The last stretch that begins at or before the address.
         at = bisect_right(starts, _place(parsed)) - 1
         return self._names[names[at]] if at >= 0 else ""
 
@@ -84,9 +85,11 @@ class Countries:
                 names.append(number)
 
         around: list[tuple[int, str]] = []
+        # The wider one of two ranges comes first, and the narrower one interrupts it.
         for first, last, name in sorted(ranges, key=lambda each: (each[0], -each[1])):
             while around and around[-1][0] < first:
                 end, _ = around.pop()
+                # Behind its end the range around it continues.
                 begin(end + 1, around[-1][1] if around and around[-1][0] > end else "")
             begin(first, name)
             around.append((last, name))
@@ -104,8 +107,8 @@ def open_countries(file: Path | None) -> Countries:
     there = [path for path in WELL_KNOWN if path.exists()]
     if not there:
         raise ConfigError(
-            "--strategy geo: no file says which country an address is in; name one with --countries,"
-            " or install tor-geoipdb (Debian)"
+            "--strategy geo needs a file with the countries of addresses; name one with --countries, or install"
+            " tor-geoipdb (Debian)"
         )
     return Countries.read(there)
 
@@ -122,7 +125,7 @@ def _ranges_in(line: str, where: str) -> Iterator[tuple[int, Range]]:
         fields = line.split("|") if "|" in line else [each.strip() for each in next(csv.reader([line]))]
         yield from _of_registry(fields) if "|" in line else _of_table(fields)
     except (ValueError, IndexError) as error:
-        raise ConfigError(f"{where}: {line[:60]!r} is no range of addresses with a name ({error})") from error
+        raise ConfigError(f"{where}: {line[:60]!r} is not an address range with a name ({error})") from error
 
 
 def _of_registry(fields: Sequence[str]) -> Iterator[tuple[int, Range]]:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.cells.site_homes import Departure, Homes
+from teia.cluster.cells.site_homes import Departure, SiteHomes
 from teia.cluster.members.session import NodeState
-from teia.cluster.placing.site_strategies import Note, Sight, Strategy, cell_for, zone_of
-from teia.clustersettings import PlacementSettings
-from teia.crawler.visit import Visit
-from teia.frontier.cell.move_site import Moved
+from teia.cluster.placing.site_strategies import ObservedSite, SiteNote, Strategy, cell_for, zone_of
+from teia.config.sections import PlacementSettings
+from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.move_site import MovedSite
 from teia.frontier.queue.schedule import HostQueue
 from teia.urls import site_of
 
@@ -28,7 +28,7 @@ Nodes = Callable[[], Mapping[str, NodeState]]
 
 
 @dataclass(slots=True)
-class Measured:
+class SiteThroughput:
     """The bytes that a site's pages brought here, and the time they took."""
 
     pages: int = 0
@@ -48,7 +48,7 @@ class Analyzer:
     settings: PlacementSettings
     name: str
     nodes: Nodes
-    homes: Homes
+    homes: SiteHomes
     clock: Clock
     sent: int = 0
     """Number of sites that left."""
@@ -59,7 +59,7 @@ class Analyzer:
     """Sites that leave when no request of theirs is under way: (cell, note)."""
     _going: set[str] = field(default_factory=set)
     _too_large: set[str] = field(default_factory=set)
-    _measured: dict[str, Measured] = field(default_factory=dict)
+    _measured: dict[str, SiteThroughput] = field(default_factory=dict)
     _fast: int = 0
     _slow: int = 0
     _seen: object = None
@@ -70,21 +70,21 @@ class Analyzer:
         """Record that a host has a queue now."""
         self._queues[site_of(queue.host)].append(queue)
 
-    def started(self, visit: Visit) -> None:
+    def started(self, visit: ActiveVisit) -> None:
         self._open[site_of(visit.queue.host)] += 1
 
-    def closed(self, visit: Visit) -> None:
+    def closed(self, visit: ActiveVisit) -> None:
         site = site_of(visit.queue.host)
         self._open[site] -= 1
         if self._open[site] <= 0:
             del self._open[site]
 
-    def measure(self, visit: Visit) -> None:
+    def measure(self, visit: ActiveVisit) -> None:
         """Count the bytes and time of a page; after enough pages the decision on the site is made again."""
         fetched, site = visit.fetched, site_of(visit.queue.host)
         if not self.strategy.measures or fetched is None or not fetched.status or visit.item.purpose != "page":
             return
-        known = self._measured.setdefault(site, Measured())
+        known = self._measured.setdefault(site, SiteThroughput())
         known.pages += 1
         known.received_bytes += visit.bytes_received
         known.seconds += fetched.ended_s - fetched.started_s
@@ -115,7 +115,7 @@ class Analyzer:
         if here is None:
             return True
         note = self._note(site, here)
-        wanted = self.strategy.wanted(Sight(site, queue.address, note, here, nodes))
+        wanted = self.strategy.wanted(ObservedSite(site, queue.address, note, here, nodes))
         if not wanted or wanted == self.name:
             self._accepted.add(site)
             return True
@@ -126,26 +126,28 @@ class Analyzer:
         self._leaving[site] = (to_cell, self._with_choice(note, nodes[wanted]).text if self.strategy.measures else "")
         return False
 
-    def _note(self, site: str, here: NodeState) -> Note:
+    def _note(self, site: str, here: NodeState) -> SiteNote:
         """Return the known speeds of a site, our own measurement among them once it is complete."""
         if not self.strategy.measures:
-            return Note()
-        note, now_s = Note.read(self.homes.notes.get(site, "")), self.clock.now_s()
+            return SiteNote()
+        note, now_s = SiteNote.read(self.homes.notes.get(site, "")), self.clock.now_s()
+        # Old measurements are dropped: servers and networks change.
         if now_s - note.since_s > self.settings.again_s:
-            note = Note(since_s=now_s)
+            note = SiteNote(since_s=now_s)
         measured = self._measured.get(site)
         if measured is None or measured.pages < self.settings.measured_pages:
             return note
         return msgspec.structs.replace(note, speeds={**note.speeds, zone_of(here): round(measured.kb_s, 3)})
 
     @staticmethod
-    def _with_choice(note: Note, to: NodeState) -> Note:
+    def _with_choice(note: SiteNote, to: NodeState) -> SiteNote:
         """Settle a site in a region that it returns to after it was measured there."""
         return msgspec.structs.replace(note, settled=zone_of(to)) if zone_of(to) in note.speeds else note
 
     def look(self) -> None:
         """Decide again when nodes have come or gone."""
         nodes = self.nodes()
+        # Only properties that strategies use; loads change with every beat.
         seen = {name: (node.region, node.capacity) for name, node in nodes.items()}
         if seen != self._seen:
             self._seen = seen
@@ -155,6 +157,7 @@ class Analyzer:
 
     def departures(self, now: float, now_s: float) -> list[Departure]:
         """Return sites without requests under way; they are to be sent with the next commit."""
+        # `_open` counts visits until they are committed.
         ready = [site for site in self._leaving if site not in self._going and not self._open[site]]
         found = []
         for site in ready:
@@ -165,7 +168,7 @@ class Analyzer:
             found.append(Departure(site, cell, to_cell, rests, note))
         return found
 
-    def gone(self, leaving: Departure, moved: Moved | None) -> list[HostQueue]:
+    def gone(self, leaving: Departure, moved: MovedSite | None) -> list[HostQueue]:
         """Record that a site was sent, or was not (too large, its cell lost); return the queues to be forgotten."""
         site = leaving.site
         self._leaving.pop(site, None)
@@ -181,5 +184,6 @@ class Analyzer:
             queue.buffer.clear()
             queue.errands.clear()
             queue.loaded.clear()
+            # Its rows are in another cell now: no buffer is filled from this one.
             queue.host_id = 0
         return queues

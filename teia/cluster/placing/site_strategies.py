@@ -24,7 +24,7 @@ from teia.cluster.circle.fingers import Fingers
 from teia.cluster.members.agreement import HASH
 from teia.cluster.members.session import NodeState
 from teia.cluster.placing.countries import Countries, open_countries
-from teia.clustersettings import PlacementSettings
+from teia.config.sections import PlacementSettings
 from teia.errors import ClusterError
 
 GEO, RTT, ISOLATED = "geo", "rtt", "isolated"
@@ -33,7 +33,7 @@ BETTER = 1.2
 """Factor by which a region must have been faster for a site to go back to it, once all have measured it."""
 
 
-class Note(msgspec.Struct, frozen=True, omit_defaults=True):
+class SiteNote(msgspec.Struct, frozen=True, omit_defaults=True):
     """The note that travels with a measured site: kilobytes a second by region, since when, and where it settled."""
 
     speeds: dict[str, float] = {}
@@ -41,23 +41,23 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     settled: str = ""
 
     @classmethod
-    def read(cls, text: str) -> Note:
+    def read(cls, text: str) -> SiteNote:
         try:
             return msgspec.json.decode(text, type=cls) if text else cls()
         except msgspec.MsgspecError as error:
-            raise ClusterError(f"what came with a site cannot be read: {error}") from error
+            raise ClusterError(f"the data of a site cannot be read: {error}") from error
 
     @property
     def text(self) -> str:
         return msgspec.json.encode(self).decode()
 
 
-class Sight(NamedTuple):
+class ObservedSite(NamedTuple):
     """A site as a node sees it: the address of its server, its measurements, and the nodes."""
 
     site: str
     address: str
-    note: Note
+    note: SiteNote
     here: NodeState
     nodes: Mapping[str, NodeState]
 
@@ -68,7 +68,7 @@ class Strategy(Protocol):
     measures: bool
     """True if it needs the speed of sites."""
 
-    def wanted(self, sight: Sight) -> str:
+    def wanted(self, sight: ObservedSite) -> str:
         """Return the node that should have the site; empty if it should stay."""
 
 
@@ -90,7 +90,7 @@ class Geo:
     def __init__(self, countries: Countries) -> None:
         self._countries = countries
 
-    def wanted(self, sight: Sight) -> str:
+    def wanted(self, sight: ObservedSite) -> str:
         country = self._countries.of(sight.address)
         if not country or country in labels_of(sight.here):
             return ""
@@ -105,12 +105,14 @@ class Rtt:
     def __init__(self, minimum_kb_s: float) -> None:
         self._minimum_kb_s = minimum_kb_s
 
-    def wanted(self, sight: Sight) -> str:
+    def wanted(self, sight: ObservedSite) -> str:
         note, here = sight.note, zone_of(sight.here)
         zones = {zone_of(node) for node in sight.nodes.values()}
+        # It moves no more as long as that region has a node.
         if note.settled in zones:
             return "" if note.settled == here else self._node_in(note.settled, sight)
         speeds = {zone: speed for zone, speed in note.speeds.items() if zone in zones}
+        # Not measured here yet, or fast enough.
         if here not in speeds or (self._minimum_kb_s and speeds[here] >= self._minimum_kb_s):
             return ""
         untried = (node for node in way_from(sight.here.name, sight.nodes) if zone_of(sight.nodes[node]) not in speeds)
@@ -121,7 +123,7 @@ class Rtt:
         return "" if best == here else self._node_in(best, sight)
 
     @staticmethod
-    def _node_in(zone: str, sight: Sight) -> str:
+    def _node_in(zone: str, sight: ObservedSite) -> str:
         return one_of(sight.site, (node for node in sight.nodes.values() if zone_of(node) == zone))
 
 
@@ -132,7 +134,7 @@ def strategy_named(name: str, settings: PlacementSettings, countries: Path | Non
     if name == RTT:
         return Rtt(settings.minimum_kb_s)
     if name not in STRATEGIES:
-        raise ClusterError(f"this teia knows no strategy {name!r}; there are {', '.join(STRATEGIES)}")
+        raise ClusterError(f"unknown strategy {name!r}; available: {', '.join(STRATEGIES)}")
     return None
 
 

@@ -22,10 +22,10 @@ from teia.cluster.nats.wire import Wire
 from teia.cluster.search.messages import (
     SEARCH,
     VERSION,
-    Answered,
-    Asked,
-    Kept,
-    Presence,
+    CellOwnership,
+    NodePresence,
+    SearchReply,
+    SearchRequest,
     about,
     at,
     decode,
@@ -33,14 +33,14 @@ from teia.cluster.search.messages import (
     numbers,
     who,
 )
+from teia.crawler.lookup import Lookup
 from teia.errors import ClusterError, IndexFailure, TeiaError
 from teia.index.union import UnionReader
 from teia.indexer.open_search import CollectionRanks, FrontierFacts
 from teia.indexer.ranks import rank_file
-from teia.search.serve.shard_server import Serving
+from teia.search.serve.shard_server import ShardServer
 from teia.search.serve.shards import LocalShard
 from teia.store.root import Root
-from teia.views.lookup import Lookup
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -56,7 +56,7 @@ MAX_SETS = 2
 Beyond them only sets that a thread is searching are open.
 """
 
-Lend = Callable[[Asked], bytes]
+Lend = Callable[[SearchRequest], bytes]
 """Function that answers other requests of nodes than searches (give_for_index.py); called in a thread."""
 
 _log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ _log = logging.getLogger(__name__)
 class _Opened:
     """Some cells, open for search; closed when they are put away and no thread uses them any more."""
 
-    serving: Serving
+    serving: ShardServer
     stack: ExitStack
     users: int = 0
     is_away: bool = False
@@ -98,7 +98,7 @@ class Answerer:
         self._node = node
         self._lend = lend
         self._folders = {folder.number: folder for folder in root.collection(collection).cells()}
-        self._kept: dict[int, Kept] = {}
+        self._kept: dict[int, CellOwnership] = {}
         self._opened: dict[frozenset[int], _Opened] = {}
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(THREADS, "answers")
@@ -111,7 +111,7 @@ class Answerer:
         await self._listen(who(self._shared), self._tell)
         await self._listen(at(self._shared, self._node), self._take)
 
-    async def keep(self, kept: Mapping[int, Kept]) -> None:
+    async def keep(self, kept: Mapping[int, CellOwnership]) -> None:
         """Answer for these cells from now on, and for no others."""
         before, self._kept = set(self._kept), {cell: each for cell, each in kept.items() if cell in self._folders}
         for cell in sorted(set(self._kept) - before):
@@ -120,10 +120,11 @@ class Answerer:
             await self._end(about(self._shared, cell))
         if set(self._kept) != before:
             loop = asyncio.get_running_loop()
+            # In a thread, because opening reads many files.
             await loop.run_in_executor(self._threads, self._open_ahead, frozenset(self._kept))
 
     @property
-    def kept(self) -> dict[int, Kept]:
+    def kept(self) -> dict[int, CellOwnership]:
         return self._kept
 
     async def close(self) -> None:
@@ -148,13 +149,13 @@ class Answerer:
 
     async def _tell(self, message: Msg) -> None:
         """Report this node and its cells."""
-        presence = Presence(VERSION, self._node, tuple(self._kept.values()), len(self._folders))
+        presence = NodePresence(VERSION, self._node, tuple(self._kept.values()), len(self._folders))
         await self._respond(message, encode(presence))
 
     async def _take(self, message: Msg) -> None:
         """Accept a question, and answer it later from a thread, so that others can be accepted meanwhile."""
         if self._waiting >= MAX_WAITING:
-            await self._respond(message, encode(Answered(VERSION, self._node, error="it is busy; ask again")))
+            await self._respond(message, encode(SearchReply(VERSION, self._node, error="it is busy; try again")))
             return
         self._waiting += 1
         self._threads.submit(self._answer, message, self._clock.ticks_s(), asyncio.get_running_loop())
@@ -185,30 +186,33 @@ class Answerer:
         """Return the answer, as bytes; None if its sender no longer waits for it."""
         kind = "?"
         try:
-            asked = decode(octets, Asked)
+            asked = decode(octets, SearchRequest)
             kind = asked.kind
             if self._clock.ticks_s() >= came_s + asked.within_ms / 1000:
                 return None
             if asked.kind != SEARCH:
                 if self._lend is None:
-                    raise ClusterError(f"it does not know what {asked.kind!r} is")
-                return encode(Answered(VERSION, self._node, body=self._lend(asked)))
+                    raise ClusterError(f"unknown kind of request {asked.kind!r}")
+                return encode(SearchReply(VERSION, self._node, body=self._lend(asked)))
             return self._searched(asked)
         except TeiaError as error:
-            return encode(Answered(VERSION, self._node, error=_line(error)))
+            return encode(SearchReply(VERSION, self._node, error=_line(error)))
         except Exception as error:  # noqa: BLE001  # one question fails, the next may not
-            _log.warning("question not answered kind=%s", kind, exc_info=True)
-            return encode(Answered(VERSION, self._node, error=f"{type(error).__name__}: {_line(error)}"))
+            _log.warning("request not answered kind=%s", kind, exc_info=True)
+            return encode(SearchReply(VERSION, self._node, error=f"{type(error).__name__}: {_line(error)}"))
 
-    def _searched(self, asked: Asked) -> bytes:
+    def _searched(self, asked: SearchRequest) -> bytes:
+        # One reference for the whole answer: the loop may replace the dictionary.
         kept = self._kept
         cells = frozenset(cell for cell in asked.cells if cell in kept)
         if not cells:
-            raise IndexFailure(f"it does not keep {numbers(asked.cells)}")
+            raise IndexFailure(f"it does not own {numbers(asked.cells)}")
         with self._using(cells) as serving:
             body = serving.answer(asked.body)
             left_out = dict(serving.left_out)
-        return encode(Answered(VERSION, self._node, tuple(kept[cell] for cell in sorted(cells)), left_out, body=body))
+        return encode(
+            SearchReply(VERSION, self._node, tuple(kept[cell] for cell in sorted(cells)), left_out, body=body)
+        )
 
     def _open_ahead(self, cells: frozenset[int]) -> None:
         """Open cells in advance, so that the first search does not wait for it."""
@@ -220,9 +224,10 @@ class Answerer:
                 serving.warm()
 
     @contextlib.contextmanager
-    def _using(self, cells: frozenset[int]) -> Iterator[Serving]:
+    def _using(self, cells: frozenset[int]) -> Iterator[ShardServer]:
         """Open some cells, and keep them open for the `with` block."""
         with self._lock:
+            # Taken out and put back last: the order is that of use.
             opened = self._opened.pop(cells, None)
             if opened is None:
                 self._close_all_but(MAX_SETS - 1)
@@ -242,7 +247,7 @@ class Answerer:
             lookup = stack.enter_context(contextlib.closing(Lookup(self._root, self._collection)))
             reader = UnionReader({f"cell {cell}": self._folders[cell].index for cell in sorted(cells)})
             stack.callback(reader.close)
-            serving = Serving(
+            serving = ShardServer(
                 LocalShard(self._node, reader),
                 reader,
                 self._clock,

@@ -32,9 +32,9 @@ from teia.cluster.search.messages import (
     SEARCH,
     VERSION,
     AnotherTeia,
-    Answered,
-    Asked,
-    Presence,
+    NodePresence,
+    SearchReply,
+    SearchRequest,
     about,
     decode,
     encode,
@@ -42,11 +42,11 @@ from teia.cluster.search.messages import (
     who,
 )
 from teia.errors import ClusterError, IndexFailure
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.rank.formula import Candidates, Ranking
 from teia.search.rank.plan import Plan
-from teia.search.serve.remote_shards import CarriedShard, Told
-from teia.search.serve.searcher import Options, Searcher
+from teia.search.serve.remote_shards import ReceivedFacts, RemoteShard
+from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import Shard
 from teia.search.show.results import Results
 
@@ -71,7 +71,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Speakers:
+class CellResponders:
     """The node that answers for each cell; `silent` are cells without a node.
 
     `strangers` are nodes of another version, which are not queried.
@@ -83,29 +83,30 @@ class Speakers:
     strangers: tuple[str, ...] = ()
 
 
-def speakers_of(present: Iterable[Presence]) -> Speakers:
+def speakers_of(present: Iterable[NodePresence]) -> CellResponders:
     """Assign every cell to the node that owns it with the highest epoch."""
     best: dict[int, tuple[int, int, str]] = {}
     of = 0
     for each in present:
         of = max(of, each.of)
         for kept in each.cells:
+            # The highest epoch wins, then the last record; names only break ties.
             best[kept.cell] = max(best.get(kept.cell, (-1, -1, "")), (kept.epoch, kept.sequence, each.node))
     by_node: dict[str, list[int]] = {}
     for cell, (_, _, node) in sorted(best.items()):
         by_node.setdefault(node, []).append(cell)
     silent = tuple(cell for cell in range(of) if cell not in best)
-    return Speakers({node: tuple(cells) for node, cells in sorted(by_node.items())}, silent, of)
+    return CellResponders({node: tuple(cells) for node, cells in sorted(by_node.items())}, silent, of)
 
 
-class Directory:
+class NodeDirectory:
     """Nodes and their cells as last reported; looks in the loop of its wire, and any thread may leave a node out."""
 
     def __init__(self, wire: Wire, clock: Clock, collection: str) -> None:
         self._wire = wire
         self._clock = clock
         self._collection = collection
-        self.heard = Speakers({})
+        self.heard = CellResponders({})
         self.present: tuple[str, ...] = ()
         """All nodes that answered, also those without cells."""
         self.heard_at = float("-inf")
@@ -121,12 +122,12 @@ class Directory:
                 silent = tuple(sorted((*heard.silent, *heard.cells[node])))
                 self.heard = replace(heard, cells=cells, silent=silent)
 
-    async def look(self) -> Speakers:
+    async def look(self) -> CellResponders:
         """Request the presence of all nodes."""
         client = self._wire.client
         inbox = client.new_inbox()
         subscription = await self._wire.ask(client.subscribe(inbox))
-        present: dict[str, Presence] = {}
+        present: dict[str, NodePresence] = {}
         strangers: set[str] = set()
         loop = asyncio.get_running_loop()
         until = loop.time() + WHO_S
@@ -138,11 +139,11 @@ class Directory:
                 except Exception:  # noqa: BLE001  # no more answers; the client has several errors for that
                     break
                 try:
-                    each = decode(message.data, Presence)
+                    each = decode(message.data, NodePresence)
                 except AnotherTeia as error:
                     strangers.add(error.node)
                 except ClusterError as error:
-                    _log.info("who is that: %s", error)
+                    _log.info("unknown node: %s", error)
                 else:
                     present[each.node] = each
                     found = speakers_of(present.values())
@@ -154,23 +155,23 @@ class Directory:
         self._heard(present, tuple(sorted(strangers)))
         return self.heard
 
-    def _heard(self, present: Mapping[str, Presence], strangers: tuple[str, ...]) -> None:
+    def _heard(self, present: Mapping[str, NodePresence], strangers: tuple[str, ...]) -> None:
         if strangers != self.heard.strangers and strangers:
-            _log.warning("nodes of another teia, which are not asked names=%s", ",".join(strangers))
+            _log.warning("nodes with another version of teia, not queried names=%s", ",".join(strangers))
         self.present = tuple(sorted(present))
         found = speakers_of(present.values())
         with self._lock:
             # If no node answers, the known cells still exist but are unreachable, and the next query looks again.
             of = found.of or self.heard.of
             silent = found.silent if found.of else tuple(range(of))
-            self.heard = Speakers(found.cells, silent, of, strangers)
+            self.heard = CellResponders(found.cells, silent, of, strangers)
         self.heard_at = self._clock.ticks_s() if present else float("-inf")
 
 
-class NodeShard(CarriedShard):
+class NodeShard(RemoteShard):
     """The cells that one node answers for. A failure makes the directory look again."""
 
-    def __init__(self, search: ClusterSearch, node: str, cells: tuple[int, ...], told: Told) -> None:
+    def __init__(self, search: ClusterSearch, node: str, cells: tuple[int, ...], told: ReceivedFacts) -> None:
         super().__init__(f"{node} (cells {numbers(cells)})", len(cells), self._carried, told)
         self.node = node
         self.numbers = cells
@@ -198,17 +199,19 @@ class NodeShard(CarriedShard):
         missing = set(self.numbers) - {kept.cell for kept in answer.cells}
         if missing:
             self._search.look_again()
-        gone = {f"cell {cell}": f"{self.node} does not keep it any more" for cell in sorted(missing)}
+        gone = {f"cell {cell}": f"{self.node} does not own it any more" for cell in sorted(missing)}
         self.silent_cells = gone | answer.left_out
         return answer.body
 
 
-class SilentShard(CarriedShard):
+class MissingShard(RemoteShard):
     """Cells without a node."""
 
-    def __init__(self, heard: Speakers) -> None:
+    def __init__(self, heard: CellResponders) -> None:
         cells = heard.silent
-        super().__init__(f"{'cell' if len(cells) == 1 else 'cells'} {numbers(cells)}", len(cells), self._nobody, Told())
+        super().__init__(
+            f"{'cell' if len(cells) == 1 else 'cells'} {numbers(cells)}", len(cells), self._nobody, ReceivedFacts()
+        )
         self._why = "no node answers for it" + (f", and {_strange(heard.strangers)}" if heard.strangers else "")
 
     def _nobody(self, _: bytes) -> Future[bytes]:
@@ -218,7 +221,10 @@ class SilentShard(CarriedShard):
 
 
 def _strange(nodes: Sequence[str]) -> str:
-    return f"{', '.join(nodes)} {'runs' if len(nodes) == 1 else 'run'} another teia; run the same one on all nodes"
+    return (
+        f"{', '.join(nodes)} {'runs' if len(nodes) == 1 else 'run'} another version of teia; run the same"
+        " version on all nodes"
+    )
 
 
 class ClusterSearch:
@@ -231,18 +237,20 @@ class ClusterSearch:
         self._clock = clock
         self._collection = collection
         self._deadline_s = deadline_s
-        self._told = Told()
+        self._told = ReceivedFacts()
         self._lock = Lock()
         self._shards: tuple[Shard, ...] = ()
-        self._of: Speakers | None = None
+        self._of: CellResponders | None = None
         self._looking = False
         self._is_closed = False
         self._silent_since: dict[str, float] = {}
         self._thread = LoopThread(uvloop.new_event_loop())
+        # Entered by hand: `close` ends it.
         self._thread.__enter__()
         try:
             self._wire = self._thread.wait_for(connect(servers, key, "search", ca=ca))
-            self._directory = Directory(self._wire, clock, collection)
+            self._directory = NodeDirectory(self._wire, clock, collection)
+            # At first a server may not know all subscriptions yet.
             if not self._thread.wait_for(self._directory.look()).of:
                 self._thread.wait_for(self._directory.look())
         except BaseException:
@@ -280,7 +288,7 @@ class ClusterSearch:
         try:
             await self._directory.look()
         except ClusterError as error:
-            _log.info("nodes not asked who they are: %s", error)
+            _log.info("nodes not identified: %s", error)
         finally:
             self._looking = False
         with self._lock:  # a node may have reported its presence before it fell silent
@@ -291,6 +299,7 @@ class ClusterSearch:
 
     def _current(self) -> Sequence[Shard]:
         """Return the present shards."""
+        # In the background: this query uses the nodes known so far.
         if self._clock.ticks_s() - self._directory.heard_at > FRESH_S:
             self.look_again()
         heard = self._directory.heard
@@ -300,15 +309,16 @@ class ClusterSearch:
             self._of = heard
             return self._shards
 
-    def _made(self, heard: Speakers) -> tuple[Shard, ...]:
+    def _made(self, heard: CellResponders) -> tuple[Shard, ...]:
         nodes = [NodeShard(self, node, cells, self._told) for node, cells in heard.cells.items()]
         names = {shard.name for shard in nodes}
+        # Sizes of shards that no longer exist.
         for name in set(self._told.extents) - names:
             self._told.extents.pop(name, None)
         if not heard.of:
             others = f"; {_strange(heard.strangers)}" if heard.strangers else ""
             raise IndexFailure(f"no node of this cluster answers searches in {self._collection!r}{others}")
-        return (*nodes, *([SilentShard(heard)] if heard.silent else []))
+        return (*nodes, *([MissingShard(heard)] if heard.silent else []))
 
     def ticks_s(self) -> float:
         return self._clock.ticks_s()
@@ -317,22 +327,23 @@ class ClusterSearch:
         """Run a coroutine in the loop of the connection."""
         return asyncio.run_coroutine_threadsafe(work, self._thread.loop)
 
-    async def asked(self, cells: tuple[int, ...], question: bytes) -> Answered:
+    async def asked(self, cells: tuple[int, ...], question: bytes) -> SearchReply:
         """Send a question to the owner of these cells."""
         from nats import errors
 
-        octets = encode(Asked(VERSION, SEARCH, cells, int(1000 * self._deadline_s), question))
+        octets = encode(SearchRequest(VERSION, SEARCH, cells, int(1000 * self._deadline_s), question))
+        # The owner of several cells listens on the subject of each; one message is enough.
         subject, client = about(self._collection, cells[0]), self._wire.client
         for is_last in (False, True):
             try:
                 answer = await client.request(subject, octets, timeout=self._deadline_s)
-                return decode(answer.data, Answered)
+                return decode(answer.data, SearchReply)
             except errors.NoRespondersError:
                 if is_last:
-                    raise IndexFailure("nobody listens there") from None
+                    raise IndexFailure("no subscriber") from None
                 await asyncio.sleep(AGAIN_S)
             except (errors.Error, TimeoutError, OSError) as error:
-                raise IndexFailure("did not answer in time") from error
+                raise IndexFailure("no response in time") from error
         raise AssertionError("unreachable")
 
     # -- as CollectionSearch -------------------------------------------------------------------------------
@@ -349,16 +360,16 @@ class ClusterSearch:
             return shard.candidates(Plan(None), 1).total
         return 0
 
-    def some(self, n: int) -> list[Entry]:
+    def some(self, n: int) -> list[IndexEntry]:
         """Return up to `n` pages, the newest of each node."""
-        found: list[Entry] = []
+        found: list[IndexEntry] = []
         for shard in self._current():
             with contextlib.suppress(IndexFailure):
                 best: Candidates = shard.candidates(Plan(None), min(n, 50))
                 found += shard.entries(best.rows["key"].tolist()).values()
         return found[:n]
 
-    def search(self, text: str, n: int = 10, offset: int = 0, options: Options | None = None) -> Results:
+    def search(self, text: str, n: int = 10, offset: int = 0, options: SearchOptions | None = None) -> Results:
         """Answer a query; see `teia.search.serve.searcher.Searcher`."""
         return self._searcher.search(text, n, offset, options)
 
@@ -366,7 +377,7 @@ class ClusterSearch:
         """Return pages on the same subject as a page."""
         return self._searcher.similar(url, n)
 
-    def cached(self, url: str) -> Entry | None:
+    def cached(self, url: str) -> IndexEntry | None:
         """Return a page as the index has it, with its text; None if it is not there."""
         return self._searcher.cached(url)
 

@@ -25,20 +25,20 @@ import msgspec
 
 from teia.clock import Clock
 from teia.cluster.nats.wire import Wire
-from teia.cluster.search.ask_nodes import Directory, Speakers
+from teia.cluster.search.ask_nodes import CellResponders, NodeDirectory
 from teia.cluster.search.give_for_index import (
     LINKS,
     MAX_KEYS,
     RANKS,
-    AskAnchors,
-    AskFile,
-    AskPages,
-    LentAnchors,
-    LentPages,
-    Piece,
+    AnchorsReply,
+    AnchorsRequest,
+    FilePiece,
+    FileRequest,
+    PagesReply,
+    PagesRequest,
     encode,
 )
-from teia.cluster.search.messages import ANCHORS, FILE, GATHER_S, PAGES, VERSION, Answered, Asked, at, decode
+from teia.cluster.search.messages import ANCHORS, FILE, GATHER_S, PAGES, VERSION, SearchReply, SearchRequest, at, decode
 from teia.cluster.search.messages import encode as enveloped
 from teia.errors import ClusterError, CorruptFile, TeiaError
 from teia.frontier.cell.cell import FrontierCell
@@ -64,7 +64,7 @@ Message = TypeVar("Message")
 _log = logging.getLogger(__name__)
 
 
-class Gatherer:
+class IndexDataFetcher:
     """The fetching side of one node; runs in the loop of its wire."""
 
     def __init__(self, wire: Wire, clock: Clock, root: Root, collection: str, shared: str, node: str) -> None:
@@ -74,7 +74,7 @@ class Gatherer:
         self._cells = {folder.number: folder for folder in self._collection.cells()}
         self._shared = shared
         self._node = node
-        self._directory = Directory(wire, clock, shared)
+        self._directory = NodeDirectory(wire, clock, shared)
         self._have: dict[Path, tuple[str, str, int]] = {}
         """By copied file: the node it is from, its version, and the number of bytes copied."""
         self._words: dict[str, tuple[str, dict[int, int]]] = {}
@@ -88,7 +88,7 @@ class Gatherer:
             try:
                 await self.gather(list(kept))
             except (TeiaError, OSError) as error:
-                _log.info("nothing gathered: %s", error)
+                _log.info("word statistics not fetched: %s", error)
             await self._clock.sleep(pause_s)
 
     async def gather(self, kept: Collection[int]) -> None:
@@ -117,7 +117,7 @@ class Gatherer:
         try:
             await deed
         except ClusterError as error:
-            _log.info("not gathered: %s", error)
+            _log.info("word statistics not fetched: %s", error)
 
     async def others(self) -> list[str]:
         """Return the other nodes that are present."""
@@ -129,18 +129,18 @@ class Gatherer:
     async def _ask(self, node: str, kind: str, question: msgspec.Struct, expected: type[Message]) -> Message:
         from nats import errors
 
-        octets = enveloped(Asked(VERSION, kind, (), int(1000 * ANSWER_S), encode(question)))
+        octets = enveloped(SearchRequest(VERSION, kind, (), int(1000 * ANSWER_S), encode(question)))
         try:
             answer = await self._wire.client.request(at(self._shared, node), octets, timeout=ANSWER_S)
         except (errors.Error, TimeoutError, OSError) as error:
-            raise ClusterError(f"{node} does not answer ({type(error).__name__})") from error
-        answered = decode(answer.data, Answered)
+            raise ClusterError(f"{node} does not respond ({type(error).__name__})") from error
+        answered = decode(answer.data, SearchReply)
         if answered.error:
-            raise ClusterError(f"{node} does not give {kind}: {answered.error}")
+            raise ClusterError(f"{node} does not send {kind}: {answered.error}")
         try:
             return msgspec.msgpack.decode(answered.body, type=expected)
         except msgspec.MsgspecError as error:
-            raise ClusterError(f"what {node} gives cannot be read: {error}") from error
+            raise ClusterError(f"the response of {node} cannot be read: {error}") from error
 
     # -- PageRank ------------------------------------------------------------------------------------------
 
@@ -151,10 +151,11 @@ class Gatherer:
     async def _append(self, node: str, cell: int, path: Path) -> None:
         """Bring a copy of a growing file up to date; if the file was replaced, start over."""
         whose, identity, have = self._have.get(path, ("", "", 0))
+        # The same place in another node's file has other content.
         if whose != node or not await asyncio.to_thread(path.exists):
             identity, have = "", 0
         for _ in range(MAX_ROUNDS):
-            piece = await self._ask(node, FILE, AskFile(LINKS, cell, identity, have), Piece)
+            piece = await self._ask(node, FILE, FileRequest(LINKS, cell, identity, have), FilePiece)
             if not piece.identity:
                 return
             await asyncio.to_thread(_write_at, path, piece)
@@ -163,12 +164,12 @@ class Gatherer:
             if have >= piece.size or not piece.data:
                 return
 
-    async def _bring_ranks(self, heard: Speakers) -> None:
+    async def _bring_ranks(self, heard: CellResponders) -> None:
         node = next((node for node, cells in heard.cells.items() if 0 in cells), None)
         path = rank_file(self._collection)
         if node is None:
             return
-        first = await self._ask(node, FILE, AskFile(RANKS, 0, "", 0), Piece)
+        first = await self._ask(node, FILE, FileRequest(RANKS, 0, "", 0), FilePiece)
         if not first.identity or self._have.get(path) == (node, first.identity, first.size):
             return
         new = path.with_name("ranks.new")
@@ -180,11 +181,12 @@ class Gatherer:
             have = piece.start + len(piece.data)
             if have >= piece.size:
                 break
-            piece = await self._ask(node, FILE, AskFile(RANKS, 0, first.identity, have), Piece)
+            piece = await self._ask(node, FILE, FileRequest(RANKS, 0, first.identity, have), FilePiece)
         try:
+            # Checked before it replaces the old file.
             await asyncio.to_thread(RankFile.open, new)
         except CorruptFile as error:
-            raise ClusterError(f"the ranks that {node} gave are not whole: {error}") from error
+            raise ClusterError(f"the ranks sent by {node} are incomplete: {error}") from error
         new.replace(path)
         self._have[path] = node, first.identity, first.size
 
@@ -194,11 +196,13 @@ class Gatherer:
         for _ in range(MAX_ROUNDS):
             identity, known = self._words.get(node, ("", {}))
             after = {cell: known.get(cell, 0) for cell in sorted(kept)}
-            lent = await self._ask(node, ANCHORS, AskAnchors(identity, after), LentAnchors)
+            lent = await self._ask(node, ANCHORS, AnchorsRequest(identity, after), AnchorsReply)
+            # A new file of anchor texts: its rows are numbered from the beginning.
             if lent.identity != identity:
                 known = {}
             for cell, rows in lent.rows.items():
                 self._spooled += 1
+                # The time makes the name unique after a restart, the counter within a second.
                 name = f"{node}-{self._clock.now_s():.0f}-{self._spooled:08d}"
                 brought = [(host, target, text) for _, host, target, text in rows]
                 await asyncio.to_thread(spool, self._cells[cell].handover, name, brought)
@@ -215,6 +219,7 @@ class Gatherer:
         All present nodes are queried, not only owners of the cell.
         """
         folder, wanted, others = self._cells[cell], 0, list[str]()
+        # Entries left by an earlier process may be out of date.
         await asyncio.to_thread(BorrowedEntries(folder.path).remove)
         borrowed: BorrowedEntries | None = None
         try:
@@ -227,21 +232,22 @@ class Gatherer:
                         await self._borrow_from(node, cell, keys, borrowed)
                     except ClusterError as error:
                         others.remove(node)  # the next range would wait for it again
-                        _log.info("cell=%d pages not brought: %s", cell, error)
+                        _log.info("cell=%d pages not fetched: %s", cell, error)
             brought = 0 if borrowed is None else len(borrowed)
         finally:
             if borrowed is not None:
                 borrowed.close()
         if wanted:
-            _log.info("cell=%d pages whose copies are elsewhere=%d brought=%d", cell, wanted, brought)
+            _log.info("cell=%d pages with captures on other nodes=%d fetched=%d", cell, wanted, brought)
         return brought
 
     async def _borrow_from(self, node: str, cell: int, keys: Sequence[int], borrowed: BorrowedEntries) -> None:
         for start in range(0, len(keys), MAX_KEYS):
             rest = tuple(keys[start : start + MAX_KEYS])
             while rest:
-                lent = await self._ask(node, PAGES, AskPages(cell, rest), LentPages)
+                lent = await self._ask(node, PAGES, PagesRequest(cell, rest), PagesReply)
                 await asyncio.to_thread(borrowed.put, list(lent.entries.items()))
+                # No progress: the remaining entries would never fit.
                 rest = lent.rest if len(lent.rest) < len(rest) else ()
 
 
@@ -287,7 +293,7 @@ def lacking(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -> tu
         pages.close()
 
 
-def _write_at(path: Path, piece: Piece) -> None:
+def _write_at(path: Path, piece: FilePiece) -> None:
     """Write a piece at its place; the bytes behind it are of an older version and are cut off."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("r+b" if path.exists() else "w+b") as file:

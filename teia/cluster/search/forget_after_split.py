@@ -19,9 +19,9 @@ from contextlib import closing
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.cells.copies import Copies
-from teia.cluster.cells.owner import Keeper
-from teia.cluster.members.session import Session
+from teia.cluster.cells.copies import CellCopies
+from teia.cluster.cells.owner import CellOwner
+from teia.cluster.members.session import NodeSession
 from teia.cluster.placing.cell_owners import CircleOrder
 from teia.cluster.search.fetch_for_index import lacking
 from teia.frontier.cell.cell import FrontierCell
@@ -39,15 +39,16 @@ _log = logging.getLogger(__name__)
 def ancestors(cell: int, starts: Sequence[int], whole: int) -> Iterator[int]:
     """Yield the cells that a cell came from, the last first; the first `whole` came from none."""
     while whole <= cell < len(starts):
+        # Before this cell was split off, its slots belonged to that cell.
         cell = cell_of(starts[cell], tuple(starts[:cell]))
         yield cell
 
 
-class Settling:
+class SplitCleanup:
     """One session's part in the release; `run` lives in the cluster's own loop."""
 
     def __init__(
-        self, session: Session, keeper: Keeper, copies: Copies, order: CircleOrder, whole: int, clock: Clock
+        self, session: NodeSession, keeper: CellOwner, copies: CellCopies, order: CircleOrder, whole: int, clock: Clock
     ) -> None:
         self._session, self._keeper, self._copies = session, keeper, copies
         self._order, self._whole, self._clock = order, whole, clock
@@ -66,12 +67,13 @@ class Settling:
                 try:
                     await self.look()
                 except Exception as error:  # noqa: BLE001  # a file may be being replaced; it is tried again
-                    _log.info("indexes of split cells not looked at: %r", error)
+                    _log.info("indexes of split cells not checked: %r", error)
 
     async def look(self) -> None:
         """Report our new cells that are fully indexed, and let our old cells forget pages that others have."""
         kept = set(self._keeper.kept)
         new = {cell for cell in kept if cell >= self._whole}
+        # A cell that was given up may come back with another index.
         self._done &= new
         self._done |= {cell for cell in new - self._done if await self._has_all(cell)}
         if sorted(self._done) != self._session.node.indexed:
@@ -82,6 +84,7 @@ class Settling:
 
     async def _has_all(self, cell: int) -> bool:
         folder = self._copies.folders[cell]
+        # Fixed at the first look: later changes are not in the old index.
         if cell not in self._goals:
             self._goals[cell] = await asyncio.to_thread(_last_change, folder)
         if (await asyncio.to_thread(read_position, folder.index) or 0) < self._goals[cell]:

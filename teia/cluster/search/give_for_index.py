@@ -15,7 +15,7 @@ from threading import Lock
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.search.messages import ANCHORS, FILE, PAGES, Asked
+from teia.cluster.search.messages import ANCHORS, FILE, PAGES, SearchRequest
 from teia.collections.stored import saved
 from teia.errors import ClusterError, IndexFailure
 from teia.index.entry import packed
@@ -32,7 +32,7 @@ MAX_ROWS = 2_000
 LINKS, RANKS = "links", "ranks"
 
 
-class AskFile(msgspec.Struct, frozen=True, array_like=True):
+class FileRequest(msgspec.Struct, frozen=True, array_like=True):
     """Request for a piece of a file, from a byte on; `identity` is that of the part the sender has, or empty."""
 
     what: str
@@ -41,7 +41,7 @@ class AskFile(msgspec.Struct, frozen=True, array_like=True):
     start: int
 
 
-class Piece(msgspec.Struct, frozen=True, array_like=True):
+class FilePiece(msgspec.Struct, frozen=True, array_like=True):
     """A piece of a file: the file's identity and size, and the piece's start. No identity: there is no file."""
 
     identity: str
@@ -50,28 +50,28 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     data: bytes
 
 
-class AskPages(msgspec.Struct, frozen=True, array_like=True):
+class PagesRequest(msgspec.Struct, frozen=True, array_like=True):
     """Request for packed entries of pages of a cell, by key."""
 
     cell: int
     keys: tuple[int, ...]
 
 
-class LentPages(msgspec.Struct, frozen=True, array_like=True):
+class PagesReply(msgspec.Struct, frozen=True, array_like=True):
     """The entries found; `rest` did not fit and may be requested again."""
 
     entries: dict[int, bytes]
     rest: tuple[int, ...]
 
 
-class AskAnchors(msgspec.Struct, frozen=True, array_like=True):
+class AnchorsRequest(msgspec.Struct, frozen=True, array_like=True):
     """Request for anchor texts of links to the pages of some cells: by cell, the number of the last known row."""
 
     identity: str
     after: dict[int, int]
 
 
-class LentAnchors(msgspec.Struct, frozen=True, array_like=True):
+class AnchorsReply(msgspec.Struct, frozen=True, array_like=True):
     """The next anchor texts, by cell. If the identity differs from the request's, they count from the beginning."""
 
     identity: str
@@ -79,12 +79,12 @@ class LentAnchors(msgspec.Struct, frozen=True, array_like=True):
 
 
 encode = msgspec.msgpack.Encoder().encode
-_file = msgspec.msgpack.Decoder(AskFile).decode
-_pages = msgspec.msgpack.Decoder(AskPages).decode
-_anchors = msgspec.msgpack.Decoder(AskAnchors).decode
+_file = msgspec.msgpack.Decoder(FileRequest).decode
+_pages = msgspec.msgpack.Decoder(PagesRequest).decode
+_anchors = msgspec.msgpack.Decoder(AnchorsRequest).decode
 
 
-class Lender:
+class IndexDataServer:
     """The giving side of one node; threads may share it."""
 
     def __init__(self, root: Root, collection: str, clock: Clock) -> None:
@@ -99,7 +99,7 @@ class Lender:
         self._readers: dict[int, CellReader] = {}
         self._lock = Lock()
 
-    def __call__(self, asked: Asked) -> bytes:
+    def __call__(self, asked: SearchRequest) -> bytes:
         """Answer one request (`Lend` of answer.py)."""
         match asked.kind:
             case kind if kind == FILE:
@@ -109,29 +109,31 @@ class Lender:
                 return encode(self._lent(_pages(asked.body)))
             case kind if kind == ANCHORS:
                 return encode(self._words(_anchors(asked.body)))
-        raise ClusterError(f"it does not know what {asked.kind!r} is")
+        raise ClusterError(f"unknown kind of request {asked.kind!r}")
 
-    def _path(self, asked: AskFile) -> Path:
+    def _path(self, asked: FileRequest) -> Path:
         if asked.what == RANKS:
             return rank_file(self._collection)
         if asked.what == LINKS and asked.cell in self._cells:
             return link_file(self._cells[asked.cell])
         raise ClusterError(f"it has no {asked.what!r} of cell {asked.cell}")
 
-    def _piece(self, asked: AskFile) -> Piece:
+    def _piece(self, asked: FileRequest) -> FilePiece:
         try:
             with self._path(asked).open("rb") as file:
                 status = os.fstat(file.fileno())
+                # A file that was replaced has another inode.
                 identity = f"{status.st_dev:x}-{status.st_ino:x}"
                 if asked.what == RANKS:  # replaced as a whole, never appended to
                     identity += f"-{status.st_mtime_ns:x}"
+                # Another file, or a shorter one: from the beginning.
                 start = asked.start if asked.identity == identity and asked.start <= status.st_size else 0
                 file.seek(start)
-                return Piece(identity, status.st_size, start, file.read(PIECE_BYTES))
+                return FilePiece(identity, status.st_size, start, file.read(PIECE_BYTES))
         except FileNotFoundError:
-            return Piece("", 0, 0, b"")
+            return FilePiece("", 0, 0, b"")
 
-    def _lent(self, asked: AskPages) -> LentPages:
+    def _lent(self, asked: PagesRequest) -> PagesReply:
         keys, found = asked.keys[:MAX_KEYS], dict[int, bytes]()
         for cell in self._places_of(asked.cell):
             missing = [key for key in keys if key not in found]
@@ -157,10 +159,10 @@ class Lender:
             return {}
         return {key: packed(entry) for key, entry in found.items()}
 
-    def _words(self, asked: AskAnchors) -> LentAnchors:
+    def _words(self, asked: AnchorsRequest) -> AnchorsReply:
         path = self._collection.path / OUTGOING
         if not path.exists():
-            return LentAnchors("", {})
+            return AnchorsReply("", {})
         outgoing = OutgoingAnchors(path, read_only=True)
         try:
             identity, rows, room = outgoing.identity, {}, PIECE_BYTES
@@ -169,7 +171,7 @@ class Lender:
                 rows[cell], room = _begin_of(outgoing.after(cell, known, MAX_ROWS), room)
                 if room <= 0:
                     break
-            return LentAnchors(identity, {cell: some for cell, some in rows.items() if some})
+            return AnchorsReply(identity, {cell: some for cell, some in rows.items() if some})
         finally:
             outgoing.close()
 
@@ -186,7 +188,7 @@ def _begin_of(rows: Sequence[Row], room: int) -> tuple[list[Row], int]:
     return some, room
 
 
-def _fitting(keys: Sequence[int], found: dict[int, bytes]) -> LentPages:
+def _fitting(keys: Sequence[int], found: dict[int, bytes]) -> PagesReply:
     """Return as many entries as fit, at least one; an entry that would never fit is left out."""
     entries: dict[int, bytes] = {}
     room = PIECE_BYTES
@@ -195,7 +197,7 @@ def _fitting(keys: Sequence[int], found: dict[int, bytes]) -> LentPages:
         if octets is None or len(octets) > PIECE_BYTES:
             continue
         if len(octets) > room:
-            return LentPages(entries, tuple(keys[at:]))
+            return PagesReply(entries, tuple(keys[at:]))
         entries[key] = octets
         room -= len(octets)
-    return LentPages(entries, ())
+    return PagesReply(entries, ())

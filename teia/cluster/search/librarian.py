@@ -3,10 +3,10 @@
     python -m teia.cluster.search.librarian PARENT
 
 It is a process of its own, so that a busy crawl does not slow searches down, nor searches the crawl. The node writes
-lines of JSON to it: first its identity and servers (`Post`), then, at every change and every few seconds, the cells it
-owns (`Holding`). For new cells it fetches entries of pages whose captures are elsewhere, and then writes a line
-(`Ready`), so that the indexer can begin with them. It ends with the node. When a node leaves cleanly it stays a little
-longer, so that the new owners of its cells can fetch pages from here.
+lines of JSON to it: first its identity and servers (`LibrarianSettings`), then, at every change and every few seconds,
+the cells it owns (`OwnedCells`). For new cells it fetches entries of pages whose captures are elsewhere, and then
+writes a line (`ReadyCells`), so that the indexer can begin with them. It ends with the node. When a node leaves cleanly
+it stays a little longer, so that the new owners of its cells can fetch pages from here.
 """
 
 from __future__ import annotations
@@ -23,9 +23,17 @@ import msgspec
 from teia.clock import Clock, WallClock
 from teia.cluster.nats.wire import connect
 from teia.cluster.search.answer import Answerer
-from teia.cluster.search.fetch_for_index import Gatherer
-from teia.cluster.search.give_for_index import Lender
-from teia.cluster.search.messages import BORROW_S, LINGER_AT_MOST_S, MAX_LINE_BYTES, Holding, Kept, Post, Ready
+from teia.cluster.search.fetch_for_index import IndexDataFetcher
+from teia.cluster.search.give_for_index import IndexDataServer
+from teia.cluster.search.messages import (
+    BORROW_S,
+    LINGER_AT_MOST_S,
+    MAX_LINE_BYTES,
+    CellOwnership,
+    LibrarianSettings,
+    OwnedCells,
+    ReadyCells,
+)
 from teia.errors import TeiaError
 from teia.parse.children.child import die_with_parent
 from teia.store.root import open_root
@@ -38,22 +46,23 @@ _log = logging.getLogger(__name__)
 class Librarian:
     """The work of the process: answering, gathering, borrowing; see the module."""
 
-    def __init__(self, answerer: Answerer, gatherer: Gatherer, lender: Lender, clock: Clock) -> None:
+    def __init__(self, answerer: Answerer, gatherer: IndexDataFetcher, lender: IndexDataServer, clock: Clock) -> None:
         self._answerer = answerer
         self._gatherer = gatherer
         self._lender = lender
         self._clock = clock
-        self._kept: dict[int, Kept] = {}
+        self._kept: dict[int, CellOwnership] = {}
 
     async def serve(self, lines: asyncio.StreamReader, gather_s: float) -> None:
         """Follow the node's messages until its pipe is closed."""
+        # The gatherer sees the same dictionary, which `_hold` changes in place.
         gathering = asyncio.create_task(self._gatherer.gather_for_ever(self._kept, gather_s))
         try:
             while line := await lines.readline():
                 try:
-                    await self._hold(msgspec.json.decode(line, type=Holding))
+                    await self._hold(msgspec.json.decode(line, type=OwnedCells))
                 except (TeiaError, OSError, msgspec.MsgspecError) as error:
-                    _log.warning("cells not taken up: %s", error)
+                    _log.warning("cells not opened for search: %s", error)
         finally:
             gathering.cancel()
             await asyncio.wait([gathering])
@@ -62,6 +71,7 @@ class Librarian:
 
     async def _linger(self) -> None:
         """Give up all cells, and stay until no pages are requested any more, if other nodes are present."""
+        # No more searches from here on; pages are still given.
         await self._answerer.keep({})
         began = self._clock.ticks_s()
         if not await self._gatherer.others():
@@ -73,7 +83,7 @@ class Librarian:
                 return
             await self._clock.sleep(LOOK_S)
 
-    async def _hold(self, holding: Holding) -> None:
+    async def _hold(self, holding: OwnedCells) -> None:
         cells = {kept.cell: kept for kept in holding.cells}
         new = sorted(cells.keys() - self._kept.keys())
         self._kept.clear()
@@ -81,29 +91,30 @@ class Librarian:
         await self._answerer.keep(cells)
         if not new:
             return
+        # The indexer waits for this, but not for ever.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(BORROW_S):
                 for cell in new:
                     await self._borrow(cell)
-        print(msgspec.json.encode(Ready(tuple(sorted(cells)))).decode(), flush=True)
+        print(msgspec.json.encode(ReadyCells(tuple(sorted(cells)))).decode(), flush=True)
 
     async def _borrow(self, cell: int) -> None:
         try:
             await self._gatherer.borrow(cell)
         except (TeiaError, OSError) as error:
-            _log.warning("cell=%d pages not brought: %s", cell, error)
+            _log.warning("cell=%d pages not fetched: %s", cell, error)
 
 
 async def _main(clock: Clock) -> None:
     lines = asyncio.StreamReader(MAX_LINE_BYTES)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    post = msgspec.json.decode(await lines.readline(), type=Post)
+    post = msgspec.json.decode(await lines.readline(), type=LibrarianSettings)
     root = open_root(Path(post.data))
     key, ca = (None if each is None else Path(each) for each in (post.key, post.ca))
     wire = await connect(post.servers, key, f"{post.node} search", ca=ca)
-    lender = Lender(root, post.collection, clock)
+    lender = IndexDataServer(root, post.collection, clock)
     answerer = Answerer(wire, clock, root, post.collection, post.node, lender, post.shared)
-    gatherer = Gatherer(wire, clock, root, post.collection, post.shared, post.node)
+    gatherer = IndexDataFetcher(wire, clock, root, post.collection, post.shared, post.node)
     try:
         await answerer.start()
         await Librarian(answerer, gatherer, lender, clock).serve(lines, post.gather_s)

@@ -34,7 +34,7 @@ SEARCH, FILE, PAGES, ANCHORS = "search", "file", "pages", "anchors"
 """Kinds of questions: one for a shard (search/serve/wire_format.py), and those of fetch_for_index.py."""
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True):
+class CellOwnership(msgspec.Struct, frozen=True, array_like=True):
     """A cell as its owner knows it: the record since which it owns it, and the last one it wrote."""
 
     cell: int
@@ -42,16 +42,16 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     sequence: int
 
 
-class Presence(msgspec.Struct, frozen=True, array_like=True):
+class NodePresence(msgspec.Struct, frozen=True, array_like=True):
     """A node that answers: its name, the cells it owns, and the number of cells of the collection."""
 
     version: int
     node: str
-    cells: tuple[Kept, ...]
+    cells: tuple[CellOwnership, ...]
     of: int
 
 
-class Asked(msgspec.Struct, frozen=True, array_like=True):
+class SearchRequest(msgspec.Struct, frozen=True, array_like=True):
     """A question about some cells; `within_ms` is the time its sender waits for an answer."""
 
     version: int
@@ -61,12 +61,12 @@ class Asked(msgspec.Struct, frozen=True, array_like=True):
     body: bytes
 
 
-class Answered(msgspec.Struct, frozen=True, array_like=True):
+class SearchReply(msgspec.Struct, frozen=True, array_like=True):
     """An answer: its cells, its node, and cells that could not be searched; or an error."""
 
     version: int
     node: str
-    cells: tuple[Kept, ...] = ()
+    cells: tuple[CellOwnership, ...] = ()
     left_out: dict[str, str] = {}
     error: str = ""
     body: bytes = b""
@@ -75,7 +75,7 @@ class Answered(msgspec.Struct, frozen=True, array_like=True):
 # ---- between a node and its librarian -------------------------------------------------------------------------------
 
 
-class Post(msgspec.Struct, frozen=True):
+class LibrarianSettings(msgspec.Struct, frozen=True):
     """The identity of a node, its collection, and its NATS servers.
 
     `shared` is the collection's name in the cluster.
@@ -91,13 +91,13 @@ class Post(msgspec.Struct, frozen=True):
     gather_s: float = GATHER_S
 
 
-class Holding(msgspec.Struct, frozen=True):
+class OwnedCells(msgspec.Struct, frozen=True):
     """The cells that the node owns."""
 
-    cells: tuple[Kept, ...]
+    cells: tuple[CellOwnership, ...]
 
 
-class Ready(msgspec.Struct, frozen=True):
+class ReadyCells(msgspec.Struct, frozen=True):
     """Cells with which the indexer may begin."""
 
     ready: tuple[int, ...]
@@ -106,14 +106,14 @@ class Ready(msgspec.Struct, frozen=True):
 # ---- encoding -------------------------------------------------------------------------------------------------------
 
 encode = msgspec.msgpack.Encoder().encode
-Message = TypeVar("Message", Presence, Asked, Answered)
+Message = TypeVar("Message", NodePresence, SearchRequest, SearchReply)
 
 
 class AnotherTeia(ClusterError):
     """A message of another version; `node` is the sender of an answer."""
 
     def __init__(self, node: str) -> None:
-        super().__init__("another teia answers searches in this cluster; run the same one on all nodes")
+        super().__init__("another version of teia answers searches in this cluster; run the same version on all nodes")
         self.node = node
 
 
@@ -131,8 +131,9 @@ def decode(octets: bytes, kind: type[Message]) -> Message:
         if message.version == VERSION:
             return message
     except msgspec.MsgspecError as error:
+        # Of this version and yet unreadable: damaged, not foreign.
         if _stamp(octets).version == VERSION:
-            raise ClusterError(f"a message about search cannot be read: {error}") from error
+            raise ClusterError(f"a search message cannot be read: {error}") from error
     raise AnotherTeia(_stamp(octets).sender)
 
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from teia.clock import Clock
 from teia.cluster.search.ask_nodes import ClusterSearch
-from teia.cluster.search.messages import Post
+from teia.cluster.search.messages import LibrarianSettings
 from teia.cluster.search.processes import post_of
 from teia.indexer.open_search import CollectionSearch
 from teia.store.root import Root
@@ -22,6 +22,6 @@ def open_search(root: Root, names: Sequence[str], clock: Clock) -> OpenedSearch:
     return CollectionSearch(root, names, clock) if post is None else cluster_of(post, clock)
 
 
-def cluster_of(post: Post, clock: Clock) -> ClusterSearch:
+def cluster_of(post: LibrarianSettings, clock: Clock) -> ClusterSearch:
     key, ca = (None if each is None else Path(each) for each in (post.key, post.ca))
     return ClusterSearch(post.servers, key, post.shared, clock, ca=ca)

@@ -22,9 +22,17 @@ import msgspec
 from teia.clock import Clock
 from teia.cluster.cells.log import CellLog
 from teia.cluster.nats.servers import write_private
-from teia.cluster.search.messages import BORROW_S, LINGER_AT_MOST_S, MAX_LINE_BYTES, Holding, Kept, Post, Ready
-from teia.config import Config
-from teia.indexer.companion import Companion
+from teia.cluster.search.messages import (
+    BORROW_S,
+    LINGER_AT_MOST_S,
+    MAX_LINE_BYTES,
+    CellOwnership,
+    LibrarianSettings,
+    OwnedCells,
+    ReadyCells,
+)
+from teia.config.sections import Config
+from teia.indexer.companion import IndexerProcess
 from teia.store.root import Root
 
 MODULE = "teia.cluster.search.librarian"
@@ -43,19 +51,19 @@ def post_file(root: Root, collection: str) -> Path:
     return root.collection(collection).path / "search.json"
 
 
-def post_of(root: Root, collection: str) -> Post | None:
+def post_of(root: Root, collection: str) -> LibrarianSettings | None:
     """Return the addresses of the cluster whose node runs in this folder; None if none does."""
     try:
-        post = msgspec.json.decode(post_file(root, collection).read_bytes(), type=Post)
+        post = msgspec.json.decode(post_file(root, collection).read_bytes(), type=LibrarianSettings)
     except (OSError, msgspec.MsgspecError):
         return None
     return None if root.holder() is None else post
 
 
-class Library:
+class NodeIndex:
     """The index of one node; it does nothing if the collection has no index."""
 
-    def __init__(self, root: Root, config: Config, post: Post, clock: Clock) -> None:
+    def __init__(self, root: Root, config: Config, post: LibrarianSettings, clock: Clock) -> None:
         self._root = root
         self._config = config
         self._post = post
@@ -63,7 +71,7 @@ class Library:
         self._process: asyncio.subprocess.Process | None = None
         self._listening: asyncio.Task[None] | None = None
         self._ready: frozenset[int] = frozenset()
-        self._told: tuple[Kept, ...] = ()
+        self._told: tuple[CellOwnership, ...] = ()
         self._tell_at = 0.0
         self._has_news = asyncio.Event()
         write_private(post_file(root, post.collection), _encode(post))
@@ -81,6 +89,7 @@ class Library:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", MODULE, str(os.getpid()),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MAX_LINE_BYTES,
+            # Ctrl-C reaches the node alone, which ends this process itself.
             preexec_fn=os.setpgrp,
         )  # fmt: skip
         self._ready, self._told = frozenset(), ()
@@ -92,13 +101,14 @@ class Library:
         assert process.stdout is not None
         while line := await process.stdout.readline():
             with contextlib.suppress(msgspec.MsgspecError):
-                self._ready = frozenset(msgspec.json.decode(line, type=Ready).ready)
+                self._ready = frozenset(msgspec.json.decode(line, type=ReadyCells).ready)
                 self._has_news.set()
+        # The process has ended: waiting for it would be in vain.
         self._has_news.set()
 
     def tell(self, logs: Mapping[int, CellLog]) -> None:
         """Report the owned cells: at once if they changed, now and then if only their logs have grown."""
-        kept = tuple(Kept(cell, log.epoch, log.last) for cell, log in sorted(logs.items()))
+        kept = tuple(CellOwnership(cell, log.epoch, log.last) for cell, log in sorted(logs.items()))
         is_other = [(each.cell, each.epoch) for each in kept] != [(each.cell, each.epoch) for each in self._told]
         now = self._clock.ticks_s()
         if self._process is None or not (is_other or (kept != self._told and now >= self._tell_at)):
@@ -107,7 +117,7 @@ class Library:
         stdin = self._process.stdin
         if self._process.returncode is None and stdin is not None and not stdin.is_closing():
             with contextlib.suppress(OSError):
-                stdin.write(_encode(Holding(kept)) + b"\n")
+                stdin.write(_encode(OwnedCells(kept)) + b"\n")
 
     async def begin_anew(self) -> None:
         """Replace the librarian: it knows only the cells that existed at its start."""
@@ -149,23 +159,24 @@ class Library:
         try:
             yield
         finally:
+            # If all is over, even an indexer that has not begun yet has work to do.
             companion = await self._begun(indexing, wait=is_over())
             if companion is not None:
                 if is_over():
                     await companion.finish()
                 if companion.error:
-                    _log.warning("not all is indexed: %s", companion.error)
+                    _log.warning("not all pages could be indexed: %s", companion.error)
                 await companion.leave()
 
     @staticmethod
-    async def _begun(indexing: asyncio.Task[Companion | None], *, wait: bool) -> Companion | None:
+    async def _begun(indexing: asyncio.Task[IndexerProcess | None], *, wait: bool) -> IndexerProcess | None:
         """Return the indexer, if it was started."""
         if not wait and not indexing.done():
             indexing.cancel()
         await asyncio.wait([indexing])
         return None if indexing.cancelled() else indexing.result()
 
-    async def _indexed(self, cells: frozenset[int]) -> Companion | None:
+    async def _indexed(self, cells: frozenset[int]) -> IndexerProcess | None:
         """Start the indexer when the librarian has fetched what there is."""
         until = self._clock.ticks_s() + BORROW_S
         while not cells <= self._ready and self._clock.ticks_s() < until:
@@ -175,4 +186,4 @@ class Library:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(TELL_S):
                     await self._has_news.wait()
-        return await Companion.start(self._root, [self._config], cells)
+        return await IndexerProcess.start(self._root, [self._config], cells)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from teia.cluster.circle.circle import SIZE, Circle, Point
+from teia.cluster.circle.circle import SIZE, Circle, CirclePoint
 from teia.cluster.circle.fingers import Fingers
-from teia.cluster.circle.host_cell import Place, keepers, place_of
+from teia.cluster.circle.host_cell import HostCell, keepers, place_of
 from teia.cluster.views.view import CellView, ClusterView
 from teia.errors import UsageError
 from teia.urls import SLOTS, canonicalize, cell_starts, split
@@ -29,7 +29,7 @@ class HopView:
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class HostHome:
     """A host's place in one collection; `home` is its node by the circle, `keeper` its present owner."""
 
     collection: str
@@ -46,7 +46,7 @@ class Home:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class HostLocation:
     """The places of a host, as a look-up from the node `start` finds them; `at` is its key as a part of the circle."""
 
     host: str
@@ -55,7 +55,7 @@ class Where:
     key: str
     at: float
     start: str
-    homes: list[Home]
+    homes: list[HostHome]
 
 
 def host_from(text: str) -> str:
@@ -66,27 +66,28 @@ def host_from(text: str) -> str:
         if url is not None:
             return split(url).host
     shown = wanted if len(wanted) <= 60 else wanted[:60] + "…"
-    raise UsageError(f"{shown!r} is not the name of a host; give one like www.example.org")
+    raise UsageError(f"{shown!r} is not a host name; write one such as www.example.org")
 
 
-def where_is(view: ClusterView, host: str, start: str | None = None) -> Where:
+def where_is(view: ClusterView, host: str, start: str | None = None) -> HostLocation:
     """Look up a canonical host in all collections of a cluster, from the node `start` or else from `view.here`."""
     circle = view.circle()
     begin = start or view.here
     if circle.nodes and begin not in circle.nodes:
-        raise UsageError(f"there is no node {begin!r}; there is {', '.join(circle.nodes)}")
+        raise UsageError(f"unknown node {begin!r}; available: {', '.join(circle.nodes)}")
     fingers = Fingers(circle)
     homes = [_home(fingers, begin, host, name, view.cells_of(name)) for name in view.collections()]
+    # Site, slot and key do not depend on the number of cells.
     place = place_of(host, 1)
-    return Where(host, place.site, place.slot, f"{place.key:040x}", place.key / SIZE, begin, homes)
+    return HostLocation(host, place.site, place.slot, f"{place.key:040x}", place.key / SIZE, begin, homes)
 
 
-def _home(fingers: Fingers, start: str, host: str, collection: str, cells: Sequence[CellView]) -> Home:
+def _home(fingers: Fingers, start: str, host: str, collection: str, cells: Sequence[CellView]) -> HostHome:
     place = place_of(host, 1)
     cell = next(each for each in cells if each.first_slot <= place.slot < each.end_slot)
     place = replace(place, cell=cell.number, first_slot=cell.first_slot, end_slot=cell.end_slot)
     order = list(fingers.circle.order(place.point)) if len(fingers.circle) else []
-    return Home(
+    return HostHome(
         collection,
         cell.id,
         cell.number,
@@ -101,7 +102,7 @@ def _home(fingers: Fingers, start: str, host: str, collection: str, cells: Seque
     )
 
 
-def hops_to(fingers: Fingers, start: str, place: Place) -> list[HopView]:
+def hops_to(fingers: Fingers, start: str, place: HostCell) -> list[HopView]:
     """Return the route of a look-up of a host's cell over fingers."""
     if not len(fingers.circle):
         return []
@@ -119,7 +120,7 @@ def hops_to(fingers: Fingers, start: str, place: Place) -> list[HopView]:
     ]
 
 
-def at_of(point: Point) -> float:
+def at_of(point: CirclePoint) -> float:
     """Return a point as a part of the circle, from 0 to 1."""
     return point.id / SIZE
 

@@ -2,7 +2,7 @@
 
 It is a `ClusterView` as JSON, made from the sessions alone: the nodes, the cells that each reports, and its number of
 known URLs in them. A change between two looks is a move: a cell with another owner, the time without an owner as far as
-was seen, and the loss of known URLs, if any. `Listener` reads the file; without one the machine is alone
+was seen, and the loss of known URLs, if any. `NodeFileReader` reads the file; without one the machine is alone
 (single_machine.py). A file that is no longer written is shown as an old one.
 """
 
@@ -16,13 +16,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from teia.clock import Clock, from_iso, iso_utc
-from teia.cluster.views.single_machine import Alone
+from teia.cluster.views.single_machine import SingleMachine
 from teia.cluster.views.view import CellView, ClusterSource, ClusterView, MoveView, NodeView
 from teia.store.root import Root
 from teia.urls import cell_range
 
 if TYPE_CHECKING:
-    from teia.cluster.members.session import NodeState, Session
+    from teia.cluster.members.session import NodeSession, NodeState
 
 FILE = "cluster.json"
 TELL_S = 1.0
@@ -37,11 +37,11 @@ SILENT_BEATS = 2.5
 
 def cluster_of(root: Root, clock: Clock) -> ClusterSource:
     """Return the source of views of the cluster that a data folder belongs to."""
-    return Listener(root, clock, Alone(root, clock))
+    return NodeFileReader(root, clock, SingleMachine(root, clock))
 
 
 @dataclass(slots=True)
-class Listener:
+class NodeFileReader:
     """Reader of the file of this folder's node; without one the machine is alone."""
 
     root: Root
@@ -55,6 +55,7 @@ class Listener:
             told = msgspec.json.decode((self.root.path / FILE).read_bytes(), type=ClusterView)
         except (OSError, msgspec.MsgspecError):
             return self.alone.view()
+        # Old, but a process still holds the folder: the node is busy, not gone.
         if self.clock.now_s() - from_iso(told.time) <= STALE_S or self.root.holder() is not None:
             return told
         nodes = [replace(node, state="off") if node.name == told.here else node for node in told.nodes]
@@ -71,7 +72,7 @@ class _Last:
 
 
 @dataclass(slots=True)
-class Teller:
+class NodeFileWriter:
     """Writer of views of a session's cluster."""
 
     root: Root
@@ -88,14 +89,14 @@ class Teller:
     _moved: Counter[str] = field(default_factory=Counter)
     _pages: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
 
-    async def tell_for_ever(self, session: Session) -> None:
+    async def tell_for_ever(self, session: NodeSession) -> None:
         """Write the file once a second, until cancelled; on a full disk skip it."""
         while True:
             with suppress(OSError):
                 self.tell(session)
             await self.clock.sleep(TELL_S)
 
-    def tell(self, session: Session) -> None:
+    def tell(self, session: NodeSession) -> None:
         """Write the present view. No fsync: after a crash of the machine the file is of no use."""
         import msgspec
 
@@ -104,6 +105,7 @@ class Teller:
         path = self.root.path / FILE
         new = path.with_suffix(".new")
         new.write_bytes(msgspec.json.encode(view))
+        # Readers see the old file or the new one, never a part.
         new.replace(path)
 
     def view(
@@ -142,6 +144,7 @@ class Teller:
         now, pages = self.clock.ticks_s(), node.load.get("pages")
         if pages is None:
             return None
+        # By instance: a node that was restarted counts from zero.
         seen = self._pages.setdefault(f"{node.name} {node.instance}", deque())
         if not seen or now > seen[-1][0]:
             seen.append((now, pages))

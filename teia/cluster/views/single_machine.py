@@ -13,7 +13,7 @@ from threading import Lock
 
 from teia.clock import Clock, iso_utc
 from teia.cluster.views.view import CellView, ClusterView, NodeView
-from teia.collections.inbox import Control, Run
+from teia.collections.inbox import ControlFile, CrawlReport
 from teia.collections.series import FINE_S, points_of, rates_of
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell.cell import FrontierCell
@@ -28,7 +28,7 @@ NOW_S = 20.0
 
 
 @dataclass(slots=True)
-class Alone:
+class SingleMachine:
     """One machine as a cluster; threads may share it."""
 
     root: Root
@@ -56,21 +56,22 @@ class Alone:
         )
         return ClusterView(iso_utc(now_s), node.name, [node], cells, [], [])
 
-    def _state(self, runs: list[Run]) -> str:
+    def _state(self, runs: list[CrawlReport]) -> str:
         if self.root.holder() is None:
             return "off"
         return "normal" if any(run.account.get("state") == "running" for run in runs) else "idle"
 
-    def _runs(self) -> Iterator[tuple[Run, float | None]]:
+    def _runs(self) -> Iterator[tuple[CrawlReport, float | None]]:
         """Yield the running crawls, each with its pages a second."""
         path = self.root.path / "control.sqlite"
         if not path.exists():
             return
-        control = Control(path)
+        control = ControlFile(path)
         try:
             for collection in self.root.collections():
                 run = control.run(collection)
                 if run is not None:
+                    # Rates lie between points, so that one more point is read.
                     points = points_of(control, collection, FINE_S, self.clock.now_s() - NOW_S - FINE_S)
                     rates = [rate for _, rate in rates_of(points, FINE_S, "pages") if rate is not None]
                     yield run, sum(rates) / len(rates) if rates else None
@@ -98,6 +99,7 @@ def _counts(folder: CellFolder) -> tuple[int, int]:
     """Return the numbers of known and queued URLs of a cell; zeros if it was never crawled."""
     try:
         cell = FrontierCell(folder.frontier, read_only=True)
+    # A broken file is an error; a cell without a file is empty.
     except CorruptFile:
         raise
     except StoreError:

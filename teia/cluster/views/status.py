@@ -43,7 +43,7 @@ class CellStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ClusterStatus:
     """The whole state; `streams` has messages and bytes by stream, `strategy` names the placement of sites (A4)."""
 
     nodes: list[NodeStatus] = field(default_factory=list)
@@ -56,18 +56,19 @@ class Status:
     """Recent decisions, the last first: time, cell, giver, taker, why."""
 
 
-async def status_of(wire: Wire, clock: Clock, collection: str) -> Status:
+async def status_of(wire: Wire, clock: Clock, collection: str) -> ClusterStatus:
     """Read the state of a cluster from NATS. The reports of nodes are up to a beat old."""
     strategy = ""
     with suppress(ClusterError):  # no node has begun it yet
         strategy = (await agree(wire, clock, collection, None, 1)).strategy
-    status = Status(strategy=strategy)
+    status = ClusterStatus(strategy=strategy)
     states = await node_states(wire)
     infos = await wire.ask(wire.js.streams_info())
     streams = {info.config.name or "": info.state for info in infos}
     name = f"TEIA_{collection}"
     if name in streams:
         info = await wire.ask(wire.js.stream_info(name, subjects_filter=f"{collection}.log.*"))
+        # The subjects of the stream are the cells that exist.
         numbers = sorted(int(subject.rsplit(".", 1)[1]) for subject in info.state.subjects or {})
         for number in numbers:
             status.cells.append(await _cell(wire, clock, collection, number, states))

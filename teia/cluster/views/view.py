@@ -125,5 +125,6 @@ def letters(number: int) -> str:
     text = ""
     while number >= 0:
         text = chr(ord("a") + number % 26) + text
+        # There is no digit for zero: `z` is followed by `aa`.
         number = number // 26 - 1
     return text

@@ -1,7 +1,6 @@
 """The work of parse children.
 
-read_answer  read one answer: links, text, archive records
-feed_hub     the WebSub hub a feed names
+read_answer  read one answer: links, text, archive records, the hub of a feed
 messages     messages between crawler and child, as bytes
 index_entry  a page as an entry of the index
 relevance    relevance of a page and promise of its links (focused crawl)

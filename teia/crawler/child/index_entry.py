@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 
-from teia.index.entry import DIGEST_BYTES, MAX_TEXT_CHARS, Anchor, Entry
+from teia.index.entry import DIGEST_BYTES, MAX_TEXT_CHARS, Anchor, IndexEntry
 from teia.parse.dates import parse_date
 from teia.records import LinkKind, Page
 from teia.urls import host_of, key_of
@@ -16,11 +16,11 @@ DAY_S = 86_400
 _ANCHOR = LinkKind.ANCHOR
 
 
-def entry_of(page: Page, visited_s: float, *, obeys: bool) -> Entry | None:
+def entry_of(page: Page, visited_s: float, *, obeys: bool) -> IndexEntry | None:
     """Return the index entry of a page; None if it has no text or forbids indexing."""
     if (obeys and page.noindex) or not (page.text or page.title):
         return None
-    return Entry(
+    return IndexEntry(
         page.url,
         key_of(page.url),
         host_of(page.url),
@@ -43,6 +43,7 @@ def _date_s(page: Page, visited_s: float) -> int:
     """Return the time when the page says it was last changed or published, if plausible; else 0."""
     for said in (page.metadata.get("modified", ""), page.published):
         moment_s = parse_date(said) if said else None
+        # A day of grace for pages that are dated by a clock ahead of ours.
         if moment_s is not None and EARLIEST_S <= moment_s <= visited_s + DAY_S:
             return int(moment_s)
     return 0
@@ -58,6 +59,7 @@ def _anchors(page: Page, *, obeys: bool) -> tuple[Anchor, ...]:
             continue
         key, host = _place_of(url)
         known = found.get(key)
+        # A link without a text, such as an image, gives way to one that has a text.
         if known is None or not known.text:
             found[key] = Anchor(key, host, text if text.isascii() else _composed(text))
     return tuple(found.values())

@@ -14,8 +14,8 @@ import msgspec
 from teia.frontier.queue.order import TOP_SCORE
 
 
-class Task(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One answer to read. `settings` is a `Reading` in bytes: the same for a whole crawl, so it is compiled once.
+class ReadTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One answer to read. `settings` is a `ReadSettings` in bytes: the same for a whole crawl, so it is compiled once.
 
     `score` and `off_topic` are the URL's hint (order.py); they matter where pages are judged by a `Focus`. `body`
     stands last, for `in_parts`.
@@ -44,7 +44,7 @@ class Task(msgspec.Struct, array_like=True, frozen=True, gc=False):
     body: bytes = b""
 
 
-class Reading(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class ReadSettings(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The parts of the configuration that a child needs to read pages."""
 
     include: tuple[str, ...]
@@ -87,7 +87,7 @@ class FoundLink(msgspec.Struct, array_like=True, frozen=True, gc=False):
     by: int
 
 
-class Told(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class ReportedChanges(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Statements of a sitemap or feed on its site's pages: (host, key, time of change).
 
     `kind` is of signals/trust.py. `broken` counts dates that cannot be read. `foreign` counts pages of other sites,
@@ -102,7 +102,7 @@ class Told(msgspec.Struct, array_like=True, frozen=True, gc=False):
     topic: str = ""
 
 
-class Judged(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class FocusJudgement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Judgement of a focused crawl on a page: relevance and kind, and the scores of its links, in their order.
 
     `off_topic` is the number of consecutive irrelevant pages that lead to the links; `depends` is True if a smaller
@@ -116,10 +116,10 @@ class Judged(msgspec.Struct, array_like=True, frozen=True, gc=False):
     scores: list[int]
 
 
-class Result(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Result of a child. `digest` and `text_digest` are sha256; `members` are the archive's records, concatenated.
 
-    `outline` is of the text without its digits (lib/outline.py); `traps` counts links by the rule that refused them.
+    `outline` is of the text without its digits (fingerprints.py); `traps` counts links by the rule that refused them.
     `entry` is the page's index entry (index/entry.py). `sketch` is of the text, if the page was visited before
     (refresh/mask.py). `told` holds the statements of a sitemap or feed, if the collection uses signals.
     """
@@ -147,30 +147,32 @@ class Result(msgspec.Struct, array_like=True, frozen=True, gc=False):
     lengths: tuple[int, ...]
     kinds: tuple[str, ...]
     payload_digest: str
-    judged: Judged | None = None
+    judged: FocusJudgement | None = None
     outline: int = 0
     traps: dict[str, int] = {}
     entry: bytes = b""
     sketch: bytes = b""
-    told: Told | None = None
+    told: ReportedChanges | None = None
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode_task = msgspec.msgpack.Decoder(Task).decode
-decode_reading = msgspec.msgpack.Decoder(Reading).decode
-decode_result = msgspec.msgpack.Decoder(Result).decode
+decode_task = msgspec.msgpack.Decoder(ReadTask).decode
+decode_reading = msgspec.msgpack.Decoder(ReadSettings).decode
+decode_result = msgspec.msgpack.Decoder(ReadResult).decode
 
 _NO_BYTES = encode(b"")
+# Header of a msgpack byte string: its type (bin 32) and its length.
 _BYTES = struct.Struct(">BI")
 _BIN_32 = 0xC6
 
 
-def in_parts(task: Task) -> tuple[bytes, bytes]:
+def in_parts(task: ReadTask) -> tuple[bytes, bytes]:
     """Return `encode(task)` in two parts, of which the second is the body itself.
 
     Encoding the body with the rest would copy it into fresh memory: a fiftieth of all the work of a crawl.
     """
     message = encode(msgspec.structs.replace(task, body=b""))
+    # The empty body at the end is replaced by the header of a byte string of the real length.
     return message.removesuffix(_NO_BYTES) + _BYTES.pack(_BIN_32, len(task.body)), task.body
 
 
@@ -179,10 +181,10 @@ def probe_of(reading: bytes) -> bytes:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
     body = b"<!doctype html><title>probe</title><p>A page to see whether pages can be read."
     url, address = "http://probe.invalid/", "192.0.2.1"
-    task = Task(reading, "page", url, "200", 200, 0.0, 0.0, address, b"GET / HTTP/1.1\r\n\r\n", head, "", "", 0, 0)
+    task = ReadTask(reading, "page", url, "200", 200, 0.0, 0.0, address, b"GET / HTTP/1.1\r\n\r\n", head, "", "", 0, 0)
     return b"".join(in_parts(msgspec.structs.replace(task, body=body)))
 
 
 def with_focus(reading: bytes, focus: Focus | None) -> bytes:
-    """Return a `Reading` with the topic of a focused crawl."""
+    """Return a `ReadSettings` with the topic of a focused crawl."""
     return reading if focus is None else encode(msgspec.structs.replace(decode_reading(reading), focus=focus))

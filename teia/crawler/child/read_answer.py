@@ -3,54 +3,57 @@
 It runs in a killable process, so nothing here is bounded by more than the child's own limits. Every decision that
 depends on the body is made here: the crawler gets an outcome, links that are in scope and no traps, and compressed
 records.
+
+The WebSub hub and topic of a feed are discovered here too: from its `Link` headers, or else from the feed itself.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from teia.config import LimitSettings
-from teia.crawler.child.feed_hub import hub_of
+from teia.config.sections import LimitSettings
 from teia.crawler.child.index_entry import entry_of
 from teia.crawler.child.messages import (
+    FocusJudgement,
     FoundLink,
-    Judged,
-    Reading,
-    Result,
-    Task,
-    Told,
+    ReadResult,
+    ReadSettings,
+    ReadTask,
+    ReportedChanges,
     decode_reading,
     decode_task,
     encode,
 )
-from teia.crawler.follow_links import Judge, Place, Refusal, judged_links, place_of_link, place_of_requisite
+from teia.crawler.follow_links import FrontierUrl, Judge, LinkRefusal, judged_links, place_of_link, place_of_requisite
 from teia.crawler.outlinks import MAX_OUTLINKS, outlink_line
 from teia.frontier.cell.schema import AS_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
 from teia.frontier.rules.scope import Scope, compile_scope
 from teia.index.entry import encoded
-from teia.lib.outline import outline
+from teia.lib.fingerprints import outline
 from teia.parse.decode import decode
-from teia.parse.document import Options
+from teia.parse.document import ParseOptions
 from teia.parse.headers import Headers, parse_head
 from teia.parse.parse import ParseResult, parse_document
 from teia.parse.processors import Processors, with_users
 from teia.parse.text.normal import normal_octets
 from teia.records import NOT_MODIFIED, Fetched, Link, LinkKind, Outcome, Page
-from teia.signals.trust import Kind
+from teia.signals.trust import SignalKind
 from teia.store.warc import Members, RevisitOf, page_members
 from teia.urls import host_of, resolve, site_of
 
 if TYPE_CHECKING:
-    from teia.crawler.child.relevance import Lens
+    from teia.crawler.child.relevance import CompiledFocus
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 MAX_READINGS = 16
 MAX_PLACES = 4_096
-"""Number of URLs whose place a child caches, per `Reading`: menus are on every page of a site. 2 MB when full."""
+"""Number of URLs whose place a child caches, per `ReadSettings`: menus are on every page of a site. 2 MB when full."""
 
 MAX_TOLD = 50_000
 """Maximum number of entries of one sitemap or feed whose dates are used."""
@@ -62,32 +65,35 @@ _ANCHOR = LinkKind.ANCHOR
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
-    """A `Reading` made ready for use."""
+class CompiledReadSettings:
+    """A `ReadSettings` made ready for use."""
 
-    reading: Reading
+    reading: ReadSettings
     scope: Scope
     limits: LimitSettings
-    options: Options
+    options: ParseOptions
     processors: Processors
     place_of: Judge
     requisite_place: Judge
-    lens: Lens | None
+    lens: CompiledFocus | None
 
 
 @lru_cache(maxsize=MAX_READINGS)
-def _compiled(settings: bytes) -> Compiled:
+def _compiled(settings: bytes) -> CompiledReadSettings:
     reading = decode_reading(settings)
     scope = compile_scope(reading.include, reading.exclude, types=reading.types, queries=reading.queries)
     limits = LimitSettings(**reading.limits)  # type: ignore[arg-type]  # made by asdict
-    options = Options(limits, reading.requisites, reading.agent, reading.url_rules, reading.text)
+    options = ParseOptions(limits, reading.requisites, reading.agent, reading.url_rules, reading.text)
+    # One cache for each `ReadSettings`: other rules may judge the same URL differently.
     place_of = lru_cache(maxsize=MAX_PLACES)(partial(place_of_link, scope=scope, limits=limits))
     requisite_place = partial(place_of_requisite, scope=scope, limits=limits)
     processors = with_users(reading.processors)
-    return Compiled(reading, scope, limits, options, processors, place_of, requisite_place, _lens_of(reading))
+    return CompiledReadSettings(
+        reading, scope, limits, options, processors, place_of, requisite_place, _lens_of(reading)
+    )
 
 
-def _lens_of(reading: Reading) -> Lens | None:
+def _lens_of(reading: ReadSettings) -> CompiledFocus | None:
     """Return the page judge of a focused crawl; other crawls do not load the code that judges text."""
     if reading.focus is None:
         return None
@@ -102,13 +108,14 @@ def prepare() -> None:
 
 
 def read(payload: bytes) -> bytes:
-    """Read one `Task`, return one `Result`; both as bytes, because this is a child's whole conversation."""
+    """Read one `ReadTask`, return one `ReadResult`; both as bytes, because this is a child's whole conversation."""
     task = decode_task(payload)
     how = _compiled(task.settings)
     if task.purpose == "page":
         return encode(_read_page(task, how))
     if task.purpose == "entry":
         return encode(_read_entry(task, how))
+    # robots.txt and probes: no links and no text are extracted.
     head = parse_head(task.head)
     decoded = decode(head.headers, task.body, how.limits)
     kept = decoded.payload if task.purpose == "robots" else b""
@@ -119,7 +126,7 @@ def read(payload: bytes) -> bytes:
     )
 
 
-def _read_page(task: Task, how: Compiled) -> Result:
+def _read_page(task: ReadTask, how: CompiledReadSettings) -> ReadResult:
     parsed = parse_document(task.url, task.head, task.body, how.options, how.processors, is_sitemap=task.as_sitemap)
     redirect_to = _redirect(task, parsed.head.headers)
     outcome = _outcome(task, how, parsed, redirect_to)
@@ -133,16 +140,18 @@ def _read_page(task: Task, how: Compiled) -> Result:
         if how.reading.processors:
             about = {**parsed.page.metadata, **about}  # includes the results of the user's own processors (A15)
         decoded = parsed.decoded
+        # If nothing had to be decoded, the page's digest is the payload's too, and is not computed again.
         known = parsed.page.digest if decoded.payload is decoded.dechunked else ""
         members = page_members(_fetched(task), decoded.dechunked, about, _earlier(task), known)
     size = len(parsed.decoded.payload)
+    # A refused page has another outcome than its answer: it is archived but not indexed.
     entry = _entry(task, how, parsed.page) if how.reading.index and outcome == task.outcome else b""
     headers = parsed.head.headers
     told = _told(task, how, parsed) if how.reading.signals and parsed.entries else None
     return _result(task, outcome, parsed.page, headers, members, redirect_to, b"", size, chosen, judged, entry, told)
 
 
-def _told(task: Task, how: Compiled, parsed: ParseResult) -> Told | None:
+def _told(task: ReadTask, how: CompiledReadSettings, parsed: ParseResult) -> ReportedChanges | None:
     """Return the statements of a sitemap or feed on pages of its own site; other sites are only counted."""
     if not 200 <= task.status < 300:
         return None
@@ -152,21 +161,21 @@ def _told(task: Task, how: Compiled, parsed: ParseResult) -> Told | None:
             foreign += 1
             continue
         place = how.place_of(each.url) if each.modified_s is not None else None
-        if isinstance(place, Place) and each.modified_s is not None:
+        if isinstance(place, FrontierUrl) and each.modified_s is not None:
             dates.append((place.host, place.key, each.modified_s))
-    kind = Kind.FEED if "feed" in parsed.page.metadata else Kind.SITEMAP
-    hub = hub_of(task.url, parsed.head.headers, parsed.page.metadata) if kind is Kind.FEED else ("", "")
-    return Told(int(kind), dates, sum(each.is_broken_date for each in parsed.entries), foreign, *hub)
+    kind = SignalKind.FEED if "feed" in parsed.page.metadata else SignalKind.SITEMAP
+    hub = hub_of(task.url, parsed.head.headers, parsed.page.metadata) if kind is SignalKind.FEED else ("", "")
+    return ReportedChanges(int(kind), dates, sum(each.is_broken_date for each in parsed.entries), foreign, *hub)
 
 
-def _read_entry(task: Task, how: Compiled) -> Result:
+def _read_entry(task: ReadTask, how: CompiledReadSettings) -> ReadResult:
     """Read a page out of the archive again, for the index alone."""
     parsed = parse_document(task.url, task.head, task.body, how.options, how.processors, is_sitemap=task.as_sitemap)
     entry = _entry(task, how, parsed.page)
     return _result(task, task.outcome, parsed.page, parsed.head.headers, NOT_KEPT, "", b"", 0, entry=entry)
 
 
-def _entry(task: Task, how: Compiled, page: Page) -> bytes:
+def _entry(task: ReadTask, how: CompiledReadSettings, page: Page) -> bytes:
     if not 200 <= task.status < 300:
         return b""
     entry = entry_of(page, task.started_s, obeys=how.reading.obey_robots)
@@ -176,7 +185,7 @@ def _entry(task: Task, how: Compiled, page: Page) -> bytes:
 # ---- decisions ------------------------------------------------------------------------------------------------------
 
 
-def _outcome(task: Task, how: Compiled, parsed: ParseResult, redirect_to: str) -> str:
+def _outcome(task: ReadTask, how: CompiledReadSettings, parsed: ParseResult, redirect_to: str) -> str:
     if redirect_to and (redirect_to == task.url or task.hops >= how.limits.redirects):
         return Outcome.REDIRECT_LOOP
     if not 200 <= task.status < 300:
@@ -190,14 +199,14 @@ def _outcome(task: Task, how: Compiled, parsed: ParseResult, redirect_to: str) -
     return task.outcome
 
 
-def _redirect(task: Task, headers: Headers) -> str:
+def _redirect(task: ReadTask, headers: Headers) -> str:
     if task.status not in REDIRECTS:
         return ""
     return resolve(headers.first("location"), task.url) or ""
 
 
 @dataclass(slots=True)
-class Chosen:
+class SelectedLinks:
     """The links that go to the frontier, and counts of the others by reason."""
 
     links: list[FoundLink]
@@ -207,29 +216,33 @@ class Chosen:
     traps: dict[str, int] = field(default_factory=dict)
 
 
-def _chosen_links(task: Task, how: Compiled, page: Page, outcome: str, redirect_to: str) -> Chosen:
+def _chosen_links(
+    task: ReadTask, how: CompiledReadSettings, page: Page, outcome: str, redirect_to: str
+) -> SelectedLinks:
     """Merge the page's links and keep those that may be followed."""
     if redirect_to:
         links: tuple[Link, ...] = (Link(redirect_to, LinkKind.REDIRECT),)
     else:
         links = page.links
-    chosen = Chosen([], len(links))
+    chosen = SelectedLinks([], len(links))
     obeys = how.reading.obey_robots
     if outcome in {Outcome.REDIRECT_LOOP, Outcome.OUT_OF_SCOPE} or (obeys and page.nofollow):
         return chosen
+    # A redirect leads to the same page and is no deeper.
     too_deep = task.depth + (0 if redirect_to else 1) > how.reading.max_depth
     are_sitemaps = AS_SITEMAP if page.metadata.get("sitemap") == "index" else 0
     judged = judged_links(links, how.place_of, how.requisite_place, obeys=obeys, too_deep=too_deep)
     for times, text, by, place, links_to in judged:
-        if place is Refusal.UNINDEXABLE:
+        if place is LinkRefusal.UNINDEXABLE:
             chosen.unindexable += times
-        elif place is Refusal.OUT_OF_SCOPE:
+        elif place is LinkRefusal.OUT_OF_SCOPE:
             chosen.out_of_scope += times
         elif isinstance(place, str):
             chosen.out_of_scope += times
             chosen.traps[place] = chosen.traps.get(place, 0) + times
         else:
             host, key, tail = place
+            # Only links count in the link graph; a URL that is listed or embedded has the count 0.
             chosen.links.append(FoundLink(host, key, tail, times if links_to else 0, text, by | are_sitemaps))
     return chosen
 
@@ -241,7 +254,9 @@ def _sketch_of(page: Page) -> bytes:
     return sketch_of(page.text)
 
 
-def _judged(task: Task, lens: Lens, page: Page, chosen: Chosen, redirect_to: str) -> Judged | None:
+def _judged(
+    task: ReadTask, lens: CompiledFocus, page: Page, chosen: SelectedLinks, redirect_to: str
+) -> FocusJudgement | None:
     """Judge a page of a focused crawl; links it drops count as out of scope. None for a 304, which brings no text."""
     if task.status == NOT_MODIFIED:
         return None
@@ -250,6 +265,7 @@ def _judged(task: Task, lens: Lens, page: Page, chosen: Chosen, redirect_to: str
     named = sum(link.count for link in chosen.links)
     way = Hint(task.score, task.off_topic)
     judged = judge(lens, way, page, chosen.links, is_redirect=bool(redirect_to))
+    # Hard focus has removed some of the links.
     chosen.out_of_scope += named - sum(link.count for link in chosen.links)
     return judged
 
@@ -257,7 +273,7 @@ def _judged(task: Task, lens: Lens, page: Page, chosen: Chosen, redirect_to: str
 # ---- records and result ---------------------------------------------------------------------------------------------
 
 
-def _fetched(task: Task) -> Fetched:
+def _fetched(task: ReadTask) -> Fetched:
     return Fetched(
         task.url,
         task.outcome,
@@ -273,13 +289,13 @@ def _fetched(task: Task) -> Fetched:
     )
 
 
-def _earlier(task: Task) -> RevisitOf | None:
+def _earlier(task: ReadTask) -> RevisitOf | None:
     if not task.earlier_digest:
         return None
     return RevisitOf(task.url, task.earlier_s, task.earlier_digest)
 
 
-def _about(task: Task, page: Page, redirect_to: str) -> dict[str, str | tuple[str, ...]]:
+def _about(task: ReadTask, page: Page, redirect_to: str) -> dict[str, str | tuple[str, ...]]:
     """Return the metadata record, with every link, so that the archive alone holds the link graph (F5)."""
     about: dict[str, str | tuple[str, ...]] = {
         "hopsFromSeed": str(task.depth),
@@ -297,7 +313,7 @@ def _about(task: Task, page: Page, redirect_to: str) -> dict[str, str | tuple[st
 
 
 def _result(
-    task: Task,
+    task: ReadTask,
     outcome: str,
     page: Page,
     headers: Headers,
@@ -305,13 +321,13 @@ def _result(
     redirect_to: str,
     payload: bytes,
     payload_bytes: int,
-    chosen: Chosen | None = None,
-    judged: Judged | None = None,
+    chosen: SelectedLinks | None = None,
+    judged: FocusJudgement | None = None,
     entry: bytes = b"",
-    told: Told | None = None,
-) -> Result:
-    chosen = chosen or Chosen([])
-    return Result(
+    told: ReportedChanges | None = None,
+) -> ReadResult:
+    chosen = chosen or SelectedLinks([])
+    return ReadResult(
         str(outcome),
         page.media_type,
         page.language,
@@ -342,3 +358,33 @@ def _result(
         _sketch_of(page) if task.is_revisit else b"",
         told,
     )
+
+
+# ---- the hub of a feed -----------------------------------------------------------------------------------------------
+
+
+_LINK = re.compile(r"<([^<>]{1,4096})>((?:\s*;\s*[\w*!#$&+.^`|~-]+\s*=\s*(?:\"[^\"]*\"|[^\s;,\"]+))*)")
+_REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.IGNORECASE)
+
+
+def hub_of(url: str, headers: Headers, named: Mapping[str, str]) -> tuple[str, str]:
+    """Return (hub, topic) of a feed; both empty if it has no hub. A topic on another site is ignored."""
+    # Headers come last and win over the feed's own links.
+    found = {**{word: named[word] for word in ("hub", "self") if word in named}, **_in_headers(headers)}
+    hub = resolve(found.get("hub", ""), url, ()) if found.get("hub") else None
+    if hub is None:
+        return "", ""
+    topic = resolve(found.get("self", ""), url, ()) if found.get("self") else None
+    is_own = topic is not None and site_of(host_of(topic)) == site_of(host_of(url))
+    return hub, topic if is_own and topic is not None else url
+
+
+def _in_headers(headers: Headers) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for value in headers.all("link"):
+        for target, parameters in _LINK.findall(value):
+            rel = _REL.search(parameters)
+            for word in (rel[1] or rel[2] or "").lower().split() if rel is not None else ():
+                if word in {"hub", "self"}:
+                    found.setdefault(word, target)
+    return found

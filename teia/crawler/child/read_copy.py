@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import msgspec
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.parse.decode import decode
-from teia.parse.document import Document, Options
+from teia.parse.document import Document, ParseOptions
 from teia.parse.headers import parse_head
-from teia.parse.html.replay import Use, replay, restyle
+from teia.parse.html.replay import replay, restyle
 from teia.parse.parse import parse_document
 
 JOB = "teia.crawler.child.read_copy:work"
 MAX_LINKS = 2_000
 
 
-class Wanted(msgspec.Struct, array_like=True, frozen=True):
+class CaptureRequest(msgspec.Struct, array_like=True, frozen=True):
     """A capture: its URL, and head and body as archived. `purpose`: `text`, `page` or `style`."""
 
     purpose: str
@@ -28,7 +28,7 @@ class Wanted(msgspec.Struct, array_like=True, frozen=True):
     body: bytes
 
 
-class Text(msgspec.Struct, array_like=True, frozen=True):
+class CaptureText(msgspec.Struct, array_like=True, frozen=True):
     """Text and links of a capture, and its source as characters, where it has any."""
 
     media_type: str
@@ -41,7 +41,7 @@ class Text(msgspec.Struct, array_like=True, frozen=True):
     truncated: str
 
 
-class Shown(msgspec.Struct, array_like=True, frozen=True):
+class CaptureTemplate(msgspec.Struct, array_like=True, frozen=True):
     """A page or a style sheet with holes (parse/html/replay.py); `references` are (URL, use)."""
 
     media_type: str
@@ -52,27 +52,27 @@ class Shown(msgspec.Struct, array_like=True, frozen=True):
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode_wanted = msgspec.msgpack.Decoder(Wanted).decode
-decode_text = msgspec.msgpack.Decoder(Text).decode
-decode_shown = msgspec.msgpack.Decoder(Shown).decode
+decode_wanted = msgspec.msgpack.Decoder(CaptureRequest).decode
+decode_text = msgspec.msgpack.Decoder(CaptureText).decode
+decode_shown = msgspec.msgpack.Decoder(CaptureTemplate).decode
 HTML = frozenset({"text/html", "application/xhtml+xml"})
-USES = frozenset(Use)
 
 
 def work(payload: bytes) -> bytes:
-    """Process a `Wanted` message; return a `Text` or a `Shown`."""
+    """Process a `CaptureRequest` message; return a `CaptureText` or a `CaptureTemplate`."""
     wanted = decode_wanted(payload)
     return encode(_text(wanted) if wanted.purpose == "text" else _shown(wanted))
 
 
-def _text(wanted: Wanted) -> Text:
+def _text(wanted: CaptureRequest) -> CaptureText:
     parsed = parse_document(wanted.url, wanted.head, wanted.body)
     page = parsed.page
     source = ""
+    # Only a text has a source to show.
     if page.charset:
-        source = Document(wanted.url, parsed.head, parsed.decoded.payload, Options()).markup
+        source = Document(wanted.url, parsed.head, parsed.decoded.payload, ParseOptions()).markup
     links = dict.fromkeys(link.url for link in page.links if not link.kind.is_requisite and link.url != wanted.url)
-    return Text(
+    return CaptureText(
         page.media_type,
         _clean(page.title),
         page.language,
@@ -84,19 +84,20 @@ def _text(wanted: Wanted) -> Text:
     )
 
 
-def _shown(wanted: Wanted) -> Shown:
+def _shown(wanted: CaptureRequest) -> CaptureTemplate:
     head = parse_head(wanted.head)
     decoded = decode(head.headers, wanted.body, LimitSettings())
-    document = Document(wanted.url, head, decoded.payload, Options())
+    document = Document(wanted.url, head, decoded.payload, ParseOptions())
+    # Any other type is not shown: only pages and style sheets can be made safe.
     if wanted.purpose == "style":
         made = restyle(document.markup, wanted.url)
     elif document.media_type in HTML:
         made = replay(document)
     else:
-        return Shown(document.media_type, "", (), is_safe=False, truncated="")
+        return CaptureTemplate(document.media_type, "", (), is_safe=False, truncated="")
     cut = " ".join(filter(None, (decoded.truncated, *document.lost_of_tree)))
     references = tuple((each.url, str(each.use)) for each in made.references)
-    return Shown(document.media_type, _clean(made.markup), references, made.is_safe, cut)
+    return CaptureTemplate(document.media_type, _clean(made.markup), references, made.is_safe, cut)
 
 
 def _clean(text: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from teia.crawler.child.messages import Focus, FoundLink, Judged
+from teia.crawler.child.messages import Focus, FocusJudgement, FoundLink
 from teia.frontier.cell.schema import AS_SITEMAP, BY_REQUISITE, BY_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
 from teia.lib.topic import MAX_TEXT_CHARS, SCALE, TopicModel
@@ -36,7 +36,7 @@ assert SCALE == TOP_SCORE, "relevance and scores are in the same unit"
 
 
 @dataclass(frozen=True, slots=True)
-class Lens:
+class CompiledFocus:
     """A `Focus` made ready for use."""
 
     focus: Focus
@@ -44,16 +44,19 @@ class Lens:
     score_of: Callable[[str], int | None]
 
 
-def lens_of(focus: Focus) -> Lens:
+def lens_of(focus: Focus) -> CompiledFocus:
     model = TopicModel(focus.classes, focus.rest, focus.weights)
-    return Lens(focus, model, lru_cache(maxsize=MAX_ANCHORS)(partial(_words_score, model=model)))
+    return CompiledFocus(focus, model, lru_cache(maxsize=MAX_ANCHORS)(partial(_words_score, model=model)))
 
 
-def judge(lens: Lens, way: Hint, page: Page, links: list[FoundLink], *, is_redirect: bool = False) -> Judged:
+def judge(
+    lens: CompiledFocus, way: Hint, page: Page, links: list[FoundLink], *, is_redirect: bool = False
+) -> FocusJudgement:
     """Judge a page and its links, given the hint under which it was fetched. Hard focus removes links from `links`."""
+    # With hard focus, a path with fewer irrelevant pages could save links of this page.
     is_far = lens.focus.hard and way.off_topic > 0
     if is_redirect:
-        return Judged(0, NO_KIND, way.off_topic, is_far, [way.score] * len(links))
+        return FocusJudgement(0, NO_KIND, way.off_topic, is_far, [way.score] * len(links))
     judgement = lens.model.judge(normalised(f"{page.title}\n{page.text[:MAX_TEXT_CHARS]}"))
     relevance, kind = judgement or (0, NO_KIND)
     is_relevant = relevance >= lens.focus.threshold
@@ -63,10 +66,11 @@ def judge(lens: Lens, way: Hint, page: Page, links: list[FoundLink], *, is_redir
         is_open = off_topic <= lens.focus.tunnel
         links[:] = [link for link in links if link.by & BY_REQUISITE or (is_open and link.by & ~ONLY_SITEMAPS)]
     scores = [_link_score(lens, link, promised, way.score) for link in links]
-    return Judged(relevance, kind, off_topic, is_far and not is_relevant, scores)
+    return FocusJudgement(relevance, kind, off_topic, is_far and not is_relevant, scores)
 
 
-def _link_score(lens: Lens, link: FoundLink, promised: int, of_page: int) -> int:
+def _link_score(lens: CompiledFocus, link: FoundLink, promised: int, of_page: int) -> int:
+    # A requisite is needed whatever its words are.
     if link.by == BY_REQUISITE:
         return of_page
     own = lens.score_of(f"{link.text} {link.tail}")

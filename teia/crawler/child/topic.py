@@ -21,17 +21,17 @@ from pathlib import Path
 import msgspec
 
 from teia.clock import Clock
-from teia.config import Config, FocusSettings
+from teia.config.sections import Config, FocusSettings
 from teia.crawler.child.messages import Focus, encode
+from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError, CorruptFile, StoreError
 from teia.lib.topic import SCALE, learn, stems
-from teia.parse.children.pool import ChildLimits, ChildPool, Lost
+from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.parse.headers import parse_head
 from teia.parse.parse import parse_document
 from teia.parse.text.normal import normalised
 from teia.store.root import CollectionFolder, Root
-from teia.views.lookup import Lookup
 
 FILE_NAME = "focus.json"
 MAX_EXAMPLES = 1_000
@@ -43,7 +43,7 @@ OTHERS = "others"
 _NAMED = re.compile(r"([a-z][a-z0-9_-]{0,30})=(.+)")
 
 
-class Learnt(msgspec.Struct, frozen=True):
+class LearntTopic(msgspec.Struct, frozen=True):
     """The file: the learnt model, and the settings it was learnt from."""
 
     words: tuple[str, ...]
@@ -59,7 +59,7 @@ class Learnt(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class TopicExample:
     """A page to learn from: a file, or a URL of the collection. `kind` is its class, empty for the topic."""
 
     kind: str
@@ -79,19 +79,19 @@ def check_focus(config: Config) -> None:
     focus = config.focus
     if not focus.words and not focus.examples:
         raise ConfigError(
-            "order = 'focused' has nothing to learn from: "
-            "give words in focus.words, or pages in focus.examples and focus.others"
+            "order = 'focused' has no topic: set keywords in focus.words, or example pages in focus.examples and"
+            " focus.others"
         )
     if focus.examples and not focus.others:
         raise ConfigError(
-            "focus.examples need pages of other topics beside them (focus.others): "
-            "alone they cannot tell the topic from the language it is written in"
+            "focus.examples requires example pages of other topics (focus.others): examples alone cannot separate"
+            " the topic from its language"
         )
     for word in focus.words:
         if not stems(normalised(word)):
-            raise ConfigError(f"focus.words = {word!r}: must have a word of three letters or more")
+            raise ConfigError(f"focus.words = {word!r}: must contain a word of three letters or more")
     if not config.parse.text:
-        raise ConfigError("order = 'focused' judges pages by their text: parse.text must be true")
+        raise ConfigError("order = 'focused' needs the text of pages: set parse.text to true")
 
 
 def check_examples(config: Config) -> None:
@@ -99,19 +99,19 @@ def check_examples(config: Config) -> None:
     examples_of(config.focus)
 
 
-def examples_of(settings: FocusSettings) -> list[Example]:
+def examples_of(settings: FocusSettings) -> list[TopicExample]:
     """Return the example pages that the settings name, with files found; in the order they are named."""
     found = [each for entry in settings.examples for each in _examples("", entry, "examples")]
     for entry in settings.others:
         match = None if _is_url(entry) else _NAMED.fullmatch(entry)
         kind, what = (match[1], match[2]) if match else (OTHERS, entry)
         if kind == "topic":
-            raise ConfigError(f"focus.others = {entry!r}: 'topic' is the name of what is looked for; choose another")
+            raise ConfigError(f"focus.others = {entry!r}: the name 'topic' is reserved; choose another")
         found += _examples(kind, what, "others")
     if len({each.kind for each in found}) > MAX_KINDS:
-        raise ConfigError(f"focus.others: has more than {MAX_KINDS} kinds of pages")
+        raise ConfigError(f"focus.others: more than {MAX_KINDS} classes of pages")
     if len(found) > MAX_EXAMPLES:
-        raise ConfigError(f"focus.examples and focus.others: name more than {MAX_EXAMPLES:,} pages")
+        raise ConfigError(f"focus.examples and focus.others: more than {MAX_EXAMPLES:,} pages")
     return found
 
 
@@ -119,18 +119,19 @@ def _is_url(entry: str) -> bool:
     return entry.startswith(("http://", "https://"))
 
 
-def _examples(kind: str, entry: str, key: str) -> list[Example]:
+def _examples(kind: str, entry: str, key: str) -> list[TopicExample]:
     if _is_url(entry):
-        return [Example(kind, None, entry)]
+        return [TopicExample(kind, None, entry)]
     path = Path(entry).expanduser()
     if path.is_dir():
         paths = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
     else:
+        # pathlib expands a pattern only below a folder, so that begins at the root.
         paths = [path] if path.is_file() else sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
     files = [each for each in paths if each.is_file()]
     if not files:
-        raise ConfigError(f"focus.{key} = {entry!r}: there is no such file, and it is no URL")
-    return [Example(kind, each) for each in files]
+        raise ConfigError(f"focus.{key} = {entry!r}: is neither a file nor a URL")
+    return [TopicExample(kind, each) for each in files]
 
 
 # ---- learning -------------------------------------------------------------------------------------------------------
@@ -153,18 +154,18 @@ def _file(folder: CollectionFolder) -> Path:
     return folder.path / FILE_NAME
 
 
-def _kept(path: Path) -> Learnt | None:
+def _kept(path: Path) -> LearntTopic | None:
     if not path.exists():
         return None
     with disk_errors(path, "read"):
         data = path.read_bytes()
     try:
-        return msgspec.json.decode(data, type=Learnt)
+        return msgspec.json.decode(data, type=LearntTopic)
     except msgspec.MsgspecError as error:
-        raise CorruptFile(path, f"{error}; delete it, and it is learnt again") from error
+        raise CorruptFile(path, f"{error}; delete it to train the topic again") from error
 
 
-def _learn(root: Root, config: Config, clock: Clock) -> Learnt:
+def _learn(root: Root, config: Config, clock: Clock) -> LearntTopic:
     settings = config.focus
     examples = examples_of(settings)
     texts = _texts(root, config, examples, clock)
@@ -174,10 +175,10 @@ def _learn(root: Root, config: Config, clock: Clock) -> Learnt:
     topic = of_kind.pop("", [])
     model = learn([normalised(word) for word in settings.words], topic, of_kind)
     asked = (settings.words, settings.examples, settings.others)
-    return Learnt(*asked, model.classes, model.rest, dict(model.weights))
+    return LearntTopic(*asked, model.classes, model.rest, dict(model.weights))
 
 
-def _texts(root: Root, config: Config, examples: Sequence[Example], clock: Clock) -> list[str]:
+def _texts(root: Root, config: Config, examples: Sequence[TopicExample], clock: Clock) -> list[str]:
     """Read the examples in a thread with its own event loop, because the caller may or may not run one."""
     if not examples:
         return []
@@ -186,26 +187,26 @@ def _texts(root: Root, config: Config, examples: Sequence[Example], clock: Clock
     with ThreadPoolExecutor(1, "learning") as thread:
         texts = thread.submit(asyncio.run, _read_all(pool, answers)).result()
     for example, text in zip(examples, texts, strict=True):
-        if isinstance(text, Lost) or not stems(text):
-            why = f"cannot be read ({text.reason})" if isinstance(text, Lost) else "has no text to learn from"
+        if isinstance(text, LostAnswer) or not stems(text):
+            why = f"cannot be read ({text.reason})" if isinstance(text, LostAnswer) else "contains no text"
             raise ConfigError(f"focus: the example {example.name} {why}")
-    return [text for text in texts if not isinstance(text, Lost)]
+    return [text for text in texts if not isinstance(text, LostAnswer)]
 
 
-async def _read_all(pool: ChildPool, answers: Sequence[bytes]) -> list[str | Lost]:
+async def _read_all(pool: ChildPool, answers: Sequence[bytes]) -> list[str | LostAnswer]:
     await pool.start()
     try:
         loop = asyncio.get_running_loop()
-        waiting: list[asyncio.Future[bytes | Lost]] = [loop.create_future() for _ in answers]
+        waiting: list[asyncio.Future[bytes | LostAnswer]] = [loop.create_future() for _ in answers]
         for answer, future in zip(answers, waiting, strict=True):
             pool.submit(answer, done=future.set_result)
         done = await asyncio.gather(*waiting)
     finally:
         await pool.close()
-    return [each if isinstance(each, Lost) else each.decode() for each in done]
+    return [each if isinstance(each, LostAnswer) else each.decode() for each in done]
 
 
-def _answer(root: Root, config: Config, example: Example) -> bytes:
+def _answer(root: Root, config: Config, example: TopicExample) -> bytes:
     """Return an example in the form that a child takes: media type and body."""
     if example.path is not None:
         with disk_errors(example.path, "read"), example.path.open("rb") as file:

@@ -25,16 +25,16 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from teia.config import RefreshSettings
-from teia.crawler.keep_fresh.host_plan import Columns, HostPlan, Price, intervals, plan_host
+from teia.config.sections import RefreshSettings
+from teia.crawler.keep_fresh.host_plan import HostPlan, PageColumns, VisitPrice, intervals, plan_host
 from teia.crawler.signals_in.site_hints import voices_of
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.site_statements import Said, Speaker
+from teia.frontier.cell.site_statements import SiteStatement, StatementSource
 from teia.refresh.history import DAY_S
 from teia.refresh.priors import LONGEST_S
 from teia.refresh.rates import Floats, Gamma
-from teia.signals.trust import Voice, is_news
+from teia.signals.trust import SignalSource, is_news
 
 SPEAKING = 4
 """One of so many of a host's requests may go to sitemaps and feeds."""
@@ -50,7 +50,7 @@ BROUGHT_AT_ONCE = 2_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
+class SignalEvidence:
     """Signals on pages, in columns. `recall`: the share of their changes that would have been reported.
 
     `belief` is the probability that a page changed since its visit because a source reported it, 0 without a report.
@@ -66,8 +66,8 @@ class Evidence:
         return bool(self.belief.any())
 
 
-def nothing_said(pages: int) -> Evidence:
-    return Evidence(np.zeros(pages), np.zeros(pages), np.zeros(pages))
+def nothing_said(pages: int) -> SignalEvidence:
+    return SignalEvidence(np.zeros(pages), np.zeros(pages), np.zeros(pages))
 
 
 class _Scales:
@@ -76,18 +76,20 @@ class _Scales:
     def __init__(self, frontier: FrontierCell, pages: int) -> None:
         self._frontier = frontier
         self._recall, self._doubt, self._seen_s = np.zeros(pages), np.ones(pages), np.zeros(pages)
-        self._voices: dict[int, dict[int, Voice]] = {}
+        self._voices: dict[int, dict[int, SignalSource]] = {}
+        # Source 0 stands for pings, which are never read.
         self._read_s: dict[int, float] = {0: 0.0}
 
-    def voices(self, slot: int, host_id: int) -> dict[int, Voice]:
+    def voices(self, slot: int, host_id: int) -> dict[int, SignalSource]:
         known = self._voices.get(host_id)
         if known is None:
             known = self._voices[host_id] = voices_of(self._frontier, slot, host_id)
         return known
 
-    def put(self, row: int, slot: int, host_id: int, said: Said, visited_s: float) -> None:
-        voice = self.voices(slot, host_id).get(said.kind, Voice())
+    def put(self, row: int, slot: int, host_id: int, said: SiteStatement, visited_s: float) -> None:
+        voice = self.voices(slot, host_id).get(said.kind, SignalSource())
         if is_news(said.said_s, said.heard_s, visited_s):
+            # Sources count as independent, so that doubts multiply.
             self._doubt[row] *= 1.0 - min(voice.sure_weight, MOST_SURE)
         self._recall[row] = max(self._recall[row], min(voice.sure_recall, MOST_SURE))
         self._seen_s[row] = max(self._seen_s[row], self._last_read_s(slot, said.speaker))
@@ -98,11 +100,11 @@ class _Scales:
             self._read_s[speaker] = known.seen_s if known is not None else 0.0
         return self._read_s[speaker]
 
-    def weighed(self) -> Evidence:
-        return Evidence(self._recall, 1.0 - self._doubt, self._seen_s)
+    def weighed(self) -> SignalEvidence:
+        return SignalEvidence(self._recall, 1.0 - self._doubt, self._seen_s)
 
 
-def evidence(frontier: FrontierCell, slot: int, host_id: int, columns: Columns) -> Evidence:
+def evidence(frontier: FrontierCell, slot: int, host_id: int, columns: PageColumns) -> SignalEvidence:
     """Return the signals on some pages of a host; reads all between the first and last key of the columns."""
     scales = _Scales(frontier, len(columns))
     row_of = {key: row for row, key in enumerate(columns.key.tolist())}
@@ -114,7 +116,7 @@ def evidence(frontier: FrontierCell, slot: int, host_id: int, columns: Columns) 
     return scales.weighed()
 
 
-def evidence_at(frontier: FrontierCell, hosts: Sequence[tuple[int, int]], columns: Columns) -> Evidence:
+def evidence_at(frontier: FrontierCell, hosts: Sequence[tuple[int, int]], columns: PageColumns) -> SignalEvidence:
     """Like `evidence`, for some pages of many hosts, which are (slot, host id)."""
     scales = _Scales(frontier, len(columns))
     for row, (place, key) in enumerate(zip(hosts, columns.key.tolist(), strict=True)):
@@ -125,16 +127,17 @@ def evidence_at(frontier: FrontierCell, hosts: Sequence[tuple[int, int]], column
 
 def untold(found: Gamma, recall: Floats) -> Gamma:
     """Return the rates of changes that no source would report."""
+    # Fewer changes in the same time: the mean is changes / time.
     return Gamma(found.changes, found.time_s / (1.0 - recall))
 
 
 def heeded_intervals(
-    columns: Columns,
+    columns: PageColumns,
     found: Gamma,
     prior: Gamma,
-    prices: Sequence[Price | None],
+    prices: Sequence[VisitPrice | None],
     settings: RefreshSettings,
-    said: Evidence,
+    said: SignalEvidence,
 ) -> Floats:
     """Return each page's time from its last visit to its next, given the signals; below 0 where it is urgent."""
     interval_s = intervals(columns, untold(found, said.recall), prior, prices, settings)
@@ -145,7 +148,7 @@ def heeded_intervals(
     return interval_s
 
 
-def aged(columns: Columns, found: Gamma, said: Evidence, now_s: float) -> Columns:
+def aged(columns: PageColumns, found: Gamma, said: SignalEvidence, now_s: float) -> PageColumns:
     """Shift each capture's apparent age by the signals: a look at a sitemap may confirm a page as well as a visit."""
     age_s = np.maximum(now_s - columns.fresh_s, 0.0)
     listened_s = np.clip(said.seen_s - columns.fresh_s, 0.0, age_s)
@@ -156,7 +159,7 @@ def aged(columns: Columns, found: Gamma, said: Evidence, now_s: float) -> Column
 
 
 def speaking_interval_s(
-    plan: HostPlan | None, speaker: Speaker, voice: Voice, slot_s: float, settings: RefreshSettings
+    plan: HostPlan | None, speaker: StatementSource, voice: SignalSource, slot_s: float, settings: RefreshSettings
 ) -> float | None:
     """Return the interval for a sitemap or feed; None if it is treated as an ordinary page, for lack of a plan."""
     if plan is None or plan.price is None or not speaker.named:
@@ -166,7 +169,7 @@ def speaking_interval_s(
     return min(max(best_s, SPEAKING * slot_s, settings.least_s), LONGEST_S)
 
 
-class Kept(Protocol):
+class PlannableHost(Protocol):
     """The parts of a host used here; `slot_s` is the time between its requests."""
 
     slot: int
@@ -174,23 +177,23 @@ class Kept(Protocol):
     slot_s: float
 
 
-class Planned(NamedTuple):
+class PlannedHost(NamedTuple):
     """A host's plan, the rates of its pages, their intervals from the last visits, and the pages themselves."""
 
     plan: HostPlan
     found: Gamma
     interval_s: Floats
-    columns: Columns
+    columns: PageColumns
 
 
-class Heeding:
+class SignalApplier:
     """Due times adjusted by signals; without `refresh.signals` they follow from the rates alone."""
 
     def __init__(self, settings: RefreshSettings) -> None:
         self._settings = settings
         self.is_on = settings.signals
 
-    def speakers(self, frontier: FrontierCell, host: Kept) -> dict[int, Speaker]:
+    def speakers(self, frontier: FrontierCell, host: PlannableHost) -> dict[int, StatementSource]:
         """Return the sitemaps and feeds of a host, by key; they are never read early, which would bring no news."""
         if not self.is_on:
             return {}
@@ -199,9 +202,9 @@ class Heeding:
     def intervals(
         self,
         frontier: FrontierCell,
-        hosts: Sequence[Kept],
+        hosts: Sequence[PlannableHost],
         plans: Sequence[HostPlan | None],
-        columns: Columns,
+        columns: PageColumns,
         found: Gamma,
         prior: Gamma,
     ) -> Floats:
@@ -221,14 +224,14 @@ class Heeding:
     def plan(
         self,
         frontier: FrontierCell,
-        host: Kept,
-        columns: Columns,
+        host: PlannableHost,
+        columns: PageColumns,
         of_all: Gamma,
         trusted: bool,
         slot_s: tuple[float, float],
         now_s: float,
         warm: bool,
-    ) -> Planned:
+    ) -> PlannedHost:
         """Plan a host, or a part of one; `slot_s` is the time between requests, of the host and of the part."""
         place, every = (host.slot, host.host_id), range(len(columns))
         said = evidence(frontier, *place, columns) if self.is_on else nothing_said(len(columns))
@@ -236,13 +239,13 @@ class Heeding:
         prior, prices = plan.priors.of(columns.kind), [plan.price] * len(columns)
         interval_s = heeded_intervals(columns, found, prior, prices, self._settings, said)
         self._let_speak(frontier, host, columns, every, interval_s, plan, slot_s[0])
-        return Planned(plan, found, interval_s, aged(columns, found, said, now_s))
+        return PlannedHost(plan, found, interval_s, aged(columns, found, said, now_s))
 
     def _let_speak(
         self,
         frontier: FrontierCell,
-        host: Kept,
-        columns: Columns,
+        host: PlannableHost,
+        columns: PageColumns,
         rows: Sequence[int],
         interval_s: Floats,
         plan: HostPlan | None,
@@ -255,7 +258,8 @@ class Heeding:
             speaker = speakers.get(int(columns.key[row]))
             if speaker is None or columns.is_gone[row]:
                 continue
-            voice = voices.get(speaker.kind, Voice())
+            voice = voices.get(speaker.kind, SignalSource())
+            # All sitemaps and feeds of a host share the part of its requests that is for them.
             own_s = speaking_interval_s(plan, speaker, voice, slot_s * len(speakers), self._settings)
             if voice.is_hardly_heard:
                 interval_s[row] = max(interval_s[row], UNHEARD_S)

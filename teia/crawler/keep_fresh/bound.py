@@ -9,9 +9,9 @@ and the slots that the host grants:
   best        the most that can be kept in the long run; right after a crawl captures may be fresher
   best_next   the limit of any polite policy on average over the next horizon, from the current captures (WP)
 
-The gap to `best` is attributed page by page (`Excess`). Where a capture is less fresh than under the best plan, there
-are three causes: its page did not answer lately, or too few visits have shown how fast it changes, or the visits came
-at other times than that plan's. The loss of the best plan because rates are not known counts as learning too.
+The gap to `best` is attributed page by page (`ExcessLoss`). Where a capture is less fresh than under the best plan,
+there are three causes: its page did not answer lately, or too few visits have shown how fast it changes, or the visits
+came at other times than that plan's. The loss of the best plan because rates are not known counts as learning too.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, Columns, fresh_now, one_host
+from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, fresh_now, one_host
 from teia.refresh.history import DAY_S
 from teia.refresh.intensities import plan_intensities
-from teia.refresh.possible import Copies, possible, possible_within
+from teia.refresh.possible import ServerCaptures, possible, possible_within
 from teia.refresh.rates import Flags, Floats, Gamma, kept_probability_of
 
 WEEK_S = 7 * DAY_S
@@ -45,7 +45,7 @@ FEW_VISITS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Excess:
+class ExcessLoss:
     """Loss of freshness against the best plan, as sums of weights; negative where captures are fresher.
 
     `unknown` is the gain of the best plan if rates were known. `uniform` is the freshness if all pages were visited
@@ -60,25 +60,25 @@ class Excess:
     changes_per_s: float = 0.0
     well_known: int = 0
 
-    def __add__(self, other: Excess) -> Excess:
-        return Excess(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
+    def __add__(self, other: ExcessLoss) -> ExcessLoss:
+        return ExcessLoss(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
 
 
-class Bounded(NamedTuple):
+class BoundInputs(NamedTuple):
     """Time of a computation of bounds, and the pages and slots it was made for."""
 
     time_s: float
     pages: int
     slot_s: float
 
-    def is_like(self, before: Bounded) -> bool:
+    def is_like(self, before: BoundInputs) -> bool:
         """Tell whether bounds computed for `before` still hold."""
         alike = (abs(now - then) <= ALIKE * then for now, then in zip(self[1:], before[1:], strict=True))
         return all(alike) and 0.0 <= self.time_s - before.time_s < BOUNDED_FOR_S
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FreshnessBound:
     """One host, or a part of one: `weight` sums its pages' weights, `variance` is that of the sum of fresh ones.
 
     `best_variance` is that of the sum that can be kept fresh, because rates are not known. `best_next` and `excess` are
@@ -92,10 +92,10 @@ class Standing:
     best: float
     slot_s: float
     best_next: float | None = None
-    excess: Excess | None = None
+    excess: ExcessLoss | None = None
     possible: float = 1.0
     best_variance: float = 0.0
-    bounded: Bounded | None = None
+    bounded: BoundInputs | None = None
 
     @property
     def best_error(self) -> float:
@@ -124,22 +124,22 @@ class Standing:
 
 
 def standing_of(
-    columns: Columns,
+    columns: PageColumns,
     found: Gamma,
     slot_s: float,
     now_s: float,
     horizon_s: float | None = None,
-    before: Standing | None = None,
-) -> Standing | None:
-    """Return the standing of some pages of a host that have its slots to themselves; None if all are gone.
+    before: FreshnessBound | None = None,
+) -> FreshnessBound | None:
+    """Return the freshness, with bounds, of pages that have their host's slots to themselves; None if all are gone.
 
     The bounds take longer to compute than a plan, and hardly move. So they are taken over from `before`, while that is
-    recent and similar (`Bounded`).
+    recent and similar (`BoundInputs`).
     """
     here = ~columns.is_gone & (columns.weight > 0)
     if not here.any():
         return None
-    copies = Copies(
+    copies = ServerCaptures(
         weight=columns.weight[here],
         found=Gamma(found.changes[here], found.time_s[here]),
         age_s=np.maximum(now_s - columns.fresh_s + columns.shift_s, 0.0)[here],
@@ -148,16 +148,18 @@ def standing_of(
     total = float(copies.weight.sum())
     fresh = fresh_now(columns, found, now_s)[here]
     share, variance = float(copies.weight @ fresh) / total, float(np.square(copies.weight) @ (fresh * (1.0 - fresh)))
-    bounded = Bounded(now_s, len(copies), copies.slot_s)
+    bounded = BoundInputs(now_s, len(copies), copies.slot_s)
+    # Recent bounds of similar pages are taken over: only the freshness itself is computed.
     if before is not None and before.bounded is not None and horizon_s is None and bounded.is_like(before.bounded):
-        of_now = Standing(len(copies), total, share, variance, before.best, copies.slot_s, bounded=before.bounded)
+        of_now = FreshnessBound(len(copies), total, share, variance, before.best, copies.slot_s, bounded=before.bounded)
+        # The variance of a sum of weights grows with the square of the total.
         best_variance = before.best_variance * (total / before.weight) ** 2
         return replace(of_now, possible=max(before.possible, share), best_variance=best_variance)
     world = one_host(copies.weight, copies.found.mean, slot_s, horizon_s or DAY_S)
     plan = plan_intensities(world)
     at_best = possible(copies, plan)
     unknown, is_asked = at_best.long_run - at_best.planned, horizon_s is not None
-    return Standing(
+    return FreshnessBound(
         pages=len(copies),
         weight=total,
         fresh=share,
@@ -172,7 +174,9 @@ def standing_of(
     )
 
 
-def _excess(columns: Columns, here: Flags, copies: Copies, fresh: Floats, plan: Floats, unknown: float) -> Excess:
+def _excess(
+    columns: PageColumns, here: Flags, copies: ServerCaptures, fresh: Floats, plan: Floats, unknown: float
+) -> ExcessLoss:
     """Attribute the gap to the best plan; all arguments but `columns` are of the pages that are `here`.
 
     `plan` is the best for the known rates, and `unknown` the gain beyond it if rates were known.
@@ -180,9 +184,10 @@ def _excess(columns: Columns, here: Flags, copies: Copies, fresh: Floats, plan: 
     weight, visits = copies.weight, columns.histories.visits[here]
     missing = weight * (kept_probability_of(copies.found, plan) - fresh)
     is_failing = columns.asked_s[here] > columns.fresh_s[here] + UNANSWERED_S
+    # The first visit of a page is not in its history.
     is_few = (visits + 1 < FEW_VISITS) & ~is_failing
     alike = kept_probability_of(copies.found, np.full(len(weight), 1.0 / (copies.slot_s * len(weight))))
-    return Excess(
+    return ExcessLoss(
         failing=float(missing[is_failing].sum()),
         learning=float(missing[is_few].sum()),
         unknown=unknown,
@@ -194,7 +199,7 @@ def _excess(columns: Columns, here: Flags, copies: Copies, fresh: Floats, plan: 
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostFreshness:
     """Causes of lost freshness, as shares of 1: `fresh` and these add up to 1."""
 
     courtesy: float
@@ -203,32 +208,34 @@ class Lost:
     failures: float
 
 
-def lost_of(whole: Standing) -> Lost:
+def lost_of(whole: FreshnessBound) -> LostFreshness:
     """Split the freshness that is missing: the part no plan could have at these delays, and the gap to that.
 
     Right after a crawl captures are fresher than they can be kept. Then there is no gap, and the loss is the ageing
     since.
     """
     missing = max(0.0, whole.best - whole.fresh)
-    excess = whole.excess or Excess()
+    excess = whole.excess or ExcessLoss()
     parts = [max(0.0, excess.learning) + excess.unknown, max(0.0, excess.schedule), max(0.0, excess.failing)]
+    # The parts are estimates; scaled, they add up to the freshness that is missing.
     scale = missing / sum(parts) if sum(parts) > 0 else 0.0
     learning, schedule, failures = (each * scale for each in parts)
     if not scale:
         schedule = missing
-    return Lost(1.0 - max(whole.best, whole.fresh), learning, schedule, failures)
+    return LostFreshness(1.0 - max(whole.best, whole.fresh), learning, schedule, failures)
 
 
-def together(standings: Iterable[Standing]) -> Standing | None:
+def together(standings: Iterable[FreshnessBound]) -> FreshnessBound | None:
     """Combine several hosts, or parts of one with their parts of its slots; None if there are none."""
     each = list(standings)
     weight = sum(one.weight for one in each)
     if not weight > 0:
         return None
     all_next = [one.best_next for one in each]
+    # Hosts add up by visits per second, not by seconds per visit.
     visits_per_s = sum(1.0 / one.slot_s for one in each)
     told = [one.excess for one in each if one.excess is not None]
-    return Standing(
+    return FreshnessBound(
         pages=sum(one.pages for one in each),
         weight=weight,
         fresh=sum(one.weight * one.fresh for one in each) / weight,
@@ -236,21 +243,25 @@ def together(standings: Iterable[Standing]) -> Standing | None:
         best=sum(one.weight * one.best for one in each) / weight,
         slot_s=1.0 / visits_per_s,
         best_next=None if None in all_next else sum(one.weight * (one.best_next or 0.0) for one in each) / weight,
-        excess=sum(told, Excess()) if len(told) == len(each) else None,
+        excess=sum(told, ExcessLoss()) if len(told) == len(each) else None,
         possible=sum(one.weight * one.possible for one in each) / weight,
         best_variance=sum(one.best_variance for one in each),
     )
 
 
-def feasibility(host: str, standing: Standing, response_s: float) -> str:
+def feasibility(host: str, standing: FreshnessBound, response_s: float) -> str:
     """Describe the effect of a host's delay in a sentence; empty if every page can be visited every week."""
     if standing.late_share <= 0:
         return ""
     wanted_s = standing.week_slot_s - response_s
-    remedy = f"{wanted_s:.2g} s would do" if wanted_s > 0 else "no delay would do, it answers too slowly"
+    remedy = (
+        (f"a delay of {wanted_s:.2g} s would be short enough")
+        if wanted_s > 0
+        else ("no delay would be short enough, its responses are too slow")
+    )
     return (
-        f"{host}: at this delay a full pass needs {days(standing.full_pass_s)}; {standing.late_share:.0%} of the pages"
-        f" cannot be kept within a week; {remedy}"
+        f"{host}: at this delay a full pass takes {days(standing.full_pass_s)}; {standing.late_share:.0%} of the"
+        f" pages cannot be revisited within a week; {remedy}"
     )
 
 

@@ -11,23 +11,30 @@ after a visit, without a new plan:
                                explore, the intensity at the plausible rate at which the page is worth most
 
 Times are Unix seconds, rates per second.
+
+At the size limit the least important pages give way (F2). With `limits.pages_kept` reached, a host's requests go to the
+pages that are kept. When a host is planned, its least important pages are compared with the most important waiting
+URLs. A clearly less important page is dropped, and the URL is fetched instead. Where all pages have the same weight
+nothing is ever dropped. Hosts are handled one by one, so a page does not give way to one of another host.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from teia.config import RefreshSettings
-from teia.frontier.cell.revisits import Held, Move
+from teia.config.sections import RefreshSettings
+from teia.frontier.cell import revisits
+from teia.frontier.cell.revisits import CapturedPage, DueTimeChange
 from teia.frontier.cell.schema import LANE_REFRESH, STATE_FAILED
 from teia.refresh.history import DAY_S, Histories, History, in_columns, record_says_gone
 from teia.refresh.intensities import intensity_at, plan_intensities
-from teia.refresh.model import Crawlers, World
+from teia.refresh.model import Crawlers, RefreshWorld
 from teia.refresh.priors import (
     LONGEST_S,
     ROUNDS,
@@ -51,7 +58,7 @@ SOLVED_AGAIN = 4
 STRETCHED_ROUNDS = 40
 WARM_ROUNDS = 3
 
-Weigh: TypeAlias = Callable[[Sequence[Held]], Floats]
+Weigh: TypeAlias = Callable[[Sequence[CapturedPage]], Floats]
 Pair = tuple[float, float]
 """Shape and time of one Gamma."""
 
@@ -62,7 +69,7 @@ _UNSEEN = History.begun(0.0).encode()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Columns:
+class PageColumns:
     """Pages in columns. `fresh_s` is the last time when the capture equalled the page, `asked_s` the last try.
 
     `is_gone`: the page does not exist, or has not answered for long. `shift_s`: the apparent age of a capture minus its
@@ -85,12 +92,12 @@ class Columns:
         return len(self.key)
 
 
-def columns_of(rows: Sequence[Held], weigh: Weigh) -> Columns:
+def columns_of(rows: Sequence[CapturedPage], weigh: Weigh) -> PageColumns:
     """Put pages into columns; ValueError if the stored record of a page's visits is not a history."""
     histories = in_columns([row.record or _UNSEEN for row in rows])
     was_seen = np.array([bool(row.record) for row in rows])
     status, state = (np.array(each) for each in zip(*((row.status, row.state) for row in rows), strict=True))
-    return Columns(
+    return PageColumns(
         key=np.array([row.key for row in rows], dtype=np.int64),
         lane=np.array([row.lane for row in rows], dtype=np.int64),
         rank=np.array([row.rank for row in rows], dtype=np.int64),
@@ -108,7 +115,7 @@ def columns_of(rows: Sequence[Held], weigh: Weigh) -> Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class PriorSums:
     """A host's contribution to the prior of all pages: the number observed, and the sums that fit it (priors.py)."""
 
     pages: float = 0.0
@@ -116,11 +123,11 @@ class Sums:
     logs: float = 0.0
 
 
-NO_SUMS = Sums()
+NO_SUMS = PriorSums()
 
 
 @dataclass(frozen=True, slots=True)
-class Priors:
+class HostPriors:
     """Priors of a host's pages that were not revisited yet: by kind, and for any other kind."""
 
     of_host: Pair
@@ -131,9 +138,12 @@ class Priors:
         return Gamma(pairs[:, 0].copy(), pairs[:, 1].copy())
 
 
-def learn(columns: Columns, of_all: Gamma, trusted: Flags, rounds: int = ROUNDS) -> tuple[Priors, Gamma, Sums]:
+def learn(
+    columns: PageColumns, of_all: Gamma, trusted: Flags, rounds: int = ROUNDS
+) -> tuple[HostPriors, Gamma, PriorSums]:
     """Learn a host's priors and its pages' rates, starting from the prior of all pages."""
     numbers: dict[str, int] = {}
+    # Kinds beyond MAX_KINDS share the number of the first one.
     kind: Groups = np.array(
         [numbers.setdefault(each, len(numbers)) if len(numbers) < MAX_KINDS else 0 for each in columns.kind],
         dtype=np.int64,
@@ -141,9 +151,9 @@ def learn(columns: Columns, of_all: Gamma, trusted: Flags, rounds: int = ROUNDS)
     of_kinds, of_host = priors_within(columns.histories, kind, of_all, trusted, rounds)
     found = estimate(columns.histories, Gamma(of_kinds.changes[kind], of_kinds.time_s[kind]), trusted)
     pairs = zip(of_kinds.changes.tolist(), of_kinds.time_s.tolist(), strict=True)
-    priors = Priors((float(of_host.changes[0]), float(of_host.time_s[0])), dict(zip(numbers, pairs, strict=False)))
+    priors = HostPriors((float(of_host.changes[0]), float(of_host.time_s[0])), dict(zip(numbers, pairs, strict=False)))
     seen = columns.histories.visits > 0
-    sums = Sums(float(seen.sum()), float(found.mean[seen].sum()), float(mean_log(found)[seen].sum()))
+    sums = PriorSums(float(seen.sum()), float(found.mean[seen].sum()), float(mean_log(found)[seen].sum()))
     return priors, found, sums
 
 
@@ -151,7 +161,7 @@ def learn(columns: Columns, of_all: Gamma, trusted: Flags, rounds: int = ROUNDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class VisitPrice:
     """Value of the last visit of a host: with `weight`, the sum of its pages' weights, intensities follow.
 
     `floor` is the least intensity of every page, `most` the greatest; both in visits per second. `stretch` is the
@@ -167,12 +177,13 @@ class Price:
     stretch: float = 1.0
 
 
-def solve(weight: Floats, rate: Floats, slot_s: float, settings: RefreshSettings) -> Price:
+def solve(weight: Floats, rate: Floats, slot_s: float, settings: RefreshSettings) -> VisitPrice:
     """Find the price at which a host's pages fill its slots, none being visited more often than `least_s`."""
     most, capacity = 1.0 / settings.least_s, 1.0 / max(slot_s, SHORTEST_SLOT_S)
     floor = min(most, settings.floor * capacity / max(1, len(weight)))
     free = weight > 0
     left = capacity
+    # Pages that would exceed the shortest interval are fixed at it; the rest of the slots is shared out again.
     for _ in range(SOLVED_AGAIN):
         if not free.any() or left <= capacity * 1e-6:
             break
@@ -180,18 +191,18 @@ def solve(weight: Floats, rate: Floats, slot_s: float, settings: RefreshSettings
         best = plan_intensities(world, floor_share=settings.floor)
         over = best.visits_per_s > most * (1 + 1e-6)
         if not over.any():
-            return Price(float(best.price[0]), float(weight[free].sum()), floor, most)
+            return VisitPrice(float(best.price[0]), float(weight[free].sum()), floor, most)
         free[np.flatnonzero(free)[over]] = False
         left = capacity - most * float((weight > 0).sum() - free.sum())
-    return Price(1e-300, max(float(weight.sum()), 1e-300), floor, most)  # all pages fit at the shortest interval
+    return VisitPrice(1e-300, max(float(weight.sum()), 1e-300), floor, most)  # all pages fit at the shortest interval
 
 
 def one_host(
     weight: Floats, rate: Floats, slot_s: float, horizon_s: float, age_s: Floats | float = 0.0, changes: object = 0
-) -> World:
+) -> RefreshWorld:
     """Return the world of one host, which has all the visits that its slots allow."""
     slot_s = max(slot_s, SHORTEST_SLOT_S)
-    return World.build(
+    return RefreshWorld.build(
         np.zeros(len(rate), dtype=np.int64),
         rate,
         horizon_s=horizon_s,
@@ -217,14 +228,14 @@ class HostPlan:
     pages: int
     slot_s: float
     trusted: bool
-    priors: Priors
-    price: Price | None
-    sums: Sums
+    priors: HostPriors
+    price: VisitPrice | None
+    sums: PriorSums
     changes_per_s: float = 0.0
 
 
 def intervals(
-    columns: Columns, found: Gamma, prior: Gamma, prices: Sequence[Price | None], settings: RefreshSettings
+    columns: PageColumns, found: Gamma, prior: Gamma, prices: Sequence[VisitPrice | None], settings: RefreshSettings
 ) -> Floats:
     """Return each page's time from its last visit to its next; `prices` are those of the pages' hosts."""
     planned = np.array([price is not None for price in prices])
@@ -236,7 +247,7 @@ def intervals(
     return np.clip(interval, settings.least_s, max(LONGEST_S, settings.least_s))
 
 
-def _wanted(columns: Columns, found: Gamma, table: Floats, rows: Flags, settings: RefreshSettings) -> Floats:
+def _wanted(columns: PageColumns, found: Gamma, table: Floats, rows: Flags, settings: RefreshSettings) -> Floats:
     """Return the intervals of some pages before they are stretched; `table` has their hosts' prices."""
     weight = columns.weight[rows]
     visits = _intensity(table, weight, found.mean[rows])
@@ -266,18 +277,20 @@ def _intensity(table: Floats, weight: Floats, rate: Floats) -> Floats:
     return np.maximum(np.clip(found, floor, most), 1.0 / LONGEST_S)
 
 
-def explored(columns: Columns, share: float) -> Flags:
+def explored(columns: PageColumns, share: float) -> Flags:
     """Choose the pages visited as if their rate were the best plausible one; the choice changes after each visit."""
+    # A hash of the page and its last visit: nothing is stored, and each visit draws anew.
     mixed = columns.key.view(np.uint64) ^ np.rint(columns.asked_s * 1000.0).astype(np.uint64)
     with np.errstate(over="ignore"):
         mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    # A float holds the 53 high bits exactly.
     chosen: Flags = (mixed >> np.uint64(11)).astype(np.float64) < share * 2.0**53
     return chosen
 
 
 def plan_host(
-    columns: Columns,
+    columns: PageColumns,
     of_all: Gamma,
     trusted: bool,
     slot_s: float,
@@ -293,13 +306,13 @@ def plan_host(
     return HostPlan(now_s, len(columns), slot_s, trusted, priors, price, sums, told_of), found
 
 
-def _changes_per_s(columns: Columns, rate: Floats, price: Price) -> float:
+def _changes_per_s(columns: PageColumns, rate: Floats, price: VisitPrice) -> float:
     """Return the rate of changes of pages that are worth a visit then: a stale page has lost weight / rate."""
     share = np.where(columns.is_gone, 0.0, columns.weight) / price.weight
     return float(np.sum((share * rate)[share > price.price * rate]))
 
 
-def price_at(columns: Columns, found: Gamma, slot_s: float, settings: RefreshSettings) -> Price | None:
+def price_at(columns: PageColumns, found: Gamma, slot_s: float, settings: RefreshSettings) -> VisitPrice | None:
     """Return the price of a visit where a host grants one every `slot_s`; None if all its pages are gone."""
     weight = np.where(columns.is_gone, 0.0, columns.weight)
     if not weight.any():
@@ -310,16 +323,47 @@ def price_at(columns: Columns, found: Gamma, slot_s: float, settings: RefreshSet
     return replace(price, stretch=_stretch(wanted[weight > 0], slot_s, settings.least_s))
 
 
-def moves_of(columns: Columns, interval_s: Floats) -> list[Move]:
+def moves_of(columns: PageColumns, interval_s: Floats) -> list[DueTimeChange]:
     """Return the pages whose due time must move: it differs by much, or they are not in the lane yet."""
     due_s = np.maximum(columns.asked_s, columns.fresh_s) + interval_s
     is_there = columns.lane == LANE_REFRESH
     moves = ~is_there | (np.abs(columns.rank / 1000.0 - due_s) > MOVED_BY * np.abs(interval_s))
     rows = np.flatnonzero(moves)
     values = (columns.key[rows], columns.lane[rows], columns.rank[rows], due_s[rows])
-    return [Move(*each) for each in zip(*(value.tolist() for value in values), strict=True)]
+    return [DueTimeChange(*each) for each in zip(*(value.tolist() for value in values), strict=True)]
 
 
-def fresh_now(columns: Columns, found: Gamma, now_s: float) -> Floats:
+def fresh_now(columns: PageColumns, found: Gamma, now_s: float) -> Floats:
     """Return the probability that each capture equals its page."""
     return fresh_probability_of(found, now_s - columns.fresh_s + columns.shift_s)
+
+
+# ---- pages that give way at the size limit ---------------------------------------------------------------------------
+
+
+CLEARLY = 2.0
+"""Ratio of importance at which a page gives way to a URL, large enough that they do not swap forever."""
+
+LOOKED_AT = 5_000
+AT_ONCE = 0.05
+"""Share of a host's pages that may give way with one plan."""
+
+
+class Swap(NamedTuple):
+    """A page that is dropped, and the URL it gives way to."""
+
+    goes: int
+    comes: int
+
+
+def swaps(db: sqlite3.Connection, slot: int, host_id: int, columns: PageColumns, weigh: Weigh) -> list[Swap]:
+    """Return the pages of a host that give way, each with the URL that replaces it."""
+    waiting = revisits.waiting(db, slot, host_id, LOOKED_AT)
+    if not waiting:
+        return []
+    worth = weigh(waiting)
+    kept = np.where(columns.is_gone, 0.0, columns.weight)
+    most = max(1, int(AT_ONCE * len(columns)))
+    least, best = np.argsort(kept, kind="stable")[:most], np.argsort(-worth, kind="stable")[:most]
+    pairs = zip(least.tolist(), best.tolist(), strict=False)
+    return [Swap(int(columns.key[a]), waiting[b].key) for a, b in pairs if worth[b] > CLEARLY * kept[a]]

@@ -1,6 +1,7 @@
 """Revisits of known pages: the work of `teia crawl --keep-fresh` in the commit thread (A13, P9).
 
-  note        after each visit: set its page's next due time, in the transaction that settles the visit
+  note        after each visit: set its page's next due time, in the transaction that settles the visit; `noted` counts
+              it once that is committed
   next_urls   a host's next URLs: new ones and known ones in turns, as `refresh.share` says. A known page that is not
               due yet is visited early if there is nothing else to do: a slot that is left unused is lost
   plan_again  hosts whose pages' rates changed are planned anew, one at a time, by a separate thread that opens the
@@ -27,45 +28,48 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from teia.clock import Clock
-from teia.config import Config
-from teia.crawler.keep_fresh.apply_signals import BROUGHT_AT_ONCE, Heeding
-from teia.crawler.keep_fresh.bound import Standing, standing_of
-from teia.crawler.keep_fresh.give_way import Swap, swaps
+from teia.config.sections import Config
+from teia.crawler.keep_fresh.apply_signals import BROUGHT_AT_ONCE, SignalApplier
+from teia.crawler.keep_fresh.bound import FreshnessBound, standing_of
 from teia.crawler.keep_fresh.host_plan import (
     NO_SUMS,
-    Columns,
     HostPlan,
-    Priors,
-    Sums,
+    HostPriors,
+    PageColumns,
+    PriorSums,
+    Swap,
     Weigh,
     columns_of,
     moves_of,
+    swaps,
 )
 from teia.crawler.keep_fresh.observe import readable
 from teia.crawler.open_cell import Cell
 from teia.crawler.signals_in.site_hints import hear
 from teia.crawler.sites.trap_notes import next_urls
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.fetch.robots import parse_robots
 from teia.frontier.cell import histories, revisits, trails
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import sqlite_errors
-from teia.frontier.cell.revisits import Held, Move
+from teia.frontier.cell.revisits import CapturedPage, DueTimeChange
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import LANE_DUE, LANE_REFRESH, STATE_DONE, STATE_FAILED
 from teia.frontier.cell.take import of_page
 from teia.frontier.queue.host_rules import delay_of
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.schedule import HostQueue
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, estimate, same_for_all
 from teia.refresh.trust import Trust
 from teia.urls import site_of, slot_of
 
 if TYPE_CHECKING:
-    from teia.crawler.keep_fresh.other_plans import Carried
+    from teia.crawler.keep_fresh.other_plans import PolicyQueue
 
 ON_DISK = "edf"
 """The policy that due times alone express; others are carried out in memory (other_plans.py)."""
 
+# Limits on memory: pages planned together, hosts whose plans are kept, pages in the queues of other policies.
 PART = 50_000
 PLANS = 5_000
 CARRIED_PAGES = 500_000
@@ -76,17 +80,22 @@ MOVED_AT_ONCE = 500
 NEWS_AT_LEAST, NEWS_SHARE = 20, 0.5
 """Number of visits, at least and as a share of a host's pages, after which it is planned at once, not at `replan_s`."""
 
+# Least weight of the newest request in the average pace, and the number of requests before it is used.
 PACE_MEMORY, PACED = 0.1, 3
+# Pages looked at beyond the limit, because some may have been visited too recently.
 LOOKED_PAST = 16
 LOOK_AGAIN_S, SOON_S = 1.0, 0.01
 FIRST_KEY = -(1 << 63)
 
 Touched = list[tuple[Cell, list[tuple[int, str]]]]
+Seen = tuple[int, float, float, float, float]
+"""A visited page for a plan in memory: key, weight, change rate, time of the visit, and age of its content."""
+
 _NOTHING = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
 
 
 @dataclass(slots=True, eq=False)
-class Host:
+class RefreshedHost:
     """A host that is kept fresh. `news` are visits since it was planned, `after` is the start of the next part."""
 
     cell: Cell
@@ -99,29 +108,29 @@ class Host:
     news: int = 0
     planned: float = 0.0
     after: int = FIRST_KEY
-    sums: Sums = NO_SUMS
-    standing: Standing | None = None
+    sums: PriorSums = NO_SUMS
+    standing: FreshnessBound | None = None
     is_wanted: bool = False
     discovers: bool = False
 
 
-class Made(NamedTuple):
+class PlanResult(NamedTuple):
     """Result of the planning thread: a plan, due times to move, and the start of the next part, if any."""
 
-    host: Host
+    host: RefreshedHost
     plan: HostPlan | None
-    moves: list[Move]
+    moves: list[DueTimeChange]
     after: int | None
     pages: int
-    carried: Carried | None
-    standing: Standing | None = None
+    carried: PolicyQueue | None
+    standing: FreshnessBound | None = None
     swaps: Sequence[Swap] = ()
 
 
-class Refill(NamedTuple):
+class HostRefill(NamedTuple):
     """A host's next URLs, whether more are held back, and when to look again if there are none."""
 
-    items: list[Queued]
+    items: list[QueuedUrl]
     held: bool
     due_s: float | None
 
@@ -136,21 +145,23 @@ class Refresh:
         self._config, self._settings = config, config.refresh
         self._clock = clock
         self._weigh, self._cells = weigh, cells
-        self._heeding = Heeding(config.refresh)
-        self._hosts: dict[tuple[int, int], Host] = {}
-        self._plans: OrderedDict[Host, HostPlan] = OrderedDict()
-        self._carried: OrderedDict[Host, Carried] = OrderedDict()
-        self._wanted: deque[Host] = deque()
+        self._heeding = SignalApplier(config.refresh)
+        self._hosts: dict[tuple[int, int], RefreshedHost] = {}
+        self._plans: OrderedDict[RefreshedHost, HostPlan] = OrderedDict()
+        self._carried: OrderedDict[RefreshedHost, PolicyQueue] = OrderedDict()
+        self._wanted: deque[RefreshedHost] = deque()
         self._plan_at = 0.0
         self._sums, self._standing = np.zeros(3), np.zeros(7)
         self._of_all = _NOTHING
         self._thread = ThreadPoolExecutor(1, "plan")
-        self._running: Future[Made] | None = None
-        self._moving: tuple[Host, deque[Move]] | None = None
+        self._running: Future[PlanResult] | None = None
+        self._moving: tuple[RefreshedHost, deque[DueTimeChange]] | None = None
+        self._appointed: list[tuple[RefreshedHost, Seen]] = []
         self.kept = sum(count_kept(cell.frontier) for cell in cells) if config.limits.pages_kept else 0
         for cell in cells:
             for host_id, name, *_ in revisits.hosts_with_pages(cell.frontier.db):
                 host = self._host(cell, host_id, name)
+                # Every host of an earlier run is planned as soon as possible.
                 host.planned = -inf
                 self._want(host)
 
@@ -175,55 +186,71 @@ class Refresh:
             return self._running.done()
         return self._moving is not None or (bool(self._wanted) and self._clock.ticks_s() >= self._plan_at)
 
-    def _host(self, cell: Cell, host_id: int, name: str) -> Host:
+    def _host(self, cell: Cell, host_id: int, name: str) -> RefreshedHost:
         host = self._hosts.get((cell.number, host_id))
         if host is None:
-            host = Host(cell, host_id, name, slot_of(site_of(name)), self._config.courtesy.delay_s)
+            host = RefreshedHost(cell, host_id, name, slot_of(site_of(name)), self._config.courtesy.delay_s)
             host.planned = self._clock.ticks_s()
             self._hosts[cell.number, host_id] = host
         return host
 
     # -- after a visit -------------------------------------------------------------------------------------
 
-    def note(self, cell: Cell, visits: Sequence[Visit]) -> None:
-        """Set the next due times of visited pages; inside the transaction that settles the visits."""
-        settled: list[tuple[Host, int]] = []
-        for visit in visits:
-            if not visit.queue.host_id:  # only its robots.txt was requested
-                continue
-            host = self._host(cell, visit.queue.host_id, visit.queue.host)
-            if visit.was_asked:
-                self._pace(host, visit)
-            is_settled = visit.verdict is not None and visit.verdict.state in {STATE_DONE, STATE_FAILED}
-            if visit.item.purpose == "page" and is_settled:
-                settled.append((host, visit.item.key))
-                self.kept += not visit.item.visits and is_kept(visit)
+    def note(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
+        """Set the next due times of visited pages; inside the transaction that settles the visits.
+
+        A transaction that fails is repeated with the same visits, so nothing in memory changes here; see `noted`.
+        """
+        self._appointed = []
+        settled = [
+            (self._host(cell, visit.queue.host_id, visit.queue.host), visit.item.key)
+            for visit in visits
+            if _settles_page(visit)
+        ]
         rows = revisits.held_at(cell.frontier.db, [(host.slot, host.host_id, key) for host, key in settled])
         pages = [(host, row) for (host, _), row in zip(settled, rows, strict=True) if row is not None]
+        # Signals first: the due times below take them into account.
         if self._heeding.is_on:
             self._hear(cell, visits)
         if pages:
             self._appoint(cell, [host for host, _ in pages], [row for _, row in pages])
 
-    def _pace(self, host: Host, visit: Visit) -> None:
+    def noted(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
+        """Count visits, once their transaction is committed."""
+        for visit in visits:
+            if visit.queue.host_id and visit.was_asked:
+                self._pace(self._host(cell, visit.queue.host_id, visit.queue.host), visit)
+            self.kept += _settles_page(visit) and not visit.item.visits and is_kept(visit)
+        for host, seen in self._appointed:
+            if host in self._carried:
+                self._carried[host].visited(*seen)
+            host.news += 1
+            self._want(host)
+        self._appointed = []
+
+    def _pace(self, host: RefreshedHost, visit: ActiveVisit) -> None:
         """Update the average time between a host's requests."""
         assert visit.fetched is not None
         slot_s = visit.rest_s + max(0.0, visit.fetched.ended_s - visit.fetched.started_s)
         host.paced += 1
+        # A plain mean of the first requests, then an exponential one.
         host.slot_s += max(PACE_MEMORY, 1.0 / host.paced) * (slot_s - host.slot_s)
 
-    def _hear(self, cell: Cell, visits: Sequence[Visit]) -> None:
+    def _hear(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
         """Store the signals of sitemaps and feeds, and bring pages forward that they report as changed."""
         for visit in visits:
             for news in hear(cell.frontier, visit, self._clock.now_s()):
                 host = self._host(cell, news.host_id, news.host)
                 places = [(host.slot, host.host_id, key) for key in news.keys[:BROUGHT_AT_ONCE]]
+                # A page in another lane is due already.
                 rows = [row for row in revisits.held_at(cell.frontier.db, places) if row and row.lane == LANE_REFRESH]
                 if rows:
                     self._appoint(cell, [host] * len(rows), rows, only_sooner=True)
                     self._want(host)
 
-    def _appoint(self, cell: Cell, hosts: Sequence[Host], rows: Sequence[Held], *, only_sooner: bool = False) -> None:
+    def _appoint(
+        self, cell: Cell, hosts: Sequence[RefreshedHost], rows: Sequence[CapturedPage], *, only_sooner: bool = False
+    ) -> None:
         """Set the due times of pages; with `only_sooner`, only where the new time is earlier than the old."""
         with readable(cell.frontier):
             columns = columns_of(rows, self._weigh)
@@ -240,14 +267,10 @@ class Refresh:
             revisits.appoint(cell.frontier.db, (host.slot, host.host_id, row.key), due_s)
             if only_sooner:
                 continue
-            if host in self._carried:
-                weight, rate = float(columns.weight[number]), float(found.mean[number])
-                fresh_s = float(columns.fresh_s[number])
-                self._carried[host].visited(row.key, weight, rate, row.last_visit_s, fresh_s)
-            host.news += 1
-            self._want(host)
+            weight, rate, fresh_s = columns.weight[number], found.mean[number], columns.fresh_s[number]
+            self._appointed.append((host, (row.key, float(weight), float(rate), row.last_visit_s, float(fresh_s))))
 
-    def _plan_of(self, host: Host) -> HostPlan | None:
+    def _plan_of(self, host: RefreshedHost) -> HostPlan | None:
         plan = self._plans.get(host)
         if plan is not None:
             self._plans.move_to_end(host)
@@ -255,24 +278,27 @@ class Refresh:
 
     # -- before a visit ------------------------------------------------------------------------------------
 
-    def next_urls(self, cell: Cell, queue: HostQueue, limit: int, skip: Collection[int]) -> Refill:
+    def next_urls(self, cell: Cell, queue: HostQueue, limit: int, skip: Collection[int]) -> HostRefill:
         """Return a host's next URLs, new and known ones in turns while there are both."""
         frontier, now_s = cell.frontier, self._clock.now_s()
         host = self._host(cell, queue.host_id, queue.host)
+        # At the limit only retries go, and new URLs that displaced a kept page.
         if self.is_full:
             new, held = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,)), False
         else:
-            new, held = next_urls(frontier, queue, limit, skip, now_s)
+            new, held = next_urls(cell, queue, limit, skip, now_s)
         host.discovers = bool(new)
         known, look_s = self._known(host, limit, skip, now_s)
         items = in_turns(new, known, limit, self._settings.share, queue.requests)
         if items:
-            return Refill(items, held, None)
+            return HostRefill(items, held, None)
         retry_s = frontier.next_due_s(queue.host_id, queue.host)
         times = [at_s for at_s in (look_s, retry_s) if at_s is not None]
-        return Refill([], held, min(times, default=None))
+        return HostRefill([], held, min(times, default=None))
 
-    def _known(self, host: Host, limit: int, skip: Collection[int], now_s: float) -> tuple[list[Queued], float | None]:
+    def _known(
+        self, host: RefreshedHost, limit: int, skip: Collection[int], now_s: float
+    ) -> tuple[list[QueuedUrl], float | None]:
         """Return the next known pages of a host, and when to look again if there are none."""
         look_s: float | None
         if self._settings.policy == ON_DISK:
@@ -293,9 +319,12 @@ class Refresh:
             items = trails.with_trails(frontier.db, host.slot, host.host_id, items)
         return items, None if look_s is None else max(look_s, now_s + SOON_S)
 
-    def _due(self, host: Host, limit: int, skip: Collection[int], now_s: float) -> tuple[list[int], float | None]:
+    def _due(
+        self, host: RefreshedHost, limit: int, skip: Collection[int], now_s: float
+    ) -> tuple[list[int], float | None]:
         """Return the keys of pages in the order of their due times; early ones only if there is nothing new."""
         frontier = host.cell.frontier
+        # If nothing is new, pages go early; not sitemaps and feeds, which would bring no news.
         in_time = {} if host.discovers else self._heeding.speakers(frontier, host)
         looked_at = limit + LOOKED_PAST + len(in_time)  # sitemaps and feeds may all come first
         first = revisits.next_known(frontier.db, host.slot, host.host_id, looked_at, skip)
@@ -308,7 +337,7 @@ class Refresh:
 
     # -- plans ---------------------------------------------------------------------------------------------
 
-    def _want(self, host: Host) -> None:
+    def _want(self, host: RefreshedHost) -> None:
         if not host.is_wanted:
             host.is_wanted = True
             self._wanted.append(host)
@@ -326,10 +355,11 @@ class Refresh:
             self._begin()
         return touched
 
-    def _take(self, made: Made) -> None:
+    def _take(self, made: PlanResult) -> None:
         host = made.host
         self._stand(host, made)
         if made.plan is not None:
+            # The host's share in the sums is replaced; they give the prior of all pages.
             self._sums += np.array(_as_row(made.plan.sums)) - np.array(_as_row(host.sums))
             host.sums = made.plan.sums
             self._of_all = fit_sums(self._sums[:, None], _NOTHING)
@@ -341,18 +371,21 @@ class Refresh:
             self._carried[host] = made.carried
             while sum(map(len, self._carried.values())) > CARRIED_PAGES and len(self._carried) > 1:
                 self._carried.popitem(last=False)
+        # A large host continues with its next part.
         host.after = FIRST_KEY if made.after is None else made.after
         if made.after is not None and made.carried is None:
             self._want(host)
         self._moving = (host, deque(made.moves))
         if made.swaps:
             with host.cell.frontier.transaction() as frontier:
+                gone = 0
                 for goes, comes in made.swaps:
                     places = ((host.slot, host.host_id, goes), (host.slot, host.host_id, comes))
-                    self.kept -= revisits.give_way(frontier.db, *places, self._clock.now_s())
+                    gone += revisits.give_way(frontier.db, *places, self._clock.now_s())
+            self.kept -= gone
 
-    def _stand(self, host: Host, made: Made) -> None:
-        """Store the standing of a host; that of its last part for a large host."""
+    def _stand(self, host: RefreshedHost, made: PlanResult) -> None:
+        """Store the freshness of a host and its bounds; for a large host, those of its last part."""
         host.pages = made.pages
         before, now = host.standing, made.standing
         host.standing = now
@@ -364,13 +397,13 @@ class Refresh:
         if not pages or not weight > 0:
             return None
         shares = (fresh / weight, max(variance, 0.0), best / weight)
-        whole = Standing(round(pages), weight, *shares, 1.0, best_variance=max(best_variance, 0.0))
+        whole = FreshnessBound(round(pages), weight, *shares, 1.0, best_variance=max(best_variance, 0.0))
         numbers = {"fresh": whole.fresh, "fresh_error": whole.error, "best": whole.best}
         numbers |= {"best_error": whole.best_error, "possible": possible / weight}
         counts = {"pages": whole.pages, "visited_again": round(self._sums[0])}
         return {**counts, **{name: round(number, 4) for name, number in numbers.items()}}
 
-    def _move(self, host: Host, moves: deque[Move]) -> tuple[Cell, list[tuple[int, str]]]:
+    def _move(self, host: RefreshedHost, moves: deque[DueTimeChange]) -> tuple[Cell, list[tuple[int, str]]]:
         until = self._clock.ticks_s() + MOVE_S
         while moves:
             some = [moves.popleft() for _ in islice(range(len(moves)), MOVED_AT_ONCE)]
@@ -387,6 +420,7 @@ class Refresh:
         for _ in range(len(self._wanted)):
             host = self._wanted.popleft()
             if now >= self._due_at(host):
+                # Other hosts may be due as well: look again as soon as this plan is made.
                 self._plan_at = now
                 host.is_wanted, host.planned, host.news = False, now, 0
                 share = self._settings.share if host.discovers and not self.is_full else 1.0
@@ -396,7 +430,7 @@ class Refresh:
             self._wanted.append(host)
             self._plan_at = min(self._plan_at, self._due_at(host))
 
-    def _due_at(self, host: Host) -> float:
+    def _due_at(self, host: RefreshedHost) -> float:
         """Return when a host with news is planned; at once if the plan has ended or lacks most of its pages."""
         if self._settings.policy != ON_DISK:
             carried = self._carried.get(host)
@@ -405,7 +439,7 @@ class Refresh:
             has_ended = host.news >= max(NEWS_AT_LEAST, NEWS_SHARE * host.pages) or host.after > FIRST_KEY
         return 0.0 if has_ended else host.planned + self._settings.replan_s
 
-    def _make(self, host: Host, of_all: Gamma, share: float, now_s: float, warm: bool) -> Made:
+    def _make(self, host: RefreshedHost, of_all: Gamma, share: float, now_s: float, warm: bool) -> PlanResult:
         """Plan one part of a host; in the planning thread, with its own read-only connection to the cell."""
         frontier = FrontierCell(host.cell.folder.frontier, read_only=True)
         try:
@@ -421,7 +455,8 @@ class Refresh:
             if columns is not None and self.is_full:
                 exchanged = swaps(frontier.db, host.slot, host.host_id, columns, self._weigh)
             if columns is None:
-                return Made(host, None, [], None, total, None)
+                return PlanResult(host, None, [], None, total, None)
+            # A part of a host has its part of the slots, and of those the share for known pages.
             slots_s = (slot_s, slot_s * max(1.0, total / len(columns)) / share)
             made = self._heeding.plan(frontier, host, columns, of_all, trusted, slots_s, now_s, warm)
         finally:
@@ -431,9 +466,9 @@ class Refresh:
         after = rows[-1].key if len(rows) == PART else None
         carried = self._carry(columns, found, slot_s, now_s)
         standing = standing_of(columns, found, slot_s, now_s, before=host.standing)
-        return Made(host, plan, moves_of(columns, interval_s), after, total, carried, standing, exchanged)
+        return PlanResult(host, plan, moves_of(columns, interval_s), after, total, carried, standing, exchanged)
 
-    def _promised_s(self, frontier: FrontierCell, host: Host) -> float:
+    def _promised_s(self, frontier: FrontierCell, host: RefreshedHost) -> float:
         """Return the expected time between requests to a host not visited lately, from its robots.txt and answers."""
         courtesy = self._config.courtesy
         took_s = revisits.response_s(frontier.db, host.host_id)
@@ -443,31 +478,34 @@ class Refresh:
         rests_s = (delay_s, courtesy.response_factor * took_s if delay_s else 0.0)
         return took_s + max(*rests_s, *(each for each in asked if each is not None))
 
-    def _carry(self, columns: Columns, found: Gamma, slot_s: float, now_s: float) -> Carried | None:
+    def _carry(self, columns: PageColumns, found: Gamma, slot_s: float, now_s: float) -> PolicyQueue | None:
         if self._settings.policy == ON_DISK or columns.is_gone.all():
             return None
-        from teia.crawler.keep_fresh.other_plans import Carried
+        from teia.crawler.keep_fresh.other_plans import PolicyQueue
 
-        return Carried(columns, found.mean, slot_s, self._settings, now_s)
+        return PolicyQueue(columns, found.mean, slot_s, self._settings, now_s)
 
 
-def in_turns(new: Sequence[Queued], known: Sequence[Queued], limit: int, share: float, number: int) -> list[Queued]:
+def in_turns(
+    new: Sequence[QueuedUrl], known: Sequence[QueuedUrl], limit: int, share: float, number: int
+) -> list[QueuedUrl]:
     """Merge new and known URLs in the order of their fetches; `number` is that of the host's next request.
 
     Of all requests, `share` go to known pages while there are both; if there is only one kind, it gets all of them.
     """
-    items: list[Queued] = []
+    items: list[QueuedUrl] = []
     first, second = deque(known), deque(new)
     while len(items) < limit and (first or second):
+        # A known page's turn is the request with which its accumulated share passes a whole number.
         is_known_ones = int((number + 1) * share) > int(number * share)
         items.append((first if first and (is_known_ones or not second) else second or first).popleft())
         number += 1
     return items
 
 
-def _priors_of(plans: Sequence[HostPlan | None], columns: Columns, of_all: Gamma) -> Gamma:
+def _priors_of(plans: Sequence[HostPlan | None], columns: PageColumns, of_all: Gamma) -> Gamma:
     """Return the priors of pages: from their host's plan, or the prior of all pages."""
-    unknown = Priors((float(of_all.changes[0]), float(of_all.time_s[0])), {})
+    unknown = HostPriors((float(of_all.changes[0]), float(of_all.time_s[0])), {})
     each = [(unknown if plan is None else plan.priors) for plan in plans]
     pairs = np.array(
         [priors.of_kinds.get(kind, priors.of_host) for priors, kind in zip(each, columns.kind, strict=True)]
@@ -475,19 +513,25 @@ def _priors_of(plans: Sequence[HostPlan | None], columns: Columns, of_all: Gamma
     return Gamma(pairs[:, 0].copy(), pairs[:, 1].copy())
 
 
-def _as_sums(one: Standing | None) -> Floats:
-    """Return a standing as numbers that can be summed."""
+def _as_sums(one: FreshnessBound | None) -> Floats:
+    """Return the freshness of a host, and its bounds, as numbers that can be summed."""
     if one is None:
         return np.zeros(7)
     shares = np.array([one.fresh, one.best, one.possible]) * one.weight
     return np.array([one.pages, one.weight, shares[0], one.variance, shares[1], one.best_variance, shares[2]])
 
 
-def _as_row(sums: Sums) -> tuple[float, float, float]:
+def _as_row(sums: PriorSums) -> tuple[float, float, float]:
     return sums.pages, sums.rates, sums.logs
 
 
-def is_kept(visit: Visit) -> bool:
+def _settles_page(visit: ActiveVisit) -> bool:
+    """Tell whether a visit settled a page, so that it is scheduled for its next one."""
+    is_settled = visit.verdict is not None and visit.verdict.state in {STATE_DONE, STATE_FAILED}
+    return bool(visit.queue.host_id) and visit.item.purpose == "page" and is_settled
+
+
+def is_kept(visit: ActiveVisit) -> bool:
     """Tell whether a visit brought a page that counts as one that is kept (F2)."""
     return visit.fetched is not None and 200 <= visit.fetched.status < 300 and visit.result is not None
 

@@ -13,22 +13,23 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 
-from teia.crawler.signals_in.site_hints import Heard
-from teia.crawler.visit import Visit
+from teia.crawler.signals_in.site_hints import StatementTest
+from teia.crawler.visit import ActiveVisit
 from teia.errors import CorruptFile
 from teia.frontier.cell import histories
-from teia.frontier.cell.cell import FrontierCell, PageRow, Settled
-from teia.frontier.cell.histories import Known
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.histories import KnownPage
+from teia.frontier.cell.rows import PageRow, SettledVisit
 from teia.frontier.cell.schema import STATE_DONE
 from teia.parse.dates import parse_date
 from teia.records import NOT_MODIFIED, Outcome
-from teia.refresh.history import History, Seen, Sight, compare
+from teia.refresh.history import History, ObservedAnswer, VisitResult, compare
 from teia.refresh.mask import HostMask, PageMask, judge, unchanged
 from teia.refresh.trust import Trust
 from teia.urls import site_of, slot_of
 
 
-def observed(frontier: FrontierCell, settled: Settled, host: str, visit: Visit) -> Settled:
+def observed(frontier: FrontierCell, settled: SettledVisit, host: str, visit: ActiveVisit) -> SettledVisit:
     """Compare a visit with the one before, and learn from it; return it with the observation."""
     page = settled.page
     if page is None or not _tells_something(settled, page):
@@ -38,6 +39,7 @@ def observed(frontier: FrontierCell, settled: Settled, host: str, visit: Visit) 
     known = histories.known(frontier, place)
     if known is None:
         return settled
+    # The first revisit: the history begins with the capture that is there.
     is_new = not known.record
     with readable(frontier):
         history = History.begun(known.last_change_s) if is_new else History.decode(known.record)
@@ -46,16 +48,18 @@ def observed(frontier: FrontierCell, settled: Settled, host: str, visit: Visit) 
         history.is_gone = _before(known, is_gone=known.outcome == Outcome.SOFT_404).is_gone
     sketch = visit.result.sketch if visit.result is not None else b""
 
+    # Called only if the texts differ, because masks take long to decode.
     def is_cosmetic() -> bool | None:
         return judge(of_page, of_host.mask, settled.queued.key, sketch) if sketch else None
 
     before = _before(known, is_gone=history.is_gone)
-    now = Seen(page.status, *page[1:4], page.redirect_to, settled.outcome == Outcome.SOFT_404)
+    now = ObservedAnswer(page.status, *page[1:4], page.redirect_to, settled.outcome == Outcome.SOFT_404)
     saw = compare(before, now, is_cosmetic)
-    if saw in {Sight.NOT_MODIFIED, Sight.SAME_BYTES, Sight.SAME_TEXT}:
+    if saw in {VisitResult.NOT_MODIFIED, VisitResult.SAME_BYTES, VisitResult.SAME_TEXT}:
         unchanged(of_page, sketch or of_page.sketch)
-    modified_s = parse_date(page.last_modified) if saw is Sight.CHANGED else None
-    heard, before_visit = Heard(frontier, place), replace(history)
+    modified_s = parse_date(page.last_modified) if saw is VisitResult.CHANGED else None
+    # `observe` changes the history, but sources are judged by the one before the visit.
+    heard, before_visit = StatementTest(frontier, place), replace(history)
     quiet_until_s = heard.quiet_until_s(history.visited_s)
     changed = history.observe(saw, settled.time_s, modified_s, quiet_until_s=quiet_until_s)
     heard.learn(before_visit, settled.time_s, changed=changed)
@@ -71,7 +75,7 @@ def readable(frontier: FrontierCell) -> Iterator[None]:
     try:
         yield
     except (ValueError, struct.error) as error:
-        raise CorruptFile(frontier.path, f"what is kept of a page's visits cannot be read: {error}") from error
+        raise CorruptFile(frontier.path, f"the visit history of a page cannot be read: {error}") from error
 
 
 class _Manners:
@@ -89,25 +93,26 @@ class _Manners:
 
     def keep(self) -> None:
         """Write the knowledge back, if it has changed."""
+        # The mask was decoded only if a page needed it.
         mask = self.mask.encode() if "mask" in self.__dict__ else self._before[1]
         now = (self.trust.encode(), mask)
         if now != self._before:
             histories.keep_manners(*self._at, *now)
 
 
-def _tells_something(settled: Settled, page: PageRow) -> bool:
+def _tells_something(settled: SettledVisit, page: PageRow) -> bool:
     if settled.state != STATE_DONE or settled.outcome == Outcome.PARSE_FAILED:
         return False
     return 200 <= page.status < 500
 
 
-def _before(known: Known, *, is_gone: bool) -> Seen:
+def _before(known: KnownPage, *, is_gone: bool) -> ObservedAnswer:
     """Return the earlier state of the page for comparison; only the history remembers that it was a soft 404."""
     is_soft_404 = is_gone and known.status < 400
-    return Seen(known.status, known.digest, known.text_digest, known.simhash, known.redirect_to, is_soft_404)
+    return ObservedAnswer(known.status, known.digest, known.text_digest, known.simhash, known.redirect_to, is_soft_404)
 
 
-def _compare_validators(trust: Trust, known: Known, page: PageRow) -> None:
+def _compare_validators(trust: Trust, known: KnownPage, page: PageRow) -> None:
     """Learn from two answers with bodies whether the host's validators change with its contents.
 
     A 304 has no body, so it shows nothing.

@@ -14,8 +14,8 @@ from math import inf
 
 import numpy as np
 
-from teia.config import RefreshSettings
-from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, Columns, one_host
+from teia.config.sections import RefreshSettings
+from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, one_host
 from teia.refresh.dispatch import PageState, TimetableQueue, queue_of
 from teia.refresh.policies import policy_named
 from teia.refresh.rates import Floats
@@ -24,10 +24,12 @@ MOST_VISITS = 50_000
 """Number of visits that a timetable covers at most, if they end before the horizon."""
 
 
-class Carried:
+class PolicyQueue:
     """One host's pages, by their keys. `ends_s` is the end of the plan; infinity if only news end it."""
 
-    def __init__(self, columns: Columns, rate: Floats, slot_s: float, settings: RefreshSettings, now_s: float) -> None:
+    def __init__(
+        self, columns: PageColumns, rate: Floats, slot_s: float, settings: RefreshSettings, now_s: float
+    ) -> None:
         policy = policy_named(settings.policy)
         weight = np.where(columns.is_gone, 0.0, columns.weight)
         self._total = max(float(weight.sum()), 1e-300)
@@ -56,6 +58,7 @@ class Carried:
             wait_s = max(due.not_before_s, self._asked_s[due.page] + self._least_s)
             if not early:
                 wait_s = max(wait_s, due.due_s)
+            # A timetable goes through its pages in order, and passes over one that may not be visited yet.
             if wait_s > now_s and not self.is_timetable:
                 return taken, wait_s
             if due.not_before_s > now_s:
@@ -76,6 +79,7 @@ class Carried:
             page = self._pages[key] = len(self._keys)
             self._keys.append(key)
             self._queue.put(PageState(page, weight / self._total, rate, fresh_s))
+        # After a failed visit the capture is as old as it was.
         elif not self.is_timetable and fresh_s >= asked_s:
             self._queue.visited(page, fresh_s)
         self._asked_s[page] = asked_s

@@ -25,7 +25,7 @@ INTERVAL = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Freshness:
+class PageFreshness:
     """A page's change rate with its 90% interval, and the probability that the capture is fresh.
 
     `fresh_probability` is averaged over the possible rates.
@@ -39,7 +39,7 @@ class Freshness:
 
 def freshness_of(
     frontier: FrontierCell, host: str, host_id: int, key: int, now_s: float, most_peers: int = MAX_PEERS
-) -> Freshness | None:
+) -> PageFreshness | None:
     """Return the freshness of one page; None if it was not revisited yet."""
     slot = slot_of(site_of(host))
     peers = list(histories.peers(frontier, slot, host_id, key, most_peers))
@@ -56,8 +56,9 @@ def freshness_of(
     found = estimate(columns, prior, trusted)
     low, high = found.interval(INTERVAL)
     fresh = fresh_probability_of(found, now_s - columns.visited_s)
+    # Row 0 is the page itself; the others are its peers.
     of_page = (found.mean[0] * DAY_S, low[0] * DAY_S, high[0] * DAY_S, fresh[0])
-    return Freshness(*map(float, of_page))
+    return PageFreshness(*map(float, of_page))
 
 
 def rate_of_peers(frontier: FrontierCell, host: str, host_id: int, key: int) -> float | None:

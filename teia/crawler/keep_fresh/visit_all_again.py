@@ -12,11 +12,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from teia.clock import Clock
-from teia.config import Config
-from teia.crawler.keep_fresh.keep_fresh import Refill, Touched, count_kept, in_turns, is_kept
+from teia.config.sections import Config
+from teia.crawler.keep_fresh.keep_fresh import HostRefill, Touched, count_kept, in_turns, is_kept
 from teia.crawler.open_cell import Cell
 from teia.crawler.sites.trap_notes import next_urls
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import revisit_all
 from teia.frontier.cell.schema import LANE_DUE, LANE_NEW, STATE_QUEUED
 from teia.frontier.queue.schedule import HostQueue
@@ -85,29 +85,39 @@ class RevisitAll:
                 break
         return touched
 
-    def note(self, cell: Cell, visits: Sequence[Visit]) -> None:
+    def note(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
         """Count the pages that were visited; inside the transaction that settles the visits."""
-        pages = [each for each in visits if each.item.purpose == "page" and each.verdict is not None]
-        settled = [each for each in pages if each.verdict is not None and each.verdict.state != STATE_QUEUED]
+        settled = _settled(visits)
         visited = sum(each.item.visits > 0 and each.fetched is not None for each in settled)
         new = sum(each.item.visits == 0 and each.fetched is not None for each in settled)
+        # Settled without a request: the settings exclude these pages now.
         left_out = sum(each.item.visits > 0 and each.fetched is None for each in settled)
-        self._kept += sum(each.item.visits == 0 and is_kept(each) for each in settled)
         if visited or new or left_out:
             self._rounds[cell.number] = revisit_all.count(cell.frontier, self.since_s, visited, new, left_out)
 
-    def next_urls(self, cell: Cell, queue: HostQueue, limit: int, skip: Collection[int]) -> Refill:
+    def noted(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:  # noqa: ARG002  # `Refresh` needs the cell
+        """Count the pages that are kept, once their transaction is committed: one that fails is repeated."""
+        self._kept += sum(each.item.visits == 0 and is_kept(each) for each in _settled(visits))
+
+    def next_urls(self, cell: Cell, queue: HostQueue, limit: int, skip: Collection[int]) -> HostRefill:
         """Return a host's next URLs, new and known ones in turns while there are both."""
         frontier, now_s = cell.frontier, self._clock.now_s()
         if self.is_full:
             known = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,))
-            return Refill(known, False, None if known else frontier.next_due_s(queue.host_id, queue.host))
-        items, held = next_urls(frontier, queue, limit, skip, now_s)
+            return HostRefill(known, False, None if known else frontier.next_due_s(queue.host_id, queue.host))
+        items, held = next_urls(cell, queue, limit, skip, now_s)
         due_s = None if items else frontier.next_due_s(queue.host_id, queue.host)
-        if frontier.watch is not None:
-            return Refill(items, held, due_s)
+        # The watch for traps has its own order of URLs.
+        if cell.watch is not None:
+            return HostRefill(items, held, due_s)
         new = [item for item in items if item.lane == LANE_NEW]
         known = [item for item in items if item.lane != LANE_NEW]
         if len(known) == limit:  # known pages may fill the whole batch, so read new ones separately
             new = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_NEW,))
-        return Refill(in_turns(new, known, limit, self._share, queue.requests), held, due_s)
+        return HostRefill(in_turns(new, known, limit, self._share, queue.requests), held, due_s)
+
+
+def _settled(visits: Sequence[ActiveVisit]) -> list[ActiveVisit]:
+    """Return the visits of pages that need no further try."""
+    pages = (each for each in visits if each.item.purpose == "page")
+    return [each for each in pages if each.verdict is not None and each.verdict.state != STATE_QUEUED]

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.durable import disk_errors
 from teia.errors import ConfigError, CorruptFile
-from teia.frontier.cell.revisits import Held
+from teia.frontier.cell.revisits import CapturedPage
 from teia.graph.rankfile import NO_STAMP, RankFile
 from teia.refresh.rates import Floats
+from teia.store.root import CollectionFolder
 from teia.urls import from_user, key_of
+
+MARK = "# taken in: "
+"""Beginning of the lines of `hits.txt` that say which logs were imported."""
 
 
 def weigher(settings: RefreshSettings, ranks: Path) -> Weigh:
@@ -34,11 +40,11 @@ def weigher(settings: RefreshSettings, ranks: Path) -> Weigh:
 
 def weigh_keys(weigh: Weigh, found: Sequence[tuple[int, int]]) -> list[float]:
     """Return the weights of URLs, visited or not, by (key, number of links to it)."""
-    pages = [Held(key, "", 0, links, "", 0, 0, 0, 0, 0, 0.0, 0.0, b"") for key, links in found]
+    pages = [CapturedPage(key, "", 0, links, "", 0, 0, 0, 0, 0, 0.0, 0.0, b"") for key, links in found]
     return [float(weight) for weight in weigh(pages)] if pages else []
 
 
-def _in_links(pages: Sequence[Held]) -> Floats:
+def _in_links(pages: Sequence[CapturedPage]) -> Floats:
     return np.array([page.in_links for page in pages], dtype=np.float64)
 
 
@@ -48,9 +54,10 @@ class _ByRank:
     def __init__(self, path: Path) -> None:
         self._file = RankFile(path)
 
-    def __call__(self, pages: Sequence[Held]) -> Floats:
+    def __call__(self, pages: Sequence[CapturedPage]) -> Floats:
         with suppress(CorruptFile):  # ignored: the indexer writes the file again
             self._file.reload()
+        # Until there are ranks, the number of links stands in for them.
         if self._file.stamp == NO_STAMP or not self._file.alone > 0:
             return 1.0 + _in_links(pages)
         scores = self._file.scores(np.array([page.key for page in pages], dtype=np.int64)).astype(np.float64)
@@ -72,10 +79,11 @@ class _ByFile:
         self._keys = np.array(sorted(known), dtype=np.int64)
         self._weights = np.array([known[key] for key in self._keys.tolist()], dtype=np.float64)
 
-    def __call__(self, pages: Sequence[Held]) -> Floats:
+    def __call__(self, pages: Sequence[CapturedPage]) -> Floats:
         weights = np.ones(len(pages))
         if len(self._keys):
             keys = np.array([page.key for page in pages], dtype=np.int64)
+            # `searchsorted` may point behind the end; the comparison below rejects that.
             places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
             is_there = self._keys[places] == keys
             weights[is_there] = self._weights[places[is_there]]
@@ -83,17 +91,15 @@ class _ByFile:
 
 
 class _ByHits:
-    """Weights of one plus the hits of a page in the imported access logs (import_hits.py)."""
+    """Weights of one plus the hits of a page in the imported access logs (transfer/import_hits.py)."""
 
     def __init__(self, path: Path) -> None:
-        from teia.transfer.import_hits import read_hits
-
         hits, _ = read_hits(path)
         known = {key_of(url): number for url, number in hits.items()}
         self._keys = np.array(sorted(known), dtype=np.int64)
         self._hits = np.array([known[key] for key in self._keys.tolist()], dtype=np.float64)
 
-    def __call__(self, pages: Sequence[Held]) -> Floats:
+    def __call__(self, pages: Sequence[CapturedPage]) -> Floats:
         weights = np.ones(len(pages))
         if len(self._keys):
             keys = np.array([page.key for page in pages], dtype=np.int64)
@@ -110,5 +116,38 @@ def _read_line(line: str, path: Path, number: int) -> tuple[int, float]:
     except ValueError:
         weight = -1.0
     if url is None or not (isfinite(weight) and weight >= 0):
-        raise ConfigError(f"{path}, line {number}: {line.strip()!r} is not a URL and a weight, a number >= 0")
+        raise ConfigError(f"{path}, line {number}: {line.strip()!r} must be a URL and a weight, a number >= 0")
     return key_of(url), weight
+
+
+# ---- hits of imported access logs ------------------------------------------------------------------------------------
+
+
+class LogBeginning(NamedTuple):
+    """The beginning of a log: so many octets, with this digest."""
+
+    size: int
+    digest: str
+
+
+def hits_file(folder: CollectionFolder) -> Path:
+    """Return the path of a collection's page request counts; the file may be missing."""
+    return folder.path / "hits.txt"
+
+
+def read_hits(path: Path) -> tuple[Counter[str], list[LogBeginning]]:
+    """Return hits by URL, and the marks of the logs they are from."""
+    hits, marks = Counter[str](), list[LogBeginning]()
+    if path.exists():
+        with disk_errors(path, "read"):
+            lines = path.read_text("utf-8", "replace").splitlines()
+        for line in lines:
+            if line.startswith(MARK):
+                size, digest, *_ = [*line.removeprefix(MARK).split(" "), ""]
+                if size.isascii() and size.isdigit():
+                    marks.append(LogBeginning(int(size), digest))
+                continue
+            url, _, number = line.rpartition(" ")
+            if number.isascii() and number.isdigit() and url:
+                hits[url] += int(number)
+    return hits, marks

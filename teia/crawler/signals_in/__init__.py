@@ -1,10 +1,10 @@
 """Change signals on their way in.
 
 announcements    announced pages, from socket to queue (C7)
+inbox            the file in which announcements wait
 for_other_nodes  announcements for pages of other nodes
 indexnow         IndexNow pings: proved and weighed
 websub           WebSub hubs of feeds
 site_hints       sitemaps and feeds, read in the commit
-post             post messages with the care of page requests
-posts_under_way  posted messages until they are settled
+outgoing         messages posted with the care of page requests, until they are settled
 """

@@ -27,21 +27,19 @@ from threading import Lock
 from typing import NamedTuple
 
 from teia.clock import Clock
-from teia.config import Config, SignalsSettings
+from teia.config.sections import Config, SignalsSettings
 from teia.crawler.open_cell import Cell
-from teia.crawler.signals_in.for_other_nodes import Elsewhere, Passed, take_passed
-from teia.crawler.visit import Visit
-from teia.frontier.cell.cell import Found
-from teia.frontier.cell.database import open_database, open_to_read, sqlite_errors, unless_busy
+from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners, take_passed
+from teia.crawler.signals_in.inbox import open_inbox
+from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.database import sqlite_errors, unless_busy
 from teia.frontier.cell.fetch_now import visit_soon
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
 from teia.frontier.cell.schema import BY_SIGNAL, LANE_NEW, STATE_EXCLUDED
 from teia.frontier.cell.take import of_url
-from teia.frontier.cell.url_tails import tail_of
-from teia.frontier.queue.schedule import Queued
 from teia.records import Fetched
-from teia.signals import announce
-from teia.signals.announce import PROXY, Announcement, Inbox, transaction
-from teia.signals.indexnow import FIRST, Keys
+from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, transaction
+from teia.signals.indexnow import FIRST, IndexNowKeys
 from teia.urls import cell_of, key_of, site_of, slot_of, split
 
 MAX_HEARD = 10_000
@@ -69,49 +67,32 @@ _log = logging.getLogger(__name__)
 Touched = list[tuple[Cell, list[tuple[int, str]]]]
 
 
-def open_inbox(path: Path) -> Inbox:
-    """Open a collection's inbox for reading and writing; it is made if it is missing."""
-    return Inbox(open_database(path, announce.DDL, announce.VERSION, announce.PRAGMAS))
-
-
-def counts_in(path: Path) -> dict[str, dict[str, int]]:
-    """Return the counts of a collection's signals by kind and result."""
-    if not path.exists():
-        return {}
-    db = open_to_read(path, announce.VERSION)
-    try:
-        with sqlite_errors(path):
-            return announce.counts_of(db)
-    finally:
-        db.close()
-
-
-class Wanted(NamedTuple):
+class CacheRequest(NamedTuple):
     """A page to request from the cache: its URL in the frontier, and the time of the capture (0: there is none).
 
     `host_id` and `is_known` are as the commit thread found them; a host that is not known has the id 0.
     """
 
-    item: Queued
+    item: QueuedUrl
     host_id: int
     host: str
     copy_s: float
     is_known: bool
 
 
-class Arrival(NamedTuple):
+class CacheArrival(NamedTuple):
     """An answer of the cache for a page that was not known until then."""
 
-    visit: Visit
+    visit: ActiveVisit
     fetched: Fetched
 
 
-class Announced:
+class Announcements:
     """Announcements of one collection while it is crawled; the module docstring says which thread calls what."""
 
     def __init__(self, cells: Sequence[Cell], starts: Sequence[int], clock: Clock) -> None:
         self._cells, self._starts, self._clock = cells, starts, clock
-        self._inbox: Inbox | None = None
+        self._inbox: AnnouncementInbox | None = None
         self._path = Path()
         self._settings = SignalsSettings()
         self._holds: Callable[[str], bool] = lambda _: False
@@ -121,15 +102,15 @@ class Announced:
         self._heard: list[str] = []
         self._counted: Counter[tuple[str, str]] = Counter()
         self._proved_to = FIRST
-        self.wanted: deque[Wanted] = deque()
-        self.arrivals: deque[Arrival] = deque()
-        self.absorbed: deque[Arrival] = deque()
-        self.refused: deque[Visit] = deque()
+        self.wanted: deque[CacheRequest] = deque()
+        self.arrivals: deque[CacheArrival] = deque()
+        self.absorbed: deque[CacheArrival] = deque()
+        self.refused: deque[ActiveVisit] = deque()
         """Arrivals of hosts that this node does not crawl any more; the loop drops them."""
         self.visits: deque[str] = deque(maxlen=MAX_HEARD)
-        self.elsewhere: Elsewhere | None = None
+        self.elsewhere: HostOwners | None = None
         """The owners of hosts that other nodes crawl; None on one machine."""
-        self.passed: deque[Passed] = deque()
+        self.passed: deque[ForwardedSignals] = deque()
         """Messages of other nodes, until the next look."""
         self._config = Config()
         self._hubs: deque[tuple[str, str, str]] = deque(maxlen=MAX_HUBS)
@@ -139,7 +120,7 @@ class Announced:
         self._path, self._settings, self._holds, self._config = path, config.signals, holds, config
         self._every_s = config.commit.every_s
 
-    def open(self) -> Inbox:
+    def open(self) -> AnnouncementInbox:
         """Open the inbox and start taking announcements."""
         self._inbox = open_inbox(self._path)
         self._inbox.db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
@@ -158,9 +139,9 @@ class Announced:
                 inbox.close()
             self._inbox = None
             if self.passed:
-                _log.warning("%s is busy: %d messages of other nodes are lost", self._path, len(self.passed))
+                _log.warning("%s is busy: %d messages of other nodes were dropped", self._path, len(self.passed))
 
-    def _opened(self) -> Inbox | None:
+    def _opened(self) -> AnnouncementInbox | None:
         """Return the inbox; if it is not open, open it when another node has forwarded something."""
         return self.open() if self._inbox is None and self.passed else self._inbox
 
@@ -174,6 +155,7 @@ class Announced:
     def hear(self, urls: Iterable[str]) -> None:
         """Receive announcements of canonical URLs that are in scope."""
         given, room = list(urls), self.room
+        # The commit thread swaps the list (`_keep_heard`).
         with self._lock:
             self._heard += given[:room]
         self.count("dropped", len(given[room:]))
@@ -184,7 +166,7 @@ class Announced:
             with self._lock:
                 self._counted[kind, what] += number
 
-    def note(self, visit: Visit) -> None:
+    def note(self, visit: ActiveVisit) -> None:
         """Process a committed visit: count a page from the cache, note the hub that a feed names."""
         if visit.from_cache:
             self._note_kept(visit)
@@ -192,7 +174,7 @@ class Announced:
         if told is not None and told.hub and self._settings.websub:
             self._hubs.append((visit.item.url, told.topic, told.hub))
 
-    def _note_kept(self, visit: Visit) -> None:
+    def _note_kept(self, visit: ActiveVisit) -> None:
         """Count a page that was taken from the cache and is committed."""
         kept = visit.outcome in {"200", "304"} or visit.outcome.startswith("3")
         self.count(("updated" if visit.item.visits else "new") if kept else "unusable")
@@ -230,7 +212,7 @@ class Announced:
             if not keep_found(self._path.with_name("hubs.sqlite"), found, self._config, self._clock.now_s()):
                 self._hubs.extendleft(reversed(found))
 
-    def _keep_heard(self, inbox: Inbox) -> None:
+    def _keep_heard(self, inbox: AnnouncementInbox) -> None:
         """Write received announcements and counts; keep for the next time those that cannot be written now."""
         with self._lock:
             heard, self._heard = self._heard, []
@@ -245,20 +227,22 @@ class Announced:
                 for (kind, what), number in counted.items():
                     inbox.count(kind, {what: number})
         except BaseException:
+            # Put back in front of those received meanwhile.
             with self._lock:
                 self._heard = heard + self._heard
                 self._counted.update(counted)
             raise
 
-    def _keep_passed(self, inbox: Inbox) -> None:
+    def _keep_passed(self, inbox: AnnouncementInbox) -> None:
         """Write messages of other nodes; keep for the next time those that cannot be written now."""
         while self.passed:
             from teia.crawler.signals_in.indexnow import receive_passed  # only for nodes that were sent something
 
             take_passed(inbox, self.passed[0], partial(receive_passed, now_s=self._clock.now_s()))
+            # Dropped only after its transaction.
             self.passed.popleft()
 
-    def _look(self, inbox: Inbox, touched: Touched) -> None:
+    def _look(self, inbox: AnnouncementInbox, touched: Touched) -> None:
         """Take out due announcements; they are deleted from the inbox first, so that none is acted on twice."""
         now_s = self._clock.now_s()
         room = MAX_WANTED - len(self.wanted)
@@ -276,8 +260,9 @@ class Announced:
         for kind in SOON_KINDS:
             touched += [self._visit(url, now_s) for url in self._told(inbox, kind, now_s)]
 
-    def _taken(self, inbox: Inbox, kind: str, before_s: float, limit: int) -> list[Announcement]:
+    def _taken(self, inbox: AnnouncementInbox, kind: str, before_s: float, limit: int) -> list[Announcement]:
         due = inbox.due(kind, before_s, limit)
+        # Forwarded before it is deleted: a crash between the two sends it twice, which is harmless.
         if due and self.elsewhere is not None:
             due = self._passed_on(inbox, kind, due, self.elsewhere)
         if due:
@@ -285,7 +270,7 @@ class Announced:
         return due
 
     def _passed_on(
-        self, inbox: Inbox, kind: str, due: Sequence[Announcement], elsewhere: Elsewhere
+        self, inbox: AnnouncementInbox, kind: str, due: Sequence[Announcement], elsewhere: HostOwners
     ) -> list[Announcement]:
         """Forward announcements for other nodes; return those for this node."""
         from teia.crawler.signals_in.indexnow import KEY_FILE, pass_files_on
@@ -298,17 +283,17 @@ class Announced:
             inbox.settle(kind, [each.url for each in away])
         return [each for each in due if each not in away]
 
-    def _look_at_keys(self, inbox: Inbox, touched: Touched, now_s: float) -> None:
+    def _look_at_keys(self, inbox: AnnouncementInbox, touched: Touched, now_s: float) -> None:
         """Queue key files for a visit and check visited ones; any client can name a key file, so it is no signal."""
         from teia.crawler.signals_in.indexnow import KEY_FILE, prove  # only for collections that take pings
 
         for each in self._taken(inbox, KEY_FILE, now_s, VISITED_AT_ONCE):
             touched.append(self._visit(each.url, now_s, is_key=True))
-        keys = Keys(inbox.db)
+        keys = IndexNowKeys(inbox.db)
         frontier_of = lambda host: self._cell(host).frontier  # noqa: E731
         self._proved_to = prove(inbox, keys, frontier_of, now_s, self._proved_to, self.elsewhere)
 
-    def _told(self, inbox: Inbox, kind: str, now_s: float) -> list[str]:
+    def _told(self, inbox: AnnouncementInbox, kind: str, now_s: float) -> list[str]:
         """Take out the signals that sites sent on their own pages, and return those from credible sources."""
         from teia.crawler.signals_in.indexnow import is_heard
 
@@ -330,7 +315,7 @@ class Announced:
     def _is_here(self, host: str) -> bool:
         return self.elsewhere is None or self.elsewhere.is_here(host)
 
-    def _judge(self, announced: Announcement, now_s: float) -> Wanted | None:
+    def _judge(self, announced: Announcement, now_s: float) -> CacheRequest | None:
         """Return the page to request from the cache; None if it is not wanted."""
         url, host = announced.url, split(announced.url).host
         with self._cell(host).frontier.transaction() as frontier:
@@ -341,15 +326,15 @@ class Announced:
             if not self._settings.new_pages:
                 self.count("refused")
                 return None
-            item = Queued(url, key_of(url), LANE_NEW, 0, DEPTH, now_s, found_by=BY_SIGNAL)
-            return Wanted(item, host_id, host, 0.0, False)
+            item = QueuedUrl(url, key_of(url), LANE_NEW, 0, DEPTH, now_s, found_by=BY_SIGNAL)
+            return CacheRequest(item, host_id, host, 0.0, False)
         if known.state == STATE_EXCLUDED:
             self.count("refused")
             return None
         if known.last_visit_s and now_s - known.last_visit_s < self._settings.max_age_s:
             self.count("discarded")
             return None
-        return Wanted(known.item, host_id, host, known.last_visit_s, True)
+        return CacheRequest(known.item, host_id, host, known.last_visit_s, True)
 
     def _visit(self, url: str, now_s: float, *, is_key: bool = False) -> tuple[Cell, list[tuple[int, str]]]:
         """Queue a URL for an early visit by the crawler itself: a known one, or a new one in scope.
@@ -378,18 +363,18 @@ class Announced:
             with cell.frontier.transaction() as frontier:
                 frontier.absorb([found(url)], now_s)
                 touched.append((cell, [(frontier.host_id(queue.host, now_s), queue.host)]))
-            self.absorbed.append(Arrival(visit, fetched))
+            self.absorbed.append(CacheArrival(visit, fetched))
         return touched
 
 
-def found(url: str) -> Found:
+def found(url: str) -> FoundUrl:
     """Return an announced page in the form that the frontier absorbs."""
     host = split(url).host
-    return Found(host, key_of(url), tail_of(url, host), DEPTH, in_links=0, by=BY_SIGNAL)
+    return FoundUrl(host, key_of(url), tail_of(url, host), DEPTH, in_links=0, by=BY_SIGNAL)
 
 
 @contextmanager
-def announcing(announced: Announced, path: Path, config: Config, holds: Callable[[str], bool]) -> Iterator[None]:
+def announcing(announced: Announcements, path: Path, config: Config, holds: Callable[[str], bool]) -> Iterator[None]:
     """Process a collection's announcements while the block runs, if any can be expected."""
     signals = config.signals
     announced.prepare(path, config, holds)

@@ -18,8 +18,8 @@ from operator import itemgetter
 
 import msgspec
 
-from teia.signals.announce import Announcement, Inbox, transaction
-from teia.signals.indexnow import Key, Keys, Ping
+from teia.signals.announce import Announcement, AnnouncementInbox, transaction
+from teia.signals.indexnow import IndexNowKey, IndexNowKeys, IndexNowPing
 from teia.urls import split
 
 URLS_MOST = 200
@@ -29,19 +29,19 @@ MESSAGES_MOST = 16
 """Maximum number of messages sent at once; far less than NATS accepts."""
 
 
-class Passed(msgspec.Struct, array_like=True, frozen=True):
+class ForwardedSignals(msgspec.Struct, array_like=True, frozen=True):
     """Message to the owner of a cell: announced pages, and pings whose keys were not checked yet."""
 
     announced: list[Announcement] = []
-    pings: list[Ping] = []
+    pings: list[IndexNowPing] = []
 
 
-Message = tuple[int, Passed]
+Message = tuple[int, ForwardedSignals]
 """The number of the receiving cell, and the message for its owner."""
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class HostOwners:
     """Owners of hosts, as this node knows them. `send` raises if it cannot send now; then nothing was sent."""
 
     is_here: Callable[[str], bool]
@@ -55,22 +55,25 @@ class Elsewhere:
         for each in away:
             by_cell[self.number_of(split(each.url).host)].append(each)
         self._send_all([
-            (cell, Passed(announced=those[at : at + URLS_MOST]))
+            (cell, ForwardedSignals(announced=those[at : at + URLS_MOST]))
             for cell, those in by_cell.items() for at in range(0, len(those), URLS_MOST)
         ])  # fmt: skip
         return away
 
-    def pass_keys_on(self, keys: Keys, those: Iterable[Key]) -> dict[Key, list[str]]:
+    def pass_keys_on(self, keys: IndexNowKeys, those: Iterable[IndexNowKey]) -> dict[IndexNowKey, list[str]]:
         """Send keys that other nodes must check, with the URLs that wait for them; return the URLs that were sent."""
         waiting = {key: keys.waiting_for(key) for key in those}
-        by_cell: dict[int, list[list[Ping]]] = {}
+        by_cell: dict[int, list[list[IndexNowPing]]] = {}
         for key, told in waiting.items():
+            # The last list is the message being filled.
             bulks = by_cell.setdefault(self.number_of(key.host), [[]])
             for ping in _pings(key, told):
                 if sum(len(each.urls) for each in bulks[-1]) + len(ping.urls) > URLS_MOST:
                     bulks.append([])
                 bulks[-1].append(ping)
-        self._send_all([(cell, Passed(pings=pings)) for cell, bulks in by_cell.items() for pings in bulks if pings])
+        self._send_all(
+            [(cell, ForwardedSignals(pings=pings)) for cell, bulks in by_cell.items() for pings in bulks if pings]
+        )
         return {key: [url for url, _ in told] for key, told in waiting.items()}
 
     def _send_all(self, messages: Sequence[Message]) -> None:
@@ -78,17 +81,19 @@ class Elsewhere:
             self.send(messages[at : at + MESSAGES_MOST])
 
 
-def _pings(key: Key, told: Iterable[tuple[str, float]]) -> Iterator[Ping]:
+def _pings(key: IndexNowKey, told: Iterable[tuple[str, float]]) -> Iterator[IndexNowPing]:
     """Yield the waiting URLs of a key as pings: the URLs of one time are one message, if it is not too long."""
     for said_s, those in groupby(told, key=itemgetter(1)):
         urls = [url for url, _ in those]
         for at in range(0, len(urls), URLS_MOST):
-            yield Ping(*key[:3], tuple(urls[at : at + URLS_MOST]), 0, said_s)
+            yield IndexNowPing(*key[:3], tuple(urls[at : at + URLS_MOST]), 0, said_s)
 
 
-def take_passed(inbox: Inbox, passed: Passed, receive: Callable[[Inbox, Ping], object]) -> None:
+def take_passed(
+    inbox: AnnouncementInbox, passed: ForwardedSignals, receive: Callable[[AnnouncementInbox, IndexNowPing], object]
+) -> None:
     """Put a message of another node into the inbox, as if it had been received here."""
-    keys = Keys(inbox.db)
+    keys = IndexNowKeys(inbox.db)
     if passed.pings and not keys.are_there:
         keys.prepare()  # before the transaction, which it would end
     with transaction(inbox.db):

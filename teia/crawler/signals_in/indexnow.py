@@ -12,33 +12,45 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.crawler.signals_in.announcements import open_inbox
-from teia.crawler.signals_in.for_other_nodes import Elsewhere
+from teia.crawler.signals_in.for_other_nodes import HostOwners
+from teia.crawler.signals_in.inbox import open_inbox
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import open_database, sqlite_errors
 from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_FAILED
 from teia.signals import announce
-from teia.signals.announce import Announcement, Inbox, transaction
-from teia.signals.indexnow import ASKED, CROWDED, FIRST, PATIENCE_S, REFUSED, VERIFIED, Key, Keys, Ping, Place, proves
-from teia.signals.trust import Kind, Voice
+from teia.signals.announce import Announcement, AnnouncementInbox, transaction
+from teia.signals.indexnow import (
+    ASKED,
+    CROWDED,
+    FIRST,
+    PATIENCE_S,
+    REFUSED,
+    VERIFIED,
+    IndexNowKey,
+    IndexNowKeys,
+    IndexNowPing,
+    Place,
+    proves,
+)
+from teia.signals.trust import SignalKind, SignalSource
 from teia.urls import key_of, site_of, slot_of, split
 
 INDEXNOW, KEY_FILE = "indexnow", "indexnow-key"
 LOOKED_AT = 100
 """Number of keys that are checked with one commit."""
 
-KINDS = {INDEXNOW: Kind.INDEXNOW, "websub": Kind.WEBSUB}
+KINDS = {INDEXNOW: SignalKind.INDEXNOW, "websub": SignalKind.WEBSUB}
 
 
-def receive(path: Path, ping: Ping, clock: Clock) -> str:
+def receive(path: Path, ping: IndexNowPing, clock: Clock) -> str:
     """Receive a ping for the collection with this inbox; return the state of its key."""
     now_s = clock.now_s()
     db = open_database(path, announce.DDL, announce.VERSION, announce.PRAGMAS)
-    inbox = Inbox(db)
+    inbox = AnnouncementInbox(db)
     try:
         with sqlite_errors(path):
-            keys = Keys(db)
+            keys = IndexNowKeys(db)
             keys.prepare()
             with transaction(db):
                 inbox.count(INDEXNOW, {"received": len(ping.urls), "foreign": ping.refused})
@@ -47,7 +59,7 @@ def receive(path: Path, ping: Ping, clock: Clock) -> str:
         inbox.close()
 
 
-def _receive(inbox: Inbox, keys: Keys, ping: Ping, now_s: float) -> str:
+def _receive(inbox: AnnouncementInbox, keys: IndexNowKeys, ping: IndexNowPing, now_s: float) -> str:
     state, counts = keys.state(ping, now_s), {}
     if state == VERIFIED:
         inbox.put(Announcement(url, INDEXNOW, ping.said_s or now_s, now_s) for url in ping.urls)
@@ -57,6 +69,7 @@ def _receive(inbox: Inbox, keys: Keys, ping: Ping, now_s: float) -> str:
         is_new = not state
         counts["dropped"] = len(ping.urls) - keys.wait(ping, now_s)
         state = keys.state(ping, now_s) or CROWDED
+        # The first ping of a key makes its file due; later ones only wait for it.
         if is_new and state == ASKED:
             inbox.put([Announcement(ping.location, KEY_FILE, now_s, now_s)])
     inbox.count(INDEXNOW, counts)
@@ -76,18 +89,18 @@ def count_refused(path: Path, what: str) -> None:
 # ---- the commit thread's side ---------------------------------------------------------------------------------------
 
 
-def receive_passed(inbox: Inbox, ping: Ping, now_s: float) -> None:
+def receive_passed(inbox: AnnouncementInbox, ping: IndexNowPing, now_s: float) -> None:
     """Receive a ping that another node has received and counted, into an open inbox that has the tables."""
-    _receive(inbox, Keys(inbox.db), ping, now_s)
+    _receive(inbox, IndexNowKeys(inbox.db), ping, now_s)
 
 
 def prove(
-    inbox: Inbox,
-    keys: Keys,
+    inbox: AnnouncementInbox,
+    keys: IndexNowKeys,
     frontier_of: Callable[[str], FrontierCell],
     now_s: float,
     after: Place = FIRST,
-    elsewhere: Elsewhere | None = None,
+    elsewhere: HostOwners | None = None,
 ) -> Place:
     """Check whether the files of some keys were visited since they were queued; return the start of the next part."""
     asked = keys.asked(LOOKED_AT, after) if keys.are_there else []
@@ -97,6 +110,7 @@ def prove(
         _pass_on(inbox, keys, [key for key in asked if key not in ours], elsewhere)
     for key in ours:
         is_proved = _is_proved(frontier_of(key.host), key)
+        # Not visited yet: the key file has PATIENCE_S.
         if is_proved is None and now_s < key.since_s + PATIENCE_S:
             continue
         is_proved = bool(is_proved)
@@ -106,12 +120,13 @@ def prove(
                 inbox.put(Announcement(url, INDEXNOW, said_s, now_s) for url, said_s in waited)
             else:
                 inbox.count(INDEXNOW, {"forged": len(waited)})
+    # A full part continues behind its last key; otherwise the next look begins anew.
     return asked[-1][:3] if len(asked) == LOOKED_AT else FIRST
 
 
-def pass_files_on(inbox: Inbox, due: Sequence[Announcement], elsewhere: Elsewhere) -> list[Announcement]:
+def pass_files_on(inbox: AnnouncementInbox, due: Sequence[Announcement], elsewhere: HostOwners) -> list[Announcement]:
     """Forward the keys of due key files that belong to other nodes; return the key files of this node."""
-    keys = Keys(inbox.db)
+    keys = IndexNowKeys(inbox.db)
     away = [(split(each.url).host, each.url) for each in due if not elsewhere.is_here(split(each.url).host)]
     _pass_on(inbox, keys, [key for place in away for key in keys.asked_at(*place)], elsewhere)
     for place in away:
@@ -119,7 +134,7 @@ def pass_files_on(inbox: Inbox, due: Sequence[Announcement], elsewhere: Elsewher
     return [each for each in due if elsewhere.is_here(split(each.url).host)]
 
 
-def _pass_on(inbox: Inbox, keys: Keys, those: Sequence[Key], elsewhere: Elsewhere) -> None:
+def _pass_on(inbox: AnnouncementInbox, keys: IndexNowKeys, those: Sequence[IndexNowKey], elsewhere: HostOwners) -> None:
     """Send keys to their owners; URLs that arrive for a key meanwhile are sent at the next look."""
     if not those:
         return
@@ -131,14 +146,14 @@ def _pass_on(inbox: Inbox, keys: Keys, those: Sequence[Key], elsewhere: Elsewher
         inbox.count(INDEXNOW, {"passed_on": sum(map(len, sent.values()))})
 
 
-def _forget_file(inbox: Inbox, keys: Keys, host: str, location: str) -> None:
+def _forget_file(inbox: AnnouncementInbox, keys: IndexNowKeys, host: str, location: str) -> None:
     """Cancel the visit of a key file, unless a known key should lie there: this node may become the host's owner."""
     with transaction(inbox.db):
         if not keys.asked_at(host, location):
             inbox.settle(KEY_FILE, [location])
 
 
-def _is_proved(frontier: FrontierCell, key: Key) -> bool | None:
+def _is_proved(frontier: FrontierCell, key: IndexNowKey) -> bool | None:
     """Tell whether the file of a key holds it; None as long as it was not visited."""
     row = frontier.db.execute("SELECT host_id FROM hosts WHERE name = ?", (key.host,)).fetchone()
     if row is None:
@@ -154,6 +169,7 @@ def _is_proved(frontier: FrontierCell, key: Key) -> bool | None:
         return None
     state, visited_s, status, digest = found
     if visited_s is None or visited_s < key.since_s:
+        # The file was given up without a visit: that refuses the key.
         return False if state in {STATE_EXCLUDED, STATE_FAILED} and visited_s is None else None
     return status in {200, 304} and proves(key.key, digest)
 
@@ -166,5 +182,5 @@ def is_heard(frontier: FrontierCell, announced: Announcement, host: str) -> bool
         return True
     kind, key = KINDS[announced.kind], key_of(announced.url)
     site_statements.take(frontier.db, slot, row[0], kind, 0, {key: announced.said_s}, announced.said_s)
-    voice = Voice.decode(site_statements.voices_of(frontier.db, slot, row[0]).get(kind, b""))
+    voice = SignalSource.decode(site_statements.voices_of(frontier.db, slot, row[0]).get(kind, b""))
     return not voice.is_hardly_heard

@@ -15,22 +15,22 @@ from collections.abc import Mapping
 from math import exp, log
 from typing import NamedTuple
 
-from teia.crawler.child.messages import Told
-from teia.crawler.visit import Visit
+from teia.crawler.child.messages import ReportedChanges
+from teia.crawler.visit import ActiveVisit
 from teia.errors import CorruptFile
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.site_statements import Place, Said, Speaker
+from teia.frontier.cell.site_statements import Place, SiteStatement, StatementSource
 from teia.records import NOT_MODIFIED
 from teia.refresh.history import History
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S
-from teia.signals.trust import Voice, is_future, is_news
+from teia.signals.trust import SignalSource, is_future, is_news
 from teia.urls import site_of, slot_of
 
 TESTED = 16
 
 
-class News(NamedTuple):
+class HostStatements(NamedTuple):
     """Pages of a host with new statements on them."""
 
     host_id: int
@@ -38,25 +38,25 @@ class News(NamedTuple):
     keys: list[int]
 
 
-class Voices:
+class SignalSources:
     """Trust in the hosts of one cell: read on demand, written once, in one transaction."""
 
     def __init__(self, frontier: FrontierCell) -> None:
         self._frontier = frontier
-        self._known: dict[tuple[int, int], dict[int, Voice]] = {}
+        self._known: dict[tuple[int, int], dict[int, SignalSource]] = {}
         self._touched: set[tuple[int, int, int]] = set()
 
-    def of(self, slot: int, host_id: int) -> dict[int, Voice]:
+    def of(self, slot: int, host_id: int) -> dict[int, SignalSource]:
         """Return the trust in a host's statements, by kind."""
         known = self._known.get((slot, host_id))
         if known is None:
             known = self._known[slot, host_id] = voices_of(self._frontier, slot, host_id)
         return known
 
-    def learn(self, slot: int, host_id: int, kind: int) -> Voice:
+    def learn(self, slot: int, host_id: int, kind: int) -> SignalSource:
         """Return the trust in a host's statements of a kind, to be updated and written by `keep`."""
         self._touched.add((slot, host_id, kind))
-        return self.of(slot, host_id).setdefault(kind, Voice())
+        return self.of(slot, host_id).setdefault(kind, SignalSource())
 
     def keep(self) -> None:
         """Write the updated trust."""
@@ -66,11 +66,12 @@ class Voices:
         self._touched.clear()
 
 
-def voices_of(frontier: FrontierCell, slot: int, host_id: int) -> dict[int, Voice]:
+def voices_of(frontier: FrontierCell, slot: int, host_id: int) -> dict[int, SignalSource]:
     """Return the trust in a host's statements, by kind."""
     try:
         return {
-            kind: Voice.decode(record) for kind, record in site_statements.voices_of(frontier.db, slot, host_id).items()
+            kind: SignalSource.decode(record)
+            for kind, record in site_statements.voices_of(frontier.db, slot, host_id).items()
         }
     except ValueError as error:
         raise CorruptFile(frontier.path, str(error)) from error
@@ -79,7 +80,7 @@ def voices_of(frontier: FrontierCell, slot: int, host_id: int) -> dict[int, Voic
 # ---- a sitemap or feed was read -------------------------------------------------------------------------------------
 
 
-def hear(frontier: FrontierCell, visit: Visit, now_s: float) -> list[News]:
+def hear(frontier: FrontierCell, visit: ActiveVisit, now_s: float) -> list[HostStatements]:
     """Store the statements of a visit's answer on its site's pages; inside the transaction that settles it.
 
     The time of a statement is that of the answer, which for one from a cache is long before now.
@@ -93,7 +94,7 @@ def hear(frontier: FrontierCell, visit: Visit, now_s: float) -> list[News]:
             _says_the_same(frontier, slot, key, fetched.started_s)
         return []
     told = result.told
-    voices = Voices(frontier)
+    voices = SignalSources(frontier)
     before = site_statements.speaker(frontier.db, slot, key)
     before_s = before.seen_s if before is not None else 0.0
     if told.broken or told.foreign:
@@ -101,12 +102,12 @@ def hear(frontier: FrontierCell, visit: Visit, now_s: float) -> list[News]:
         voice.broken += told.broken
         voice.foreign += told.foreign
     news = [
-        News(host_id, host, keys)
+        HostStatements(host_id, host, keys)
         for host_id, host, dates in _believable(frontier, slot, told, voices, now_s)
         if (keys := site_statements.take(frontier.db, slot, host_id, told.kind, key, dates, before_s))
     ]
     if told.dates:
-        look = Speaker(key, visit.queue.host_id, told.kind, max(fetched.started_s, before_s), len(told.dates))
+        look = StatementSource(key, visit.queue.host_id, told.kind, max(fetched.started_s, before_s), len(told.dates))
         site_statements.note_look(frontier.db, slot, look)
     _judge_open(frontier, slot, key, voices)
     voices.keep()
@@ -118,13 +119,13 @@ def _says_the_same(frontier: FrontierCell, slot: int, key: int, read_s: float) -
     known = site_statements.speaker(frontier.db, slot, key)
     if known is not None:
         site_statements.note_look(frontier.db, slot, known._replace(seen_s=max(read_s, known.seen_s)))
-        voices = Voices(frontier)
+        voices = SignalSources(frontier)
         _judge_open(frontier, slot, key, voices)
         voices.keep()
 
 
 def _believable(
-    frontier: FrontierCell, slot: int, told: Told, voices: Voices, now_s: float
+    frontier: FrontierCell, slot: int, told: ReportedChanges, voices: SignalSources, now_s: float
 ) -> list[tuple[int, str, Mapping[int, float]]]:
     """Return the statements by host, without dates in the future; only a part of those of an untrusted host."""
     by_host: defaultdict[str, dict[int, float]] = defaultdict(dict)
@@ -140,12 +141,13 @@ def _believable(
             voices.learn(slot, row[0], told.kind).future += len(dates) - len(past)
         voice = voices.of(slot, row[0]).get(told.kind)
         if voice is not None and voice.is_hardly_heard:
+            # Keys are hashes: a fair sample, and the same at each look.
             past = {key: said_s for key, said_s in past.items() if key % TESTED == 0}
         found.append((row[0], host, past))
     return found
 
 
-def _judge_open(frontier: FrontierCell, slot: int, speaker: int, voices: Voices) -> None:
+def _judge_open(frontier: FrontierCell, slot: int, speaker: int, voices: SignalSources) -> None:
     """Judge changes that visits had found before they were reported: tell whether they are reported now."""
     for host_id, said in site_statements.take_open(frontier.db, slot, speaker):
         is_told = is_news(said.said_s, said.heard_s, said.open_s or 0.0)
@@ -155,19 +157,19 @@ def _judge_open(frontier: FrontierCell, slot: int, speaker: int, voices: Voices)
 # ---- a page is visited again ----------------------------------------------------------------------------------------
 
 
-class Heard:
+class StatementTest:
     """Statements on a page that is revisited, and their test."""
 
     def __init__(self, frontier: FrontierCell, place: Place) -> None:
         self._frontier, self._place = frontier, place
         self._said = site_statements.of_page(frontier.db, place)
-        self._voices = Voices(frontier)
+        self._voices = SignalSources(frontier)
 
     def quiet_until_s(self, visited_s: float) -> float:
         """Return until when the page was unchanged since its last visit, by a trusted source; 0 if there is none."""
         voices = self._voices.of(*self._place[:2]) if self._said else {}
         news = (said for said in self._said if is_news(said.said_s, said.heard_s, visited_s))
-        return max((said.since_s for said in news if voices.get(said.kind, Voice()).is_trusted), default=0.0)
+        return max((said.since_s for said in news if voices.get(said.kind, SignalSource()).is_trusted), default=0.0)
 
     def learn(self, history: History, now_s: float, *, changed: bool) -> None:
         """Test the statements by the visit; `history` is that of the visits before. Inside its transaction."""
@@ -177,7 +179,7 @@ class Heard:
             )
         self._voices.keep()
 
-    def _judged(self, said: Said, history: History, now_s: float, *, changed: bool) -> float | None:
+    def _judged(self, said: SiteStatement, history: History, now_s: float, *, changed: bool) -> float | None:
         """Test one statement; return the time since which a change is open: it may still be reported."""
         slot, host_id, _ = self._place
         if is_news(said.said_s, said.heard_s, history.visited_s):
@@ -188,6 +190,7 @@ class Heard:
             return None
         if not changed:
             return said.open_s
+        # A sitemap or feed may still report the change at its next look; a ping would have come by now.
         if said.speaker:
             return history.visited_s if said.open_s is None else said.open_s
         self._voices.learn(slot, host_id, said.kind).note_change(announced=False)

@@ -1,7 +1,7 @@
 """Hubs of feeds (WebSub): found by the crawl, subscribed to by the courier, received from by the server.
 
 A hub is a server like others: requested through the address guard, with the crawler's User-Agent, one request at a
-time, and with a delay of `courtesy.delay_s` between two, for all collections (posts_under_way.py). Its answer only
+time, and with a delay of `courtesy.delay_s` between two, for all collections (outgoing.py). Its answer only
 acknowledges the request; the result comes to the callback (web/pages/inbound/websub.py).
 """
 
@@ -13,16 +13,15 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.config import Config
-from teia.crawler.signals_in.announcements import open_inbox
-from teia.crawler.signals_in.post import Poster, is_taken, said
-from teia.crawler.signals_in.posts_under_way import HUBS, Places, UnderWay
+from teia.config.sections import Config
+from teia.crawler.signals_in.inbox import open_inbox
+from teia.crawler.signals_in.outgoing import HUBS, Poster, PostsUnderWay, ReceiverStates, is_taken, said
 from teia.errors import TeiaError
-from teia.fetch.fetcher import Post
+from teia.fetch.fetcher import PostBody
 from teia.frontier.cell.database import PRIVATE, open_database, sqlite_errors, unless_busy
 from teia.signals import websub
 from teia.signals.announce import Announcement, transaction
-from teia.signals.websub import MEDIA_TYPE, WEBSUB, Hubs, Topic, base_of, question
+from teia.signals.websub import MEDIA_TYPE, WEBSUB, Hubs, HubTopic, base_of, question
 from teia.store.root import CollectionFolder
 
 LOOKED_AT = 500
@@ -66,10 +65,10 @@ def keep_found(path: Path, found: Iterable[tuple[str, str, str]], config: Config
 class HubRound:
     """Sends due requests to hubs, for one collection; lives with the courier."""
 
-    def __init__(self, path: Path, config: Config, poster: Poster, places: Places, clock: Clock) -> None:
+    def __init__(self, path: Path, config: Config, poster: Poster, places: ReceiverStates, clock: Clock) -> None:
         self._path, self._places, self._clock = path, places, clock
         self._is_wanted, self._rest_s = bool(callback_base(config)), max(1.0, config.courtesy.delay_s)
-        self._under_way: UnderWay[Topic] = UnderWay(HUBS, poster, places)
+        self._under_way: PostsUnderWay[HubTopic] = PostsUnderWay(HUBS, poster, places)
         self._hubs = open_hubs(path)
 
     def turn(self) -> int:
@@ -82,11 +81,13 @@ class HubRound:
             if not self._is_wanted:
                 self._hubs.unwant_all(self._clock.now_s())
             for topic in self._hubs.due(self._clock.now_s(), LOOKED_AT):
+                # Tried too often: the topic is given up with its last outcome.
                 if topic.is_over:
                     self._hubs.refused(topic, topic.outcome, self._clock.now_s())
                 elif self._places.is_free(topic.hub) and self._places.has_room(HUBS):
+                    # Stored before it is sent, because a hub may call back before it answers.
                     self._hubs.ask(topic, self._clock.now_s())
-                    asked = Post(question(topic), MEDIA_TYPE)
+                    asked = PostBody(question(topic), MEDIA_TYPE)
                     self._under_way.start(topic, topic.hub, asked, rest_s=self._rest_s, after_s=self._rest_s)
         return settled + len(self._under_way)
 

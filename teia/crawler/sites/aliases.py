@@ -17,21 +17,24 @@ links that were counted for them stay counted there until their pages are read a
 pages still link to the alias, two pages that proved it are fetched under both names once more; if one disagrees the
 names are distinct again and the alias' URLs are queued again.
 
-All of it runs in the commit thread, on cells that this process has open, after the pages are committed. Evidence and
+Recognition runs in the commit thread, on cells that this process has open, after the pages are committed. Evidence and
 decisions are rows of the cells (alias_evidence.py). A crash between the two loses the evidence of the last group of
 pages, never a decision.
+
+The event loop receives the decisions with a commit (`AliasNames`). From then on the URLs of an alias are settled
+without a request, except those that are being checked again, and the alias shares the delay of its main name.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from teia.config import SitesSettings
+from teia.config.sections import SitesSettings
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.sites.likeness import (
-    Says,
+    PageLikeness,
     hash64,
     home_of,
     is_enough,
@@ -45,12 +48,14 @@ from teia.crawler.sites.likeness import (
     samples_of,
     says,
 )
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import alias_evidence
-from teia.frontier.cell.alias_evidence import ALIAS, DISTINCT, RETURNING, Evidence, Pair, Seen
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.alias_evidence import ALIAS, DISTINCT, RETURNING, AliasEvidence, AliasPair, ComparedVisit
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of, url_from
 from teia.frontier.cell.schema import STATE_QUEUED
-from teia.frontier.cell.url_tails import tail_of, url_from
+from teia.frontier.queue.politeness import Politeness
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import Outcome
 from teia.urls import cell_of, key_of, site_of, slot_of, split
 
@@ -76,7 +81,7 @@ MAX_CHAIN = 16
 
 
 @dataclass(slots=True)
-class Renamed:
+class RenamedHosts:
     """Changes of names that a group of pages caused.
 
     `names` are (alias, main name), the main name empty for a revoked alias; `hosts` are (cell, name) of those that have
@@ -103,24 +108,24 @@ class AliasBook:
         self.holds = holds
         """Tests whether a URL is in scope; a name whose pages are out of scope cannot be a main name."""
         self._cells, self._starts, self._settings, self._obeys_robots = cells, starts, settings, obeys_robots
-        self._mains: dict[str, Pair] = {}
-        self._pairs: OrderedDict[tuple[str, str], Pair] = OrderedDict()
-        self._by_host: dict[str, list[Pair]] = {}
+        self._mains: dict[str, AliasPair] = {}
+        self._pairs: OrderedDict[tuple[str, str], AliasPair] = OrderedDict()
+        self._by_host: dict[str, list[AliasPair]] = {}
         self._names_of: Counter[tuple[str, str]] = Counter()
         self._samples: dict[int, dict[tuple[int, int], str]] = defaultdict(dict)
-        self._unsaved: dict[Pair, None] = {}
+        self._unsaved: dict[AliasPair, None] = {}
         self._dropped: list[tuple[str, str]] = []
-        self._overdue: dict[Pair, None] = {}
-        self._checking: dict[int, Pair] = {}
-        self._returning: dict[Pair, None] = {}
-        self._homes: list[Found] = []
-        self._renamed = Renamed()
+        self._overdue: dict[AliasPair, None] = {}
+        self._checking: dict[int, AliasPair] = {}
+        self._returning: dict[AliasPair, None] = {}
+        self._homes: list[FoundUrl] = []
+        self._renamed = RenamedHosts()
         self._now_s = 0.0
         for cell in cells:
             for pair in alias_evidence.pairs(cell):
                 self._take_up(pair)
 
-    def _take_up(self, pair: Pair) -> None:
+    def _take_up(self, pair: AliasPair) -> None:
         """Continue with a pair that an earlier run left."""
         if pair.state == ALIAS:
             self._mains[pair.host] = pair
@@ -161,6 +166,7 @@ class AliasBook:
         pair = self._mains.get(link.host)
         if pair is None:
             return link
+        # An alias is checked only while pages still link to it.
         if not pair.checking_s and self._now_s - pair.checked_s > self._settings.alias_check_s:
             self._overdue[pair] = None
         url = self.elsewhere(link.host, link.tail)
@@ -169,7 +175,7 @@ class AliasBook:
         host = split(url).host
         return FoundLink(host, key_of(url), tail_of(url, host), link.count, link.text, link.by)
 
-    def forwarded(self, frontier: FrontierCell, visit: Visit) -> Found | None:
+    def forwarded(self, frontier: FrontierCell, visit: ActiveVisit) -> FoundUrl | None:
         """Return the URL of the main name for one settled as `alias`; None if the alias is revoked."""
         queue, item = visit.queue, visit.item
         url = self.elsewhere(queue.host, tail_of(item.url, queue.host))
@@ -177,7 +183,7 @@ class AliasBook:
             return None
         by = alias_evidence.found_by(frontier, queue.host_id, queue.host, item.key)
         host = split(url).host
-        return Found(host, key_of(url), tail_of(url, host), item.depth, 0, item.hops, by, item.hint)
+        return FoundUrl(host, key_of(url), tail_of(url, host), item.depth, 0, item.hops, by, item.hint)
 
     def checks(self) -> list[int]:
         """Return the keys of URLs that are being checked again, under the alias and under the main name."""
@@ -201,7 +207,7 @@ class AliasBook:
             rows = [(slot, sample, host) for (slot, sample), host in waiting.items()]
             alias_evidence.keep_samples(self._cells[number], rows)
 
-    def learn(self, visits: Iterable[Visit]) -> Renamed:
+    def learn(self, visits: Iterable[ActiveVisit]) -> RenamedHosts:
         """Compare pages that have just been committed, and make the decisions that they allow.
 
         If it is called again with the same pages, because the disk was full, it continues where it was.
@@ -215,10 +221,10 @@ class AliasBook:
             self._bring_back(pair)
         self._save()
         self._flush_samples(MAX_SAMPLES)
-        renamed, self._renamed = self._renamed, Renamed()
+        renamed, self._renamed = self._renamed, RenamedHosts()
         return renamed
 
-    def _hear(self, visit: Visit) -> None:
+    def _hear(self, visit: ActiveVisit) -> None:
         host, result, fetched = visit.queue.host, visit.result, visit.fetched
         checked = self._checking.get(visit.item.key)
         if checked is not None:
@@ -230,23 +236,25 @@ class AliasBook:
             return
         text = result.text_digest or result.digest
         about = (result.simhash, result.title, result.canonical, result.redirect_to, result.media_type)
-        seen = Seen(visit.item.url, fetched.status, text, *about, fetched.started_s)
+        seen = ComparedVisit(visit.item.url, fetched.status, text, *about, fetched.started_s)
         tail = tail_of(seen.url, host)
         if seen.redirect_to:
             self._hear_redirect(host, seen)
         for pair in list(self._by_host.get(host, ())):
             self._compare(pair, tail, host, seen)
+        # A comparison above may have made this host an alias.
         if is_sample and is_page(seen) and host not in self._mains:
             self._introduce(host, tail, seen, visit.address)
 
     # -- pairs to watch ------------------------------------------------------------------------------------
 
-    def _introduce(self, host: str, tail: str, seen: Seen, address: str) -> None:
+    def _introduce(self, host: str, tail: str, seen: ComparedVisit, address: str) -> None:
         """Look for another name that showed this page before; if there is none, record this host as its holder."""
         met = [self._same_but_www(host)]
         for place, sample in samples_of(seen, site_of(host), address):
             slot = slot_of(place)
             number = cell_of(slot, self._starts)
+            # Samples of this group may not be on disk yet.
             holder = self._samples[number].get((slot, sample)) or alias_evidence.holder(
                 self._cells[number], slot, sample
             )
@@ -260,10 +268,10 @@ class AliasBook:
         other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
         return other if alias_evidence.standing(self._cell(other), other, "/") is not None else None
 
-    def _hear_redirect(self, host: str, seen: Seen) -> None:
+    def _hear_redirect(self, host: str, seen: ComparedVisit) -> None:
         other = split(seen.redirect_to).host
         if other != host and leads_to_other(seen, other) and self._may_watch(host, other):
-            self._watch(Pair(host, other, self._now_s))
+            self._watch(AliasPair(host, other, self._now_s))
 
     def _meet(self, host: str, other: str, home: str) -> None:
         other = self.main_of(other) or other
@@ -271,7 +279,7 @@ class AliasBook:
             return
         if alias_evidence.standing(self._cell(other), other, home) is None:
             return
-        pair = Pair(host, other, self._now_s)
+        pair = AliasPair(host, other, self._now_s)
         self._watch(pair)
         for tail in alias_evidence.visited(self._cell(host), host, CAUGHT_UP):
             seen = alias_evidence.seen(self._cell(host), host, tail)
@@ -288,16 +296,17 @@ class AliasBook:
         states = {alias_evidence.state_of(self._cell(one), one, two) for one, two in ((host, other), (other, host))}
         return not states & {DISTINCT, RETURNING}
 
-    def _watch(self, pair: Pair) -> None:
+    def _watch(self, pair: AliasPair) -> None:
         self._pairs[pair.host, pair.other] = pair
         for host in (pair.host, pair.other):
             of_host = self._by_host.setdefault(host, [])
+            # If the other host has too many pairs, only pages of this host are compared in this one.
             if host == pair.host or len(of_host) < MAX_WATCHED:
                 of_host.append(pair)
         if len(self._pairs) > MAX_PAIRS:
             self._forget(next(iter(self._pairs.values())))
 
-    def _forget(self, pair: Pair) -> None:
+    def _forget(self, pair: AliasPair) -> None:
         """Stop watching a pair; its stored evidence stays."""
         self._pairs.pop((pair.host, pair.other), None)
         for host in (pair.host, pair.other):
@@ -307,7 +316,7 @@ class AliasBook:
 
     # -- evidence of pages ---------------------------------------------------------------------------------
 
-    def _compare(self, pair: Pair, tail: str, host: str, here: Seen) -> None:
+    def _compare(self, pair: AliasPair, tail: str, host: str, here: ComparedVisit) -> None:
         """Compare one page, if the other name has it too, or is the target of its redirect."""
         if pair.host in self._mains or pair.other in self._mains:
             self._forget(pair)  # one of them is an alias by now; its main name is watched instead
@@ -316,8 +325,9 @@ class AliasBook:
             return
         beside = pair.beside(host)
         there = alias_evidence.seen(self._cell(beside), beside, tail)
+        # The target need not have been fetched: the redirect itself is the evidence.
         if there is None and leads_to_other(here, beside):
-            there = Seen(url_from(beside, tail), 0, b"", 0, "", "", "", "", here.time_s)
+            there = ComparedVisit(url_from(beside, tail), 0, b"", 0, "", "", "", "", here.time_s)
         if there is None:
             return
         of_host, of_other = (here, there) if host == pair.host else (there, here)
@@ -325,7 +335,7 @@ class AliasBook:
             self._unsaved[pair] = None
         self._weigh(pair, tail)
 
-    def _weigh(self, pair: Pair, tail: str) -> None:
+    def _weigh(self, pair: AliasPair, tail: str) -> None:
         evidence, home = pair.evidence, home_of(tail)
         if is_hopeless(evidence):
             self._part(pair)
@@ -339,16 +349,17 @@ class AliasBook:
             if agree is False:
                 self._part(pair)
             elif agree:
+                # No redirect: a URL stands for the one with its own scheme and port.
                 evidence.origin = ""
                 self._decide(pair, self._main(pair, home))
 
-    def _needed(self, pair: Pair) -> int:
+    def _needed(self, pair: AliasPair) -> int:
         """Return the number of pages that must agree; one where names are made up (wildcard DNS)."""
         site = site_of(pair.host)
         is_made_up = site == site_of(pair.other) and self._names_of[site, pair.other] >= WILDCARD
         return 1 if is_made_up else self._settings.alias_pages
 
-    def _homes_are_compared(self, pair: Pair, home: str) -> bool:
+    def _homes_are_compared(self, pair: AliasPair, home: str) -> bool:
         """Tell whether the home pages were compared; queue one that is not known yet."""
         if hash64(home) in pair.evidence.equal or hash64(home) in pair.evidence.different:
             return True
@@ -357,7 +368,7 @@ class AliasBook:
             state = alias_evidence.url_state(self._cell(host), host, home)
             states.append(state)
             if state is None:
-                self._homes.append(Found(host, key_of(url_from(host, home)), home, depth=1, in_links=0, by=0))
+                self._homes.append(FoundUrl(host, key_of(url_from(host, home)), home, depth=1, in_links=0, by=0))
         return None not in states and STATE_QUEUED not in states
 
     def _robots_agree(self, host: str, other: str) -> bool | None:
@@ -368,7 +379,7 @@ class AliasBook:
         common = here.keys() & there.keys()
         return all(here[each] == there[each] for each in common) if common else None
 
-    def _main(self, pair: Pair, home: str) -> str:
+    def _main(self, pair: AliasPair, home: str) -> str:
         of_host = alias_evidence.standing(self._cell(pair.host), pair.host, home)
         of_other = alias_evidence.standing(self._cell(pair.other), pair.other, home)
         assert of_host is not None
@@ -377,32 +388,34 @@ class AliasBook:
 
     # -- decisions -----------------------------------------------------------------------------------------
 
-    def _part(self, pair: Pair) -> None:
+    def _part(self, pair: AliasPair) -> None:
         """Mark a pair as two sites, for good."""
         pair.state = DISTINCT
         self._unsaved[pair] = None
         self._forget(pair)
 
-    def _decide(self, pair: Pair, main: str) -> None:
+    def _decide(self, pair: AliasPair, main: str) -> None:
         """Make one name the main one; the other is not requested any more."""
         alias = pair.beside(main)
         for each in list(self._by_host.get(alias, ())):
             self._forget(each)
         self._unsaved.pop(pair, None)
+        # An alias is stored with the host that is one. Here that is the other host, so the old row goes.
         if alias != pair.host:
             self._dropped.append((pair.host, pair.other))
-        made = Pair(alias, main, self._now_s, ALIAS, self._now_s, evidence=pair.evidence)
+        made = AliasPair(alias, main, self._now_s, ALIAS, self._now_s, evidence=pair.evidence)
         self._mains[alias] = made
         self._names_of[site_of(alias), main] += 1
         self._unsaved[made] = None
         self._renamed.names.append((alias, main))
+        # From now on one equal page is enough: pairs that waited for more are weighed again.
         if self._names_of[site_of(alias), main] == WILDCARD:
             for each in [each for each in self._pairs.values() if each.other == main]:
                 self._weigh(each, next(iter(each.evidence.tails), "/"))
 
     # -- checks of aliases ---------------------------------------------------------------------------------
 
-    def _start_check(self, pair: Pair) -> None:
+    def _start_check(self, pair: AliasPair) -> None:
         """Queue some of the pages that proved an alias, under both names."""
         del self._overdue[pair]
         if self._mains.get(pair.host) is not pair or pair.checking_s:
@@ -413,20 +426,21 @@ class AliasBook:
                 for tail in pair.evidence.tails[:CHECKED_PAGES]:
                     alias_evidence.visit_again(cell, host, tail, self._now_s)
             self._renamed.hosts.append((self._number(host), host))
+        # After the transactions: a crash before this point only makes the check begin anew.
         pair.checking_s = self._now_s
         self._unsaved[pair] = None
         self._expect(pair)
         self._renamed.checks += self._keys(pair)
 
-    def _keys(self, pair: Pair) -> list[int]:
+    def _keys(self, pair: AliasPair) -> list[int]:
         tails = pair.evidence.tails[:CHECKED_PAGES]
         return [key_of(url_from(host, tail)) for host in (pair.host, pair.other) for tail in tails]
 
-    def _expect(self, pair: Pair) -> None:
+    def _expect(self, pair: AliasPair) -> None:
         for key in self._keys(pair):
             self._checking[key] = pair
 
-    def _check(self, pair: Pair) -> None:
+    def _check(self, pair: AliasPair) -> None:
         """Compare the pages of a check, once all of them have been visited again."""
         doubts = self._robots_agree(pair.host, pair.other) is False and not pair.evidence.redirects
         for tail in pair.evidence.tails[:CHECKED_PAGES]:
@@ -436,7 +450,7 @@ class AliasBook:
             one, other = (alias_evidence.seen(cell, host, tail) for host, cell in both)
             if one is None or other is None or min(one.time_s, other.time_s) < pair.checking_s:
                 continue  # one could not be fetched, which proves nothing
-            doubts |= not leads_to_other(one, pair.other) and says(one, other) is Says.DISAGREES
+            doubts |= not leads_to_other(one, pair.other) and says(one, other) is PageLikeness.DISAGREES
         for key in self._keys(pair):
             self._checking.pop(key, None)
         pair.checked_s, pair.checking_s = self._now_s, 0.0
@@ -444,7 +458,7 @@ class AliasBook:
         if doubts:
             self._split(pair)
 
-    def _split(self, pair: Pair) -> None:
+    def _split(self, pair: AliasPair) -> None:
         """Revoke an alias: it is requested again, and its URLs are queued again."""
         del self._mains[pair.host]
         self._names_of[site_of(pair.host), pair.other] -= 1
@@ -452,14 +466,14 @@ class AliasBook:
         self._returning[pair] = None
         self._renamed.names.append((pair.host, ""))
 
-    def _bring_back(self, pair: Pair) -> None:
+    def _bring_back(self, pair: AliasPair) -> None:
         cell = self._cell(pair.host)
         with cell.transaction():
             number = alias_evidence.bring_back(cell, pair.host, BROUGHT_BACK, self._now_s)
         self._renamed.hosts.append((self._number(pair.host), pair.host))
         if number < BROUGHT_BACK:
             del self._returning[pair]
-            pair.state, pair.evidence = DISTINCT, Evidence()
+            pair.state, pair.evidence = DISTINCT, AliasEvidence()
             self._unsaved[pair] = None
 
     # -- on disk -------------------------------------------------------------------------------------------
@@ -484,6 +498,7 @@ class AliasBook:
                         alias_evidence.drop(cell, host, other, self._now_s)
                 homes = [found for found in self._homes if self._number(found.host) == number]
                 self._renamed.hosts += [(number, host) for _, host in cell.absorb(homes, self._now_s)]
+        # Cleared once all cells have them: after a full disk everything is written again, which changes nothing.
         self._unsaved.clear()
         self._dropped.clear()
         self._homes.clear()
@@ -496,3 +511,44 @@ class AliasBook:
     def close(self) -> None:
         """Write the samples that are still waiting for a transaction."""
         self._flush_samples(1)
+
+
+# ---- on the event loop -----------------------------------------------------------------------------------------------
+
+
+class AliasNames:
+    """Aliases known to the event loop; with no `book` there are none."""
+
+    def __init__(self, book: AliasBook | None) -> None:
+        self._book = book
+        self._checks = set(book.checks() if book is not None else ())
+        self._moving: dict[HostQueue, None] = {}
+
+    def main_of(self, host: str) -> str:
+        """Return the main name of an alias; empty for a host that is none."""
+        return "" if self._book is None else self._book.main_of(host)
+
+    def is_elsewhere(self, queue: HostQueue, item: QueuedUrl) -> bool:
+        """Tell whether a URL stands for one of its host's main name."""
+        if not queue.alias_of or self._book is None or item.purpose != "page" or item.key in self._checks:
+            return False
+        return self._book.elsewhere(queue.host, tail_of(item.url, queue.host)) is not None
+
+    def take(
+        self,
+        names: Iterable[tuple[str, str]],
+        checks: Iterable[int],
+        queues: Mapping[str, HostQueue],
+        politeness: Politeness,
+    ) -> None:
+        """Apply the decisions of a commit: (alias, main name), empty for a revoked alias, and keys to be checked."""
+        self._checks.update(checks)
+        for name, main in names:
+            queue = queues.get(name)
+            if queue is not None:
+                queue.alias_of = main
+                self._moving[queue] = None
+        for queue in [queue for queue in self._moving if not queue.server.busy]:
+            # A request under way ends at the server where it began; only then may the host share another name's delay.
+            del self._moving[queue]
+            queue.server = politeness.server(queue.alias_of or queue.host)

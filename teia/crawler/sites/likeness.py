@@ -14,10 +14,9 @@ from enum import Enum
 
 import xxhash
 
-from teia.crawler.sites.titles import plain_title
-from teia.frontier.cell.alias_evidence import Evidence, Pair, Seen, Standing
+from teia.frontier.cell.alias_evidence import AliasEvidence, AliasPair, ComparedVisit, HostActivity
 from teia.frontier.queue.retry import RETRY_RULES
-from teia.lib.hamming import distance
+from teia.lib.fingerprints import distance
 from teia.urls import split
 
 SAME_TIME_S = 86_400.0
@@ -37,7 +36,7 @@ SAMPLED = 16
 """One of so many paths is sampled, the same on every host."""
 
 
-class Says(Enum):
+class PageLikeness(Enum):
     """Evidence of one page on two names."""
 
     AGREES = "agrees"
@@ -45,31 +44,31 @@ class Says(Enum):
     NOTHING = "nothing"
 
 
-def says(one: Seen, other: Seen) -> Says:
+def says(one: ComparedVisit, other: ComparedVisit) -> PageLikeness:
     """Compare the answers of two names at one path."""
     both_good = is_page(one) and is_page(other)
     if both_good and _is_same(one, other):
-        return Says.AGREES
+        return PageLikeness.AGREES
     if abs(one.time_s - other.time_s) > SAME_TIME_S or _is_unclear(one) or _is_unclear(other):
-        return Says.NOTHING
+        return PageLikeness.NOTHING
     if both_good:
         is_alike = one.simhash and other.simhash and distance(one.simhash, other.simhash) <= ALIKE_BITS
-        return Says.NOTHING if is_alike else Says.DISAGREES
-    return Says.NOTHING if one.status == other.status else Says.DISAGREES
+        return PageLikeness.NOTHING if is_alike else PageLikeness.DISAGREES
+    return PageLikeness.NOTHING if one.status == other.status else PageLikeness.DISAGREES
 
 
-def is_page(seen: Seen) -> bool:
+def is_page(seen: ComparedVisit) -> bool:
     """Tell whether an answer can be compared: sites made with the same program share scripts and styles."""
     return 200 <= seen.status < 300 and bool(seen.text) and seen.media_type in PAGES
 
 
-def _is_unclear(seen: Seen) -> bool:
+def _is_unclear(seen: ComparedVisit) -> bool:
     """Tell whether an answer is a temporary error, or not a page."""
     is_other = 200 <= seen.status < 300 and not is_page(seen)
     return is_other or seen.status == 0 or str(seen.status) in RETRY_RULES
 
 
-def _is_same(one: Seen, other: Seen) -> bool:
+def _is_same(one: ComparedVisit, other: ComparedVisit) -> bool:
     """Tell whether texts are equal, or have equal simhashes (made without addresses) and titles."""
     if one.text == other.text:
         return True
@@ -79,7 +78,7 @@ def _is_same(one: Seen, other: Seen) -> bool:
     return bool(title) and title == plain_title(other.title, other.url)
 
 
-def leads_to_other(seen: Seen, other: str) -> bool:
+def leads_to_other(seen: ComparedVisit, other: str) -> bool:
     """Tell whether a page redirects to the same path of another host."""
     if not seen.redirect_to:
         return False
@@ -96,7 +95,7 @@ def hash64(text: str) -> int:
     return number - (1 << 64) if number >= 1 << 63 else number
 
 
-def content_of(seen: Seen) -> int:
+def content_of(seen: ComparedVisit) -> int:
     """Return a number for a page's content, equal for pages that differ only in their address."""
     return seen.simhash or int.from_bytes(seen.text[:8], "big")
 
@@ -107,7 +106,7 @@ def is_sampled(url: str) -> bool:
     return len(target) == 1 or hash64(target) % SAMPLED == 0
 
 
-def samples_of(seen: Seen, site: str, address: str) -> list[tuple[str, int]]:
+def samples_of(seen: ComparedVisit, site: str, address: str) -> list[tuple[str, int]]:
     """Return (place, number) under which another host of the page's site, or at its address, can find it."""
     target = split(seen.url).target
     return [(place, hash64(f"{place} {target} {content_of(seen):x}")) for place in (site, address) if place]
@@ -116,7 +115,7 @@ def samples_of(seen: Seen, site: str, address: str) -> list[tuple[str, int]]:
 # ---- evidence -------------------------------------------------------------------------------------------------------
 
 
-def note(pair: Pair, tail: str, of_host: Seen, of_other: Seen) -> bool:
+def note(pair: AliasPair, tail: str, of_host: ComparedVisit, of_other: ComparedVisit) -> bool:
     """Add the evidence of one page; return whether it was new. A page counts once."""
     evidence, target = pair.evidence, hash64(tail)
     if target in evidence.equal or target in evidence.different or target in evidence.redirects:
@@ -125,16 +124,16 @@ def note(pair: Pair, tail: str, of_host: Seen, of_other: Seen) -> bool:
         if leads_to_other(seen, to):
             return _note_redirect(evidence, target, tail, redirecting, seen)
     said = says(of_host, of_other)
-    if said is Says.AGREES:
+    if said is PageLikeness.AGREES:
         evidence.equal[target] = content_of(of_host)
         evidence.named += _calls_canonical(of_host, pair.host) - _calls_canonical(of_host, pair.other)
         _keep_tail(evidence, tail)
-    elif said is Says.DISAGREES:
+    elif said is PageLikeness.DISAGREES:
         evidence.different += [target] * (1 + (tail == home_of(tail)))
-    return said is not Says.NOTHING
+    return said is not PageLikeness.NOTHING
 
 
-def _note_redirect(evidence: Evidence, target: int, tail: str, redirecting: str, seen: Seen) -> bool:
+def _note_redirect(evidence: AliasEvidence, target: int, tail: str, redirecting: str, seen: ComparedVisit) -> bool:
     """Add a redirect; all must go one way, and to one origin, others count against the pair."""
     origin = seen.redirect_to[: -len(split(seen.redirect_to).target)]
     if evidence.redirects and (evidence.redirecting, evidence.origin) != (redirecting, origin):
@@ -146,7 +145,7 @@ def _note_redirect(evidence: Evidence, target: int, tail: str, redirecting: str,
     return True
 
 
-def _keep_tail(evidence: Evidence, tail: str) -> None:
+def _keep_tail(evidence: AliasEvidence, tail: str) -> None:
     """Keep a few paths for later checks, the home page first."""
     if tail == home_of(tail):
         evidence.tails.insert(0, tail)
@@ -154,7 +153,7 @@ def _keep_tail(evidence: Evidence, tail: str) -> None:
         evidence.tails.append(tail)
 
 
-def _calls_canonical(seen: Seen, host: str) -> bool:
+def _calls_canonical(seen: ComparedVisit, host: str) -> bool:
     return bool(seen.canonical) and split(seen.canonical).host == host
 
 
@@ -163,17 +162,17 @@ def home_of(tail: str) -> str:
     return tail[: tail.index("/") + 1]
 
 
-def is_hopeless(evidence: Evidence) -> bool:
+def is_hopeless(evidence: AliasEvidence) -> bool:
     compared = len(evidence.equal) + len(evidence.different) + len(evidence.redirects)
     return len(evidence.different) >= MAX_DIFFERENT or compared >= MAX_COMPARED
 
 
-def is_redirect(evidence: Evidence, needed: int) -> bool:
+def is_redirect(evidence: AliasEvidence, needed: int) -> bool:
     """Tell whether one name only redirects to the other."""
     return len(evidence.redirects) >= needed * (1 + len(evidence.different) + len(evidence.equal))
 
 
-def is_enough(evidence: Evidence, needed: int) -> bool:
+def is_enough(evidence: AliasEvidence, needed: int) -> bool:
     """Tell whether enough different pages agree."""
     return len(set(evidence.equal.values())) >= needed * (1 + len(evidence.different))
 
@@ -181,7 +180,7 @@ def is_enough(evidence: Evidence, needed: int) -> bool:
 # ---- choice of the main name ----------------------------------------------------------------------------------------
 
 
-def main_first(pair: Pair, host: Standing, other: Standing) -> tuple[str, str]:
+def main_first(pair: AliasPair, host: HostActivity, other: HostActivity) -> tuple[str, str]:
     """Return the main name and the alias of two that show the same pages.
 
     The main name is the one with many more fetched pages; else the one the pages call canonical; else the one with more
@@ -197,3 +196,15 @@ def main_first(pair: Pair, host: Standing, other: Standing) -> tuple[str, str]:
     else:
         is_main = (len(pair.host), pair.host) < (len(pair.other), pair.other)
     return (pair.host, pair.other) if is_main else (pair.other, pair.host)
+
+
+# ---- titles ----------------------------------------------------------------------------------------------------------
+
+
+def plain_title(title: str, url: str) -> str:
+    """Return a title in comparable form: without case, accents, blanks and the page's own address."""
+    # The code that normalises text is loaded with the first pair of pages that needs it; most crawls have none.
+    from teia.parse.text.fingerprint import without_address
+    from teia.parse.text.normal import normalised
+
+    return " ".join(without_address(normalised(title), url).split())

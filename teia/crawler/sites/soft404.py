@@ -12,22 +12,18 @@ of words of menu and ten of their own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from teia.crawler.child.messages import Result
-from teia.crawler.sites.titles import plain_title
-from teia.crawler.visit import Visit
+from teia.crawler.child.messages import ReadResult
+from teia.crawler.lookup import UrlEntry
+from teia.crawler.sites.likeness import plain_title
+from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.soft404 import NotFound, keep, kept, mark, probe_path, suspects
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import ProbeResult, QueuedUrl, url_from
+from teia.frontier.cell.soft404 import keep, kept, mark, probe_path, suspects
 from teia.frontier.queue.retry import RETRY_RULES
-from teia.frontier.queue.schedule import HostQueue, Queued
-from teia.lib.hamming import distance
+from teia.frontier.queue.schedule import HostQueue
+from teia.lib.fingerprints import distance
 from teia.records import Outcome
 from teia.urls import key_of, split
-
-if TYPE_CHECKING:
-    from teia.views.lookup import UrlEntry
 
 PROBE = "probe"
 """The purpose of such a request, and its kind in the fetch log."""
@@ -46,7 +42,7 @@ MAX_AGE_S = 30 * 86_400.0
 # ---- the probe ------------------------------------------------------------------------------------------------------
 
 
-def wants_probe(queue: HostQueue, item: Queued, after_pages: int) -> bool:
+def wants_probe(queue: HostQueue, item: QueuedUrl, after_pages: int) -> bool:
     """Tell whether it is time to request a page that cannot exist; `after_pages` of 0 means never.
 
     An alias is not probed, nor is a host that is failing.
@@ -58,24 +54,24 @@ def wants_probe(queue: HostQueue, item: Queued, after_pages: int) -> bool:
     return queue.requests >= min(NOT_BEFORE, after_pages) and queue.requests + len(queue.buffer) >= after_pages
 
 
-def send_probe(queue: HostQueue, item: Queued) -> None:
+def send_probe(queue: HostQueue, item: QueuedUrl) -> None:
     """Put a probe before a URL of the host, with the same port and scheme."""
     parts = split(item.url)
     url = f"{parts.scheme}://{parts.authority}{probe_path(parts.host)}"
-    queue.errands.append(Queued(url, key_of(url), -1, 0, item.depth, item.since_s, purpose=PROBE))
+    queue.errands.append(QueuedUrl(url, key_of(url), -1, 0, item.depth, item.since_s, purpose=PROBE))
     queue.probed = True
 
 
-def answer_of(visit: Visit, now_s: float) -> NotFound:
+def answer_of(visit: ActiveVisit, now_s: float) -> ProbeResult:
     """Return the host's answer for pages that do not exist, from a probe."""
     url, result, fetched = visit.item.url, visit.result, visit.fetched
     if result is None or fetched is None or not 200 <= fetched.status < 300:
-        return NotFound(url, now_s, visit.outcome)
+        return ProbeResult(url, now_s, visit.outcome)
     text = result.text_digest or result.digest
-    return NotFound(url, now_s, visit.outcome, text, result.simhash, plain_title(result.title, url))
+    return ProbeResult(url, now_s, visit.outcome, text, result.simhash, plain_title(result.title, url))
 
 
-def take_up(queue: HostQueue, found: NotFound, now_s: float) -> None:
+def take_up(queue: HostQueue, found: ProbeResult, now_s: float) -> None:
     """Apply the probe of an earlier run; a host that did not answer then, or long ago, is probed again."""
     if not queue.probed:
         has_answered = found.outcome.isdigit() and found.outcome not in RETRY_RULES
@@ -86,7 +82,7 @@ def take_up(queue: HostQueue, found: NotFound, now_s: float) -> None:
 # ---- pages that look like the answer --------------------------------------------------------------------------------
 
 
-def note_answer(visit: Visit, now_s: float) -> None:
+def note_answer(visit: ActiveVisit, now_s: float) -> None:
     """Judge an answer that was read: a probe's, a soft 404, or a repetition of the one before."""
     queue, result, fetched = visit.queue, visit.result, visit.fetched
     if visit.item.purpose == PROBE:
@@ -104,11 +100,11 @@ def note_answer(visit: Visit, now_s: float) -> None:
         queue.last_simhash = result.simhash
 
 
-def _repeats(queue: HostQueue, result: Result) -> bool:
+def _repeats(queue: HostQueue, result: ReadResult) -> bool:
     return result.simhash != 0 and distance(queue.last_simhash, result.simhash) <= NEAR_BITS
 
 
-def keep_answer(frontier: FrontierCell, queue: HostQueue, found: NotFound) -> list[int]:
+def keep_answer(frontier: FrontierCell, queue: HostQueue, found: ProbeResult) -> list[int]:
     """Store a probe's answer and mark earlier soft 404s; inside a transaction. Return the keys of those pages."""
     keep(frontier, queue.host_id, queue.host, found)
     if not found.is_soft:
@@ -128,15 +124,15 @@ def soft_404_note(frontier: FrontierCell, entry: UrlEntry) -> str:
         return ""
     found = kept(frontier, entry.host_id, entry.host)
     like = f" ({found.url})" if found is not None else ""
-    return f"a soft 404: it looks like what its host shows for a page that cannot exist{like}, so it is not indexed"
+    return f"a soft 404: it resembles the response of its host for a nonexistent page{like}, so it is not indexed"
 
 
-def remembered(frontier: FrontierCell, queue: HostQueue) -> NotFound | None:
+def remembered(frontier: FrontierCell, queue: HostQueue) -> ProbeResult | None:
     """Return the probe's answer that an earlier run stored."""
     return kept(frontier, queue.host_id, queue.host)
 
 
-def _is_same(found: NotFound, url: str, text: bytes, simhash: int, title: str) -> bool:
+def _is_same(found: ProbeResult, url: str, text: bytes, simhash: int, title: str) -> bool:
     if not found.is_soft or split(url).target == "/":
         return False
     if text == found.text:
@@ -145,4 +141,5 @@ def _is_same(found: NotFound, url: str, text: bytes, simhash: int, title: str) -
     if not simhash or not found.simhash or bits > NEAR_BITS:
         return False
     own = plain_title(title, url)
+    # Without titles only equal simhashes count.
     return own == found.title and (bool(own) or bits == 0)

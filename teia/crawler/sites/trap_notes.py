@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from teia.crawler.visit import Visit
-from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.crawler.open_cell import Cell
+from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.rows import QueuedUrl
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import Outcome
 
 
-def note_visit(frontier: FrontierCell, visit: Visit) -> None:
+def note_visit(cell: Cell, visit: ActiveVisit) -> None:
     """Report a page that was read for the first time; inside the transaction that settles it."""
-    watch, queue, item, result = frontier.watch, visit.queue, visit.item, visit.result
+    watch, queue, item, result = cell.watch, visit.queue, visit.item, visit.result
     if watch is None or item.purpose != "page":
         return
     was_answered = visit.fetched is not None and visit.fetched.status != 0
@@ -21,6 +22,7 @@ def note_visit(frontier: FrontierCell, visit: Visit) -> None:
         return
     if result.traps:
         watch.refused(queue.host_id, queue.host, result.traps)
+    # Only first visits tell the value of a pattern.
     if item.visits:
         return
     if visit.fetched.status in {404, 410} or visit.outcome == Outcome.SOFT_404:
@@ -29,16 +31,16 @@ def note_visit(frontier: FrontierCell, visit: Visit) -> None:
         watch.read(queue.host_id, queue.host, item, result.text_digest or result.digest, result.outline)
 
 
-def via(visit: Visit, host: str) -> int:
+def via(visit: ActiveVisit, host: str) -> int:
     """Return the pattern of a page, for a link that stays on its host."""
     return abs(visit.item.pattern) if host == visit.queue.host else 0
 
 
 def next_urls(
-    frontier: FrontierCell, queue: HostQueue, limit: int, skip: Collection[int], now_s: float
-) -> tuple[list[Queued], bool]:
+    cell: Cell, queue: HostQueue, limit: int, skip: Collection[int], now_s: float
+) -> tuple[list[QueuedUrl], bool]:
     """Return a host's next URLs, and whether more of it are held back until these are read."""
-    if frontier.watch is None:
-        return frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s), False
-    choice = frontier.watch.choose(queue.host_id, queue.host, limit, skip, now_s)
+    if cell.watch is None:
+        return cell.frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s), False
+    choice = cell.watch.choose(queue.host_id, queue.host, limit, skip, now_s)
     return choice.items, choice.held

@@ -4,7 +4,7 @@ cell             hosts and URLs: merge links, settle visits; start reading here
 schema           the tables
 database         open SQLite files, check versions, translate errors
 journal          the changes of a transaction, for a cluster's log
-url_tails        URLs without their host
+rows             rows as values: links, queued URLs, ends of visits; URLs without their host
 take             read URLs from the queue on disk into memory
 mail             links for other cells: outbox and delivery
 shorter_paths    pages found nearer to a seed than when they were read

@@ -19,8 +19,8 @@ import msgspec
 from teia.errors import CorruptFile
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
-from teia.frontier.cell.url_tails import url_from
 from teia.records import Outcome
 from teia.urls import key_of, site_of, slot_of
 
@@ -28,7 +28,7 @@ WATCHED, ALIAS, DISTINCT, RETURNING = range(4)
 """States of a pair. RETURNING: an alias that turned out to be distinct, while its URLs return to the queue."""
 
 
-class Evidence(msgspec.Struct, array_like=True):
+class AliasEvidence(msgspec.Struct, array_like=True):
     """Evidence about two names so far, by the hash of their pages' paths.
 
     `equal` are the pages that are the same, each with a number for its content; `different` those that are not,
@@ -47,7 +47,7 @@ class Evidence(msgspec.Struct, array_like=True):
 
 
 @dataclass(slots=True, eq=False)
-class Pair:
+class AliasPair:
     """Two names. Once `state` is ALIAS, `host` is another name of `other`.
 
     `checked_s` is the last time they were seen to agree; `checking_s` the start of a check under way, or 0.
@@ -59,7 +59,7 @@ class Pair:
     state: int = WATCHED
     checked_s: float = 0.0
     checking_s: float = 0.0
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: AliasEvidence = field(default_factory=AliasEvidence)
 
     def beside(self, host: str) -> str:
         """Return the other name of the pair."""
@@ -67,7 +67,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ComparedVisit:
     """The last visit of a page, for the comparison of two names. `text` is the digest of its text, or of its bytes."""
 
     url: str
@@ -82,8 +82,8 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Standing of a host: requests so far, its last address, links to its home page."""
+class HostActivity:
+    """Activity of a host: requests so far, its last address, links to its home page."""
 
     requests: int
     address: str
@@ -93,15 +93,15 @@ class Standing:
 # ---- pairs ----------------------------------------------------------------------------------------------------------
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Evidence).decode
+_decode = msgspec.msgpack.Decoder(AliasEvidence).decode
 
 
-def pairs(cell: FrontierCell) -> Iterator[Pair]:
+def pairs(cell: FrontierCell) -> Iterator[AliasPair]:
     """Yield the pairs of a cell that still need work."""
     return _pairs_where(cell, "a.state <> ?", DISTINCT)
 
 
-def _pairs_where(cell: FrontierCell, condition: str, *values: int | str) -> Iterator[Pair]:
+def _pairs_where(cell: FrontierCell, condition: str, *values: int | str) -> Iterator[AliasPair]:
     sql = f"""
         SELECT h.name, a.other, a.since_s, a.state, a.checked_s, a.checking_s, a.evidence
         FROM hosts AS h JOIN aliases AS a ON a.slot = h.slot AND a.host_id = h.host_id
@@ -110,19 +110,20 @@ def _pairs_where(cell: FrontierCell, condition: str, *values: int | str) -> Iter
     rows = cell.db.execute(sql, values).fetchall()
     for host, other, since_s, state, checked_s, checking_s, evidence in rows:
         try:
-            yield Pair(host, other, since_s, state, checked_s, checking_s, _decode(evidence))
+            yield AliasPair(host, other, since_s, state, checked_s, checking_s, _decode(evidence))
         except msgspec.MsgspecError as error:
             raise CorruptFile(cell.path, f"evidence of {host} cannot be read: {error}") from error
 
 
-def alias_row(cell: FrontierCell, host: str) -> Pair | None:
+def alias_row(cell: FrontierCell, host: str) -> AliasPair | None:
     """Return the pair of a host that is an alias; None for another host."""
     return next((pair for pair in _pairs_where(cell, "a.state = ? AND h.name = ?", ALIAS, host)), None)
 
 
-def stands_for(pair: Pair, main: str, tail: str) -> str:
+def stands_for(pair: AliasPair, main: str, tail: str) -> str:
     """Return the main name's URL for an alias URL: the same path, at the origin it redirects to, if any."""
     origin = pair.evidence.origin
+    # `origin` was learnt from redirects to `pair.other`; it says nothing about another main name.
     return origin + tail[tail.index("/") :] if origin and main == pair.other else url_from(main, tail)
 
 
@@ -136,9 +137,9 @@ def state_of(cell: FrontierCell, host: str, other: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def save(cell: FrontierCell, pair: Pair, now_s: float) -> None:
+def save(cell: FrontierCell, pair: AliasPair, now_s: float) -> None:
     """Store a pair; inside a transaction. The evidence of a distinct pair is dropped."""
-    evidence = Evidence() if pair.state == DISTINCT else pair.evidence
+    evidence = AliasEvidence() if pair.state == DISTINCT else pair.evidence
     place = (slot_of(site_of(pair.host)), cell.host_id(pair.host, now_s), pair.other)
     times = (pair.since_s, pair.checked_s, pair.checking_s)
     cell.db.execute(
@@ -175,18 +176,18 @@ def _place(cell: FrontierCell, host: str, tail: str) -> tuple[int, int, int] | N
     return None if row is None else (row[0], row[1], key_of(url_from(host, tail)))
 
 
-def standing(cell: FrontierCell, host: str, home: str) -> Standing | None:
-    """Return the standing of a host; None for an unknown one. `home` is the tail of its home page."""
+def standing(cell: FrontierCell, host: str, home: str) -> HostActivity | None:
+    """Return the counts of a host; None for an unknown one. `home` is the tail of its home page."""
     row = cell.db.execute("SELECT requests, address FROM hosts WHERE name = ?", (host,)).fetchone()
     place = _place(cell, host, home)
     if row is None or place is None:
         return None
     sql = "SELECT in_links FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
     linked = cell.db.execute(sql, place).fetchone()
-    return Standing(row[0], row[1], linked[0] if linked else 0)
+    return HostActivity(row[0], row[1], linked[0] if linked else 0)
 
 
-def seen(cell: FrontierCell, host: str, tail: str) -> Seen | None:
+def seen(cell: FrontierCell, host: str, tail: str) -> ComparedVisit | None:
     """Return the last visit of a page; None if it was never visited."""
     place = _place(cell, host, tail)
     if place is None:
@@ -200,7 +201,8 @@ def seen(cell: FrontierCell, host: str, tail: str) -> Seen | None:
     if row is None:
         return None
     status, text, simhash, *rest = row
-    return Seen(url_from(host, tail), status, text, simhash & ((1 << 64) - 1), *rest)
+    # SQLite stores the simhash as a signed number; the comparison counts bits of the unsigned one.
+    return ComparedVisit(url_from(host, tail), status, text, simhash & ((1 << 64) - 1), *rest)
 
 
 def robots_said(cell: FrontierCell, host: str) -> dict[str, bytes]:
@@ -211,6 +213,7 @@ def robots_said(cell: FrontierCell, host: str) -> dict[str, bytes]:
     row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
     said: dict[str, bytes] = {}
     for origin, _, _, status, body in cell.robots_of(row[0], host) if row else ():
+        # A 4xx means that there are no rules. 429 and 5xx say nothing about the rules, so they are left out.
         if 200 <= status < 500 and status != 429:
             said[origin.replace(host, "*", 1)] = body.replace(host.encode(), b"*") if status < 300 else b""
     return said
@@ -258,6 +261,7 @@ def visit_again(cell: FrontierCell, host: str, tail: str, now_s: float) -> int |
     if row[0] != STATE_QUEUED:
         slot, host_id, key = place
         rank = int(now_s * 1000)
+        # A page of the REFRESH lane has a row in `queue` already; a second row would fetch it twice.
         revisits.withdraw(cell.db, place)
         cell.db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (slot, host_id, LANE_DUE, rank, key))
         cell.db.execute(
@@ -277,6 +281,7 @@ def bring_back(cell: FrontierCell, host: str, limit: int, now_s: float) -> int:
     sql = "SELECT lane, rank, key FROM urls WHERE slot = ? AND host_id = ? AND state = ? AND outcome = ? LIMIT ?"
     left_out = (slot, host_id, STATE_EXCLUDED, Outcome.ALIAS, limit)
     rows = cell.db.execute(sql, left_out).fetchall()
+    # `lane` and `rank` stayed in `urls` all the while, so the row of the queue can be made again.
     cell.db.executemany(
         "INSERT INTO queue VALUES (?, ?, ?, ?, ?)", [(slot, host_id, lane, rank, key) for lane, rank, key in rows]
     )

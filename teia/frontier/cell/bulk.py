@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from teia.errors import UsageError
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import (
     LANE_DUE,
     LANE_LATER,
@@ -32,22 +33,24 @@ from teia.frontier.cell.schema import (
     STATE_FAILED,
     STATE_QUEUED,
 )
-from teia.frontier.cell.url_tails import url_from
 from teia.records import Outcome
 from teia.urls import SLOTS, site_of, slot_of
 
+# URLs between two calls of `has_time`.
 ROWS = 2_000
 MAX_TEXT_CHARS = 500
+# Greatest key: keys are signed 64-bit numbers.
 _LAST_KEY = (1 << 63) - 1
 
 Place = tuple[int, int, int]
 """Slot, host id and key of the last URL that was looked at."""
 
+# Behind every URL: the last slot is SLOTS - 1.
 END: Place = (SLOTS, 0, 0)
 SOURCES = {LANE_NEW: "new", LANE_DUE: "retry", LANE_REFRESH: "refresh", LANE_LATER: "suspect"}
 
 
-class Deed(StrEnum):
+class BulkAction(StrEnum):
     """An action on many URLs at once."""
 
     DROP = "drop"
@@ -55,7 +58,7 @@ class Deed(StrEnum):
     RETRY = "retry"
 
 
-class Row(NamedTuple):
+class UrlRow(NamedTuple):
     """A URL as the walk reads it."""
 
     host_id: int
@@ -67,7 +70,6 @@ class Row(NamedTuple):
     outcome: str
     lane: int
     rank: int
-    failures: int
 
     @property
     def url(self) -> str:
@@ -75,14 +77,14 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class BulkSelection:
     """An action and the URLs it applies to; an empty field matches any.
 
     `source` selects among queued URLs: `new`, `retry`, `refresh` (known pages) or `suspect`; `outcome` is that of
     the last try.
     """
 
-    deed: Deed
+    deed: BulkAction
     host: str = ""
     contains: str = ""
     source: str = ""
@@ -91,13 +93,13 @@ class Chosen:
 
     def __post_init__(self) -> None:
         if len(self.contains) > MAX_TEXT_CHARS:
-            raise UsageError(f"a text to look for in URLs has {MAX_TEXT_CHARS} characters at most")
+            raise UsageError(f"the search text for URLs may have at most {MAX_TEXT_CHARS} characters")
         if self.source not in {"", *SOURCES.values()}:
             raise UsageError(f"source {self.source!r}: must be one of {', '.join(SOURCES.values())}")
-        if self.deed is Deed.DROP and self.source == SOURCES[LANE_REFRESH]:
-            raise UsageError("known pages that are kept fresh cannot be dropped; exclude them from the scope instead")
+        if self.deed is BulkAction.DROP and self.source == SOURCES[LANE_REFRESH]:
+            raise UsageError("pages that are kept fresh cannot be dropped; exclude them from the scope instead")
 
-    def holds(self, row: Row, now_s: float) -> bool:
+    def holds(self, row: UrlRow, now_s: float) -> bool:
         """Tell whether the action applies to a URL in its present state."""
         return (
             (self.depth is None or row.depth == self.depth)
@@ -106,29 +108,30 @@ class Chosen:
             and self.contains in row.url
         )
 
-    def _can_be_done(self, row: Row, now_ms: int) -> bool:
+    def _can_be_done(self, row: UrlRow, now_ms: int) -> bool:
         waits = row.state == STATE_QUEUED
-        if self.deed is Deed.RETRY:
+        if self.deed is BulkAction.RETRY:
+            # Ranks of the DUE lane are milliseconds: a greater one is a retry whose time has not come.
             is_later = waits and row.lane == LANE_DUE and row.rank > now_ms
             given_up = row.state == STATE_FAILED or (row.state == STATE_EXCLUDED and row.outcome == Outcome.DROPPED)
             return is_later or given_up
-        if self.deed is Deed.FIRST and self.source == SOURCES[LANE_REFRESH]:
+        if self.deed is BulkAction.FIRST and self.source == SOURCES[LANE_REFRESH]:
             return row.lane == LANE_REFRESH and row.state in {STATE_DONE, STATE_FAILED}
         is_first = row.lane == LANE_DUE and row.rank <= now_ms
         is_of_source = not self.source or SOURCES.get(row.lane) == self.source
-        return waits and is_of_source and not (self.deed is Deed.FIRST and is_first)
+        return waits and is_of_source and not (self.deed is BulkAction.FIRST and is_first)
 
 
 # ---- looking --------------------------------------------------------------------------------------------------------
 
 _ROW = """
-    SELECT u.host_id, u.key, h.name, u.tail, u.depth, u.state, u.outcome, u.lane, u.rank, u.failures
+    SELECT u.host_id, u.key, h.name, u.tail, u.depth, u.state, u.outcome, u.lane, u.rank
     FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
 """
 _NEXT = f"{_ROW} WHERE u.slot = ? AND (u.host_id, u.key) > (?, ?) ORDER BY u.host_id, u.key LIMIT ?"
 
 
-def matching(cell: FrontierCell, chosen: Chosen, now_s: float) -> Iterator[str]:
+def matching(cell: FrontierCell, chosen: BulkSelection, now_s: float) -> Iterator[str]:
     """Yield every URL of a cell that the action applies to; nothing is changed."""
     if chosen.host:
         host_id = _host_id(cell, chosen.host)
@@ -137,7 +140,7 @@ def matching(cell: FrontierCell, chosen: Chosen, now_s: float) -> Iterator[str]:
     else:
         rows = cell.db.execute(_ROW)
     for values in rows:
-        row = Row(*values)
+        row = UrlRow(*values)
         if chosen.holds(row, now_s):
             yield row.url
 
@@ -153,12 +156,13 @@ def _host_id(cell: FrontierCell, host: str) -> int | None:
 def progress(cell: FrontierCell, mark: str) -> tuple[Place | None, int]:
     """Return the position of an action in a cell, and its number of URLs; None if it has not begun."""
     row = cell.db.execute("SELECT value FROM meta WHERE name = 'bulk'").fetchone()
+    # The row holds the last action only. Under another mark, this action has not begun in the cell.
     whose, (slot, host_id, key), number = json.loads(row[0]) if row is not None else ("", END, 0)
     return ((slot, host_id, key), number) if whose == mark else (None, 0)
 
 
 def carry_on(
-    cell: FrontierCell, chosen: Chosen, mark: str, now_s: float, has_time: Callable[[], bool]
+    cell: FrontierCell, chosen: BulkSelection, mark: str, now_s: float, has_time: Callable[[], bool]
 ) -> list[tuple[int, str]]:
     """Continue an action, with some thousands of URLs at least; inside a transaction.
 
@@ -175,46 +179,54 @@ def carry_on(
     return list(touched.items())
 
 
-def _beginning(cell: FrontierCell, chosen: Chosen) -> Place:
+def _beginning(cell: FrontierCell, chosen: BulkSelection) -> Place:
     if not chosen.host:
         return (0, -1, 0)
     host_id = _host_id(cell, chosen.host)
+    # Behind the last possible key of the host before: the walk goes on with the first URL of this one.
     return END if host_id is None else (slot_of(site_of(chosen.host)), host_id - 1, _LAST_KEY)
 
 
-def _some(cell: FrontierCell, place: Place, chosen: Chosen, now_s: float, touched: dict[int, str]) -> tuple[Place, int]:
+def _some(
+    cell: FrontierCell, place: Place, chosen: BulkSelection, now_s: float, touched: dict[int, str]
+) -> tuple[Place, int]:
     """Process the next URLs of one slot; return the new position and the number of URLs changed."""
     (slot,) = cell.db.execute("SELECT coalesce(min(slot), ?) FROM urls WHERE slot >= ?", (SLOTS, place[0])).fetchone()
     if slot == SLOTS or (chosen.host and slot != place[0]):
         return END, 0
+    # Slots without URLs are skipped; in a new slot the walk begins at its first host.
     after = place[1:] if slot == place[0] else (-1, 0)
-    rows = [Row(*values) for values in cell.db.execute(_NEXT, (slot, *after, ROWS))]
+    rows = [UrlRow(*values) for values in cell.db.execute(_NEXT, (slot, *after, ROWS))]
     number = 0
     for row in rows:
+        # Rows are sorted by host: the chosen host has no more URLs.
         if chosen.host and row.host != chosen.host:
             return END, number
         if chosen.holds(row, now_s):
             _do(cell, chosen.deed, (slot, row.host_id, row.key), row, int(now_s * 1000))
             touched[row.host_id] = row.host
             number += 1
+    # A short read means that the slot has no more URLs.
     return ((slot, rows[-1].host_id, rows[-1].key) if len(rows) == ROWS else (slot + 1, -1, 0)), number
 
 
-def _do(cell: FrontierCell, deed: Deed, place: Place, row: Row, now_ms: int) -> None:
-    if deed is Deed.DROP:
+def _do(cell: FrontierCell, deed: BulkAction, place: Place, row: UrlRow, now_ms: int) -> None:
+    if deed is BulkAction.DROP:
         _drop(cell, place, row)
-    elif deed is Deed.RETRY and row.outcome == Outcome.DROPPED and row.state == STATE_EXCLUDED:
+    elif deed is BulkAction.RETRY and row.outcome == Outcome.DROPPED and row.state == STATE_EXCLUDED:
         cell.requeue(*place, lane=row.lane, rank=row.rank)
     else:
-        _make_due(cell, place, row, now_ms, forgets_failures=deed is Deed.RETRY)
+        _make_due(cell, place, row, now_ms, forgets_failures=deed is BulkAction.RETRY)
 
 
-def _drop(cell: FrontierCell, place: Place, row: Row) -> None:
+def _drop(cell: FrontierCell, place: Place, row: UrlRow) -> None:
     sql = "SELECT status, is_gone FROM pages WHERE slot = ? AND host_id = ? AND key = ? AND digest <> x''"
     copy = cell.db.execute(sql, place).fetchone()
     if copy is None:
+        # Without a capture the URL is excluded at its place, where `retry` finds it.
         cell.withdraw(*place, Outcome.DROPPED, lane=row.lane, rank=row.rank)
         return
+    # With a capture the page gets back the state of that capture; it stays in the index.
     status, is_gone = copy
     sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
     cell.queued -= cell.db.execute(sql, (*place[:2], row.lane, row.rank, row.key)).rowcount
@@ -222,23 +234,22 @@ def _drop(cell: FrontierCell, place: Place, row: Row) -> None:
     cell.db.execute(sql, (STATE_FAILED if is_gone else STATE_DONE, row.outcome or str(status), *place))
 
 
-def _make_due(cell: FrontierCell, place: Place, row: Row, now_ms: int, *, forgets_failures: bool) -> None:
-    failures = 0 if forgets_failures else row.failures
-    sql = "UPDATE urls SET lane = ?, rank = ?, failures = ? WHERE slot = ? AND host_id = ? AND key = ?"
+def _make_due(cell: FrontierCell, place: Place, row: UrlRow, now_ms: int, *, forgets_failures: bool) -> None:
+    if forgets_failures:
+        cell.db.execute("UPDATE urls SET failures = 0 WHERE slot = ? AND host_id = ? AND key = ?", place)
+    # A queued URL has one row in `queue`, which moves; a settled one gets a new row below.
     if row.state == STATE_QUEUED:
-        move = (
-            "UPDATE queue SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
-        )
-        cell.db.execute(move, (LANE_DUE, now_ms, *place[:2], row.lane, row.rank, row.key))
-        cell.db.execute(sql, (LANE_DUE, now_ms, failures, *place))
+        cell.make_due(*place, lane=row.lane, rank=row.rank, due=now_ms)
         return
+    # Out of the REFRESH lane first, or the URL would be in the queue twice.
     if row.lane == LANE_REFRESH:
         revisits.withdraw(cell.db, place)
-    cell.db.execute(sql, (LANE_DUE, now_ms, failures, *place))
+    sql = "UPDATE urls SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?"
+    cell.db.execute(sql, (LANE_DUE, now_ms, *place))
     cell.requeue(*place, lane=LANE_DUE, rank=now_ms)
 
 
-def as_values(chosen: Chosen) -> dict[str, Any]:
+def as_values(chosen: BulkSelection) -> dict[str, Any]:
     """Return the fields of a choice, for `Chosen(**values)`."""
     return {
         "host": chosen.host,

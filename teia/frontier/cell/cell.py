@@ -14,18 +14,18 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from math import ceil
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Protocol
 
 from teia.frontier.cell import revisits, shorter_paths, trails
 from teia.frontier.cell.database import open_database, open_to_read, sqlite_errors, store_error
 from teia.frontier.cell.journal import Journal, RecordingConnection, forget, publish, refuse_cluster
+from teia.frontier.cell.rows import NOT_ARCHIVED, CaptureLocation, FoundUrl, PageRow, QueuedUrl, SettledVisit, either
 from teia.frontier.cell.schema import (
-    BY_LINK,
     DDL,
     LANE_DUE,
     LANE_NEW,
@@ -40,91 +40,37 @@ from teia.frontier.cell.schema import (
 )
 from teia.frontier.cell.site_statements import TABLES
 from teia.frontier.cell.take import of_lane
-from teia.frontier.queue.order import TOP_SCORE, Hint, Order, better, breadth, is_aside, sequence_of
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.queue.order import TOP_SCORE, Order, better, breadth, is_aside, sequence_of
 from teia.frontier.queue.sydney import sampled
 from teia.records import NOT_MODIFIED
 from teia.urls import site_of, slot_of
 
-if TYPE_CHECKING:
-    from teia.frontier.traps.watch import Watch
-
 ADDED = TABLES + OUTLINKS
 """Tables that older cells may lack."""
 
+# Greatest number of host names in memory; the cache is cleared when it is full.
 HOST_CACHE = 200_000
+# Lanes of a crawl that keeps nothing fresh, retries first.
 DISCOVERY = (LANE_DUE, LANE_NEW)
 
 
-@dataclass(slots=True)
-class Found:
-    """A URL on its way into the cell: one or more links to it, merged. `hint` is for orders that need one.
+class TrapFilter(Protocol):
+    """The trap detector as a cell calls it while links come in (frontier/traps/watch.py has the real one)."""
 
-    `in_links` is the number of pages that newly link to it. A `Found` without a tail only takes links back.
+    def forget(self) -> None:
+        """Clear the memory, because a transaction was rolled back."""
 
-    `via` is the pattern (watch.py) of the linking page, if that is of the same host; negative if several pages of
-    that pattern link to it, 0 if pages of different ones do.
-    """
+    def begin(self, links: Iterable[tuple[int, int, int, int, FoundUrl]], now_s: float) -> None:
+        """Register links, (slot, host id, key, sequence, link), that are about to be placed together."""
 
-    host: str
-    key: int
-    tail: str
-    depth: int
-    in_links: int = 1
-    hops: int = 0
-    by: int = BY_LINK
-    hint: Hint | None = None
-    via: int = 0
+    def place(self, host_id: int, item: FoundUrl) -> tuple[int, int, int] | None:
+        """Return (pattern, lane, lag) of a URL that was never seen; None if it is not stored."""
 
+    def meet(self, host_id: int, item: FoundUrl, number: int) -> None:
+        """Register another link to a queued URL of a pattern."""
 
-class Archived(NamedTuple):
-    """Location of a capture in the cell's archive; a tuple, as it is stored in the tables."""
-
-    file: str = ""
-    offset: int = 0
-    length: int = 0
-
-
-NOT_ARCHIVED = Archived()
-
-
-class PageRow(NamedTuple):
-    """Result of a visit, as the `pages` and `visits` tables store it."""
-
-    status: int
-    digest: bytes = b""
-    text_digest: bytes = b""
-    simhash: int = 0
-    media_type: str = ""
-    language: str = ""
-    title: str = ""
-    etag: str = ""
-    last_modified: str = ""
-    redirect_to: str = ""
-    canonical: str = ""
-    noindex: bool = False
-    payload_digest: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """The end of one visit: the URL's next state (see retry.verdict) and the result.
-
-    `repeats`: the archive holds a revisit record of it, which has no body; the capture stays where it was. `saw`
-    and `changed` are for visits that were compared with the one before; otherwise the digests decide.
-    """
-
-    host_id: int
-    queued: Queued
-    outcome: str
-    state: int
-    time_s: float
-    again_s: float = 0.0
-    page: PageRow | None = None
-    archived: Archived = NOT_ARCHIVED
-    repeats: bool = False
-    saw: int | None = None
-    changed: bool | None = None
+    def placed(self) -> None:
+        """End what `begin` began."""
 
 
 class FrontierCell:
@@ -149,7 +95,7 @@ class FrontierCell:
         if journal is None and not read_only and not of_cluster:
             refuse_cluster(self.db, path)
         self._host_ids: dict[str, int] = {}
-        self.watch: Watch | None = None
+        self.watch: TrapFilter | None = None
         """Detector of traps, if one is attached (frontier/traps/watch.py)."""
         self.is_in_doubt = False
         """True if a commit failed: the file may hold it as committed, though this connection does not see it."""
@@ -158,9 +104,9 @@ class FrontierCell:
             self.known = self._meta("known", 0)
             self.queued = self._meta("queued", 0)
             self.changes = self.last_change()
-            """As of the last transaction; unlike `last_change` it may be asked in any thread."""
+            """Number of changes as of the last transaction; unlike `last_change`, any thread may read it."""
             self.knows_links = bool(self._meta("outlinks", 0))
-            """Whether what is counted for each page is kept; not where an older teia has read some."""
+            """True if the counted links of every page are stored; False where an older teia has read some pages."""
 
     def close(self) -> None:
         self.db.close()
@@ -179,16 +125,21 @@ class FrontierCell:
         try:
             self.db.execute("BEGIN IMMEDIATE")
             yield self
+            # Counters belong to the transaction: after a crash they agree with the rows.
             if self.journal is None:
                 self._save_counters()
             else:
+                # In a cluster the record is published before COMMIT, so the file is always a prefix of the log.
                 published = publish(self.db, self.journal, self._save_counters)
             has_changes = self.db.total_changes > before
+            # In doubt from here on: a COMMIT that fails may still be found in SQLite's log after a crash.
             self.is_in_doubt, was_in_doubt = True, self.is_in_doubt
             self.db.execute("COMMIT")
+            # Only a commit that wrote something has overwritten the doubtful place.
             self.is_in_doubt = was_in_doubt and not has_changes
             self.changes = self.last_change()
         except BaseException as error:
+            # Memory follows the rollback: counters, host numbers and patterns.
             self._sequence, self.known, self.queued = counters
             self._host_ids.clear()
             if self.watch is not None:
@@ -254,7 +205,7 @@ class FrontierCell:
 
     # -- URLs come in --------------------------------------------------------------------------------------
 
-    def absorb(self, found: Iterable[Found], now_s: float) -> list[tuple[int, str]]:
+    def absorb(self, found: Iterable[FoundUrl], now_s: float) -> list[tuple[int, str]]:
         """Merge links into the cell; return (host id, name) of hosts that got something new to fetch."""
         touched: dict[int, str] = {}
         new_urls, new_queue, known, moved, shorter, back = [], [], [], [], [], []
@@ -265,21 +216,25 @@ class FrontierCell:
             "SELECT depth, state, in_links, hops, lane, rank, found_by, pattern FROM urls"
             " WHERE slot = ? AND host_id = ? AND key = ?"
         )
+        # Rows are read in their order on disk; the changes are collected and written together below.
         placed = self._in_order(found, now_s)
         watch = self.watch
         if watch is not None:
             watch.begin(placed, now_s)
         for *place, sequence, item in placed:
+            # No tail: pages no longer link to this URL (counted_links.taken_back).
             if not item.tail:
                 back.append((place, item.in_links))
                 continue
             row = self.db.execute(look_up, place).fetchone()
             score = TOP_SCORE if item.hint is None else item.hint.score
             if row is None:
+                # Never seen. The trap detector may put it behind the others, or refuse to store it.
                 kept = watch.place(place[1], item) if watch is not None else (0, LANE_NEW, 0)
                 if kept is None:
                     continue
                 pattern, lane, lag = kept
+                # The same batch may take more links back than it brings.
                 in_links = max(0, item.in_links)
                 rank = order.rank(item.depth + lag, in_links, sequence, score)
                 state = (STATE_QUEUED, int(now_s), item.hops, lane, rank, item.by, pattern)
@@ -287,13 +242,17 @@ class FrontierCell:
                 new_queue.append((*place[:2], lane, rank, item.key))
                 touched[place[1]] = item.host
             else:
+                # Known. Depth and hops only fall, in-links are added up, sources are collected.
                 depth, in_links, rank = min(row[0], item.depth), max(0, row[2] + item.in_links), row[5]
+                # The page's own links lie nearer too (shorter_paths.py); orders with trails have their own rule.
                 if depth < row[0] and row[1] == STATE_DONE and not order.keeps_trails:
                     shorter.append(place)
+                # Only new URLs move: DUE is ordered by time, and a `fixed` rank waits for new scores.
                 if row[1] == STATE_QUEUED and row[4] == LANE_NEW and not rank & order.fixed:
                     rank = min(rank, order.rank(depth, in_links, sequence_of(rank), score))
                     if rank < row[5]:
                         moved.append((rank, *place, row[5]))
+                        # The buffer in memory may now hold URLs that come after this one.
                         if order.restless:
                             touched[place[1]] = item.host
                 if row[7] and row[1] == STATE_QUEUED and watch is not None:
@@ -302,6 +261,7 @@ class FrontierCell:
         self._insert_new(new_urls, new_queue)
         self._renew(known, moved)
         self._take_back(back)
+        # After the inserts: the detector moves rows that must exist by now.
         if watch is not None:
             watch.placed()
         shorter_paths.note(self.db, shorter)
@@ -324,6 +284,7 @@ class FrontierCell:
             depth, before, state, lane, rank = row
             in_links, now = max(0, before + fewer), rank
             if order.by_links and (state, lane) == (STATE_QUEUED, LANE_NEW) and not rank & order.fixed:
+                # Never forwards: a lost link can only make a URL wait longer.
                 now = max(rank, order.rank(depth, in_links, sequence_of(rank), TOP_SCORE))
                 if now != rank:
                     moved.append((now, *place, rank))
@@ -332,14 +293,14 @@ class FrontierCell:
         self.db.executemany(sql, lowered)
         self._move_in_queue(moved)
 
-    def _is_new_or_aside(self, item: Found, now_s: float) -> bool:
+    def _is_new_or_aside(self, item: FoundUrl, now_s: float) -> bool:
         """Tell whether Sydney may still choose a URL: it was not visited and is not in the primary queue."""
         place = (slot_of(site_of(item.host)), self.host_id(item.host, now_s), item.key)
         sql = "SELECT state, lane, rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
         row = self.db.execute(sql, place).fetchone()
         return row is None or (row[:2] == (STATE_QUEUED, LANE_NEW) and is_aside(row[2]))
 
-    def _keep_trails(self, placed: Sequence[tuple[int, int, int, int, Found]], now_s: float) -> dict[int, str]:
+    def _keep_trails(self, placed: Sequence[tuple[int, int, int, int, FoundUrl]], now_s: float) -> dict[int, str]:
         """Store the links' hints; return the hosts of pages that are revisited because their links are judged anew."""
         again: dict[int, str] = {}
         for *place, _, item in placed:
@@ -348,7 +309,7 @@ class FrontierCell:
         trails.keep(self.db, ((place, item.hint) for *place, _, item in placed))
         return again
 
-    def note_read(self, host_id: int, host: str, item: Queued, read: trails.Read, now_s: float) -> bool:
+    def note_read(self, host_id: int, host: str, item: QueuedUrl, read: trails.ReadingResult, now_s: float) -> bool:
         """Record the result of reading a page; return True if a shorter path, found meanwhile, requeues it."""
         place = (slot_of(site_of(host)), host_id, item.key)
         trails.note_read(self.db, place, read)
@@ -365,7 +326,7 @@ class FrontierCell:
         self._enter_queue(slot, host_id, key, lane=LANE_DUE, rank=rank)
         return True
 
-    def _in_order(self, found: Iterable[Found], now_s: float) -> list[tuple[int, int, int, int, Found]]:
+    def _in_order(self, found: Iterable[FoundUrl], now_s: float) -> list[tuple[int, int, int, int, FoundUrl]]:
         """Return (slot, host id, key, sequence, link), numbered as they came and sorted as they lie on disk.
 
         Neighbours on disk then share a page of the database instead of writing it again for each
@@ -383,6 +344,7 @@ class FrontierCell:
             " pattern) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             new_urls,
         )
+        # Sorted, so that neighbours in the queue are written together (see `_in_order`).
         self.db.executemany("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", sorted(new_queue))
         self.known += len(new_urls)
         self.queued += len(new_queue)
@@ -397,6 +359,7 @@ class FrontierCell:
         self._move_in_queue(moved)
 
     def _move_in_queue(self, moved: Sequence[tuple[int, ...]]) -> None:
+        # Lane 0 is LANE_NEW, the only lane that the order ranks.
         self.db.executemany(
             "UPDATE queue SET rank = ? WHERE slot = ? AND host_id = ? AND lane = 0 AND key = ? AND rank = ?", moved
         )
@@ -405,13 +368,14 @@ class FrontierCell:
 
     def next_urls(
         self, host_id: int, host: str, limit: int, skip: Collection[int], now_s: float, lanes: Sequence[int] = DISCOVERY
-    ) -> list[Queued]:
+    ) -> list[QueuedUrl]:
         """Return the next URLs of a host: those that are due, then new ones; `skip` are already in memory."""
         slot = slot_of(site_of(host))
-        taken: list[Queued] = []
+        taken: list[QueuedUrl] = []
         for lane in lanes:
             if len(taken) >= limit:
                 break
+            # Ranks of DUE are milliseconds, and later ones are not due. Ranks of NEW are no times: all qualify.
             before = 1 << 62 if lane == LANE_NEW else int(now_s * 1000)
             taken += islice(of_lane(self.db, host, (slot, host_id, lane), before, limit, skip), limit - len(taken))
         return trails.with_trails(self.db, slot, host_id, taken) if self.order.keeps_trails else taken
@@ -424,21 +388,24 @@ class FrontierCell:
 
     # -- visits end ----------------------------------------------------------------------------------------
 
-    def settle(self, settled: Settled, host: str) -> None:
+    def settle(self, settled: SettledVisit, host: str) -> None:
         """Record the end of one visit: the URL leaves its place in the queue and takes the state of the verdict."""
         slot, item = slot_of(site_of(host)), settled.queued
         place = (slot, settled.host_id, item.key)
         row = self.db.execute(
             "SELECT lane, rank, state, depth FROM urls WHERE slot = ? AND host_id = ? AND key = ?", place
         ).fetchone()
+        # An announced page that the trap detector did not store has no row, and is not kept.
         if row is None:
             return
+        # A page of the REFRESH lane is DONE or FAILED while it waits; it leaves its lane below.
         if row[2] == STATE_QUEUED:
             self._leave_queue(*place, lane=row[0], rank=row[1])
         lane, rank, failures = row[0], row[1], 0
         if lane == LANE_REFRESH:
             lane = revisits.leave(self.db, place, rank)
         if settled.state == STATE_QUEUED:
+            # Rounded up: a retry is never due before its wait is over.
             lane, rank, failures = LANE_DUE, ceil(settled.again_s * 1000), item.failures + 1
             self._enter_queue(*place, lane=lane, rank=rank)
         self.db.execute(
@@ -448,6 +415,7 @@ class FrontierCell:
         )
         if settled.page is not None:
             self._record_page(slot, settled, settled.page)
+            # A shorter path was found while the page was read at its old depth.
             if row[3] < item.depth and settled.state == STATE_DONE and not self.order.keeps_trails:
                 shorter_paths.note(self.db, [place])
 
@@ -465,13 +433,20 @@ class FrontierCell:
         self.db.execute(sql, (STATE_QUEUED, slot, host_id, key))
         self._enter_queue(slot, host_id, key, lane=lane, rank=rank)
 
+    def make_due(self, slot: int, host_id: int, key: int, *, lane: int, rank: int, due: int) -> None:
+        """Move a queued URL to the DUE lane; inside a transaction. It stays queued, so its page stays in the index."""
+        sql = "UPDATE queue SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
+        self.db.execute(sql, (LANE_DUE, due, slot, host_id, lane, rank, key))
+        sql = "UPDATE urls SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?"
+        self.db.execute(sql, (LANE_DUE, due, slot, host_id, key))
+
     def withdraw(self, slot: int, host_id: int, key: int, outcome: str, *, lane: int, rank: int) -> None:
         """Take a URL out of the queue without a visit; it keeps its place. Inside a transaction."""
         self._leave_queue(slot, host_id, key, lane=lane, rank=rank)
         sql = "UPDATE urls SET state = ?, outcome = ? WHERE slot = ? AND host_id = ? AND key = ?"
         self.db.execute(sql, (STATE_EXCLUDED, outcome, slot, host_id, key))
 
-    def _record_page(self, slot: int, settled: Settled, page: PageRow) -> None:
+    def _record_page(self, slot: int, settled: SettledVisit, page: PageRow) -> None:
         """Add a visit to the history, and update the page's row.
 
         A page changed if the normalised text differs (F3), or the bytes where there is no text. A 304 and a first
@@ -483,8 +458,10 @@ class FrontierCell:
         sql = "SELECT digest, text_digest, file, offset, length FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
         before = self.db.execute(sql, place).fetchone()
         failed = settled.state in {STATE_QUEUED, STATE_FAILED}
+        # Texts are compared; bytes only where a page has no text.
         earlier = b"" if before is None else before[1] or before[0]
         is_other = page.status != NOT_MODIFIED and earlier != (page.text_digest or page.digest)
+        # The crawler's own comparison comes first, then the digests; None where there is nothing to compare.
         changed = settled.changed if settled.saw is not None else is_other if earlier and not failed else None
         digest = before[0] if before is not None and page.status == NOT_MODIFIED else page.digest
         self.db.execute(
@@ -492,6 +469,7 @@ class FrontierCell:
             (*place, settled.time_s, settled.outcome, digest, changed, *archived, settled.saw),
         )
         if before is None:
+            # A failed first visit leaves a row without a capture.
             page, archived = (PageRow(page.status), NOT_ARCHIVED) if failed else (page, archived)
             self.db.execute(
                 f"INSERT INTO pages VALUES (?, ?, ?, 1, 0, ?, ?{', ?' * 16}, 0, 0)",  # noqa: S608  # only marks
@@ -504,8 +482,9 @@ class FrontierCell:
             (bool(changed), settled.time_s, *place),
         )
         if page.status != NOT_MODIFIED and not failed:
+            # A revisit record has no body: the row continues to name the record that has it.
             if settled.repeats:
-                archived = Archived(*before[2:])
+                archived = CaptureLocation(*before[2:])
             self.db.execute(
                 """
                 UPDATE pages SET status = ?, digest = ?, text_digest = ?, simhash = ?, media_type = ?, language = ?,
@@ -538,16 +517,12 @@ class FrontierCell:
         self.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
 
-def either(via: int, also: int) -> int:
-    """Return the `via` of a URL that two pages link to."""
-    return -abs(via) if abs(via) == abs(also) else 0
-
-
-def _merged(found: Iterable[Found]) -> Iterable[Found]:
+def _merged(found: Iterable[FoundUrl]) -> Iterable[FoundUrl]:
     """Return the links with one entry a URL. The caller's objects are not changed, because it may commit them again."""
-    by_url: dict[tuple[str, int], Found] = {}
+    by_url: dict[tuple[str, int], FoundUrl] = {}
     for item in found:
         same = by_url.get((item.host, item.key))
+        # One of the two only takes links back: the fields of the other count.
         if same is not None and not (same.tail and item.tail):
             item = replace(same if same.tail else item, in_links=same.in_links + item.in_links)
         elif same is not None:

@@ -26,6 +26,7 @@ def put_in_order(cell: FrontierCell, *, anew: bool = False) -> int:
         return 0
     moved = 0
     with nullcontext() if cell.db.in_transaction else cell.transaction():
+        # Without the row the cell is new, and no URL has a rank to change.
         if row is not None:
             slots = cell.db.execute("SELECT DISTINCT slot FROM hosts ORDER BY slot").fetchall()
             moved = sum(_rank_slot(cell, slot) for (slot,) in slots)
@@ -46,6 +47,7 @@ def _rank_slot(cell: FrontierCell, slot: int) -> int:
     asked = (slot, STATE_QUEUED, STATE_EXCLUDED, LANE_DUE)
     moves = []
     for host_id, lane, key, old, depth, in_links, found_by, known in cell.db.execute(sql, asked):
+        # A URL that a user requested has no page that judges it; it keeps the top score.
         score = known if judged and known is not None else TOP_SCORE if found_by & BY_SEED else unjudged
         rank = cell.order.rank(depth, in_links, sequence_of(old), score)
         moves.append((rank, slot, host_id, key, lane, old))

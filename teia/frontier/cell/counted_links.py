@@ -21,7 +21,8 @@ from typing import NamedTuple
 import msgspec
 
 from teia.errors import CorruptFile
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 
 Place = tuple[int, int, int]
 """(slot, host id, key)"""
@@ -66,7 +67,9 @@ def replace(cell: FrontierCell, place: Place, targets: Targets) -> Relinked:
     A page that an older teia has read is assumed to link to the same URLs: its links were counted long ago.
     """
     now = packed(targets)
+    # Most pages have no row yet: one statement tests that and stores.
     if now and cell.db.execute("INSERT OR IGNORE INTO outlinks VALUES (?, ?, ?, ?)", (*place, now)).rowcount:
+        # In an older cell, a page read before the table existed has had its links counted.
         is_new = cell.knows_links or not _was_read(cell.db, place)
         return Relinked({key for keys in targets.values() for key in keys} if is_new else set(), [])
     before = kept(cell.db, place) or b""
@@ -83,6 +86,7 @@ def replace(cell: FrontierCell, place: Place, targets: Targets) -> Relinked:
 def add(cell: FrontierCell, place: Place, targets: Targets) -> set[int]:
     """Add links to those counted for a page; return the keys that are new. Inside a transaction."""
     before = kept(cell.db, place) or b""
+    # An older teia counted this page's links without storing them; adding would count them twice.
     if not before and not cell.knows_links:
         return set()
     old = unpacked(cell, before)
@@ -104,9 +108,9 @@ def keep(cell: FrontierCell, place: Place, targets: Targets) -> None:
         cell.db.execute("DELETE FROM outlinks WHERE slot = ? AND host_id = ? AND key = ?", place)
 
 
-def taken_back(host: str, key: int) -> Found:
+def taken_back(host: str, key: int) -> FoundUrl:
     """Return a removed link in the form that is sent to the cell of its URL."""
-    return Found(host, key, "", TAKEN_BACK_DEPTH, -1, TAKEN_BACK_DEPTH, by=0)
+    return FoundUrl(host, key, "", TAKEN_BACK_DEPTH, -1, TAKEN_BACK_DEPTH, by=0)
 
 
 def kept(db: sqlite3.Connection, place: Place) -> bytes | None:

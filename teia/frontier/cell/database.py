@@ -22,6 +22,7 @@ from urllib.parse import quote
 from teia.durable import disk_errors
 from teia.errors import CorruptFile, DiskFull, StoreError
 
+# SHMSIZE: no room for the shared-memory file beside the log.
 _FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 PUBLIC, PRIVATE = 0o644, 0o600
@@ -53,10 +54,12 @@ def open_database(
     with sqlite_errors(path):
         if not path.exists():
             create_database(path, f"{ddl}{added}", version, mode)
+        # Opened in one thread and used in another; callers make sure that one uses it at a time.
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=factory)
         try:
             for pragma in (*pragmas, LIMIT_LOG):
                 db.execute(pragma)
+            # An empty file: the file system could not link the image, or another process is creating it.
             if _version(db) == 0:
                 _make_tables(db, ddl, version)
             _check_version(path, db, version)
@@ -94,6 +97,7 @@ def create_database(path: Path, ddl: str, version: int = 0, mode: int = PUBLIC) 
 def _create_whole(path: Path, image: bytes, mode: int) -> None:
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        # The image is synced before it has a name; the sync of the folder makes the name durable.
         with suppress(FileExistsError):
             _link_image(folder, path.name, image, mode)
         os.fsync(folder)
@@ -124,7 +128,7 @@ def _image(ddl: str, version: int) -> bytes:
 def open_to_read(path: Path, version: int) -> sqlite3.Connection:
     """Open a file that another process may be writing, read-only."""
     if not path.exists():
-        raise StoreError(f"{path}: there is no such file; the collection was never crawled")
+        raise StoreError(f"{path}: file not found; the collection was never crawled")
     with sqlite_errors(path):
         name = f"file:{quote(str(path))}?mode=ro"
         db = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False)
@@ -151,6 +155,7 @@ def unless_busy() -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
+        # The low byte is the primary result code; the higher ones are details.
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
             raise
 
@@ -162,6 +167,7 @@ def shrink_log(db: sqlite3.Connection, wait_s: float = 0.0) -> bool:
     is truncated another time. The same holds on a disk that is full or fails: committed data stays in the log.
     """
     try:
+        # The connection's own waiting time is restored afterwards.
         (waited_ms,) = db.execute("PRAGMA busy_timeout").fetchone()
         db.execute(f"PRAGMA busy_timeout = {int(wait_s * 1000)}")
         try:
@@ -182,14 +188,15 @@ def log_bytes(path: Path) -> int:
 
 def store_error(path: Path, error: sqlite3.Error) -> StoreError:
     """Return an error that names the problem, the file and a fix."""
+    # Errors that Python's module raises by itself have no code.
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     primary = code & 0xFF
     if code in _FULL:
-        return DiskFull(f"{path}: no room on the disk ({error}); free some space and go on")
+        return DiskFull(f"{path}: no space left on the disk ({error}); free some space and run the command again")
     if primary in _CORRUPT:
-        return CorruptFile(path, f"{error}; it is broken, or no file of teia's")
+        return CorruptFile(path, f"{error}; it is damaged, or not a file of teia")
     if primary in _FORBIDDEN:
-        return StoreError(f"{path}: {error}; give its owner the right to write, or choose another --data")
+        return StoreError(f"{path}: {error}; grant write permission, or choose another folder with --data")
     return StoreError(f"{path}: {error}")
 
 
@@ -198,6 +205,7 @@ def check_format(path: Path, version: int) -> None:
     with disk_errors(path, "read"):
         try:
             with path.open("rb") as file:
+                # Bytes 60 to 63 of SQLite's header are `user_version`.
                 found = int.from_bytes(file.read(100)[60:64], "big")
         except FileNotFoundError:
             return
@@ -212,13 +220,13 @@ def _version(db: sqlite3.Connection) -> int:
 def _check_version(path: Path, db: sqlite3.Connection, version: int) -> None:
     found = _version(db)
     if found == 0:
-        raise StoreError(f"{path}: there is nothing in it yet; the collection was never crawled")
+        raise StoreError(f"{path}: is empty; the collection was never crawled")
     if found != version:
         raise _other_format(path, found, version)
 
 
 def _other_format(path: Path, found: int, version: int) -> StoreError:
     return StoreError(
-        f"{path}: format {found}, this teia reads {version};"
-        " export the collection with the teia that wrote it and import it here"
+        f"{path}: format {found}, but this version reads {version}; export the collection with the version that"
+        " wrote it, and import it here"
     )

@@ -21,15 +21,18 @@ def visit_soon(cell: FrontierCell, url: str, now_s: float) -> tuple[int, str] | 
     place = (slot_of(site_of(host)), row[0], key_of(url))
     sql = "SELECT state, outcome, lane, rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
     known = cell.db.execute(sql, place).fetchone()
+    # robots.txt may have changed since; scope, budget and trap rules would refuse the URL again.
     if known is None or (known[0] == STATE_EXCLUDED and known[1] != Outcome.ROBOTS):
         return None
-    state, outcome, lane, rank = known
+    state, _, lane, rank = known
     soon = int(now_s * 1000)
+    # Already among the first of its host.
     if lane == LANE_DUE and state == STATE_QUEUED and rank <= soon:
         return row[0], host
     if state == STATE_QUEUED:
-        cell.withdraw(*place, outcome, lane=lane, rank=rank)
-    elif lane == LANE_REFRESH:
+        cell.make_due(*place, lane=lane, rank=rank, due=soon)
+        return row[0], host
+    if lane == LANE_REFRESH:
         revisits.withdraw(cell.db, place)
     sql = "UPDATE urls SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?"
     cell.db.execute(sql, (LANE_DUE, soon, *place))

@@ -16,7 +16,7 @@ Place = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownPage:
     """A page after its last good visit. `record` and `mask` are empty until it was revisited."""
 
     status: int
@@ -43,7 +43,7 @@ class Peer:
     record: bytes
 
 
-def known(frontier: FrontierCell, place: Place) -> Known | None:
+def known(frontier: FrontierCell, place: Place) -> KnownPage | None:
     """Return a page's row before a visit is recorded; None if there was no answer to compare with."""
     sql = """
         SELECT p.status, p.digest, p.text_digest, p.simhash, p.redirect_to, p.etag, p.last_modified, p.last_change_s,
@@ -52,7 +52,7 @@ def known(frontier: FrontierCell, place: Place) -> Known | None:
         WHERE p.slot = ? AND p.host_id = ? AND p.key = ? AND p.digest <> x''
     """
     row = frontier.db.execute(sql, place).fetchone()
-    return None if row is None else Known(*row)
+    return None if row is None else KnownPage(*row)
 
 
 def keep(frontier: FrontierCell, place: Place, record: bytes, mask: bytes) -> None:

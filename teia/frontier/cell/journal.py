@@ -31,6 +31,7 @@ LOG_SEQ = "log_seq"
 """Row of `meta` with the number of the last record that is in this file."""
 
 _CHANGES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
+# Verbs that need no record. Any other verb is refused, because a replay could not repeat it safely.
 _READS = ("SELECT", "BEGIN", "COMMIT", "ROLLBACK", "PRAGMA", "SAVEPOINT", "RELEASE")
 
 
@@ -71,6 +72,7 @@ class RecordingConnection(sqlite3.Connection):
         return super().execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> sqlite3.Cursor:  # type: ignore[override]
+        # An iterator can be read once, and the rows are needed twice: recorded and executed.
         rows = list(parameters)
         if rows:
             self._note(sql, rows)
@@ -81,6 +83,7 @@ class RecordingConnection(sqlite3.Connection):
         super().execute(sql, parameters)
 
     def _note(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        # Each statement's text is stored once; consecutive rows of the same statement are one entry.
         number = self._statements.setdefault(sql, len(self._statements))
         if self._done and self._done[-1][0] == number:
             self._done[-1][1].extend(rows)
@@ -107,7 +110,7 @@ def _is_change(sql: str) -> bool:
         return True
     if verb.startswith(_READS):
         return False
-    raise ClusterError(f"a cell in a cluster cannot do `{sql.strip()[:60]}`: it is neither a change nor a question")
+    raise ClusterError(f"a cell in a cluster cannot run `{sql.strip()[:60]}`: it is neither a change nor a query")
 
 
 def refuse_cluster(db: sqlite3.Connection, path: Path) -> None:
@@ -125,10 +128,12 @@ def publish(db: sqlite3.Connection, journal: Journal, save_counters: Callable[[]
     assert isinstance(db, RecordingConnection)
     if not db.has_changes:
         return 0
+    # Counters and late rows are part of the record, so they are written before it is taken.
     save_counters()
     db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", db.late.items())
     seq = journal.publish(db.taken())
     db.late.clear()
+    # The record is in the log. If its number cannot be stored, the journal must learn that the file is behind.
     try:
         note_seq(db, seq)
     except BaseException:
@@ -170,12 +175,13 @@ def _do(db: RecordingConnection, seq: int, changes: bytes) -> None:
         raise ClusterError(f"the changes of record {seq} cannot be read: {error}") from error
     if (version, tables) != (VERSION, TABLES_VERSION):
         raise ClusterError(
-            f"record {seq} was written by another teia (changes {version}, tables {tables}; here {VERSION},"
-            f" {TABLES_VERSION}); run the same teia on all nodes"
+            f"record {seq} was written by another version of teia (changes {version}, tables {tables}; here "
+            f"{VERSION}, {TABLES_VERSION}); run the same version on all nodes"
         )
+    # All statements are checked before the first is executed: the record came from another machine.
     for sql in statements:
         if not sql.lstrip()[:9].upper().startswith(_CHANGES):
-            raise ClusterError(f"record {seq} holds `{sql.strip()[:60]}`, which is no change of a cell")
+            raise ClusterError(f"record {seq} contains `{sql.strip()[:60]}`, which is not a change of a cell")
     for number, rows in done:
         for row in rows:
             db.unrecorded(statements[number], row)

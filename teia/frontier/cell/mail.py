@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from teia.errors import ClusterError, CorruptFile
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.queue.order import Hint
 
 BULK_URLS = 1_000
@@ -30,12 +31,13 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[_Row]).decode
 
 
-def post(cell: FrontierCell, to_cell: int, found: Iterable[Found]) -> None:
+def post(cell: FrontierCell, to_cell: int, found: Iterable[FoundUrl]) -> None:
     """Put links for another cell into the outbox, or into the journal in a cluster; inside the sender's transaction."""
     rows = [(f.host, f.key, f.tail, f.depth, f.in_links, f.hops, f.by, f.hint) for f in found]
     if cell.journal is None:
         cell.db.execute("INSERT INTO outbox (to_cell, bulk) VALUES (?, ?)", (to_cell, _encode(rows)))
         return
+    # Messages are limited in bytes, and links differ in length: a bulk that is too long is halved until it fits.
     for at in range(0, len(rows), BULK_URLS):
         for bulk in _bulks(rows[at : at + BULK_URLS]):
             cell.journal.post(to_cell, bulk)
@@ -52,19 +54,19 @@ def _bulks(rows: Sequence[_Row]) -> Iterator[bytes]:
     yield from _bulks(rows[half:])
 
 
-def links_in(bulk: bytes) -> list[Found]:
+def links_in(bulk: bytes) -> list[FoundUrl]:
     """Return the links that another node's cell sent."""
     try:
-        return [Found(*fields) for fields in _decode(bulk)]
+        return [FoundUrl(*fields) for fields in _decode(bulk)]
     except msgspec.MsgspecError as error:
         raise ClusterError(f"links from another cell cannot be read: {error}") from error
 
 
-def waiting(cell: FrontierCell) -> Iterator[tuple[int, int, list[Found]]]:
+def waiting(cell: FrontierCell) -> Iterator[tuple[int, int, list[FoundUrl]]]:
     """Yield (sequence, receiving cell, links) in the order they were posted."""
     for seq, to_cell, bulk in cell.db.execute("SELECT seq, to_cell, bulk FROM outbox ORDER BY seq").fetchall():
         try:
-            yield seq, to_cell, [Found(*fields) for fields in _decode(bulk)]
+            yield seq, to_cell, [FoundUrl(*fields) for fields in _decode(bulk)]
         except msgspec.MsgspecError as error:
             raise CorruptFile(cell.path, f"links {seq} for cell {to_cell} cannot be read: {error}") from error
 

@@ -47,9 +47,10 @@ PACKED_MOST = 768 * 1024
 PARTS_MOST = 100
 """Greatest number of parts of a site; more do not fit into one batch."""
 
+# Limit on an unpacked part: a broken message must not fill the memory.
 PART_BYTES_MOST = 64 << 20
 
-HOSTS = "hosts"
+HOSTS, QUEUE = "hosts", "queue"
 
 Row = list[Any]  # Any: the types of SQLite
 
@@ -58,7 +59,7 @@ class SiteTooLarge(ClusterError):
     """A site does not fit into one batch; it stays in its cell."""
 
 
-class Part(msgspec.Struct, array_like=True, frozen=True):
+class SiteRows(msgspec.Struct, array_like=True, frozen=True):
     """Some rows of a site on its way; `note` is the sender's note to the receiver."""
 
     version: int
@@ -74,7 +75,7 @@ class Part(msgspec.Struct, array_like=True, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedSite:
     """Size of a site that was moved."""
 
     hosts: tuple[str, ...]
@@ -83,14 +84,14 @@ class Moved:
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Part).decode
+_decode = msgspec.msgpack.Decoder(SiteRows).decode
 
 
 def is_part(bulk: bytes) -> bool:
     return bulk.startswith(MARK)
 
 
-def part_in(bulk: bytes) -> Part:
+def part_in(bulk: bytes) -> SiteRows:
     """Decode a part; raise ClusterError if it is unreadable or from another version of teia."""
     try:
         unpacker = zlib.decompressobj()
@@ -99,8 +100,8 @@ def part_in(bulk: bytes) -> Part:
         raise ClusterError(f"a site from another cell cannot be read: {error}") from error
     if (part.version, part.tables) != (VERSION, TABLES_VERSION):
         raise ClusterError(
-            f"a site was sent by another teia (parts {part.version}, tables {part.tables}; here {VERSION},"
-            f" {TABLES_VERSION}); run the same teia on all nodes"
+            f"a site was sent by another version of teia (parts {part.version}, tables {part.tables}; here "
+            f"{VERSION}, {TABLES_VERSION}); run the same version on all nodes"
         )
     return part
 
@@ -109,7 +110,7 @@ def tables_of(cell: FrontierCell) -> dict[str, int]:
     """Return the tables that hold rows of hosts, and the column with the host's number; the queue last."""
     names = [name for (name,) in cell.db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
     found = {}
-    for name in sorted(names, key=lambda each: each == "queue"):
+    for name in sorted(names, key=lambda each: each == QUEUE):
         columns = [row[1] for row in cell.db.execute(f"PRAGMA table_info({name})")]
         if name != HOSTS and {"slot", "host_id"} <= set(columns):
             found[name] = columns.index("host_id")
@@ -129,7 +130,7 @@ def urls_of(cell: FrontierCell, site: str) -> int:
     return sum(int(cell.db.execute(sql, (slot, host_id)).fetchone()[0]) for host_id in hosts_of(cell, site))
 
 
-def send(cell: FrontierCell, site: str, to_cell: int, rests: Mapping[str, float], note: str = "") -> Moved:
+def send(cell: FrontierCell, site: str, to_cell: int, rests: Mapping[str, float], note: str = "") -> MovedSite:
     """Take a site out of a cell and post it to another.
 
     Inside the sender's transaction, which SiteTooLarge ends.
@@ -139,13 +140,13 @@ def send(cell: FrontierCell, site: str, to_cell: int, rests: Mapping[str, float]
     moved = _counted(cell, site, names)
     pieces = list(islice(_pieces(cell, site, names), PARTS_MOST + 1)) or [[]]
     if len(pieces) > PARTS_MOST:
-        raise SiteTooLarge(f"{site} is not moved: it takes more than {PARTS_MOST} messages")
+        raise SiteTooLarge(f"{site} was not moved: it needs more than {PARTS_MOST} messages")
     for at, rows in enumerate(pieces):
         is_last = at == len(pieces) - 1
-        part = Part(VERSION, TABLES_VERSION, site, names, dict(rests), note, rows, is_last, cell.knows_links)
+        part = SiteRows(VERSION, TABLES_VERSION, site, names, dict(rests), note, rows, is_last, cell.knows_links)
         packed = MARK + isal_zlib.compress(_encode(part), 1)
         if len(packed) > PACKED_MOST:
-            raise SiteTooLarge(f"{site} is not moved: a message with some of it would take {len(packed):,} bytes")
+            raise SiteTooLarge(f"{site} was not moved: one of its messages would have {len(packed):,} bytes")
         cell.journal.post(to_cell, packed)
     _delete(cell, site, names)
     cell.known -= moved.urls
@@ -153,11 +154,11 @@ def send(cell: FrontierCell, site: str, to_cell: int, rests: Mapping[str, float]
     return moved
 
 
-def _counted(cell: FrontierCell, site: str, names: Mapping[int, str]) -> Moved:
+def _counted(cell: FrontierCell, site: str, names: Mapping[int, str]) -> MovedSite:
     sql = "SELECT count(*) FROM queue WHERE slot = ? AND host_id = ? AND lane <> ?"
     slot = slot_of(site)
     queued = sum(int(cell.db.execute(sql, (slot, host_id, LANE_REFRESH)).fetchone()[0]) for host_id in names)
-    return Moved(tuple(names.values()), urls_of(cell, site), queued)
+    return MovedSite(tuple(names.values()), urls_of(cell, site), queued)
 
 
 def _pieces(cell: FrontierCell, site: str, names: Mapping[int, str]) -> Iterator[list[tuple[str, list[Row]]]]:
@@ -201,8 +202,9 @@ def _delete(cell: FrontierCell, site: str, names: Mapping[int, str]) -> None:
     _forget(cell)
 
 
-def take(cell: FrontierCell, part: Part) -> list[tuple[int, str]]:
+def take(cell: FrontierCell, part: SiteRows) -> list[tuple[int, str]]:
     """Store a part of a site in a cell; inside the receiver's transaction. Return its (host id, name) pairs."""
+    # Hosts first, in a pass of their own: all other rows need the numbers that hosts get here.
     for table, rows in part.rows:
         if table == HOSTS:
             _add_hosts(cell, rows)
@@ -219,6 +221,7 @@ def take(cell: FrontierCell, part: Part) -> list[tuple[int, str]]:
 
 def _add_hosts(cell: FrontierCell, rows: Sequence[Row]) -> None:
     marks = ", ".join("?" * (len(rows[0]) - 1)) if rows else ""
+    # All columns but `host_id`, the first: the receiver assigns its own numbers.
     columns = "slot, name, found_s, requests, bytes, parked, address, response_s"
     sql = f"INSERT OR IGNORE INTO hosts ({columns}) VALUES ({marks})"  # noqa: S608  # only our own words
     cell.db.executemany(sql, [row[1:] for row in rows])
@@ -229,19 +232,30 @@ def _numbers(cell: FrontierCell, names: Mapping[int, str]) -> dict[int, int]:
     for old, name in names.items():
         row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (name,)).fetchone()
         if row is None:
-            raise ClusterError(f"the rows of {name} came before the host itself")
+            raise ClusterError(f"the rows of {name} arrived before the host itself")
         found[old] = int(row[0])
     return found
 
 
 def _add(cell: FrontierCell, table: str, rows: Sequence[Row]) -> None:
-    marks = ", ".join("?" * len(rows[0]))
-    sql = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"  # noqa: S608  # one of the cell's tables
-    added = cell.db.executemany(sql, rows).rowcount
+    """Insert rows that the cell does not have; count the new URLs, and those that wait for a fetch."""
+    if table == QUEUE:
+        cell.queued += _insert(cell, table, [row for row in rows if row[2] != LANE_REFRESH])
+        _insert(cell, table, [row for row in rows if row[2] == LANE_REFRESH])
+        return
+    added = _insert(cell, table, rows)
     if table == "urls":
         cell.known += added
-    elif table == "queue":
-        cell.queued += sum(row[2] != LANE_REFRESH for row in rows) if added == len(rows) else added
+
+
+def _insert(cell: FrontierCell, table: str, rows: Sequence[Row]) -> int:
+    """Insert rows unless they are there; return the number of those that were not."""
+    if not rows:
+        return 0
+    # IGNORE: a link may have brought one of these URLs here before the site itself arrived.
+    marks = ", ".join("?" * len(rows[0]))
+    sql = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"  # noqa: S608  # one of the cell's tables
+    return cell.db.executemany(sql, rows).rowcount
 
 
 def _forget(cell: FrontierCell) -> None:

@@ -22,6 +22,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
 from teia.frontier.queue.order import GIVEN, LEVEL_BITS_AT, LEVELS_A_DOUBLING, MAX_LEVEL, by_authority
 
+# URLs between two calls of `has_time`.
 AT_ONCE = 1_024
 _BEFORE_ALL = (-1, 0, 0)
 
@@ -69,6 +70,7 @@ def take_scores(cell: FrontierCell, scores: Scores, has_time: Callable[[], bool]
     while reached is not None:
         rows = cell.db.execute(sql, (*reached, AT_ONCE)).fetchall()
         moved_hosts |= _rank(cell, rows, scores)
+        # A short read is the end of the cell.
         reached = rows[-1][:3] if len(rows) == AT_ONCE else None
         if not has_time():
             break
@@ -95,7 +97,9 @@ def _rank(cell: FrontierCell, rows: Sequence[tuple[int, ...]], scores: Scores) -
     times = np.where(known > 0, known / (scores.alone or 1.0), 1 + _link_worth(scores) * in_links)
     levels = np.rint(LEVELS_A_DOUBLING * np.log2(np.maximum(times, 1))).astype(np.int64).clip(0, MAX_LEVEL)
     bases = ((MAX_LEVEL - levels) << LEVEL_BITS_AT) | np.where(known > 0, GIVEN, 0)
+    # DUE is ordered by time. Excluded URLs are ranked as well, because they may return.
     may_move = np.isin(states, (STATE_QUEUED, STATE_EXCLUDED)) & (lanes != LANE_DUE)
+    # Below the level are GIVEN and the sequence number; only another level is worth a write.
     moves = np.flatnonzero(may_move & (ranks >> LEVEL_BITS_AT != bases >> LEVEL_BITS_AT))
     new = (bases | ranks & (GIVEN - 1))[moves].tolist()
     placed = [(rank, *rows[move]) for rank, move in zip(new, moves.tolist(), strict=True)]

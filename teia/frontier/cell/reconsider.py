@@ -20,11 +20,12 @@ from typing import Any
 
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import RecordingConnection
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_QUEUED
-from teia.frontier.cell.url_tails import url_from
 from teia.records import Outcome
 from teia.urls import SLOTS
 
+# URLs between two calls of `has_time`.
 ROWS = 2_000
 END = (SLOTS, 0, 0)
 JUDGED = "judged"
@@ -44,7 +45,7 @@ _NEXT = """
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ReconsideredUrl:
     """A URL that is queued, or was refused without a request; `requests` are those of its host."""
 
     url: str
@@ -57,6 +58,7 @@ class Judged:
 def progress(cell: FrontierCell, mark: str) -> Place:
     """Return the position of the judgement by these settings; END if all URLs were judged."""
     row = cell.db.execute("SELECT value FROM meta WHERE name = ?", (JUDGED,)).fetchone()
+    # In a cluster the position may still wait for the next change (see `reconsider`).
     if isinstance(cell.db, RecordingConnection) and JUDGED in cell.db.late:
         row = (cell.db.late[JUDGED],)
     judged_by, *place = json.loads(row[0]) if row is not None else ("",)
@@ -64,7 +66,7 @@ def progress(cell: FrontierCell, mark: str) -> Place:
 
 
 def reconsider(
-    cell: FrontierCell, mark: str, is_wanted: Callable[[Judged], bool], has_time: Callable[[], bool]
+    cell: FrontierCell, mark: str, is_wanted: Callable[[ReconsideredUrl], bool], has_time: Callable[[], bool]
 ) -> list[tuple[int, str]]:
     """Judge URLs again, some thousands at least; inside a transaction. Return (host id, name) with new work.
 
@@ -77,6 +79,7 @@ def reconsider(
             break
     how_far = json.dumps([mark, *place])
     late = cell.db.late if isinstance(cell.db, RecordingConnection) else {}
+    # The position in an empty cell is worth no record of its own in the cluster's log.
     if isinstance(cell.db, RecordingConnection) and not cell.known:  # a new URL is judged when it is added
         late[JUDGED] = how_far
     else:
@@ -85,7 +88,7 @@ def reconsider(
     return list(touched.items())
 
 
-def in_question(cell: FrontierCell) -> Iterator[tuple[Judged, bool]]:
+def in_question(cell: FrontierCell) -> Iterator[tuple[ReconsideredUrl, bool]]:
     """Yield every URL that `reconsider` would judge, and True if it is queued; nothing is changed."""
     slots = [slot for (slot,) in cell.db.execute("SELECT DISTINCT slot FROM urls")]
     for slot in slots:
@@ -93,7 +96,7 @@ def in_question(cell: FrontierCell) -> Iterator[tuple[Judged, bool]]:
         while rows := _rows(cell, slot, host_id, key):
             host_id, key = rows[-1][:2]
             for _, _, host, tail, depth, found_by, state, outcome, requests, _, _ in rows:
-                yield Judged(url_from(host, tail), depth, found_by, outcome, requests), state == STATE_QUEUED
+                yield ReconsideredUrl(url_from(host, tail), depth, found_by, outcome, requests), state == STATE_QUEUED
 
 
 def _rows(cell: FrontierCell, slot: int, host_id: int, key: int) -> list[tuple[Any, ...]]:
@@ -103,7 +106,9 @@ def _rows(cell: FrontierCell, slot: int, host_id: int, key: int) -> list[tuple[A
     return cell.db.execute(_NEXT, values | names).fetchall()
 
 
-def _judge(cell: FrontierCell, place: Place, is_wanted: Callable[[Judged], bool], touched: dict[int, str]) -> Place:
+def _judge(
+    cell: FrontierCell, place: Place, is_wanted: Callable[[ReconsideredUrl], bool], touched: dict[int, str]
+) -> Place:
     """Judge the next URLs of one slot; return the new position."""
     first = "SELECT coalesce(min(slot), ?) FROM urls WHERE slot >= ?"
     (slot,) = cell.db.execute(first, (SLOTS, place[0])).fetchone()
@@ -112,7 +117,7 @@ def _judge(cell: FrontierCell, place: Place, is_wanted: Callable[[Judged], bool]
     host_id, key = place[1:] if slot == place[0] else (-1, 0)
     rows = _rows(cell, slot, host_id, key)
     for host_id, key, host, tail, depth, found_by, state, outcome, requests, lane, rank in rows:
-        wanted = is_wanted(Judged(url_from(host, tail), depth, found_by, outcome, requests))
+        wanted = is_wanted(ReconsideredUrl(url_from(host, tail), depth, found_by, outcome, requests))
         if wanted and state == STATE_EXCLUDED:
             cell.requeue(slot, host_id, key, lane=lane, rank=rank)
             touched[host_id] = host

@@ -28,6 +28,7 @@ from teia.frontier.cell.schema import (
 )
 from teia.records import Outcome
 
+# URLs between two calls of `has_time`.
 AT_ONCE = 1_024
 BEFORE_ALL = (-1, 0, 0)
 
@@ -41,7 +42,7 @@ _NEXT = """
 """
 
 
-class Round(NamedTuple):
+class RoundProgress(NamedTuple):
     """Progress of a round in one cell. `place` is the last URL processed; None if all were.
 
     `known` pages existed when it began, `visited` of them have been visited since, and `new` ones beside them.
@@ -54,21 +55,21 @@ class Round(NamedTuple):
     new: int = 0
 
 
-def round_of(cell: FrontierCell, since_s: float) -> Round:
+def round_of(cell: FrontierCell, since_s: float) -> RoundProgress:
     """Return the progress of the round that began at `since_s`; a new one if the cell was in another round."""
     row = cell.db.execute("SELECT value FROM meta WHERE name = 'again'").fetchone()
     since, place, *counts = json.loads(row[0]) if row is not None else (None, None)
     if since != since_s:
-        return Round(since_s)
-    return Round(since_s, None if place is None else (place[0], place[1], place[2]), *counts)
+        return RoundProgress(since_s)
+    return RoundProgress(since_s, None if place is None else (place[0], place[1], place[2]), *counts)
 
 
-def _keep(cell: FrontierCell, now: Round) -> Round:
+def _keep(cell: FrontierCell, now: RoundProgress) -> RoundProgress:
     cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('again', ?)", (json.dumps(now),))
     return now
 
 
-def count(cell: FrontierCell, since_s: float, visited: int, new: int, left_out: int) -> Round:
+def count(cell: FrontierCell, since_s: float, visited: int, new: int, left_out: int) -> RoundProgress:
     """Add visits to the counts of a round; inside the transaction that settles them.
 
     `left_out` are known pages that turned out not to be wanted any more.
@@ -77,7 +78,9 @@ def count(cell: FrontierCell, since_s: float, visited: int, new: int, left_out: 
     return _keep(cell, now._replace(known=now.known - left_out, visited=now.visited + visited, new=now.new + new))
 
 
-def ask_again(cell: FrontierCell, since_s: float, has_time: Callable[[], bool]) -> tuple[Round, list[tuple[int, str]]]:
+def ask_again(
+    cell: FrontierCell, since_s: float, has_time: Callable[[], bool]
+) -> tuple[RoundProgress, list[tuple[int, str]]]:
     """Queue known pages again, some thousand at least; inside a transaction.
 
     Returns the progress of the round, and (host id, name) of hosts that have something to fetch.
@@ -101,6 +104,7 @@ def _is_due(row: tuple[int, int, int, int, str, int, int, int | None, float | No
     """Tell whether a URL must be requested again: it is settled, and was not seen since the round began."""
     _, _, _, state, outcome, _, found_s, _, last_visit_s = row
     is_settled = state in {STATE_DONE, STATE_FAILED} or (state == STATE_EXCLUDED and outcome == Outcome.ROBOTS)
+    # A URL found since the round began is an ordinary new one.
     return is_settled and found_s < since_s and (last_visit_s or 0.0) < since_s
 
 
@@ -109,6 +113,7 @@ def _is_known(row: tuple[int, int, int, int, str, int, int, int | None, float | 
     _, _, _, state, outcome, _, _, visits, last_visit_s = row
     if not visits or (state == STATE_EXCLUDED and outcome != Outcome.ROBOTS):
         return False
+    # Of several visits one may lie within the round; a single one must lie before it.
     return visits > 1 or (last_visit_s or 0.0) < since_s
 
 
@@ -117,8 +122,10 @@ def _let_wait(
 ) -> None:
     waiting = []
     for slot, host_id, key, _, _, lane, found_s, _, last_visit_s in rows:
+        # Out of the REFRESH lane first: a URL has one place in the queue.
         if lane == LANE_REFRESH:
             revisits.withdraw(cell.db, (slot, host_id, key))
+        # All of them are due; the time of the last visit puts the oldest first.
         waiting.append((slot, host_id, key, int((last_visit_s or found_s) * 1000)))
     cell.db.executemany(
         "UPDATE urls SET state = ?, lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?",

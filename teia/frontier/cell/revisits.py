@@ -33,7 +33,7 @@ LATEST_S = 1e12
 """Stands for a time that never comes."""
 
 
-class Held(NamedTuple):
+class CapturedPage(NamedTuple):
     """A page with a capture, with the fields that a plan needs.
 
     `known_s` is the time of the capture or of its last known change; `record` is empty until the page was
@@ -85,6 +85,7 @@ def withdraw(db: sqlite3.Connection, place: Place) -> None:
 
 def appoint(db: sqlite3.Connection, place: Place, due_s: float) -> bool:
     """Set the due time of a settled page; inside a transaction. Return False for one that is not settled."""
+    # Rounded up: never requested before its due time.
     rank = ceil(min(due_s, LATEST_S) * 1000)
     withdraw(db, place)
     sql = f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT} AND state IN (?, ?)"  # noqa: S608  # our own text
@@ -94,7 +95,7 @@ def appoint(db: sqlite3.Connection, place: Place, due_s: float) -> bool:
     return True
 
 
-class Move(NamedTuple):
+class DueTimeChange(NamedTuple):
     """A page's new due time, with the place it had when that was decided."""
 
     key: int
@@ -103,13 +104,14 @@ class Move(NamedTuple):
     due_s: float
 
 
-def move(db: sqlite3.Connection, slot: int, host_id: int, moves: Iterable[Move]) -> int:
+def move(db: sqlite3.Connection, slot: int, host_id: int, moves: Iterable[DueTimeChange]) -> int:
     """Give pages of a host other due times; inside a transaction. Return how many were still at their old places."""
     at = f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT} AND lane = ? AND rank = ? AND state IN (?, ?)"  # noqa: S608
     moved = 0
     for key, lane, old, due_s in moves:
         rank = ceil(min(due_s, LATEST_S) * 1000)
         place = (slot, host_id, key)
+        # The old place is part of the condition: a page that moved since the plan was made stays where it is.
         if not db.execute(at, (LANE_REFRESH, rank, *place, lane, old, STATE_DONE, STATE_FAILED)).rowcount:
             continue
         if lane == LANE_REFRESH:
@@ -119,17 +121,17 @@ def move(db: sqlite3.Connection, slot: int, host_id: int, moves: Iterable[Move])
     return moved
 
 
-def held(db: sqlite3.Connection, slot: int, host_id: int, after: int, limit: int) -> list[Held]:
+def held(db: sqlite3.Connection, slot: int, host_id: int, after: int, limit: int) -> list[CapturedPage]:
     """Return pages of a host that have a capture, in the order of their keys, which is as good as a random one."""
     sql = f"{_HELD} WHERE p.slot = ? AND p.host_id = ? AND p.key > ? AND {_HAS_COPY} ORDER BY p.key LIMIT ?"
-    return [Held(*row) for row in db.execute(sql, (slot, host_id, after, limit))]
+    return [CapturedPage(*row) for row in db.execute(sql, (slot, host_id, after, limit))]
 
 
-def held_at(db: sqlite3.Connection, places: Sequence[Place]) -> list[Held | None]:
+def held_at(db: sqlite3.Connection, places: Sequence[Place]) -> list[CapturedPage | None]:
     """Like `held`, for given pages; None for one without a capture, or that waits to be tried again."""
     sql = f"{_HELD} WHERE p.slot = ? AND p.host_id = ? AND p.key = ? AND {_HAS_COPY}"
     rows = [db.execute(sql, place).fetchone() for place in places]
-    return [None if row is None else Held(*row) for row in rows]
+    return [None if row is None else CapturedPage(*row) for row in rows]
 
 
 def copied_s(db: sqlite3.Connection, place: Place) -> float:
@@ -156,7 +158,7 @@ def response_s(db: sqlite3.Connection, host_id: int) -> float:
     return 0.0 if row is None else float(row[0])
 
 
-class Next(NamedTuple):
+class NextPage(NamedTuple):
     """A page that is next in the lane, with its due time and its last visit."""
 
     key: int
@@ -166,7 +168,7 @@ class Next(NamedTuple):
 
 def next_known(
     db: sqlite3.Connection, slot: int, host_id: int, limit: int, skip: Collection[int], after_ms: int = -1
-) -> list[Next]:
+) -> list[NextPage]:
     """Return the pages of a host with the earliest due times, due or not; `skip` are in memory already.
 
     `after_ms` leaves out those that are due until then.
@@ -175,21 +177,22 @@ def next_known(
         SELECT q.key, q.rank / 1000.0, p.last_visit_s FROM queue AS q JOIN pages AS p USING (slot, host_id, key)
         WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND q.rank > ? ORDER BY q.rank, q.key LIMIT ?
     """
+    # Pages in memory are filtered out here, so that many more are read.
     rows = db.execute(sql, (slot, host_id, LANE_REFRESH, after_ms, limit + len(skip)))
-    return [Next(*row) for row in rows if row[0] not in skip][:limit]
+    return [NextPage(*row) for row in rows if row[0] not in skip][:limit]
 
 
 # ---- at the size limit (F2) -----------------------------------------------------------------------------------------
 
 
-def waiting(db: sqlite3.Connection, slot: int, host_id: int, limit: int) -> list[Held]:
+def waiting(db: sqlite3.Connection, slot: int, host_id: int, limit: int) -> list[CapturedPage]:
     """Return the first queued new URLs of a host, with the fields that determine their importance."""
     sql = """
         SELECT u.key, u.tail, u.depth, u.in_links, '', 0, u.state, u.lane, u.rank, 0, 0.0, 0.0, x''
         FROM queue AS q JOIN urls AS u USING (slot, host_id, key)
         WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? ORDER BY q.rank, q.key LIMIT ?
     """
-    return [Held(*row) for row in db.execute(sql, (slot, host_id, LANE_NEW, limit))]
+    return [CapturedPage(*row) for row in db.execute(sql, (slot, host_id, LANE_NEW, limit))]
 
 
 def give_way(db: sqlite3.Connection, place: Place, to: Place, now_s: float) -> bool:
@@ -205,6 +208,7 @@ def give_way(db: sqlite3.Connection, place: Place, to: Place, now_s: float) -> b
     withdraw(db, place)
     gone = f"UPDATE urls SET state = ?, outcome = ? WHERE {_AT}"  # noqa: S608
     db.execute(gone, (STATE_EXCLUDED, Outcome.BUDGET, *place))
+    # DUE comes before the other new URLs of the host.
     rank = int(now_s * 1000)
     db.execute(f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT}", (LANE_DUE, rank, *to))  # noqa: S608
     sql = "UPDATE queue SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"

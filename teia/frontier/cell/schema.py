@@ -30,6 +30,7 @@ from __future__ import annotations
 
 VERSION = 3
 
+# These numbers are stored; they do not say in which order lanes are read.
 LANE_LATER = -2
 LANE_NEW = 0
 LANE_DUE = 1
@@ -178,6 +179,7 @@ CREATE TABLE IF NOT EXISTS outlinks (
 """
 """Created where it is missing, so that older cells have it too."""
 
+# A new cell stores counted links from its first page on; older cells lack this row.
 DDL += "INSERT INTO meta VALUES ('outlinks', 1);\n"
 
 NEXT_CHANGE = """
@@ -201,9 +203,13 @@ END;
 
 PRAGMAS = (
     "PRAGMA journal_mode = WAL",
+    # Each commit is synced before it returns: nothing counts before that.
     "PRAGMA synchronous = FULL",
+    # In KiB: 48 MiB for each cell.
     "PRAGMA cache_size = -49152",
+    # An I/O error in mapped memory kills the process; a plain read reports it.
     "PRAGMA mmap_size = 0",
+    # In pages of 4 KiB: 125 MiB of log between checkpoints.
     "PRAGMA wal_autocheckpoint = 32000",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA busy_timeout = 10000",

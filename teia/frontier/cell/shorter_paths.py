@@ -16,7 +16,7 @@ from teia.frontier.cell.schema import STATE_DONE
 
 
 @dataclass(frozen=True, slots=True)
-class Nearer:
+class NearerPage:
     """A page, its last outcome, and the location of its capture; `depth` and `hops` are its present ones."""
 
     slot: int
@@ -40,7 +40,7 @@ def note(db: sqlite3.Connection, places: Iterable[Sequence[int]]) -> None:
     db.executemany(sql, places)
 
 
-def waiting(db: sqlite3.Connection, limit: int) -> list[Nearer]:
+def waiting(db: sqlite3.Connection, limit: int) -> list[NearerPage]:
     """Return some of the pages whose links lie nearer than is recorded, except those that no longer exist.
 
     CROSS JOIN makes SQLite begin with `nearer`, which is small; otherwise it walks over all URLs, at every commit.
@@ -52,9 +52,9 @@ def waiting(db: sqlite3.Connection, limit: int) -> list[Nearer]:
         CROSS JOIN pages AS p ON p.slot = n.slot AND p.host_id = n.host_id AND p.key = n.key
         WHERE u.state = ? LIMIT ?
     """
-    return [Nearer(*row) for row in db.execute(sql, (STATE_DONE, limit))]
+    return [NearerPage(*row) for row in db.execute(sql, (STATE_DONE, limit))]
 
 
-def forget(db: sqlite3.Connection, pages: Iterable[Nearer]) -> None:
+def forget(db: sqlite3.Connection, pages: Iterable[NearerPage]) -> None:
     places = [(page.slot, page.host_id, page.key) for page in pages]
     db.executemany("DELETE FROM nearer WHERE slot = ? AND host_id = ? AND key = ?", places)

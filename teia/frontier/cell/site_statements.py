@@ -37,11 +37,12 @@ CREATE TABLE IF NOT EXISTS voices (
 ) WITHOUT ROWID;
 """
 
+# For more keys than this, one read of all the host's reports replaces a look-up for each key.
 KEYS_AT_ONCE = 200
 _AT = "slot = ? AND host_id = ? AND key = ? AND kind = ?"
 
 
-class Said(NamedTuple):
+class SiteStatement(NamedTuple):
     """Report of one kind of signal about one page; see the module's docstring."""
 
     key: int
@@ -53,7 +54,7 @@ class Said(NamedTuple):
     open_s: float | None
 
 
-class Speaker(NamedTuple):
+class StatementSource(NamedTuple):
     """A sitemap or feed."""
 
     key: int
@@ -71,22 +72,22 @@ def are_there(db: sqlite3.Connection) -> bool:
 _COLUMNS = "key, kind, said_s, heard_s, since_s, speaker, open_s"
 
 
-def of_page(db: sqlite3.Connection, place: Place) -> list[Said]:
+def of_page(db: sqlite3.Connection, place: Place) -> list[SiteStatement]:
     """Return all reports about a page."""
     sql = f"SELECT {_COLUMNS} FROM said WHERE slot = ? AND host_id = ? AND key = ?"  # noqa: S608  # our own text
-    return [Said(*row) for row in db.execute(sql, place)]
+    return [SiteStatement(*row) for row in db.execute(sql, place)]
 
 
-def of_pages(db: sqlite3.Connection, slot: int, host_id: int, first: int, last: int) -> list[Said]:
+def of_pages(db: sqlite3.Connection, slot: int, host_id: int, first: int, last: int) -> list[SiteStatement]:
     """Return all reports about a host's pages whose keys lie between two."""
     sql = f"SELECT {_COLUMNS} FROM said WHERE slot = ? AND host_id = ? AND key BETWEEN ? AND ?"  # noqa: S608
-    return [Said(*row) for row in db.execute(sql, (slot, host_id, first, last))]
+    return [SiteStatement(*row) for row in db.execute(sql, (slot, host_id, first, last))]
 
 
 def _known(
     db: sqlite3.Connection, slot: int, host_id: int, kind: int, keys: Sequence[int]
 ) -> dict[int, tuple[float, float]]:
-    """Return (said, heard) by key, for known keys."""
+    """Return, by key, the reported time and the report at the last visit; unknown keys are left out."""
     columns = "SELECT key, said_s, heard_s FROM said WHERE slot = ? AND host_id = ?"
     if len(keys) > KEYS_AT_ONCE:
         rows = db.execute(f"{columns} AND kind = ?", (slot, host_id, kind))
@@ -122,6 +123,7 @@ def take(
             if before[0] > before[1]:  # the earlier report has not been checked by a visit yet
                 later.append((said_s, speaker, slot, host_id, key, kind))
             else:
+                # First report since the last visit: `before_s` is the earliest time of the change.
                 moved.append((said_s, before_s, speaker, slot, host_id, key, kind))
     db.executemany("INSERT OR REPLACE INTO said VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)", new)
     db.executemany(f"UPDATE said SET said_s = ?, speaker = ? WHERE {_AT}", later)  # noqa: S608  # our own text
@@ -129,16 +131,17 @@ def take(
     return [row[2] for row in new] + [row[4] for row in later] + [row[5] for row in moved]
 
 
-def answer(db: sqlite3.Connection, place: Place, said: Said, open_s: float | None) -> None:
+def answer(db: sqlite3.Connection, place: Place, said: SiteStatement, open_s: float | None) -> None:
     """Record that a visit checked a report; `open_s` is set for a change that was not reported."""
+    # Most visits have no new report to check, and write nothing.
     if said.heard_s != said.said_s or said.open_s != open_s:
         db.execute(f"UPDATE said SET heard_s = said_s, open_s = ? WHERE {_AT}", (open_s, *place, said.kind))  # noqa: S608
 
 
-def take_open(db: sqlite3.Connection, slot: int, speaker: int) -> list[tuple[int, Said]]:
+def take_open(db: sqlite3.Connection, slot: int, speaker: int) -> list[tuple[int, SiteStatement]]:
     """Return a source's pages with a change it had not reported, each once, with its host's id."""
     sql = f"SELECT host_id, {_COLUMNS} FROM said WHERE slot = ? AND speaker = ? AND open_s IS NOT NULL"  # noqa: S608
-    found = [(row[0], Said(*row[1:])) for row in db.execute(sql, (slot, speaker))]
+    found = [(row[0], SiteStatement(*row[1:])) for row in db.execute(sql, (slot, speaker))]
     close = f"UPDATE said SET open_s = NULL WHERE {_AT}"  # noqa: S608  # our own text
     db.executemany(close, [(slot, host_id, said.key, said.kind) for host_id, said in found])
     return found
@@ -147,19 +150,19 @@ def take_open(db: sqlite3.Connection, slot: int, speaker: int) -> list[tuple[int
 # ---- sources --------------------------------------------------------------------------------------------------------
 
 
-def speaker(db: sqlite3.Connection, slot: int, key: int) -> Speaker | None:
+def speaker(db: sqlite3.Connection, slot: int, key: int) -> StatementSource | None:
     row = db.execute(
         "SELECT key, host_id, kind, seen_s, named FROM speakers WHERE slot = ? AND key = ?", (slot, key)
     ).fetchone()
-    return None if row is None else Speaker(*row)
+    return None if row is None else StatementSource(*row)
 
 
-def speakers_of(db: sqlite3.Connection, slot: int, host_id: int) -> list[Speaker]:
+def speakers_of(db: sqlite3.Connection, slot: int, host_id: int) -> list[StatementSource]:
     sql = "SELECT key, host_id, kind, seen_s, named FROM speakers WHERE slot = ? AND host_id = ?"
-    return [Speaker(*row) for row in db.execute(sql, (slot, host_id))]
+    return [StatementSource(*row) for row in db.execute(sql, (slot, host_id))]
 
 
-def note_look(db: sqlite3.Connection, slot: int, look: Speaker) -> None:
+def note_look(db: sqlite3.Connection, slot: int, look: StatementSource) -> None:
     """Record that a sitemap or feed was read; inside a transaction."""
     db.execute("INSERT OR REPLACE INTO speakers VALUES (?, ?, ?, ?, ?, ?)", (slot, *look))
 

@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import dataclass
 
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import ProbeResult
 from teia.records import Outcome
 from teia.urls import site_of, slot_of
 
@@ -21,28 +22,7 @@ _64_BITS = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class NotFound:
-    """Result of a probe.
-
-    `text` is the digest of the page's text, or of its bytes where it has none; empty where the host correctly
-    answers 404. `title` is without the probe's own address.
-    """
-
-    url: str
-    time_s: float
-    outcome: str
-    text: bytes = b""
-    simhash: int = 0
-    title: str = ""
-
-    @property
-    def is_soft(self) -> bool:
-        """True if the host serves a page for every URL."""
-        return bool(self.text)
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect:
+class SuspectPage:
     """A page of a host, with the fields that are compared with its probe."""
 
     key: int
@@ -58,7 +38,7 @@ def probe_path(host: str) -> str:
     return f"/teia-probe-{drawn[:20]}"
 
 
-def keep(cell: FrontierCell, host_id: int, host: str, found: NotFound) -> None:
+def keep(cell: FrontierCell, host_id: int, host: str, found: ProbeResult) -> None:
     """Store the result of a host's probe; inside a transaction."""
     cell.db.execute(
         "INSERT OR REPLACE INTO probes VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -75,17 +55,17 @@ def keep(cell: FrontierCell, host_id: int, host: str, found: NotFound) -> None:
     )
 
 
-def kept(cell: FrontierCell, host_id: int, host: str) -> NotFound | None:
+def kept(cell: FrontierCell, host_id: int, host: str) -> ProbeResult | None:
     """Return the result of a host's last probe; None if there was none."""
     sql = "SELECT url, time_s, outcome, text_digest, simhash, title FROM probes WHERE slot = ? AND host_id = ?"
     row = cell.db.execute(sql, (slot_of(site_of(host)), host_id)).fetchone()
     if row is None:
         return None
     url, time_s, outcome, text, simhash, title = row
-    return NotFound(url, time_s, outcome, text, simhash & _64_BITS, title)
+    return ProbeResult(url, time_s, outcome, text, simhash & _64_BITS, title)
 
 
-def suspects(cell: FrontierCell, host_id: int, host: str) -> list[Suspect]:
+def suspects(cell: FrontierCell, host_id: int, host: str) -> list[SuspectPage]:
     """Return the pages that were fetched before the probe returned."""
     sql = """
         SELECT p.key, u.tail, CASE WHEN p.text_digest = x'' THEN p.digest ELSE p.text_digest END, p.simhash, p.title
@@ -93,7 +73,7 @@ def suspects(cell: FrontierCell, host_id: int, host: str) -> list[Suspect]:
         WHERE p.slot = ? AND p.host_id = ? AND p.status BETWEEN 200 AND 299 LIMIT ?
     """
     rows = cell.db.execute(sql, (slot_of(site_of(host)), host_id, LOOKED_BACK))
-    return [Suspect(key, tail, text, simhash & _64_BITS, title) for key, tail, text, simhash, title in rows]
+    return [SuspectPage(key, tail, text, simhash & _64_BITS, title) for key, tail, text, simhash, title in rows]
 
 
 def mark(cell: FrontierCell, host_id: int, host: str, keys: list[int]) -> None:

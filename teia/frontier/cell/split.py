@@ -25,6 +25,7 @@ from teia.frontier.cell.journal import LOG_SEQ
 from teia.frontier.cell.schema import LANE_REFRESH
 from teia.urls import site_of, slot_of
 
+# `!` follows the space in ASCII, so SPLIT_END sorts just behind every `split NUMBER`.
 SPLIT, SPLIT_END = "split ", "split!"
 NOT_COPIED = ("archive", "records", "stored")
 """Rows of `meta` about the archive, which stays, and its counts: the new cell begins with none."""
@@ -43,6 +44,7 @@ def middle(db: sqlite3.Connection, first: int, end: int) -> int | None:
     before = list(accumulate((count for _, count in rows), initial=0))
     if len(rows) < 2:
         return None
+    # Twice the URLs in front minus all: zero where the halves are equal.
     best = min(range(1, len(rows)), key=lambda at: abs(2 * before[at] - before[-1]))
     return int(rows[best][0])
 
@@ -57,6 +59,7 @@ def give_up(cell: FrontierCell, number: int, first: int, end: int, named: Iterab
         cell.db.execute(f"DELETE FROM {table} WHERE slot >= ? AND slot < ?", (first, end))  # noqa: S608  # our own table
     cell.db.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in names])
     cell.db.execute("INSERT INTO meta VALUES (?, ?)", (f"{SPLIT}{number}", first))
+    # Counted anew: deleting a range does not tell how many URLs of it were queued.
     known, (cell.known, cell.queued) = cell.known, _counted(cell.db)
     cell._host_ids.clear()
     return known - cell.known
@@ -75,6 +78,7 @@ def cut_out(copy: Path, first: int, end: int, named: Iterable[str], seq: int) ->
         gone = [name for name in _named(db, named) if not first <= _slot(name) < end]
         gone += [*NOT_COPIED, *(f"{SPLIT}{number}" for number in split_off(db))]
         db.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in gone])
+        # Log and outbox stay with the old cell, which delivers them.
         db.execute("DELETE FROM log")
         db.execute("DELETE FROM outbox")
         known, queued = _counted(db)

@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from teia.frontier.cell.revisits import COPIED_S
-from teia.frontier.cell.schema import LANE_NEW, LANE_REFRESH
-from teia.frontier.cell.url_tails import url_from
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.cell.rows import QueuedUrl, url_from
+from teia.frontier.cell.schema import LANE_DUE, LANE_REFRESH
+
+BY_TIME = frozenset({LANE_DUE, LANE_REFRESH})
+"""Lanes whose ranks are times in milliseconds; in the others a rank is the collection's order."""
 
 _REST = f"""
     u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern,
@@ -46,8 +48,9 @@ _OF_URL = f"""
 
 def of_lane(
     db: sqlite3.Connection, host: str, place: tuple[int, int, int], before: int, limit: int, skip: Collection[int]
-) -> Iterator[Queued]:
+) -> Iterator[QueuedUrl]:
     """Yield the first URLs of one lane up to a rank, without those in `skip`; `place` is (slot, host id, lane)."""
+    # Enough rows even if all of `skip` are among the first.
     for row in db.execute(_OF_LANE, (*place, before, limit + len(skip))):
         if row[1] not in skip:
             yield _queued(host, row)
@@ -55,19 +58,19 @@ def of_lane(
 
 def later_of_lane(
     db: sqlite3.Connection, host: str, place: tuple[int, int, int], after: tuple[int, int], limit: int
-) -> Iterator[Queued]:
+) -> Iterator[QueuedUrl]:
     """Yield the URLs of one lane behind a place in it, which is (rank, key)."""
     for row in db.execute(_LATER_OF_LANE, (*place, *after, limit)):
         yield _queued(host, row)
 
 
-def of_page(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int) -> Queued | None:
+def of_page(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int) -> QueuedUrl | None:
     """Return a known page from its place in the REFRESH lane; None if it is not there."""
     row = db.execute(_OF_PAGE, (slot, host_id, LANE_REFRESH, key, slot, host_id, key)).fetchone()
     return None if row is None else _queued(host, row)
 
 
-class InLane(NamedTuple):
+class LaneUrl(NamedTuple):
     """A URL in a lane, without its page's data, for callers that read all of them."""
 
     url: str
@@ -82,11 +85,11 @@ class InLane(NamedTuple):
 
 def all_of_lane(
     db: sqlite3.Connection, host: str, place: tuple[int, int, int], after: tuple[int, int], limit: int
-) -> list[InLane]:
+) -> list[LaneUrl]:
     """Return the next URLs of one lane behind a place in it, which is (rank, key)."""
     lane = place[2]
     return [
-        InLane(url_from(host, tail), key, lane, rank, depth, float(found_s) if lane == LANE_NEW else rank / 1000, *rest)
+        LaneUrl(url_from(host, tail), key, lane, rank, depth, rank / 1000 if lane in BY_TIME else float(found_s), *rest)
         for tail, key, rank, depth, found_s, *rest in db.execute(_ALL_OF_LANE, (*place, *after, limit))
     ]
 
@@ -97,7 +100,7 @@ class KnownUrl(NamedTuple):
     state: int
     outcome: str
     last_visit_s: float
-    item: Queued
+    item: QueuedUrl
 
 
 def of_url(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int) -> KnownUrl | None:
@@ -109,9 +112,10 @@ def of_url(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int)
     return KnownUrl(state, outcome, last_visit_s or 0.0, _queued(host, tuple(rest)))
 
 
-def _queued(host: str, row: tuple[Any, ...]) -> Queued:
+def _queued(host: str, row: tuple[Any, ...]) -> QueuedUrl:
     tail, key, lane, rank, depth, found_s, failures, hops, found_by, pattern, *page = row
-    since_s = float(found_s) if lane == LANE_NEW else rank / 1000
+    # A URL that is scheduled by time waits since it became due, any other since it was found.
+    since_s = rank / 1000 if lane in BY_TIME else float(found_s)
     visits, *copy = page if page[0] is not None else (0, "", "", "", 0.0)
     place, state = (key, lane, rank, depth, since_s), (visits, failures, hops, found_by, pattern)
-    return Queued(url_from(host, tail), *place, *state, *copy)
+    return QueuedUrl(url_from(host, tail), *place, *state, *copy)

@@ -14,15 +14,15 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.order import NO_HINT, NO_KIND, TOP_SCORE, Hint
-from teia.frontier.queue.schedule import Queued
 
 HEAD_START_S = 86_400.0
 """Among free hosts, a URL with the top score counts as having waited this much longer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadingResult:
     """Result of reading a page: relevance up to TOP_SCORE, kind, and whether its links depend on the path to it."""
 
     relevance: int
@@ -55,13 +55,13 @@ def has_shorter_way(db: sqlite3.Connection, place: Sequence[int], used: Hint | N
     return db.execute(sql, (*place, used.off_topic if used else 0)).fetchone() is not None
 
 
-def note_read(db: sqlite3.Connection, place: Sequence[int], read: Read) -> None:
+def note_read(db: sqlite3.Connection, place: Sequence[int], read: ReadingResult) -> None:
     """Store the result of reading a page. A place is slot, host id and key."""
     sql = "UPDATE trails SET relevance = ?, kind = ?, depends = ? WHERE slot = ? AND host_id = ? AND key = ?"
     db.execute(sql, (read.relevance, read.kind, read.depends, *place))
 
 
-def with_trails(db: sqlite3.Connection, slot: int, host_id: int, items: Iterable[Queued]) -> list[Queued]:
+def with_trails(db: sqlite3.Connection, slot: int, host_id: int, items: Iterable[QueuedUrl]) -> list[QueuedUrl]:
     """Attach hints to URLs that are about to be fetched. A page to be read whole is fetched unconditionally."""
     sql = "SELECT score, off_topic, via, depends FROM trails WHERE slot = ? AND host_id = ? AND key = ?"
     known = []
@@ -70,6 +70,7 @@ def with_trails(db: sqlite3.Connection, slot: int, host_id: int, items: Iterable
         score, off_topic, via, depends = row or (*NO_HINT[:3], False)
         since_s = item.since_s - HEAD_START_S * score / TOP_SCORE
         told = replace(item, hint=Hint(score, off_topic, via), since_s=since_s)
+        # Without validators: a 304 would bring no links to judge.
         known.append(replace(told, etag="", last_modified="") if depends else told)
     return known
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from teia.config import Config, CourtesySettings, LimitSettings
+from teia.config.sections import Config, CourtesySettings, LimitSettings
 from teia.errors import ConfigError
 
 MAX_DELAY_S = 86_400.0
@@ -35,9 +35,10 @@ def host_delays(texts: Sequence[str]) -> Mapping[str, float]:
         try:
             delay_s = float(seconds)
         except ValueError:
+            # Refused below, with the text that the user gave.
             delay_s = -1.0
         if not host.strip() or not 0 <= delay_s <= MAX_DELAY_S:
-            allowed = f"must be HOST=SECONDS, 0 to {MAX_DELAY_S:,.0f}, like www.example.org=20"
+            allowed = f"must be HOST=SECONDS, 0 to {MAX_DELAY_S:,.0f}, such as www.example.org=20"
             raise ConfigError(f"courtesy.host_delays = {text!r}: {allowed}")
         found[host.strip().lower()] = delay_s
     return found
@@ -50,7 +51,7 @@ def with_delay(texts: Sequence[str], host: str, delay_s: float | None) -> list[s
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
+class AgreedDelay:
     """A shorter delay that a host's owner agreed to, and the name of that person."""
 
     delay_s: float
@@ -58,7 +59,7 @@ class Agreed:
 
 
 @lru_cache(maxsize=16)
-def agreements(texts: tuple[str, ...]) -> Mapping[str, Agreed]:
+def agreements(texts: tuple[str, ...]) -> Mapping[str, AgreedDelay]:
     """Return the agreed delay of each host, parsed from `HOST=SECONDS WHO`; the last entry of a host wins."""
     found = {}
     for text in texts:
@@ -70,13 +71,13 @@ def agreements(texts: tuple[str, ...]) -> Mapping[str, Agreed]:
             delay_s = -1.0
         is_said = WHO_CHARS[0] <= len(who.strip()) <= WHO_CHARS[1]
         if not host.strip() or not LEAST_AGREED_S <= delay_s <= MAX_DELAY_S or not is_said:
-            allowed = f"must be HOST=SECONDS WHO, at least {LEAST_AGREED_S:g}, like www.example.org=2 Ana Souza"
+            allowed = f"must be HOST=SECONDS NAME, at least {LEAST_AGREED_S:g}, such as www.example.org=2 Ana Souza"
             raise ConfigError(f"courtesy.agreed_delays = {text!r}: {allowed}")
-        found[host.strip().lower()] = Agreed(delay_s, who.strip())
+        found[host.strip().lower()] = AgreedDelay(delay_s, who.strip())
     return found
 
 
-def with_agreement(texts: Sequence[str], host: str, agreed: Agreed | None) -> list[str]:
+def with_agreement(texts: Sequence[str], host: str, agreed: AgreedDelay | None) -> list[str]:
     """Return the list with the agreement about one host replaced; None removes it."""
     kept = [text for text in texts if text.partition("=")[0].strip().lower() != host]
     return kept if agreed is None else [*kept, f"{host}={agreed.delay_s:g} {agreed.who}"]
@@ -95,8 +96,9 @@ def host_budgets(texts: tuple[str, ...]) -> Mapping[str, int]:
     for text in texts:
         host, _, number = text.rpartition("=")
         plain = number.strip()
+        # `isdigit` alone is true of `²`, which `int` refuses.
         if not host.strip() or not (plain.isascii() and plain.isdigit()) or not 1 <= int(plain) <= MAX_BUDGET:
-            allowed = f"must be HOST=NUMBER, 1 to {MAX_BUDGET:,}, like www.example.org=500"
+            allowed = f"must be HOST=NUMBER, 1 to {MAX_BUDGET:,}, such as www.example.org=500"
             raise ConfigError(f"limits.host_budgets = {text!r}: {allowed}")
         found[host.strip().lower()] = int(plain)
     return found
@@ -123,7 +125,7 @@ def courtesy_of_all(configs: Sequence[Config]) -> CourtesySettings:
     Agreed delays are merged the same way; a collection without the agreement counts with its own delay. The owner
     agreed to the requests of one collection, and the server cannot tell which collection a request belongs to.
     """
-    agreed: dict[str, Agreed] = {}
+    agreed: dict[str, AgreedDelay] = {}
     for config in configs:
         for host, each in agreements(config.courtesy.agreed_delays).items():
             if host not in agreed or each.delay_s > agreed[host].delay_s:
@@ -137,6 +139,7 @@ def courtesy_of_all(configs: Sequence[Config]) -> CourtesySettings:
     return replace(
         courtesy,
         host_delays=tuple(f"{host}={delay_s:g}" for host, delay_s in longest.items()),
+        # An agreement that makes no delay shorter is left out.
         agreed_delays=tuple(
             f"{host}={delay_s:g} {agreed[host].who}" for host, delay_s in shorter.items() if delay_s < courtesy.delay_s
         ),

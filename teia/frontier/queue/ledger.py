@@ -26,12 +26,13 @@ from contextlib import closing
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.cell.database import open_database, open_to_read, sqlite_errors
 from teia.frontier.queue.host_rules import agreements
 
 VERSION = 1
 LONG_REST_S = 60.0
+# Changes of the courtesy settings that are kept for audits.
 MAX_HISTORY = 500
 FORGOTTEN_AFTER_S = 3_600.0
 """Age after which the entry of a ready place is deleted; a request cut off by a crash is younger."""
@@ -51,7 +52,7 @@ _DO_NOT_SYNC = "PRAGMA synchronous = NORMAL"
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class DelayEntry:
     """Entry of one place: `kind` is `server` or `address`; `rest_s` is the delay after each answer.
 
     `sites` is the number of registered domains that share an address, where that is more than a few.
@@ -65,7 +66,7 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class CourtesyInForce:
     """Our own courtesy settings from a time on: delay, parallel requests per host, and agreed delays by host."""
 
     since_s: float
@@ -74,7 +75,7 @@ class InForce:
     agreed: tuple[tuple[str, float], ...] = ()
 
     @classmethod
-    def of(cls, since_s: float, courtesy: CourtesySettings) -> InForce:
+    def of(cls, since_s: float, courtesy: CourtesySettings) -> CourtesyInForce:
         agreed = ((host, each.delay_s) for host, each in agreements(courtesy.agreed_delays).items())
         return cls(since_s, courtesy.delay_s, courtesy.per_host, tuple(sorted(agreed)))
 
@@ -95,28 +96,33 @@ class Ledger:
         with sqlite_errors(self.path):
             row = self._db.execute("SELECT value FROM meta WHERE name = 'state'").fetchone()
             self._mark("open")
+        # A new file counts as clean: nothing was requested before.
         return row is None or row[0] == "closed"
 
     def _mark(self, state: str) -> None:
+        # Synced: if `open` were lost in a crash of the machine, the next start would take the times for exact.
         self._db.execute(_SYNC)
         self._db.execute("INSERT OR REPLACE INTO meta VALUES ('state', ?)", (state,))
 
-    def rests(self, now_s: float) -> list[Rest]:
+    def rests(self, now_s: float) -> list[DelayEntry]:
         """Return every delay that has not ended, none longer than a day from now."""
+        # If the calendar was set back, no place waits longer than a day.
         latest_s = now_s + self.MAX_REST_S
         rests = [rest for rest in self.all_places() if rest.ready_at_s > now_s]
         return [replace(rest, ready_at_s=min(rest.ready_at_s, latest_s)) for rest in rests]
 
-    def all_places(self) -> list[Rest]:
+    def all_places(self) -> list[DelayEntry]:
         """Return every place requested since the last clean stop; `rest_s` is at most a day.
 
         After a crash each place waits its `rest_s` again in full.
         """
         with sqlite_errors(self.path):
             rows = self._db.execute("SELECT kind, name, ready_at_s, rest_s FROM places").fetchall()
-        return [Rest(kind, name, ready_at_s, min(rest_s, self.MAX_REST_S)) for kind, name, ready_at_s, rest_s in rows]
+        return [
+            DelayEntry(kind, name, ready_at_s, min(rest_s, self.MAX_REST_S)) for kind, name, ready_at_s, rest_s in rows
+        ]
 
-    def write(self, rests: Iterable[Rest]) -> None:
+    def write(self, rests: Iterable[DelayEntry]) -> None:
         """Record delays in one transaction."""
         rests = list(rests)
         rows = [(rest.kind, rest.name, rest.ready_at_s, rest.rest_s) for rest in rests]
@@ -142,10 +148,11 @@ class Ledger:
         with sqlite_errors(self.path):
             self._db.execute("DELETE FROM places WHERE ready_at_s < ?", (now_s - FORGOTTEN_AFTER_S,))
 
-    def note_courtesy(self, now: InForce) -> None:
+    def note_courtesy(self, now: CourtesyInForce) -> None:
         """Record the courtesy settings in force from a time on, if they differ from the last ones."""
         with sqlite_errors(self.path):
             history = _history(self._db)
+            # Equal except for the time: nothing changed.
             if not history or replace(history[-1], since_s=now.since_s) != now:
                 value = json.dumps([astuple(each) for each in (*history[-MAX_HISTORY:], now)])
                 self._db.execute("INSERT OR REPLACE INTO meta VALUES ('courtesy', ?)", (value,))
@@ -155,6 +162,8 @@ class Ledger:
         try:
             with sqlite_errors(self.path):
                 if clean:
+                    # Delays that ended mean nothing after a clean stop. After a crash every place is needed
+                    # (`all_places`).
                     self._db.execute("DELETE FROM places WHERE ready_at_s < ?", (now_s,))
                     self._mark("closed")
         finally:
@@ -170,7 +179,7 @@ def shared_addresses(path: Path) -> dict[str, int]:
         return dict(db.execute("SELECT address, sites FROM shared")) if has_any else {}
 
 
-def courtesy_history(path: Path) -> list[InForce]:
+def courtesy_history(path: Path) -> list[CourtesyInForce]:
     """Read the history of our own delay from a ledger that may be in use; empty if there is none."""
     if not path.exists():
         return []
@@ -178,13 +187,15 @@ def courtesy_history(path: Path) -> list[InForce]:
         return _history(db)
 
 
-def _history(db: sqlite3.Connection) -> list[InForce]:
+def _history(db: sqlite3.Connection) -> list[CourtesyInForce]:
     row = db.execute("SELECT value FROM meta WHERE name = 'courtesy'").fetchone()
     return [] if row is None else [_in_force(*each) for each in json.loads(row[0])]
 
 
-def _in_force(since_s: float, delay_s: float, per_host: int, agreed: Iterable[tuple[str, float]] = ()) -> InForce:
-    return InForce(since_s, delay_s, per_host, tuple((host, agreed_s) for host, agreed_s in agreed))
+def _in_force(
+    since_s: float, delay_s: float, per_host: int, agreed: Iterable[tuple[str, float]] = ()
+) -> CourtesyInForce:
+    return CourtesyInForce(since_s, delay_s, per_host, tuple((host, agreed_s) for host, agreed_s in agreed))
 
 
 def servers_now(path: Path) -> dict[str, tuple[float, float]]:

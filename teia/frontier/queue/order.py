@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from math import log2
 from typing import NamedTuple
 
-from teia.config import SydneySettings
+from teia.config.sections import SydneySettings
 from teia.errors import ConfigError
 
 Rank = Callable[[int, int, int, int], int]
@@ -36,6 +36,7 @@ ASIDE = 0
 """Score of a link that waits in Sydney's secondary queue; all others have the top score."""
 
 NO_KIND = -1
+# A rank has 62 bits at most: what the order compares in the high ones, the sequence number in the low 40.
 _SEQUENCE_BITS = 40
 _MAX_DEPTH = (1 << 22) - 1
 _MAX_IN_LINKS = (1 << 22) - 1
@@ -106,6 +107,7 @@ def _breadth(depth: int, _in_links: int, sequence: int, _score: int) -> int:
 
 
 def _depth_first(_depth: int, _in_links: int, sequence: int, _score: int) -> int:
+    # Negative, so that the last found comes first; `sequence_of` recognises the sign.
     return -sequence
 
 
@@ -142,6 +144,7 @@ def is_aside(rank: int) -> bool:
 
 def sequence_of(rank: int) -> int:
     """Return the number a rank was made with, for any order."""
+    # Only `depth` makes negative ranks; all other orders have the number in the low bits.
     return -rank if rank < 0 else rank & ((1 << _SEQUENCE_BITS) - 1)
 
 

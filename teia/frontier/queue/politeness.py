@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.queue.host_rules import delay_of, host_delays
 from teia.frontier.queue.shared_addresses import MAX_SITES, OF_A_CDN, Networks, address_rest_s, shared_rest_s
 from teia.urls import site_of
@@ -36,11 +36,12 @@ from teia.urls import site_of
 MAX_BACK_OFF_S = 86_400.0
 FIRST_BACK_OFF_S = 60.0
 FORGIVEN_AFTER_S = 1_800.0
+# 60 s doubled eleven times is more than MAX_BACK_OFF_S; the limit keeps the power small.
 _MAX_DOUBLINGS = 11
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
-class Place:
+class DelayTarget:
     """A server or an address, with its delay. There is one object for each, so that all its users see the same state.
 
     `sites` are the registered domains that were requested at an address; `known_sites` is their number before this
@@ -89,10 +90,10 @@ class Politeness:
 
     courtesy: CourtesySettings
     networks: Networks = field(init=False)
-    servers: dict[str, Place] = field(default_factory=dict)
-    addresses: dict[str, Place] = field(default_factory=dict)
-    _held_servers: WeakValueDictionary[str, Place] = field(default_factory=WeakValueDictionary)
-    _held_addresses: WeakValueDictionary[str, Place] = field(default_factory=WeakValueDictionary)
+    servers: dict[str, DelayTarget] = field(default_factory=dict)
+    addresses: dict[str, DelayTarget] = field(default_factory=dict)
+    _held_servers: WeakValueDictionary[str, DelayTarget] = field(default_factory=WeakValueDictionary)
+    _held_addresses: WeakValueDictionary[str, DelayTarget] = field(default_factory=WeakValueDictionary)
 
     _delays_s: Mapping[str, float] = field(init=False)
 
@@ -113,21 +114,23 @@ class Politeness:
         for address in self.addresses.values():
             self._rest_from(address, address.last_end, shared_rest_s(courtesy, self.sites_at(address)))
 
-    def server(self, host: str) -> Place:
+    def server(self, host: str) -> DelayTarget:
         place = self.servers.get(host)
         if place is None:
-            place = self._held_servers.get(host) or Place(host)
+            # A forgotten place that a queue still references must come back as the same object.
+            place = self._held_servers.get(host) or DelayTarget(host)
             self.servers[host] = self._held_servers[host] = place
         return place
 
-    def address(self, address: str) -> Place:
+    def address(self, address: str) -> DelayTarget:
         place = self.addresses.get(address)
         if place is None:
-            place = self._held_addresses.get(address) or Place(address)
+            place = self._held_addresses.get(address) or DelayTarget(address)
             self.addresses[address] = self._held_addresses[address] = place
         return place
 
-    def started(self, server: Place, address: Place) -> None:
+    def started(self, server: DelayTarget, address: DelayTarget) -> None:
+        # A place may have been forgotten between its choice and this request.
         self.servers[server.name] = server
         self.addresses[address.name] = address
         server.busy += 1
@@ -137,12 +140,12 @@ class Politeness:
         if len(address.sites) < MAX_SITES:
             address.sites.add(site_of(server.name))
 
-    def sites_at(self, address: Place) -> int:
+    def sites_at(self, address: DelayTarget) -> int:
         """Return the number of sites that share an address; enough for any rule in a network the operator listed."""
         return OF_A_CDN if address.name in self.networks else address.site_count
 
     def finished(
-        self, server: Place, address: Place, started: float, ended: float, retry_after_s: float = 0.0
+        self, server: DelayTarget, address: DelayTarget, started: float, ended: float, retry_after_s: float = 0.0
     ) -> float:
         """Count the end of a request and return the server's delay; `retry_after_s` delays the server alone."""
         server.busy -= 1
@@ -151,15 +154,17 @@ class Politeness:
         server.last_end = address.last_end = ended
         server.last_rest_s = max(self.rest_s(server), retry_after_s)
         address.last_rest_s = self._address_rest_s(server, address)
+        # `ready_at` only moves later, also if parallel answers end out of order.
         server.ready_at = max(server.ready_at, ended + server.last_rest_s)
         address.ready_at = max(address.ready_at, ended + address.last_rest_s)
         return server.last_rest_s
 
-    def asked_for(self, server: Place, crawl_delay_s: float, origin: str = "") -> None:
+    def asked_for(self, server: DelayTarget, crawl_delay_s: float, origin: str = "") -> None:
         """Apply a Crawl-delay, also to the delay already running after the robots.txt that names it.
 
         A server may have several robots.txt, one for each scheme and port (`origin`); the longest delay applies.
         """
+        # A robots.txt without a Crawl-delay withdraws that of its own origin alone.
         if crawl_delay_s or server.delays_s:
             delays_s = {**(server.delays_s or {}), origin: crawl_delay_s}
             server.delays_s = {each: delay_s for each, delay_s in delays_s.items() if delay_s} or None
@@ -167,17 +172,17 @@ class Politeness:
         server.last_rest_s = max(server.last_rest_s, server.crawl_delay_s)
         server.ready_at = max(server.ready_at, server.last_end + server.crawl_delay_s)
 
-    def rest_s(self, server: Place) -> float:
+    def rest_s(self, server: DelayTarget) -> float:
         """Return a server's delay after an answer, from its last response time and its Crawl-delay."""
         return max(self._own_rest_s(server), server.crawl_delay_s, self._delays_s.get(server.name, 0.0))
 
-    def _own_rest_s(self, server: Place) -> float:
+    def _own_rest_s(self, server: DelayTarget) -> float:
         delay_s = delay_of(self.courtesy, server.name)
         if delay_s == 0:
             return 0.0
         return max(delay_s, self.courtesy.response_factor * server.last_response_s)
 
-    def _address_rest_s(self, server: Place, address: Place) -> float:
+    def _address_rest_s(self, server: DelayTarget, address: DelayTarget) -> float:
         """Return an address's delay after an answer of a server.
 
         It is shorter than usual where the server's owner agreed to that, unless another site is known at the
@@ -187,7 +192,7 @@ class Politeness:
         rest_s = address_rest_s(self.courtesy, sites, server.last_response_s)
         return min(rest_s, self._own_rest_s(server)) if sites <= 1 else rest_s
 
-    def refused(self, server: Place, now: float, jitter: float) -> float:
+    def refused(self, server: DelayTarget, now: float, jitter: float) -> float:
         """Return the back-off after a 429 or 503 that named no time: 60 s doubled each time, up to a day.
 
         `jitter` is a draw from [0, 1): up to a tenth is added, so that hosts do not come back together.
@@ -214,7 +219,7 @@ class Politeness:
                 self._rest_from(self.address(address), now, max(self._own_rest_s(server), self.courtesy.delay_s))
 
     @staticmethod
-    def _rest_from(place: Place, now: float, rest_s: float) -> None:
+    def _rest_from(place: DelayTarget, now: float, rest_s: float) -> None:
         place.last_end = max(place.last_end, now)
         place.last_rest_s = max(place.last_rest_s, rest_s)
         place.ready_at = max(place.ready_at, now + rest_s)
@@ -224,6 +229,7 @@ class Politeness:
         few = self.courtesy.shared_sites
         for places in (self.servers, self.addresses):
             for name, place in list(places.items()):
+                # A Crawl-delay and the sites of a shared address would be lost with the object.
                 is_plain = not place.crawl_delay_s and place.site_count <= few
                 if is_plain and not place.busy and now > place.ready_at and place.forgiven(now):
                     del places[name]

@@ -13,7 +13,7 @@ from teia.records import Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RetryRule:
     """Number of tries of a URL in all, and its first wait in units of `retry_wait_s`; waits double."""
 
     tries: int
@@ -21,22 +21,24 @@ class Rule:
     state: int = STATE_FAILED
 
 
-RETRY_RULES: dict[str, Rule] = {
-    Outcome.TIMEOUT: Rule(3, 1),
-    Outcome.CONNECT: Rule(3, 1),
-    Outcome.DNS: Rule(3, 2),
-    Outcome.TLS: Rule(2, 32),
-    Outcome.BAD_ANSWER: Rule(2, 2),
-    Outcome.SYSTEM: Rule(5, 1),
-    Outcome.PARSE_FAILED: Rule(1, 0, STATE_DONE),
-    Outcome.SOFT_404: Rule(1, 0, STATE_DONE),
-    Outcome.ROBOTS_UNREACHABLE: Rule(5, 32),
-    "408": Rule(3, 1),
-    "429": Rule(8, 2),
-    "500": Rule(3, 2),
-    "502": Rule(3, 1),
-    "503": Rule(8, 2),
-    "504": Rule(3, 1),
+RETRY_RULES: dict[str, RetryRule] = {
+    Outcome.TIMEOUT: RetryRule(3, 1),
+    Outcome.CONNECT: RetryRule(3, 1),
+    Outcome.DNS: RetryRule(3, 2),
+    # A certificate is seldom fixed within minutes: one more try, after a long wait.
+    Outcome.TLS: RetryRule(2, 32),
+    Outcome.BAD_ANSWER: RetryRule(2, 2),
+    Outcome.SYSTEM: RetryRule(5, 1),
+    Outcome.PARSE_FAILED: RetryRule(1, 0, STATE_DONE),
+    Outcome.SOFT_404: RetryRule(1, 0, STATE_DONE),
+    # Nothing of a host may be fetched while its robots.txt is unreachable, so the waits are long.
+    Outcome.ROBOTS_UNREACHABLE: RetryRule(5, 32),
+    "408": RetryRule(3, 1),
+    "429": RetryRule(8, 2),
+    "500": RetryRule(3, 2),
+    "502": RetryRule(3, 1),
+    "503": RetryRule(8, 2),
+    "504": RetryRule(3, 1),
 }
 """Retry rules by outcome. Every other outcome is final after one try."""
 
@@ -55,20 +57,20 @@ EXCLUDING = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RetryVerdict:
     """The next state of a URL, and the wait before it is tried again if it stays queued."""
 
     state: int
     wait_s: float = 0.0
 
 
-def verdict(outcome: str, failures_before: int, retry_wait_s: float) -> Verdict:
+def verdict(outcome: str, failures_before: int, retry_wait_s: float) -> RetryVerdict:
     """Judge one more visit of a URL that failed `failures_before` times in a row."""
     rule = RETRY_RULES.get(outcome)
     if rule is not None:
         if failures_before + 1 < rule.tries:
-            return Verdict(STATE_QUEUED, rule.first_wait * 2.0**failures_before * retry_wait_s)
-        return Verdict(rule.state)
+            return RetryVerdict(STATE_QUEUED, rule.first_wait * 2.0**failures_before * retry_wait_s)
+        return RetryVerdict(rule.state)
     if outcome in EXCLUDING:
-        return Verdict(STATE_EXCLUDED)
-    return Verdict(STATE_DONE if outcome.isdigit() else STATE_FAILED)
+        return RetryVerdict(STATE_EXCLUDED)
+    return RetryVerdict(STATE_DONE if outcome.isdigit() else STATE_FAILED)

@@ -24,15 +24,11 @@ import heapq
 import itertools
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
-from teia.config import CourtesySettings
-from teia.frontier.queue.order import Hint
-from teia.frontier.queue.politeness import Place, Politeness
+from teia.config.sections import CourtesySettings
+from teia.frontier.cell.rows import ProbeResult, QueuedUrl
+from teia.frontier.queue.politeness import DelayTarget, Politeness
 from teia.records import Outcome
-
-if TYPE_CHECKING:
-    from teia.frontier.cell.soft404 import NotFound
 
 
 class HostState(Enum):
@@ -41,33 +37,6 @@ class HostState(Enum):
     IDLE = "idle"
     WAITING = "waiting"
     FETCHING = "fetching"
-
-
-@dataclass(frozen=True, slots=True)
-class Queued:
-    """One URL in a host's buffer. `lane` and `rank` are its place in the queue on disk; `since_s` is its arrival time.
-
-    `digest` and `copied_s` are those of the response that holds its body, if it was visited before.
-    """
-
-    url: str
-    key: int
-    lane: int
-    rank: int
-    depth: int
-    since_s: float
-    visits: int = 0
-    failures: int = 0
-    hops: int = 0
-    found_by: int = 0
-    pattern: int = 0
-    etag: str = ""
-    last_modified: str = ""
-    digest: str = ""
-    copied_s: float = 0.0
-    purpose: str = "page"
-    origin: str = ""
-    hint: Hint | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -90,10 +59,10 @@ class HostQueue:
     host_id: int
     cell: int
     collection: int
-    server: Place
+    server: DelayTarget
     state: HostState = HostState.IDLE
-    buffer: list[Queued] = field(default_factory=list)
-    errands: list[Queued] = field(default_factory=list)
+    buffer: list[QueuedUrl] = field(default_factory=list)
+    errands: list[QueuedUrl] = field(default_factory=list)
     loaded: set[int] = field(default_factory=set)
     exhausted: bool = False
     address: str = ""
@@ -105,40 +74,42 @@ class HostQueue:
     received_bytes: int = 0
     failures: int = 0
     last_failure: Outcome = Outcome.CONNECT
-    called_at: tuple[Place, ...] = ()
+    called_at: tuple[DelayTarget, ...] = ()
     is_unresolved: bool = False
     is_nameless: bool = False
     alias_of: str = ""
-    not_found: NotFound | None = None
+    not_found: ProbeResult | None = None
     probed: bool = False
     repeats: int = 0
     last_simhash: int = 0
 
     @property
-    def head(self) -> Queued | None:
+    def head(self) -> QueuedUrl | None:
         if self.errands:
             return self.errands[0]
         return self.buffer[0] if self.buffer else None
 
-    def take(self) -> Queued:
+    def take(self) -> QueuedUrl:
         """Take the next URL; it stays `loaded` until its visit is committed."""
         return self.errands.pop(0) if self.errands else self.buffer.pop(0)
 
 
-class Schedule:
+class HostSchedule:
     """The choice of the next host to request. All times are ticks, except `since_s` which is only compared."""
 
     def __init__(self, politeness: Politeness, max_hosts: int) -> None:
         self.politeness = politeness
         self._max_hosts = max_hosts
         self._at_once = politeness.courtesy.per_host
+        # Breaks ties in the heaps, which must never compare hosts.
         self._order = itertools.count()
-        self._lines: dict[Place, list[HostQueue]] = {}
-        self._called: set[Place] = set()  # a host of its line was called and is in `_ready` or on its way there
-        self._timed: set[Place] = set()  # its line is in `_timers`
-        self._timers: list[tuple[float, int, Place | HostQueue]] = []
+        self._lines: dict[DelayTarget, list[HostQueue]] = {}
+        self._called: set[DelayTarget] = set()  # a host of its line was called and is in `_ready` or on its way there
+        self._timed: set[DelayTarget] = set()  # its line is in `_timers`
+        self._timers: list[tuple[float, int, DelayTarget | HostQueue]] = []
         self._ready: list[tuple[float, int, HostQueue]] = []
         self._outside: list[tuple[float, int, HostQueue]] = []
+        # End of the delay of each engaged server; infinity while a request is under way.
         self._engaged: dict[str, float] = {}
         self._engaged_ends: list[tuple[float, str]] = []
 
@@ -163,12 +134,12 @@ class Schedule:
         else:
             self._line_up(queue, queue.server)
 
-    def _address(self, queue: HostQueue) -> Place:
+    def _address(self, queue: HostQueue) -> DelayTarget:
         return self.politeness.address(queue.address)
 
     # -- lines ---------------------------------------------------------------------------------------------
 
-    def _line_up(self, queue: HostQueue, place: Place) -> None:
+    def _line_up(self, queue: HostQueue, place: DelayTarget) -> None:
         line = self._lines.get(place)
         if line is None:
             self._lines[place] = [queue]
@@ -176,8 +147,9 @@ class Schedule:
             line.append(queue)
         self._time(place)
 
-    def _time(self, place: Place) -> None:
+    def _time(self, place: DelayTarget) -> None:
         """Schedule the call of the next host in a place's line for the end of the place's delay."""
+        # One timer for each line, and none while the place is busy: the end of the request calls this again.
         if (
             place in self._lines
             and place not in self._called
@@ -190,12 +162,12 @@ class Schedule:
     def _call_due(self, now: float) -> None:
         while self._timers and self._timers[0][0] <= now:
             timed = heapq.heappop(self._timers)[2]
-            if isinstance(timed, Place):
+            if isinstance(timed, DelayTarget):
                 self._call_next(timed, now)
             else:
                 self._line_up(timed, timed.server)
 
-    def _call_next(self, place: Place, now: float) -> None:
+    def _call_next(self, place: DelayTarget, now: float) -> None:
         """Call the next host of a line, unless its place is busy after all or its delay was lengthened."""
         self._timed.remove(place)
         if not place.free(now, self._at_once):
@@ -206,22 +178,24 @@ class Schedule:
         if not line:
             del self._lines[place]
         self._be_called(queue, place)
+        # Without a known address the server alone decides; `is_free` looks at the address later.
         address = self._address(queue) if queue.address else place
         if queue.head is None:
             self._send_away(queue)
         elif address in queue.called_at:
             self._make_ready(queue)
+        # No other host waits for the address: this one is called there at once, without a line.
         elif self._nobody_at(address) and address.free(now, self._at_once):
             self._be_called(queue, address)
             self._make_ready(queue)
         else:
             self._line_up(queue, address)
 
-    def _be_called(self, queue: HostQueue, place: Place) -> None:
+    def _be_called(self, queue: HostQueue, place: DelayTarget) -> None:
         self._called.add(place)
         queue.called_at = (*queue.called_at, place)
 
-    def _nobody_at(self, place: Place) -> bool:
+    def _nobody_at(self, place: DelayTarget) -> bool:
         return place not in self._lines and place not in self._called
 
     def _make_ready(self, queue: HostQueue) -> None:
@@ -256,6 +230,7 @@ class Schedule:
             if queue.head is None:
                 self._send_away(queue)
             elif not self._has_room_for(queue.host):
+                # It stays called at its places, so that hosts behind it do not overtake it.
                 heapq.heappush(self._outside, entry)
             else:
                 self._leave(queue)
@@ -279,6 +254,7 @@ class Schedule:
     def _disengage(self, now: float) -> None:
         while self._engaged_ends and self._engaged_ends[0][0] <= now:
             _, rested = heapq.heappop(self._engaged_ends)
+            # Otherwise an old entry: the server was engaged again since, and ends later.
             if self._engaged.get(rested, float("inf")) <= now:
                 del self._engaged[rested]
 
@@ -317,10 +293,12 @@ class Schedule:
         place = self.politeness.address(address)
         rest_s = self.politeness.finished(queue.server, place, started, ended, retry_after_s)
         if queue.server.busy == 0:
+            # Engaged until its delay ends: `max_hosts` limits servers, not requests.
             self._engaged[queue.host] = queue.server.ready_at
             heapq.heappush(self._engaged_ends, (queue.server.ready_at, queue.host))
         self._time(queue.server)
         self._time(place)
+        # WAITING if the host was put in line for another request meanwhile (`per_host` above 1).
         if queue.state is HostState.FETCHING:
             queue.state = HostState.IDLE
             self.wake(queue)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.errors import ConfigError
 
 MAX_SITES = 4_096
@@ -40,6 +40,7 @@ class Networks:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._networks = tuple(_network(text) for text in texts)
+        # A cache for each object: new settings begin with an empty one.
         self._known = lru_cache(maxsize=65_536)(self._look)
 
     def __contains__(self, address: str) -> bool:
@@ -57,7 +58,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
     try:
         return ip_network(text.strip())
     except ValueError as error:
-        raise ConfigError(f"courtesy.cdn_nets = {text!r}: must be a network, like 104.16.0.0/13: {error}") from error
+        raise ConfigError(f"courtesy.cdn_nets = {text!r}: must be a network, such as 104.16.0.0/13: {error}") from error
 
 
 def shared_rest_s(courtesy: CourtesySettings, sites: int) -> float:

@@ -18,14 +18,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import xxhash
 
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.queue.order import ASIDE
-
-if TYPE_CHECKING:
-    from teia.frontier.cell.cell import Found
 
 
 def draw(seed: int, page: int, key: int) -> int:
@@ -33,18 +30,20 @@ def draw(seed: int, page: int, key: int) -> int:
     return xxhash.xxh3_64_intdigest(b"%d %d %d" % (seed, page, key))
 
 
-def sampled(found: Iterable[Found], links: int, seed: int, is_new: Callable[[Found], bool]) -> list[Found]:
+def sampled(found: Iterable[FoundUrl], links: int, seed: int, is_new: Callable[[FoundUrl], bool]) -> list[FoundUrl]:
     """Set aside the surplus links of each page, in the order of the pages. URLs without a linking page go ahead."""
-    marked: list[Found] = []
-    by_page: dict[tuple[int, str], list[Found]] = defaultdict(list)
+    marked: list[FoundUrl] = []
+    by_page: dict[tuple[int, str], list[FoundUrl]] = defaultdict(list)
     for item in found:
         if item.hint is None:
             marked.append(item)
         else:
             by_page[item.hint.page, item.host].append(item)
+    # A URL that one page sends ahead is no longer new for the pages after it.
     ahead: set[tuple[str, int]] = set()
     for (page, host), of_page in by_page.items():
         new = of_page
+        # Few links all go ahead, without a look at the disk.
         if len(of_page) > links:
             new = [item for item in of_page if (host, item.key) not in ahead and is_new(item)]
             new.sort(key=lambda item, page=page: draw(seed, page, item.key))  # type: ignore[misc]  # bound now
@@ -54,6 +53,6 @@ def sampled(found: Iterable[Found], links: int, seed: int, is_new: Callable[[Fou
     return marked
 
 
-def _set_aside(item: Found) -> Found:
+def _set_aside(item: FoundUrl) -> FoundUrl:
     assert item.hint is not None
     return replace(item, hint=item.hint._replace(score=ASIDE))

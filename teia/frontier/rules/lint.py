@@ -22,25 +22,25 @@ _WIDER = {
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class RuleWarning:
     """A warning about one rule; `place` counts through the include list and on through the exclude list."""
 
     place: int
     message: str
 
 
-def lint(include: Sequence[str], exclude: Sequence[str], seeds: Sequence[str] = ()) -> list[Remark]:
-    """Return warnings about rules that cannot mean what they say; invalid rules are refused elsewhere."""
+def lint(include: Sequence[str], exclude: Sequence[str], seeds: Sequence[str] = ()) -> list[RuleWarning]:
+    """Return warnings about rules that are probably mistakes; invalid rules are refused elsewhere."""
     rules = [rule.strip() for rule in (*include, *exclude)]
     remarks = _names_without_www(include, seeds)
     if include and all(rule.strip().startswith(("type:", "lang:")) or rule.strip() == "query:no" for rule in include):
-        remarks.append(Remark(0, "these rules only narrow: every site that is linked to belongs to the collection"))
+        remarks.append(RuleWarning(0, "these rules only exclude: all other linked sites belong to the collection"))
     if len(rules) <= MAX_COMPARED:
         remarks += _never_decides(rules, len(include))
     return sorted(remarks, key=lambda remark: remark.place)
 
 
-def _names_without_www(include: Sequence[str], seeds: Sequence[str]) -> list[Remark]:
+def _names_without_www(include: Sequence[str], seeds: Sequence[str]) -> list[RuleWarning]:
     """Warn about a `host:` rule for a whole site: its subdomains, such as www, are left out."""
     hosts = {host_of(url) for url in map(from_user, seeds) if url is not None}
     remarks = []
@@ -48,14 +48,15 @@ def _names_without_www(include: Sequence[str], seeds: Sequence[str]) -> list[Rem
         kind, _, name = rule.strip().partition(":")
         name = name.strip().lower()
         url = from_user(f"http://{name}/") if kind == "host" else None
+        # The name is a registered domain, so that its pages are probably at `www`.
         if url is not None and host_of(url) == name == site_of(name) and f"host:www.{name}" not in include:
             others = sorted(host for host in hosts if host.endswith(f".{name}"))
             other = others[0] if others else f"www.{name}"
-            remarks.append(Remark(place, f"host:{name} does not match {other}; domain:{name} does"))
+            remarks.append(RuleWarning(place, f"host:{name} does not match {other}; domain:{name} does"))
     return remarks
 
 
-def _never_decides(rules: Sequence[str], kept: int) -> list[Remark]:
+def _never_decides(rules: Sequence[str], kept: int) -> list[RuleWarning]:
     """Warn about rules covered by another: one of the same list, or one that excludes what this would include."""
     remarks = []
     books = [_book(rule) for rule in rules]
@@ -63,6 +64,7 @@ def _never_decides(rules: Sequence[str], kept: int) -> list[Remark]:
         examples, kind = _examples(rule), rule.partition(":")[0]
         for other, book in enumerate(books):
             is_same_list = (place < kept) == (other < kept)
+            # A rule of the exclude list overrules the include list, never the other way round.
             is_judged_by = is_same_list or (place < kept <= other)
             if other == place or not examples or book is None or not is_judged_by:
                 continue
@@ -71,8 +73,10 @@ def _never_decides(rules: Sequence[str], kept: int) -> list[Remark]:
                 continue
             if is_same_list and other > place and _examples(rules[other]) == examples:
                 continue  # the same rule twice: reported once, at the second
-            how = "already holds all of it" if is_same_list else "skips all of it"
-            remarks.append(Remark(place, f"rule {place + 1} can never decide: rule {other + 1}, {rules[other]}, {how}"))
+            how = "covers it completely" if is_same_list else "excludes it completely"
+            remarks.append(
+                RuleWarning(place, f"rule {place + 1} has no effect: rule {other + 1}, {rules[other]}, {how}")
+            )
             break
     return remarks
 
@@ -94,5 +98,6 @@ def _examples(rule: str) -> list[str]:
     name = value.lower().lstrip(".")
     if kind not in _WIDER or not name:
         return []
+    # `q7q` stands for any label.
     names = {"host": [name], "domain": [name, f"q7q.{name}"], "suffix": [f"q7q.{name}", f"q7q{value.lower()}"]}[kind]
     return [url for each in names if (url := from_user(f"http://{each}/")) is not None]

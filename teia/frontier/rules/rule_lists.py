@@ -62,10 +62,12 @@ def with_whole_path(rule: str, base: Path) -> str:
 
 def rules_of_line(line: str) -> list[str]:
     """Return the rules a line of a list stands for; none for a comment or an empty one."""
+    # A `#` begins a comment at the start or behind a space only: URLs contain it too.
     text = (re.split(r"(?:^|\s)#", line, maxsplit=1)[0] if "#" in line else line).strip()
     if not text:
         return []
     first, *names = text.split()
+    # A line of a hosts file: an address and names. Names without a dot, like `localhost`, are of the machine.
     if names and _is_nowhere(first):
         return [f"host:{name}" for name in names if "." in name and not _is_nowhere(name)]
     return rules_of_word(text)
@@ -93,7 +95,7 @@ def read_list(path: Path) -> tuple[str, ...]:
     lines = data.decode("utf-8-sig", "replace").splitlines()
     rules = tuple(dict.fromkeys(rule for line in lines for rule in rules_of_line(line)))
     if len(rules) > MAX_LIST_RULES:
-        raise ConfigError(f"{rule}: {len(rules):,} rules are more than {MAX_LIST_RULES:,}")
+        raise ConfigError(f"{rule}: {len(rules):,} rules exceed the maximum of {MAX_LIST_RULES:,}")
     return rules
 
 

@@ -63,6 +63,7 @@ class Scope:
         for test in self.include:
             if test(url):
                 return True
+        # Without include rules, everything that is not excluded belongs to the collection.
         return not self.include
 
     def excludes(self, url: str) -> bool:
@@ -76,6 +77,7 @@ class Scope:
         return not self.media_types or media_type in self.media_types
 
     def keeps_language(self, language: str) -> bool:
+        # A page whose language was not recognised is kept.
         return not self.languages or not language or language in self.languages
 
 
@@ -98,8 +100,9 @@ def compile_scope(
             _values("lang", include),
             queries and "query:no" not in include,
         )
+    # A user's rule may nest without end, and is compiled recursively.
     except RecursionError:
-        raise ConfigError("scope rules: composed too deeply") from None
+        raise ConfigError("scope rules: nested too deeply") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,7 @@ def why_out_of_scope(url: str, include: Sequence[str], exclude: Sequence[str], q
     scope = compile_scope(include, queries=queries)
     if scope.holds(url):
         return ""
-    return "it has a query" if not scope.queries and "?" in url else "it matches no rule of scope.include"
+    return "it has a query string" if not scope.queries and "?" in url else "it matches no rule of scope.include"
 
 
 def _compile_all(rules: Sequence[str], lists: Lists) -> tuple[Test, ...]:
@@ -205,9 +208,10 @@ def canonical_list(path: str) -> tuple[str, ...]:
     """Read a list file and return its rules in canonical form; an error names the invalid rule and the file."""
     rules = read_list(Path(path))
     if any(list_of(rule) for rule in rules):
-        raise ConfigError(f"scope rule 'list:{path}': a list may not name another list")
+        raise ConfigError(f"scope rule 'list:{path}': a rule list must not contain another list")
     try:
         canonical = tuple(map(_canonical, rules))
+        # Compiled only for its errors, which then name the file.
         _compile_canonical(canonical)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
@@ -272,19 +276,22 @@ def _compile(rule: str) -> Test:
         return _composed(match.group(1), [_compile(part) for part in _arguments(match.group(2))], rule)
     kind, colon, value = rule.partition(":")
     if kind in ANSWER_KINDS:
-        raise ConfigError(f"scope rule {rule!r}: {kind} must stand alone in the include list; it judges answers")
+        raise ConfigError(
+            f"scope rule {rule!r}: {kind} must be a rule of its own in the include list, because it"
+            " is checked after the response"
+        )
     if kind == "list":
-        raise ConfigError(f"scope rule {rule!r}: list must stand alone and name a file")
+        raise ConfigError(f"scope rule {rule!r}: list must be a rule of its own, with a file")
     if not colon or kind not in _KINDS or not value:
         kinds = ", ".join((*_KINDS, "list", *ANSWER_KINDS))
-        raise ConfigError(f"scope rule {rule!r}: must be KIND:VALUE with KIND one of {kinds}")
+        raise ConfigError(f"scope rule {rule!r}: must be KIND:VALUE, where KIND is one of {kinds}")
     return _KINDS[kind](value)
 
 
 def _composed(operator: str, tests: list[Test], rule: str) -> Test:
     if not tests or (operator == "not" and len(tests) != 1):
         raise ConfigError(
-            f"scope rule {rule!r}: {operator} needs {'one rule' if operator == 'not' else 'rules'} inside"
+            f"scope rule {rule!r}: {operator} needs {'one rule' if operator == 'not' else 'rules'} in parentheses"
         )
     if operator == "not":
         return lambda url: not tests[0](url)
@@ -296,6 +303,7 @@ def _arguments(text: str) -> list[str]:
     """Split at commas that are not inside brackets of any kind, nor behind a backslash."""
     parts, depth, start, escaped = [], 0, 0, False
     for position, character in enumerate(text):
+        # A backslash escapes one character; the flag falls with that character.
         if escaped or character == "\\":
             escaped = not escaped
             continue
@@ -321,7 +329,7 @@ def _name(kind: str, value: str) -> str:
         return value
     url = None if _NOT_OF_A_NAME.search(value) else canonicalize(f"http://{value.rstrip('.')}/")
     if url is None:
-        raise ConfigError(f"scope rule '{kind}:{value}': must be a host name, like example.org")
+        raise ConfigError(f"scope rule '{kind}:{value}': must be a host name, such as example.org")
     return host_of(url)
 
 
@@ -342,6 +350,7 @@ def _domain(value: str) -> Test:
 
 
 def _suffix(value: str) -> Test:
+    # `_name` removes the dot; without it `suffix:.br` would match a host that ends in `nobr`.
     dot = "." if value.startswith(".") else ""
     ending = dot + _name("suffix", value)
     return lambda url: host_of(url).endswith(ending)

@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass, field
 import msgspec
 
 from teia.frontier.traps.patterns import wider
-from teia.frontier.traps.suspicion import Doubt, Pattern, Standing, Tally
+from teia.frontier.traps.suspicion import Pattern, PatternState, Tally, WatchReason
 
 MAX_PATTERNS = 128
 """Greatest number of patterns of one host; later ones count as the pattern `other`."""
@@ -68,11 +68,12 @@ class HostPatterns:
         shown = pattern.all.read - pattern.all.alike
         return all(each.new_pages < shown for each in self.by_number.values() if each is not pattern)
 
-    def pattern(self, text: str, mother: int = 0, doubt: Doubt = Doubt.NONE) -> Pattern:
+    def pattern(self, text: str, mother: int = 0, doubt: WatchReason = WatchReason.NONE) -> Pattern:
         """Return the pattern of this text, created if it is new, or a wider one where a host has too many."""
         found = self.by_text.get(text)
         if found is not None:
             return found
+        # A full family shares the wider pattern; a full host shares `other`, which always has room.
         if not self.has_room_for(text):
             return self.pattern(wider(text), mother)
         if len(self.by_number) >= MAX_PATTERNS and text != OTHER:
@@ -102,7 +103,7 @@ class HostPatterns:
         for *values, counts in db.execute(sql, (self.slot, self.host_id)):
             of_all, of_tries, recent = _decode(counts)
             pattern = Pattern(**dict(zip(_COLUMNS, values, strict=True)))
-            pattern.standing, pattern.doubt = Standing(pattern.standing), Doubt(pattern.doubt)
+            pattern.standing, pattern.doubt = PatternState(pattern.standing), WatchReason(pattern.doubt)
             pattern.all, pattern.tries = Tally(*of_all), Tally(*of_tries)  # type: ignore[arg-type]  # all but `cost` are whole
             pattern.recent = recent
             self._add(pattern)

@@ -51,12 +51,13 @@ _YEAR = re.compile(r"(?<![0-9])([0-9]{4})(?=[/-](?:0[1-9]|1[0-2])(?![0-9]))|(?:y
 
 
 def pattern_of(tail: str) -> str:
-    """Return the pattern of a URL's tail, as the frontier stores it (url_tails.tail_of): the part after its host."""
+    """Return the pattern of a URL's tail, as the frontier stores it (rows.tail_of): the part after its host."""
     path, mark, query = tail.partition("?")
     if mark:
         return f"{_script(path) or '*'}{_names(query)}"
     folders, _, last = path.rpartition("/")
     folder, shape = _folder(folders), _segment(last)
+    # A last word continues the words before it: a path that grows stays one pattern.
     if shape in ("w", "") and folder.endswith("/w"):
         return folder
     return f"{folder}/{shape}"
@@ -65,6 +66,7 @@ def pattern_of(tail: str) -> str:
 @lru_cache(maxsize=4_096)
 def _script(path: str) -> str:
     """Return a path that names one program rather than a page: `/shop`, `/forum/`, `/forum/show.php`; else ""."""
+    # Without the `s` of https, and without the port.
     path = path[path.index("/") :]
     folders, _, last = path.rpartition("/")
     depth = folders.count("/")
@@ -79,6 +81,7 @@ def _folder(folders: str) -> str:
     parts = [first if _is_name(first) else _segment(first)]
     for segment in more:
         shape = _segment(segment)
+        # Words in a row are one, except behind the first segment, which names a part of the site.
         if shape != "w" or parts[-1] != "w" or len(parts) == 1:
             parts.append(shape)
     return f"/{'/'.join(parts)}" if "/" in folders else ""
@@ -107,6 +110,7 @@ def _segment(segment: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _names(query: str) -> str:
+    # MAX_PARAMETERS is far below 64: further names cannot change the result.
     names = sorted({parameter.partition("=")[0][:MAX_NAME_CHARS] for parameter in query.split("&", 64)[:64]})
     return f"?{'&'.join(names)}" if len(names) <= MAX_PARAMETERS else "?*"
 
@@ -125,6 +129,7 @@ def wider(pattern: str) -> str:
         return pattern
     first, slash, rest = path[1:].partition("/")
     shape = _segment(first)
+    # Two words in a row are one, as in `_folder`.
     if shape == "w" and (rest == "w" or rest.startswith("w/")):
         return f"/{rest}"
     return f"/{shape}{slash}{rest}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ def trap_of(url: str, limits: LimitSettings) -> str | None:
         return None  # too short to repeat anything three times, as most URLs are
     target = url[url.index("/", len("https://")) :]
     path = target.partition("?")[0]
+    # A final slash begins no segment.
     if path.count("/") - path.endswith("/") > limits.url_segments:
         return f"more than {limits.url_segments} path segments"
     for rule in TRAP_RULES:

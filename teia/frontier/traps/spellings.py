@@ -21,7 +21,7 @@ MAX_PARAMETERS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class UrlSpelling:
     """The plainest spelling of a URL's tail, and the differences of the given one from it.
 
     `bare` also lacks the segment before a token: /s/TOKEN/page is /s/page, or /page.
@@ -32,13 +32,14 @@ class Spelling:
     bare: str = ""
 
 
-def plain_of(tail: str) -> Spelling | None:
+def plain_of(tail: str) -> UrlSpelling | None:
     """Return the plainest spelling of a tail; None if it is already plain."""
     if _is_plain(tail):
         return None
     path, mark, query = tail.partition("?")
     bare, without_tokens = _bare(path), _without_tokens(path)
     parameters = query.split("&", MAX_PARAMETERS) if mark else []
+    # A value that is a token is taken for a session id.
     kept = [each for each in parameters if not is_token(each.partition("=")[2])]
     differences = []
     if without_tokens != path or len(kept) != len(parameters):
@@ -49,13 +50,14 @@ def plain_of(tail: str) -> Spelling | None:
     folder = _INDEX_FILE.sub("/", path)
     if folder != path:
         differences.append("index file")
+    # Percent escapes keep their capitals, as canonical form writes them.
     small = _CAPITALS.sub(lambda match: match[0] if match[0][0] == "%" else match[0].lower(), folder)
     if small != folder:
         differences.append("letter case")
     if not differences:
         return None
     ending = f"?{'&'.join(ordered)}" if ordered else ""
-    return Spelling(small + ending, ", ".join(differences), bare + ending if bare else "")
+    return UrlSpelling(small + ending, ", ".join(differences), bare + ending if bare else "")
 
 
 def _is_plain(tail: str) -> bool:

@@ -11,14 +11,14 @@ which its pages change:
               URLs that other pages link to wait, and some are read once more when nothing else is left: a pattern
               that has become useful is open again, with all URLs that were given up.
 
-A pattern is in doubt for one of these reasons (`Doubt`), and none of them alone is enough. *Alike*: nearly all its
-pages were seen before, or equal the last pages of the pattern except for numbers. *Barren*: lists and calendars
-that lead to no new page of another pattern, however new their words. *Breeding*: each page links to several URLs of
-the pattern that were never seen, and to hardly any that another page links to. *Spelling*: URLs that differ from
-known ones only in their spelling. *Far*: dates many years away. *Repeats*: paths with a part that stands twice in a
-row. To be parked, a pattern must also continue to produce its own URLs when all other links have been followed, or
-be nothing but duplicates. An honest archive of a hundred thousand alike articles does not, because its lists have
-named them all by then.
+A pattern is in doubt for one of these reasons (`WatchReason`), and none of them alone is enough. *Alike*: nearly all
+its pages were seen before, or equal the last pages of the pattern except for numbers. *Barren*: lists and calendars
+that lead to no new page of another pattern, however new their words. *Breeding*: each page links to several URLs of the
+pattern that were never seen, and to hardly any that another page links to. *Spelling*: URLs that differ from known ones
+only in their spelling. *Far*: dates many years away. *Repeats*: paths with a part that stands twice in a row. To be
+parked, a pattern must also continue to produce its own URLs when all other links have been followed, or be nothing but
+duplicates. An honest archive of a hundred thousand alike articles does not, because its lists have named them all by
+then.
 
 This module is arithmetic on a few numbers per pattern. watch.py stores them on disk and moves the URLs.
 """
@@ -75,15 +75,15 @@ RECENT = 16
 """Number of last pages whose outlines are kept; a page with one of these outlines counts as alike."""
 
 
-class Standing(IntEnum):
-    """Disjoint standings of a pattern; see the module's docstring."""
+class PatternState(IntEnum):
+    """Disjoint states of a pattern; see the module's docstring."""
 
     OPEN = 0
     WAITING = 1
     PARKED = 2
 
 
-class Doubt(StrEnum):
+class WatchReason(StrEnum):
     """Reasons to watch a pattern; the text is shown to a user who asks why a URL is not fetched."""
 
     NONE = ""
@@ -97,7 +97,13 @@ class Doubt(StrEnum):
 
 FOLLOWED = 10
 FOLLOWED_ALONE = 30
-TRIES = {Doubt.ALIKE: 2, Doubt.BARREN: 2, Doubt.SPELLING: 3, Doubt.FAR: 2, Doubt.REPEATS: 2}
+TRIES = {
+    WatchReason.ALIKE: 2,
+    WatchReason.BARREN: 2,
+    WatchReason.SPELLING: 3,
+    WatchReason.FAR: 2,
+    WatchReason.REPEATS: 2,
+}
 """Number of pages read of a waiting pattern before it is acquitted or parked.
 
 It is greater where new words must be followed to see whether there is an end, or where the pattern looks like pages
@@ -107,7 +113,7 @@ quarter of them is enough to park a pattern again.
 
 
 @dataclass(frozen=True, slots=True)
-class Impression:
+class PageImpression:
     """Properties of a page that was read.
 
     `is_dead`: it does not exist. `cost` is above 0 where its host had served the same text; see the costs above.
@@ -151,6 +157,7 @@ class Tally:
         self.cost += other.cost
         self.deepest += other.deepest
         self.own += other.own
+        # Links are not counted by page: of the pages in this commit, at most `own` begot a URL.
         self.begot += min(other.read, other.own)
         self.leads += other.leads
         self.others += other.others
@@ -170,8 +177,8 @@ class Pattern:
     number: int
     text: str
     mother: int = 0
-    standing: Standing = Standing.OPEN
-    doubt: Doubt = Doubt.NONE
+    standing: PatternState = PatternState.OPEN
+    doubt: WatchReason = WatchReason.NONE
     credit: float = FIRST_CREDIT
     acquittals: int = 0
     convictions: int = 0
@@ -186,13 +193,14 @@ class Pattern:
 
     # -- what pages show -----------------------------------------------------------------------------------
 
-    def read(self, page: Impression) -> None:
+    def read(self, page: PageImpression) -> None:
         """Count a page that was read for the first time."""
         alike = page.is_dead or page.cost > 0 or page.outline in self.recent
         self.now.read += 1
         self.now.seen += page.cost > 0
         self.now.twins += page.is_twin
         self.now.alike += alike
+        # A dead or alike page costs at least one; a page that repeats another pattern costs more.
         self.now.cost += max(page.cost, 1.0) if alike else 0.0
         self.now.deepest += page.is_deepest
         if page.outline:
@@ -212,12 +220,13 @@ class Pattern:
         self.is_alone = is_alone
         now, self.now = self.now, Tally()
         self.all.add(now)
-        if self.standing is Standing.OPEN:
+        if self.standing is PatternState.OPEN:
             most = FIRST_CREDIT if is_variant(self.text) else MAX_CREDIT
             self.credit = min(most * self._lenience, self.credit + self._earned(now))
             self._doubt()
-            return self.standing is not Standing.OPEN
+            return self.standing is not PatternState.OPEN
         self.tries.add(now)
+        # The pattern ends where pages above the depth limit link to no further URL of it.
         return self._decide(mother, ends=now.read > now.deepest and now.own + now.leads == 0)
 
     @property
@@ -227,6 +236,8 @@ class Pattern:
 
     def _earned(self, now: Tally) -> float:
         """Return the credit that the pages of a commit earn; an alike page that leads to a new one is excused."""
+        # One for each new page; a list page without new targets costs instead. A duplicate costs, but one that
+        # leads to a new page gets its cost back and earns one.
         new = now.read - now.alike
         idle = max(0, new - now.others) if is_list(self.text) else 0
         excused = min(now.alike - now.seen, now.others)
@@ -238,25 +249,26 @@ class Pattern:
     def _doubt(self) -> None:
         if self.credit <= 0:
             has_new_words = self.all.alike * 2 < self.all.read
-            self.wait(Doubt.BARREN if is_list(self.text) and has_new_words else Doubt.ALIKE)
+            self.wait(WatchReason.BARREN if is_list(self.text) and has_new_words else WatchReason.ALIKE)
         elif self.all.read >= TRIAL * self._lenience and self._breeds(self.all):
-            self.wait(Doubt.BREEDING)
+            self.wait(WatchReason.BREEDING)
 
     @staticmethod
     def _breeds(tally: Tally) -> bool:
         return tally.own >= BROOD * tally.read and tally.met * MET_SHARE <= tally.read
 
-    def wait(self, doubt: Doubt) -> None:
+    def wait(self, doubt: WatchReason) -> None:
         """Put the pattern behind everything else of its host."""
-        self.standing, self.tries = Standing.WAITING, Tally()
-        self.doubt = Doubt.SPELLING if self.text.startswith(SPELLING) else doubt
+        self.standing, self.tries = PatternState.WAITING, Tally()
+        self.doubt = WatchReason.SPELLING if self.text.startswith(SPELLING) else doubt
 
     def _decide(self, mother: Pattern | None, *, ends: bool) -> bool:
         """Park it, acquit it, or wait for more tries.
 
         A maze or an endless list has no end, and no page with two paths to it.
         """
-        meets = self.doubt is Doubt.BREEDING and (self.all.met - 1) * MET_SHARE > self.all.read
+        # A single meeting may be chance.
+        meets = self.doubt is WatchReason.BREEDING and (self.all.met - 1) * MET_SHARE > self.all.read
         if meets or (ends and self._is_followed):
             self.acquit()
         elif self.tries.read < self._tries_to_park:
@@ -273,8 +285,8 @@ class Pattern:
     def _is_followed(self) -> bool:
         """True if its tries follow each other, ever deeper, to find an end."""
         has_new_words = self.tries.alike < WORTHLESS * max(1, self.tries.read)
-        return self.doubt is Doubt.BREEDING or (
-            self.doubt is Doubt.BARREN and has_new_words and not self._is_combination
+        return self.doubt is WatchReason.BREEDING or (
+            self.doubt is WatchReason.BARREN and has_new_words and not self._is_combination
         )
 
     @property
@@ -285,7 +297,7 @@ class Pattern:
     def _tries_to_acquit(self) -> int:
         if self._is_followed:
             return FOLLOWED_ALONE if self.is_alone else FOLLOWED
-        return FOLLOWED if self.doubt is Doubt.ALIKE and self._is_plain else TRIES[self.doubt]
+        return FOLLOWED if self.doubt is WatchReason.ALIKE and self._is_plain else TRIES[self.doubt]
 
     @property
     def _is_plain(self) -> bool:
@@ -294,18 +306,19 @@ class Pattern:
 
     @property
     def _tries_to_park(self) -> int:
+        # Each conviction leaves a quarter of the tries before the next one.
         return max(1, self._tries_to_acquit >> 2 * self.convictions)
 
     @property
     def is_hopeless(self) -> bool:
-        return self.standing is Standing.PARKED and self.convictions >= MAX_CONVICTIONS
+        return self.standing is PatternState.PARKED and self.convictions >= MAX_CONVICTIONS
 
     def _is_worthless(self) -> bool:
         tries = self.tries
         most = WORTHLESS * tries.read
-        if self.doubt is Doubt.SPELLING:
+        if self.doubt is WatchReason.SPELLING:
             return tries.twins >= most
-        if self.doubt is Doubt.BREEDING:
+        if self.doubt is WatchReason.BREEDING:
             return self._breeds(tries) and not tries.met
         if self._is_plain and tries.met * MET_SHARE > tries.read:
             return False  # duplicates or not, several paths lead to the same pages
@@ -321,16 +334,16 @@ class Pattern:
 
     @staticmethod
     def _is_child_of_a_trap(mother: Pattern | None) -> bool:
-        return mother is not None and mother.standing is Standing.PARKED
+        return mother is not None and mother.standing is PatternState.PARKED
 
     def acquit(self) -> None:
         """Take its URLs like any others again; the next suspicion takes twice as long."""
-        self.standing, self.doubt, self.tries = Standing.OPEN, Doubt.NONE, Tally()
+        self.standing, self.doubt, self.tries = PatternState.OPEN, WatchReason.NONE, Tally()
         self.acquittals += 1
         self.credit = FIRST_CREDIT * self._lenience
 
     def _park(self) -> None:
-        self.standing, self.tries = Standing.PARKED, Tally()
+        self.standing, self.tries = PatternState.PARKED, Tally()
         self.convictions += 1
 
     # -- permission to fetch -------------------------------------------------------------------------------
@@ -338,27 +351,28 @@ class Pattern:
     @property
     def new_pages(self) -> float:
         """Number of new pages it has shown; 0 if it is in doubt, or only leads to other pages."""
-        if self.standing is not Standing.OPEN or is_list(self.text) or is_variant(self.text):
+        if self.standing is not PatternState.OPEN or is_list(self.text) or is_variant(self.text):
             return 0
         return self.all.read - self.all.alike
 
     @property
     def is_useful(self) -> bool:
         """True if links to this pattern count in favour of a page."""
-        return self.standing is Standing.OPEN and self.credit > FIRST_CREDIT
+        return self.standing is PatternState.OPEN and self.credit > FIRST_CREDIT
 
     @property
     def is_urgent(self) -> bool:
         """True if it must be decided at once: most of a site may look like a maze to begin with."""
-        return self.standing is Standing.WAITING and self.doubt is Doubt.BREEDING
+        return self.standing is PatternState.WAITING and self.doubt is WatchReason.BREEDING
 
     def allowance(self) -> float:
         """Return the number of its URLs that may be under way while nothing more is known about it."""
-        if self.standing is not Standing.OPEN:
+        if self.standing is not PatternState.OPEN:
             enough = self._tries_to_park if self.tries.read < self._tries_to_park else self._tries_to_acquit
             return 1 if self._is_followed else max(1, enough - self.tries.read)
         if not self.all.read:
             return AT_FIRST * (1 + self.unanswered)
+        # Until TRIAL pages were read, no more URLs are under way than the trial still needs.
         if self.all.read < TRIAL:
             return max(1, min(int(self.credit), TRIAL - self.all.read))
         is_trusted = self.credit >= FIRST_CREDIT and not is_variant(self.text)

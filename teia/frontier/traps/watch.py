@@ -24,7 +24,8 @@ import msgspec
 
 from teia.errors import CorruptFile
 from teia.frontier.cell import trails
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of, url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
     BY_SEED,
@@ -34,8 +35,6 @@ from teia.frontier.cell.schema import (
     STATE_EXCLUDED,
     STATE_QUEUED,
 )
-from teia.frontier.cell.url_tails import tail_of, url_from
-from teia.frontier.queue.schedule import Queued
 from teia.frontier.traps.pattern_table import HostPatterns
 from teia.frontier.traps.patterns import FAR, REPEATS, is_variant, pattern_of, years_away
 from teia.frontier.traps.spellings import plain_of
@@ -44,10 +43,10 @@ from teia.frontier.traps.suspicion import (
     FOREIGN_COST,
     SHAPE,
     SPELLING,
-    Doubt,
-    Impression,
+    PageImpression,
     Pattern,
-    Standing,
+    PatternState,
+    WatchReason,
 )
 from teia.records import Outcome
 from teia.urls import key_of, site_of, slot_of
@@ -68,14 +67,14 @@ MOVED_AT_ONCE = 1_024
 
 
 @dataclass(slots=True)
-class Choice:
+class AdmittedUrls:
     """URLs that may go now. `held`: there are more, and the result of these decides about them."""
 
-    items: list[Queued]
+    items: list[QueuedUrl]
     held: bool = False
 
 
-class Watch:
+class TrapWatch:
     """The watch over one cell; see the module's docstring. Links are followed to `max_depth`."""
 
     def __init__(self, cell: FrontierCell, max_depth: int) -> None:
@@ -99,6 +98,7 @@ class Watch:
         """Return the patterns of a host, read from disk if necessary."""
         known = self._hosts.get(host_id)
         if known is None:
+            # Never while counts are unsaved: a host in `_busy` would lose them.
             while len(self._hosts) >= MAX_HOSTS and not self._busy:
                 del self._hosts[next(iter(self._hosts))]
             known = self._hosts[host_id] = HostPatterns(host, host_id, slot_of(site_of(host)))
@@ -110,18 +110,20 @@ class Watch:
 
     # -- URLs come in --------------------------------------------------------------------------------------
 
-    def begin(self, links: Iterable[tuple[int, int, int, int, Found]], now_s: float) -> None:
+    def begin(self, links: Iterable[tuple[int, int, int, int, FoundUrl]], now_s: float) -> None:
         """Register links, (slot, host id, key, sequence, link), that are about to be placed together."""
         self._year = time.gmtime(now_s).tm_year
+        # Hosts that are not in memory are not watched; their links need not be known.
         self._batch = {key for _, host_id, key, _, _ in links if host_id in self._hosts}
 
-    def place(self, host_id: int, item: Found) -> tuple[int, int, int] | None:
+    def place(self, host_id: int, item: FoundUrl) -> tuple[int, int, int] | None:
         """Return (pattern, lane, lag) of a URL that was never seen; None if it is not stored.
 
         The pattern is negative as long as only pages of the pattern link to the URL. The lag is the number of hops
         by which it should look deeper than it is.
         """
         host = self._hosts.get(host_id)
+        # No page of this host was read lately. The URL gets its pattern when it goes out (`_take_new`).
         if host is None:
             return 0, LANE_NEW, 0
         pattern, lag = self._pattern_of(host, item)
@@ -132,7 +134,8 @@ class Watch:
             pattern.now.own += 1
             pattern.now.met += item.via < 0
             self._note(host, pattern)
-        if not is_listed and (pattern.is_hopeless or (is_own and pattern.standing is Standing.PARKED)):
+        # A listed URL is stored even if its pattern is a trap.
+        if not is_listed and (pattern.is_hopeless or (is_own and pattern.standing is PatternState.PARKED)):
             pattern.refused += 1
             self._note(host, pattern)
             return None
@@ -140,10 +143,11 @@ class Watch:
             named_by.now.others += 1
             self._note(host, named_by)
         number = -pattern.number if is_own and item.via > 0 else pattern.number
-        return number, LANE_NEW if pattern.standing is Standing.OPEN or is_listed else LANE_LATER, lag
+        return number, LANE_NEW if pattern.standing is PatternState.OPEN or is_listed else LANE_LATER, lag
 
     def placed(self) -> None:
         """Store the results of placing, once the URLs are written; in the same transaction."""
+        # A copy, because `_prefer` may make a pattern, which adds to `_busy`.
         for host in list(self._busy):
             for key in host.plain:
                 self._prefer(host, key)
@@ -152,7 +156,7 @@ class Watch:
                 host.save(self._cell.db, host.new)
                 host.new.clear()
 
-    def meet(self, host_id: int, item: Found, number: int) -> None:
+    def meet(self, host_id: int, item: FoundUrl, number: int) -> None:
         """Count that a page links to a URL that is known and still queued; `number` is its stored pattern."""
         host = self._hosts.get(host_id)
         pattern = None if host is None else host.of(number)
@@ -170,7 +174,7 @@ class Watch:
         host.touched[pattern] = None
         self._busy[host] = None
 
-    def _pattern_of(self, host: HostPatterns, item: Found) -> tuple[Pattern, int]:
+    def _pattern_of(self, host: HostPatterns, item: FoundUrl) -> tuple[Pattern, int]:
         """Return the pattern of a URL that was never seen, and its lag.
 
         A URL that has a plainer spelling, or is a page with an addition, has a lag: the plain one may be found
@@ -181,25 +185,26 @@ class Watch:
         if differs_in:
             lag = LAG
             if is_known:
-                pattern = self._made(host, SPELLING + differs_in, mother, Doubt.SPELLING)
-                if pattern.standing is not Standing.OPEN:
+                pattern = self._made(host, SPELLING + differs_in, mother, WatchReason.SPELLING)
+                # Once spellings are acquitted at this host, the URL counts as one of its own pattern.
+                if pattern.standing is not PatternState.OPEN:
                     return pattern, 0
         if REPEATS.search(item.tail):
-            return self._made(host, Doubt.REPEATS, mother, Doubt.REPEATS), lag
+            return self._made(host, WatchReason.REPEATS, mother, WatchReason.REPEATS), lag
         text = pattern_of(item.tail)
         if years_away(item.tail, self._year) > FAR_YEARS:
-            return self._made(host, text + FAR, mother, Doubt.FAR), lag
+            return self._made(host, text + FAR, mother, WatchReason.FAR), lag
         pattern = self._made(host, text, mother)
         return pattern, LAG if is_variant(pattern.text) else lag
 
-    def _made(self, host: HostPatterns, text: str, mother: int = 0, doubt: Doubt = Doubt.NONE) -> Pattern:
+    def _made(self, host: HostPatterns, text: str, mother: int = 0, doubt: WatchReason = WatchReason.NONE) -> Pattern:
         pattern = host.by_text.get(text)
         if pattern is None:
             pattern = host.pattern(text, mother, doubt)
             self._busy[host] = None
         return pattern
 
-    def _other_spelling(self, host: HostPatterns, item: Found) -> tuple[str, bool]:
+    def _other_spelling(self, host: HostPatterns, item: FoundUrl) -> tuple[str, bool]:
         """Return a URL's differences from its plainest spelling ("" if none), and whether another spelling is known."""
         spelling = plain_of(item.tail)
         if spelling is None:
@@ -229,13 +234,14 @@ class Watch:
         sql = "SELECT rank FROM urls WHERE slot = ? AND host_id = ? AND key = ? AND state = ? AND lane = ?"
         row = self._cell.db.execute(sql, (host.slot, host.host_id, key, STATE_QUEUED, LANE_NEW)).fetchone()
         if row is not None:
-            pattern = self._made(host, SPELLING + differs_in, 0, Doubt.SPELLING)
+            pattern = self._made(host, SPELLING + differs_in, 0, WatchReason.SPELLING)
             sql = "UPDATE urls SET pattern = ? WHERE slot = ? AND host_id = ? AND key = ?"
             self._cell.db.execute(sql, (pattern.number, host.slot, host.host_id, key))
-            if pattern.standing is not Standing.OPEN:
+            if pattern.standing is not PatternState.OPEN:
                 self._move(host, [(row[0], key)], LANE_NEW, LANE_LATER)
 
     def _is_known(self, host: HostPatterns, key: int) -> bool:
+        # Links of the same batch are not in the table yet.
         if key in self._batch:
             return True
         sql = "SELECT 1 FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
@@ -249,7 +255,7 @@ class Watch:
 
     # -- pages are read ------------------------------------------------------------------------------------
 
-    def read(self, host_id: int, host: str, item: Queued, text: bytes, outline: int) -> None:
+    def read(self, host_id: int, host: str, item: QueuedUrl, text: bytes, outline: int) -> None:
         """Count the first visit of a page; inside a transaction.
 
         `text` is the digest of its text, empty if the page does not exist.
@@ -259,13 +265,13 @@ class Watch:
         if pattern is None:
             return
         is_twin = self._is_twin(known, item, pattern, text) if text else None
-        if is_twin is None and pattern.doubt is Doubt.SPELLING:
+        if is_twin is None and pattern.doubt is WatchReason.SPELLING:
             return  # the URL it is another spelling of has not been read, so this proves nothing
         first = self._first_to_say(known, text, pattern) if text else None
         cost = 0.0
         if first is not None:
-            cost = 1.0 if first is pattern else FOREIGN_COST if first.standing is Standing.OPEN else DOUBT_COST
-        pattern.read(Impression(not text, cost, bool(is_twin), outline, item.depth >= self._max_depth))
+            cost = 1.0 if first is pattern else FOREIGN_COST if first.standing is PatternState.OPEN else DOUBT_COST
+        pattern.read(PageImpression(not text, cost, bool(is_twin), outline, item.depth >= self._max_depth))
         self._note(known, pattern)
 
     def _first_to_say(self, host: HostPatterns, text: bytes, pattern: Pattern) -> Pattern | None:
@@ -274,6 +280,7 @@ class Watch:
         If that was a variant of this page, and this is the page itself, the variant is blamed for having come
         first.
         """
+        # Eight bytes tell the texts of one host apart, and fit into an INTEGER.
         place = (host.slot, host.host_id, int.from_bytes(text[:8], "big", signed=True))
         db = self._cell.db
         if db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?, ?, ?)", (*place, pattern.number)).rowcount:
@@ -288,18 +295,18 @@ class Watch:
         db.execute(sql, (pattern.number, *place))
         return None
 
-    def _is_twin(self, host: HostPatterns, item: Queued, pattern: Pattern, text: bytes) -> bool | None:
+    def _is_twin(self, host: HostPatterns, item: QueuedUrl, pattern: Pattern, text: bytes) -> bool | None:
         """Tell whether a plainer spelling of a URL has the same text; None if none was read.
 
         If a plainer spelling is a trap, the URL counts as its twin.
         """
-        if "?" not in item.url and pattern.doubt is not Doubt.SPELLING:
+        if "?" not in item.url and pattern.doubt is not WatchReason.SPELLING:
             return None
         tail = tail_of(item.url, host.host)
         path, mark, _ = tail.partition("?")
         tails = [path] if mark else []
         keys = []
-        spelling = plain_of(tail) if pattern.doubt is Doubt.SPELLING else None
+        spelling = plain_of(tail) if pattern.doubt is WatchReason.SPELLING else None
         if spelling is not None:
             tails += [spelling.plain, spelling.bare] if spelling.bare else [spelling.plain]
             first = self._spelt_before(host, key_of(url_from(host.host, spelling.plain)))
@@ -319,7 +326,7 @@ class Watch:
                 found = False
         return found
 
-    def returned(self, host_id: int, item: Queued, *, was_answered: bool) -> None:
+    def returned(self, host_id: int, item: QueuedUrl, *, was_answered: bool) -> None:
         """Record that a URL left the crawler's memory."""
         host = self._hosts.get(host_id)
         pattern = None if host is None else host.of(item.pattern)
@@ -340,6 +347,7 @@ class Watch:
         """Judge the pages and links counted since the last call. Inside a transaction."""
         self.placed()
         for host in self._busy:
+            # A second linking page was found: the pattern's number loses its sign.
             sql = "UPDATE urls SET pattern = -pattern WHERE slot = ? AND host_id = ? AND key = ? AND pattern < 0"
             self._cell.db.executemany(sql, [(host.slot, host.host_id, key) for key in host.met])
             for pattern in host.touched:
@@ -363,11 +371,11 @@ class Watch:
 
     def _carry_out(self, host: HostPatterns, pattern: Pattern) -> None:
         """Move a pattern's URLs to the lane of its new standing; those of a waiting pattern move one by one later."""
-        if pattern.standing is Standing.OPEN:
+        if pattern.standing is PatternState.OPEN:
             self._release(host, pattern)
             return
         self._shunned.setdefault(host.host, set()).add(pattern.number)
-        if pattern.standing is Standing.PARKED:
+        if pattern.standing is PatternState.PARKED:
             self._give_up(host, pattern)
 
     def _release(self, host: HostPatterns, pattern: Pattern) -> None:
@@ -380,6 +388,7 @@ class Watch:
             pattern.given_up = 0
 
     def _give_up(self, host: HostPatterns, pattern: Pattern) -> None:
+        # A URL in the crawler's memory will be fetched, and its visit settles it.
         waiting = [row for row in self._waiting(host, pattern) if row[1] not in host.lent]
         place, db = (host.slot, host.host_id), self._cell.db
         db.executemany(
@@ -412,33 +421,38 @@ class Watch:
 
     # -- URLs go out ---------------------------------------------------------------------------------------
 
-    def choose(self, host_id: int, host: str, limit: int, skip: Collection[int], now_s: float) -> Choice:
+    def choose(self, host_id: int, host: str, limit: int, skip: Collection[int], now_s: float) -> AdmittedUrls:
         """Return the next URLs of a host that may go: due ones and new ones, and if there are none, tries.
 
         While the crawler finds out whether a pattern is a maze, few other URLs go: pages found meanwhile under
         other names may be known by better ones soon.
         """
         known = self.host(host_id, host)
+        # Keys that have left the crawler's memory are no longer lent.
         known.lent = {key: number for key, number in known.lent.items() if key in skip}
-        choice = Choice([])
+        choice = AdmittedUrls([])
         urgent = [pattern for pattern in known.by_number.values() if pattern.is_urgent]
         for pattern in urgent:
             if pattern.number not in known.lent.values():
                 self._lend(known, choice, self._deepest(known, pattern, 1))
         room = max(0, BESIDE_A_TRIAL - len(known.lent)) if choice.items else limit
         is_all = self._take_new(known, choice, min(limit, len(choice.items) + room), skip, now_s)
+        # Nothing else of this host is in memory or due: waiting patterns are tried.
         if is_all and not choice.items and not choice.held and not skip:
             self._try(known, choice)
         choice.held |= len(choice.items) < limit and (not is_all or self._has_later(known))
         return choice
 
-    def _take_new(self, host: HostPatterns, choice: Choice, limit: int, skip: Collection[int], now_s: float) -> bool:
+    def _take_new(
+        self, host: HostPatterns, choice: AdmittedUrls, limit: int, skip: Collection[int], now_s: float
+    ) -> bool:
         """Take URLs that are due or new and may go, until there are `limit`; return True if all were read.
 
         On the way, URLs of waiting patterns are put behind everything else.
         """
         under_way = Counter(host.lent.values())
         passed, wanted = {*skip, *host.lent}, limit
+        # Each round reads further past URLs that may not go now.
         for _ in range(ROUNDS if limit > len(choice.items) else 0):
             items = self._cell.next_urls(host.host_id, host.host, wanted, passed, now_s)
             later = []
@@ -446,9 +460,10 @@ class Watch:
                 if len(choice.items) >= limit:
                     return False
                 passed.add(item.key)
+                # A URL found while its host was not watched has no pattern yet.
                 pattern = host.of(item.pattern) or self._made(host, pattern_of(tail_of(item.url, host.host)))
                 is_new = item.lane == LANE_NEW and not item.found_by & LISTED
-                if is_new and pattern.standing is not Standing.OPEN:
+                if is_new and pattern.standing is not PatternState.OPEN:
                     later.append((item, pattern))
                 elif is_new and under_way[pattern.number] >= pattern.allowance():
                     choice.held = True
@@ -460,13 +475,15 @@ class Watch:
                 self._defer(host, later)
             if len(items) < wanted:
                 return True
+            # Deferred URLs left the lane, so a long read moves many at once; held ones are only read past.
             wanted = MOVED_AT_ONCE if later else LOOKED_PAST
         return False
 
-    def _defer(self, host: HostPatterns, later: Sequence[tuple[Queued, Pattern]]) -> None:
+    def _defer(self, host: HostPatterns, later: Sequence[tuple[QueuedUrl, Pattern]]) -> None:
         """Put URLs behind everything else of their host."""
         place = (host.slot, host.host_id)
         with self._cell.transaction():
+            # New patterns are stored before URLs refer to their numbers.
             self.placed()
             self._move(host, [(item.rank, item.key) for item, _ in later], LANE_NEW, LANE_LATER)
             sql = "UPDATE urls SET pattern = ? WHERE slot = ? AND host_id = ? AND key = ? AND pattern = 0"
@@ -476,20 +493,20 @@ class Watch:
         sql = "SELECT 1 FROM queue WHERE slot = ? AND host_id = ? AND lane = ? LIMIT 1"
         return self._cell.db.execute(sql, (host.slot, host.host_id, LANE_LATER)).fetchone() is not None
 
-    def _try(self, host: HostPatterns, choice: Choice) -> None:
+    def _try(self, host: HostPatterns, choice: AdmittedUrls) -> None:
         """Take URLs of waiting patterns, the deepest and newest of each, to find out their value.
 
         A pattern is not tried before its mother, as long as the mother has URLs to try.
         """
         if not self._has_later(host):
             return
-        taken: dict[Pattern, list[Queued]] = {}
+        taken: dict[Pattern, list[QueuedUrl]] = {}
         for pattern in host.by_number.values():
-            if pattern.standing is not Standing.OPEN:
+            if pattern.standing is not PatternState.OPEN:
                 taken[pattern] = self._deepest(host, pattern, int(pattern.allowance()))
         for pattern, items in taken.items():
             mother = host.mother_of(pattern)
-            waits_for_mother = mother is not None and mother is not pattern and mother.standing is Standing.WAITING
+            waits_for_mother = mother is not None and mother is not pattern and mother.standing is PatternState.WAITING
             if not (waits_for_mother and taken.get(mother)):  # type: ignore[arg-type]  # not None, if it waits for her
                 self._lend(host, choice, items)
         if not choice.items:  # only URLs whose patterns are open again are left
@@ -499,18 +516,18 @@ class Watch:
                 self._move(host, rows, LANE_LATER, LANE_NEW)
             choice.held = True
 
-    def _lend(self, host: HostPatterns, choice: Choice, items: list[Queued]) -> None:
+    def _lend(self, host: HostPatterns, choice: AdmittedUrls, items: list[QueuedUrl]) -> None:
         host.lent.update((item.key, abs(item.pattern)) for item in items)
         if self._cell.order.keeps_trails:
             items = trails.with_trails(self._cell.db, host.slot, host.host_id, items)
         choice.items += items
 
-    def _deepest(self, host: HostPatterns, pattern: Pattern, limit: int) -> list[Queued]:
+    def _deepest(self, host: HostPatterns, pattern: Pattern, limit: int) -> list[QueuedUrl]:
         columns = "u.tail, q.key, q.rank, u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern"
         sql = f"SELECT {columns} {_OF_PATTERN} ORDER BY q.rank DESC, q.key LIMIT ?"
         rows = self._cell.db.execute(sql, (host.slot, host.host_id, LANE_LATER, pattern.number, limit))
         return [
-            Queued(url_from(host.host, tail), key, LANE_LATER, rank, depth, float(found_s), 0, *state)
+            QueuedUrl(url_from(host.host, tail), key, LANE_LATER, rank, depth, float(found_s), 0, *state)
             for tail, key, rank, depth, found_s, *state in rows
         ]
 

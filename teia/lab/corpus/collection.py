@@ -28,7 +28,7 @@ from teia.graph.linkfile import LinkFile
 from teia.graph.rankfile import RankFile
 from teia.graph.renewal import renew_ranks
 from teia.index.cell import CellIndex
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.index.schema import SCHEMA_VERSION
 from teia.index.union import UnionReader
 from teia.indexer.process import COMMIT_PAGES
@@ -43,7 +43,7 @@ SAY_EVERY = 20_000
 Say = Callable[[str], None]
 
 
-class Made(msgspec.Struct, frozen=True):
+class CorpusRecord(msgspec.Struct, frozen=True):
     """The parameters of a collection, and the cost of making it.
 
     `seconds` is the wall time of everything, `corpus_s` the part of it that went into generating pages. While a page is
@@ -70,11 +70,11 @@ class Made(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class CorpusCollection:
     """A complete collection."""
 
     folder: Path
-    made: Made
+    made: CorpusRecord
 
     def reader(self) -> UnionReader:
         return UnionReader({f"cell {number}": cell_folder(self.folder, number) for number in range(self.made.cells)})
@@ -96,38 +96,39 @@ def cell_folder(folder: Path, number: int) -> Path:
 
 def collection(
     folder: Path, pages: int, seed: int, clock: Clock, *, cells: int = 4, semantics: bool = False, say: Say = print
-) -> Collection:
+) -> CorpusCollection:
     """Return the collection in a folder; make it if it is missing or has other parameters or another version."""
     made = _described(folder)
+    # An index of another schema cannot be read, so the schema is part of the comparison.
     wanted = (VERSION, SCHEMA_VERSION, pages, seed, cells)
     if made is None or (made.version, made.schema, made.pages, made.seed, made.cells) != wanted:
         say(f"indexing {pages:,} pages of lab text into {folder}")
         made = _made(folder, Corpus(pages, seed, cells=cells), clock, say)
         _describe(folder, made)
-    found = Collection(folder, made)
+    found = CorpusCollection(folder, made)
     if semantics and made.semantics_s is None:
         say("training the semantic model")
         made = msgspec.structs.replace(made, semantics_s=_trained(found, clock))
         _describe(folder, made)
-    return Collection(folder, made)
+    return CorpusCollection(folder, made)
 
 
-def opened(folder: Path) -> Collection:
+def opened(folder: Path) -> CorpusCollection:
     """Return the collection in a folder; StoreError if there is none."""
     made = _described(folder)
     if made is None:
         raise StoreError(f"{folder}: there is no complete collection of lab text here")
-    return Collection(folder, made)
+    return CorpusCollection(folder, made)
 
 
-def _described(folder: Path) -> Made | None:
+def _described(folder: Path) -> CorpusRecord | None:
     try:
-        return msgspec.json.decode((folder / DESCRIPTION).read_bytes(), type=Made)
+        return msgspec.json.decode((folder / DESCRIPTION).read_bytes(), type=CorpusRecord)
     except (FileNotFoundError, msgspec.DecodeError):
         return None
 
 
-def _describe(folder: Path, made: Made) -> None:
+def _describe(folder: Path, made: CorpusRecord) -> None:
     write_atomically(folder / DESCRIPTION, msgspec.json.encode(made))
 
 
@@ -139,7 +140,7 @@ class _Cell:
         self.links = LinkFile(folder / "links.bin")
         self.put = 0
 
-    def take(self, entry: Entry, anchors: tuple[str, ...]) -> None:
+    def take(self, entry: IndexEntry, anchors: tuple[str, ...]) -> None:
         self.index.put(entry, anchors)
         self.links.append(entry.key, [link.key for link in entry.links])
         self.put += 1
@@ -155,12 +156,14 @@ class _Cell:
         self.links.close()
 
 
-def _made(folder: Path, corpus: Corpus, clock: Clock, say: Say) -> Made:
+def _made(folder: Path, corpus: Corpus, clock: Clock, say: Say) -> CorpusRecord:
+    # 1. Begin with an empty folder: an incomplete collection is not continued.
     with disk_errors(folder, "written"):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     began, spent = clock.ticks_s(), os.times()
     corpus_s, text_bytes = 0.0, 0
+    # 2. Index every page in its cell.
     with ExitStack() as stack:
         cells = [stack.enter_context(closing(_Cell(cell_folder(folder, n)))) for n in range(corpus.cells)]
         for number in range(corpus.pages):
@@ -173,13 +176,15 @@ def _made(folder: Path, corpus: Corpus, clock: Clock, say: Say) -> Made:
                 say(f"{number + 1:,} pages after {clock.ticks_s() - began:.0f} s")
         for cell in cells:
             cell.commit()
+    # 3. Compute PageRank over the links of all cells.
     renew_ranks(
         [cell_folder(folder, n) / "links.bin" for n in range(corpus.cells)], folder / "ranks.bin", clock.now_s()
     )
+    # 4. Account for the cost; counting segments and bytes is not part of the time.
     seconds, now = clock.ticks_s() - began, os.times()
     with closing(UnionReader({str(n): cell_folder(folder, n) for n in range(corpus.cells)})) as reader:
         segments = reader.searcher().num_segments
-    return Made(
+    return CorpusRecord(
         version=VERSION,
         schema=SCHEMA_VERSION,
         pages=corpus.pages,
@@ -195,10 +200,11 @@ def _made(folder: Path, corpus: Corpus, clock: Clock, say: Say) -> Made:
     )
 
 
-def _trained(found: Collection, clock: Clock) -> float:
+def _trained(found: CorpusCollection, clock: Clock) -> float:
     """Train and save the semantic model; return the seconds it took."""
     began = clock.ticks_s()
     with closing(found.reader()) as reader:
+        # A collection below the product's minimum of pages is trained too, for tests.
         model = train(reader.all_entries, seed=found.made.seed, min_pages=min(MIN_PAGES, found.made.pages))
     if model is not None:
         save(model, found.folder / "semantics", clock.now_s())

@@ -20,11 +20,11 @@ import xxhash
 from numpy.typing import NDArray
 
 from teia.index.anchors import MAX_TEXTS
-from teia.index.entry import Anchor, Entry
+from teia.index.entry import Anchor, IndexEntry
 from teia.lab.corpus.vocabulary import SIZE, Vocabulary, ranks, vocabulary
 from teia.lab.world.pages import FIRST_YEAR, YEARS, PageWriter
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.urlspace import UrlSpace
 from teia.lab.world.world import World
 from teia.lib.simhash import simhash
@@ -46,6 +46,7 @@ SUBJECT_SHARE = 0.15
 SENTENCE_WORDS = (7, 18)
 PARAGRAPH_SENTENCES = 5
 UNDATED = 0.4
+# November 2023; page n was visited n seconds later.
 VISITED_S = 1_700_000_000
 OUTSIDE_LINKS = 2
 COPRIME = 2_654_435_761
@@ -55,7 +56,7 @@ COPRIME = 2_654_435_761
 class Indexable:
     """A page as the index takes it: the entry, the anchor texts of links to it, and the cell it belongs to."""
 
-    entry: Entry
+    entry: IndexEntry
     anchors: tuple[str, ...]
     cell: int
 
@@ -100,14 +101,14 @@ class Corpus:
 
     # -- the content of a page -----------------------------------------------------------------------------
 
-    def _entry(self, space: UrlSpace, slot: int, visited_s: int, random: np.random.Generator) -> Entry:
+    def _entry(self, space: UrlSpace, slot: int, visited_s: int, random: np.random.Generator) -> IndexEntry:
         path, title = (each.decode(space.lexicon.codec) for each in space.reference(slot))
         url = self._url(space.host.name, path)
         subject = self._subject(space, random)
         text = self._text(space, slot, subject, random)
         bits = simhash(text.lower())
         language = space.host.language
-        return Entry(
+        return IndexEntry(
             url=url,
             key=key_of(url),
             host=space.host.name,
@@ -117,7 +118,7 @@ class Corpus:
             text=text,
             description="",
             language=language,
-            media_type="application/pdf" if space.kind(slot) is Kind.PDF else "text/html",
+            media_type="application/pdf" if space.kind(slot) is UrlKind.PDF else "text/html",
             date_s=_date_s(random),
             visited_s=visited_s,
             text_digest=_signed(xxhash.xxh3_64_intdigest(text.encode())),
@@ -139,6 +140,7 @@ class Corpus:
         _, *paragraphs = (each.decode(codec) for each in self._writer.texts(space, slot, 0))
         count = min(MAX_WORDS, int(random.lognormal(np.log(MEDIAN_WORDS), SPREAD)))
         words = self._words(self.vocabularies[space.host.language], subject, count, random)
+        # The number at the end makes the text of every page different, except on mirrors.
         return "\n".join((*paragraphs, *_paragraphs(words, random), f"n. {space.content * 1_000_003 + slot}"))
 
     @staticmethod
@@ -146,6 +148,7 @@ class Corpus:
         units = random.random((2, count))
         drawn = known.rank(units[0])
         of_subject = units[1] < SUBJECT_SHARE
+        # Scaled up, the numbers below SUBJECT_SHARE are uniform in [0, 1) again, so one draw serves twice.
         within = ranks(units[1][of_subject] / SUBJECT_SHARE, SUBJECT_WORDS)
         drawn[of_subject] = subject[within]
         words = known.words
@@ -186,6 +189,7 @@ def _subjects(seed: int, words: int) -> NDArray[np.int64]:
     """Draw the ranks of the words of every subject: informative words of all frequencies."""
     random = np.random.default_rng((seed, SUBJECTS))
     least = min(100, words // 2)
+    # Uniform in the logarithm of the rank; the first hundred ranks are mostly function words.
     found = np.exp(random.uniform(np.log(least), np.log(words), (SUBJECTS, SUBJECT_WORDS)))
     return np.minimum(found, words - 1).astype(np.int64)
 

@@ -16,7 +16,7 @@ from itertools import cycle, islice
 
 import numpy as np
 
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.lab.corpus.pages import Corpus
 from teia.lab.corpus.vocabulary import HIGH, LOW, MEDIUM
 from teia.search.query.tree import RESULT_WINDOW
@@ -31,7 +31,7 @@ PASTED_WORDS = 150
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SampleQuery:
     """One query. `words` describes the frequency of its words; `shows` is the index of the first wanted result."""
 
     kind: str
@@ -42,7 +42,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedQuery:
     """A query of F11's table 26, with the seconds that it took there at first and when repeated."""
 
     kind: str
@@ -52,19 +52,20 @@ class Published:
 
 
 PUBLISHED = (
-    Published("any word", "café carro bolo", 0.1969, 0.0020),
-    Published("any word", "cachorro gato", 0.1900, 0.0019),
-    Published("all words", "+informatica +banco +dados", 0.2037, 0.0021),
-    Published("all words", "+aparelho +auditivo", 0.3235, 0.0019),
-    Published("one and not the other", "+navegador -firefox", 0.1052, 0.0019),
-    Published("one and not the other", "+celular -compra", 0.2185, 0.0019),
-    Published("phrase", '"sistema de busca"', 0.1076, 0.0021),
-    Published("phrase", '"quero café"', 17.86, 0.0012),
+    PublishedQuery("any word", "café carro bolo", 0.1969, 0.0020),
+    PublishedQuery("any word", "cachorro gato", 0.1900, 0.0019),
+    PublishedQuery("all words", "+informatica +banco +dados", 0.2037, 0.0021),
+    PublishedQuery("all words", "+aparelho +auditivo", 0.3235, 0.0019),
+    PublishedQuery("one and not the other", "+navegador -firefox", 0.1052, 0.0019),
+    PublishedQuery("one and not the other", "+celular -compra", 0.2185, 0.0019),
+    PublishedQuery("phrase", '"sistema de busca"', 0.1076, 0.0021),
+    # The slow phrase that F11 wants made small: two frequent words that seldom occur together.
+    PublishedQuery("phrase", '"quero café"', 17.86, 0.0012),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class QueryTemplate:
     """Template of the questions of a kind. `a`, `b` and `c` are words of one page, `far` one of another."""
 
     kind: str
@@ -78,35 +79,35 @@ class Form:
 
 
 FORMS = (
-    Form("one word", "{a}", tuple(BANDS)),
-    Form("any word", "{a} {b} {c}", tuple(BANDS)),
-    Form("all words", "+{a} +{b}", tuple(BANDS)),
-    Form("one and not the other", "+{a} -{b}", tuple(BANDS)),
-    Form("phrase", '"{a} {far}"', words="high, seldom together"),
-    Form("lang:", "{a} {b} lang:{language}", tuple(BANDS)),
-    Form("date", "{a} {b} after:2005 before:2015", tuple(BANDS)),
-    Form("site:", "{a} {b} site:{host}"),
-    Form("site: alone", "site:{host}", words="none"),
-    Form("title:", "{a} title:{title}"),
-    Form("prefix", "{beginning}*"),
-    Form("either, grouped", "({a} OR {b}) AND {c}"),
-    Form("last results", "{a} {b} {c}", shows=RESULT_WINDOW - 10),
-    Form("with facets", "{a} {b}", facets=True),
-    Form("spelt exactly", '="{capital}"', ("medium",)),
-    Form("misspelt", "{slip}", ("medium",)),
-    Form("nothing found", "+{a} +{far}", ("low",)),
+    QueryTemplate("one word", "{a}", tuple(BANDS)),
+    QueryTemplate("any word", "{a} {b} {c}", tuple(BANDS)),
+    QueryTemplate("all words", "+{a} +{b}", tuple(BANDS)),
+    QueryTemplate("one and not the other", "+{a} -{b}", tuple(BANDS)),
+    QueryTemplate("phrase", '"{a} {far}"', words="high, seldom together"),
+    QueryTemplate("lang:", "{a} {b} lang:{language}", tuple(BANDS)),
+    QueryTemplate("date", "{a} {b} after:2005 before:2015", tuple(BANDS)),
+    QueryTemplate("site:", "{a} {b} site:{host}"),
+    QueryTemplate("site: alone", "site:{host}", words="none"),
+    QueryTemplate("title:", "{a} title:{title}"),
+    QueryTemplate("prefix", "{beginning}*"),
+    QueryTemplate("either, grouped", "({a} OR {b}) AND {c}"),
+    QueryTemplate("last results", "{a} {b} {c}", shows=RESULT_WINDOW - 10),
+    QueryTemplate("with facets", "{a} {b}", facets=True),
+    QueryTemplate("spelt exactly", '="{capital}"', ("medium",)),
+    QueryTemplate("misspelt", "{slip}", ("medium",)),
+    QueryTemplate("nothing found", "+{a} +{far}", ("low",)),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class SamplePage:
     """A page that words are taken from: those of each band, each once."""
 
-    entry: Entry
+    entry: IndexEntry
     words: dict[str, list[str]]
 
 
-class Asker:
+class QuerySampler:
     """Draws questions for one corpus."""
 
     def __init__(self, corpus: Corpus, seed: int = 1) -> None:
@@ -116,10 +117,10 @@ class Asker:
         }
         numbers = self._random.integers(0, corpus.pages, EXAMPLES).tolist()
         entries = [corpus.indexable(number).entry for number in numbers]
-        examples = [Example(entry, _by_band(entry, ranks[entry.language])) for entry in entries]
+        examples = [SamplePage(entry, _by_band(entry, ranks[entry.language])) for entry in entries]
         self._examples = {code: [each for each in examples if each.entry.language == code] for code in ranks}
 
-    def questions(self, each: int) -> list[Question]:
+    def questions(self, each: int) -> list[SampleQuery]:
         """Draw `each` questions of every kind, in random order, because users do not send all phrases first."""
         kinds = [
             *(self._of_form(form, band) for form in FORMS for band in form.bands),
@@ -131,7 +132,7 @@ class Asker:
         found = [question for kind in kinds for question in islice(kind, each)]
         return [found[place] for place in self._random.permutation(len(found)).tolist()]
 
-    def _of_form(self, form: Form, band: str) -> Iterator[Question]:
+    def _of_form(self, form: QueryTemplate, band: str) -> Iterator[SampleQuery]:
         """Yield questions of a form without end, alternating between languages."""
         for language in cycle(sorted(self._examples)):
             example, other = (self._example(language, band) for _ in range(2))
@@ -148,36 +149,38 @@ class Asker:
                 host=example.entry.host,
                 title=example.entry.title.split()[-1],
             )
-            yield Question(form.kind, form.words or band, text, form.shows, form.facets)
+            yield SampleQuery(form.kind, form.words or band, text, form.shows, form.facets)
 
-    def _quoted(self, words: str, count: int, *, of_grammar: bool) -> Iterator[Question]:
+    def _quoted(self, words: str, count: int, *, of_grammar: bool) -> Iterator[SampleQuery]:
         """Yield quotations of consecutive words: from the lab's own sentences, which recur, or from the rest."""
         for language in cycle(sorted(self._examples)):
             text = self._passage(language, count, of_grammar=of_grammar)
-            yield Question("phrase", words, f'"{text}"')
+            yield SampleQuery("phrase", words, f'"{text}"')
 
-    def _pasted(self) -> Iterator[Question]:
+    def _pasted(self) -> Iterator[SampleQuery]:
         for language in cycle(sorted(self._examples)):
-            yield Question("pasted text", f"{PASTED_WORDS} words", self._passage(language, PASTED_WORDS))
+            yield SampleQuery("pasted text", f"{PASTED_WORDS} words", self._passage(language, PASTED_WORDS))
 
     def _passage(self, language: str, count: int, *, of_grammar: bool = False) -> str:
         while True:
             paragraphs = self._picked(self._examples[language]).entry.text.split("\n")
+            # A page begins with one to three paragraphs of the lab's grammar, and ends with a line that has a number.
             part = paragraphs[0] if of_grammar else " ".join(paragraphs[3:-1])
             words = part.replace(".", "").replace(",", "").split()
             if len(words) >= count:
                 start = int(self._random.integers(len(words) - count + 1))
                 return " ".join(words[start : start + count])
 
-    def _example(self, language: str, band: str) -> Example:
+    def _example(self, language: str, band: str) -> SamplePage:
         """Pick a page with enough words of a band."""
+        # Three, because a form may need three different words.
         return self._picked([each for each in self._examples[language] if len(each.words[band]) >= 3])
 
-    def _picked(self, examples: list[Example]) -> Example:
+    def _picked(self, examples: list[SamplePage]) -> SamplePage:
         return examples[int(self._random.integers(len(examples)))]
 
 
-def _by_band(entry: Entry, ranks: dict[str, int]) -> dict[str, list[str]]:
+def _by_band(entry: IndexEntry, ranks: dict[str, int]) -> dict[str, list[str]]:
     words = dict.fromkeys(entry.text.lower().replace(".", " ").replace(",", " ").split())
     known = [(ranks[word], word) for word in words if word in ranks and word.isalpha()]
     return {band: [word for rank, word in known if low <= rank < high] for band, (low, high) in BANDS.items()}
@@ -190,7 +193,7 @@ def _misspelt(word: str) -> str:
     return f"{word[: middle - 1]}{other}{'' if one == other else one}{word[middle + 1 :]}"
 
 
-def kinds_of(questions: list[Question]) -> list[tuple[str, str]]:
+def kinds_of(questions: list[SampleQuery]) -> list[tuple[str, str]]:
     """Return every kind with the description of its words, in the order of `FORMS`, frequent words first."""
     places = {form.kind: place for place, form in enumerate(FORMS)}
     bands = {band: place for place, band in enumerate(BANDS)}

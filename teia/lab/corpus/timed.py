@@ -26,11 +26,11 @@ import tantivy
 
 from teia.clock import Clock, WallClock
 from teia.index.union import UnionReader
-from teia.lab.corpus.collection import Collection, cell_folder
-from teia.lab.corpus.questions import Question
+from teia.lab.corpus.collection import CorpusCollection, cell_folder
+from teia.lab.corpus.questions import SampleQuery
 from teia.search.rank.formula import Ranking
 from teia.search.rank.semantic import Model
-from teia.search.serve.searcher import Options, Searcher
+from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import LocalShard
 from teia.search.show.results import Results
 
@@ -42,7 +42,7 @@ _WATCHED = frozenset({"search", "aggregate", "doc", "doc_freq", "terms_with_pref
 
 
 @dataclass(slots=True)
-class Watch:
+class CallTimer:
     """Calls of tantivy, and the wall and processor seconds spent in each."""
 
     calls: Counter[str] = field(default_factory=Counter)
@@ -58,7 +58,7 @@ class Watch:
 class WatchedSearcher:
     """A searcher of tantivy whose calls are timed."""
 
-    def __init__(self, searcher: tantivy.Searcher, watch: Watch) -> None:
+    def __init__(self, searcher: tantivy.Searcher, watch: CallTimer) -> None:
         self._searcher = searcher
         self._watch = watch
 
@@ -73,6 +73,7 @@ class WatchedSearcher:
             try:
                 return found(*args, **options)
             finally:
+                # The processor time is measured innermost, so that reading the wall clock is not part of it.
                 watch.cpu_s[name] += time.thread_time() - cpu
                 watch.wall_s[name] += time.perf_counter() - wall
                 watch.calls[name] += 1
@@ -93,7 +94,7 @@ class WatchCost:
         idle = cast("tantivy.Searcher", _Idle())
         found = []
         for _ in range(tries):
-            watch = Watch()
+            watch = CallTimer()
             bare, watched = (_asked(each, calls) for each in (idle, WatchedSearcher(idle, watch)))
             found.append((watch.cpu_s["doc"] / calls, (watched - bare) / calls))
         return cls(min(within for within, _ in found), max(0.0, min(whole for _, whole in found)))
@@ -116,7 +117,7 @@ def _asked(searcher: Any, calls: int) -> float:
 class WatchedReader(UnionReader):
     """Cells as one index, with a watched searcher."""
 
-    def __init__(self, folders: Mapping[str, Path], watch: Watch) -> None:
+    def __init__(self, folders: Mapping[str, Path], watch: CallTimer) -> None:
         super().__init__(folders)
         self._watch = watch
         self._watched: tuple[tantivy.Searcher, WatchedSearcher] | None = None
@@ -138,7 +139,7 @@ class WatchedReader(UnionReader):
 class Timing:
     """One search: wall and processor milliseconds, in total and of tantivy."""
 
-    question: Question
+    question: SampleQuery
     ms: float
     cpu_ms: float
     tantivy_ms: float
@@ -156,8 +157,8 @@ class TimedSearch:
     here, because the collection was never crawled.
     """
 
-    def __init__(self, collection: Collection, clock: Clock | None = None, *, semantics: bool = False) -> None:
-        self.watch = Watch()
+    def __init__(self, collection: CorpusCollection, clock: Clock | None = None, *, semantics: bool = False) -> None:
+        self.watch = CallTimer()
         self._cost = WatchCost.measured()
         folders = {f"cell {n}": cell_folder(collection.folder, n) for n in range(collection.made.cells)}
         self.reader = WatchedReader(folders, self.watch)
@@ -175,7 +176,7 @@ class TimedSearch:
         self.searcher.close()
         self.searcher = self._searcher()
 
-    def ask(self, question: Question) -> Timing:
+    def ask(self, question: SampleQuery) -> Timing:
         """Search once and measure it."""
         self.watch.forget()
         wall, cpu = time.perf_counter(), time.process_time()
@@ -194,9 +195,9 @@ class TimedSearch:
             calls=calls,
         )
 
-    def answer(self, question: Question) -> Results:
+    def answer(self, question: SampleQuery) -> Results:
         """Return the content of a result page: ten hits with snippets."""
-        return self.searcher.search(question.text, SHOWN, question.shows, Options(facets=question.facets))
+        return self.searcher.search(question.text, SHOWN, question.shows, SearchOptions(facets=question.facets))
 
     def close(self) -> None:
         self.searcher.close()
@@ -208,7 +209,7 @@ def _no_model() -> Model | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class TimingStatistics:
     """Statistics of timings of one kind. `own` is our processor time over tantivy's."""
 
     searches: int
@@ -221,10 +222,10 @@ class Spread:
     total_p50: float
 
 
-def spread(timings: Sequence[Timing]) -> Spread:
+def spread(timings: Sequence[Timing]) -> TimingStatistics:
     wall, cpu = ([getattr(each, name) for each in timings] for name in ("ms", "cpu_ms"))
     tantivy = sum(each.tantivy_cpu_ms for each in timings)
-    return Spread(
+    return TimingStatistics(
         searches=len(timings),
         p50_ms=float(np.percentile(wall, 50)),
         p95_ms=float(np.percentile(wall, 95)),
@@ -236,10 +237,10 @@ def spread(timings: Sequence[Timing]) -> Spread:
     )
 
 
-def warm(search: TimedSearch, questions: Sequence[Question]) -> list[Timing]:
+def warm(search: TimedSearch, questions: Sequence[SampleQuery]) -> list[Timing]:
     """Run all queries once to load the files into memory, then once more, with empty caches, and measure them."""
     for question in questions:
         search.answer(question)
     search.renew()
-    search.answer(Question("", "", "warm"))  # counts that are computed once for all queries
+    search.answer(SampleQuery("", "", "warm"))  # counts that are computed once for all queries
     return [search.ask(question) for question in questions]

@@ -89,6 +89,7 @@ class Vocabulary:
 
 def ranks(units: NDArray[np.float64], size: int) -> NDArray[np.int64]:
     """Turn numbers in [0, 1) into ranks below `size`: the share of rank r is proportional to 1 / (r + SHIFT)."""
+    # The inverse of the distribution function: the integral of 1 / (r + SHIFT) is a logarithm.
     found = np.exp(units * log((size + SHIFT) / SHIFT))
     return np.minimum((found - 1) * SHIFT, size - 1).astype(np.int64)
 
@@ -100,6 +101,7 @@ def vocabulary(language: str, seed: int, size: int = SIZE) -> Vocabulary:
     used = {*rest, *placed.values()}
     made_up = _made_up(language, seed, used)
     others = iter(word for word in rest if word not in placed.values())
+    # F11's words have fixed ranks; the other ranks are filled in order, from frequent to made-up words.
     words = [placed.get(rank) or next(others, None) or next(made_up) for rank in range(size)]
     return Vocabulary(language, tuple(words))
 
@@ -119,10 +121,12 @@ def _distinct(words: Iterable[str]) -> list[str]:
 
 def _made_up(language: str, seed: int, used: set[str]) -> Iterator[str]:
     """Yield made-up words without end; each stem with two endings, and sometimes a number."""
+    # The second number, 0 or 1, gives each language its own stream.
     random = np.random.default_rng((seed, language == "pt"))
     syllables, endings = _SYLLABLES[language].split(), _ENDINGS[language].split()
     for turn in count():
         parts = random.integers(0, len(syllables), (AT_ONCE, 4)).tolist()
+        # Later turns use one syllable more, because short stems run out.
         lengths = random.integers(2, 4, AT_ONCE) + (turn > 0)
         endings_of = random.integers(0, len(endings), (AT_ONCE, 2)).tolist()
         numbers = random.integers(0, 100_000 * (1 + turn), AT_ONCE).tolist()

@@ -104,6 +104,7 @@ class Can:
         total = 0
         for (low, high), place in zip(self._boxes[zone], point, strict=True):
             if not low <= place < high:
+                # Ranges are half-open: the last point inside is high - 1, hence + 1.
                 away = min((low - place) % SIDE, (place - high) % SIDE + 1)
                 total += away * away
         return total

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+# The width of Chord's SHA-1 keys, and of our circle's (teia/cluster/circle/circle.py).
 KEY_BITS = 160
 
 

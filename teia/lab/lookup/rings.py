@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from teia.cluster.circle.circle import POINTS, SIZE, Circle, Point, distance, places_of
+from teia.cluster.circle.circle import POINTS, SIZE, Circle, CirclePoint, distance, places_of
 from teia.cluster.circle.fingers import Fingers
 from teia.lab.lookup.overlay import Taken
 
 
-class Ring:
+class ChordRing:
     """A circle of nodes that route by their fingers."""
 
     def __init__(self, names: list[str], points: int) -> None:
@@ -32,7 +32,7 @@ class Ring:
     def known(self, node: int) -> int:
         name = self._names[node]
         places = places_of(name, 1.0, self.circle.points_per_capacity)
-        others = {finger.to.node for place in places for finger in self._fingers.table(Point(place, name))}
+        others = {finger.to.node for place in places for finger in self._fingers.table(CirclePoint(place, name))}
         return len(others - {name})
 
     def newcomer(self, chance: np.random.Generator) -> Taken:
@@ -41,6 +41,7 @@ class Ring:
         taken = 0
         for before, place in zip([places[-1], *places], places, strict=False):
             arc = distance(self.circle.predecessor(place).id, place) or SIZE
+            # An arc ends at the newcomer's own previous point if that is nearer, or both would count the same keys.
             taken += min(arc, distance(before, place) or SIZE)
         return Taken(taken / SIZE, len({self.circle.owner(place) for place in places}))
 
@@ -48,7 +49,7 @@ class Ring:
         return max(self.circle.shares().values()) * len(self._names)
 
 
-class OneHop(Ring):
+class OneHop(ChordRing):
     """A circle whose nodes all know each other."""
 
     def hops(self, start: int, key: int) -> int:
@@ -62,9 +63,9 @@ def _names(count: int, seed: int) -> list[str]:
     return [f"node-{number}-{seed}" for number in range(count)]
 
 
-def chord(count: int, seed: int) -> Ring:
+def chord(count: int, seed: int) -> ChordRing:
     """Return the paper's Chord: one point per node."""
-    return Ring(_names(count, seed), 1)
+    return ChordRing(_names(count, seed), 1)
 
 
 def ours(count: int, seed: int) -> OneHop:
@@ -72,6 +73,6 @@ def ours(count: int, seed: int) -> OneHop:
     return OneHop(_names(count, seed), POINTS)
 
 
-def by_fingers(count: int, seed: int) -> Ring:
+def by_fingers(count: int, seed: int) -> ChordRing:
     """Return our points with Chord's fingers (`teia cluster lookup --hops`)."""
-    return Ring(_names(count, seed), POINTS)
+    return ChordRing(_names(count, seed), POINTS)

@@ -16,14 +16,14 @@ from math import ceil
 from threading import Event, Thread
 
 from teia.clock import Clock
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.collections.series import TRUE_S, note_truth
 from teia.collections.stored import saved
 from teia.crawler.keep_fresh.weights import weigher
 from teia.errors import TeiaError
 from teia.frontier.cell import revisits
-from teia.frontier.cell.url_tails import url_from
-from teia.lab.world.url_kinds import WITH_BODY, Kind
+from teia.frontier.cell.rows import url_from
+from teia.lab.world.url_kinds import WITH_BODY, UrlKind
 from teia.lab.world.world import World
 from teia.store.root import Root
 from teia.urls import canonicalize, site_of, slot_of, split
@@ -31,7 +31,9 @@ from teia.views.reports.source import OpenCell, snapshot
 
 logger = logging.getLogger(__name__)
 
+# Captures in one measurement; the standard error of a share is then about 1% at most.
 MOST_PAGES = 2_000
+# The smallest 64-bit key; pages are read from the keys above it.
 _FIRST_KEY = -(1 << 63)
 
 
@@ -44,13 +46,14 @@ def measured(world: World, root: Root, collection: str, now_s: float) -> float |
             known = [(page, _is_fresh(world, url_from(host, page.tail), at_s, now_s)) for page, at_s in copies]
             judged = [(page, is_fresh) for page, is_fresh in known if is_fresh is not None]
             if judged:
+                # Each sampled page stands for count / len(copies) pages of its host.
                 weights = weigh([page for page, _ in judged]) * (count / len(copies))
                 total += float(weights.sum())
                 fresh += float(weights[[is_fresh for _, is_fresh in judged]].sum())
     return fresh / total if total else None
 
 
-def _held(cells: tuple[OpenCell, ...]) -> Iterator[tuple[str, int, list[tuple[revisits.Held, float]]]]:
+def _held(cells: tuple[OpenCell, ...]) -> Iterator[tuple[str, int, list[tuple[revisits.CapturedPage, float]]]]:
     """Yield each host, its number of captures, and all or part of them, each with its fetch time."""
     places = []
     for cell in cells:
@@ -69,9 +72,9 @@ def _is_fresh(world: World, url: str, copied_s: float, now_s: float) -> bool | N
     parts = split(canonicalize(url) or url)
     host = world.names.get(parts.host) if parts.port == world.port else None
     place = world.place(host, parts.target.encode()) if host is not None else None
-    if place is None or place.kind not in WITH_BODY | {Kind.CALENDAR}:
+    if place is None or place.kind not in WITH_BODY | {UrlKind.CALENDAR}:
         return None
-    return place.kind is Kind.CALENDAR or world.rewritten_s(place, now_s) <= copied_s
+    return place.kind is UrlKind.CALENDAR or world.rewritten_s(place, now_s) <= copied_s
 
 
 @contextmanager
@@ -84,7 +87,7 @@ def measuring(world: World, root: Root, collection: str, clock: Clock) -> Iterat
             try:
                 share = measured(world, root, collection, clock.now_s())
                 if share is not None:
-                    with closing(Control(root.path / "control.sqlite")) as control:
+                    with closing(ControlFile(root.path / "control.sqlite")) as control:
                         note_truth(control, collection, clock.now_s(), share)
             except (TeiaError, sqlite3.Error) as error:  # the next measurement may succeed
                 logger.warning("true freshness could not be measured: %s", error)

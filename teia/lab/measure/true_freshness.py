@@ -23,10 +23,12 @@ class PageTruth:
 def fresh_time_s(page: PageTruth, begin_s: float, end_s: float) -> float:
     """Return the seconds for which the capture was fresh within a span of time."""
     visits = page.visits_s
+    # The last visit before the span counts too: its capture may be fresh within the span.
     first = max(0, bisect_right(visits, begin_s) - 1)
     fresh_s = 0.0
     for place in range(first, bisect_left(visits, end_s)):
         visit_s = visits[place]
+        # A change at the very instant of the visit is part of the capture.
         changed = bisect_right(page.changes_s, visit_s)
         stale_s = page.changes_s[changed] if changed < len(page.changes_s) else end_s
         next_s = visits[place + 1] if place + 1 < len(visits) else end_s

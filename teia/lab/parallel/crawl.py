@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from teia.lab.parallel.web import Web
+from teia.lab.parallel.web import WebGraph
 
 
 class Mode(Enum):
@@ -29,7 +29,7 @@ class Mode(Enum):
 
 
 @dataclass(slots=True)
-class Crawled:
+class ParallelCrawlResult:
     """The result of a crawl: pages fetched by all processes in order; numbers of URLs sent and of messages."""
 
     fetched: list[int] = field(default_factory=list)
@@ -55,6 +55,7 @@ class Queue:
             if page not in self._fetched:
                 self._links[page] = self._links.get(page, 0) + links
                 self._turn += 1
+                # Every link pushes a new entry. `take` skips those whose count is outdated.
                 heapq.heappush(self._heap, (-self._links[page], self._turn, page))
         elif page not in self._known:
             self._known.add(page)
@@ -105,7 +106,7 @@ class Process:
 
 
 def crawl(
-    web: Web,
+    web: WebGraph,
     owners: Sequence[int],
     seeds: Sequence[Sequence[int]],
     mode: Mode,
@@ -114,7 +115,7 @@ def crawl(
     batch: int = 100,
     most_fetched: int = 0,
     enough: int = 0,
-) -> Crawled:
+) -> ParallelCrawlResult:
     """Run one process for each list of seeds until no work is left.
 
     A process sends the links of others when it has collected `batch` links, and when it has no other work. The crawl
@@ -124,10 +125,11 @@ def crawl(
     for process, pages in zip(processes, seeds, strict=True):
         for first in pages:
             process.own.add(first)
-    done, different, is_busy = Crawled(), set[int](), True
+    done, different, is_busy = ParallelCrawlResult(), set[int](), True
     while is_busy:
         is_busy = False
         for process in processes:
+            # 1. One page a turn; the mode decides what becomes of links to pages of other processes.
             page = process.take()
             if page is not None:
                 is_busy = True
@@ -137,6 +139,7 @@ def crawl(
                     process.find(target, owners[target])
                 if len(done.fetched) == most_fetched or len(different) == enough:
                     return done
+            # 2. Send a full batch, or a smaller one if the process is idle. The receivers then have work again.
             if process.untold and (page is None or process.untold >= batch):
                 is_busy = True
                 for to, letter in process.letters().items():

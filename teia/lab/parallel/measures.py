@@ -9,36 +9,37 @@ from __future__ import annotations
 
 import numpy as np
 
-from teia.lab.parallel.crawl import Crawled
-from teia.lab.parallel.web import Web
+from teia.lab.parallel.crawl import ParallelCrawlResult
+from teia.lab.parallel.web import WebGraph
 
 
-def coverage(done: Crawled, web: Web) -> float:
+def coverage(done: ParallelCrawlResult, web: WebGraph) -> float:
     return len(set(done.fetched)) / len(web)
 
 
-def overlap(done: Crawled) -> float:
+def overlap(done: ParallelCrawlResult) -> float:
     different = len(set(done.fetched))
     return (len(done.fetched) - different) / different if different else 0.0
 
 
-def communication(done: Crawled) -> float:
+def communication(done: ParallelCrawlResult) -> float:
     different = len(set(done.fetched))
     return done.told / different if different else 0.0
 
 
-def quality(done: Crawled, web: Web, most_linked: int) -> float:
+def quality(done: ParallelCrawlResult, web: WebGraph, most_linked: int) -> float:
     """Return the quality. `most_linked` is U'; pages with as many links as the last of them count as equally good."""
     count = web.in_links()
     least = np.sort(count)[-most_linked]
     different = list(dict.fromkeys(done.fetched))[:most_linked]
+    # Pages with exactly `least` links are ties: as many of them count as the better pages leave places.
     surely = int(np.sum(count > least))
     found_surely = int(np.sum(count[different] > least))
     found_just = int(np.sum(count[different] == least))
     return (found_surely + min(found_just, most_linked - surely)) / most_linked
 
 
-def overlap_over_coverage(done: Crawled, web: Web, looks: int) -> tuple[list[float], list[float]]:
+def overlap_over_coverage(done: ParallelCrawlResult, web: WebGraph, looks: int) -> tuple[list[float], list[float]]:
     """Return the growth of coverage and overlap, sampled after equal numbers of new pages."""
     x, y, different = [], [], set[int]()
     every = max(1, len(web) // looks)

@@ -12,18 +12,18 @@ from functools import cache
 
 from teia.cluster.circle.circle import Circle
 from teia.cluster.circle.host_cell import keepers, place_of
-from teia.lab.parallel.web import Web
+from teia.lab.parallel.web import WebGraph
 from teia.urls import SLOTS, cell_starts, key_of
 
-Split = Callable[[Web, int], list[int]]
+Split = Callable[[WebGraph, int], list[int]]
 """Function that assigns each page to one of the given number of processes."""
 
 
-def by_url(web: Web, processes: int) -> list[int]:
+def by_url(web: WebGraph, processes: int) -> list[int]:
     return [key_of(url) % processes for url in web.urls]
 
 
-def by_site(web: Web, processes: int) -> list[int]:
+def by_site(web: WebGraph, processes: int) -> list[int]:
     """Assign host -> site -> slot -> cell -> node as teia/cluster/circle/host_cell.py does, with one slot per cell."""
     names = [f"process-{number}" for number in range(processes)]
     kept = keepers(Circle(dict.fromkeys(names, 1.0)), cell_starts(SLOTS))
@@ -32,12 +32,14 @@ def by_site(web: Web, processes: int) -> list[int]:
     return [owner(host) for host in web.hosts]
 
 
-def by_hierarchy(web: Web, processes: int) -> list[int]:
+def by_hierarchy(web: WebGraph, processes: int) -> list[int]:
     """Assign topics in turns; where there are more processes than topics, several share one topic's hosts."""
     topics = sorted(set(web.topics))
     hosts: dict[str, dict[str, int]] = {topic: {} for topic in topics}
     for host, topic in zip(web.hosts, web.topics, strict=True):
         hosts[topic].setdefault(host, len(hosts[topic]))
+    # Topic t gets processes t, t + topics, and so on. With fewer processes than topics some ranges are empty,
+    # and their topics share the processes of others.
     groups = [range(at, processes, len(topics)) or (at % processes,) for at in range(len(topics))]
     found = dict(zip(topics, groups, strict=True))
     return [
@@ -45,7 +47,8 @@ def by_hierarchy(web: Web, processes: int) -> list[int]:
     ]
 
 
-def by_name_length(web: Web, processes: int) -> list[int]:
+def by_name_length(web: WebGraph, processes: int) -> list[int]:
+    # Processes whose remainder no name's length has get no page (T4's weakness, shown in A16).
     return [len(host) % processes for host in web.hosts]
 
 

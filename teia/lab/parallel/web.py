@@ -11,7 +11,7 @@ from teia.lab.world.world import World
 
 
 @dataclass(frozen=True, slots=True)
-class Web:
+class WebGraph:
     """All pages of a world; `links[p]` are the pages that p links to, each once, without nofollow links."""
 
     urls: tuple[str, ...]
@@ -31,7 +31,7 @@ class Web:
         return count
 
 
-def web_of(world: World) -> Web:
+def web_of(world: World) -> WebGraph:
     """Read the links of a world from its truth, at its beginning. Links that lead out of it are left out."""
     lines = list(truth.pages(world, world.epoch_s))
     number = {line.url: at for at, line in enumerate(lines)}
@@ -39,8 +39,9 @@ def web_of(world: World) -> Web:
     for at, line in enumerate(lines):
         targets = (number.get(url) for url in line.links if url not in line.nofollow)
         links.append(tuple(target for target in targets if target is not None and target != at))
+    # Main names only: a world with aliases has lines of other names, and is not supported here.
     topics = {host.name: host.topic for host in world.hosts}
-    return Web(
+    return WebGraph(
         tuple(line.url for line in lines),
         tuple(line.host for line in lines),
         tuple(topics[line.host] for line in lines),

@@ -1,8 +1,8 @@
 """The papers' experiments, reproduced: `teia lab reproduce ID…`.
 
-An experiment is a function that takes a `Run` (seed, size, a progress callback) and yields `Table`s and `Figure`s
-(`registry`). `catalogue` lists all experiments; `report` writes REPORT.md, a CSV file for each table and an SVG file
-for each figure. Randomness comes from the run's seed alone, so the same seed gives the same files.
+An experiment is a function that takes an `ExperimentInput` (seed, size, a progress callback) and yields `Table`s and
+`Figure`s (`registry`). `catalogue` lists all experiments; `report` writes REPORT.md, a CSV file for each table and an
+SVG file for each figure. Randomness comes from the run's seed alone, so the same seed gives the same files.
 
     registry           the types of an experiment and of its results
     catalogue          every experiment, in the mission's order

@@ -29,22 +29,23 @@ import numpy as np
 
 from teia.clock import FastClock, WallClock, from_iso
 from teia.collections.stored import configure
-from teia.config import flatten
-from teia.crawler.signals_in.announcements import counts_in
+from teia.config.tree import flatten
+from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.start import open_crawler
 from teia.lab.measure.true_freshness import PageTruth, true_freshness
-from teia.lab.reproduce.registry import Results, Row, Run, Table, experiment
+from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Results, Table, experiment
 from teia.lab.server.listen import loopback
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
 from teia.lab.server.squid import OUTGOING, Squid, program, squid_process
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 from teia.store.root import Root, open_root
 from teia.views.reports.source import looking
 
 DAY_S = 86_400.0
+# Seconds of the crawl in a real one: twelve days take some four minutes.
 FACTOR = 4_000.0
 DAYS, QUICK_DAYS = 12.0, 6.0
 USERS_FROM_DAY = 4.0
@@ -56,6 +57,7 @@ REQUESTS_PER_S, USERS_AT_ONCE = 15.0, 16
 ZIPF = 0.8
 """Exponent of the popularity of pages among users of a proxy (Breslau et al., 1999, found 0.64 to 0.83)."""
 
+# Third part of the loopback addresses. Both crawls run at the same time, so each has its own.
 FIRST_NET = 180
 READ_BYTES = 65_536
 
@@ -78,7 +80,7 @@ changes = {{ slowest = 0.05, fastest = 1.0 }}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParasiteSettings:
     """The parameters of one of the two crawls."""
 
     seed: int
@@ -87,7 +89,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ParasiteResult:
     """The result of a crawl: freshness, unweighted and weighted by user requests, and the cost to the servers."""
 
     fresh: float
@@ -97,7 +99,7 @@ class Kept:
     users: int
 
 
-def _given(run: Run) -> Iterator[str]:
+def _given(run: ExperimentInput) -> Iterator[str]:
     """Yield the pages of the web, their popularity with the users, and their changes during the judged time."""
     yield f"{FACTOR:g} {DELAY_S:g} {REQUESTS_PER_S:g} {USERS_FROM_DAY:g}"
     world = World(WorldSpec.of(flatten(tomllib.loads(_spec(run.seed)))), epoch_s=0.0, port=80)
@@ -117,59 +119,62 @@ def _spec(seed: int) -> str:
     paper="CoBWeb (UFMG), section 4, table 3",
     given=_given,
 )
-def cache_parasite(run: Run) -> Results:
+def cache_parasite(run: ExperimentInput) -> Results:
     """Reproduce the paper's table 3 with a real Squid, and compare true freshness with and without the parasite."""
     program()
     days = QUICK_DAYS if run.quick else DAYS
-    run.progress(f"C7: two crawls of {days:g} days at {FACTOR:g} times their speed, one beside a Squid")
-    wanted = [Asked(run.seed, days, is_parasite) for is_parasite in (True, False)]
+    run.progress(f"C7: two crawls of {days:g} days at {FACTOR:g} times real speed, one of them beside a Squid")
+    wanted = [ParasiteSettings(run.seed, days, is_parasite) for is_parasite in (True, False)]
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         beside, alone = pool.map(keep, wanted)
     yield table_3(beside)
     yield gain(beside, alone, days)
 
 
-def table_3(kept: Kept) -> Table:
+def table_3(kept: ParasiteResult) -> Table:
     """Classify announced pages by the result, as the paper counts them."""
     count = defaultdict(int, kept.counts)
     performed, new = count["updated"], count["new"]
+    # The paper has three classes: what brought no newer copy, for any reason, is discarded.
     discarded = count["discarded"] + count["repeated"] + count["under_way"] + count["no_newer"]
     total = max(1, performed + discarded + new)
     asked = max(1, count["asked"])
     rows = (
-        Row(("updates performed", "number"), performed, 7_880),
-        Row(("updates performed", "share"), performed / total, 0.89),
-        Row(("updates discarded", "number"), discarded, 503),
-        Row(("updates discarded", "share"), discarded / total, 0.057),
-        Row(("new documents", "number"), new, 487),
-        Row(("new documents", "share"), new / total, 0.053),
-        Row(("total of requests", "number"), total, 8_870),
-        Row(("answered from the cache within 1 s", "share of requests to it"), count["served_within_1s"] / asked, 0.63),
-        Row(("not in the cache any more", "share of requests to it"), count["not_cached"] / asked),
-        Row(("requests of users", "number"), kept.users),
+        ResultRow(("updates performed", "number"), performed, 7_880),
+        ResultRow(("updates performed", "share"), performed / total, 0.89),
+        ResultRow(("updates discarded", "number"), discarded, 503),
+        ResultRow(("updates discarded", "share"), discarded / total, 0.057),
+        ResultRow(("new documents", "number"), new, 487),
+        ResultRow(("new documents", "share"), new / total, 0.053),
+        ResultRow(("total of requests", "number"), total, 8_870),
+        ResultRow(
+            ("answered from the cache within 1 s", "share of requests to it"), count["served_within_1s"] / asked, 0.63
+        ),
+        ResultRow(("not in the cache any more", "share of requests to it"), count["not_cached"] / asked),
+        ResultRow(("user requests", "number"), kept.users),
     )
     note = (
-        "The paper's collection had never been updated and its requests were mostly for different pages, so few were"
-        " discarded. Here users come back to the same pages, as a Zipf law has it, and a page that was renewed is"
-        " discarded for a day; one that is announced again while it waits counts as discarded too. The paper's other"
-        " requests went through to the servers; ours end at the cache."
+        "The paper's collection had never been updated and its requests were mostly for different pages, so few"
+        " were discarded. Here users return to the same pages, following a Zipf law, and a renewed page is"
+        " discarded for a day; repeated announcements of a queued page count as discarded too. The paper's other"
+        " requests were forwarded to the servers; ours end at the cache."
     )
     return Table(
         "table-3", "Requests announced by the proxy (table 3)", ("what", "measure"), rows, note=note, varies=True
     )
 
 
-def gain(beside: Kept, alone: Kept, days: float) -> Table:
+def gain(beside: ParasiteResult, alone: ParasiteResult, days: float) -> Table:
     """Compare freshness with and without the parasite, with the same requests to servers."""
     rows = (
-        Row(("true freshness, all pages alike",), beside.fresh, alone.fresh),
-        Row(("true freshness, as users ask for them",), beside.fresh_for_users, alone.fresh_for_users),
-        Row(("requests to servers",), beside.requests, alone.requests),
+        ResultRow(("true freshness, all pages weighted equally",), beside.fresh, alone.fresh),
+        ResultRow(("true freshness, weighted by user requests",), beside.fresh_for_users, alone.fresh_for_users),
+        ResultRow(("requests to servers",), beside.requests, alone.requests),
     )
     note = (
-        f"{PAGES} URLs on {HOSTS} hosts, each host asked once in {DELAY_S / 3600:g} h at most, policy edf, for {days:g}"
-        f" days of the web, judged from day {USERS_FROM_DAY:g} on. Pages that no link leads to count as stale until a"
-        " user asks for them."
+        f"{PAGES} URLs on {HOSTS} hosts, each host requested at most once in {DELAY_S / 3600:g} h, policy edf, for "
+        f"{days:g} days of the web, measured from day {USERS_FROM_DAY:g} on. Pages without links to them count as"
+        " stale until a user requests them."
     )
     return Table("gain", "With and without the parasite", ("measure",), rows, "without", note, varies=True)
 
@@ -177,7 +182,7 @@ def gain(beside: Kept, alone: Kept, days: float) -> Table:
 # ---- one crawl ------------------------------------------------------------------------------------------------------
 
 
-def keep(asked: Asked) -> Kept:
+def keep(asked: ParasiteSettings) -> ParasiteResult:
     """Crawl the web for the given days, with or without a Squid, and judge the copies."""
     number = FIRST_NET + asked.is_parasite
     with ExitStack() as stack:
@@ -186,26 +191,31 @@ def keep(asked: Asked) -> Kept:
         spec.write_text(_spec(asked.seed), "utf-8")
         flags = ["--spec", str(spec), "--port", "0", "--address", address, "--log", str(log)]
         flags += ["--dns-address", f"127.77.255.{number}:0", "--control-address", f"127.77.254.{number}"]
+        # 1. The lab runs in its own process. The same world, made again here, gives the truth about it.
         with lab_process(*flags) as ready:
             world = World(
                 WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=loopback(address)
             )
             names = {host.name: host.address for host in world.hosts}
             squid = stack.enter_context(squid_process(names)) if asked.is_parasite else None
+            # 2. The crawl runs here, on the fast clock.
             clock = FastClock(WallClock(), FACTOR)
+            # The wall time at which both clocks agreed; log times are converted to world days from it.
             since_s = WallClock().now_s() - clock.ticks_s() / FACTOR
             root = open_root(folder / "data", create=True)
             urls, weights = pages_of(world, asked.seed)
             with root.locked():
                 users = asyncio.run(_crawl(root, ready, clock, asked, squid, urls, weights))
+        # 3. Its captures are judged by the truth.
         visits = visits_of(root, lambda clock_s: world.days(since_s + (clock_s - since_s) / FACTOR))
+        # Squid's requests for its users come from OUTGOING; the rest is the crawler's.
         requests = sum(entry.peer != OUTGOING for entry in read_log(log))
         alike, as_asked = [
             true_freshness(truth(world, visits, asked.days, worth), USERS_FROM_DAY, asked.days)
             for worth in (dict.fromkeys(urls, 1.0), dict(zip(urls, weights.tolist(), strict=True)))
         ]
         counts = counts_in(root.collection("main").signals).get("proxy", {})
-    return Kept(alike, as_asked, requests, counts, users)
+    return ParasiteResult(alike, as_asked, requests, counts, users)
 
 
 def _config(root: Root, ready: dict[str, Any], days: float, squid: Squid | None) -> Any:
@@ -216,6 +226,7 @@ def _config(root: Root, ready: dict[str, Any], days: float, squid: Squid | None)
         "fetch.dns": ready["dns"],
         "fetch.allow_nets": ["127.77.0.0/16"],
         "courtesy.delay_s": DELAY_S,
+        # Times are those of the fast clock: a multiple of FACTOR is as many real seconds.
         "courtesy.retry_wait_s": FACTOR,
         "courtesy.response_factor": 0.0,
         "courtesy.robots_max_age_s": 365 * DAY_S,
@@ -239,7 +250,7 @@ async def _crawl(
     root: Root,
     ready: dict[str, Any],
     clock: FastClock,
-    asked: Asked,
+    asked: ParasiteSettings,
     squid: Squid | None,
     urls: Sequence[str],
     weights: Any,
@@ -250,6 +261,7 @@ async def _crawl(
         running = asyncio.create_task(crawler.run())
         users = Users(squid.port, urls, weights, asked.seed) if squid is not None else None
         asking = asyncio.create_task(users.ask(clock)) if users is not None else None
+        # `limits.seconds` ends the crawl; this is a guard, twice as long and a minute.
         await asyncio.wait([running], timeout=2 * asked.days * DAY_S / FACTOR + 60)
         crawler.hurry()
         await running
@@ -276,9 +288,11 @@ class Users:
         next_at, up_to = loop.time(), np.cumsum(self._shares)
         async with asyncio.TaskGroup() as group:
             while True:
+                # Arrivals are a Poisson process. A slow answer delays no later request, as long as there is room.
                 next_at += float(self._draw.exponential(1.0 / REQUESTS_PER_S))
                 await asyncio.sleep(max(0.0, next_at - loop.time()))
                 await room.acquire()
+                # The sum of the shares may be a little less than 1 by rounding; `min` keeps the index in range.
                 url = self._urls[min(len(self._urls) - 1, int(np.searchsorted(up_to, self._draw.random())))]
                 group.create_task(self._one(url)).add_done_callback(lambda _: room.release())
 
@@ -312,7 +326,7 @@ def _slots(world: World) -> list[tuple[str, Any, int]]:
         for host in world.hosts
         for space in (world.spaces[host.index],)
         for slot in range(host.size)
-        if space.kind(slot) is Kind.PAGE
+        if space.kind(slot) is UrlKind.PAGE
     ]
 
 

@@ -48,6 +48,6 @@ def choose(ids: Sequence[str]) -> list[Experiment]:
 
 
 def _refusal(unknown: str) -> str:
-    what = "has no experiment yet" if unknown in IDS else "is not an id of docs/seeds.md"
+    what = "has no experiment yet" if unknown in IDS else "is not an ID of docs/seeds.md"
     without = " ".join(each for each in IDS if each not in EXPERIMENTS)
     return f"{unknown} {what}; known: {' '.join(EXPERIMENTS)}; without an experiment so far: {without}"

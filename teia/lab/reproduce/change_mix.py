@@ -14,8 +14,8 @@ from itertools import islice, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
-from teia.lab.world.change import PARETO, POISSON, REGULAR, Changes
+from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
+from teia.lab.world.change import PARETO, POISSON, REGULAR, ChangeHistories
 from teia.lab.world.spec import ChangesSpec
 
 Floats = NDArray[np.float64]
@@ -34,18 +34,18 @@ LENGTHS = np.union1d(np.logspace(-2, 2, 81), np.linspace(0.85, 1.15, 61))
     title="Wolf's mix of change processes",
     paper="the polite scheduling paper, section 1.1, on the simulations of Wolf et al. (WWW 2002)",
 )
-def change_mix(run: Run) -> Results:
+def change_mix(run: ExperimentInput) -> Results:
     """Draw a world's pages and compare their shares with the paper, their gaps with theory."""
     spec = ChangesSpec()
     pages = QUICK_PAGES if run.quick else PAGES
     run.progress(f"P7: drawing {GAPS_PER_PAGE} gaps of each of {pages:,} pages")
-    gaps = draw(Changes(spec, run.seed, pages), pages)
+    gaps = draw(ChangeHistories(spec, run.seed, pages), pages)
     yield shares_table(gaps)
     yield gaps_table(gaps, spec)
     yield gaps_figure(gaps, spec)
 
 
-def draw(changes: Changes, pages: int) -> dict[int, Floats]:
+def draw(changes: ChangeHistories, pages: int) -> dict[int, Floats]:
     """Return the gaps of all pages by process, one row a page. The time before a page's first change is not a gap."""
     drawn: dict[int, list[list[float]]] = {process: [] for process in NAMES}
     for page in range(pages):
@@ -57,7 +57,7 @@ def draw(changes: Changes, pages: int) -> dict[int, Floats]:
 
 def shares_table(gaps: dict[int, Floats]) -> Table:
     pages = sum(len(rows) for rows in gaps.values())
-    rows = tuple(Row((NAMES[each],), len(gaps[each]) / pages, PUBLISHED_SHARES[each]) for each in NAMES)
+    rows = tuple(ResultRow((NAMES[each],), len(gaps[each]) / pages, PUBLISHED_SHARES[each]) for each in NAMES)
     sizes = f"{pages:,} pages; a share of 0.6 scatters by {math.sqrt(0.6 * 0.4 / pages):.2g} (one standard deviation)."
     return Table("shares", "Share of pages by change process", ("process",), rows, note=sizes)
 
@@ -69,9 +69,9 @@ def gaps_table(gaps: dict[int, Floats], spec: ChangesSpec) -> Table:
         sample = gaps[process]
         variation = float(sample.std() / sample.mean())
         rows += [
-            Row((name, "mean"), float(sample.mean()), 1.0),
-            Row((name, "median"), float(np.median(sample)), median(process, spec)),
-            Row((name, "coefficient of variation"), variation, coefficient_of_variation(process, spec)),
+            ResultRow((name, "mean"), float(sample.mean()), 1.0),
+            ResultRow((name, "median"), float(np.median(sample)), median(process, spec)),
+            ResultRow((name, "coefficient of variation"), variation, coefficient_of_variation(process, spec)),
         ]
     note = (
         f"The Pareto gaps have shape {spec.pareto_shape:g}, the quasi-deterministic ones are up to "
@@ -95,8 +95,10 @@ def coefficient_of_variation(process: int, spec: ChangesSpec) -> float | None:
     if process == POISSON:
         return 1.0
     if process == REGULAR:
+        # The standard deviation of a uniform distribution over [-j, j].
         return spec.jitter / math.sqrt(3)
     shape = spec.pareto_shape
+    # A Pareto distribution has a finite variance only if its shape is above 2.
     return 1 / math.sqrt(shape * (shape - 2)) if shape > 2 else None
 
 
@@ -116,10 +118,11 @@ def survival(process: int, spec: ChangesSpec) -> Floats:
 
 def gaps_figure(gaps: dict[int, Floats], spec: ChangesSpec) -> Figure:
     """Draw the share of gaps longer than a length; with both axes logarithmic, Pareto is a straight line."""
-    series: list[Series] = []
+    series: list[PlotLine] = []
     for process, name in NAMES.items():
         ordered = np.sort(gaps[process], axis=None)
         ours = 1 - np.searchsorted(ordered, LENGTHS, side="right") / len(ordered)
+        # Theory is drawn only where ten gaps or more are expected to be longer.
         resolved = 10 / len(ordered)
         series += [
             _positive(name, ours, 0.0),
@@ -130,7 +133,7 @@ def gaps_figure(gaps: dict[int, Floats], spec: ChangesSpec) -> Figure:
     return Figure("gap-distributions", title, *axes, tuple(series), log_x=True, log_y=True)
 
 
-def _positive(label: str, shares: Floats, above: float, *, ours: bool = True) -> Series:
+def _positive(label: str, shares: Floats, above: float, *, ours: bool = True) -> PlotLine:
     """Leave out values that a logarithmic axis or the size of the sample cannot show."""
     shown = shares > above
-    return Series(label, tuple(LENGTHS[shown].tolist()), tuple(shares[shown].tolist()), ours)
+    return PlotLine(label, tuple(LENGTHS[shown].tolist()), tuple(shares[shown].tolist()), ours)

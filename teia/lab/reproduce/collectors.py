@@ -22,11 +22,11 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.collections.stored import configure
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.start import open_crawler
 from teia.lab.reproduce.crawled import settings_lines, world_lines
 from teia.lab.reproduce.nodes import toml_of
-from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
+from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.server.process import lab_process
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
@@ -48,6 +48,7 @@ WORLD: dict[str, Any] = {
     "time_factor": 0,
     "errors.scale": 0,
     "robots.present": 0,
+    # Servers of equal size, so that none runs out of pages during a session.
     "sites.theta": 0.0,
     "sites.slow": 1.0,
     "sites.shared_address": 0,
@@ -69,7 +70,7 @@ CRAWL: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class CollectorsResult:
     """The result of a crawl with a number of collectors: documents a minute, mean answer time, mean wait of a slot."""
 
     collectors: int
@@ -79,11 +80,11 @@ class Session:
     requests: int
 
 
-def _world(run: Run) -> dict[str, Any]:
+def _world(run: ExperimentInput) -> dict[str, Any]:
     return {"seed": run.seed, **WORLD, "sites.slow_s": LATENCY_S}
 
 
-def _given(run: Run) -> Iterator[str]:
+def _given(run: ExperimentInput) -> Iterator[str]:
     yield from settings_lines(CRAWL)
     yield from world_lines(_world(run))
 
@@ -94,7 +95,7 @@ def _given(run: Run) -> Iterator[str]:
     paper="the CoBWeb paper, section 4, figure 3 and table 1",
     given=_given,
 )
-def collectors(run: Run) -> Results:
+def collectors(run: ExperimentInput) -> Results:
     """Crawl the same servers with 5 to 25 collectors, from the same URLs."""
     seconds = QUICK_SECONDS if run.quick else SECONDS
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
@@ -118,7 +119,7 @@ def _homes(spec: Path, port: int) -> tuple[str, ...]:
     return tuple(world.roots[host.name].decode() for host in world.hosts)
 
 
-def _session(folder: Path, of_lab: dict[str, Any], number: int, seconds: float, seed: int) -> Session:
+def _session(folder: Path, of_lab: dict[str, Any], number: int, seconds: float, seed: int) -> CollectorsResult:
     """Crawl with `number` collectors for `seconds`."""
     root = open_root(folder, create=True)
     with root.locked():
@@ -136,7 +137,7 @@ async def _crawl(root: Root, config: Config, seed: int) -> None:
         await crawler.run()
 
 
-def session_of(number: int, fetches: Sequence[tuple[float, float, int]]) -> Session:
+def session_of(number: int, fetches: Sequence[tuple[float, float, int]]) -> CollectorsResult:
     """Return the result of a session from its fetch log: the begin, end and status of each request.
 
     Documents are counted until the last request begins: from then on slots are empty. A slot that becomes free takes
@@ -145,8 +146,9 @@ def session_of(number: int, fetches: Sequence[tuple[float, float, int]]) -> Sess
     starts = np.sort([start for start, _, _ in fetches])
     ends = np.sort([end for _, end, _ in fetches])
     documents = sum(status == 200 and end <= starts[-1] for _, end, status in fetches)
+    # The first `number` requests find empty slots. After them, request n + number uses the slot that end n freed.
     waits = starts[number:] - ends[: len(starts) - number]
-    return Session(
+    return CollectorsResult(
         number,
         60 * documents / float(starts[-1] - starts[0]),
         float(np.mean([end - start for start, end, _ in fetches])),
@@ -155,17 +157,18 @@ def session_of(number: int, fetches: Sequence[tuple[float, float, int]]) -> Sess
     )
 
 
-def rate_table(sessions: Sequence[Session]) -> Table:
+def rate_table(sessions: Sequence[CollectorsResult]) -> Table:
     rows = [
-        Row((f"{each.collectors}", f"{each.requests}"), each.per_minute, implied_rate(each.collectors))
+        ResultRow((f"{each.collectors}", f"{each.requests}"), each.per_minute, implied_rate(each.collectors))
         for each in sessions
     ]
     slope, at_zero, r_squared = line_through(sessions)
     note = (
-        "Figure 3 is a picture, its numbers are not in the text; beside ours is what table 1's latencies make of so"
-        " many collectors that are never idle, 60 · n / (HTTP + scheduler). A straight line through ours has"
-        f" {slope:.2f} documents a minute and collector, {at_zero:+.1f} at none, and explains {r_squared:.4%} of their"
-        " variation. A session's first answers come a latency after its beginning, which short sessions feel."
+        "Figure 3 is a picture, its numbers are not in the text; beside ours is the rate computed from table 1's"
+        " latencies for collectors that are never idle, 60 · n / (HTTP + scheduler). A linear fit of ours has "
+        f"{slope:.2f} documents per minute and collector, {at_zero:+.1f} at zero, and explains {r_squared:.4%} of"
+        " the variance. The first responses of a session arrive one latency after its start, which affects short"
+        " sessions."
     )
     title = "Documents a minute (figure 3)"
     return Table("rates", title, ("collectors", "requests"), tuple(rows), "from table 1", note, varies=True)
@@ -175,7 +178,7 @@ def implied_rate(collectors: int) -> float:
     return 60 * collectors / (HTTP_S[collectors] + SCHEDULER_S[collectors])
 
 
-def line_through(sessions: Sequence[Session]) -> tuple[float, float, float]:
+def line_through(sessions: Sequence[CollectorsResult]) -> tuple[float, float, float]:
     """Return the slope, the value at zero, and the share of variance that the line explains."""
     x = np.array([each.collectors for each in sessions], dtype=float)
     y = np.array([each.per_minute for each in sessions])
@@ -184,26 +187,26 @@ def line_through(sessions: Sequence[Session]) -> tuple[float, float, float]:
     return slope, at_zero, 1 - float(left @ left) / float(((y - y.mean()) ** 2).sum())
 
 
-def latency_table(sessions: Sequence[Session]) -> Table:
+def latency_table(sessions: Sequence[CollectorsResult]) -> Table:
     rows = []
     for each in sessions:
         rows += [
-            Row((f"{each.collectors}", "HTTP, s"), each.http_s, HTTP_S[each.collectors]),
-            Row((f"{each.collectors}", "scheduler, s"), each.scheduler_s, SCHEDULER_S[each.collectors]),
+            ResultRow((f"{each.collectors}", "HTTP, s"), each.http_s, HTTP_S[each.collectors]),
+            ResultRow((f"{each.collectors}", "scheduler, s"), each.scheduler_s, SCHEDULER_S[each.collectors]),
         ]
     note = (
-        f"The lab's servers were told to take {LATENCY_S} s, the mean of table 1. The scheduler's latency is from the"
-        " end of a request to the beginning of the next one in its slot: the loop looks every 10 ms, and everything"
-        " else the crawler does in between is in it."
+        f"The lab's servers have a latency of {LATENCY_S} s, the mean of table 1. The scheduler's latency is the"
+        " time from the end of a request to the start of the next one in its slot: the loop runs every 10 ms, and"
+        " all other work of the crawler in between is included."
     )
     return Table("latencies", "Latencies (table 1)", ("collectors", "what"), tuple(rows), note=note, varies=True)
 
 
-def rate_figure(sessions: Sequence[Session]) -> Figure:
+def rate_figure(sessions: Sequence[CollectorsResult]) -> Figure:
     x = [float(each.collectors) for each in sessions]
     series = (
-        Series("ours", x, [each.per_minute for each in sessions]),
-        Series("from table 1", x, [implied_rate(each.collectors) for each in sessions], ours=False),
+        PlotLine("ours", x, [each.per_minute for each in sessions]),
+        PlotLine("from table 1", x, [implied_rate(each.collectors) for each in sessions], ours=False),
     )
     axes = ("collectors", "documents a minute")
     return Figure("rates", "Rate of collection (figure 3)", *axes, series, varies=True)

@@ -24,10 +24,10 @@ import uvloop
 from teia.clock import WallClock
 from teia.collections.account import Summary, summarize
 from teia.collections.stored import configure
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.start import open_crawler
 from teia.errors import LabError
-from teia.lab.reproduce.registry import Given, Run
+from teia.lab.reproduce.registry import ExperimentInput, Given
 from teia.lab.server.process import lab_process
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
@@ -41,6 +41,7 @@ PAGES_PER_HOST = 50
 
 WORLD: dict[str, Any] = {
     "time_factor": 0,
+    # Both are beyond the limits of the crawl: `limits.fetch_s` and `limits.body_bytes`.
     "errors.silent_s": 10.0,
     "errors.large_bytes": 400_000,
     "robots.crawl_delay": 0.0,
@@ -81,7 +82,7 @@ INDEXABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Crawled:
+class CrawledWorld:
     """A world that was crawled to the end, open for queries."""
 
     source: Source
@@ -91,6 +92,7 @@ class Crawled:
     def unasked(self) -> int:
         """Number of URLs that count as failed though no request was sent, because their host had been given up."""
         (asked,) = self.source.log.query("SELECT count(DISTINCT url) FROM fetches WHERE kind <> 'robots'").rows[0]
+        # A URL can have these outcomes without a request, for other reasons than a host that was given up.
         sql = "SELECT count(*) FROM urls WHERE outcome NOT IN ('', 'robots', 'robots_unreachable', 'dns')"
         visited = sum(int(number) for (number,) in self.source.rows(sql))
         return max(0, visited - int(asked))
@@ -98,12 +100,12 @@ class Crawled:
 
 @contextmanager
 def crawled_world(
-    run: Run,
+    run: ExperimentInput,
     *,
     types: Sequence[str] = (),
     world: Mapping[str, Any] | None = None,
     crawl: Mapping[str, Any] | None = None,
-) -> Iterator[Crawled]:
+) -> Iterator[CrawledWorld]:
     """Crawl the world of a run, keeping these media types, and open the result."""
     pages = QUICK_PAGES if run.quick else PAGES
     run.progress(f"crawling a world of {pages:,} URLs on {pages // PAGES_PER_HOST} servers")
@@ -114,13 +116,15 @@ def crawled_world(
         spec.write_text(_toml({**_values(run), **(world or {})}), encoding="utf-8")
         flags = ["--spec", str(spec), "--port", "0", "--dns-address", "127.77.255.53:0"]
         with lab_process(*flags) as ready, root.locked():
+            # One seed is enough: all hosts of a world are reachable from its first home page.
             of_lab = {"collection.seeds": tuple(ready["seeds"][:1]), "fetch.dns": ready["dns"], "scope.types": types}
             config = configure(root, "world", None, {}, {**CRAWL, **of_lab, **(crawl or {})}).config
             summary = uvloop.run(_crawl(root, config, run.seed))
+        # Shares and totals of a crawl that was cut off would be wrong, so it is an error.
         if summary.urls_queued:
-            raise LabError(f"{summary.urls_queued} URLs were left after {summary.seconds:.0f} s; try --quick")
+            raise LabError(f"{summary.urls_queued} URLs were still queued after {summary.seconds:.0f} s; try --quick")
         with looking(root, "world") as source:
-            yield Crawled(source, summary)
+            yield CrawledWorld(source, summary)
 
 
 def given_world(
@@ -128,7 +132,7 @@ def given_world(
 ) -> Given:
     """Return a function that describes the world crawled with the same arguments, for the digest."""
 
-    def given(run: Run) -> Iterator[str]:
+    def given(run: ExperimentInput) -> Iterator[str]:
         yield from settings_lines({**CRAWL, **(crawl or {}), "scope.types": types})
         yield from world_lines({**_values(run), **(world or {})})
 
@@ -149,7 +153,7 @@ def world_lines(values: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"{space.path(slot).decode()} {space.kind(slot).name}" for slot in range(host.size))
 
 
-def _values(run: Run) -> dict[str, Any]:
+def _values(run: ExperimentInput) -> dict[str, Any]:
     pages = QUICK_PAGES if run.quick else PAGES
     return {"seed": run.seed, "pages": pages, "hosts": pages // PAGES_PER_HOST, **WORLD}
 

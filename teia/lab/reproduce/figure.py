@@ -42,5 +42,6 @@ def svg_of(figure: Figure) -> str:
         axes.grid(visible=True, alpha=0.3)
         axes.legend(frameon=False)
         text = io.StringIO()
+        # Otherwise matplotlib writes the date and its version into the file.
         canvas.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     return text.getvalue()

@@ -17,17 +17,18 @@ from teia.lab.lookup.can import Can
 from teia.lab.lookup.overlay import Overlay, random_key
 from teia.lab.lookup.pastry import BASE, LEAVES_A_SIDE, Pastry
 from teia.lab.lookup.rings import by_fingers, chord, ours
-from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
+from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 
 SIZES = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 QUICK_SIZES = (10, 100, 1_000)
 LOOK_UPS, QUICK_LOOK_UPS = 2_000, 300
 JOINS, NODES_ASKED = 200, 200
+# Sizes that the table of extremes shows.
 WORST_AT = frozenset({100, 10_000})
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class OverlayKind:
     """An overlay, its constructor for a number of nodes, and its theoretical costs; None where theory gives none."""
 
     name: str
@@ -38,29 +39,30 @@ class Kind:
     """Share that a new node takes, in units of 1 / (n + 1)."""
 
 
-def _can(dimensions: int) -> Kind:
-    return Kind(
+def _can(dimensions: int) -> OverlayKind:
+    return OverlayKind(
         f"CAN, {dimensions} dimensions",
         lambda count, _seed, chance: Can(count, dimensions, chance),
         lambda n: dimensions / 4 * n ** (1 / dimensions),
         lambda _: 2 * dimensions,
+        # Half of the mean zone, 1 / (2n), in units of 1 / (n + 1).
         lambda n: 0.5 * (n + 1) / n,
     )
 
 
 KINDS = (
-    Kind("Chord", lambda n, seed, _: chord(n, seed), lambda n: log2(n) / 2, log2, lambda _: 1.0),
+    OverlayKind("Chord", lambda n, seed, _: chord(n, seed), lambda n: log2(n) / 2, log2, lambda _: 1.0),
     _can(2),
     _can(4),
-    Kind(
+    OverlayKind(
         "Pastry",
         lambda n, _, chance: Pastry(n, chance),
         lambda n: log(n, BASE),
         lambda n: min(n - 1, (BASE - 1) * log(n, BASE) + 2 * LEAVES_A_SIDE),
         lambda _: 1.0,
     ),
-    Kind("ours, by fingers", lambda n, seed, _: by_fingers(n, seed), None, None, lambda _: 1.0),
-    Kind("ours", lambda n, seed, _: ours(n, seed), lambda n: 1 - 1 / n, lambda n: n - 1, lambda _: 1.0),
+    OverlayKind("ours, by fingers", lambda n, seed, _: by_fingers(n, seed), None, None, lambda _: 1.0),
+    OverlayKind("ours", lambda n, seed, _: ours(n, seed), lambda n: 1 - 1 / n, lambda n: n - 1, lambda _: 1.0),
 )
 
 
@@ -101,7 +103,7 @@ def cost_of(overlay: Overlay, nodes: int, look_ups: int, chance: np.random.Gener
     title="Look-ups over Chord, CAN, Pastry and our circle",
     paper="the collaborative peer-to-peer crawler (COPPE/UFRJ), sections 3.2.1 to 3.2.3",
 )
-def lookup_cost(run: Run) -> Results:
+def lookup_cost(run: ExperimentInput) -> Results:
     """Measure hops, the nodes a node must know, and the keys moved by a new node, for growing numbers of nodes."""
     found = {kind.name: list(_costs(run, number, kind)) for number, kind in enumerate(KINDS)}
     yield hops_table(found)
@@ -112,7 +114,7 @@ def lookup_cost(run: Run) -> Results:
     yield _figure("known", "Nodes that a node must know", "nodes", found, lambda cost: cost.known, lambda _: None)
 
 
-def _costs(run: Run, number: int, kind: Kind) -> Iterator[Cost]:
+def _costs(run: ExperimentInput, number: int, kind: OverlayKind) -> Iterator[Cost]:
     for nodes in QUICK_SIZES if run.quick else SIZES:
         run.progress(f"A2: {kind.name}, {nodes:,} nodes")
         chance = run.random(2, number, nodes)
@@ -124,43 +126,48 @@ _Found = dict[str, list[Cost]]
 COLUMNS = ("overlay", "nodes")
 
 
-def _labels(kind: Kind, cost: Cost) -> tuple[str, str]:
+def _labels(kind: OverlayKind, cost: Cost) -> tuple[str, str]:
     return kind.name, f"{cost.nodes}"
 
 
 def hops_table(found: _Found) -> Table:
     rows = [
-        Row(_labels(kind, cost), cost.hops, None if kind.hops is None else kind.hops(cost.nodes))
+        ResultRow(_labels(kind, cost), cost.hops, None if kind.hops is None else kind.hops(cost.nodes))
         for kind in KINDS
         for cost in found[kind.name]
     ]
     note = (
         "Theory: log2(n)/2 for Chord, d/4 · n^(1/d) for CAN with equal zones, log16(n) for Pastry, 1 - 1/n where"
-        " everybody knows everybody. Every look-up ended at the owner; the last hop, to it, is counted. Zones of CAN"
-        " were cut at random points, and large ones are crossed in one hop; equal ones take what theory says"
-        " (tests/lab/lookup/test_lookup.py). Pastry's leaves end a look-up early, most of all where nodes are"
-        " few. Our nodes at 64 points each go on from whichever of their points is nearest, which costs no message."
+        " every node knows all others. Every look-up ended at the owner; the last hop, to the owner, is counted."
+        " Zones of CAN were split at random points, and large ones are crossed in one hop; equal zones agree with"
+        " theory (tests/lab/lookup/test_lookup.py). Pastry's leaves end a look-up early, above all with few nodes."
+        " Our nodes at 64 points each continue from their nearest point, which costs no message."
     )
     return Table("hops", "Hops of a look-up, on average", COLUMNS, tuple(rows), "theory", note)
 
 
 def known_table(found: _Found) -> Table:
     rows = [
-        Row(_labels(kind, cost), cost.known, None if kind.known is None else kind.known(cost.nodes))
+        ResultRow(_labels(kind, cost), cost.known, None if kind.known is None else kind.known(cost.nodes))
         for kind in KINDS
         for cost in found[kind.name]
     ]
     note = (
-        "Theory: log2(n) fingers for Chord, 2d neighbours for CAN with equal zones, 15 · log16(n) entries and 16 leaves"
-        " for Pastry, where the same node may be both, all others for us. Lists of successors (Chord) and of near nodes"
-        " (Pastry's M), which look-ups do not need, are not counted. What ours costs beside memory: with T = 15 s every"
-        " node renews its session every 3 s, and everybody hears of it: n/3 small messages a second at each node."
+        "Theory: log2(n) fingers for Chord, 2d neighbours for CAN with equal zones, 15 · log16(n) entries and 16"
+        " leaves for Pastry, where the same node may be both, all others for us. Lists of successors (Chord) and of"
+        " near nodes (Pastry's M), which look-ups do not need, are not counted. The cost of ours besides memory:"
+        " with T = 15 s every node renews its session every 3 s, and all nodes receive it: n/3 small messages per"
+        " second at each node."
     )
     return Table("known", "Other nodes that a node must know, on average", COLUMNS, tuple(rows), "theory", note)
 
 
 def join_table(found: _Found) -> Table:
-    rows = [Row(_labels(kind, cost), cost.taken, kind.taken(cost.nodes)) for kind in KINDS for cost in found[kind.name]]
+    rows = [
+        ResultRow(_labels(kind, cost), cost.taken, kind.taken(cost.nodes))
+        for kind in KINDS
+        for cost in found[kind.name]
+    ]
     note = (
         f"Means of {JOINS} newcomers. Nothing moves between nodes that were there before. 1 is the fair share of"
         " 1 / (n + 1); a newcomer of CAN gets half a zone, more than half the mean because large zones are hit more"
@@ -178,7 +185,9 @@ def spread_table(found: _Found) -> Table:
         "nodes that give to a newcomer": lambda cost: cost.givers,
     }
     rows = [
-        Row((*_labels(kind, cost), name), measure(cost), _harmonic(kind, cost) if name.startswith("largest") else None)
+        ResultRow(
+            (*_labels(kind, cost), name), measure(cost), _harmonic(kind, cost) if name.startswith("largest") else None
+        )
         for kind in KINDS
         for cost in found[kind.name]
         if cost.nodes in WORST_AT
@@ -189,10 +198,11 @@ def spread_table(found: _Found) -> Table:
         " nodes has ten times its share; 64 points a node are what makes shares even, and spread a newcomer's work of"
         " receiving over as many givers."
     )
-    return Table("spread", "The worst of it", (*COLUMNS, "measure"), tuple(rows), "theory", note)
+    return Table("spread", "Worst cases", (*COLUMNS, "measure"), tuple(rows), "theory", note)
 
 
-def _harmonic(kind: Kind, cost: Cost) -> float | None:
+def _harmonic(kind: OverlayKind, cost: Cost) -> float | None:
+    # Expected length of the longest of n random arcs, in mean arcs: the n-th harmonic number.
     return float(np.sum(1 / np.arange(1, cost.nodes + 1))) if kind.name == "Chord" else None
 
 
@@ -202,13 +212,13 @@ def _figure(
     y_label: str,
     found: _Found,
     measured: Callable[[Cost], float],
-    theory: Callable[[Kind], Callable[[float], float] | None],
+    theory: Callable[[OverlayKind], Callable[[float], float] | None],
 ) -> Figure:
     series = []
     for kind in KINDS:
         x = [float(cost.nodes) for cost in found[kind.name]]
-        series.append(Series(kind.name, x, [measured(cost) for cost in found[kind.name]]))
+        series.append(PlotLine(kind.name, x, [measured(cost) for cost in found[kind.name]]))
         expected = theory(kind)
         if expected is not None:
-            series.append(Series(f"{kind.name}, theory", x, [expected(nodes) for nodes in x], ours=False))
+            series.append(PlotLine(f"{kind.name}, theory", x, [expected(nodes) for nodes in x], ours=False))
     return Figure(name, title, "nodes", y_label, tuple(series), log_x=True, log_y=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from teia.lab.reproduce.refresh_worlds import UNIT_S, Unit, outcome_of
-from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table
+from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table
 from teia.refresh.bound import steady_optimum
-from teia.refresh.model import DAY_S, World
+from teia.refresh.model import DAY_S, RefreshWorld
 from teia.refresh.scenario import draw_world
 
 
@@ -28,7 +28,7 @@ class Case:
     days: int
     others: tuple[float | None, ...]
 
-    def world(self, run: Run) -> World:
+    def world(self, run: ExperimentInput) -> RefreshWorld:
         return draw_world(
             run.random(9, self.pages, int(self.politeness_s)),
             pages=self.pages,
@@ -36,12 +36,13 @@ class Case:
             horizon_s=DAY_S,
             politeness_s=self.politeness_s,
             rate_unit_s=UNIT_S[self.unit],
+            # P6's capacity: ten crawlers at ten pages a second over a million pages.
             budget=int(8.64 * self.pages),
         )
 
 
 MEASURES: Final = (
-    "the best in the long run",
+    "long-run optimum",
     "EDF",
     "index",
     "PSP, one plan for the whole time",
@@ -69,25 +70,26 @@ SHOWN_CASE = CASES[2]
 """Case whose days are drawn: servers so slow that a pass over all pages takes days."""
 
 
-def many_days(run: Run) -> Results:
+def many_days(run: ExperimentInput) -> Results:
     """Measure staleness over the second half of the days, and day by day for one world."""
-    rows: list[Row] = []
-    lines: tuple[Series, ...] = ()
+    rows: list[ResultRow] = []
+    lines: tuple[PlotLine, ...] = ()
     for case in CASES[2:] if run.quick else CASES:
         run.progress(f"P6: {case.days} days of {case.name}, rates per {case.unit}")
         found, by_day = measured(case.world(run), case.days)
         for measure, staleness in found.items():
+            # The other program has no results for the last two measures.
             place = MEASURES.index(measure)
             other = case.others[place] if place < len(case.others) else None
-            rows.append(Row((case.name, case.unit, str(case.days), measure), staleness, other))
+            rows.append(ResultRow((case.name, case.unit, str(case.days), measure), staleness, other))
         if case is SHOWN_CASE:
             lines = by_day
     note = (
-        "Staleness over the second half of the days. All copies are fresh at the beginning, crawlers are fast enough,"
-        " R is 8.64 visits a page and day. A plan for one day, repeated, gives up every page that it leaves out once:"
-        " what is called PSP every day. A long plan, or one from the ages that copies have, mends most of it; a queue"
-        " by due time (EDF) and the value of a visit (index) reach what is best in the long run. The other program drew"
-        " other worlds. PSP every day never settles, so its number depends on which days are counted."
+        "Staleness over the second half of the days. All copies are fresh at the beginning, crawlers are fast"
+        " enough, R is 8.64 visits per page and day. A plan for one day, repeated (PSP every day), never visits a"
+        " page that it leaves out once. A long plan, or one based on the actual ages of copies, repairs most of"
+        " this; a queue by due time (EDF) and the value of a visit (index) reach the long-run optimum. The other"
+        " program drew other worlds. PSP every day never settles, so its number depends on which days are counted."
     )
     columns = ("world", "rates per", "days", "policy")
     yield Table("many-days", "Many days", columns, tuple(rows), beside="another program", note=note)
@@ -95,7 +97,7 @@ def many_days(run: Run) -> Results:
     yield Figure("many-days", title, "day", "staleness", lines)
 
 
-def measured(world: World, days: int) -> tuple[dict[str, float], tuple[Series, ...]]:
+def measured(world: RefreshWorld, days: int) -> tuple[dict[str, float], tuple[PlotLine, ...]]:
     """Return each measure over the second half of the days, and the policies' staleness day by day."""
     week = replace(world, horizon_s=7 * DAY_S, budget=7 * _budget(world))
     whole = replace(world, horizon_s=days * DAY_S, budget=days * _budget(world))
@@ -113,10 +115,10 @@ def measured(world: World, days: int) -> tuple[dict[str, float], tuple[Series, .
     found = {MEASURES[0]: best} | {name: each.settled for name, each in outcomes.items()}
     numbers = tuple(float(day + 1) for day in range(days))
     shown = ("EDF", "PSP every day", "PSP every day, from actual ages", "PSP, a plan for 7 days", "round robin")
-    lines = tuple(Series(name, numbers, tuple(outcomes[name].by_day)) for name in shown)
-    return found, (*lines, Series(MEASURES[0], numbers, (best,) * days, ours=False))
+    lines = tuple(PlotLine(name, numbers, tuple(outcomes[name].by_day)) for name in shown)
+    return found, (*lines, PlotLine(MEASURES[0], numbers, (best,) * days, ours=False))
 
 
-def _budget(world: World) -> int:
+def _budget(world: RefreshWorld) -> int:
     assert world.budget is not None
     return world.budget

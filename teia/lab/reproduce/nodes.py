@@ -60,11 +60,13 @@ async def run_nodes(
         started: dict[str, asyncio.subprocess.Process] = {}
         try:
             for name, flags in nodes.items():
+                # Without a time limit each node ends by itself when no work is left.
                 ends = [] if seconds is not None else ["--once"]
                 started[name] = await _start(folder, name, servers[name], [*flags, *ends, "--config", str(file)])
             if seconds is not None:
                 await _begin(begun, clock)
                 await clock.sleep(seconds)
+                # All nodes get the signal before any of them is waited for, so that they leave together.
                 for process in started.values():
                     with suppress(ProcessLookupError):
                         process.send_signal(signal.SIGTERM)
@@ -77,7 +79,7 @@ async def _begin(begun: Callable[[], bool], clock: Clock) -> None:
     until = clock.ticks_s() + BEGIN_S
     while not begun():
         if clock.ticks_s() > until:
-            raise LabError(f"the nodes have not begun within {BEGIN_S:g} s")
+            raise LabError(f"the nodes did not start within {BEGIN_S:g} s")
         await clock.sleep(0.05)
 
 
@@ -102,11 +104,11 @@ async def _said(
         async with asyncio.timeout(None if seconds is None else LEAVE_S):
             out, _ = await process.communicate()
     except TimeoutError:
-        raise LabError(f"{name} has not left within {LEAVE_S:g} s; {folder / name}.log may say why") from None
+        raise LabError(f"{name} did not leave within {LEAVE_S:g} s; see {folder / name}.log") from None
     lines = out.decode("utf-8", "replace").splitlines()
     if process.returncode or not lines:
         words = (folder / f"{name}.log").read_text("utf-8", "replace").splitlines()
-        raise LabError(f"{name} ended with {process.returncode}: {words[-1] if words else 'it said nothing'}")
+        raise LabError(f"{name} exited with {process.returncode}: {words[-1] if words else 'no message'}")
     return msgspec.json.decode(lines[-1], type=dict[str, Any])
 
 

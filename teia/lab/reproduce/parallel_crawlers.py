@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from teia.clock import WallClock
-from teia.lab.parallel.crawl import Crawled, Mode, crawl
+from teia.lab.parallel.crawl import Mode, ParallelCrawlResult, crawl
 from teia.lab.parallel.measures import communication, coverage, overlap, overlap_over_coverage, quality
 from teia.lab.parallel.split import SPLITS
-from teia.lab.parallel.web import Web, web_of
+from teia.lab.parallel.web import WebGraph, web_of
 from teia.lab.reproduce.nodes import run_nodes, toml_of
-from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
+from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
 from teia.lab.world.spec import WorldSpec
@@ -83,7 +83,7 @@ CRAWL: dict[str, Any] = {
 NODES = ("a", "b", "c")
 
 
-def spec_of(run: Run, pages: int) -> dict[str, Any]:
+def spec_of(run: ExperimentInput, pages: int) -> dict[str, Any]:
     return {"seed": run.seed, "pages": pages, "hosts": max(2, pages // PAGES_PER_HOST), **QUIET}
 
 
@@ -91,16 +91,19 @@ def spec_of(run: Run, pages: int) -> dict[str, Any]:
 class Study:
     """A world's web and the results of its crawls, each run once."""
 
-    run: Run
-    web: Web
-    _done: dict[tuple[Mode, str, int, bool, int], Crawled] = field(default_factory=dict)
+    run: ExperimentInput
+    web: WebGraph
+    _done: dict[tuple[Mode, str, int, bool, int], ParallelCrawlResult] = field(default_factory=dict)
     _alone: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
 
-    def done(self, mode: Mode, split: str, processes: int, *, by_links: bool = False, batch: int = BATCH) -> Crawled:
+    def done(
+        self, mode: Mode, split: str, processes: int, *, by_links: bool = False, batch: int = BATCH
+    ) -> ParallelCrawlResult:
         key = (mode, split, processes, by_links, batch)
         if key not in self._done:
             web = self.web
             owners = SPLITS[split](web, processes)
+            # Quality needs the first pages only (BEST). Cross-over would go on until every process has every page.
             enough = round(len(web) * (BEST if by_links else ENOUGH if mode is Mode.CROSS_OVER else 1.0))
             seeds = self._seeds(owners, processes)
             self._done[key] = crawl(web, owners, seeds, mode, by_links=by_links, batch=batch, enough=enough)
@@ -120,7 +123,8 @@ class Study:
             best = round(len(web) * BEST)
             by_links = crawl(web, [0] * len(web), seeds, Mode.EXCHANGE, by_links=True, enough=best)
             done = crawl(web, [0] * len(web), seeds, Mode.EXCHANGE)
-            nothing = dict.fromkeys(("overlap", "URLs told, a page", "messages, a page"), 0.0)
+            # One process fetches no page twice and sends no links.
+            nothing = dict.fromkeys(("overlap", "URLs sent per page", "messages per page"), 0.0)
             self._alone[key] = {"coverage": coverage(done, web), "quality": quality(by_links, web, best), **nothing}
         return self._alone[key]
 
@@ -131,11 +135,12 @@ class Study:
         if mode is not Mode.FIREWALL:
             yield "overlap", overlap(done)
         if mode is Mode.EXCHANGE:
-            yield "URLs told, a page", communication(done)
-            yield "messages, a page", done.messages / len(set(done.fetched))
+            yield "URLs sent per page", communication(done)
+            yield "messages per page", done.messages / len(set(done.fetched))
         yield "quality", self.quality(mode, split, processes)
 
     def _seeds(self, owners: list[int], processes: int) -> list[list[int]]:
+        # The same order of home pages for all modes and splits, so that they differ in nothing else.
         chance = self.run.random(16, processes)
         homes = [int(home) for home in chance.permutation(np.array(self.web.homes))]
         return [[home for home in homes if owners[home] == number][:SEEDS] for number in range(processes)]
@@ -146,7 +151,7 @@ class Study:
     title="Parallel crawlers: firewall, cross-over, exchange",
     paper="the collaborative peer-to-peer crawler (COPPE/UFRJ), section 2.5, after Cho & Garcia-Molina (2002)",
 )
-def parallel_crawlers(run: Run) -> Results:
+def parallel_crawlers(run: ExperimentInput) -> Results:
     """Measure coverage, overlap, communication and quality of each mode and split, and of three real nodes."""
     pages = QUICK_PAGES if run.quick else PAGES
     run.progress(f"A16: the links of {pages:,} pages")
@@ -167,16 +172,16 @@ def modes_table(study: Study) -> Table:
             for mode in Mode:
                 study.run.progress(f"A16: {mode.value}, {processes} processes, by {split}")
                 rows += [
-                    Row((mode.value, split, f"{processes}", name), value, study.alone(split, processes)[name])
+                    ResultRow((mode.value, split, f"{processes}", name), value, study.alone(split, processes)[name])
                     for name, value in study.measures(mode, split, processes)
                 ]
     note = (
-        f"{len(study.web):,} pages; each process begins with up to {SEEDS} home pages of its own part. Cross-over is"
-        f" looked at when {ENOUGH:.0%} of the pages are there. Overlap is pages fetched again per different page. Links"
-        f" are told by each process once, {BATCH} at a time. Quality: of the {BEST:.0%} of pages with most links to"
-        " them, how many are among the first as many that are fetched, where processes go by the links they know of."
-        " One process begins with the seeds of all. By hierarchy is by topic here; name-length is Tarântula's split"
-        " (T4), which knows as many parts as names have lengths: others have nothing to do."
+        f"{len(study.web):,} pages; each process starts with up to {SEEDS} home pages of its own part. Cross-over"
+        f" is measured when {ENOUGH:.0%} of the pages are fetched. Overlap is pages fetched again per different"
+        f" page. Each process sends a link once, {BATCH} at a time. Quality: the share of the {BEST:.0%} of pages"
+        " with most incoming links among the same number of pages fetched first, where processes order URLs by the"
+        " links they know. One process starts with the seeds of all. By hierarchy is by topic here; name-length is"
+        " Tarântula's split (T4), which has as many parts as names have lengths: the other processes are idle."
     )
     columns = ("mode", "split", "processes", "measure")
     return Table("modes", "Modes and splits", columns, tuple(rows), "one process", note)
@@ -184,14 +189,14 @@ def modes_table(study: Study) -> Table:
 
 def coverage_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
     series = _lines(numbers, lambda split, n: coverage(study.done(Mode.FIREWALL, split, n), study.web))
-    title = "What a firewall leaves of the web"
+    title = "Pages reached with a firewall"
     return Figure("coverage", title, "processes", "coverage", series, log_x=True)
 
 
-def _lines(numbers: tuple[int, ...], measured: Callable[[str, int], float]) -> tuple[Series, ...]:
+def _lines(numbers: tuple[int, ...], measured: Callable[[str, int], float]) -> tuple[PlotLine, ...]:
     """Return a line for each split, over the number of processes."""
     x = [float(number) for number in numbers]
-    return tuple(Series(split, x, [measured(split, number) for number in numbers]) for split in SPLITS)
+    return tuple(PlotLine(split, x, [measured(split, number) for number in numbers]) for split in SPLITS)
 
 
 def overlap_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
@@ -199,31 +204,31 @@ def overlap_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
     series = []
     for number in numbers[1:]:
         x, y = overlap_over_coverage(study.done(Mode.CROSS_OVER, "site", number), study.web, 100)
-        series.append(Series(f"{number} processes", x, y))
+        series.append(PlotLine(f"{number} processes", x, y))
     return Figure("overlap", "Cross-over, by site", "coverage", "overlap", tuple(series))
 
 
 def told_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
     series = _lines(numbers, lambda split, n: communication(study.done(Mode.EXCHANGE, split, n)))
-    return Figure("told", "Exchange: what is told", "processes", "URLs told, a page", series, log_x=True)
+    return Figure("told", "Exchange: messages sent", "processes", "URLs sent per page", series, log_x=True)
 
 
 def quality_figure(study: Study, processes: int) -> Figure:
     """Draw quality over the size of batches: small enough batches are as good as one process."""
     x = [float(batch) for batch in BATCHES]
     series = [
-        Series(split, x, [study.quality(Mode.EXCHANGE, split, processes, batch) for batch in BATCHES])
+        PlotLine(split, x, [study.quality(Mode.EXCHANGE, split, processes, batch) for batch in BATCHES])
         for split in SPLITS
     ]
-    series.append(Series("one process", x, [study.alone("site", processes)["quality"]] * len(x), ours=False))
+    series.append(PlotLine("one process", x, [study.alone("site", processes)["quality"]] * len(x), ours=False))
     title = f"Exchange: quality, {processes} processes"
-    return Figure("quality", title, "links told at a time", "quality", tuple(series), log_x=True)
+    return Figure("quality", title, "links per message", "quality", tuple(series), log_x=True)
 
 
 # -- real nodes --------------------------------------------------------------------------------------------------------
 
 
-def nodes_table(run: Run) -> Table:
+def nodes_table(run: ExperimentInput) -> Table:
     """Crawl a world to its end with three nodes; the lab's own log records their requests."""
     pages = QUICK_REAL_PAGES if run.quick else REAL_PAGES
     run.progress(f"A16: three nodes crawl {pages:,} pages")
@@ -239,19 +244,20 @@ def nodes_table(run: Run) -> Table:
         fetched = Counter(f"{entry.host}{entry.path}" for entry in read_log(log) if entry.status == 200)
     different, all_of_them = len(fetched), sum(fetched.values())
     owners = SPLITS["site"](web, len(NODES))
+    # The model begins as the nodes do: one seed, at the process that owns it.
     model = crawl(web, owners, [[web.homes[0]] if owners[web.homes[0]] == n else [] for n in range(3)], Mode.EXCHANGE)
     busiest = max(each["pages"] for each in said.values())
     rows = (
-        Row(("coverage",), different / len(web), coverage(model, web)),
-        Row(("overlap",), (all_of_them - different) / different, overlap(model)),
-        Row(("pages of the busiest node, in fair shares",), busiest * len(NODES) / different),
-        Row(("messages to NATS, a page",), sum(each["messages"] for each in said.values()) / different),
-        Row(("kB to NATS, a page",), sum(each["sent_bytes"] for each in said.values()) / different / 1000),
+        ResultRow(("coverage",), different / len(web), coverage(model, web)),
+        ResultRow(("overlap",), (all_of_them - different) / different, overlap(model)),
+        ResultRow(("pages of the busiest node, in fair shares",), busiest * len(NODES) / different),
+        ResultRow(("messages to NATS per page",), sum(each["messages"] for each in said.values()) / different),
+        ResultRow(("kB to NATS per page",), sum(each["sent_bytes"] for each in said.values()) / different / 1000),
     )
     note = (
-        f"{len(web):,} pages, one seed, {CRAWL['collection.cells']} cells, by the lab's own log of requests. Messages"
-        " are links for other cells, those of the same node included, and the records of all commits; the model has no"
-        " such thing."
+        f"{len(web):,} pages, one seed, {CRAWL['collection.cells']} cells, from the lab's own request log. Messages"
+        " are links for other cells, including those of the same node, and the records of all commits; the model"
+        " does not include those."
     )
     title = "Three real nodes: exchange by site"
     return Table("nodes", title, ("measure",), rows, "model", note, varies=True)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from teia.clock import WallClock
-from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
-from teia.lab.simulate.run import Outcome, Setting, simulate
+from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
+from teia.lab.simulate.run import PolicyResult, SimulationSettings, simulate
 from teia.refresh.merge import Timetable, merge
-from teia.refresh.model import DAY_S, World
+from teia.refresh.model import DAY_S, RefreshWorld
 from teia.refresh.policies import policy_named
 from teia.refresh.policy import Policy
 from teia.refresh.scenario import draw_world
@@ -36,8 +36,9 @@ class Periodic:
     name: str = "periodic"
     renew_s: None = None
 
-    def plan(self, world: World) -> Timetable:
+    def plan(self, world: RefreshWorld) -> Timetable:
         table = merge(world.with_ages(0.0), np.ones(len(world), dtype=np.int64), "centred")
+        # Compressed, a server's visits stay more than P apart: 250 of them in a day, with P = 60 s.
         return replace(table, due_s=table.due_s * self.share)
 
 
@@ -46,7 +47,7 @@ class Periodic:
     title="Periodic against incremental crawling",
     paper="the distributed incremental crawler and search system (FURB), section 2.1.2.2, figure 2, after Cho (2000)",
 )
-def periodic(run: Run) -> Results:
+def periodic(run: ExperimentInput) -> Results:
     """Compare the freshness over time of one periodic and three incremental crawlers with equally many visits."""
     pages = QUICK_PAGES if run.quick else PAGES
     world = draw_world(
@@ -62,7 +63,7 @@ def periodic(run: Run) -> Results:
     once = Periodic(WORK_DAYS / CYCLE_DAYS)
     policies: dict[str, Policy] = {
         "periodic": once,
-        "incremental, all alike": policy_named("uniform"),
+        "incremental, equal visits": policy_named("uniform"),
         "incremental, rateUpdate": policy_named("rate-update"),
         "incremental, EDF": policy_named("edf"),
     }
@@ -76,20 +77,20 @@ def periodic(run: Run) -> Results:
         "Freshness over time (figure 2)",
         "day",
         "freshness",
-        tuple(Series(name, [t / DAY_S for t, _ in line], [y for _, y in line]) for name, line in lines.items()),
+        tuple(PlotLine(name, [t / DAY_S for t, _ in line], [y for _, y in line]) for name, line in lines.items()),
     )
     yield levels(lines, pages)
 
 
-def _setting(seed: int) -> Setting:
-    return Setting(CYCLE_DAYS * CYCLES * DAY_S, seed=seed, look_s=LOOK_S)
+def _setting(seed: int) -> SimulationSettings:
+    return SimulationSettings(CYCLE_DAYS * CYCLES * DAY_S, seed=seed, look_s=LOOK_S)
 
 
-def _line(outcome: Outcome) -> list[tuple[float, float]]:
+def _line(outcome: PolicyResult) -> list[tuple[float, float]]:
     return [(look.time_s, look.expected) for look in outcome.looks]
 
 
-def shadowed(world: World, policy: Periodic, times_s: list[float]) -> list[tuple[float, float]]:
+def shadowed(world: RefreshWorld, policy: Periodic, times_s: list[float]) -> list[tuple[float, float]]:
     """Return the freshness that users see if a new store replaces the old one only when it is complete."""
     table = policy.plan(world)
     visited_s = np.empty(len(world))
@@ -97,6 +98,7 @@ def shadowed(world: World, policy: Periodic, times_s: list[float]) -> list[tuple
     whole_s = float(visited_s.max())
     line = []
     for time_s in times_s:
+        # The latest complete store; before the first one users see the initial store, which was fresh at 0.
         cycle = int((time_s - whole_s) // world.horizon_s)
         age_s = time_s - (cycle * world.horizon_s + visited_s) if cycle >= 0 else np.full(len(world), time_s)
         line.append((time_s, float(world.weight @ np.exp(-world.rate * age_s))))
@@ -109,16 +111,17 @@ def levels(lines: dict[str, list[tuple[float, float]]], pages: int) -> Table:
     for name, line in lines.items():
         later = [freshness for time_s, freshness in line if time_s > CYCLE_DAYS * CYCLES * DAY_S / 2]
         rows += [
-            Row((name, "mean"), float(np.mean(later))),
-            Row((name, "least"), min(later)),
-            Row((name, "most"), max(later)),
+            ResultRow((name, "mean"), float(np.mean(later))),
+            ResultRow((name, "least"), min(later)),
+            ResultRow((name, "most"), max(later)),
         ]
     note = (
-        f"{pages:,} pages, {PAGES_PER_SERVER} on a server, P = {POLITENESS_S:g} s, rates of 0.01 to 1 a day. Everybody"
-        f" makes one visit a page in {CYCLE_DAYS} days, the periodic crawler all of them within {WORK_DAYS}. As many"
-        " visits at the same distance give the same mean, whether all at once or spread, which Cho found too: what"
-        " spreading wins is the level. Showing the new store only when it is whole costs on top. Choosing whom to visit"
-        " wins more (EDF), or loses it: F2's rateUpdate divides by the days since the last visit, so pages that were"
-        " visited lately come again soon, and those that were not wait up to ten times as long."
+        f"{pages:,} pages, {PAGES_PER_SERVER} on a server, P = {POLITENESS_S:g} s, rates of 0.01 to 1 per day. All"
+        f" crawlers make one visit per page in {CYCLE_DAYS} days, the periodic crawler all of them within "
+        f"{WORK_DAYS}. The same number of visits at the same distance gives the same mean, whether at once or"
+        " spread, as Cho found too: spreading evens out the level. Showing the new store only when it is complete"
+        " costs additional freshness. Selecting the pages to visit gains more (EDF), or loses: F2's rateUpdate"
+        " divides by the days since the last visit, so recently visited pages are visited again soon, and the"
+        " others wait up to ten times as long."
     )
     return Table("levels", "Freshness over the second half", ("crawler", "measure"), tuple(rows), note=note)

@@ -20,7 +20,7 @@ import numpy as np
 
 from teia.lab.reproduce.many_days import many_days
 from teia.lab.reproduce.refresh_worlds import PAPERS, QUICK, UNITS, Size, Unit, drawn, one_day
-from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
+from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.reproduce.transport_phase import transport_phase
 
 THETAS: Final = (0.0, 0.5, 1.0, 1.5, 2.0)
@@ -49,10 +49,10 @@ Worlds = dict[tuple[Unit, float], dict[str, float]]
 
 @experiment(
     "P6",
-    title="PSP beside MP2, M-Wolf and what nobody can beat",
+    title="PSP compared with MP2, M-Wolf and the theoretical best",
     paper="the polite scheduling paper (PUC-Rio), section 4, figures 1 and 2",
 )
-def polite_scheduling(run: Run) -> Results:
+def polite_scheduling(run: ExperimentInput) -> Results:
     """Reproduce figures 1 and 2, the four observations, weights, the printed R, many days, and Wolf's third phase."""
     size = QUICK if run.quick else PAPERS
     by_theta = _vary(run, size, THETAS, "theta")
@@ -66,15 +66,19 @@ def polite_scheduling(run: Run) -> Results:
     yield transport_phase(run)
 
 
-def _vary(run: Run, size: Size, values: tuple[float, ...], what: str, known: Worlds | None = None) -> Worlds:
+def _vary(
+    run: ExperimentInput, size: Size, values: tuple[float, ...], what: str, known: Worlds | None = None
+) -> Worlds:
     """Measure one world for each value and unit; `known` supplies the world of theta 1 with uniform rates."""
     found: Worlds = {}
     for unit in UNITS:
         for value in values:
+            # Exponent 0 is the uniform distribution: figure 1's world of theta 1.
             if known is not None and value == 0.0:
                 found[unit, value] = known[unit, 1.0]
                 continue
             run.progress(f"P6: {what} {value:g}, rates per {unit}, {size}")
+            # The unit is not part of the random key, so both units have the same world up to the scale of rates.
             theta, rates = (value, "uniform") if what == "theta" else (1.0, f"zipf:{value:g}")
             found[unit, value] = one_day(drawn(run.random(6, int(10 * value)), size, unit, theta, rates), POLICIES)
     return found
@@ -87,7 +91,7 @@ def _shown(name: str, title: str, axis: str, found: Worlds, size: Size) -> Itera
         " the long run, and a queue by due time."
     )
     rows = tuple(
-        Row((unit, f"{value:g}", measure), staleness, _other(others, unit, value, measure))
+        ResultRow((unit, f"{value:g}", measure), staleness, _other(others, unit, value, measure))
         for (unit, value), measures in found.items()
         for measure, staleness in measures.items()
     )
@@ -96,7 +100,8 @@ def _shown(name: str, title: str, axis: str, found: Worlds, size: Size) -> Itera
     for unit in UNITS:
         values = [value for each, value in found if each == unit]
         series = tuple(
-            Series(measure, tuple(values), tuple(found[unit, value][measure] for value in values)) for measure in SHOWN
+            PlotLine(measure, tuple(values), tuple(found[unit, value][measure] for value in values))
+            for measure in SHOWN
         )
         told = f"{title}, rates per {unit}"
         yield Figure(f"{name}-{unit}", told, axis, "staleness", series, note=_ratios(found, unit))
@@ -140,7 +145,9 @@ def observations(by_theta: Worlds, by_rates: Worlds, size: Size) -> Table:
                 excess = [_excess(each, one, other) for each in worlds]
                 span = f"{min(excess):.2f} to {max(excess):.2f}"
                 beside = published if figure == "figure 1" else None
-                rows.append(Row((figure, unit, words, f"{one} over {other}", span), float(np.mean(excess)), beside))
+                rows.append(
+                    ResultRow((figure, unit, words, f"{one} over {other}", span), float(np.mean(excess)), beside)
+                )
     columns = ("figure", "rates per", "observation", "ratio", "smallest to largest")
     note = _verdict(by_theta, by_rates, size)
     return Table("observations", "The paper's observations, mean excess in %", columns, tuple(rows), note=note)
@@ -168,20 +175,15 @@ def _verdict(by_theta: Worlds, by_rates: Worlds, size: Size) -> str:
     )
 
 
-def _mean_excess(found: Worlds, unit: Unit) -> float:
-    """Return the mean excess of M-Wolf over PSP, in per cent."""
-    return float(np.mean([_excess(each, "M-Wolf", "PSP") for (whose, _), each in found.items() if whose == unit]))
-
-
-def weights_table(run: Run, size: Size) -> Table:
+def weights_table(run: ExperimentInput, size: Size) -> Table:
     """Vary the weights; the paper reports similar results."""
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     worlds: list[dict[str, float]] = []
     for unit in UNITS:
         for law in ("zipf:0.5", "zipf:1"):
             run.progress(f"P6: weights {law}, rates per {unit}, {size}")
             found = one_day(drawn(run.random(7), size, unit, 1.0, weights=law), POLICIES)
-            rows += [Row((unit, law, measure), staleness) for measure, staleness in found.items()]
+            rows += [ResultRow((unit, law, measure), staleness) for measure, staleness in found.items()]
             worlds.append(found)
     below = {name: sum(each["PSP"] < each[name] for each in worlds) for name in ("MP2", "M-Wolf")}
     note = (
@@ -193,7 +195,7 @@ def weights_table(run: Run, size: Size) -> Table:
     return Table("weights", "Weights varied", ("rates per", "weights", "measure"), tuple(rows), note=note)
 
 
-def printed_budget(run: Run) -> Table:
+def printed_budget(run: ExperimentInput) -> Table:
     """Measure R as printed, ten times the capacity of the paper's crawlers; and crawlers fast enough for it."""
     rows = []
     for unit in UNITS:
@@ -203,7 +205,7 @@ def printed_budget(run: Run) -> Table:
             quick = replace(world, crawlers=replace(world.crawlers, pages_per_s=10 * world.crawlers.pages_per_s))
             for speed, each in (("as said", world), ("ten times that", quick)):
                 found = one_day(each, ("psp", "m-wolf"))
-                rows += [Row((unit, f"{theta:g}", speed, name), value) for name, value in found.items()]
+                rows += [ResultRow((unit, f"{theta:g}", speed, name), value) for name, value in found.items()]
     note = (
         f"{QUICK}: R is {10 * QUICK.budget:,}, ten times what its crawlers can do, as in the paper. Politeness then"
         " plans for more than crawlers at the speed the paper says can do: PSP falls behind its own plan, and M-Wolf,"

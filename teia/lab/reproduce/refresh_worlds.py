@@ -10,9 +10,9 @@ import numpy as np
 
 from teia.clock import WallClock
 from teia.lab.simulate.bounds import inf_crawlers
-from teia.lab.simulate.run import Outcome, Setting, simulate
+from teia.lab.simulate.run import PolicyResult, SimulationSettings, simulate
 from teia.refresh.bound import non_polite, weak_politeness
-from teia.refresh.model import DAY_S, Crawlers, World
+from teia.refresh.model import DAY_S, Crawlers, RefreshWorld
 from teia.refresh.policies import policy_named
 from teia.refresh.scenario import draw_world
 
@@ -39,19 +39,21 @@ class Size:
 
     @property
     def crawlers(self) -> Crawlers:
+        # The speed at which the crawlers make exactly R visits a day.
         return Crawlers(CRAWLERS, self.budget / DAY_S / CRAWLERS)
 
     def __str__(self) -> str:
         return f"{self.pages:,} pages on {self.servers:,} servers"
 
 
+# Section 4 of P's paper; QUICK has as many pages per server.
 PAPERS = Size(1_000_000, 2_000)
 QUICK = Size(20_000, 40)
 
 
 def drawn(
     chance: np.random.Generator, size: Size, unit: Unit, theta: float, rates: str = "uniform", weights: str = "uniform"
-) -> World:
+) -> RefreshWorld:
     """Draw a world of the paper: T = 24 h, P = 15 s, rates between 0.01 and 1 per unit."""
     return draw_world(
         chance,
@@ -68,16 +70,15 @@ def drawn(
     )
 
 
-def outcome_of(world: World, policy: str, days: float = 1.0) -> Outcome:
-    return simulate(world, policy_named(policy), Setting(days * DAY_S), WallClock())
+def outcome_of(world: RefreshWorld, policy: str, days: float = 1.0) -> PolicyResult:
+    return simulate(world, policy_named(policy), SimulationSettings(days * DAY_S), WallClock())
 
 
-BOUNDS: Final = ("NonPolite", "WP", "InfCrawlers")
 NAMES: Final = {"psp": "PSP", "mp2": "MP2", "m-wolf": "M-Wolf", "edf": "EDF", "index": "index"}
 
 
-def one_day(world: World, policies: Sequence[str]) -> dict[str, float]:
-    """Return staleness over one day: the paper's three theoretical measures, then each policy by its name there."""
+def one_day(world: RefreshWorld, policies: Sequence[str]) -> dict[str, float]:
+    """Return staleness over one day: the paper's three theoretical measures, then the policies by their `NAMES`."""
     found = {
         "NonPolite": non_polite(world),
         "WP": weak_politeness(world),

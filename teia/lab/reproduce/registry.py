@@ -29,7 +29,7 @@ IDS = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ResultRow:
     """One number of ours, its labels, and the number it is compared with."""
 
     labels: tuple[str, ...]
@@ -37,8 +37,9 @@ class Row:
     other: float | None = None
 
     def __post_init__(self) -> None:
+        # JSON has neither NaN nor infinity, and a report must not print them as results.
         if not all(math.isfinite(value) for value in (self.ours, self.other) if value is not None):
-            raise ValueError(f"{self.labels}: not a finite number; leave out what has no value")
+            raise ValueError(f"{self.labels}: not a finite number; omit missing values")
 
     @property
     def difference(self) -> float | None:
@@ -55,14 +56,14 @@ class Table:
     name: str
     title: str
     label_names: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
     beside: str = "published"
     note: str = ""
     varies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PlotLine:
     """One line of a figure; a line that is not ours (published, theory) is drawn dashed."""
 
     label: str
@@ -79,7 +80,7 @@ class Figure:
     title: str
     x_label: str
     y_label: str
-    series: tuple[Series, ...]
+    series: tuple[PlotLine, ...]
     log_x: bool = False
     log_y: bool = False
     note: str = ""
@@ -87,7 +88,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ExperimentInput:
     """The input of an experiment: its seed, its size, a folder for its files and a progress callback."""
 
     seed: int
@@ -102,7 +103,7 @@ class Run:
 
 Results = Iterator[Table | Figure]
 
-Given = Callable[[Run], Iterable[str]]
+Given = Callable[[ExperimentInput], Iterable[str]]
 """Function that yields lines which determine an experiment; equal runs yield equal lines."""
 
 
@@ -113,16 +114,16 @@ class Experiment:
     id: str
     title: str
     paper: str
-    body: Callable[[Run], Results]
+    body: Callable[[ExperimentInput], Results]
     given: Given | None = None
 
 
 def experiment(
     mission_id: str, *, title: str, paper: str, given: Given | None = None
-) -> Callable[[Callable[[Run], Results]], Experiment]:
+) -> Callable[[Callable[[ExperimentInput], Results]], Experiment]:
     """Make an `Experiment` of the decorated function; `given` describes its input where its results vary."""
     if mission_id not in IDS:
-        raise ValueError(f"{mission_id} is not an id of the mission")
+        raise ValueError(f"{mission_id} is not an ID of an experiment")
     return lambda body: Experiment(mission_id, title, paper, body, given)
 
 
@@ -133,9 +134,10 @@ def number_text(value: float | None) -> str:
 
 def digest_of(results: Sequence[Table | Figure], given: Iterable[str] = ()) -> str:
     """Return the SHA-256 over `given` and every number that does not vary, as `number_text` shows it."""
+    # Numbers have six digits here, so that differences in the last bits between machines seldom matter.
     lines = [*given, *itertools.chain.from_iterable(_lines_of(result) for result in results if not result.varies)]
     if not lines:
-        raise ValueError("all results vary and nothing was given: there is no data to have a digest of")
+        raise ValueError("all results vary and there is no input: there is no data for a digest")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

@@ -40,8 +40,8 @@ class Finished:
         if not self.given:
             return "its data"
         steady = [result.name for result in self.results if not result.varies]
-        given = "what it was given, the world and the settings"
-        return f"{given}, and of {', '.join(steady)}" if steady else f"{given}; all that it measures varies"
+        given = "its input, the generated web and the settings"
+        return f"{given}, and of {', '.join(steady)}" if steady else f"{given}; all its measurements vary"
 
     def file_of(self, result: Table | Figure) -> str:
         return f"{self.experiment.id}-{result.name}.{'csv' if isinstance(result, Table) else 'svg'}"
@@ -82,7 +82,7 @@ def _columns(table: Table) -> tuple[str, ...]:
 
 
 def markdown_of(heading: Heading, finished: Sequence[Finished]) -> str:
-    lines = ["# Experiments done again", "", *_heading_lines(heading)]
+    lines = ["# Reproduced experiments", "", *_heading_lines(heading)]
     for each in finished:
         lines += ["", f"## {each.experiment.id}: {each.experiment.title}", "", f"Paper: {each.experiment.paper}.", ""]
         lines += [f"Took {each.seconds:.1f} s. Digest of {each.digested}: `{each.digest}`."]
@@ -93,7 +93,7 @@ def markdown_of(heading: Heading, finished: Sequence[Finished]) -> str:
 
 def _heading_lines(heading: Heading) -> list[str]:
     versions = [f"Python {platform.python_version()}", *(f"{name} {metadata.version(name)}" for name in VERSIONS_OF)]
-    size = "quick: smaller than the paper's, so the numbers scatter more" if heading.quick else "full"
+    size = "quick: smaller than in the paper, so the numbers vary more" if heading.quick else "full"
     return [
         f"- command: `{heading.command}`",
         f"- seed: {heading.seed}",

@@ -64,6 +64,7 @@ CRAWL: dict[str, Any] = {
     "courtesy.delay_s": 0.5,
     "courtesy.response_factor": 0,
     "courtesy.robots": False,
+    # Between near (125 kB/s) and far (at most 40 kB/s), so that `rtt` moves sites that are far from their node.
     "placement.minimum_kb_s": 45,
     "placement.measured_pages": 1,
     "sites.aliases": False,
@@ -75,7 +76,7 @@ CRAWL: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class RoundResult:
     """The result of three nodes in one round; pages are different URLs, `repeated` counts those fetched again."""
 
     strategy: str
@@ -98,34 +99,36 @@ def study_of(seconds: float, seed: int) -> str:
 
 def world_of(seed: int, number: int) -> dict[str, Any]:
     """Return the world of a round; every round has its own."""
+    # Seeds of two studies have no world in common below 1,000 rounds.
     return {"seed": seed * 1_000 + number, **WORLD}
 
 
-class Kept:
+class FinishedRounds:
     """Finished rounds, a file each."""
 
     def __init__(self, folder: Path, study: str) -> None:
         self._folder, self._study = folder / f"A12-rounds-{study}", study
         self._folder.mkdir(parents=True, exist_ok=True)
 
-    def all(self) -> list[Round]:
+    def all(self) -> list[RoundResult]:
         """Return the rounds in the order of their numbers; an incomplete file counts as a missing round."""
         found = []
         for path in self._folder.glob("*.json"):
             try:
-                found.append(Round(**json.loads(path.read_text("utf-8"))))
+                found.append(RoundResult(**json.loads(path.read_text("utf-8"))))
             except (ValueError, TypeError):
                 continue
         return sorted((each for each in found if each.study == self._study), key=lambda each: each.number)
 
-    def keep(self, done: Round) -> None:
+    def keep(self, done: RoundResult) -> None:
         path = self._folder / f"{done.number:03d}-{done.strategy}.json"
         new = path.with_suffix(".new")
         new.write_text(json.dumps(asdict(done), indent=1), encoding="utf-8")
+        # A rename: an interruption leaves no half-written round behind.
         new.replace(path)
 
 
-def make_round(strategy: str, number: int, seconds: float, seed: int) -> Round:
+def make_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
     """Let three nodes crawl the world of a round."""
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
         folder = Path(name)
@@ -139,6 +142,7 @@ def make_round(strategy: str, number: int, seconds: float, seed: int) -> Round:
             seeds = [world.roots[host.name].decode() for host in world.hosts[:SEEDS]]
             settings = {**CRAWL, "collection.seeds": seeds, "fetch.dns": ready["dns"]}
             nodes = {region: flags_of(region, strategy, countries) for region in REGIONS}
+            # The time of a round begins with its first request, because nodes take different times to join.
             has_begun, apart = (lambda: log.stat().st_size > 0), strategy == ISOLATED
             asyncio.run(run_nodes(folder, settings, nodes, WallClock(), seconds, has_begun, apart=apart))
         return measured(strategy, number, folder, seconds, study_of(seconds, seed))
@@ -152,7 +156,7 @@ Fetch = tuple[str, str, float, float, float]
 """(URL, its site, begin, end, bytes)."""
 
 
-def measured(strategy: str, number: int, folder: Path, seconds: float, study: str) -> Round:
+def measured(strategy: str, number: int, folder: Path, seconds: float, study: str) -> RoundResult:
     """Read the result of a round from the nodes' logs. A moved cell has its rows on both nodes; they count once."""
     fetches: set[Fetch] = set()
     for region in REGIONS:
@@ -160,7 +164,7 @@ def measured(strategy: str, number: int, folder: Path, seconds: float, study: st
             sql = f"SELECT url, site, epoch(started), epoch(ended), bytes FROM fetches WHERE {ANSWERED}"  # noqa: S608
             for url, site, start, end, size in source.log.query(sql).rows:
                 fetches.add((str(url), str(site), float(start), float(end), float(size)))
-    return Round(strategy, number, **account_of(fetches, seconds), study=study)
+    return RoundResult(strategy, number, **account_of(fetches, seconds), study=study)
 
 
 def account_of(fetches: Collection[Fetch], seconds: float) -> Mapping[str, Any]:  # Any: fields of a Round
@@ -169,6 +173,7 @@ def account_of(fetches: Collection[Fetch], seconds: float) -> Mapping[str, Any]:
     A page that several nodes fetched counts once, by its first fetch.
     """
     begun = min((start for _, _, start, _, _ in fetches), default=0.0)
+    # By end time: of several fetches of a page, the one that was complete first counts.
     in_time = sorted((each for each in fetches if each[3] <= begun + seconds), key=lambda each: each[3])
     first: dict[str, Fetch] = {}
     for each in in_time:

@@ -14,7 +14,7 @@ from typing import Any
 
 from teia.clock import Clock, iso_utc
 from teia.lab.reproduce.catalogue import choose
-from teia.lab.reproduce.registry import Experiment, Figure, Run, Table
+from teia.lab.reproduce.registry import Experiment, ExperimentInput, Figure, Table
 from teia.lab.reproduce.report import Finished, Heading, write_report
 
 
@@ -37,7 +37,7 @@ def reproduce(
     chosen = choose(ids)
     out.mkdir(parents=True, exist_ok=True)
     heading = Heading(_command(chosen, seed, quick, out), seed, quick, clock.now_s())
-    finished = tuple(_run(each, Run(seed, quick, out, progress), clock) for each in chosen)
+    finished = tuple(_run(each, ExperimentInput(seed, quick, out, progress), clock) for each in chosen)
     return Reproduction(write_report(out, heading, finished), heading, finished)
 
 
@@ -48,9 +48,10 @@ def _command(chosen: Sequence[Experiment], seed: int, quick: bool, out: Path) ->
     )
 
 
-def _run(experiment: Experiment, run: Run, clock: Clock) -> Finished:
+def _run(experiment: Experiment, run: ExperimentInput, clock: Clock) -> Finished:
     run.progress(f"{experiment.id}: {experiment.title}")
     started_s = clock.ticks_s()
+    # The body is a generator: the experiment runs here, and within the measured time.
     results = tuple(experiment.body(run))
     given = tuple(experiment.given(run)) if experiment.given is not None else ()
     return Finished(experiment, results, clock.ticks_s() - started_s, given)

@@ -13,16 +13,17 @@ from collections import defaultdict
 from contextlib import closing
 
 from teia.clock import WallClock
-from teia.lab.corpus.collection import Collection, collection
+from teia.lab.corpus.collection import CorpusCollection, collection
 from teia.lab.corpus.pages import Corpus
-from teia.lab.corpus.questions import PUBLISHED, Asker, Question, kinds_of
+from teia.lab.corpus.questions import PUBLISHED, QuerySampler, SampleQuery, kinds_of
 from teia.lab.corpus.timed import TimedSearch, Timing, spread, warm
-from teia.lab.reproduce.registry import Results, Row, Run, Table, experiment
+from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Results, Table, experiment
 
 PAGES, QUICK_PAGES = 100_000, 5_000
 EACH, QUICK_EACH = 20, 5
 CELLS = 4
 THEIR_PAGES = 609_212
+# The paper's times of sorting and indexing, and the sizes in its table 24.
 SELECT_S, INSERT_S, INDEX_S = 943.89, 2_200.21, 3_189.88
 DATA_BYTES, INDEX_BYTES = 2_053 * 2**20, 1_377 * 2**20
 
@@ -32,17 +33,18 @@ DATA_BYTES, INDEX_BYTES = 2_053 * 2**20, 1_377 * 2**20
     title="FURB's search times",
     paper="the distributed incremental crawler and search system (FURB), section 3.4.7, tables 24 and 26",
 )
-def search_times(run: Run) -> Results:
+def search_times(run: ExperimentInput) -> Results:
     """Index lab text and run the paper's queries on it, then many of each kind."""
     pages, each = (QUICK_PAGES, QUICK_EACH) if run.quick else (PAGES, EACH)
     folder = run.out / "F11-collection"
     found = collection(folder, pages, run.seed, WallClock(), cells=CELLS, say=run.progress)
-    questions = Asker(Corpus(pages, run.seed, cells=CELLS)).questions(each)
-    of_paper = [Question(published.kind, "", published.text) for published in PUBLISHED]
+    questions = QuerySampler(Corpus(pages, run.seed, cells=CELLS)).questions(each)
+    of_paper = [SampleQuery(published.kind, "", published.text) for published in PUBLISHED]
     with closing(TimedSearch(found)) as search:
         run.progress(f"F11: {len(questions)} searches")
         timings = warm(search, questions)
         first = warm(search, of_paper)
+        # `warm` emptied the caches before its measurement; now they are filled.
         again = [search.ask(question) for question in of_paper]
     yield first_table(first, pages)
     yield again_table(again)
@@ -54,7 +56,7 @@ def search_times(run: Run) -> Results:
 def first_table(timings: list[Timing], pages: int) -> Table:
     """Return table 26, first column."""
     rows = tuple(
-        Row((published.kind, _cell(published.text)), timing.ms / 1000, published.first_s)
+        ResultRow((published.kind, _cell(published.text)), timing.ms / 1000, published.first_s)
         for published, timing in zip(PUBLISHED, timings, strict=True)
     )
     note = (
@@ -70,7 +72,7 @@ def first_table(timings: list[Timing], pages: int) -> Table:
 def again_table(timings: list[Timing]) -> Table:
     """Return table 26, second column: the same search repeated at once."""
     rows = tuple(
-        Row((published.kind, _cell(published.text)), timing.ms / 1000, published.again_s)
+        ResultRow((published.kind, _cell(published.text)), timing.ms / 1000, published.again_s)
         for published, timing in zip(PUBLISHED, timings, strict=True)
     )
     note = (
@@ -83,7 +85,7 @@ def again_table(timings: list[Timing]) -> Table:
 
 def found_table(timings: list[Timing], pages: int) -> Table:
     """Report the number of matching pages, which the paper does not give."""
-    rows = tuple(Row((_cell(timing.question.text),), timing.total) for timing in timings)
+    rows = tuple(ResultRow((_cell(timing.question.text),), timing.total) for timing in timings)
     note = f"Of {pages:,}. The paper does not say how many its searches found."
     return Table("found", "Pages that match", ("query",), rows, note=note)
 
@@ -97,7 +99,7 @@ def kind_table(timings: list[Timing], pages: int) -> Table:
     for kind in kinds_of([timing.question for timing in timings]):
         told = spread(by_kind[kind])
         labels = (*kind, f"{told.total_p50:.0f}", f"{told.p50_ms:.1f}", f"{told.cpu_p95_ms:.1f}")
-        rows.append(Row(labels, told.p95_ms))
+        rows.append(ResultRow(labels, told.p95_ms))
     whole = spread(timings)
     note = (
         f"{len(timings)} searches of {pages:,} pages, in a random order; the 95th percentile of all is"
@@ -109,21 +111,21 @@ def kind_table(timings: list[Timing], pages: int) -> Table:
     return Table("kinds", "Every kind of query, 95th percentile in ms", columns, tuple(rows), note=note, varies=True)
 
 
-def cost_table(found: Collection) -> Table:
+def cost_table(found: CorpusCollection) -> Table:
     """Compare the cost of the index with the paper's sorter and indexer (table 24 and the times before it)."""
     made = found.made
     rows = (
-        Row(
+        ResultRow(
             ("seconds to index 1,000 pages", "SELECT, INSERT and index: 6,333.98 s"),
             1000 * made.seconds / made.pages,
             1000 * (SELECT_S + INSERT_S + INDEX_S) / THEIR_PAGES,
         ),
-        Row(
+        ResultRow(
             ("bytes a page, text kept and index", "data and indexes: 2,053 and 1,377 MB"),
             made.index_bytes / made.pages,
             (DATA_BYTES + INDEX_BYTES) / THEIR_PAGES,
         ),
-        Row(("bytes of text a page", "data: 2,053 MB"), made.text_bytes / made.pages, DATA_BYTES / THEIR_PAGES),
+        ResultRow(("bytes of text a page", "data: 2,053 MB"), made.text_bytes / made.pages, DATA_BYTES / THEIR_PAGES),
     )
     note = (
         f"Ours: {made.pages:,} pages in {made.seconds:.0f} s, of which {made.corpus_s:.0f} s invented them;"

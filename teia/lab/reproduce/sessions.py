@@ -7,8 +7,8 @@ paper names without printing them: references to unindexable objects, and refere
 
 from __future__ import annotations
 
-from teia.lab.reproduce.crawled import INDEXABLE, Crawled, crawled_world, given_world
-from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
+from teia.lab.reproduce.crawled import INDEXABLE, CrawledWorld, crawled_world, given_world
+from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.views.reports.errors import Errors, errors
 from teia.views.reports.links import Links, links
 from teia.views.reports.servers import Servers, servers
@@ -17,10 +17,12 @@ from teia.views.reports.types import TypeRow, Types, types
 KIB = 1024
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 LISTS = frozenset({"text/xml", "application/xml", "application/rss+xml", "application/atom+xml"})
+# The paper's numbers: table 4 (documents, sizes), table 5 (servers), table 6 (errors), table 2 (rates).
 COLLECTED_HTML, COLLECTED_OTHER, WAITING = 1_115_288, 15_707, 422_512
 MEAN_HTML_KIB, MEAN_OTHER_KIB = 6.0, 129.2
 SERVERS, PER_SERVER = 35_508, 32
 ERRORS = {"400": 4_013, "403": 4_338, "404": 99_957, "server not found": 52_497, "other": 802}
+# CoBWeb has one line for both: names that do not resolve, and servers whose connections fail.
 NOT_FOUND = frozenset({"dns", "connect"})
 DOCS_PER_MINUTE, DOCS_PER_DAY = 73.2, 77_169
 
@@ -31,7 +33,7 @@ DOCS_PER_MINUTE, DOCS_PER_DAY = 73.2, 77_169
     paper="the CoBWeb paper, section 3 and tables 2, 4, 5 and 6",
     given=given_world(types=INDEXABLE),
 )
-def sessions(run: Run) -> Results:
+def sessions(run: ExperimentInput) -> Results:
     """Crawl a world and show CoBWeb's statistics of a session."""
     with crawled_world(run, types=INDEXABLE) as crawled:
         yield size_table(types(crawled.source), crawled)
@@ -43,28 +45,31 @@ def sessions(run: Run) -> Results:
         yield rate_table(crawled)
 
 
-def size_table(found: Types, crawled: Crawled) -> Table:
+def size_table(found: Types, crawled: CrawledWorld) -> Table:
     """Return table 4, as shares of the documents collected, because the two webs differ in size by three orders."""
     html = [row for row in found.rows if row.media_type in HTML]
     other = [row for row in found.rows if row.media_type not in HTML | LISTS]
     collected = _documents(html) + _documents(other)
     theirs = COLLECTED_HTML + COLLECTED_OTHER
     rows = (
-        Row(
+        ResultRow(
             ("HTML collected, %", f"{_documents(html)}"),
             100 * _documents(html) / collected,
             100 * COLLECTED_HTML / theirs,
         ),
-        Row(("HTML, mean KiB", ""), _mean_kib(html), MEAN_HTML_KIB),
-        Row(
+        ResultRow(("HTML, mean KiB", ""), _mean_kib(html), MEAN_HTML_KIB),
+        ResultRow(
             ("other collected, %", f"{_documents(other)}"),
             100 * _documents(other) / collected,
             100 * COLLECTED_OTHER / theirs,
         ),
-        Row(("other, mean KiB", ""), _mean_kib(other), MEAN_OTHER_KIB),
-        Row(("still to be collected, % of collected", f"{crawled.summary.urls_queued}"), 0.0, 100 * WAITING / theirs),
+        ResultRow(("other, mean KiB", ""), _mean_kib(other), MEAN_OTHER_KIB),
+        # Always 0: `crawled_world` raises an error if URLs are left.
+        ResultRow(
+            ("still to be collected, % of collected", f"{crawled.summary.urls_queued}"), 0.0, 100 * WAITING / theirs
+        ),
     )
-    note = "Sitemaps and feeds, which CoBWeb did not know, are left out. Ours ran to the end, theirs for 15 days."
+    note = "Sitemaps and feeds, which CoBWeb did not know, are omitted. Ours ran until the end, theirs for 15 days."
     return Table("size", "What was collected (table 4)", ("measure", "our count"), rows, note=note, varies=True)
 
 
@@ -79,8 +84,8 @@ def _mean_kib(rows: list[TypeRow]) -> float:
 
 def server_table(found: Servers) -> Table:
     rows = (
-        Row(("visited servers",), found.servers, SERVERS),
-        Row(("documents per server (mean)",), found.documents_per_server, PER_SERVER),
+        ResultRow(("visited servers",), found.servers, SERVERS),
+        ResultRow(("documents per server (mean)",), found.documents_per_server, PER_SERVER),
     )
     return Table("servers", "Servers visited (table 5)", ("measure",), rows, varies=True)
 
@@ -93,15 +98,16 @@ def error_table(found: Errors) -> Table:
         ours[name] += row.urls
     total, theirs = max(1, sum(ours.values())), sum(ERRORS.values())
     rows = tuple(
-        Row((name, str(ERRORS[name]), str(ours[name])), 100 * ours[name] / total, 100 * ERRORS[name] / theirs)
+        ResultRow((name, str(ERRORS[name]), str(ours[name])), 100 * ours[name] / total, 100 * ERRORS[name] / theirs)
         for name in ERRORS
     )
     by_class: dict[str, int] = {}
     for each in found.rows:
         by_class[each.kind] = by_class.get(each.kind, 0) + each.urls
     note = (
-        f"Ours by class: {', '.join(f'{kind} {number}' for kind, number in sorted(by_class.items()))}. The lab fails in"
-        " T8's proportions: most of it is connections that are cut, counted here with servers that are not found."
+        f"Ours by class: {', '.join((f'{kind} {number}' for kind, number in sorted(by_class.items())))}. The lab"
+        " fails in T8's proportions: most failures are interrupted connections, counted here with servers that are"
+        " not found."
     )
     columns = ("error", "published count", "our count")
     return Table("errors", "Errors, in per cent of all errors (table 6)", columns, rows, note=note, varies=True)
@@ -109,37 +115,39 @@ def error_table(found: Errors) -> Table:
 
 def reference_table(found: Links) -> Table:
     rows = (
-        Row(("references found",), found.references),
-        Row(("of them in scope",), found.references_in_scope),
-        Row(("of them to unindexable objects",), found.references_unindexable),
-        Row(("references per page",), found.references_per_page),
-        Row(("references per known URL",), found.references_per_url),
-        Row(("entries of sitemaps and feeds",), found.named_by_lists),
+        ResultRow(("references found",), found.references),
+        ResultRow(("of them in scope",), found.references_in_scope),
+        ResultRow(("of them to unindexable objects",), found.references_unindexable),
+        ResultRow(("references per page",), found.references_per_page),
+        ResultRow(("references per known URL",), found.references_per_url),
+        ResultRow(("entries of sitemaps and feeds",), found.named_by_lists),
     )
     note = (
-        "The paper says that these are counted and prints no numbers. Unindexable are links whose ending names a type"
-        " that is not kept; CoBWeb's also count pictures shown in a page and e-mail addresses."
+        "The paper mentions these counts without numbers. Unindexable are links whose file extension has a type"
+        " that is not stored; CoBWeb also counts embedded images and e-mail addresses."
     )
     return Table("references", "References", ("measure",), rows, note=note, varies=True)
 
 
 def reference_figure(found: Links) -> Figure:
     """Draw the number of URLs with at least a given number of references to them."""
+    # A logarithmic axis cannot show URLs without references.
     steps = [step for step in found.per_url if step.least]
     at_least = [sum(step.urls for step in steps[at:]) for at in range(len(steps))]
-    series = Series("ours", tuple(float(step.least) for step in steps), tuple(map(float, at_least)))
+    series = PlotLine("ours", tuple(float(step.least) for step in steps), tuple(map(float, at_least)))
     axes, name = ("references to a URL", "URLs with at least as many"), "references-per-url"
     return Figure(name, "References per URL", *axes, (series,), log_x=True, log_y=True, varies=True)
 
 
-def rate_table(crawled: Crawled) -> Table:
+def rate_table(crawled: CrawledWorld) -> Table:
     """Return table 2."""
     per_minute = crawled.summary.pages / crawled.summary.seconds * 60
     rows = (
-        Row(("documents a minute",), per_minute, DOCS_PER_MINUTE),
-        Row(("documents a day, at this rate",), per_minute * 1440, DOCS_PER_DAY),
+        ResultRow(("documents a minute",), per_minute, DOCS_PER_MINUTE),
+        ResultRow(("documents a day, at this rate",), per_minute * 1440, DOCS_PER_DAY),
     )
     note = (
-        "Ours: loopback, servers of our own, hardly any rest. Theirs: 60 collectors, a minute of rest, a real network."
+        "Ours: loopback, our own servers, almost no delay. Theirs: 60 collectors, a delay of one minute, a real"
+        " network."
     )
     return Table("rates", "Collection rates (table 2)", ("measure",), rows, note=note, varies=True)

@@ -10,31 +10,32 @@ from __future__ import annotations
 from collections import Counter
 
 from teia.clock import from_iso
-from teia.lab.reproduce.crawled import INDEXABLE, Crawled, crawled_world, given_world
-from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
-from teia.lab.world.url_kinds import TABLE, Kind
+from teia.lab.reproduce.crawled import INDEXABLE, CrawledWorld, crawled_world, given_world
+from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
+from teia.lab.world.url_kinds import TABLE, UrlKind
 from teia.views.reports.links import links
 from teia.views.reports.outcomes import Outcomes, meaning_of, outcomes
 from teia.views.reports.servers import Servers, servers
 from teia.views.reports.types import types
 
 OWN_CODES = {
-    Kind.PAGE: 200,
-    Kind.RESET: -11,
-    Kind.FORBIDDEN_TYPE: -3,
-    Kind.SILENT: -10,
-    Kind.TOO_LARGE: -4,
-    Kind.EXCLUDED: -7,
-    Kind.GARBAGE: -1,
+    UrlKind.PAGE: 200,
+    UrlKind.RESET: -11,
+    UrlKind.FORBIDDEN_TYPE: -3,
+    UrlKind.SILENT: -10,
+    UrlKind.TOO_LARGE: -4,
+    UrlKind.EXCLUDED: -7,
+    UrlKind.GARBAGE: -1,
 }
 OWN_MEANINGS = {
-    -1: "invalid HTTP answer",
-    -3: "forbidden type",
+    -1: "invalid HTTP response",
+    -3: "media type not allowed",
     -4: "too large",
     -7: "excluded by robots.txt",
-    -10: "took too long",
+    -10: "timed out",
     -11: "system error",
 }
+# The values of all other kinds in the table are HTTP statuses.
 PUBLISHED = {OWN_CODES.get(kind) or int(kind): count for kind, count in TABLE.items()}
 """Table 1 of the paper, by its codes."""
 
@@ -47,6 +48,7 @@ LARGEST_25 = (
 )  # fmt: skip
 """Table 2 of the paper: documents on its 25 largest servers."""
 
+# The paper's crawl: four days and five hours, with 51% of the documents in the first twelve hours.
 HOURS = 4 * 24 + 5
 FIRST_HOURS, SHARE_BY_THEN = 12, 0.51
 
@@ -57,7 +59,7 @@ FIRST_HOURS, SHARE_BY_THEN = 12, 0.51
     paper="the Tarântula paper, section IV: tables 1 and 2, figure 4",
     given=given_world(types=INDEXABLE, world={"text.pdfs": 0.0}),
 )
-def statuses(run: Run) -> Results:
+def statuses(run: ExperimentInput) -> Results:
     """Crawl a world that fails as the Portuguese web did, and count the outcomes."""
     with crawled_world(run, types=INDEXABLE, world={"text.pdfs": 0.0}) as crawled:
         yield status_table(outcomes(crawled.source), links(crawled.source).references_unindexable, crawled.unasked)
@@ -76,24 +78,26 @@ def status_table(found: Outcomes, unindexable: int, unasked: int) -> Table:
             ours[row.code] += row.count
             names.setdefault(row.code, []).append(row.outcome)
     rows = []
+    # In the order of the paper's counts; codes that only our crawl has come last.
     for code in sorted({*PUBLISHED, *ours}, key=lambda each: (-PUBLISHED.get(each, 0), -ours[each])):
         name = " ".join(names.get(code, ())) if code < 0 else ""
         meaning = OWN_MEANINGS.get(code) or meaning_of(str(code))
         labels = (str(code), meaning, name, str(PUBLISHED.get(code, "")), str(ours[code]))
         published = PUBLISHED.get(code)
-        rows.append(Row(labels, 100 * ours[code] / found.count, published and 100 * published / REQUESTS))
+        rows.append(ResultRow(labels, 100 * ours[code] / found.count, published and 100 * published / REQUESTS))
     rows += [
-        Row(("", row.meaning, row.outcome, "", str(row.count)), 100 * row.count / found.count) for row in without_code
+        ResultRow(("", row.meaning, row.outcome, "", str(row.count)), 100 * row.count / found.count)
+        for row in without_code
     ]
     note = (
-        f"Ours are {found.count:,} URLs by their last outcome; the paper counts {REQUESTS:,} requests. The lab "
-        "fixes how often each failure happens; the crawler tells them apart. -11 is `connect` here, a connection "
-        "that is cut, and `dns`, a name that leads nowhere. -3 is what slipped through the filter of endings, in "
-        f"the paper too; the lab's archives and sounds all have honest endings, so none does: {unindexable} "
-        "references were not followed for theirs. Redirects that never end have no code of Tarântula's. What is "
-        "scarce in the table scatters in a small world."
-        f" {unasked} URLs were never asked for, because their host had been given up after failures; they count under"
-        " -11 or -10. -10 here is mostly the limit of 2 s for a whole answer."
+        f"Ours are {found.count:,} URLs by their last outcome; the paper counts {REQUESTS:,} requests. The lab sets"
+        " the frequency of each failure; the crawler classifies them. -11 is `connect` here, an interrupted"
+        " connection, and `dns`, a name without an address. -3 are files that passed the filter of file extensions,"
+        " in the paper too; the archives and sounds of the lab all have correct extensions, so none does: "
+        f"{unindexable} references were not followed because of theirs. Redirect loops have no Tarântula code. Rare"
+        f" statuses vary strongly in a small web. {unasked} URLs were never requested, because their host was"
+        " skipped after failures; they count as -11 or -10. -10 here is mostly the limit of 2 s for a whole"
+        " response."
     )
     columns = ("code", "meaning", "our name", "published count", "our count")
     return Table("statuses", "Statuses, in per cent", columns, tuple(rows), note=note, varies=True)
@@ -103,10 +107,10 @@ def server_table(found: Servers) -> Table:
     """Return table 2 and the remark below it, as numbers that do not depend on the size of the web."""
     top_25 = sum(row.documents for row in found.top)
     rows = (
-        Row(("documents a server",), found.documents_per_server, DOCUMENTS / SERVERS),
-        Row(("servers that hold 80% of the documents, %",), 100 * found.part_with_80, 8.0),
-        Row(("documents of the largest server, %",), 100 * found.top[0].share, 100 * LARGEST_25[0] / DOCUMENTS),
-        Row(
+        ResultRow(("documents a server",), found.documents_per_server, DOCUMENTS / SERVERS),
+        ResultRow(("servers that hold 80% of the documents, %",), 100 * found.part_with_80, 8.0),
+        ResultRow(("documents of the largest server, %",), 100 * found.top[0].share, 100 * LARGEST_25[0] / DOCUMENTS),
+        ResultRow(
             ("documents of the 25 largest servers, %",),
             100 * top_25 / found.documents,
             100 * sum(LARGEST_25) / DOCUMENTS,
@@ -123,27 +127,28 @@ def time_figure(found: Servers) -> Figure:
     """Draw figure 4: documents collected over time, both as shares of the total."""
     starts = [from_iso(bucket.start) for bucket in found.over_time]
     span_s = starts[-1] - starts[0] + found.bucket_s
-    ours = Series(
+    ours = PlotLine(
         "ours",
         (0.0, *((start - starts[0] + found.bucket_s) / span_s for start in starts)),
         (0.0, *(bucket.cumulative_share for bucket in found.over_time)),
     )
-    theirs = Series("published", (0.0, FIRST_HOURS / HOURS, 1.0), (0.0, SHARE_BY_THEN, 1.0), ours=False)
+    theirs = PlotLine("published", (0.0, FIRST_HOURS / HOURS, 1.0), (0.0, SHARE_BY_THEN, 1.0), ours=False)
     note = (
         "The paper gives one point in words: 51% of the documents after 12 of 101 hours. Both slow down as fewer"
-        " servers have documents left, because each is asked for one at a time."
+        " servers have documents left, because each server gets one request at a time."
     )
     axes = ("share of the time", "share of the documents")
     return Figure("over-time", "Documents over time", *axes, (ours, theirs), note=note, varies=True)
 
 
-def rate_table(crawled: Crawled) -> Table:
+def rate_table(crawled: CrawledWorld) -> Table:
     html = next(row for row in types(crawled.source).rows if row.media_type == "text/html")
     rows = (
-        Row(("documents a second",), html.documents / crawled.summary.seconds, DOCUMENTS / (HOURS * 3600)),
-        Row(("mean size of an HTML document, kB",), html.mean_decoded_bytes / 1000, 23.9),
+        ResultRow(("documents a second",), html.documents / crawled.summary.seconds, DOCUMENTS / (HOURS * 3600)),
+        ResultRow(("mean size of an HTML document, kB",), html.mean_decoded_bytes / 1000, 23.9),
     )
     note = (
-        "A whole crawl, waits and retries included, on this machine; theirs is 7 machines on a 4 Mbit/s line in 2001."
+        "A whole crawl on this machine, including delays and retries; theirs used 7 machines on a 4 Mbit/s line in"
+        " 2001."
     )
     return Table("rates", "Rates and sizes", ("measure",), rows, note=note, varies=True)

@@ -18,17 +18,18 @@ import numpy as np
 from teia.errors import LabError
 from teia.lab.reproduce.comparing import described, mann_whitney, t_test
 from teia.lab.reproduce.crawled import settings_lines, world_lines
-from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
-from teia.lab.reproduce.rounds import CRAWL, ISOLATED, Kept, Round, make_round, study_of, world_of
+from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
+from teia.lab.reproduce.rounds import CRAWL, ISOLATED, FinishedRounds, RoundResult, make_round, study_of, world_of
 
 STRATEGIES = (ISOLATED, "hash", "geo", "rtt")
 """Names of `teia node --strategy`; the paper's are Isolado, DHT, GEO and RTT."""
 
 ROUNDS, QUICK_ROUNDS = 30, 2
 SECONDS, QUICK_SECONDS = 30.0, 10.0
+# Attempts at a round before its failure ends the study.
 TRIES = 3
 
-MEASURES: dict[str, Callable[[Round], float]] = {
+MEASURES: dict[str, Callable[[RoundResult], float]] = {
     "pages": lambda each: each.pages,
     "domains": lambda each: each.domains,
     "kilobytes": lambda each: each.kilobytes,
@@ -89,10 +90,10 @@ MANN_WHITNEY: dict[str, tuple[float, ...]] = {
 """p-values of tables 8 to 11; there is none for pages."""
 
 PAIRS = tuple(combinations(STRATEGIES, 2))
-Rounds = Mapping[str, Sequence[Round]]
+Rounds = Mapping[str, Sequence[RoundResult]]
 
 
-def _given(run: Run) -> Iterator[str]:
+def _given(run: ExperimentInput) -> Iterator[str]:
     """Yield the settings of the nodes, and the worlds of all rounds."""
     wanted, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if run.quick else (ROUNDS, SECONDS)
     yield f"{seconds:g}"
@@ -107,48 +108,51 @@ def _given(run: Run) -> Iterator[str]:
     paper="the collaborative peer-to-peer crawler (COPPE/UFRJ), chapter 6, tables 2 to 11 and figures 29 to 32",
     given=_given,
 )
-def strategies(run: Run) -> Results:
+def strategies(run: ExperimentInput) -> Results:
     """Run the missing rounds and compare the strategies as the paper does."""
     wanted, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if run.quick else (ROUNDS, SECONDS)
-    kept = Kept(run.out, study_of(seconds, run.seed))
+    kept = FinishedRounds(run.out, study_of(seconds, run.seed))
     try:
         make_missing(run, kept, wanted, seconds)
     except KeyboardInterrupt:
-        run.progress("A12: interrupted; the same command goes on with the rounds that are missing")
+        run.progress("A12: interrupted; run the same command to continue with the missing rounds")
     found = whole_rounds(kept.all())
     if not found["rtt"]:
-        raise LabError("no round was finished with all strategies; the same command goes on where it was")
+        raise LabError("no round was completed with all strategies; run the same command to continue")
     yield described_table(found, seconds)
     yield test_table("t-test", "t-tests (tables 3 to 7)", found, t_test, T_TESTS)
     yield test_table("mann-whitney", "Mann-Whitney (tables 8 to 11)", found, mann_whitney, MANN_WHITNEY)
     yield repeated_table(found)
+    # The paper's figures 29 to 32, in this order.
     for number, name in enumerate(("pages", "domains", "kilobytes", "capture time, s"), 29):
         yield cumulative_figure(number, name, found)
 
 
-def make_missing(run: Run, kept: Kept, wanted: int, seconds: float) -> None:
+def make_missing(run: ExperimentInput, kept: FinishedRounds, wanted: int, seconds: float) -> None:
     """Run the missing rounds one by one, with the strategies of each in random order."""
     there = {(each.number, each.strategy) for each in kept.all()}
     for number in range(wanted):
+        # In random order, so that a machine that becomes slower or faster favours no strategy.
         for strategy in run.random(12, number).permutation(np.array(STRATEGIES)).tolist():
             if (number, strategy) not in there:
                 run.progress(f"A12: round {number + 1} of {wanted}, {strategy}")
                 kept.keep(_insist(run, strategy, number, seconds))
 
 
-def _insist(run: Run, strategy: str, number: int, seconds: float) -> Round:
+def _insist(run: ExperimentInput, strategy: str, number: int, seconds: float) -> RoundResult:
     """Run a round; if it fails because of a node, report that and run it again."""
     for _ in range(TRIES - 1):
         try:
             return make_round(strategy, number, seconds, run.seed)
         except LabError as error:
-            run.progress(f"A12: made anew, because {error}")
+            run.progress(f"A12: repeated, because {error}")
     return make_round(strategy, number, seconds, run.seed)
 
 
-def whole_rounds(rounds: Sequence[Round]) -> dict[str, list[Round]]:
+def whole_rounds(rounds: Sequence[RoundResult]) -> dict[str, list[RoundResult]]:
     """Return, by strategy, the rounds that were finished with all strategies."""
     by_strategy = {name: {each.number: each for each in rounds if each.strategy == name} for name in STRATEGIES}
+    # Samples of equal size from the same worlds, or the tests would compare different rounds.
     common = sorted(set.intersection(*(set(each) for each in by_strategy.values())))
     return {name: [each[number] for number in common] for name, each in by_strategy.items()}
 
@@ -164,18 +168,19 @@ def described_table(found: Rounds, seconds: float) -> Table:
             sample = described(_samples(found, measure)[strategy])
             ours = (sample.mean, sample.median, sample.deviation, sample.w, sample.p)
             rows += [
-                Row((measure, strategy, name), value, other)
+                ResultRow((measure, strategy, name), value, other)
                 for name, value, other in zip(STATISTICS, ours, published, strict=True)
                 if value is not None
             ]
     note = (
-        f"Ours: {len(found['rtt'])} rounds of {seconds:g} s for each strategy, all three nodes together; theirs: 30 of"
-        " 40 minutes. A page that several nodes fetched counts once. hash is the paper's DHT. In the lab's world near"
-        " is fast, by its making: geo is told where servers are and is at its best, rtt has to measure them first. On"
-        " the paper's web it was not so, and GEO did worst. All nodes ran on one machine, with whatever else it did."
+        f"Ours: {len(found['rtt'])} rounds of {seconds:g} s for each strategy, all three nodes together; theirs: 30"
+        " of 40 minutes. A page that several nodes fetched counts once. hash is the paper's DHT. In the lab, near"
+        " servers are fast by construction: geo knows the locations of servers and is at its best, rtt has to"
+        " measure them first. On the paper's web this was not so, and GEO was the worst. All nodes ran on one"
+        " machine, together with its other load."
     )
     columns = ("measure", "strategy", "statistic")
-    return Table("described", "What the rounds came to (table 2)", columns, tuple(rows), note=note, varies=True)
+    return Table("described", "Results of the rounds (table 2)", columns, tuple(rows), note=note, varies=True)
 
 
 def test_table(
@@ -192,21 +197,22 @@ def test_table(
         for (one, another), other in zip(PAIRS, others, strict=True):
             value = test(samples[one], samples[another])
             if value is not None:
-                rows.append(Row((measure, f"{one} and {another}"), value, other))
+                rows.append(ResultRow((measure, f"{one} and {another}"), value, other))
+    # The smallest two-sided p of ranks: 2 of the C(2n, n) possible orders are the extreme ones.
     number = len(found["rtt"])
     note = (
-        "The probability that samples as different as these come of strategies that are equally good. With"
-        f" {number} rounds of each, ranks cannot make it less than {min(1.0, 2 / comb(2 * number, number)):.2g}."
+        f"The probability that samples as different as these come from equally good strategies. With {number}"
+        f" rounds of each, ranks cannot make it less than {min(1.0, 2 / comb(2 * number, number)):.2g}."
     )
     return Table(name, title, ("measure", "strategies"), tuple(rows), note=note, varies=True)
 
 
 def repeated_table(found: Rounds) -> Table:
     rows = [
-        Row((strategy,), 100 * sum(each.repeated for each in rounds) / max(1, sum(each.pages for each in rounds)))
+        ResultRow((strategy,), 100 * sum(each.repeated for each in rounds) / max(1, sum(each.pages for each in rounds)))
         for strategy, rounds in found.items()
     ]
-    note = "Isolated nodes begin with the same seeds and know nothing of each other. The paper does not say."
+    note = "Isolated nodes start with the same seeds and do not know each other. The paper does not specify this."
     title = "Pages fetched again, in per cent of the pages"
     return Table("repeated", title, ("strategy",), tuple(rows), note=note, varies=True)
 
@@ -217,6 +223,6 @@ def cumulative_figure(number: int, measure: str, found: Rounds) -> Figure:
     for strategy, values in _samples(found, measure).items():
         x = np.arange(1, len(values) + 1)
         y = np.cumsum(values) / (x if measure.startswith("capture") else 1)
-        series.append(Series(strategy, x.tolist(), y.tolist()))
+        series.append(PlotLine(strategy, x.tolist(), y.tolist()))
     title = f"{measure.capitalize()}, round by round (figure {number})"
     return Figure(f"figure-{number}", title, "round", measure, tuple(series), varies=True)

@@ -6,14 +6,16 @@ requisites on. It writes no search index: the paper's space and times of sorting
 
 from __future__ import annotations
 
-from teia.lab.reproduce.crawled import Crawled, crawled_world, given_world
-from teia.lab.reproduce.registry import Results, Row, Run, Table, experiment
+from teia.lab.reproduce.crawled import CrawledWorld, crawled_world, given_world
+from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Results, Table, experiment
 from teia.views.reports.outcomes import Outcomes, outcomes
-from teia.views.reports.space import Space, space
+from teia.views.reports.space import SpaceReport, space
 from teia.views.reports.types import Types, types
 
+# The paper's numbers: table 23 (types), table 24 (space), and its rate in pages a second.
 ACCESSED, LINKS = 936_956, 1_812_143
 HTML_PAGES = 609_212
+# The paper lists missing pages as a type of this name.
 NOT_FOUND = "erro/404"
 QUANTITY = {
     "text/html": HTML_PAGES,
@@ -40,7 +42,7 @@ REQUISITES = {"archive.requisites": True}
     paper="the distributed incremental crawler and search system (FURB), section 3.4.7, tables 23 and 24",
     given=given_world(crawl=REQUISITES),
 )
-def types_space_times(run: Run) -> Results:
+def types_space_times(run: ExperimentInput) -> Results:
     """Crawl a world with the requisites of its pages, and count types, bytes and seconds."""
     with crawled_world(run, crawl=REQUISITES) as crawled:
         yield quantity_table(types(crawled.source), outcomes(crawled.source))
@@ -56,51 +58,51 @@ def quantity_table(found: Types, came_to: Outcomes) -> Table:
     for name in [*QUANTITY, *(each for each in ours if each not in QUANTITY)]:
         count, published = ours.get(name, 0), QUANTITY.get(name)
         labels = (name, str(published or ""), str(count))
-        rows.append(Row(labels, 100 * count / came_to.count, published and 100 * published / ACCESSED))
+        rows.append(ResultRow(labels, 100 * count / came_to.count, published and 100 * published / ACCESSED))
     note = (
-        f"Ours: {came_to.count:,} URLs; theirs: {ACCESSED:,} of 130 types, the ten most frequent printed. Which types"
-        " there are is the lab's choice; that each answer is told for what it is, by its bytes where the server is"
-        " silent, is the crawler's. What failed otherwise than by 404 has no type and is in neither column."
+        f"Ours: {came_to.count:,} URLs; theirs: {ACCESSED:,} of 130 types, the ten most frequent printed. The lab"
+        " chooses the types; the crawler recognizes the type of each response, by its content where the server does"
+        " not declare it. Failures other than 404 have no type and are in neither column."
     )
     columns = ("type", "published count", "our count")
     return Table("types", "Types x quantity, in per cent", columns, tuple(rows), note=note, varies=True)
 
 
-def space_table(found: Space) -> Table:
+def space_table(found: SpaceReport) -> Table:
     """Return table 24, in bytes a page."""
     by_kind = {each.what: each.per_document_bytes for each in found.total}
     rows = (
-        Row(("the pages themselves", "crawlers: data, indexes", "WARC"), by_kind["warc"], CRAWLER_BYTES / HTML_PAGES),
-        Row(
+        ResultRow(("page contents", "crawlers: data, indexes", "WARC"), by_kind["warc"], CRAWLER_BYTES / HTML_PAGES),
+        ResultRow(
             ("URLs and their state", "URL server: data, indexes", "frontier"),
             by_kind["frontier"],
             URL_SERVER_BYTES / HTML_PAGES,
         ),
-        Row(("where each copy lies", "", "CDXJ"), by_kind["cdxj"]),
-        Row(("what every request did", "", "fetch log"), by_kind["log"]),
-        Row(("received", "", "bytes on the wire"), by_kind["wire"]),
-        Row(("decoded", "", "bodies"), by_kind["decoded"]),
+        ResultRow(("locations of captures", "", "CDXJ"), by_kind["cdxj"]),
+        ResultRow(("log of requests", "", "fetch log"), by_kind["log"]),
+        ResultRow(("received", "", "bytes on the wire"), by_kind["wire"]),
+        ResultRow(("decoded", "", "bodies"), by_kind["decoded"]),
     )
     note = (
-        f"Ours: {found.documents:,} documents, every answer kept whole and compressed, with its request and history;"
-        " theirs: normalised text. A CDXJ file is written when its WARC file is closed, which a small crawl never does."
-        " The sorter/indexer (2,053 MB of data, 1,377 MB of indexes) is in F11."
+        f"Ours: {found.documents:,} documents, every response stored in full and compressed, with its request and"
+        " history; theirs: normalized text. A CDXJ file is written when its WARC file is closed, which never"
+        " happens in a small crawl. The sorter/indexer (2,053 MB of data, 1,377 MB of indexes) is in F11."
     )
     columns = ("what", "theirs", "ours is")
     return Table("space", "Space, in bytes a page", columns, rows, note=note, varies=True)
 
 
-def time_table(crawled: Crawled) -> Table:
+def time_table(crawled: CrawledWorld) -> Table:
     """Compare the times that the paper gives, where we have the same measure."""
     sql = "SELECT avg(date_diff('microsecond', started, ended)) / 1e6 FROM fetches WHERE status = 200"
     response_s = float(crawled.source.log.query(sql).rows[0][0])
     rows = (
-        Row(("pages a second",), crawled.summary.pages / crawled.summary.seconds, PAGES_PER_S),
-        Row(("whole crawl, s",), crawled.summary.seconds),
-        Row(("mean time of an answer, s",), response_s),
+        ResultRow(("pages a second",), crawled.summary.pages / crawled.summary.seconds, PAGES_PER_S),
+        ResultRow(("whole crawl, s",), crawled.summary.seconds),
+        ResultRow(("mean time of an answer, s",), response_s),
     )
     note = (
-        "Theirs was held back by a line of 512 kbit/s, ours by processor cores that also run the lab. Sorting (943.89"
+        "Theirs was limited by a line of 512 kbit/s, ours by processor cores that also run the lab. Sorting (943.89"
         " and 2,200.21 s) and indexing (3,189.88 s) are in F11."
     )
     return Table("times", "Times", ("measure",), rows, note=note, varies=True)

@@ -23,8 +23,8 @@ from typing import Protocol, cast
 
 from teia.clock import Clock
 from teia.lab.server.requestlog import RequestLog
-from teia.lab.server.wire import MOST_HEAD_BYTES, BadRequest, DateLine, Head, parse_head, render
-from teia.lab.world.exchange import Answer, Fault, Request
+from teia.lab.server.wire import MOST_HEAD_BYTES, BadRequest, DateLine, RequestHead, parse_head, render
+from teia.lab.world.exchange import ServerFault, WorldAnswer, WorldRequest
 
 MOST_WAITING_BYTES = 64 * 1024
 PIECE_BYTES = 256 * 1024
@@ -36,21 +36,21 @@ DRIPS = 40
 DRAIN_S = 2.0
 END_S = 2.0
 _LINGER_OFF = struct.pack("ii", 1, 0)  # close() then sends RST
-_NO_FAULT = Fault.NONE  # looking a member up in its class is slow
-_WORDLESS = frozenset({Fault.RESET, Fault.SILENT})
+_NO_FAULT = ServerFault.NONE  # looking a member up in its class is slow
+_WORDLESS = frozenset({ServerFault.RESET, ServerFault.SILENT})
 
 
-class Answering(Protocol):
+class Responder(Protocol):
     """The responder behind the sockets: a world, or the lab's control."""
 
-    def answer(self, request: Request, now_s: float) -> Answer:
+    def answer(self, request: WorldRequest, now_s: float) -> WorldAnswer:
         """Answer one request at the given wall time; never raises."""
 
 
-class Desk:
+class LabServerState:
     """Shared state of the connections of one lab: the responder, the clock, the log, and the open connections."""
 
-    def __init__(self, web: Answering, clock: Clock, log: RequestLog | None, most_connections: int) -> None:
+    def __init__(self, web: Responder, clock: Clock, log: RequestLog | None, most_connections: int) -> None:
         self.web = web
         self.clock = clock
         self.log = log
@@ -98,7 +98,7 @@ class Connection(asyncio.Protocol):
         "_unsent", "_writing_paused",
     )  # fmt: skip
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: LabServerState) -> None:
         self._desk = desk
         self._transport: asyncio.Transport
         self._client = ("", 0)
@@ -107,8 +107,8 @@ class Connection(asyncio.Protocol):
         self._start_s = 0.0  # arrival of the first byte of the buffer
         self._latest_s = 0.0  # arrival of the last byte
         self._skip_bytes = 0  # rest of a request's body, still to arrive
-        self._head: Head | None = None
-        self._answer = Answer(0, b"")
+        self._head: RequestHead | None = None
+        self._answer = WorldAnswer(0, b"")
         self._asked_s = 0.0  # arrival of the first byte of the request being answered
         self._sent_s = 0.0  # time at which its last bytes were handed over
         self._unsent: bytes | memoryview = b""  # of a large answer
@@ -157,7 +157,7 @@ class Connection(asyncio.Protocol):
         """
         self._ended, self._ended_s = True, self._desk.clock.now_s()
         is_dripping = self._timer is not None and bool(self._unsent)
-        return self._head is not None and self._answer.fault is not Fault.SILENT and not is_dripping
+        return self._head is not None and self._answer.fault is not ServerFault.SILENT and not is_dripping
 
     def pause_writing(self) -> None:
         self._writing_paused = True
@@ -218,7 +218,7 @@ class Connection(asyncio.Protocol):
             self._reading_paused = False
             self._transport.resume_reading()
 
-    def _next_head(self) -> Head | None:
+    def _next_head(self) -> RequestHead | None:
         if self._buffer.startswith(b"\r\n"):  # RFC 9112, 2.2: empty lines before a request are to be ignored
             self._buffer = self._buffer.lstrip(b"\r\n")
         end = self._buffer.find(b"\r\n\r\n", 0, MOST_HEAD_BYTES + 4)
@@ -239,9 +239,9 @@ class Connection(asyncio.Protocol):
 
     # Answering.
 
-    def _begin(self, head: Head) -> None:
+    def _begin(self, head: RequestHead) -> None:
         self._head = head
-        request = Request(head.host, head.target, head.method, head.headers, self._client[0])
+        request = WorldRequest(head.host, head.target, head.method, head.headers, self._client[0])
         self._answer = self._desk.web.answer(request, self._desk.clock.now_s())
         if self._answer.delay_s > 0:
             loop = asyncio.get_running_loop()
@@ -255,7 +255,7 @@ class Connection(asyncio.Protocol):
             self._act(self._head)
             self._take_requests()
 
-    def _act(self, head: Head) -> None:
+    def _act(self, head: RequestHead) -> None:
         fault = self._answer.fault
         self._sent_s = self._desk.clock.now_s()
         if fault is _NO_FAULT or fault not in _WORDLESS:
@@ -272,7 +272,7 @@ class Connection(asyncio.Protocol):
             self._push()
             return
         self._finish(0)
-        if fault is Fault.SILENT:
+        if fault is ServerFault.SILENT:
             self._close()
             return
         self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_OFF)
@@ -310,15 +310,17 @@ class Connection(asyncio.Protocol):
         head = self._head
         assert head is not None
         is_proper = self._answer.fault is _NO_FAULT
-        self._finish(self._answer.status if is_proper or self._answer.fault is not Fault.GARBAGE else 0)
+        self._finish(self._answer.status if is_proper or self._answer.fault is not ServerFault.GARBAGE else 0)
         if not (head.keep_alive and is_proper):
             self._close()
 
     def _refuse(self, status: int) -> None:
         """Answer an invalid request, and drain."""
-        self._head = head = Head("GET", "", "", {}, keep_alive=False, old=False, body_bytes=0)
+        self._head = head = RequestHead("GET", "", "", {}, keep_alive=False, old=False, body_bytes=0)
         self._asked_s = self._start_s
-        self._answer = Answer(status, b"Content-Type: text/plain\r\n", b"this is not a request that can be answered\n")
+        self._answer = WorldAnswer(
+            status, b"Content-Type: text/plain\r\n", b"this is not a request that can be answered\n"
+        )
         self._deaf = True
         self._buffer = b""
         self._sent_s = self._latest_s

@@ -1,6 +1,6 @@
 """The lab's control port: the truth about the world, by HTTP and in JSON.
 
-It is an `Answering` like a world, so it uses the same kind of sockets. But it is not part of the world: no page links
+It is a `Responder` like a world, so it uses the same kind of sockets. But it is not part of the world: no page links
 to it, and its requests are not logged. Programs that measure a crawl get from it the expected results of the crawl.
 """
 
@@ -15,14 +15,14 @@ import msgspec
 from teia.clock import from_iso, iso_utc
 from teia.errors import LabError
 from teia.lab.world import truth
-from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.lab.world.world import World
 
 MOST_FIELDS = 16
 _JSON = b"Content-Type: application/json\r\nCache-Control: no-store\r\n"
 
 
-class Refused(Exception):
+class RefusedRequest(Exception):
     """A request that is answered with a status other than 200; never leaves this module."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -33,7 +33,7 @@ class Refused(Exception):
 Asked = Mapping[str, str]
 
 
-class Control:
+class LabControl:
     """Answers requests for facts about a world. Times are wall times in ISO 8601 unless a key names a unit."""
 
     def __init__(self, world: World) -> None:
@@ -45,15 +45,15 @@ class Control:
             "/truth": self._truth,
         }
 
-    def answer(self, request: Request, now_s: float) -> Answer:
+    def answer(self, request: WorldRequest, now_s: float) -> WorldAnswer:
         path, _, query = request.target.partition("?")
         try:
             if path not in self._pages:
-                raise Refused(404, f"nothing at {path}; there is {' '.join(self._pages)}")
+                raise RefusedRequest(404, f"nothing at {path}; available: {' '.join(self._pages)}")
             status, found = 200, self._pages[path](_asked(query), now_s)
-        except Refused as refused:
+        except RefusedRequest as refused:
             status, found = refused.status, {"error": str(refused)}
-        return Answer(status, _JSON, msgspec.json.encode(found) + b"\n")
+        return WorldAnswer(status, _JSON, msgspec.json.encode(found) + b"\n")
 
     def _contents(self, _asked: Asked, _now_s: float) -> object:
         world = self._world
@@ -66,9 +66,9 @@ class Control:
             "time_factor": world.spec.time_factor,
             "seeds": world.seeds(),
             "paths": {
-                "/now": "the time, on the wall and in the world",
-                "/hosts": "every server: name, address, pages",
-                "/truth?url=URL": "what a page is, and when it changed up to now, or up to &until=TIME",
+                "/now": "the real time and the time of the generated web",
+                "/hosts": "all servers: name, address, pages",
+                "/truth?url=URL": "a page and the times of its changes until now, or until &until=TIME",
             },
         }
 
@@ -85,14 +85,14 @@ class Control:
     def _truth(self, asked: Asked, now_s: float) -> object:
         url = asked.get("url")
         if not url:
-            raise Refused(400, "say which page: /truth?url=URL, with the URL percent-encoded")
+            raise RefusedRequest(400, "missing page: /truth?url=URL, with the URL percent-encoded")
         try:
             until_s = from_iso(asked["until"]) if "until" in asked else now_s
         except ValueError:
-            raise Refused(400, f"until={asked['until']} is not a time; write it like {iso_utc(now_s)}") from None
+            raise RefusedRequest(400, f"until={asked['until']} is not a time; write it like {iso_utc(now_s)}") from None
         found = truth.line(self._world, url, until_s)
         if found is None:
-            raise Refused(404, f"{url} is no page of this world")
+            raise RefusedRequest(404, f"{url} is not a page of this web")
         return found
 
 
@@ -100,7 +100,7 @@ def _asked(query: str) -> Asked:
     try:
         return {key: values[-1] for key, values in parse_qs(query, max_num_fields=MOST_FIELDS).items()}
     except ValueError:
-        raise Refused(400, f"more than {MOST_FIELDS} fields") from None
+        raise RefusedRequest(400, f"more than {MOST_FIELDS} fields") from None
 
 
 def write_truth(path: Path, world: World, until_s: float) -> int:

@@ -30,7 +30,7 @@ def loopback(address: str) -> str:
     except ValueError:
         inside = False
     if not inside:
-        raise LabError(f"{address} is not a loopback address; a lab serves on 127.0.0.0/8 only, e.g. 127.77.0.1")
+        raise LabError(f"{address} is not a loopback address; the lab serves on 127.0.0.0/8 only, such as 127.77.0.1")
     return address
 
 
@@ -103,5 +103,5 @@ def _claim(made: socket.socket, address: str, port: int, *, listen: bool = False
             made.listen(BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise LabError(f"{address}:{port} is in use; end the other lab or give another {flag}") from error
-        raise LabError(f"cannot listen on {address}:{port}: {error.strerror}; give another {flag}") from error
+            raise LabError(f"{address}:{port} is in use; stop the other lab, or choose another {flag}") from error
+        raise LabError(f"cannot listen on {address}:{port}: {error.strerror}; choose another {flag}") from error

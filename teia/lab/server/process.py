@@ -46,6 +46,7 @@ def lab_process(*flags: str, cores: Sequence[int] = (), start_s: float = START_S
 
 def _ready(process: subprocess.Popen[bytes], complaints: IO[bytes], start_s: float) -> dict[str, Any]:
     assert process.stdout is not None
+    # readline has no time limit of its own; it returns when the killed process closes its pipe.
     too_late = Timer(start_s, process.kill)
     too_late.start()
     try:

@@ -45,7 +45,7 @@ class _Line(msgspec.Struct, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RequestLogEntry:
     """One request as the server saw it. Times are Unix seconds of the wall clock."""
 
     start_s: float
@@ -145,19 +145,19 @@ class RequestLog:
         return f"{self._second_text}{int((unix_s - second) * 1e6):06d}Z"
 
 
-def read_log(path: Path) -> list[Entry]:
+def read_log(path: Path) -> list[RequestLogEntry]:
     """Return all entries of a request log. An incomplete last line is left out: the writer may not have finished it."""
     lines = path.read_bytes().split(b"\n")
     del lines[-1]  # empty, or torn
     return [_entry(path, number, line) for number, line in enumerate(lines, 1)]
 
 
-def _entry(path: Path, number: int, text: bytes) -> Entry:
+def _entry(path: Path, number: int, text: bytes) -> RequestLogEntry:
     try:
         line = msgspec.json.decode(text, type=_Line)
         start_s, end_s = from_iso(line.start), from_iso(line.end)
     except (msgspec.DecodeError, ValueError) as error:
         raise CorruptFile(path, f"line {number} is not an entry of a request log") from error
-    return Entry(
+    return RequestLogEntry(
         start_s, end_s, line.peer, line.peer_port, line.address, line.host, line.path, line.status, line.headers
     )

@@ -22,7 +22,7 @@ from typing import Protocol, Self
 
 from teia.clock import Clock
 from teia.errors import LabError
-from teia.lab.server.connection import Answering, Connection, Desk
+from teia.lab.server.connection import Connection, LabServerState, Responder
 from teia.lab.server.dns import Names, serve_names
 from teia.lab.server.listen import allow_files, datagrams, listeners, loopback, reserved_port
 from teia.lab.server.requestlog import RequestLog
@@ -40,7 +40,7 @@ SPARE_FILES = 64
 """Number of open files that a process needs besides its listeners and connections."""
 
 
-class Web(Answering, Protocol):
+class ServedWorld(Responder, Protocol):
     """The interface of a world to this server: it answers, and maps names to addresses. All names are lower-case."""
 
     @property
@@ -61,12 +61,12 @@ class LabServer:
 
     def __init__(
         self,
-        web: Web,
+        web: ServedWorld,
         clock: Clock,
         *,
         port: int = 0,
         dns: str = f"{DNS_HOST}:0",
-        control: Answering | None = None,
+        control: Responder | None = None,
         control_host: str = CONTROL_HOST,
         log: Path | None = None,
         idle_s: float = IDLE_S,
@@ -83,7 +83,7 @@ class LabServer:
         self._control_host = control_host
         self._idle_s = idle_s
         self._most_connections = most_connections
-        self._desk: Desk
+        self._desk: LabServerState
         self._tending: asyncio.Task[None]
         self._stack = AsyncExitStack()
 
@@ -102,7 +102,7 @@ class LabServer:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:  # closes the resources opened so far if a later step fails
             log = stack.enter_context(RequestLog(self.log_path)) if self.log_path else None
-            self._desk = Desk(self._web, self._clock, log, self._room())
+            self._desk = LabServerState(self._web, self._clock, log, self._room())
             await self._listen(stack)
             await self._answer_names(stack)
             self._tending = asyncio.create_task(self._tend(log))
@@ -129,7 +129,9 @@ class LabServer:
         desks = dict.fromkeys(self.addresses, self._desk)
         stack.push_async_callback(self._desk.end)
         if self._control is not None:
-            desk = desks[self._control_host] = Desk(self._control, self._clock, None, MOST_CONTROL_CONNECTIONS)
+            desk = desks[self._control_host] = LabServerState(
+                self._control, self._clock, None, MOST_CONTROL_CONNECTIONS
+            )
             stack.push_async_callback(desk.end)
         bound = self._bound(list(desks))
         for one in bound:
@@ -176,5 +178,5 @@ def split_address(text: str) -> tuple[str, int]:
     """Return address and port of `127.0.0.1:53`; LabError if it is not a loopback address and a port."""
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdecimal() and int(port) < 65536):
-        raise LabError(f"{text} is not an address with a port; give one like {DNS_HOST}:8853")
+        raise LabError(f"{text} is not an address with a port; write it like {DNS_HOST}:8853")
     return loopback(host), int(port)

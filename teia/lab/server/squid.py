@@ -90,7 +90,9 @@ def squid_process(
     command = program()
     with tempfile.TemporaryDirectory(prefix="teia-squid-") as name:
         folder, port = Path(name), _free_port()
+        # A unique name, because Squid names its shared memory after the service.
         service = f"teia{os.getpid()}x{port}"
+        # The helper recognises by the end of its name that it runs as a log daemon.
         script = folder / ("teia-announce-log" if way == "log" else "teia-announce")
         shutil.copyfile(squid_helper.__file__, script)
         script.chmod(0o755)
@@ -151,7 +153,7 @@ def _await_ready(process: subprocess.Popen[bytes], port: int, folder: Path, cloc
 def _last_words(*logs: Path) -> str:
     lines = [line for log in logs if log.exists() for line in log.read_text("utf-8", "replace").splitlines()]
     complaints = [line for line in lines if "FATAL" in line or "ERROR" in line]
-    return (complaints or lines or ["it says nothing"])[-1]
+    return (complaints or lines or ["no message"])[-1]
 
 
 def _end(process: subprocess.Popen[bytes], service: str) -> None:

@@ -13,7 +13,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from teia.lab.world.exchange import Answer, Fault
+from teia.lab.world.exchange import ServerFault, WorldAnswer
 
 MOST_HEAD_BYTES = 16 * 1024
 MOST_BODY_BYTES = 1024 * 1024
@@ -33,7 +33,7 @@ _KEPT = {
 """The Connection header by (connection is kept, request was HTTP/1.0), where it differs from the version's default."""
 
 _BODYLESS = frozenset({204, 304})
-_NO_FAULT = Fault.NONE  # looking a member up in its class is slow
+_NO_FAULT = ServerFault.NONE  # looking a member up in its class is slow
 
 
 class BadRequest(Exception):
@@ -44,7 +44,7 @@ class BadRequest(Exception):
         self.status = status
 
 
-class Head(msgspec.Struct, frozen=True, gc=False):
+class RequestHead(msgspec.Struct, frozen=True, gc=False):
     """The head of a request. Header names are lower-case, `host` is lower-case and has no port."""
 
     method: str
@@ -56,7 +56,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     body_bytes: int  # bytes that follow and are to be skipped
 
 
-def parse_head(head: bytes) -> Head:
+def parse_head(head: bytes) -> RequestHead:
     """Parse the request line and the headers, without the empty line that ends them; BadRequest if they are invalid."""
     line, _, rest = head.decode("latin-1").partition("\r\n")
     try:
@@ -73,7 +73,7 @@ def parse_head(head: bytes) -> Head:
     if not method or (host is None and not old):
         raise BadRequest(400)
     keep_alive = told.wants_kept if old else not told.wants_closed
-    return Head(method, target, host or "", told.headers, keep_alive, old, told.body_bytes)
+    return RequestHead(method, target, host or "", told.headers, keep_alive, old, told.body_bytes)
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -124,6 +124,7 @@ def _body_bytes(headers: dict[str, str]) -> int:
         return 0
     if not (text.isascii() and text.isdecimal()):
         raise BadRequest(400)
+    # The length comes first, because int() refuses numbers of more than 4,300 digits with another error.
     if len(text) > 12 or int(text) > MOST_BODY_BYTES:
         raise BadRequest(413)
     return int(text)
@@ -144,9 +145,9 @@ class DateLine:
         return self._line
 
 
-def render(answer: Answer, head: Head, date_line: bytes) -> tuple[bytes, bytes]:
+def render(answer: WorldAnswer, head: RequestHead, date_line: bytes) -> tuple[bytes, bytes]:
     """Return the answer to a request as bytes: the head with its empty line, and the body."""
-    if answer.fault is not _NO_FAULT and answer.fault is Fault.GARBAGE:
+    if answer.fault is not _NO_FAULT and answer.fault is ServerFault.GARBAGE:
         return b"", answer.body
     length_line, body = _framed(answer, head)
     if head.method == "HEAD":
@@ -157,10 +158,10 @@ def render(answer: Answer, head: Head, date_line: bytes) -> tuple[bytes, bytes]:
     return b"".join((start, date_line, server_line, answer.headers, length_line, kept_line, b"\r\n")), body
 
 
-def _framed(answer: Answer, head: Head) -> tuple[bytes, bytes]:
+def _framed(answer: WorldAnswer, head: RequestHead) -> tuple[bytes, bytes]:
     """Return the header line that delimits the body, and the body in that form."""
     body = answer.body
-    if answer.fault is not _NO_FAULT and answer.fault is Fault.SHORT:
+    if answer.fault is not _NO_FAULT and answer.fault is ServerFault.SHORT:
         return b"Content-Length: %d\r\n" % max(1, len(body)), body[: len(body) // 2]
     if answer.status in _BODYLESS:
         return b"", b""

@@ -12,27 +12,31 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from teia.lab.server.requestlog import Entry
+from teia.lab.server.requestlog import RequestLogEntry
 
+# For the clock readings of both sides, and for the log's truncated microseconds.
 TOLERANCE_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Early:
+class EarlyRequest:
     """Two requests to one place that were too close: the actual and the required delay between them."""
 
     place: str
     rested_s: float
     delay_s: float
-    before: Entry
-    after: Entry
+    before: RequestLogEntry
+    after: RequestLogEntry
 
 
 def early_requests(
-    entries: Iterable[Entry], delay_s: float, place_of: Callable[[Entry], str], tolerance_s: float = TOLERANCE_S
-) -> list[Early]:
+    entries: Iterable[RequestLogEntry],
+    delay_s: float,
+    place_of: Callable[[RequestLogEntry], str],
+    tolerance_s: float = TOLERANCE_S,
+) -> list[EarlyRequest]:
     """Return every request that came before its place's delay of `delay_s` was over."""
-    by_place: dict[str, list[Entry]] = defaultdict(list)
+    by_place: dict[str, list[RequestLogEntry]] = defaultdict(list)
     for entry in entries:
         by_place[place_of(entry)].append(entry)
     early = []
@@ -41,11 +45,11 @@ def early_requests(
         for before, after in pairwise(visits):
             rested_s = after.start_s - before.end_s
             if rested_s < delay_s - tolerance_s:
-                early.append(Early(place, rested_s, delay_s, before, after))
+                early.append(EarlyRequest(place, rested_s, delay_s, before, after))
     return early
 
 
-def repeated(entries: Sequence[Entry]) -> dict[str, int]:
+def repeated(entries: Sequence[RequestLogEntry]) -> dict[str, int]:
     """Return the number of repeated requests of each URL (host and path) that was requested more than once."""
     seen: dict[str, int] = defaultdict(int)
     for entry in entries:

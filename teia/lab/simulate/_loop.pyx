@@ -3,7 +3,7 @@
 
 Both make the same visits at the same instants, which tests/lab/simulate/test_timeline.py holds them to; `timeline` is
 what is used where there was no compiler, and the one to read first. Here crawlers, servers and documents have a heap
-each instead of one timeline for all: whichever is next goes on. Columns are those of `teia.refresh.model.World`;
+each instead of one timeline for all: whichever is next goes on. Columns are those of `teia.refresh.model.RefreshWorld`;
 indexes are not checked, since everything comes from a checked world and a plan for it (`compiled.py`).
 
 When a server is visited does not depend on which of its pages is. So visits are first booked, some dozens a server, by

@@ -11,7 +11,7 @@ from teia.lab.simulate.measures import Window, before_of
 from teia.lab.simulate.timeline import Visits
 from teia.refresh.bound import non_polite, steady_optimum, weak_politeness
 from teia.refresh.merge import Timetable
-from teia.refresh.model import World
+from teia.refresh.model import RefreshWorld
 from teia.refresh.policies import POLICIES
 from teia.refresh.slotprice import MOST_SLOTS, slot_price
 
@@ -19,7 +19,7 @@ SLOT_PRICE_WORK = 2e8
 """Largest product of pages and squared slots for which the slot-price bound takes only seconds."""
 
 
-def bounds_of(world: World, length_s: float) -> dict[str, float]:
+def bounds_of(world: RefreshWorld, length_s: float) -> dict[str, float]:
     """Return WP, InfCrawlers, NonPolite; the steady optimum; and the slot-price bound where it takes only seconds.
 
     All are of staleness over `length_s`, from the ages that copies have at the beginning. The exception is the steady
@@ -38,15 +38,16 @@ def bounds_of(world: World, length_s: float) -> dict[str, float]:
     return bounds
 
 
-def over(world: World, length_s: float) -> World:
+def over(world: RefreshWorld, length_s: float) -> RefreshWorld:
     """Return the same world with one horizon as long as a simulation, and the budget of all its horizons together."""
     if length_s == world.horizon_s:
         return world
+    # A horizon counts whole once it has begun, because `run.py` grants its budget at the beginning.
     budget = None if world.budget is None else math.ceil(world.budget * math.ceil(length_s / world.horizon_s))
     return replace(world, horizon_s=length_s, budget=budget)
 
 
-def inf_crawlers(world: World, length_s: float) -> float:
+def inf_crawlers(world: RefreshWorld, length_s: float) -> float:
     """Return the staleness if PSP's visits are all made when they are due, one horizon after the other."""
     table = POLICIES["psp"].plan(world)
     assert isinstance(table, Timetable)
@@ -55,6 +56,7 @@ def inf_crawlers(world: World, length_s: float) -> float:
     fresh_s, stale_s, begin_s = -world.age_s, 0.0, 0.0
     while begin_s < length_s:
         end_s = min(begin_s + world.horizon_s, length_s)
+        # The last horizon may be cut off: visits due after the end are not made.
         made = int(np.searchsorted(due_s, end_s - begin_s))
         times_s = begin_s + due_s[:made]
         visits = Visits(page[:made], times_s, np.zeros(0), before_of(page[:made], times_s, fresh_s))
@@ -66,7 +68,8 @@ def inf_crawlers(world: World, length_s: float) -> float:
     return stale_s / length_s
 
 
-def _is_small(world: World) -> bool:
+def _is_small(world: RefreshWorld) -> bool:
+    # With P = 0 a server has slots without number, which this bound cannot price.
     if not world.politeness_s.all():
         return False
     slots = np.ceil(world.horizon_s / world.politeness_s)

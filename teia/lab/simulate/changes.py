@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.lab.world.spec import ChangesSpec
-from teia.refresh.model import World
+from teia.refresh.model import RefreshWorld
 
 ProcessName = Literal["poisson", "mix"]
 
@@ -36,12 +36,13 @@ class Modifications:
     jitter: float
 
     @classmethod
-    def draw(cls, world: World, name: ProcessName, chance: np.random.Generator) -> Modifications:
+    def draw(cls, world: RefreshWorld, name: ProcessName, chance: np.random.Generator) -> Modifications:
         """Draw the process of each page, and the stale copies.
 
         A copy with an age is stale with the probability that a Poisson page has changed.
         """
         spec = ChangesSpec()
+        # Drawn for `poisson` too, so that the draws that follow, and the stale copies, are the same in both cases.
         drawn = chance.random(len(world)) * (spec.poisson + spec.pareto + spec.regular)
         process = np.full(len(world), POISSON, dtype=np.uint8)
         if name == "mix":
@@ -50,19 +51,23 @@ class Modifications:
         process[(world.rate == 0) | np.isinf(world.rate)] = STILL
         with np.errstate(invalid="ignore", over="ignore"):
             changed = np.where(world.rate == 0, 0.0, -np.expm1(-world.rate * world.age_s))
+        # A page that always changes (infinite rate) never has a fresh copy.
         stale = (chance.random(len(world)) < np.nan_to_num(changed)) | np.isinf(world.rate)
         shape = spec.pareto_shape
         return cls(process, stale, int(chance.integers(1 << 62)), (shape - 1.0) / shape, -1.0 / shape, spec.jitter)
 
     def gap(self, page: int, number: int) -> float:
         """Return gap `number` (from 1 on) of a page, in units of its mean gap."""
+        # One round of splitmix64 for the page and one for the gap's number; `_loop.pyx` must compute the same bits.
         bits = _mixed(self.seed + (page + 1) * 0x9E3779B97F4A7C15)
         bits = _mixed(bits + number * 0xD1B54A32D192ED03)
+        # 53 bits, and a half (2^53 = 9007199254740992): strictly between 0 and 1, so that the logarithm is finite.
         chance = ((bits >> 11) + 0.5) / 9007199254740992.0
         if self.process[page] == POISSON:
             return -math.log(chance)
         if self.process[page] == PARETO:
             return float(self.smallest * chance**self.exponent)
+        # The first change of a regular page falls anywhere within its period.
         if number == 1:
             return chance
         return 1.0 + self.jitter * (2.0 * chance - 1.0)

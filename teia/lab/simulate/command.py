@@ -13,15 +13,15 @@ from teia.clock import Clock
 from teia.errors import LabError, UsageError
 from teia.lab.simulate.bounds import bounds_of
 from teia.lab.simulate.compiled import IS_COMPILED
-from teia.lab.simulate.run import Outcome, Setting, TakeVisits, simulate
+from teia.lab.simulate.run import PolicyResult, SimulationSettings, TakeVisits, simulate
 from teia.lab.simulate.timeline import Visits
-from teia.refresh.model import DAY_S, Crawlers, World
+from teia.refresh.model import DAY_S, Crawlers, RefreshWorld
 from teia.refresh.policies import policy_named
 from teia.refresh.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SimulationRequest:
     """The parameters of a simulation: policies, days (None: one horizon), and the file for visits."""
 
     policies: str
@@ -34,21 +34,21 @@ class Asked:
     def chosen(self) -> list[Policy]:
         names = [name.strip() for name in self.policies.split(",") if name.strip()]
         if not names:
-            raise UsageError("--policy: name at least one")
+            raise UsageError("--policy: at least one is required")
         return [policy_named(name) for name in dict.fromkeys(names)]
 
-    def setting(self, world: World) -> Setting:
+    def setting(self, world: RefreshWorld) -> SimulationSettings:
         """Return the length of the simulation and the kind of changes; a mix always has drawn changes."""
         if self.process not in ("poisson", "mix"):
-            raise UsageError(f"--process: {self.process!r} is neither poisson nor mix")
+            raise UsageError(f"--process: {self.process!r} must be poisson or mix")
         if self.days is not None and not 0 < self.days < math.inf:
-            raise UsageError(f"--days: {self.days:g} is not a number > 0")
+            raise UsageError(f"--days: {self.days:g} must be > 0")
         length_s = world.horizon_s if self.days is None else self.days * DAY_S
         mixed = self.process == "mix"
-        return Setting(length_s, self.sampled or mixed, "mix" if mixed else "poisson", self.seed)
+        return SimulationSettings(length_s, self.sampled or mixed, "mix" if mixed else "poisson", self.seed)
 
 
-def with_budget(world: World) -> World:
+def with_budget(world: RefreshWorld) -> RefreshWorld:
     """Return the world with the capacity of its crawlers as the budget, where none is set."""
     if world.budget is not None:
         return world
@@ -57,14 +57,14 @@ def with_budget(world: World) -> World:
 
 def crawlers_of(count: int, pages_per_s: float) -> Crawlers:
     if not math.isfinite(pages_per_s):
-        raise UsageError(f"--pages-per-s: {pages_per_s:g} is not a speed")
+        raise UsageError(f"--pages-per-s: {pages_per_s:g} must be > 0")
     return Crawlers(count, pages_per_s)
 
 
 def compare(
-    world: World,
+    world: RefreshWorld,
     names: Sequence[str],
-    asked: Asked,
+    asked: SimulationRequest,
     clock: Clock,
     progress: Callable[[str], None],
     reached: Callable[[float], None] = lambda _: None,
@@ -76,12 +76,13 @@ def compare(
     policies, world = asked.chosen(), with_budget(world)
     setting = asked.setting(world)
     if not IS_COMPILED:
-        progress("nothing was compiled when teia was installed: a million visits take some ten seconds in Python")
+        progress("the compiled extensions are not installed: a million visits take about ten seconds in Python")
     results: dict[str, dict[str, Any]] = {}
     plan_s = simulate_s = 0.0
     for at, policy in enumerate(policies):
         progress(f"{policy.name}: {len(world):,} pages for {setting.length_s / DAY_S:g} days")
         with _written(asked, policy, names, several=len(policies) > 1) as take:
+            # The bounds are one more part of the progress, after the policies.
             outcome = simulate(
                 world, policy, setting, clock, take=take, reached=_part_of(reached, at, len(policies) + 1)
             )
@@ -115,7 +116,7 @@ def _part_of(reached: Callable[[float], None], at: int, parts: int) -> Callable[
     return lambda share: reached((at + share) / parts)
 
 
-def _result(outcome: Outcome, setting: Setting) -> dict[str, Any]:
+def _result(outcome: PolicyResult, setting: SimulationSettings) -> dict[str, Any]:
     result: dict[str, Any] = {
         "staleness": outcome.staleness,
         "visits": outcome.visits,
@@ -131,7 +132,9 @@ def _result(outcome: Outcome, setting: Setting) -> dict[str, Any]:
 
 
 @contextmanager
-def _written(asked: Asked, policy: Policy, names: Sequence[str], *, several: bool) -> Iterator[TakeVisits | None]:
+def _written(
+    asked: SimulationRequest, policy: Policy, names: Sequence[str], *, several: bool
+) -> Iterator[TakeVisits | None]:
     """Yield a function that writes visits to a file, or None; with several policies each has its own file."""
     if asked.visits is None:
         yield None

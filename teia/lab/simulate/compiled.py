@@ -17,7 +17,7 @@ from teia.lab.simulate.timeline import (
 )
 from teia.refresh.formulas import BLOCK
 from teia.refresh.merge import Timetable
-from teia.refresh.model import Floats, Numbers, World
+from teia.refresh.model import Floats, Numbers, RefreshWorld
 from teia.refresh.policy import Intervals, Plan
 
 try:
@@ -38,7 +38,7 @@ More visits cause fewer cache misses and take more memory, 28 octets a visit.
 class CompiledTimeline:
     """A `Timeline` that takes less than a microsecond a visit; two with plans by value."""
 
-    def __init__(self, world: World, modifications: Modifications | None = None) -> None:
+    def __init__(self, world: RefreshWorld, modifications: Modifications | None = None) -> None:
         self._world = world
         self._at_once = min(max(LEAST_BOOKED, BOOKED_PER_SERVER * world.servers), MOST_BOOKED)
         self._loop = Loop(
@@ -96,6 +96,7 @@ class CompiledTimeline:
     def parts(self, until_s: float) -> Iterator[Visits]:
         """Yield as many visits at once as stay in the processor's cache, in columns that are reused."""
         page, time_s, late_s, before_s = self._columns
+        # A full block means that more visits may follow.
         made = BLOCK
         while made == BLOCK:
             made = self._loop.run(until_s, False, page, time_s, late_s, before_s)
@@ -113,8 +114,9 @@ class CompiledTimeline:
         return Visits(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def timeline_of(world: World, modifications: Modifications | None = None) -> Timeline:
+def timeline_of(world: RefreshWorld, modifications: Modifications | None = None) -> Timeline:
     """Return the fastest timeline available."""
+    # The compiled loop numbers pages by 32-bit integers.
     if not IS_COMPILED or len(world) >= 1 << 31:
         return PlainTimeline(world, modifications)
     return CompiledTimeline(world, modifications)

@@ -12,8 +12,9 @@ import numpy as np
 
 from teia.lab.simulate.timeline import Visits
 from teia.refresh.formulas import blocks, gap_costs
-from teia.refresh.model import Floats, Numbers, Rows, World
+from teia.refresh.model import Floats, Numbers, RefreshWorld, Rows
 
+# From a millisecond to 10^9 s. Cell 0 is for less than that, the last cell for more.
 FINEST_S, CELLS_PER_DECADE, DECADES = 1e-3, 1000, 12
 
 
@@ -25,6 +26,7 @@ class Lateness:
 
     def add(self, late_s: Floats) -> None:
         for part in blocks(len(late_s)):
+            # The maximum keeps log10 finite for visits that are on time; they end up in cell 0.
             cell = np.log10(np.maximum(late_s[part], FINEST_S / 10) / FINEST_S) * CELLS_PER_DECADE
             cell = np.clip(np.floor(cell) + 1, 0, len(self.counts) - 1).astype(np.int64)
             self.counts += np.bincount(cell, minlength=len(self.counts))
@@ -45,7 +47,7 @@ class Window:
     as it ends. So nothing is sorted, and the work is linear in visits and pages.
     """
 
-    def __init__(self, world: World, begin_s: float) -> None:
+    def __init__(self, world: RefreshWorld, begin_s: float) -> None:
         self._world, self.begin_s = world, begin_s
         self._stale = self._aged = 0.0
 
@@ -63,6 +65,7 @@ class Window:
     def _add(self, page: Rows | slice, fresh_s: Floats, until_s: Floats) -> None:
         """Add the weighted seconds for which copies are stale, and the integral of their ages."""
         rate, weight = self._world.rate[page], self._world.weight[page]
+        # A gap that began before the window counts from `begin_s` on, with the age that the copy has there.
         from_s = np.maximum(fresh_s, self.begin_s)
         age_s, gap_s = from_s - fresh_s, until_s - from_s
         stale_s, aged_s2 = gap_costs(rate, age_s, gap_s)
@@ -76,19 +79,20 @@ def before_of(page: Rows, time_s: Floats, fresh_s: Floats) -> Floats:
     sorted_page = page[order]
     before_s = fresh_s[sorted_page]
     same = sorted_page[1:] == sorted_page[:-1]
+    # For a page visited more than once, the previous visit is the last time its copy was fresh.
     before_s[1:][same] = time_s[order][:-1][same]
     result = np.empty_like(before_s)
     result[order] = before_s
     return result
 
 
-def expected_freshness(world: World, fresh_s: Floats, now_s: float) -> float:
+def expected_freshness(world: RefreshWorld, fresh_s: Floats, now_s: float) -> float:
     """Return the expected weight of all copies that are fresh at an instant."""
     with np.errstate(invalid="ignore", over="ignore"):
         fresh = np.where(world.rate == 0, 1.0, np.exp(-world.rate * np.maximum(now_s - fresh_s, 0.0)))
     return _mean(world, np.where(np.isinf(world.rate), 0.0, fresh))
 
 
-def _mean(world: World, values: Floats) -> float:
+def _mean(world: RefreshWorld, values: Floats) -> float:
     """Return the weighted mean; not by `@`, whose threads wait for each other on busy cores, at every call."""
     return float((world.weight * values).sum())

@@ -23,7 +23,7 @@ from teia.lab.simulate.compiled import timeline_of
 from teia.lab.simulate.measures import Lateness, Window, expected_freshness
 from teia.lab.simulate.timeline import Timeline, Visits
 from teia.refresh.merge import Timetable
-from teia.refresh.model import DAY_S, World
+from teia.refresh.model import DAY_S, RefreshWorld
 from teia.refresh.policy import Plan, Policy
 
 VISITS_AT_ONCE = 1 << 21
@@ -31,14 +31,14 @@ VISITS_AT_ONCE = 1 << 21
 
 WITHOUT_LIMIT = 1 << 62
 
-MakeTimeline = Callable[[World, Modifications | None], Timeline]
+MakeTimeline = Callable[[RefreshWorld, Modifications | None], Timeline]
 TakeVisits = Callable[[Visits], None]
 Reached = Callable[[float], None]
 """Callback that receives the completed share of a simulation."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SimulationSettings:
     """The parameters of a simulation; `sampled` also draws changes by `process`; `look_s` is the time between looks."""
 
     length_s: float
@@ -49,11 +49,11 @@ class Setting:
 
     def __post_init__(self) -> None:
         if not 0 < self.length_s < math.inf:
-            raise UsageError(f"a simulation lasts a time > 0, not {self.length_s:g} s")
+            raise UsageError(f"the duration of a simulation must be > 0, not {self.length_s:g} s")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FreshnessSample:
     """Freshness at an instant: expected, and of the drawn changes where there are any."""
 
     time_s: float
@@ -62,7 +62,7 @@ class Look:
 
 
 @dataclass(slots=True)
-class Outcome:
+class PolicyResult:
     """The result of a policy. Staleness is the exact expectation over the visits that were made.
 
     `by_day` is the staleness of each day; the last may be a shorter one. `sampled` is that of the drawn changes.
@@ -76,7 +76,7 @@ class Outcome:
     sampled: float | None = None
     days: dict[int, tuple[float, float]] = field(default_factory=dict)
     late: Lateness = field(default_factory=Lateness)
-    looks: list[Look] = field(default_factory=list)
+    looks: list[FreshnessSample] = field(default_factory=list)
     plan_s: float = 0.0
     simulate_s: float = 0.0
 
@@ -109,43 +109,50 @@ class Outcome:
 
 
 def simulate(
-    world: World,
+    world: RefreshWorld,
     policy: Policy,
-    setting: Setting,
+    setting: SimulationSettings,
     clock: Clock,
     *,
     take: TakeVisits | None = None,
     reached: Reached = lambda _: None,
     timeline: MakeTimeline = timeline_of,
-) -> Outcome:
+) -> PolicyResult:
     """Carry a policy out; `take` gets the visits, in order. For a policy that learns, changes are drawn."""
     learns = policy.renew_s is not None
+    # 17 is arbitrary: it keeps this stream apart from others with the same seed.
     drawn = Modifications.draw(world, setting.process, np.random.default_rng((setting.seed, 17)))
     begun = timeline(world, drawn if learns or setting.sampled else None)
     return _Simulation(world, policy, setting, clock, begun).go(take, reached)
 
 
 class _Simulation:
-    def __init__(self, world: World, policy: Policy, setting: Setting, clock: Clock, timeline: Timeline) -> None:
+    def __init__(
+        self, world: RefreshWorld, policy: Policy, setting: SimulationSettings, clock: Clock, timeline: Timeline
+    ) -> None:
         self._world, self._policy, self._setting, self._clock = world, policy, setting, clock
         self._timeline = timeline
-        self._outcome = Outcome(policy.name, setting.length_s)
+        self._outcome = PolicyResult(policy.name, setting.length_s)
         self._window = Window(world, 0.0)
         self._plan: Plan | None = None
         self._horizons_s = {0.0, *_multiples(world.horizon_s, setting.length_s)}
+        # The end closes a day too, so that a shorter last day is measured.
         self._days_s = {setting.length_s, *_multiples(DAY_S, setting.length_s)}
         self._renewals_s = set(_multiples(policy.renew_s, setting.length_s))
         self._looks_s = set(_multiples(setting.look_s, setting.length_s))
 
-    def go(self, take: TakeVisits | None, reached: Reached) -> Outcome:
+    def go(self, take: TakeVisits | None, reached: Reached) -> PolicyResult:
         if self._looks_s:
             self._look(0.0)
         for begin_s, end_s in self._pieces():
+            # 1. A horizon begins: its budget is granted. Marks compare exactly, both sides being the same floats.
             if begin_s in self._horizons_s:
                 budget = self._world.budget
                 self._timeline.grant(WITHOUT_LIMIT if budget is None else budget, begin_s)
+            # 2. A plan that is over is replaced, from the ages that copies have now.
             if self._ends_now(begin_s):
                 self._plan_anew(begin_s)
+            # 3. Visits are made up to the next mark.
             self._go_on(end_s, take)
             reached(end_s / self._setting.length_s)
             if end_s in self._looks_s:
@@ -157,6 +164,7 @@ class _Simulation:
     def _go_on(self, end_s: float, take: TakeVisits | None) -> None:
         """Run to the next mark: make visits, and measure them."""
         outcome, began_s = self._outcome, self._clock.ticks_s()
+        # A caller that takes visits gets them in order of time. Measuring needs no order, and is faster in parts.
         taken = self._timeline.run(end_s) if take is not None else None
         for visits in self._timeline.parts(end_s) if taken is None else (taken,):
             outcome.visits += len(visits.page)
@@ -178,6 +186,7 @@ class _Simulation:
 
     def _part_s(self) -> float:
         world = self._world
+        # Without politeness the sum is infinite, and the crawlers' speed is the limit.
         with np.errstate(divide="ignore"):
             most_per_s = min(world.crawlers.visits_per_s, float((1.0 / world.politeness_s).sum()))
         parts = math.ceil(most_per_s * world.horizon_s / max(VISITS_AT_ONCE, len(world)))
@@ -191,6 +200,7 @@ class _Simulation:
 
     def _plan_anew(self, now_s: float) -> None:
         began_s = self._clock.ticks_s()
+        # Only a policy that learns may know the drawn changes; for the others the given counts stay.
         seen = self._timeline.seen if self._policy.renew_s is not None else self._world.changes
         now = replace(self._world, changes=seen) if now_s > 0 else self._world
         self._plan = self._policy.plan(now.with_ages(now_s - self._timeline.fresh_s) if now_s > 0 else now)
@@ -200,12 +210,13 @@ class _Simulation:
     def _look(self, now_s: float) -> None:
         sampled = self._timeline.fresh_weight if self._setting.sampled else None
         expected = expected_freshness(self._world, self._timeline.fresh_s, now_s)
-        self._outcome.looks.append(Look(now_s, expected, sampled))
+        self._outcome.looks.append(FreshnessSample(now_s, expected, sampled))
 
 
 def _multiples(step_s: float | None, end_s: float) -> list[float]:
     """Return step, 2 step … up to the end; none for None."""
     if step_s is None:
         return []
+    # The tiny factor keeps the last multiple if the quotient was rounded to just below a whole number.
     count = math.floor(end_s / step_s * (1 + 1e-12))
     return [number * step_s for number in range(1, count + 1) if number * step_s <= end_s]

@@ -29,11 +29,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from teia.lab.simulate.changes import STILL, Modifications
-from teia.refresh.dispatch import HostQueue, queue_of
+from teia.refresh.dispatch import PlanQueue, queue_of
 from teia.refresh.merge import Timetable
-from teia.refresh.model import Floats, Numbers, Rows, World
+from teia.refresh.model import Floats, Numbers, RefreshWorld, Rows
 from teia.refresh.policy import ByValue, Intervals, Plan
 
+# Its multiples modulo 1 stay far apart from each other, however many there are.
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -91,7 +92,7 @@ class Timeline(Protocol):
         """Continue to `until_s` and yield the visits, in order per server. Each part overwrites the previous one."""
 
 
-def transfer_s(world: World) -> Floats:
+def transfer_s(world: RefreshWorld) -> Floats:
     """Return the time each page's server takes to send it."""
     with np.errstate(invalid="ignore", divide="ignore"):
         seconds = world.size_bytes / np.repeat(world.bytes_per_s, world.pages_per_server)
@@ -104,7 +105,7 @@ def slot_offsets(plan: Intervals | ByValue) -> Floats:
     return part * plan.slot_s
 
 
-def servers_with_work(plan: Intervals | ByValue, world: World) -> Numbers:
+def servers_with_work(plan: Intervals | ByValue, world: RefreshWorld) -> Numbers:
     """Return the number of pages of each server that a plan without a timetable would ever visit."""
     of_use = np.isfinite(plan.interval_s) if isinstance(plan, Intervals) else world.worth_visiting
     return np.bincount(world.server, of_use, minlength=world.servers).astype(np.int64)
@@ -119,7 +120,7 @@ def rested(now_s: float, rest_s: float) -> float:
 class PlainTimeline:
     """A `Timeline` that takes some 8 us a visit."""
 
-    def __init__(self, world: World, modifications: Modifications | None = None) -> None:
+    def __init__(self, world: RefreshWorld, modifications: Modifications | None = None) -> None:
         self.fresh_s = -world.age_s
         self.seen = np.zeros(len(world), dtype=np.int64)
         self.fresh_weight, self.fresh_area = 0.0, 0.0
@@ -134,6 +135,7 @@ class PlainTimeline:
         self._allowed_s = [-math.inf] * world.servers
         self._idle = 0
         self._granted = 0
+        # The time of the one valid wake-up; other SCHEDULER_READY events in the heap are outdated.
         self._wakes_s = math.inf
         self._made: list[tuple[int, float, float, float]] = []
         self._changes = None if modifications is None else _Documents(world, modifications, self._push)
@@ -143,7 +145,7 @@ class PlainTimeline:
     def follow(self, plan: Plan, now_s: float) -> None:
         world = self._world.with_ages(now_s - self.fresh_s) if now_s > 0 else self._world
         self._plan = plan
-        self._queues: list[HostQueue] = [queue_of(plan, world, server, now_s) for server in range(world.servers)]
+        self._queues: list[PlanQueue] = [queue_of(plan, world, server, now_s) for server in range(world.servers)]
         self._waiting, self._ready = [], []
         self._made_by_plan, self._slots_per_s = 0, 0.0
         if not isinstance(plan, Timetable):
@@ -151,6 +153,7 @@ class PlainTimeline:
             self._slot_s: list[float] = plan.slot_s.tolist()
             with_work = servers_with_work(plan, world)
             self._with_work: list[int] = with_work.tolist()
+            # Slots are used early only after one slot per server with work was lost.
             used_s = plan.slot_s[with_work > 0]
             self._begun_s, self._slots_per_s, self._slack = now_s, float((1.0 / used_s).sum()), len(used_s)
         for server in range(world.servers):
@@ -181,6 +184,7 @@ class PlainTimeline:
             self._changes.count_to(until_s)
             self.seen, self.fresh_weight = self._changes.seen, self._changes.fresh_weight
             self.fresh_area = self._changes.fresh_area
+        # The reshape gives four columns also where no visit was made.
         columns = np.array(self._made).reshape(-1, 4)
         return Visits(columns[:, 0].astype(np.int32), *columns.T[1:])
 
@@ -212,6 +216,7 @@ class PlainTimeline:
         turn_s = math.inf
         while self._idle and self._granted > 0:
             self._find_ready(now_s)
+            # The first ready server's turn comes with its slot, or earlier if visits have fallen behind the slots.
             turn_s = max(now_s, min(self._ready[0][0], self._behind_at_s())) if self._ready else math.inf
             if turn_s > now_s:
                 break
@@ -250,6 +255,7 @@ class PlainTimeline:
         if due is not None:
             queue.visited(due.page, now_s)
             row = self._row[due.page]
+            # A page chosen by value is due at any time, so lateness is counted from its slot.
             due_s = key_s if isinstance(self._plan, ByValue) else due.due_s
             self._made.append((row, now_s, max(0.0, now_s - due_s), float(self.fresh_s[row])))
             self.fresh_s[row] = now_s
@@ -267,7 +273,9 @@ class PlainTimeline:
 class _Documents:
     """Documents that are modified, and the freshness of their copies."""
 
-    def __init__(self, world: World, modifications: Modifications, push: Callable[[float, Event, int], None]) -> None:
+    def __init__(
+        self, world: RefreshWorld, modifications: Modifications, push: Callable[[float, Event, int], None]
+    ) -> None:
         self.seen = np.zeros(len(world), dtype=np.int64)
         self.fresh_weight = float(world.weight @ ~modifications.stale)
         self.fresh_area = 0.0
@@ -290,6 +298,7 @@ class _Documents:
         self.count_to(now_s)
         if not self._fresh[page]:
             self.seen[page] += 1
+            # A page that always changes is stale again at once.
             if math.isfinite(self._rate[page]):
                 self._fresh[page] = True
                 self.fresh_weight += self._weight[page]

@@ -15,7 +15,7 @@ import numpy as np
 from teia.errors import UsageError
 from teia.refresh.formulas import lost
 from teia.refresh.merge import Timetable, merge
-from teia.refresh.model import Floats, Numbers, World
+from teia.refresh.model import Floats, Numbers, RefreshWorld
 
 MOST_PAIRS = 4_000_000
 """Largest number of pairs; 2,000 visits to 2,000 slots take some seconds, and time grows with the third power."""
@@ -25,8 +25,8 @@ def nearest_slots(planned_s: Floats, slots_s: Floats) -> Floats:
     """Assign each visit its own slot, minimising the total distance from the planned times."""
     if len(planned_s) > len(slots_s) or len(planned_s) * len(slots_s) > MOST_PAIRS:
         raise UsageError(
-            f"{len(planned_s)} visits to {len(slots_s)} slots: visits may not be more than slots, nor pairs of them"
-            f" more than {MOST_PAIRS:,}"
+            f"{len(planned_s)} visits in {len(slots_s)} slots: there may not be more visits than slots, nor more"
+            f" than {MOST_PAIRS:,} pairs of them"
         )
     from scipy.optimize import linear_sum_assignment  # takes half a second to import; the other policies do not need it
 
@@ -41,7 +41,9 @@ def evenest_slots(rate: float, horizon_s: float, count: int, slots_s: Floats) ->
         raise UsageError(f"{count} visits in {len(slots_s)} slots")
     slots_s = np.sort(slots_s)
     between = lost(rate * np.maximum(slots_s[None, :] - slots_s[:, None], 0.0))
+    # Each visit must be later than the one before it.
     between[np.tril_indices(len(slots_s))] = np.inf
+    # cost[s] is the least staleness up to slot s if the latest visit is there; the first gap begins at 0.
     cost = lost(rate * slots_s)
     before = []
     for _ in range(count - 1):
@@ -50,13 +52,14 @@ def evenest_slots(rate: float, horizon_s: float, count: int, slots_s: Floats) ->
         cost = through.min(axis=0)
     place = int((cost + lost(rate * (horizon_s - slots_s))).argmin())
     chosen = [place]
+    # Follow the best predecessors back from the last visit.
     for step in reversed(before):
         place = int(step[place])
         chosen.append(place)
     return slots_s[chosen[::-1]]
 
 
-def transported(world: World, counts: Numbers) -> Timetable:
+def transported(world: RefreshWorld, counts: Numbers) -> Timetable:
     """Return Wolf's timetable under politeness: visits in slots P apart, as near to their ideal times as possible.
 
     Servers are solved one by one, because a slot belongs to one of them.

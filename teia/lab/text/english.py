@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from teia.lab.text.words import Language, Topic, commas, lines
+from teia.lab.text.words import Language, TopicWords, commas, lines
 
 _ENGLISH_TOPICS = {
-    "town": Topic(
+    "town": TopicWords(
         commas(
             "The square, The market hall, The old bridge, The library, The council, The bandstand, The school,"
             " The harbour, The budget, The fair, The station, The garden, The theatre, The high street, The"
@@ -32,7 +32,7 @@ _ENGLISH_TOPICS = {
             is still waiting for an answer"""
         ),
     ),
-    "science": Topic(
+    "science": TopicWords(
         commas(
             "The telescope, The cell, The volcano, The tide, The fossil, The microbe, The comet, The forest, The"
             " glacier, The magnet, The bee, The genome, The current, The mineral, The cloud, The neuron"
@@ -58,7 +58,7 @@ _ENGLISH_TOPICS = {
             worked out the mass of the dust cloud"""
         ),
     ),
-    "sport": Topic(
+    "sport": TopicWords(
         commas(
             "The club, The final, The goalkeeper, The marathon, The coach, The regatta, The league, The team,"
             " The stadium, The cyclist, The swimmer, The cup, The season, The referee, The derby, The captain"
@@ -84,7 +84,7 @@ _ENGLISH_TOPICS = {
             complained about the free kick"""
         ),
     ),
-    "food": Topic(
+    "food": TopicWords(
         commas(
             "The sourdough loaf, The bean soup, The mature cheese, The fish stew, The new olive oil, The plum"
             " jam, The rice pudding, The apple pie, The smoked haddock, The oat cake, The red wine, The kitchen"
@@ -111,7 +111,7 @@ _ENGLISH_TOPICS = {
             leaves the chestnuts to roast on the embers"""
         ),
     ),
-    "travel": Topic(
+    "travel": TopicWords(
         commas(
             "The path, The island, The night train, The beach, The viewpoint, The village, The castle, The inn,"
             " The valley, The ridge, The lighthouse, The crossing, The abbey, The lake, The trail, The border"
@@ -137,7 +137,7 @@ _ENGLISH_TOPICS = {
             comes home by the coast road"""
         ),
     ),
-    "computing": Topic(
+    "computing": TopicWords(
         commas(
             "The program, The network, The server, The database, The file, The algorithm, The password, The"
             " protocol, The disk, The queue, The robot, The backup, The index, The bug, The release, The keyboard"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from teia.lab.text.words import Language, Topic, commas, lines
+from teia.lab.text.words import Language, TopicWords, commas, lines
 
 _PORTUGUESE_TOPICS = {
-    "town": Topic(
+    "town": TopicWords(
         commas(
             "A praça, O mercado, A ponte velha, O coreto, A junta, A biblioteca, O teatro, A feira, O jardim, A"
             " escola, A estação, O orçamento, A romaria, O chafariz, A rua direita, O cais"
@@ -31,7 +31,7 @@ _PORTUGUESE_TOPICS = {
             ficou sem resposta do governo"""
         ),
     ),
-    "science": Topic(
+    "science": TopicWords(
         commas(
             "O telescópio, A célula, O vulcão, A maré, O fóssil, A bactéria, O cometa, A floresta, O glaciar, O"
             " íman, A abelha, O genoma, A corrente, O mineral, A nuvem, O neurónio"
@@ -57,7 +57,7 @@ _PORTUGUESE_TOPICS = {
             calculou a massa da nuvem de poeira"""
         ),
     ),
-    "sport": Topic(
+    "sport": TopicWords(
         commas(
             "O clube, A final, O guarda-redes, A maratona, O treinador, A regata, O campeonato, A equipa, O"
             " pavilhão, O ciclista, A atleta, O estádio, A taça, O remate, A época, O balneário"
@@ -83,7 +83,7 @@ _PORTUGUESE_TOPICS = {
             protestou contra a marcação da falta"""
         ),
     ),
-    "food": Topic(
+    "food": TopicWords(
         commas(
             "O pão de milho, A sopa de feijão, O queijo curado, A caldeirada, O azeite novo, A compota, O arroz"
             " doce, A marmelada, O bacalhau, A broa, O vinho tinto, A horta, O forno a lenha, A castanha, O"
@@ -110,7 +110,7 @@ _PORTUGUESE_TOPICS = {
             deixa a castanha no carvão até à refeição"""
         ),
     ),
-    "travel": Topic(
+    "travel": TopicWords(
         commas(
             "O caminho, A ilha, O comboio, A praia, O miradouro, A aldeia, O castelo, A estalagem, O vale, A"
             " serra, O farol, A travessia, O mosteiro, A lagoa, O trilho, A fronteira"
@@ -136,7 +136,7 @@ _PORTUGUESE_TOPICS = {
             regressa pela estrada da costa"""
         ),
     ),
-    "computing": Topic(
+    "computing": TopicWords(
         commas(
             "O programa, A rede, O servidor, A base de dados, O ficheiro, O algoritmo, A palavra-passe, O"
             " protocolo, O disco, A fila, O robô, A cópia, O índice, O erro, A versão, O teclado"

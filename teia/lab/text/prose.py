@@ -19,7 +19,6 @@ from teia.lab.world.draws import below, pick
 LANGUAGES: dict[str, Language] = {language.code: language for language in (PORTUGUESE, ENGLISH)}
 PASSAGES = 256
 NAMES = 256
-HEADS = 256
 TAILS = 256
 ITEMS = 64
 CODECS = {"utf-8": "utf-8", "iso-8859-1": "latin-1", "windows-1252": "latin-1"}
@@ -74,7 +73,7 @@ def person_name(language: Language, *key: object) -> str:
     return f"{pick(language.first_names, 'first', *key)} {surname}"
 
 
-class Library:
+class Lexicons:
     """Makes the lexicons of a world, each once. Equal byte strings are one object in all of them.
 
     The tables of all languages, topics and encodings together do not fit into a processor's second-level cache, and
@@ -145,6 +144,7 @@ def _passage(language: Language, topic: str, key: tuple[object, ...]) -> str:
 def _sentence(language: Language, topic: str, key: tuple[object, ...]) -> str:
     words = language.topics[topic]
     first = below(len(words.deeds), "deed", *key)
+    # Never the same deed twice in a sentence: the offset is between 1 and the number of deeds less one.
     second = (first + 1 + below(len(words.deeds) - 1, "deed2", *key)) % len(words.deeds)
     subject = below(len(words.subjects), "subject", *key)
     other = (subject + 1 + below(len(words.subjects) - 1, "other", *key)) % len(words.subjects)
@@ -168,10 +168,12 @@ def _capital(text: str) -> str:
 
 
 def _heads(language: Language, topic: str) -> list[str]:
+    # 16 things and 16 twists give the 256 heads that eight bits choose from (tests/lab/text/test_prose.py).
     return [f"{thing} {twist}" for thing in language.topics[topic].things for twist in language.twists]
 
 
 def _tails(language: Language, key: tuple[object, ...]) -> list[str]:
+    # The number of tail words must divide TAILS: `urlspace` takes eight bits as an index into this table.
     per_word = TAILS // len(language.tail_words)
     places = _distinct(per_word, lambda n: place_name(language, *key, "tail", n))
     return [f"{word} {place}" for word in language.tail_words for place in places]

@@ -13,7 +13,7 @@ TOPICS = ("town", "science", "sport", "food", "travel", "computing")
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicWords:
     """The vocabulary of one topic. `things` begin titles, `subjects` and `deeds` make sentences."""
 
     things: tuple[str, ...]
@@ -26,22 +26,28 @@ class Language:
     """The vocabulary of one language, with that of its topics."""
 
     code: str
-    topics: dict[str, Topic]
+    topics: dict[str, TopicWords]
+    # `{when}` of a frame; a frame is a sentence with places for a subject, deeds and a circumstance.
     circumstances: tuple[str, ...]
     frames: tuple[str, ...]
+    # A title is a thing and a twist (its head), then a tail word and a place (its tail).
     twists: tuple[str, ...]
     tail_words: tuple[str, ...]
     subheadings: tuple[str, ...]
     proverbs: tuple[str, ...]
     advertisements: tuple[str, ...]
+    # A place, and a surname, is made of a start and an end, each drawn by itself.
     place_starts: tuple[str, ...]
     place_ends: tuple[str, ...]
     first_names: tuple[str, ...]
     surname_starts: tuple[str, ...]
     surname_ends: tuple[str, ...]
+    # (part of a host name, word in the site's title)
     site_kinds: tuple[tuple[str, str], ...]
     subdomains: tuple[str, ...]
+    # (folder of a path, title of its first page)
     sections: tuple[tuple[str, str], ...]
+    # Fixed texts of pages and paths by name; every language has the same names.
     phrases: dict[str, str]
     months: tuple[str, ...]
 

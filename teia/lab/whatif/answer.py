@@ -14,20 +14,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.errors import UsageError
 from teia.frontier.cell import revisits
-from teia.frontier.cell.url_tails import url_from
-from teia.lab.simulate.run import Setting, simulate
+from teia.frontier.cell.rows import url_from
+from teia.lab.simulate.run import SimulationSettings, simulate
 from teia.lab.whatif.backtest import Backtest, backtest
-from teia.lab.whatif.judging import Estimate, Judge, draw_worlds, estimated
-from teia.lab.whatif.live import Live, of_parts, within_budget, world_of
-from teia.lab.whatif.pace import Manners, Paces, Terms, manners_of, paces, rests
+from teia.lab.whatif.judging import Judge, MeanEstimate, draw_worlds, estimated
+from teia.lab.whatif.live import LivePolicy, of_parts, within_budget, world_of
+from teia.lab.whatif.pace import HostBehaviour, Paces, Terms, manners_of, paces, rests
 from teia.lab.whatif.past import Past, remembered
 from teia.refresh.bound import steady_optimum
 from teia.refresh.history import DAY_S
-from teia.refresh.model import Crawlers, Floats, Numbers, World
+from teia.refresh.model import Crawlers, Floats, Numbers, RefreshWorld
 from teia.refresh.policies import policy_named
 from teia.urls import site_of, slot_of
 from teia.views.reports.source import Source
@@ -37,6 +37,7 @@ FEWEST_WORLDS = 8
 WORK = 4e7
 """Approximate limit of visits and pages times worlds; large collections are judged in fewer worlds."""
 
+# Each bound is an optimisation over all pages, so only some of the worlds get one.
 BOUND_WORLDS = 8
 ENOUGH_REVISITS = 200
 LONGEST_DAYS = 365.0
@@ -46,7 +47,7 @@ FREE = Crawlers(1, 1e6)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WhatIfRequest:
     """The alternative settings; None keeps the current value. `top` is the number of hosts listed."""
 
     delay_s: float | None = None
@@ -59,15 +60,13 @@ class Asked:
 
     def __post_init__(self) -> None:
         if self.delay_s is not None and not 0 <= self.delay_s < math.inf:
-            raise UsageError(f"--delay: {self.delay_s:g} is not a time of 0 s or more")
+            raise UsageError(f"--delay: {self.delay_s:g} must be 0 s or more")
         if self.budget is not None and self.budget < 1:
-            raise UsageError(
-                f"--budget: with {self.budget} visits a day no page would be visited again; give 1 or more"
-            )
+            raise UsageError(f"--budget: {self.budget} must be 1 or more visits per day")
         if self.nodes is not None and self.nodes < 1:
-            raise UsageError(f"--nodes: {self.nodes} machines crawl nothing; give 1 or more")
+            raise UsageError(f"--nodes: {self.nodes} must be 1 or more")
         if not 0 < self.days <= LONGEST_DAYS:
-            raise UsageError(f"--days: {self.days:g} is not between 0 and {LONGEST_DAYS:g}")
+            raise UsageError(f"--days: {self.days:g} must be between 0 and {LONGEST_DAYS:g}")
         if self.policy is not None:
             policy_named(self.policy)
 
@@ -82,7 +81,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class HostLoad:
-    """One host: requests a day, its answering share of the day, and the time between visits of known pages.
+    """One host: requests a day, the share of the day it spends answering, the time between visits of known pages.
 
     `late_pages` cannot be visited every week; with a delay of `week_delay_s` all could (None: with no delay).
     """
@@ -101,12 +100,12 @@ class HostLoad:
 class Side:
     """A collection under some terms. `bound` is the best that any policy could do in the long run under the same terms.
 
-    `full_pass_s` is the time until every page was visited once, by `slowest_host` last. `limited_by` names the limit on
-    the number of visits. `unvisited` pages have no visit at all in the predicted days.
+    `full_pass_s` is the time until every page was visited once; `slowest_host` is the last to finish. `limited_by`
+    names the limit on the number of visits. `unvisited` pages have no visit at all in the predicted days.
     """
 
     terms: Terms
-    fresh: Estimate
+    fresh: MeanEstimate
     bound: float
     visits_per_day: float
     requests_per_day: float
@@ -139,26 +138,33 @@ class WhatIf:
     tested: Backtest
     as_is: Side
     what_if: Side | None
-    gain: Estimate | None
+    gain: MeanEstimate | None
     notes: tuple[str, ...]
 
 
-def what_if(source: Source, asked: Asked, clock: Clock, reached: Callable[[float], None] = lambda _: None) -> WhatIf:
+def what_if(
+    source: Source, asked: WhatIfRequest, clock: Clock, reached: Callable[[float], None] = lambda _: None
+) -> WhatIf:
     """Predict from a collection's visits; LabError if it has none yet. `reached` receives the completed share."""
+    # 1. Observations: posteriors of rates, ages of captures, behaviour of hosts.
     past, config = remembered(source, clock.now_s()), source.config
     manners = manners_of(source, past)
     now = Terms(config.courtesy.delay_s, config.refresh.policy)
     all_terms = [now, asked.terms(now)] if asked.changes_anything else [now]
+    # 2. The collection under the current settings, and under the alternative ones.
     futures = [_Future.under(terms, past, manners, source, asked.days * DAY_S) for terms in all_terms]
     settling_s = min(asked.days * DAY_S, max(float(future.pass_s.max()) for future in futures))
+    # 3. Rates are drawn from their posteriors, corrected by the backtest. Both sides share these worlds.
     worlds = _worlds(past, futures, settling_s + asked.days * DAY_S)
     tested = backtest(past)
     rates = draw_worlds(past.parts, tested, worlds, np.random.default_rng(asked.seed))
+    # 4. Each side is simulated once; its visits are judged in every world.
     judged = []
     for at, future in enumerate(futures):
         reached((0.5 + at) / (1 + len(futures)))
         judged.append(_judged(future, rates, settling_s, asked, clock))
     reached(1.0)
+    # 5. Both sides list the same hosts, so that a reader can compare their loads.
     busiest = np.argsort(-np.max([each.requests for each in judged], axis=0), kind="stable").tolist()[: asked.top]
     sides = [_side(each, busiest) for each in judged]
     share = np.concatenate([part.prior_share for part in past.parts])
@@ -186,20 +192,21 @@ class _Future:
 
     terms: Terms
     past: Past
-    manners: Manners
+    manners: HostBehaviour
     pace: Paces
-    granted: World
-    world: World
+    granted: RefreshWorld
+    world: RefreshWorld
     config: Config
 
     @classmethod
-    def under(cls, terms: Terms, past: Past, manners: Manners, source: Source, length_s: float) -> _Future:
+    def under(cls, terms: Terms, past: Past, manners: HostBehaviour, source: Source, length_s: float) -> _Future:
         config, machine = source.config, manners.machine
         pace = paces(past, manners, rests(source, past, terms.delay_s), config, terms, length_s)
         crawlers = Crawlers(terms.nodes, machine.pages_per_s) if machine.was_the_limit else FREE
         world = granted = world_of(past, of_parts(past, pace.slot_s), config.refresh, crawlers)
         if terms.budget is not None:
             world = replace(granted, politeness_s=within_budget(granted, terms.budget, config.refresh.floor))
+            # The bound distributes the budget itself: it needs the hosts' own slots, and the budget as a number.
             granted = replace(granted, budget=max(1, round(terms.budget * granted.horizon_s / DAY_S)))
         return cls(terms, past, manners, pace, granted, world, config)
 
@@ -240,8 +247,9 @@ class _Future:
         if self.held_up > 1.0:
             return "machine"
         if self.pace.crowd > 1.0:
-            return "servers at the same time"
-        return "least_s" if bool((self.pace.slot_s <= least * 1.001)[self.pages > 0].all()) else "rests of hosts"
+            return "hosts in parallel"
+        # A tolerance of a thousandth, for slots that `least_s` itself has set.
+        return "least_s" if bool((self.pace.slot_s <= least * 1.001)[self.pages > 0].all()) else "delays of hosts"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,12 +269,12 @@ class _Judged:
     bound: float
 
 
-def _judged(future: _Future, rates: Floats, settling_s: float, asked: Asked, clock: Clock) -> _Judged:
+def _judged(future: _Future, rates: Floats, settling_s: float, asked: WhatIfRequest, clock: Clock) -> _Judged:
     """Carry the policy out, and judge the result in every world."""
     parts, end_s = future.past.parts, settling_s + asked.days * DAY_S
     judge = Judge(future.world, rates, settling_s, end_s)
-    policy = Live(future.terms.policy, parts, future.config.refresh)
-    simulate(future.world, policy, Setting(end_s, seed=asked.seed), clock, take=judge.take)
+    policy = LivePolicy(future.terms.policy, parts, future.config.refresh)
+    simulate(future.world, policy, SimulationSettings(end_s, seed=asked.seed), clock, take=judge.take)
     values, variance = judge.finish()
     of_page = np.repeat([part.host for part in parts], [len(part) for part in parts])
     per_day = np.bincount(of_page, judge.visits, len(future.past.hosts)) / asked.days
@@ -274,6 +282,7 @@ def _judged(future: _Future, rates: Floats, settling_s: float, asked: Asked, clo
         future,
         judge.visits,
         per_day,
+        # A failed visit is a request too; those for robots.txt and new URLs are added.
         requests=per_day / (1.0 - np.minimum(future.manners.failed, 0.99)) + future.pace.others_per_day,
         late=np.maximum(0, future.pages - np.floor(WEEK_S / future.slot_s + 1e-9)).astype(np.int64),
         values=values,
@@ -284,7 +293,7 @@ def _judged(future: _Future, rates: Floats, settling_s: float, asked: Asked, clo
     )
 
 
-def _gain(before: _Judged, after: _Judged) -> Estimate:
+def _gain(before: _Judged, after: _Judged) -> MeanEstimate:
     return estimated(after.values - before.values, before.variance + after.variance, -1.0)
 
 
@@ -310,6 +319,7 @@ def _side(judged: _Judged, busiest: list[int]) -> Side:
 def _load(judged: _Judged, host: int) -> HostLoad:
     future, requests = judged.future, float(judged.requests[host])
     pages, took_s = int(future.pages[host]), float(future.manners.took_s[host])
+    # Of the time that each page of a week has, answers and lateness are not delay.
     week_s = WEEK_S / pages - took_s - float(future.manners.late_s[host])
     return HostLoad(
         host=future.past.hosts[host].name,
@@ -328,6 +338,7 @@ def _late_urls(judged: _Judged) -> tuple[str, ...]:
     found: list[tuple[int, str]] = []
     past, starts = judged.future.past, judged.future.world.starts
     for server, part in enumerate(past.parts):
+        # These URLs are examples, so a few candidates are enough.
         if judged.late[part.host] and len(found) < 4 * LATE_URLS:
             rows = judged.visits[starts[server] : starts[server + 1]]
             few = np.argsort(np.where(part.weight > 0, rows, np.iinfo(np.int64).max), kind="stable")[:LATE_URLS]
@@ -346,47 +357,50 @@ def _worlds(past: Past, futures: list[_Future], length_s: float) -> int:
     return int(np.clip(WORK / looked_at, FEWEST_WORLDS, WORLDS))
 
 
-def _notes(past: Past, manners: Manners, tested: Backtest, last: _Future, config: Config) -> list[str]:
+def _notes(past: Past, manners: HostBehaviour, tested: Backtest, last: _Future, config: Config) -> list[str]:
     """Return notes that a reader needs to interpret the numbers; `last` is the alternative."""
     notes = [
-        f"tested on its own visits: of the later {tested.visits:,}, {tested.changed:,} found a change and"
-        f" {tested.expected:,.0f} should have; rates are taken {tested.factor:.2f} times as high as they seemed"
+        f"tested on past visits: of the later {tested.visits:,}, {tested.changed:,} found a change and "
+        f"{tested.expected:,.0f} were expected; rates are multiplied by {tested.factor:.2f}"
     ]
     if past.revisits < ENOUGH_REVISITS:
-        notes.append(f"not enough visits to estimate well: {past.revisits:,.0f} of {ENOUGH_REVISITS}")
+        notes.append(f"not enough visits for a good estimate: {past.revisits:,.0f} of {ENOUGH_REVISITS}")
     if not config.refresh.keep:
-        notes.append("the collection is not kept fresh now: `as it is` is what its settings would give if it were")
+        notes.append("the collection is not kept fresh now: the current settings are evaluated as if it were")
     if last.pace.crawl_delays:
         notes.append(
-            f"{last.pace.crawl_delays:,} hosts ask for a Crawl-delay longer than {last.terms.delay_s:g} s; it wins"
+            f"{last.pace.crawl_delays:,} hosts demand a Crawl-delay longer than {last.terms.delay_s:g} s, which applies"
         )
     waiting = sum(host.waiting for host in past.hosts)
     if waiting:
         notes.append(
-            f"{waiting:,} URLs wait for their first visit and take part of the requests; they are not predicted"
+            f"{waiting:,} URLs are queued for their first visit and use part of the requests; they are not predicted"
         )
     if last.terms.nodes > 1:
         each = config.courtesy.max_hosts
         notes.append(
-            f"{last.terms.nodes} nodes: servers visited at the same time ({each:,} a node) and pages a second change;"
-            " rests of hosts do not, all nodes keep them together"
+            f"{last.terms.nodes} nodes: the number of hosts crawled in parallel ({each:,} per node) and pages per"
+            " second change; the delays of hosts do not, they apply to all nodes together"
         )
     notes.append(_machine_note(manners, last))
     notes.append(
-        "policies plan by what is known of rates now; what they would learn meanwhile is not counted."
-        " Intervals hold 90% if pages change as Poisson processes"
+        "policies use the rates known now; what they would learn meanwhile is not included. Intervals contain 90%"
+        " if pages change as Poisson processes"
     )
     return [note for note in notes if note]
 
 
-def _machine_note(manners: Manners, last: _Future) -> str:
+def _machine_note(manners: HostBehaviour, last: _Future) -> str:
     machine, wanted = manners.machine, float((1.0 / last.granted.politeness_s).sum())
     most = machine.pages_per_s * last.terms.nodes
     if machine.was_the_limit:
-        return f"a machine did {machine.pages_per_s:.3g} requests a second while hosts waited for it: its limit here"
+        return (
+            f"a machine sent {machine.pages_per_s:.3g} requests per second while hosts were waiting for it: its"
+            " limit here"
+        )
     if wanted > most:
         return (
-            f"hosts would grant {wanted:.3g} visits a second; the busiest ten minutes of the log had"
-            f" {machine.pages_per_s:.3g}, and hosts did not wait: whether a machine can do more is not known"
+            f"hosts would allow {wanted:.3g} visits per second; the busiest ten minutes of the log had "
+            f"{machine.pages_per_s:.3g}, and no host was waiting: the limit of the machine is not known"
         )
     return ""

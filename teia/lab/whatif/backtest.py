@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from teia.lab.whatif.past import Part, Past
-from teia.refresh.history import History, Sight, in_columns
+from teia.lab.whatif.past import HostPages, Past
+from teia.refresh.history import History, VisitResult, in_columns
 from teia.refresh.rates import Floats, Gamma, estimate
 from teia.urls import site_of, slot_of
 
@@ -52,7 +52,7 @@ class Backtest:
 NOTHING = Backtest(0, 0, 0.0, 1.0, BELIEF)
 
 
-class Trial(NamedTuple):
+class BacktestVisit(NamedTuple):
     """A visit: the page's history before it, its prior, the time since the last visit, and the result."""
 
     known: bytes
@@ -77,7 +77,7 @@ def backtest(past: Past) -> Backtest:
     return _compared(found, gap_s, changed.astype(np.float64), page)
 
 
-def _trials(past: Past, part: Part, pages: int) -> Iterator[Trial]:
+def _trials(past: Past, part: HostPages, pages: int) -> Iterator[BacktestVisit]:
     """Yield the visits of a part's first pages that have an earlier visit to compare with."""
     host, keys = past.hosts[part.host], part.columns.key[:pages].tolist()
     place = {key: number for number, key in enumerate(keys)}
@@ -94,11 +94,12 @@ def _trials(past: Past, part: Part, pages: int) -> Iterator[Trial]:
             if saw is not None and gap_s > 0:
                 prior = float(part.prior.changes[place[key]]), float(part.prior.time_s[place[key]])
                 known = history.encode()
-                yield Trial(known, *prior, gap_s, history.observe(Sight(saw), time_s), key, time_s)
+                yield BacktestVisit(known, *prior, gap_s, history.observe(VisitResult(saw), time_s), key, time_s)
 
 
 def _compared(known: Gamma, gap_s: Floats, changed: Floats, page: Numbers) -> Backtest:
     def expected(factor: float) -> Floats:
+        # Probability of a change in the gap: Poisson, with the rate integrated over its Gamma posterior.
         return 1.0 - (1.0 + factor * gap_s / known.time_s) ** -known.changes
 
     # Bisect, on a logarithmic scale, for the factor at which the expected changes equal the observed ones.
@@ -108,8 +109,10 @@ def _compared(known: Gamma, gap_s: Floats, changed: Floats, page: Numbers) -> Ba
         low, high = (middle, high) if expected(middle).sum() < changed.sum() else (low, middle)
     factor = (low * high) ** 0.5
     slope = float((expected(factor * 1.01) - expected(factor / 1.01)).sum()) / (2 * np.log(1.01))
+    # Visits of one page depend on each other, so deviations are summed by page before they are squared.
     of_pages = np.bincount(np.unique(page, return_inverse=True)[1], changed - expected(factor))
     variance = float(np.square(of_pages).sum()) / max(slope, 1e-9) ** 2
+    # The prior (0, BELIEF) and the measured logarithm are combined, weighted by their precisions.
     belief = BELIEF**2 / (BELIEF**2 + variance)
     return Backtest(
         len(gap_s),

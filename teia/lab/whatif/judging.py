@@ -16,9 +16,9 @@ import numpy as np
 
 from teia.lab.simulate.timeline import Visits
 from teia.lab.whatif.backtest import Backtest
-from teia.lab.whatif.past import Part
+from teia.lab.whatif.past import HostPages
 from teia.refresh.formulas import marginal
-from teia.refresh.model import Floats, Rows, World
+from teia.refresh.model import Floats, RefreshWorld, Rows
 from teia.refresh.priors import PARENT_PAGES
 
 ERRORS = 1.645
@@ -28,7 +28,7 @@ SLOWEST_DRAW = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class MeanEstimate:
     """A mean, and the interval that holds the true value in 90 of 100 cases if the model is right."""
 
     mean: float
@@ -36,7 +36,7 @@ class Estimate:
     high: float
 
 
-def draw_worlds(parts: Sequence[Part], tested: Backtest, worlds: int, chance: np.random.Generator) -> Floats:
+def draw_worlds(parts: Sequence[HostPages], tested: Backtest, worlds: int, chance: np.random.Generator) -> Floats:
     """Draw the rates of all pages, a row for each world."""
     of_all = tested.factor * np.exp(tested.error * chance.standard_normal((worlds, 1)))
     drawn = np.empty((worlds, sum(map(len, parts))))
@@ -55,7 +55,7 @@ def draw_worlds(parts: Sequence[Part], tested: Backtest, worlds: int, chance: np
 class Judge:
     """Takes visits in order, from 0 on, and sums the time for which copies were fresh between two instants."""
 
-    def __init__(self, world: World, rates: Floats, begin_s: float, end_s: float) -> None:
+    def __init__(self, world: RefreshWorld, rates: Floats, begin_s: float, end_s: float) -> None:
         self._weight, self._rates, self._mean = world.weight, rates, world.rate
         self._begin_s, self._end_s = begin_s, end_s
         self._last_s = -world.age_s
@@ -88,17 +88,18 @@ class Judge:
             self._fresh_s[number] += float((weight * _fresh_s(rate[page], age_s, length_s)).sum())
         rate = np.maximum(self._mean[page], SLOWEST_DRAW)
         mean_s, u = _fresh_s(rate, age_s, length_s), rate * length_s
+        # Second moment of the fresh time, min(next change, length), if the copy is fresh at first: 2 q(u) / rate^2.
         square = np.exp(-rate * age_s) * 2.0 * marginal(u) / rate**2
         self._variance += float((weight**2 * np.maximum(square - mean_s**2, 0.0)).sum())
 
 
 def _fresh_s(rate: Floats, age_s: Floats, length_s: Floats) -> Floats:
-    """Return the expected time for which a copy of an age stays fresh, within a time."""
+    """Return the expected time for which a copy is fresh during `length_s`, if its age is `age_s` at the beginning."""
     fresh: Floats = np.exp(-rate * age_s) * -np.expm1(-rate * length_s) / rate
     return fresh
 
 
-def estimated(values: Floats, variance: float = 0.0, least: float = 0.0, most: float = 1.0) -> Estimate:
+def estimated(values: Floats, variance: float = 0.0, least: float = 0.0, most: float = 1.0) -> MeanEstimate:
     """Return the mean over worlds, and an interval from their differences and the random variation."""
     mean, error = float(values.mean()), ERRORS * float(np.sqrt(values.var(ddof=1) + variance))
-    return Estimate(mean, max(least, mean - error), min(most, mean + error))
+    return MeanEstimate(mean, max(least, mean - error), min(most, mean + error))

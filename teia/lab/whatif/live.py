@@ -1,8 +1,8 @@
 """Every policy as the live crawler carries it out: each host planned by itself, with the visits it grants.
 
 The crawler keeps its plan for `edf` on disk (host_plan.py) and those for other policies in memory (other_plans.py).
-Here the plans of all hosts are combined into one plan for the simulator. A server of its world is a `Part`. Rates are
-the crawler's estimates; the true behaviour of pages does not affect the plan.
+Here the plans of all hosts are combined into one plan for the simulator. A server of its world is a `HostPages`. Rates
+are the crawler's estimates; the true behaviour of pages does not affect the plan.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, intervals, one_host, price_at
-from teia.lab.whatif.past import Part, Past
+from teia.lab.whatif.past import HostPages, Past
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.merge import Timetable
-from teia.refresh.model import Crawlers, Floats, World
+from teia.refresh.model import Crawlers, Floats, RefreshWorld
 from teia.refresh.policies import policy_named
 from teia.refresh.policy import ByValue, Intervals, Plan
 from teia.refresh.priors import LONGEST_S
@@ -27,10 +27,10 @@ ON_DISK = "edf"
 """Policy that the crawler plans by prices, with a floor and exploration; others are as in `POLICIES`."""
 
 
-def world_of(past: Past, slot_s: Floats, settings: RefreshSettings, crawlers: Crawlers) -> World:
+def world_of(past: Past, slot_s: Floats, settings: RefreshSettings, crawlers: Crawlers) -> RefreshWorld:
     """Return all pages as a world for the simulator, with their estimated rates; `slot_s` is per part."""
     parts = past.parts
-    return World.build(
+    return RefreshWorld.build(
         np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
         np.concatenate([part.found.mean for part in parts]),
         servers=len(parts),
@@ -49,7 +49,7 @@ def of_parts(past: Past, of_hosts: Floats) -> Floats:
     return np.array([of_hosts[part.host] * pages[part.host] / len(part) for part in past.parts])
 
 
-def within_budget(world: World, visits_per_day: float, floor: float) -> Floats:
+def within_budget(world: RefreshWorld, visits_per_day: float, floor: float) -> Floats:
     """Return slots of servers within a budget, distributed as is best in the long run."""
     limit = visits_per_day / 86_400.0
     if float((1.0 / world.politeness_s).sum()) <= limit:
@@ -57,22 +57,23 @@ def within_budget(world: World, visits_per_day: float, floor: float) -> Floats:
     best = plan_intensities(world, floor_share=floor, visits_per_s=limit)
     with np.errstate(divide="ignore"):
         wanted = 1.0 / Segments(world.starts).sums(best.visits_per_s)
+    # No host is visited faster than its slots allow; one that the optimum leaves out gets the longest slot.
     return np.clip(wanted, world.politeness_s, LONGEST_S)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Live:
+class LivePolicy:
     """A policy for the simulator that plans part by part, as the live crawler does."""
 
     name: str
-    parts: Sequence[Part]
+    parts: Sequence[HostPages]
     settings: RefreshSettings
 
     @property
     def renew_s(self) -> float | None:
         return policy_named(self.name).renew_s
 
-    def plan(self, world: World) -> Plan:
+    def plan(self, world: RefreshWorld) -> Plan:
         if self.name == ON_DISK:
             return self._by_prices(world)
         plans = [self._of_part(world, server) for server in range(world.servers)]
@@ -85,16 +86,17 @@ class Live:
             return ByValue(slot_s, value)
         return Intervals(_laid("interval_s", world, plans), _laid("due_s", world, plans), slot_s)
 
-    def _by_prices(self, world: World) -> Intervals:
+    def _by_prices(self, world: RefreshWorld) -> Intervals:
         interval_s = np.full(len(world), np.inf)
         for server, part in enumerate(self.parts):
             price = price_at(part.columns, part.found, float(world.politeness_s[server]), self.settings)
             rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
             prices = [price] * len(part)
             interval_s[rows] = intervals(part.columns, part.found, part.prior, prices, self.settings)
+        # Due times count from now; they are negative for copies older than their interval.
         return Intervals(interval_s, interval_s - world.age_s, world.politeness_s)
 
-    def _of_part(self, world: World, server: int) -> Plan | None:
+    def _of_part(self, world: RefreshWorld, server: int) -> Plan | None:
         """Return the plan of one part; None if it has no page with a weight."""
         rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
         weight, slot_s = world.weight[rows], float(world.politeness_s[server])
@@ -102,10 +104,11 @@ class Live:
             return None
         ages_s, horizon_s = world.age_s[rows], self.settings.horizon_s
         alone = one_host(weight, world.rate[rows], slot_s, horizon_s, ages_s, world.changes[rows])
+        # Planned alone, a host may use every visit that its slots grant within the horizon.
         return policy_named(self.name).plan(replace(alone, budget=int(horizon_s / slot_s)))
 
 
-def _timetable(world: World, plans: Sequence[Plan | None]) -> Timetable:
+def _timetable(world: RefreshWorld, plans: Sequence[Plan | None]) -> Timetable:
     starts, pages, times = [0], [], []
     for server, plan in enumerate(plans):
         if isinstance(plan, Timetable):
@@ -115,7 +118,7 @@ def _timetable(world: World, plans: Sequence[Plan | None]) -> Timetable:
     return Timetable(np.array(starts, dtype=np.int64), np.concatenate(pages), np.concatenate(times))
 
 
-def _laid(name: str, world: World, plans: Sequence[Plan | None]) -> Floats:
+def _laid(name: str, world: RefreshWorld, plans: Sequence[Plan | None]) -> Floats:
     """Join a column of the plans of all parts; infinity where there is no plan."""
     sizes = world.pages_per_server.tolist()
     each = [

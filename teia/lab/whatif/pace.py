@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from teia.config import Config, CourtesySettings
+from teia.config.sections import Config, CourtesySettings
 from teia.frontier.queue.shared_addresses import OF_A_CDN, Networks, address_rest_s
 from teia.lab.whatif.past import HostPast, Past
 from teia.refresh.history import DAY_S
@@ -61,7 +61,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Manners:
+class HostBehaviour:
     """The behaviour of hosts, one number each: seconds per answer, seconds the crawler was late, share that failed."""
 
     took_s: Floats
@@ -88,7 +88,7 @@ class Paces:
 # ---- observations from the log ---------------------------------------------------------------------------------------
 
 
-def manners_of(source: Source, past: Past) -> Manners:
+def manners_of(source: Source, past: Past) -> HostBehaviour:
     """Return the recent behaviour of hosts; unknown values are filled with the mean."""
     sql = f"""
         SELECT host, avg({_TOOK}),
@@ -105,7 +105,7 @@ def manners_of(source: Source, past: Past) -> Manners:
     # A host that shares its address also waits for the others there; `_shared` accounts for that.
     late_s = np.where(alone, late_s, np.nan)
     late_s = np.zeros_like(late_s) if machine.was_the_limit else _filled(late_s)
-    return Manners(_filled(took_s), np.maximum(late_s, 0.0), np.nan_to_num(failed), machine)
+    return HostBehaviour(_filled(took_s), np.maximum(late_s, 0.0), np.nan_to_num(failed), machine)
 
 
 def _number(value: float | None) -> float:
@@ -159,7 +159,7 @@ def _rests(source: Source, least_s: float, factor: float) -> dict[str, float]:
 # ---- resulting paces -------------------------------------------------------------------------------------------------
 
 
-def paces(past: Past, manners: Manners, rest_s: Floats, config: Config, terms: Terms, length_s: float) -> Paces:
+def paces(past: Past, manners: HostBehaviour, rest_s: Floats, config: Config, terms: Terms, length_s: float) -> Paces:
     """Return the mean time between visits over `length_s`, before any budget."""
     courtesy = replace(config.courtesy, delay_s=terms.delay_s)
     request_s = (rest_s + manners.took_s + manners.late_s) / courtesy.per_host
@@ -184,7 +184,9 @@ def paces(past: Past, manners: Manners, rest_s: Floats, config: Config, terms: T
     )
 
 
-def _shared(hosts: tuple[HostPast, ...], request_s: Floats, manners: Manners, courtesy: CourtesySettings) -> Floats:
+def _shared(
+    hosts: tuple[HostPast, ...], request_s: Floats, manners: HostBehaviour, courtesy: CourtesySettings
+) -> Floats:
     """Slow down hosts that share an address, so that together they do not exceed its request rate."""
     networks, slowed = Networks(courtesy.cdn_nets), request_s.copy()
     for address, names in _addresses(hosts).items():

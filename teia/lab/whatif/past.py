@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from teia.crawler.keep_fresh.host_plan import Columns, Weigh, columns_of, learn
+from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, columns_of, learn
 from teia.crawler.keep_fresh.observe import readable
 from teia.crawler.keep_fresh.weights import weigher
 from teia.errors import LabError
@@ -27,6 +27,7 @@ from teia.views.reports.source import OpenCell, Source
 PART = 50_000
 """Number of pages of one host that are planned together; keys are hashes, so a part is a fair sample."""
 
+# The smallest 64-bit key; pages are read from the keys above it.
 FIRST_KEY = -(1 << 63)
 _NOTHING = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
 
@@ -49,11 +50,11 @@ class HostPast:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class HostPages:
     """Pages of one host: `host` is its number. `found` is the posterior of their rates, `prior` the prior."""
 
     host: int
-    columns: Columns
+    columns: PageColumns
     prior: Gamma
     found: Gamma
     trusted: bool
@@ -82,7 +83,7 @@ class Past:
     """A collection as its visits left it. `now_s` is the time at which the future begins."""
 
     hosts: tuple[HostPast, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[HostPages, ...]
     now_s: float
 
     @property
@@ -103,7 +104,7 @@ class Past:
 def remembered(source: Source, now_s: float) -> Past:
     """Read a collection's history; LabError if no page was visited twice."""
     hosts: list[HostPast] = []
-    read: list[tuple[int, Columns, bool]] = []
+    read: list[tuple[int, PageColumns, bool]] = []
     weigh = weigher(source.config.refresh, source.ranks)
     for cell in source.cells:
         for host_id, name, address, _ in revisits.hosts_with_pages(cell.frontier.db):
@@ -117,14 +118,14 @@ def remembered(source: Source, now_s: float) -> Past:
             hosts.append(HostPast(name, cell, host_id, address, pages, waiting, delay_s, _is_parked(cell, host_id)))
     if not any(columns.histories.visits.any() for _, columns, _ in read):
         raise LabError(
-            "no page was visited twice yet, so nothing is known of how they change;"
-            " let `teia crawl --keep-fresh` run for a while"
+            "no page was visited twice yet, so no change rates are known; run `teia crawl --keep-fresh` for a while"
         )
+    # A crawl on a sped-up clock has visits after the wall clock's now; the future begins after the last visit.
     latest_s = max(float(columns.fresh_s.max()) for _, columns, _ in read)
     return Past(tuple(hosts), _learnt(read), max(now_s, latest_s))
 
 
-def _columns(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[Columns]:
+def _columns(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[PageColumns]:
     after = FIRST_KEY
     while rows := revisits.held(cell.frontier.db, slot, host_id, after, PART):
         after = rows[-1].key
@@ -132,16 +133,17 @@ def _columns(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[
             yield columns_of(rows, weigh)
 
 
-def _learnt(read: list[tuple[int, Columns, bool]]) -> tuple[Part, ...]:
+def _learnt(read: list[tuple[int, PageColumns, bool]]) -> tuple[HostPages, ...]:
     """Learn the prior of all pages first, host by host; then each part's rates, beginning from that prior."""
     sums = np.zeros(3)
     for _, columns, trusted in read:
+        # Each part's rates begin from a prior of the parts before it.
         of_part = learn(columns, fit_sums(sums[:, None], _NOTHING), np.full(len(columns), trusted))[2]
         sums += (of_part.pages, of_part.rates, of_part.logs)
     of_all, parts = fit_sums(sums[:, None], _NOTHING), []
     for host, columns, trusted in read:
         priors, found, _ = learn(columns, of_all, np.full(len(columns), trusted))
-        parts.append(Part(host, columns, priors.of(columns.kind), found, trusted))
+        parts.append(HostPages(host, columns, priors.of(columns.kind), found, trusted))
     return tuple(parts)
 
 

@@ -25,7 +25,9 @@ from teia.lab.world.spec import ChangesSpec
 
 POISSON, PARETO, REGULAR = range(3)
 PROCESS_NAMES = ("poisson", "pareto", "regular")
+# Of each 32-bit number the lower 24 bits give the gap; the upper 8 decide if the change is cosmetic.
 _BLOCK = Struct("<8I")
+# The first digest of a page also holds its process, rate and age, before the first eight gaps.
 _TRAITS = Struct("<3I8I")
 _REMEMBERED_PAGES = 65_536
 _LONGEST_AGE_DAYS = 3_650.0
@@ -38,7 +40,7 @@ Times are in units of the page's mean gap.
 """
 
 
-class State(NamedTuple):
+class WorldPageState(NamedTuple):
     """The state of a page at an instant. Times are world days; negative ones lie before the epoch."""
 
     meaningful: int
@@ -52,7 +54,7 @@ class State(NamedTuple):
         return self.meaningful + self.cosmetic
 
 
-class Habit(NamedTuple):
+class ChangeProcess(NamedTuple):
     """The change process of one page. `age` is the time of its last change before the epoch, in world days."""
 
     process: int
@@ -60,7 +62,7 @@ class Habit(NamedTuple):
     age: float
 
 
-class Changes:
+class ChangeHistories:
     """The histories of all pages of a world."""
 
     def __init__(self, spec: ChangesSpec, seed: int, pages: int) -> None:
@@ -77,16 +79,17 @@ class Changes:
         self._seed = seed
         self._progress: dict[tuple[int, int], Progress] = {}
 
-    def habit(self, host: int, slot: int) -> Habit:
+    def habit(self, host: int, slot: int) -> ChangeProcess:
         """Return a page's process, mean rate and age."""
         process, rate, age_bits, _ = self._first_block(host, slot)
-        return Habit(process, rate, _age(rate, age_bits))
+        return ChangeProcess(process, rate, _age(rate, age_bits))
 
-    def state(self, host: int, slot: int, days: float) -> State:
+    def state(self, host: int, slot: int, days: float) -> WorldPageState:
         """Return the numbers of changes of a page up to an instant, and the times of the last ones."""
         process, rate, age_bits, words = self._first_block(host, slot)
         until = days * rate
         known = self._progress.get((host, slot))
+        # Progress beyond the instant is of no use: requests may go back in time.
         if known is None or known[1] > until:
             known = (0, 0.0, 0, 0, 0.0, 0.0)
         block, elapsed, meaningful, cosmetic, changed, rewritten = known
@@ -105,11 +108,12 @@ class Changes:
                     cosmetic += 1
             else:
                 block += 1
+                # Only whole blocks are remembered, so that the loop can continue with the next block.
                 self._remember((host, slot), (block, elapsed, meaningful, cosmetic, changed, rewritten))
         if not meaningful:
             began = -_age(rate, age_bits)
-            return State(0, cosmetic, changed / rate if cosmetic else began, began)
-        return State(meaningful, cosmetic, changed / rate, rewritten / rate)
+            return WorldPageState(0, cosmetic, changed / rate if cosmetic else began, began)
+        return WorldPageState(meaningful, cosmetic, changed / rate, rewritten / rate)
 
     def events(self, host: int, slot: int, days: float) -> Iterator[tuple[float, bool]]:
         """Yield every change up to an instant: its time, and True if it is meaningful."""

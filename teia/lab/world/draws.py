@@ -19,6 +19,7 @@ from typing import TypeVar
 import xxhash
 
 Item = TypeVar("Item")
+# GOLDEN and MIX are constants of splitmix64.
 MASK64 = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 MIX = 0xBF58476D1CE4E5B9
@@ -32,6 +33,7 @@ def bits64(*key: object) -> int:
 
 def unit(*key: object) -> float:
     """Return the number in [0, 1) that belongs to this key."""
+    # A float holds 53 bits exactly; 64 could round up to 1.0.
     return (bits64(*key) >> 11) / (1 << 53)
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from teia.lab.world.links import LinkGraph
-from teia.lab.world.pages import Frame
+from teia.lab.world.pages import PageFrame
 from teia.lab.world.urlspace import UrlSpace
 
 _MONTH = re.compile(rb"([0-9]{4,9})/(0[1-9]|1[0-2])(?:\?|$)")
@@ -43,7 +43,7 @@ def find_month(space: UrlSpace, target: bytes) -> Month | None:
     return Month(folder, int(match.group(1)), int(match.group(2))) if match else None
 
 
-def month_page(space: UrlSpace, frame: Frame, graph: LinkGraph, month: Month) -> bytes:
+def month_page(space: UrlSpace, frame: PageFrame, graph: LinkGraph, month: Month) -> bytes:
     """Write the page of a month: the usual frame around three links."""
     lexicon, markup = space.lexicon, frame.markup
     name = b"%b %d" % (lexicon.months[month.month - 1], month.year)

@@ -14,7 +14,7 @@ import msgspec
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
-class Fault(Enum):
+class ServerFault(Enum):
     """Faults of a server instead of a proper answer."""
 
     NONE = "none"
@@ -24,7 +24,7 @@ class Fault(Enum):
     SHORT = "short"  # fewer bytes than Content-Length says, then closed
 
 
-class Request(msgspec.Struct, frozen=True, gc=False):
+class WorldRequest(msgspec.Struct, frozen=True, gc=False):
     """One HTTP request to the world. Header names are lower-case; `host` has no port.
 
     A struct, like an answer: one of each is made per page served, and a frozen dataclass takes ten times as long.
@@ -37,7 +37,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     client: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class WorldAnswer(msgspec.Struct, frozen=True, gc=False):
     """One HTTP answer. `headers` are ready lines, each ending in CR LF, without Content-Length and Connection.
 
     It begins after `delay_s`. With `drip_s` it is sent in small pieces over that time.
@@ -47,6 +47,6 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     headers: bytes
     body: bytes = b""
     delay_s: float = 0.0
-    fault: Fault = Fault.NONE
+    fault: ServerFault = ServerFault.NONE
     chunked: bool = False
     drip_s: float = 0.0

@@ -17,7 +17,7 @@ MEDIA_TYPES = {"rss": "application/rss+xml", "atom": "application/atom+xml"}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FeedEntry:
     """One page of a feed."""
 
     url: str
@@ -25,7 +25,7 @@ class Entry:
     time_s: float
 
 
-def rss(title: str, root: str, language: str, entries: list[Entry]) -> bytes:
+def rss(title: str, root: str, language: str, entries: list[FeedEntry]) -> bytes:
     """Return an RSS 2.0 document."""
     items = "".join(
         f"<item><title>{escape(entry.title)}</title><link>{escape(entry.url)}</link>"
@@ -40,7 +40,7 @@ def rss(title: str, root: str, language: str, entries: list[Entry]) -> bytes:
     ).encode()
 
 
-def atom(title: str, root: str, language: str, entries: list[Entry]) -> bytes:
+def atom(title: str, root: str, language: str, entries: list[FeedEntry]) -> bytes:
     """Return an Atom document (RFC 4287)."""
     updated = w3c_time(max((entry.time_s for entry in entries), default=0.0))
     items = "".join(

@@ -25,7 +25,7 @@ EXTENSIONS = (".html", ".htm", "", ".php")
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class WorldHost:
     """One site. `content` is the index of the host whose pages it shows: its own, or a mirror's original.
 
     Slots 0 to `first_leaf` - 1 have children and are always pages; slots 1 to `fronts` are the sections' first pages.
@@ -96,13 +96,13 @@ class DeadName:
     address: str
 
 
-def make_hosts(spec: WorldSpec, first_address: str = FIRST_ADDRESS) -> tuple[list[Host], list[DeadName]]:
+def make_hosts(spec: WorldSpec, first_address: str = FIRST_ADDRESS) -> tuple[list[WorldHost], list[DeadName]]:
     """Draw all hosts, and the names without a server."""
     sizes = zipf_sizes(spec.pages, spec.host_count, spec.sites.theta)
     mirrors = min(int(spec.sites.mirrors * len(sizes) + 0.5), (len(sizes) - 1) // 2)
     addresses = _addresses(first_address)
     taken: set[str] = set()
-    hosts: list[Host] = []
+    hosts: list[WorldHost] = []
     for index, size in enumerate(sizes[: len(sizes) - mirrors]):
         host = _make_host(spec, index, size, len(sizes) - mirrors, hosts, addresses, taken)
         hosts.append(_with_park(host) if unit(spec.seed, "host", index, "park") < spec.urls.parks else host)
@@ -137,8 +137,14 @@ def _addresses(first: str) -> Iterator[str]:
 
 
 def _make_host(
-    spec: WorldSpec, index: int, size: int, count: int, hosts: list[Host], addresses: Iterator[str], taken: set[str]
-) -> Host:
+    spec: WorldSpec,
+    index: int,
+    size: int,
+    count: int,
+    hosts: list[WorldHost],
+    addresses: Iterator[str],
+    taken: set[str],
+) -> WorldHost:
     key = (spec.seed, "host", index)
     sites = spec.sites
     sister = hosts[-1] if hosts and unit(*key, "domain") < sites.same_domain else None
@@ -149,7 +155,7 @@ def _make_host(
     is_small, is_leaf = index >= count / 2 and index > 0, index > 0 and BRANCHES * index + 1 >= count
     latin = unit(*key, "charset") < sites.latin1
     session = pick(("path", "query"), *key, "session form") if unit(*key, "session") < spec.urls.sessions else ""
-    return Host(
+    return WorldHost(
         index=index,
         content=index,
         name=name,
@@ -187,7 +193,7 @@ def _make_host(
     )
 
 
-def _make_mirror(spec: WorldSpec, original: Host, index: int, address: str, taken: set[str]) -> Host:
+def _make_mirror(spec: WorldSpec, original: WorldHost, index: int, address: str, taken: set[str]) -> WorldHost:
     """Return a mirror: same pages, robots and validators, but another name, address, region and server."""
     key = (spec.seed, "host", index)
     label = LANGUAGES[original.language].phrases["mirror"]
@@ -208,7 +214,7 @@ def _make_mirror(spec: WorldSpec, original: Host, index: int, address: str, take
     )
 
 
-def _with_park(host: Host) -> Host:
+def _with_park(host: WorldHost) -> WorldHost:
     """Return the host with a trap park: only its links show which of its URLs are pages."""
     plain = {"relative": False, "queries": False, "session": "", "sitemap": "none", "feed": "none"}
     return replace(host, park=True, canonical=False, calendar=False, **plain)  # type: ignore[arg-type]  # of their types
@@ -269,7 +275,9 @@ def _new_name(language: Language, key: tuple[object, ...], taken: set[str]) -> t
     return name, domain, title
 
 
-def _name_beside(sister: Host, language: Language, key: tuple[object, ...], taken: set[str]) -> tuple[str, str, str]:
+def _name_beside(
+    sister: WorldHost, language: Language, key: tuple[object, ...], taken: set[str]
+) -> tuple[str, str, str]:
     """Return another host of the sister's domain: `blog.gazeta-de-valmourisco.test`."""
     label = pick(language.subdomains, *key, "subdomain")
     name = _untaken(f"{label}.{sister.domain}", taken)

@@ -19,7 +19,7 @@ import msgspec
 from teia.lab.world.draws import uint16s
 from teia.lab.world.hosts import BRANCHES, DeadName
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.urlspace import UrlSpace
 
 FIXED_DRAWS = 13
@@ -27,7 +27,7 @@ PARAGRAPH_DRAWS = 3
 OUTSIDE_DRAWS = 3
 
 
-class Outside(msgspec.Struct, frozen=True, gc=False):
+class OutsideLink(msgspec.Struct, frozen=True, gc=False):
     """A link to a page of another host, under one of its names."""
 
     name: str
@@ -42,7 +42,7 @@ class PageLinks(msgspec.Struct, frozen=True, gc=False):
     children: list[int]
     inside: list[int]
     nofollow: int | None  # the last inside link, if it is nofollow
-    outside: list[Outside]
+    outside: list[OutsideLink]
     partners: list[str]  # names of hosts, on home pages
 
 
@@ -117,17 +117,17 @@ class LinkGraph:
         partners = self._partners(space.content) if slot == 0 else []
         return PageLinks(space.children(slot), inside, shunned, outside, partners)
 
-    def redirect(self, space: UrlSpace, slot: int, draws: tuple[int, ...], *, chained: bool) -> Outside:
+    def redirect(self, space: UrlSpace, slot: int, draws: tuple[int, ...], *, chained: bool) -> OutsideLink:
         """Return the target of a redirect: a live page here or on another host, or the next redirect of this host."""
         if chained:
             for other in range(slot + 1, min(slot + 65, space.size)):
-                if space.kind(other) in {Kind.MOVED, Kind.FOUND}:
-                    return Outside(space.host.name, space, other, False)
+                if space.kind(other) in {UrlKind.MOVED, UrlKind.FOUND}:
+                    return OutsideLink(space.host.name, space, other, False)
         target, name = space, space.host.name
         if draws[4] < 16384 and len(self._spaces) > 1:
             target = self._another(space, draws[5], draws[6])
             name = target.host.name
-        return Outside(name, target, target.live(int(target.size * (draws[7] / 65536) ** self._power)), False)
+        return OutsideLink(name, target, target.live(int(target.size * (draws[7] / 65536) ** self._power)), False)
 
     def _moved(self, number: int, meaningful: int) -> int:
         """Return the number of a link's target after `meaningful` changes of its page; only changing links move."""
@@ -135,7 +135,7 @@ class LinkGraph:
             return number
         return (number + meaningful * 26_511) % 65_536
 
-    def _outside_of(self, space: UrlSpace, draws: tuple[int, ...], meaningful: int) -> list[Outside]:
+    def _outside_of(self, space: UrlSpace, draws: tuple[int, ...], meaningful: int) -> list[OutsideLink]:
         found = []
         power, below, first = self._power, self._nofollow_below, self._outside_at
         for at in range(first, first + OUTSIDE_DRAWS * around(self._outside, draws[9]), OUTSIDE_DRAWS):
@@ -147,7 +147,7 @@ class LinkGraph:
             page = int(target.size * (number / 65536) ** power)
             if target.has_orphans:
                 page = target.linkable(page)
-            found.append(Outside(target.names[how & 1], target, page, how < below))
+            found.append(OutsideLink(target.names[how & 1], target, page, how < below))
         return found
 
     def _another(self, space: UrlSpace, which: int, how: int) -> UrlSpace:

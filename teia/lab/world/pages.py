@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from teia.lab.text.prose import ITEMS, NAMES, PASSAGES, Lexicon
-from teia.lab.world.change import State
+from teia.lab.world.change import WorldPageState
 from teia.lab.world.feeds import MEDIA_TYPES
 from teia.lab.world.links import PARAGRAPH_DRAWS, LinkGraph, PageLinks, around
 from teia.lab.world.markup import MARKUPS, Markup
@@ -30,7 +30,7 @@ HEADINGS = ("inside", "related", "elsewhere", "partners")
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PageFrame:
     """The shared parts of all pages of a host, ready to be joined; comments name the arguments of templates."""
 
     markup: Markup
@@ -52,7 +52,7 @@ class Frame:
         return url.replace(b"&", b"&amp;") if self.markup.escapes else url
 
 
-def make_frame(space: UrlSpace, canonical_root: bytes, shared: dict[bytes, bytes]) -> Frame:
+def make_frame(space: UrlSpace, canonical_root: bytes, shared: dict[bytes, bytes]) -> PageFrame:
     """Render the boilerplate of a host. `shared` makes equal pieces of all hosts one object, to spare the cache."""
     host, lexicon = space.host, space.lexicon
     markup = MARKUPS[host.sloppy]
@@ -69,7 +69,7 @@ def make_frame(space: UrlSpace, canonical_root: bytes, shared: dict[bytes, bytes
     def one(piece: bytes) -> bytes:
         return shared.setdefault(piece, piece)
 
-    return Frame(
+    return PageFrame(
         markup=markup,
         top=one(markup.top % (host.language.encode(), told)),
         after_title=markup.after_title % title,
@@ -126,7 +126,7 @@ class PageWriter:
         self._roots = roots
         self._styles: dict[tuple[int, bytes], LinkStyle] = {}
 
-    def write(self, space: UrlSpace, frame: Frame, slot: int, state: State, session: bytes) -> bytes:
+    def write(self, space: UrlSpace, frame: PageFrame, slot: int, state: WorldPageState, session: bytes) -> bytes:
         """Return the body of a page in the charset of its host."""
         meaningful, cosmetic, _, _ = state
         draws = self._graph.draws(space, slot)
@@ -174,7 +174,7 @@ class PageWriter:
         return style
 
     def _article(
-        self, lexicon: Lexicon, frame: Frame, slot: int, draws: tuple[int, ...], title: bytes, meaningful: int
+        self, lexicon: Lexicon, frame: PageFrame, slot: int, draws: tuple[int, ...], title: bytes, meaningful: int
     ) -> list[bytes]:
         """Return the page's own text, with a list of facts before its second half."""
         markup, items = frame.markup, lexicon.items
@@ -193,7 +193,7 @@ class PageWriter:
     def _lists(
         self,
         space: UrlSpace,
-        frame: Frame,
+        frame: PageFrame,
         style: LinkStyle,
         links: PageLinks,
         children: list[bytes],
@@ -216,7 +216,7 @@ class PageWriter:
             pieces += (headings["partners"], between.join(anchors), markup.list_end)
         return pieces
 
-    def _outside_anchors(self, codec: str, frame: Frame, links: PageLinks) -> list[bytes]:
+    def _outside_anchors(self, codec: str, frame: PageFrame, links: PageLinks) -> list[bytes]:
         roots, markup = self._roots, frame.markup
         found = []
         for link in links.outside:

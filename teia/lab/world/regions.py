@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
 
-from teia.lab.world.hosts import Host
+from teia.lab.world.hosts import WorldHost
 from teia.lab.world.spec import RegionsSpec
 
 _REMEMBERED_CLIENTS = 4096
 
 
-def as_countries(hosts: Iterable[Host], names: tuple[str, ...]) -> str:
+def as_countries(hosts: Iterable[WorldHost], names: tuple[str, ...]) -> str:
     """Return the regions of servers in the format of `teia node --countries`: a network and its region in each line."""
     places = {host.address: host.region for host in hosts}
     return "".join(f"{address}/32,{names[region]}\n" for address, region in places.items())
@@ -29,6 +29,7 @@ class Regions:
         self._latency_s, self._bytes_per_s = spec.latency_s, spec.bytes_per_s
         pairs = (entry.split("=") for entry in spec.clients)
         networks = [(ip_network(network), spec.names.index(region)) for network, region in pairs]
+        # The narrowest network first, because the first match is used.
         self._networks = sorted(networks, key=lambda pair: pair[0].prefixlen, reverse=True)
         self._known: dict[str, int] = {}
 
@@ -47,7 +48,7 @@ class Regions:
             self._known[address] = region
         return region
 
-    def delay_s(self, client: str, host: Host, size_bytes: int) -> float:
+    def delay_s(self, client: str, host: WorldHost, size_bytes: int) -> float:
         """Return latency plus the time the bytes take."""
         here = self.of_client(client)
         latency_s = self._latency_s[here][host.region] if self._latency_s else 0.0

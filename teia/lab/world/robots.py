@@ -10,13 +10,13 @@ from protego import Protego
 
 from teia.lab.text.prose import LANGUAGES
 from teia.lab.world.draws import unit
-from teia.lab.world.hosts import Host
+from teia.lab.world.hosts import WorldHost
 from teia.lab.world.spec import WorldSpec
 
 AGENT = "teia"
 
 
-def robots_txt(spec: WorldSpec, host: Host, sitemap_url: str) -> str:
+def robots_txt(spec: WorldSpec, host: WorldHost, sitemap_url: str) -> str:
     """Return the text of a host that has one (`host.robots` is `some` or `closed`)."""
     key = (spec.seed, "robots", host.content)
     if host.robots == "closed":
@@ -33,10 +33,10 @@ def robots_txt(spec: WorldSpec, host: Host, sitemap_url: str) -> str:
     return f"# {host.title}\n" + "\n".join(groups)
 
 
-class Permission:
+class RobotsPermissions:
     """The permissions of `teia` under a host's robots.txt, decided by protego, not by the world's own knowledge."""
 
-    def __init__(self, host: Host, text: str) -> None:
+    def __init__(self, host: WorldHost, text: str) -> None:
         self._kind = host.robots
         self._rules = Protego.parse(text) if host.robots in {"some", "closed"} else None
 

@@ -7,21 +7,21 @@ from collections.abc import Callable, Mapping
 
 from teia.lab.world import endless_calendar, feeds, robots, sitemaps
 from teia.lab.world.draws import scramble
-from teia.lab.world.exchange import Answer
+from teia.lab.world.exchange import WorldAnswer
 from teia.lab.world.failure_answers import error_page, headers_of, html_headers
-from teia.lab.world.hosts import Host
+from teia.lab.world.hosts import WorldHost
 from teia.lab.world.links import LinkGraph
 from teia.lab.world.media import STYLE, png
-from teia.lab.world.pages import Frame
+from teia.lab.world.pages import PageFrame
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
-from teia.lab.world.urlspace import Place, UrlSpace
+from teia.lab.world.url_kinds import UrlKind
+from teia.lab.world.urlspace import UrlSpace, UrlTarget
 
 _IMAGE = re.compile(rb"([a-z]+)/([0-9]{1,10})\.png")
 _SITEMAP_PART = re.compile(rb"sitemap-([0-9]{1,7})\.xml")
 
 
-class Beside:
+class SiteFiles:
     """Answers for everything that has no slot. `rewritten_s` gives the time of a page's last meaningful change."""
 
     def __init__(
@@ -29,90 +29,91 @@ class Beside:
         spec: WorldSpec,
         graph: LinkGraph,
         roots: Mapping[str, bytes],
-        frame: Callable[[UrlSpace], Frame],
+        frame: Callable[[UrlSpace], PageFrame],
         rewritten_s: Callable[[UrlSpace, int, float], float],
         told_s: Callable[[float], float],
     ) -> None:
         self._spec, self._graph, self._roots, self._frame, self._rewritten_s = spec, graph, roots, frame, rewritten_s
         self._told_s = told_s
-        self._answers: dict[Kind, Callable[[Place, float], Answer]] = {
-            Kind.ROBOTS: self._robots,
-            Kind.SITEMAP: self._sitemap,
-            Kind.FEED: self._feed,
-            Kind.IMAGE: self._picture,
-            Kind.CALENDAR: self._month,
+        self._answers: dict[UrlKind, Callable[[UrlTarget, float], WorldAnswer]] = {
+            UrlKind.ROBOTS: self._robots,
+            UrlKind.SITEMAP: self._sitemap,
+            UrlKind.FEED: self._feed,
+            UrlKind.IMAGE: self._picture,
+            UrlKind.CALENDAR: self._month,
         }
 
-    def kind(self, space: UrlSpace, path: bytes) -> Kind:
+    def kind(self, space: UrlSpace, path: bytes) -> UrlKind:
         """Return the kind of a path that belongs to no slot."""
         name = path.partition(b"?")[0]
         host = space.host
         if name == b"robots.txt":
-            return Kind.ROBOTS
+            return UrlKind.ROBOTS
         if host.sitemap != "none" and (name == b"sitemap.xml" or self._sitemap_part(space, name) is not None):
-            return Kind.SITEMAP
+            return UrlKind.SITEMAP
         if name == b"feed.xml" and host.feed != "none":
-            return Kind.FEED
+            return UrlKind.FEED
         if name == b"style.css":
-            return Kind.STYLE
+            return UrlKind.STYLE
         if self._image(space, name) is not None:
-            return Kind.IMAGE
-        return Kind.CALENDAR if endless_calendar.find_month(space, path) else Kind.NOWHERE
+            return UrlKind.IMAGE
+        return UrlKind.CALENDAR if endless_calendar.find_month(space, path) else UrlKind.NOWHERE
 
-    def answer(self, place: Place, now_s: float) -> Answer:
+    def answer(self, place: UrlTarget, now_s: float) -> WorldAnswer:
         """Answer a request for a path that belongs to no slot."""
-        if place.kind is Kind.STYLE:
-            return Answer(200, headers_of(place.space.host, "text/css"), STYLE)
+        if place.kind is UrlKind.STYLE:
+            return WorldAnswer(200, headers_of(place.space.host, "text/css"), STYLE)
         make = self._answers.get(place.kind)
         return make(place, now_s) if make else _failed(place, 404, "not_found")
 
-    def robots_txt(self, host: Host) -> str:
+    def robots_txt(self, host: WorldHost) -> str:
         """Return a host's robots.txt; empty if it has none or serves an error instead."""
         if host.robots not in {"some", "closed"}:
             return ""
         return robots.robots_txt(self._spec, host, f"{self._root(host)}sitemap.xml")
 
-    def _root(self, host: Host) -> str:
+    def _root(self, host: WorldHost) -> str:
         return self._roots[host.name].decode()
 
-    def _robots(self, place: Place, _now_s: float) -> Answer:
+    def _robots(self, place: UrlTarget, _now_s: float) -> WorldAnswer:
         host = place.space.host
         if host.robots == "none":
             return _failed(place, 404, "not_found")
         if host.robots == "broken":
             return _failed(place, 503, "error")
-        return Answer(200, headers_of(host, "text/plain; charset=utf-8"), self.robots_txt(host).encode())
+        return WorldAnswer(200, headers_of(host, "text/plain; charset=utf-8"), self.robots_txt(host).encode())
 
     def _sitemap_part(self, space: UrlSpace, name: bytes) -> int | None:
         match = _SITEMAP_PART.fullmatch(name)
         count = sitemaps.parts(space, self._spec.sitemaps.urls_per_file)
+        # A sitemap that fits into one file has no parts: it is /sitemap.xml itself.
         return int(match.group(1)) if match and count > 1 and int(match.group(1)) < count else None
 
-    def _sitemap(self, place: Place, now_s: float) -> Answer:
+    def _sitemap(self, place: UrlTarget, now_s: float) -> WorldAnswer:
         space, root = place.space, self._root(place.space.host)
         per_file = self._spec.sitemaps.urls_per_file
         count = sitemaps.parts(space, per_file)
         number = self._sitemap_part(space, place.path.partition(b"?")[0])
         if number is None and count > 1:
-            return Answer(200, headers_of(space.host, "application/xml"), sitemaps.index(root, count))
+            return WorldAnswer(200, headers_of(space.host, "application/xml"), sitemaps.index(root, count))
         first = (number or 0) * per_file
         slots = range(first, min(first + per_file, space.size))
         told_s = self._told_s(now_s)
         body = sitemaps.part(space, root, slots, lambda slot: self._rewritten_s(space, slot, now_s), told_s)
-        return Answer(200, headers_of(space.host, "application/xml"), body)
+        return WorldAnswer(200, headers_of(space.host, "application/xml"), body)
 
-    def _feed(self, place: Place, now_s: float) -> Answer:
+    def _feed(self, place: UrlTarget, now_s: float) -> WorldAnswer:
         space, root = place.space, self._root(place.space.host)
         host, codec = space.host, space.lexicon.codec
-        slots = [slot for slot in range(min(feeds.WATCHED_SLOTS, space.size)) if space.kind(slot) is Kind.PAGE]
+        slots = [slot for slot in range(min(feeds.WATCHED_SLOTS, space.size)) if space.kind(slot) is UrlKind.PAGE]
         times = {slot: self._rewritten_s(space, slot, now_s) for slot in slots}
         latest = sorted(slots, key=lambda slot: times[slot], reverse=True)[: self._spec.feeds.items]
         entries = [
-            feeds.Entry(root + space.path(slot).decode(), space.title(slot).decode(codec), times[slot])
+            feeds.FeedEntry(root + space.path(slot).decode(), space.title(slot).decode(codec), times[slot])
             for slot in latest
         ]
         body = (feeds.rss if host.feed == "rss" else feeds.atom)(host.title, root, host.language, entries)
-        return Answer(200, headers_of(host, feeds.MEDIA_TYPES[host.feed]), body)
+        return WorldAnswer(200, headers_of(host, feeds.MEDIA_TYPES[host.feed]), body)
 
     def _image(self, space: UrlSpace, name: bytes) -> int | None:
         match = _IMAGE.fullmatch(name)
@@ -120,17 +121,17 @@ class Beside:
             return None
         return int(match.group(2))
 
-    def _picture(self, place: Place, _now_s: float) -> Answer:
+    def _picture(self, place: UrlTarget, _now_s: float) -> WorldAnswer:
         slot = self._image(place.space, place.path.partition(b"?")[0]) or 0
-        return Answer(200, headers_of(place.space.host, "image/png"), png(scramble(slot, place.space.host.salt)))
+        return WorldAnswer(200, headers_of(place.space.host, "image/png"), png(scramble(slot, place.space.host.salt)))
 
-    def _month(self, place: Place, _now_s: float) -> Answer:
+    def _month(self, place: UrlTarget, _now_s: float) -> WorldAnswer:
         month = endless_calendar.find_month(place.space, place.path)
         if month is None:
             return _failed(place, 404, "not_found")
         body = endless_calendar.month_page(place.space, self._frame(place.space), self._graph, month)
-        return Answer(200, html_headers(place.space.host), body)
+        return WorldAnswer(200, html_headers(place.space.host), body)
 
 
-def _failed(place: Place, status: int, phrase: str) -> Answer:
-    return Answer(status, html_headers(place.space.host), error_page(place.space.lexicon, phrase, status))
+def _failed(place: UrlTarget, status: int, phrase: str) -> WorldAnswer:
+    return WorldAnswer(status, html_headers(place.space.host), error_page(place.space.lexicon, phrase, status))

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from xml.sax.saxutils import escape
 
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.urlspace import UrlSpace
 
 _NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
-_LISTED = frozenset({Kind.PAGE, Kind.PDF, Kind.ORPHAN})
+_LISTED = frozenset({UrlKind.PAGE, UrlKind.PDF, UrlKind.ORPHAN})
 
 
 def parts(space: UrlSpace, urls_per_file: int) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from html import escape
 
-from teia.lab.world.pages import Frame
+from teia.lab.world.pages import PageFrame
 from teia.lab.world.urlspace import UrlSpace
 
 
-def not_found_page(space: UrlSpace, frame: Frame, path: bytes) -> bytes:
+def not_found_page(space: UrlSpace, frame: PageFrame, path: bytes) -> bytes:
     """Write the page in the host's usual frame. An `echo` host names the requested path, a `plain` one does not."""
     lexicon, markup = space.lexicon, frame.markup
     said = lexicon.phrases["not_found"]

@@ -24,7 +24,7 @@ from enum import StrEnum
 
 from teia.lab.world.draws import below, bits64
 from teia.lab.world.endless_calendar import Month
-from teia.lab.world.pages import Frame
+from teia.lab.world.pages import PageFrame
 from teia.lab.world.urlspace import UrlSpace
 
 FACETS = 20
@@ -57,7 +57,7 @@ class Trap(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TrapUrl:
     """A URL of a park: its trap, and the slot of the page it shows, if it shows one.
 
     `is_wanted`: a good crawler would request it: the pages of the list that list something, the shop's front.
@@ -68,27 +68,27 @@ class Found:
     is_wanted: bool = False
 
 
-def trap_at(space: UrlSpace, path: bytes) -> Found | None:
+def trap_at(space: UrlSpace, path: bytes) -> TrapUrl | None:
     """Classify a path (without its first slash) of a host with a park; None if it is not part of the park."""
     name, _, query = path.partition(b"?")
     if _MONTH.fullmatch(name) or _DAY.fullmatch(name):
-        return Found(Trap.CALENDAR)
+        return TrapUrl(Trap.CALENDAR)
     if name == b"list":
-        return Found(Trap.LIST, is_wanted=_number(path) <= LISTED_PAGES)
+        return TrapUrl(Trap.LIST, is_wanted=_number(path) <= LISTED_PAGES)
     if name == b"shop":
-        return Found(Trap.FACETS, is_wanted=not query)
+        return TrapUrl(Trap.FACETS, is_wanted=not query)
     if name.startswith(b"maze/"):
-        return Found(Trap.MAZE)
+        return TrapUrl(Trap.MAZE)
     if _GROWING.search(name):
-        return Found(Trap.GROWTH)
+        return TrapUrl(Trap.GROWTH)
     session = _SESSION.fullmatch(name)
     slot = space.find(session.group(2) if session else name)
     if slot is not None:
         if session or b"token=" in query:
-            return Found(Trap.SESSION, slot)
-        return Found(Trap.PARAMETERS, slot) if query else None
+            return TrapUrl(Trap.SESSION, slot)
+        return TrapUrl(Trap.PARAMETERS, slot) if query else None
     slot = space.find(name.lower().removesuffix(b"index.html"))
-    return None if slot is None else Found(Trap.SPELLING, slot)
+    return None if slot is None else TrapUrl(Trap.SPELLING, slot)
 
 
 # ---- links into the park --------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def entrances(space: UrlSpace, slot: int) -> list[bytes]:
     ]
 
 
-def with_entrances(body: bytes, space: UrlSpace, frame: Frame, slot: int) -> bytes:
+def with_entrances(body: bytes, space: UrlSpace, frame: PageFrame, slot: int) -> bytes:
     """Return a page of the host with its links into the park added before its end."""
     end = frame.markup.end
     anchors = [frame.markup.anchor % (frame.escaped(url), b"", b"more") for url in entrances(space, slot)]
@@ -141,7 +141,7 @@ def _shuffled(slot: int) -> bytes:
 # ---- pages of the park ----------------------------------------------------------------------------------------------
 
 
-def park_page(space: UrlSpace, frame: Frame, trap: Trap, path: bytes) -> bytes:
+def park_page(space: UrlSpace, frame: PageFrame, trap: Trap, path: bytes) -> bytes:
     """Write a page that belongs to the park itself."""
     title, text, links = _PAGES[trap](space, path)
     markup, lexicon = frame.markup, space.lexicon

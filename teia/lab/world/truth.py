@@ -15,10 +15,10 @@ from teia.clock import iso_utc
 from teia.lab.world import trap_park
 from teia.lab.world.change import PROCESS_NAMES
 from teia.lab.world.endless_calendar import find_month
-from teia.lab.world.hosts import Host
-from teia.lab.world.robots import Permission
-from teia.lab.world.url_kinds import REDIRECTS, WITH_BODY, Kind
-from teia.lab.world.urlspace import Place
+from teia.lab.world.hosts import WorldHost
+from teia.lab.world.robots import RobotsPermissions
+from teia.lab.world.url_kinds import REDIRECTS, WITH_BODY, UrlKind
+from teia.lab.world.urlspace import UrlTarget
 from teia.lab.world.world import World
 from teia.urls import canonicalize, resolve, split
 
@@ -56,11 +56,11 @@ class TruthLine:
 def pages(world: World, until_s: float) -> Iterator[TruthLine]:
     """Yield a line for every URL of every host's tree, host by host and name by name."""
     for host in world.hosts:
-        permission = Permission(host, world.robots_txt(host))
+        permission = RobotsPermissions(host, world.robots_txt(host))
         space = world.spaces[host.index]
         for name in (host.name, *host.aliases):
             for slot in range(host.size):
-                place = Place(space, space.kind(slot), space.path(slot), slot)
+                place = UrlTarget(space, space.kind(slot), space.path(slot), slot)
                 yield _line(world, place, name, permission, until_s)
 
 
@@ -72,12 +72,12 @@ def line(world: World, url: str, until_s: float) -> TruthLine | None:
     if parts is None or host is None:
         return None
     place = world.place(host, parts.target.encode())
-    if place.kind is Kind.NOWHERE:
+    if place.kind is UrlKind.NOWHERE:
         return None
-    return _line(world, place, parts.host, Permission(host, world.robots_txt(host)), until_s)
+    return _line(world, place, parts.host, RobotsPermissions(host, world.robots_txt(host)), until_s)
 
 
-def _line(world: World, place: Place, name: str, permission: Permission, until_s: float) -> TruthLine:
+def _line(world: World, place: UrlTarget, name: str, permission: RobotsPermissions, until_s: float) -> TruthLine:
     space, slot = place.space, place.slot
     url = (world.roots[name] + place.path).decode()
     versions, meaningful = _versions(world, place, until_s)
@@ -107,7 +107,7 @@ def _line(world: World, place: Place, name: str, permission: Permission, until_s
     )
 
 
-def _versions(world: World, place: Place, until_s: float) -> tuple[list[str], list[str]]:
+def _versions(world: World, place: UrlTarget, until_s: float) -> tuple[list[str], list[str]]:
     """Return the times of all versions, and of those that differ in more than boilerplate."""
     if place.kind not in WITH_BODY:
         return [], []
@@ -122,26 +122,27 @@ def _versions(world: World, place: Place, until_s: float) -> tuple[list[str], li
     return versions, meaningful
 
 
-def _links(world: World, place: Place, name: str, meaningful: int) -> tuple[list[str], list[str]]:
+def _links(world: World, place: UrlTarget, name: str, meaningful: int) -> tuple[list[str], list[str]]:
     """Return URLs that the body links to after `meaningful` changes, each once, and those with only nofollow links."""
     root = world.roots[name]
-    if place.kind is Kind.CHOICES:
+    if place.kind is UrlKind.CHOICES:
         return _unique(world.choices(place)), []
     if place.kind in REDIRECTS:
         return _unique([world.location(place)]), []
     nav = [root + path for path in world.frame(place.space).nav]
-    if place.kind is Kind.CALENDAR:
+    if place.kind is UrlKind.CALENDAR:
         month = find_month(place.space, place.path)
         return _unique([*nav, *(root + other.path for other in month.neighbours)] if month else nav), []
-    if place.kind not in WITH_BODY or place.kind is Kind.PDF:
+    if place.kind not in WITH_BODY or place.kind is UrlKind.PDF:
         return [], []
     followed, shunned = _page_links(world, place, root, meaningful)
     links = _unique([*nav, *followed, *shunned])
+    # A URL that has links of both kinds may be followed.
     sure = set(_unique([*nav, *followed]))
     return links, [url for url in links if url not in sure]
 
 
-def _page_links(world: World, place: Place, root: bytes, meaningful: int) -> tuple[list[bytes], list[bytes]]:
+def _page_links(world: World, place: UrlTarget, root: bytes, meaningful: int) -> tuple[list[bytes], list[bytes]]:
     space, slot = place.space, place.slot
     found = world.graph.of_page(space, slot, world.graph.draws(space, slot), meaningful)
     parent = [space.parent(slot)] if slot else []
@@ -157,8 +158,8 @@ def _page_links(world: World, place: Place, root: bytes, meaningful: int) -> tup
     return followed, shunned
 
 
-def _original(world: World, place: Place, name: str) -> str | None:
-    original: Host = world.hosts[place.space.host.content]
+def _original(world: World, place: UrlTarget, name: str) -> str | None:
+    original: WorldHost = world.hosts[place.space.host.content]
     if name == original.name or place.slot < 0:
         return None
     return (world.roots[original.name] + place.space.path(place.slot)).decode()

@@ -17,7 +17,7 @@ from teia.errors import ConfigError
 from teia.lab.world.spec import WorldSpec
 
 
-class Kind(StrEnum):
+class UrlKind(StrEnum):
     """The kind of a URL of a world. The first block is in a host's tree; the rest is beside it."""
 
     PAGE = "page"
@@ -51,36 +51,36 @@ class Kind(StrEnum):
     NOWHERE = "nowhere"  # no such URL; answered 404
 
 
-TABLE: dict[Kind, int] = {
-    Kind.PAGE: 676_261,
-    Kind.FOUND: 50_263,
-    Kind.RESET: 31_086,
-    Kind.FORBIDDEN_TYPE: 12_691,
-    Kind.NOT_FOUND: 11_624,
-    Kind.MOVED: 7_212,
-    Kind.SILENT: 4_819,
-    Kind.TOO_LARGE: 1_142,
-    Kind.EXCLUDED: 414,
-    Kind.FORBIDDEN: 329,
-    Kind.BAD_REQUEST: 276,
-    Kind.GARBAGE: 270,
-    Kind.UNAUTHORIZED: 180,
-    Kind.SERVER_ERROR: 40,
-    Kind.CHOICES: 15,
-    Kind.NO_CONTENT: 3,
-    Kind.BAD_GATEWAY: 2,
-    Kind.UNAVAILABLE: 2,
+TABLE: dict[UrlKind, int] = {
+    UrlKind.PAGE: 676_261,
+    UrlKind.FOUND: 50_263,
+    UrlKind.RESET: 31_086,
+    UrlKind.FORBIDDEN_TYPE: 12_691,
+    UrlKind.NOT_FOUND: 11_624,
+    UrlKind.MOVED: 7_212,
+    UrlKind.SILENT: 4_819,
+    UrlKind.TOO_LARGE: 1_142,
+    UrlKind.EXCLUDED: 414,
+    UrlKind.FORBIDDEN: 329,
+    UrlKind.BAD_REQUEST: 276,
+    UrlKind.GARBAGE: 270,
+    UrlKind.UNAUTHORIZED: 180,
+    UrlKind.SERVER_ERROR: 40,
+    UrlKind.CHOICES: 15,
+    UrlKind.NO_CONTENT: 3,
+    UrlKind.BAD_GATEWAY: 2,
+    UrlKind.UNAVAILABLE: 2,
 }
 """T8's Table 1, by the behaviour of a server that Tarântula counts there."""
 
 TOTAL = sum(TABLE.values())
-ERRORS = tuple(kind for kind in TABLE if kind not in {Kind.PAGE, Kind.EXCLUDED, Kind.FORBIDDEN_TYPE})
-WITH_BODY = frozenset({Kind.PAGE, Kind.PDF, Kind.ORPHAN, Kind.EXCLUDED})
+ERRORS = tuple(kind for kind in TABLE if kind not in {UrlKind.PAGE, UrlKind.EXCLUDED, UrlKind.FORBIDDEN_TYPE})
+WITH_BODY = frozenset({UrlKind.PAGE, UrlKind.PDF, UrlKind.ORPHAN, UrlKind.EXCLUDED})
 """Kinds that answer 200 with a text that changes."""
 
-REDIRECTS = frozenset({Kind.MOVED, Kind.FOUND})
+REDIRECTS = frozenset({UrlKind.MOVED, UrlKind.FOUND})
 RANGE = 1 << 24
-_PAGE = Kind.PAGE  # looking a member up in its class costs more than drawing it
+_PAGE = UrlKind.PAGE  # looking a member up in its class costs more than drawing it
 _MOST = 0.3
 """Largest share of such leaves on the few hosts of a small world that can have orphans, or excluded pages."""
 
@@ -94,12 +94,12 @@ class Odds:
     """
 
     bounds: tuple[int, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[UrlKind, ...]
     orphan_below: int
     special_path_below: int
     odd_below: int
 
-    def kind(self, bits: int) -> Kind:
+    def kind(self, bits: int) -> UrlKind:
         """Return the kind that belongs to 24 random bits."""
         return _PAGE if bits >= self.odd_below else self.kinds[bisect_right(self.bounds, bits)]
 
@@ -117,13 +117,13 @@ class Leaves:
 def make_odds(spec: WorldSpec, count: Leaves, *, has_robots: bool, has_sitemap: bool) -> Odds:
     """Return the odds of the leaves of a host, such that all hosts together show the shares of the spec."""
     shares = [
-        (Kind.ORPHAN, _raised(spec.links.orphans, count.slots, count.with_sitemap, _MOST) if has_sitemap else 0.0),
-        (Kind.EXCLUDED, _raised(spec.robots.excluded, count.slots, count.with_robots, _MOST) if has_robots else 0.0),
-        (Kind.PDF, _raised(spec.text.pdfs, count.slots, count.leaves)),
+        (UrlKind.ORPHAN, _raised(spec.links.orphans, count.slots, count.with_sitemap, _MOST) if has_sitemap else 0.0),
+        (UrlKind.EXCLUDED, _raised(spec.robots.excluded, count.slots, count.with_robots, _MOST) if has_robots else 0.0),
+        (UrlKind.PDF, _raised(spec.text.pdfs, count.slots, count.leaves)),
     ]
     shares += [
         (kind, _raised(spec.errors.scale * TABLE[kind] / TOTAL, count.slots, count.leaves))
-        for kind in (Kind.FORBIDDEN_TYPE, *ERRORS)
+        for kind in (UrlKind.FORBIDDEN_TYPE, *ERRORS)
     ]
     return _odds(shares)
 
@@ -132,9 +132,9 @@ def _raised(share: float, slots: int, leaves: int, most: float = inf) -> float:
     return min(most, share * slots / leaves) if leaves else 0.0
 
 
-def _odds(shares: Iterable[tuple[Kind, float]]) -> Odds:
+def _odds(shares: Iterable[tuple[UrlKind, float]]) -> Odds:
     bounds: list[int] = []
-    kinds: list[Kind] = []
+    kinds: list[UrlKind] = []
     total = 0.0
     for kind, share in shares:
         total += share
@@ -142,8 +142,8 @@ def _odds(shares: Iterable[tuple[Kind, float]]) -> Odds:
         kinds.append(kind)
     if total > 1.0:
         raise ConfigError(
-            f"errors, pdfs, orphans and excluded pages would be {total:.2f} of all leaves: lower errors.scale,"
+            f"errors, PDFs, orphans and excluded pages would be {total:.2f} of all leaf pages: reduce errors.scale,"
             " text.pdfs, links.orphans or robots.excluded"
         )
-    special = kinds.index(Kind.FORBIDDEN_TYPE)
+    special = kinds.index(UrlKind.FORBIDDEN_TYPE)
     return Odds(tuple(bounds), tuple(kinds), bounds[0], bounds[special], bounds[-1])

@@ -16,8 +16,8 @@ import msgspec
 
 from teia.lab.text.prose import Lexicon
 from teia.lab.world.draws import GOLDEN, MASK64, MIX, scramble
-from teia.lab.world.hosts import BRANCHES, SECTION_FRONTS, Host
-from teia.lab.world.url_kinds import Kind, Odds
+from teia.lab.world.hosts import BRANCHES, SECTION_FRONTS, WorldHost
+from teia.lab.world.url_kinds import Odds, UrlKind
 
 _IN_PATH = re.compile(rb"-([0-9]{1,10})(?:\.[a-z0-9]{1,4})?(?:[?;&]|$)")
 _IN_QUERY = re.compile(rb"[?&]id=([0-9]{1,10})(?:[?;&]|$)")
@@ -25,7 +25,7 @@ _WITHOUT_QUERY = re.compile(rb"[?;]")
 _AFTER_PATH = b"?;&"
 _MOST_DIGITS = 10
 _FILE_TYPES = (b".zip", b".mp3")
-_PAGE = Kind.PAGE  # looking a member up in its class costs more than drawing it
+_PAGE = UrlKind.PAGE  # looking a member up in its class costs more than drawing it
 
 
 class AnchorForm(Protocol):
@@ -68,7 +68,7 @@ class UrlSpace:
         "content", "first_leaf", "has_orphans", "host", "lexicon", "names", "odds", "size",
     )  # fmt: skip
 
-    def __init__(self, host: Host, lexicon: Lexicon, odds: Odds) -> None:
+    def __init__(self, host: WorldHost, lexicon: Lexicon, odds: Odds) -> None:
         self.host, self.lexicon, self.odds = host, lexicon, odds
         self.size, self.content = host.size, host.content
         self.names = (host.name, host.aliases[0] if host.aliases else host.name)
@@ -88,7 +88,7 @@ class UrlSpace:
         self._sections = lexicon.query_starts if host.queries else lexicon.path_starts
         self._escaped_sections = lexicon.escaped_query_starts if host.queries else lexicon.path_starts
 
-    def kind(self, slot: int) -> Kind:
+    def kind(self, slot: int) -> UrlKind:
         """Return the kind of a slot. Slots with children are always pages."""
         if slot < self.first_leaf:
             return _PAGE
@@ -117,7 +117,7 @@ class UrlSpace:
         section = self._sections[(low & 0xFFFF) % SECTION_FRONTS]
         if bits < self._special_bits and slot >= self.first_leaf:
             kind = self.odds.kind(bits >> 40)
-            if kind is not Kind.ORPHAN:
+            if kind is not UrlKind.ORPHAN:
                 slugs = (self._head_slugs[head], self._tail_slugs[tail])
                 return _special_path(self.lexicon, kind, *slugs, slot), title
         if self._queries:
@@ -209,7 +209,7 @@ class UrlSpace:
 
     def live(self, slot: int) -> int:
         """Return the slot itself if it is an ordinary page, else its parent, which always is one."""
-        return slot if self.kind(slot) is Kind.PAGE else self.parent(slot)
+        return slot if self.kind(slot) is UrlKind.PAGE else self.parent(slot)
 
     def children(self, slot: int) -> list[int]:
         """Return the linked slots below this one in the tree."""
@@ -231,21 +231,21 @@ def with_session(path: bytes, session: bytes) -> bytes:
     return path + session
 
 
-def _special_path(lexicon: Lexicon, kind: Kind, head: bytes, tail: bytes, slot: int) -> bytes:
+def _special_path(lexicon: Lexicon, kind: UrlKind, head: bytes, tail: bytes, slot: int) -> bytes:
     """Return the path of a URL that is not a page of a section: its folder and extension show its kind."""
-    if kind is Kind.PDF:
+    if kind is UrlKind.PDF:
         folder, extension = "documents", b".pdf"
-    elif kind is Kind.FORBIDDEN_TYPE:
+    elif kind is UrlKind.FORBIDDEN_TYPE:
         folder, extension = "files", _FILE_TYPES[slot % 2]
     else:
         folder, extension = "private", b".html"
     return b"%b/%b-%b-%d%b" % (lexicon.phrases[folder], head, tail, slot, extension)
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class UrlTarget(msgspec.Struct, frozen=True, gc=False):
     """The target of a request: a host's URL space, the kind of URL, and its slot if it has one."""
 
     space: UrlSpace
-    kind: Kind
+    kind: UrlKind
     path: bytes  # of the request, without its first slash
     slot: int = -1

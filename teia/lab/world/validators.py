@@ -12,8 +12,8 @@ from email.utils import parsedate_to_datetime
 from time import gmtime
 from typing import NamedTuple
 
-from teia.lab.world.exchange import Request
-from teia.lab.world.hosts import Host
+from teia.lab.world.exchange import WorldRequest
+from teia.lab.world.hosts import WorldHost
 
 _DAYS = (b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun")
 _MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
@@ -27,7 +27,7 @@ def http_date(unix_s: int) -> bytes:
     return b"%b, %02d %b %d %02d:%02d:%02d GMT" % (day, moment.tm_mday, month, moment.tm_year, *clock)
 
 
-class Claim(NamedTuple):
+class ClaimedVersion(NamedTuple):
     """A server's claim about a page's version; either part may be missing."""
 
     etag: bytes
@@ -40,7 +40,7 @@ class Claim(NamedTuple):
             return tag
         return b"%bLast-Modified: %b\r\n" % (tag, http_date(self.modified_s))
 
-    def matches(self, request: Request) -> bool:
+    def matches(self, request: WorldRequest) -> bool:
         """Tell whether the client's copy is, by this claim, the current one (RFC 9110, 13.2.2)."""
         headers = request.headers
         tags = headers.get("if-none-match")
@@ -52,10 +52,12 @@ class Claim(NamedTuple):
         return _seconds(since) >= self.modified_s
 
 
-NO_CLAIM = Claim(b"", None)
+NO_CLAIM = ClaimedVersion(b"", None)
 
 
-def claim(host: Host, slot: int, version: tuple[int, int], first_s: float, changed_s: float, now_s: float) -> Claim:
+def claim(
+    host: WorldHost, slot: int, version: tuple[int, int], first_s: float, changed_s: float, now_s: float
+) -> ClaimedVersion:
     """Return a host's claim about a page that is at `version` since `changed_s` and began at `first_s`."""
     manner = host.validators
     if manner == "none":
@@ -68,7 +70,7 @@ def claim(host: Host, slot: int, version: tuple[int, int], first_s: float, chang
     # A compressed answer is another representation of the same content, so its tag can only be weak.
     etag = b'%b"%x-%b"' % (b"W/" if host.gzip else b"", (host.salt ^ slot) & 0xFFFFFFFF, tag)
     is_settled = manner != "honest" or int(now_s) > moment
-    return Claim(
+    return ClaimedVersion(
         etag if host.validator_form != "date" else b"",
         moment if host.validator_form != "etag" and is_settled else None,
     )

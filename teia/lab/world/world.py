@@ -12,22 +12,22 @@ from __future__ import annotations
 import msgspec
 from isal import isal_zlib
 
-from teia.lab.text.prose import Library
+from teia.lab.text.prose import Lexicons
 from teia.lab.world import trap_park
-from teia.lab.world.change import Changes, State
+from teia.lab.world.change import ChangeHistories, WorldPageState
 from teia.lab.world.draws import bits64
-from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.lab.world.failure_answers import Failures, headers_of, html_headers, moved_page
-from teia.lab.world.hosts import FIRST_ADDRESS, DeadName, Host, make_hosts
+from teia.lab.world.hosts import FIRST_ADDRESS, DeadName, WorldHost, make_hosts
 from teia.lab.world.links import LinkGraph
 from teia.lab.world.media import pdf
-from teia.lab.world.pages import Frame, PageWriter, make_frame
+from teia.lab.world.pages import PageFrame, PageWriter, make_frame
 from teia.lab.world.regions import Regions
-from teia.lab.world.site_files import Beside
+from teia.lab.world.site_files import SiteFiles
 from teia.lab.world.soft404_page import not_found_page
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import REDIRECTS, WITH_BODY, Kind, Leaves, make_odds
-from teia.lab.world.urlspace import Place, UrlSpace
+from teia.lab.world.url_kinds import REDIRECTS, WITH_BODY, Leaves, UrlKind, make_odds
+from teia.lab.world.urlspace import UrlSpace, UrlTarget
 from teia.lab.world.validators import NO_CLAIM, claim
 
 DAY_S = 86_400.0
@@ -35,8 +35,8 @@ SESSION_S = 3_600.0
 AGAIN = b"again=1"
 """Parameter that an endless redirect adds to its URL, and removes again."""
 
-_NOWHERE = frozenset({Kind.NOT_FOUND, Kind.NOWHERE})
-_PAGE, _PDF = Kind.PAGE, Kind.PDF  # looking a member up in its class is slow
+_NOWHERE = frozenset({UrlKind.NOT_FOUND, UrlKind.NOWHERE})
+_PAGE, _PDF = UrlKind.PAGE, UrlKind.PDF  # looking a member up in its class is slow
 _GZIP_WBITS = 31
 _GZIP_LEVEL = 1
 
@@ -47,10 +47,10 @@ class World:
     def __init__(self, spec: WorldSpec, *, epoch_s: float, port: int = 8800, address: str = FIRST_ADDRESS) -> None:
         self.spec, self.epoch_s, self.port = spec, epoch_s, port
         self.hosts, dead = make_hosts(spec, address)
-        self.names: dict[str, Host] = {name: host for host in self.hosts for name in (host.name, *host.aliases)}
+        self.names: dict[str, WorldHost] = {name: host for host in self.hosts for name in (host.name, *host.aliases)}
         self.unreachable: dict[str, DeadName] = {each.name: each for each in dead if each.address}
         self.regions = Regions(spec.regions)
-        self.changes = Changes(spec.changes, spec.seed, spec.pages)
+        self.changes = ChangeHistories(spec.changes, spec.seed, spec.pages)
         self.spaces = self._make_spaces()
         self.graph = LinkGraph(spec, self.spaces, dead)
         suffix = "" if port == 80 else f":{port}"
@@ -58,10 +58,10 @@ class World:
         self.roots: dict[str, bytes] = {name: f"http://{name}{suffix}/".encode() for name in every_name}
         self._writer = PageWriter(spec, self.graph, self.roots)
         self._failures = Failures(spec.errors)
-        self._frames: dict[int, Frame] = {}
+        self._frames: dict[int, PageFrame] = {}
         self._shared: dict[bytes, bytes] = {}
         self._html = [html_headers(host) for host in self.hosts]
-        self._beside = Beside(spec, self.graph, self.roots, self.frame, self._rewritten_s, self.told_s)
+        self._beside = SiteFiles(spec, self.graph, self.roots, self.frame, self._rewritten_s, self.told_s)
         self._days_per_s = spec.time_factor / DAY_S
         self._is_instant = self.regions.are_one and not any(host.delay_s or host.drip_s for host in self.hosts)
 
@@ -81,16 +81,16 @@ class World:
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
-    def answer(self, request: Request, now_s: float) -> Answer:
+    def answer(self, request: WorldRequest, now_s: float) -> WorldAnswer:
         """Answer any request; never raises. HEAD gets the answer of GET, and the server cuts the body."""
         host = self.names.get(request.host) or self.names.get(request.host.lower().rstrip("."))
         if host is None:
-            return Answer(404, b"Content-Type: text/plain\r\n", b"No such site here.\n")
+            return WorldAnswer(404, b"Content-Type: text/plain\r\n", b"No such site here.\n")
         if request.method not in ("GET", "HEAD"):
-            return Answer(405, b"Allow: GET, HEAD\r\n")
+            return WorldAnswer(405, b"Allow: GET, HEAD\r\n")
         target = request.target.encode("latin-1", "replace")
         if not target.startswith(b"/"):
-            return Answer(400, b"Content-Type: text/plain\r\n", b"Not a path.\n")
+            return WorldAnswer(400, b"Content-Type: text/plain\r\n", b"Not a path.\n")
         answer = self._answer_at(self.place(host, target), request, now_s)
         if self._is_instant:
             return answer
@@ -98,38 +98,38 @@ class World:
         delay_s = host.delay_s + self.regions.delay_s(request.client, host, size_bytes)
         return msgspec.structs.replace(answer, delay_s=answer.delay_s + delay_s, drip_s=host.drip_s)
 
-    def place(self, host: Host, target: bytes) -> Place:
+    def place(self, host: WorldHost, target: bytes) -> UrlTarget:
         """Return the target of a request on a host."""
         space, path = self.spaces[host.index], target[1:]
         slot = space.find(path)
         if slot is not None:
-            return Place(space, space.kind(slot), path, slot)
+            return UrlTarget(space, space.kind(slot), path, slot)
         if host.park and (found := trap_park.trap_at(space, path)):
-            return Place(space, Kind.PARK if found.slot < 0 else space.kind(found.slot), path, found.slot)
-        return Place(space, self._beside.kind(space, path), path)
+            return UrlTarget(space, UrlKind.PARK if found.slot < 0 else space.kind(found.slot), path, found.slot)
+        return UrlTarget(space, self._beside.kind(space, path), path)
 
-    def _answer_at(self, place: Place, request: Request, now_s: float) -> Answer:
+    def _answer_at(self, place: UrlTarget, request: WorldRequest, now_s: float) -> WorldAnswer:
         if place.kind is _PAGE or place.kind in WITH_BODY:
             return self._text(place, request, now_s)
-        if place.kind in REDIRECTS or place.kind is Kind.CHOICES:
+        if place.kind in REDIRECTS or place.kind is UrlKind.CHOICES:
             return self._redirect(place)
-        if place.kind is Kind.PARK and (found := trap_park.trap_at(place.space, place.path)):
+        if place.kind is UrlKind.PARK and (found := trap_park.trap_at(place.space, place.path)):
             body = trap_park.park_page(place.space, self.frame(place.space), found.trap, place.path)
-            return Answer(200, self._html[place.space.host.index], body)
+            return WorldAnswer(200, self._html[place.space.host.index], body)
         if place.kind in _NOWHERE and place.space.host.soft_404:
             body = not_found_page(place.space, self.frame(place.space), place.path)
-            return Answer(200, self._html[place.space.host.index], body)
+            return WorldAnswer(200, self._html[place.space.host.index], body)
         if place.slot >= 0:
             return self._failures.answer(place.kind, place.space, place.slot)
         return self._beside.answer(place, now_s)
 
     # ---- pages -------------------------------------------------------------------------------------------------------
 
-    def state(self, space: UrlSpace, slot: int, now_s: float) -> State:
+    def state(self, space: UrlSpace, slot: int, now_s: float) -> WorldPageState:
         """Return the numbers of changes of a page up to now, and the times of the last ones."""
         return self.changes.state(space.host.content, slot, (now_s - self.epoch_s) * self._days_per_s)
 
-    def rewritten_s(self, place: Place, now_s: float) -> float:
+    def rewritten_s(self, place: UrlTarget, now_s: float) -> float:
         """Return the time of a page's last meaningful change."""
         return self.time_s(self.state(place.space, place.slot, now_s).rewritten)
 
@@ -142,7 +142,7 @@ class World:
             return moment_s
         return self.epoch_s + (moment_s - self.epoch_s) * self.spec.time_factor
 
-    def _text(self, place: Place, request: Request, now_s: float) -> Answer:
+    def _text(self, place: UrlTarget, request: WorldRequest, now_s: float) -> WorldAnswer:
         """Answer with a page or a PDF: 304, or the body, compressed where host and client agree."""
         space, slot = place.space, place.slot
         host = space.host
@@ -152,9 +152,9 @@ class World:
             first_s = self.time_s(-self.changes.habit(host.content, slot).age) if host.validators == "frozen" else 0.0
             told = claim(host, slot, state[:2], first_s, self.time_s(state.changed), now_s)
             if request.headers and told.matches(request):
-                return Answer(304, b"Server: %b\r\n%b" % (host.server.encode(), told.headers))
+                return WorldAnswer(304, b"Server: %b\r\n%b" % (host.server.encode(), told.headers))
         if place.kind is _PDF:
-            return Answer(200, headers_of(host, "application/pdf") + told.headers, self._pdf(space, slot, state))
+            return WorldAnswer(200, headers_of(host, "application/pdf") + told.headers, self._pdf(space, slot, state))
         session = self._session(host, now_s) if host.session else b""
         frame = self._frames.get(host.index) or self.frame(space)
         body = self._writer.write(space, frame, slot, state, session)
@@ -164,21 +164,21 @@ class World:
         if host.gzip and "gzip" in request.headers.get("accept-encoding", ""):
             headers += b"Content-Encoding: gzip\r\n"
             body = isal_zlib.compress(body, _GZIP_LEVEL, _GZIP_WBITS)
-        return Answer(200, headers, body, chunked=host.chunked)
+        return WorldAnswer(200, headers, body, chunked=host.chunked)
 
     @staticmethod
-    def _in_park(place: Place, frame: Frame, body: bytes) -> bytes:
+    def _in_park(place: UrlTarget, frame: PageFrame, body: bytes) -> bytes:
         """Add links into the trap park to a page of its host, and session ids if the URL is a session trap."""
         found = trap_park.trap_at(place.space, place.path)
         if found is not None and found.trap is trap_park.Trap.SESSION:
             body = trap_park.in_session(body, place.space, place.path)
         return trap_park.with_entrances(body, place.space, frame, place.slot)
 
-    def robots_txt(self, host: Host) -> str:
+    def robots_txt(self, host: WorldHost) -> str:
         """Return a host's robots.txt; empty if it has none or serves an error instead."""
         return self._beside.robots_txt(host)
 
-    def frame(self, space: UrlSpace) -> Frame:
+    def frame(self, space: UrlSpace) -> PageFrame:
         """Return the shared parts of all pages of a host; rendered when first needed, then cached."""
         frame = self._frames.get(space.host.index)
         if frame is None:
@@ -186,11 +186,11 @@ class World:
             self._frames[space.host.index] = frame
         return frame
 
-    def _pdf(self, space: UrlSpace, slot: int, state: State) -> bytes:
+    def _pdf(self, space: UrlSpace, slot: int, state: WorldPageState) -> bytes:
         title, *texts = (text.decode(space.lexicon.codec) for text in self._writer.texts(space, slot, state.meaningful))
         return pdf(title, texts, state.cosmetic)
 
-    def _session(self, host: Host, now_s: float) -> bytes:
+    def _session(self, host: WorldHost, now_s: float) -> bytes:
         """Return the session suffix of a host's links: 32 hexadecimal digits, different in each hour of the world."""
         key = (self.spec.seed, "session", host.content, int((now_s - self.epoch_s) // SESSION_S))
         token = b"%016X%016X" % (bits64(*key, 1), bits64(*key, 2))
@@ -200,7 +200,7 @@ class World:
 
     # ---- redirects ---------------------------------------------------------------------------------------------------
 
-    def location(self, place: Place) -> bytes:
+    def location(self, place: UrlTarget) -> bytes:
         """Return the target of a redirect, as an absolute URL."""
         space, slot = place.space, place.slot
         draws = self.graph.draws(space, slot)
@@ -210,25 +210,25 @@ class World:
         found = self.graph.redirect(space, slot, draws, chained=draws[11] < self.spec.errors.chains * 65536)
         return self.roots[found.name] + found.space.path(found.slot)
 
-    def choices(self, place: Place) -> list[bytes]:
+    def choices(self, place: UrlTarget) -> list[bytes]:
         """Return the URLs a 300 offers: its redirect target, and the page above."""
         space = place.space
         return [self.location(place), self.roots[space.host.name] + space.path(space.parent(place.slot))]
 
-    def _redirect(self, place: Place) -> Answer:
+    def _redirect(self, place: UrlTarget) -> WorldAnswer:
         headers, lexicon = self._html[place.space.host.index], place.space.lexicon
-        if place.kind is Kind.CHOICES:
-            return Answer(300, headers, moved_page(lexicon, "choices", self.choices(place)))
+        if place.kind is UrlKind.CHOICES:
+            return WorldAnswer(300, headers, moved_page(lexicon, "choices", self.choices(place)))
         url = self.location(place)
         root = self.roots[place.space.host.name]
         written = b"/" + url[len(root) :] if place.space.host.relative and url.startswith(root) else url
         headers += b"Location: %b\r\n" % written
-        return Answer(int(place.kind), headers, moved_page(lexicon, "moved", [url]))
+        return WorldAnswer(int(place.kind), headers, moved_page(lexicon, "moved", [url]))
 
     # ---- building ----------------------------------------------------------------------------------------------------
 
     def _make_spaces(self) -> list[UrlSpace]:
-        library = Library(self.spec.seed)
+        library = Lexicons(self.spec.seed)
         count = _count_leaves(self.hosts)
         odds = {
             (excludes, orphans): make_odds(self.spec, count, has_robots=excludes, has_sitemap=orphans)
@@ -242,7 +242,7 @@ class World:
         return spaces
 
 
-def _count_leaves(hosts: list[Host]) -> Leaves:
+def _count_leaves(hosts: list[WorldHost]) -> Leaves:
     leaves = [(max(0, host.size - host.first_leaf), host) for host in hosts]
     return Leaves(
         slots=sum(host.size for host in hosts),

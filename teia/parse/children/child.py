@@ -39,6 +39,7 @@ _PR_SET_PDEATHSIG = 1
 def die_with_parent(parent: int) -> None:
     """Request SIGKILL from the kernel for the parent's death; the parent may already be gone."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    # The parent may have died before the request reached the kernel; then no signal comes.
     if os.getppid() != parent:
         os._exit(1)
 
@@ -65,6 +66,7 @@ def serve(connection: socket.socket, job: Job, cpu_s: float, memory_bytes: int) 
     while True:
         item = _next_item(unread)
         if item is None:
+            # Nothing more is waiting: send the answer now. With work waiting it leaves together with STARTED.
             connection.sendall(answer)
             answer = b""
             received = connection.recv(_RECEIVE_BYTES)
@@ -74,6 +76,7 @@ def serve(connection: socket.socket, job: Job, cpu_s: float, memory_bytes: int) 
             continue
         ticket, payload = item
         connection.sendall(answer + FROM_CHILD.pack(STARTED, ticket, 0))
+        # SIGPROF keeps its default action, which kills: it needs no Python code to run.
         signal.setitimer(signal.ITIMER_PROF, cpu_s)
         kind, result = _do(job, payload)
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -87,6 +90,7 @@ def _next_item(unread: bytearray) -> tuple[int, bytes] | None:
     end = TO_CHILD.size + length
     if len(unread) < end:
         return None
+    # Through a view, so that the payload is copied once; the view must be released before `del`.
     with memoryview(unread) as view:
         payload = bytes(view[TO_CHILD.size : end])
     del unread[:end]
@@ -97,6 +101,7 @@ def _do(job: Job, payload: bytes) -> tuple[int, bytes]:
     try:
         return DONE, job(payload)
     except MemoryError:
+        # `_exit`: an ordinary exit would run handlers, which need memory.
         os._exit(OUT_OF_MEMORY)
     except Exception as error:  # noqa: BLE001  # the job's failure on one item; reported as such
         return RAISED, f"{type(error).__name__}: {error}"[:500].encode("utf-8", "replace")
@@ -106,4 +111,5 @@ def _limit_memory(memory_bytes: int) -> None:
     """Allow so much address space beyond the present mappings; libraries map far more than they use."""
     mapped_bytes = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped_bytes + memory_bytes, mapped_bytes + memory_bytes))
+    # A crash on a hostile page must not fill the disk with core files.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,16 +1,16 @@
 """Killable children for work that may crash, hang or exhaust memory: `job(payload: bytes) -> bytes`.
 
-A child is *starting* (requested), *working* or *idle* (born, with or without items), or *dying* (its socket has
-closed or it was killed, and the zygote has not yet reported its end). It has at most `WINDOW` items, sent together
-while they wait, and does them one by one. If it dies, the item it had started is to blame and is tried once more;
-the others go to the next child. An item that costs two children, or five that were killed from outside, is `Lost`.
-Every submitted item is answered exactly once, with bytes or with `Lost`.
+A child is *starting* (requested), *working* or *idle* (born, with or without items), or *dying* (its socket has closed
+or it was killed, and the zygote has not yet reported its end). It has at most `WINDOW` items, sent together while they
+wait, and does them one by one. If it dies, the item it had started is to blame and is tried once more; the others go to
+the next child. An item that costs two children, or five that were killed from outside, is `LostAnswer`. Every submitted
+item is answered exactly once, with bytes or with `LostAnswer`.
 
 Other processes may also kill or stop children, or children may not start at all. A watch kills children that do not
 begin their items, and a zygote that does not report a child's end. A pool with a `probe`, an item that any child
-can do, tells such trouble from bad items: before an item is lost, and after several deaths in a row, one child is
-given the probe. If that fails no item is to blame: all wait, `trouble` holds the reason, and the probe is tried
-again after a delay that grows. A pool without a probe gives up and loses all items.
+can do, distinguishes such trouble from bad items: before an item is lost, and after several deaths in a row, one
+child is given the probe. If that fails no item is to blame: all wait, `trouble` holds the reason, and the probe is
+tried again after a delay that grows. A pool without a probe gives up and loses all items.
 
 Cost in this process: about 10 us an item, batched (`python -m bench.parse`).
 """
@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from teia.clock import Clock
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.errors import ParseError
 from teia.parse.children.child import DONE, FROM_CHILD, OUT_OF_MEMORY, STARTED, TO_CHILD
 from teia.parse.children.spawn import ZygoteProcess
@@ -69,13 +69,13 @@ class ChildLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostAnswer:
     """Reason for a missing answer: `cpu`, `wall`, `memory`, `signal N`, `exit N`, `closed`, or an error."""
 
     reason: str
 
 
-Done = Callable[[bytes | Lost], None]
+Done = Callable[[bytes | LostAnswer], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -191,7 +191,7 @@ class ChildPool:
         except TimeoutError:
             await self.close()
             raise ParseError(
-                f"parse children did not start within {START_S:.0f} s; is the machine overloaded?"
+                f"parse processes did not start within {START_S:.0f} s; check the load of the machine"
             ) from None
         except ParseError:
             await self.close()
@@ -199,13 +199,15 @@ class ChildPool:
         self._watch = asyncio.get_running_loop().call_later(WATCH_S, self._watch_wall_time)
 
     def submit(self, *parts: bytes, done: Done) -> None:
-        """Queue a payload for the job; `done` is called once, later, with the answer or with `Lost`.
+        """Queue a payload for the job; `done` is called once, later, with the answer or with `LostAnswer`.
 
         The payload may come in parts, so that a large one need not be copied into one.
         """
         if self._closed or self._broken:
-            asyncio.get_running_loop().call_soon(done, Lost(self._broken or "closed"))
+            # Never call `done` inside `submit`: callers rely on it being called later.
+            asyncio.get_running_loop().call_soon(done, LostAnswer(self._broken or "closed"))
             return
+        # Tickets are u32 on the wire; at most WINDOW of them are out per child, so a wrap does no harm.
         self._tickets = (self._tickets + 1) & 0xFFFFFFFF
         item = _Item(self._tickets, parts, sum(map(len, parts)), done)
         self._queue.append(item)
@@ -253,6 +255,7 @@ class ChildPool:
 
     def _send_batch(self, child: _Child, most: int) -> None:
         was_idle = not child.unsent
+        # The stall watch counts from the first item after a pause, not from the last message before it.
         if not child.items:
             child.since_s = self._clock.ticks_s()
         room = min(WINDOW - len(child.items), most)
@@ -264,6 +267,7 @@ class ChildPool:
             child.unsent.append(memoryview(TO_CHILD.pack(item.size, item.ticket)))
             child.unsent.extend(map(memoryview, filter(None, item.parts)))
             room -= 1
+        # Otherwise a writer is registered already, and the order of frames must stay.
         if was_idle and child.unsent:
             self._write(child)
 
@@ -297,8 +301,10 @@ class ChildPool:
             self._end_child(child)
             return
         child.unread += received
+        # All frames are taken out before any answer is delivered: a callback may submit, close or kill.
         for item, answer in self._answers(child):
             item.done(answer)
+        # Refill before the child runs dry, so that it need not wait for a turn of this loop.
         if self._queue and len(child.items) <= WINDOW // 4:
             self._send_waiting_now()
 
@@ -307,9 +313,9 @@ class ChildPool:
             self._flush.cancel()
         self._send_waiting()
 
-    def _answers(self, child: _Child) -> list[tuple[_Item, bytes | Lost]]:
+    def _answers(self, child: _Child) -> list[tuple[_Item, bytes | LostAnswer]]:
         """Take the complete frames out of the received bytes."""
-        found: list[tuple[_Item, bytes | Lost]] = []
+        found: list[tuple[_Item, bytes | LostAnswer]] = []
         unread, position = child.unread, 0
         while len(unread) - position >= FROM_CHILD.size:
             kind, ticket, length = FROM_CHILD.unpack_from(unread, position)
@@ -329,7 +335,7 @@ class ChildPool:
                 child.items_bytes -= item.size
                 child.started = None
                 result = bytes(unread[position + FROM_CHILD.size : end])
-                found.append((item, result if kind == DONE else Lost(result.decode("utf-8", "replace"))))
+                found.append((item, result if kind == DONE else LostAnswer(result.decode("utf-8", "replace"))))
             position = end
         del unread[:position]
         return found
@@ -349,7 +355,7 @@ class ChildPool:
             zygote = ZygoteProcess.start(self._job)
         except OSError as error:
             self._zygote = None
-            self._fail(f"the process that parse children are forked from cannot be started: {error}")
+            self._fail(f"the process that forks parse processes cannot be started: {error}")
         else:
             self._listen_to(zygote)
 
@@ -403,18 +409,20 @@ class ChildPool:
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
-            self._fail(f"parse children cannot be started: {error}")
+            self._fail(f"parse processes cannot be started: {error}")
             return None
         ours.setblocking(False)
         child = _Child(ours, since_s=self._clock.ticks_s())
         self._children.append(child)
         self._unborn.append(child)
+        # The zygote gets a copy of `theirs`; ours must be closed, or the child's end would never be seen.
         with theirs, contextlib.suppress(OSError):  # a dead zygote is noticed by its own end
             limits = LIMITS.pack(self._limits.cpu_s, self._limits.memory_bytes)
             socket.send_fds(self._control, [b"F" + limits], [theirs.fileno()])
         return child
 
     def _begin_child(self, pid: int) -> None:
+        # The zygote forks in the order of requests, so births come in that order too.
         child = self._unborn.popleft()
         child.pid, child.since_s = pid, self._clock.ticks_s()
         asyncio.get_running_loop().add_reader(child.connection, self._read, child)
@@ -455,6 +463,7 @@ class ChildPool:
         self._hang_up(child)
         if self._control is not None:
             with contextlib.suppress(OSError):
+                # The zygote kills: only it knows that the pid was not reaped and given to another process.
                 self._control.send(b"K" + PID.pack(child.pid))
 
     def _hang_up(self, child: _Child) -> None:
@@ -470,6 +479,7 @@ class ChildPool:
         if child is None:
             return
         if not child.is_dying:
+            # Answers sent before the death count; what is left then is the item to blame.
             self._read_last_words(child)
             self._hang_up(child)
         self._children.remove(child)
@@ -478,11 +488,11 @@ class ChildPool:
         self._deaths_at_birth = 0 if child.has_started_anything else self._deaths_at_birth + 1
         if child is self._prober:
             child.items.clear()
-            self._fail(f"parse children die ({reason})")
+            self._fail(f"parse processes die ({reason})")
             return
         self._hand_on(child, reason)
         if self._deaths_at_birth >= MAX_DEATHS_AT_BIRTH and not self._is_probing:
-            self._doubt(f"parse children die at once ({reason})")
+            self._doubt(f"parse processes die at once ({reason})")
         self._ask_for_children()
 
     def _read_last_words(self, child: _Child) -> None:
@@ -502,6 +512,7 @@ class ChildPool:
             else:
                 blamed.tries += 1
             again = others if blamed.is_used_up else [*others, blamed]
+        # To the front, in their order: these items have waited longest. The blamed one comes last of them.
         self._queue.extendleft(reversed(again))
         self._queue_bytes += sum(item.size for item in again)
         child.items.clear()
@@ -509,7 +520,7 @@ class ChildPool:
         if blamed is None or not blamed.is_used_up:
             return
         if self._probe is None or self._closed:
-            blamed.done(Lost(reason))
+            blamed.done(LostAnswer(reason))
         else:
             self._suspects.append((blamed, reason))
             self._doubt(reason)
@@ -532,15 +543,16 @@ class ChildPool:
         child.since_s = self._clock.ticks_s()
         self._write(child)
 
-    def _probed(self, answer: bytes | Lost) -> None:
+    def _probed(self, answer: bytes | LostAnswer) -> None:
         """Continue after a child did the probe or reported an error on it: the suspects are to blame."""
-        if isinstance(answer, Lost) and self._closed:
+        if isinstance(answer, LostAnswer) and self._closed:
             return
         self._is_probing, self._prober, self._deaths_at_birth = False, None, 0
         self.trouble, self._wait_s = "", FIRST_WAIT_S
+        # The probe worked, so the fault lies with the items.
         suspects, self._suspects = self._suspects, []
         for item, reason in suspects:
-            item.done(Lost(reason))
+            item.done(LostAnswer(reason))
         self._ask_for_children()
         self._plan_flush()
 
@@ -553,6 +565,7 @@ class ChildPool:
             return
         self._is_probing, self._prober, self.trouble = True, None, self._why_no_job or why
         for item, _ in self._suspects:
+            # The probe failed too, so the deaths proved nothing against these items.
             item.tries = item.kills = 0
             self._queue.append(item)
             self._queue_bytes += item.size
@@ -574,7 +587,7 @@ class ChildPool:
 
     def _lose_zygote(self) -> None:
         """Handle the zygote's death, with which the kernel killed its children: restart, or give up at start."""
-        self._set_ready(ParseError("parse children cannot be started; the lines above say why"))
+        self._set_ready(ParseError("parse processes cannot be started; see the lines above"))
         self._hang_up_zygote()
         if self._closed:
             return
@@ -593,7 +606,7 @@ class ChildPool:
         if self._watch is None:  # at the start: the caller of `start` gets the error
             return
         if self._is_probing or self._deaths_at_birth >= MAX_DEATHS_AT_BIRTH:
-            self._fail("the process that parse children are forked from does not stay alive")
+            self._fail("the process that forks parse processes keeps dying")
         else:
             self._start_again()
 
@@ -615,7 +628,7 @@ class ChildPool:
         self._queue.clear()
         self._queue_bytes = 0
         for item in items:
-            item.done(Lost(why))
+            item.done(LostAnswer(why))
 
 
 def _reason(child: _Child, status: int) -> str:

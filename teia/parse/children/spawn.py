@@ -29,6 +29,7 @@ class ZygoteProcess:
         """Start it from the thread that will use it: the kernel ties its life to the thread that made it."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
+        # The zygote imports the same modules as this process, wherever a test or a user put them.
         paths = [path or str(Path.cwd()) for path in sys.path]
         # One thread of linear algebra is enough for counting bits, and threads do not survive a fork.
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}

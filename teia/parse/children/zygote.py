@@ -45,6 +45,7 @@ class Zygote:
 
     def run(self) -> None:
         wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        # An empty handler makes SIGCHLD write to the wake-up pipe, which ends `select`.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         # The crawler's descriptors count up to many thousands, and select() ends at 1,023. poll() has no such limit.
@@ -55,6 +56,7 @@ class Zygote:
         while True:
             ready = {key.fd for key, _ in waiting.select()}
             if wake_read in ready:
+                # The bytes say nothing more than "something died"; `_reap` finds out which.
                 os.read(wake_read, 512)
             self._reap()
             if self._control.fileno() in ready and not self._obey():
@@ -86,6 +88,7 @@ class Zygote:
     def _be_child(self, descriptor: int, zygote: int, cpu_s: float, memory_bytes: int) -> None:
         status = 1
         try:
+            # Undo the zygote's own set-up first: its signal handlers and control socket are not the child's.
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._control.close()
@@ -119,6 +122,7 @@ def main(arguments: list[str]) -> None:
         control.send(b"X" + f"{type(error).__name__}: {error}"[:2_000].encode("utf-8", "replace"))
         return
     gc.collect()
+    # Objects of the imports move out of the collector's sight: collections would touch, and so copy, shared pages.
     gc.freeze()
     try:
         Zygote(control, job).run()

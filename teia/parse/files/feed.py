@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from teia.parse.dates import parse_date
-from teia.parse.document import Document, Entry, Findings
+from teia.parse.document import Document, Findings, ListedUrl
 from teia.parse.files import xml_events
 from teia.parse.html.links import LinkCollector
 from teia.parse.text.normal import one_line
@@ -50,11 +50,12 @@ class _Reader:
     items: list[_Item] = field(default_factory=list)
     about: dict[str, str] = field(default_factory=dict)
     depth: int = 0
+    outer_depth: int = 0
 
-    def start(self, event: xml_events.Start) -> None:
+    def start(self, event: xml_events.XmlStart) -> None:
         self.root = self.root or event.name
         if event.name in {"item", "entry"} and not event.prefix:
-            self.item, self.depth = _Item(), 0
+            self.item, self.outer_depth, self.depth = _Item(), self.depth, 0
             return
         self.depth += 1
         if event.name == "link" and self.item is None:
@@ -63,6 +64,7 @@ class _Reader:
                     self.about.setdefault(word, event.attribute("href")[:_MAX_FIELD_CHARS])
         # dc:date is the only field of another vocabulary that is used.
         known = event.name in _FIELDS and (not event.prefix or event.prefix == "dc")
+        # Fields of the channel are at depth 3 at most (`rss/channel/title`); deeper ones are those of `image`.
         self.collecting = event.name if known and self.depth <= (1 if self.item else 3) else ""
         if known and event.name == "link" and self.root == "feed":
             if event.attribute("rel").lower() in {"", "alternate"}:
@@ -74,11 +76,12 @@ class _Reader:
         if self.collecting and len(values.get(self.collecting, "")) < _MAX_FIELD_CHARS:
             values[self.collecting] = values.get(self.collecting, "") + text[:_MAX_FIELD_CHARS]
 
-    def end(self, event: xml_events.End) -> None:
+    def end(self, event: xml_events.XmlEnd) -> None:
         self.collecting = ""
         if self.item is not None and event.name in {"item", "entry"} and not event.prefix:
             self.items.append(self.item)
-            self.item = None
+            # Back among the channel's own fields: an `image` after the items has a title of its own.
+            self.item, self.depth = None, self.outer_depth
         else:
             self.depth = max(0, self.depth - 1)
 
@@ -96,16 +99,16 @@ def read_feed_text(text: str, document: Document) -> Findings:
     reader = _Reader()
     try:
         for event in xml_events.events(text):
-            if isinstance(event, xml_events.Start):
+            if isinstance(event, xml_events.XmlStart):
                 reader.start(event)
-            elif isinstance(event, xml_events.Text):
+            elif isinstance(event, xml_events.XmlText):
                 reader.text(event.text)
             else:
                 reader.end(event)
             if len(reader.items) > MAX_ITEMS:
                 break
     except xml_events.DoctypeRefused:
-        return Findings(metadata={"feed": "refused: it has a DOCTYPE"})
+        return Findings(metadata={"feed": "rejected: it has a DOCTYPE"})
     return _findings(reader, document)
 
 
@@ -125,18 +128,19 @@ def _findings(reader: _Reader, document: Document) -> Findings:
     )
 
 
-def _entries(item: _Item, links: LinkCollector) -> list[Entry]:
+def _entries(item: _Item, links: LinkCollector) -> list[ListedUrl]:
     title = one_line(item.values.get("title", ""), MAX_TITLE_CHARS)
-    found: list[Entry] = []
+    found: list[ListedUrl] = []
     for reference in _references(item):
         url = links.resolved(reference)
         if url is not None:
             links.add(reference, LinkKind.FEED, title[:200])
-            found.append(Entry(url, item.modified_s(), title, item.has_broken_date()))
+            found.append(ListedUrl(url, item.modified_s(), title, item.has_broken_date()))
     return found
 
 
 def _references(item: _Item) -> list[str]:
     written = item.values.get("link", "").strip() or item.values.get("guid", "").strip()
+    # A `guid` may be any text; only one that looks like a URL is taken for an address.
     is_address = "link" in item.values or written.lower().startswith(("http://", "https://"))
     return item.references or ([written] if written and is_address else [])

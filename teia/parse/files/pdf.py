@@ -43,6 +43,7 @@ def _read(pdf: pypdfium2.PdfDocument, document: Document) -> Findings:
     chars = 0
     pages = min(len(pdf), MAX_PAGES)
     for number in range(pages):
+        # Checked between pages: one page is bounded by the child's own limits.
         if chars >= MAX_TEXT_CHARS:
             break
         text = _read_page(pdf, number, links)
@@ -74,6 +75,7 @@ def _read_page(pdf: pypdfium2.PdfDocument, number: int, links: LinkCollector) ->
         text_page = page.get_textpage()
         try:
             text: str = text_page.get_text_bounded()
+            # pdfium writes U+FFFE for a hyphen at the end of a line.
             return text.replace("\r\n", "\n").replace("\x00", "").replace("\ufffe", "")
         finally:
             text_page.close()
@@ -87,6 +89,7 @@ def _uris(pdf: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> Iterator[str]:
     position, link = ctypes.c_int(0), pdfium.FPDF_LINK()
     while pdfium.FPDFLink_Enumerate(page, position, link):
         action = pdfium.FPDFLink_GetAction(link)
+        # The first call returns the length with its zero byte, the second fills the buffer.
         size = pdfium.FPDFAction_GetURIPath(pdf, action, None, 0) if action else 0
         if 1 < size <= MAX_URI_BYTES:
             buffer = ctypes.create_string_buffer(size)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from teia.parse import mime
 from teia.parse.dates import parse_date
 from teia.parse.decode import GZIP_MAGIC, gunzip
-from teia.parse.document import Document, Entry, Findings
+from teia.parse.document import Document, Findings, ListedUrl
 from teia.parse.files import feed, xml_events
 from teia.parse.html.links import LinkCollector
 from teia.parse.text import encoding
@@ -33,7 +33,7 @@ class _Reader:
     collecting: str = ""
     values: dict[str, str] = field(default_factory=dict)
 
-    def start(self, event: xml_events.Start) -> None:
+    def start(self, event: xml_events.XmlStart) -> None:
         if not self.root:
             self.prefix, self.root = event.prefix, event.name
         if event.prefix != self.prefix:
@@ -49,7 +49,7 @@ class _Reader:
         if self.collecting and len(self.values.get(self.collecting, "")) < _MAX_FIELD_CHARS:
             self.values[self.collecting] = self.values.get(self.collecting, "") + text[:_MAX_FIELD_CHARS]
 
-    def end(self, event: xml_events.End) -> tuple[str, str] | None:
+    def end(self, event: xml_events.XmlEnd) -> tuple[str, str] | None:
         """Return location and time when an entry is complete. Some indexes write the URL without a `loc`."""
         if event.prefix != self.prefix:
             return None
@@ -69,25 +69,27 @@ def read_sitemap(document: Document) -> Findings:
     text = encoding.to_text(data, encoding.determine(data, charset, is_html=False))
     if not text.lstrip("\ufeff \t\r\n").startswith("<"):
         return _findings(_lines(text), "text", document, truncated)
+    # The protocol allows RSS and Atom in the place of a sitemap.
     if mime.xml_root(data) in feed.ROOTS:
         return feed.read_feed_text(text, document)
     reader = _Reader()
     try:
         entries = _entries(text, reader)
     except xml_events.DoctypeRefused:
-        return Findings(metadata={"sitemap": "refused: it has a DOCTYPE"})
+        return Findings(metadata={"sitemap": "rejected: it has a DOCTYPE"})
     return _findings(entries, "index" if reader.root == "sitemapindex" else "urls", document, truncated)
 
 
 def _entries(text: str, reader: _Reader) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for event in xml_events.events(text):
-        if isinstance(event, xml_events.Start):
+        if isinstance(event, xml_events.XmlStart):
             reader.start(event)
-        elif isinstance(event, xml_events.Text):
+        elif isinstance(event, xml_events.XmlText):
             reader.text(event.text)
         elif (entry := reader.end(event)) is not None and entry[0]:
             found.append(entry)
+            # One more than allowed shows that the list was cut.
             if len(found) > MAX_URLS:
                 break
     return found
@@ -100,12 +102,12 @@ def _lines(text: str) -> list[tuple[str, str]]:
 
 def _findings(found: list[tuple[str, str]], kind: str, document: Document, truncated: str) -> Findings:
     links = LinkCollector(document.url, document.options, max_links=MAX_URLS)
-    entries: list[Entry] = []
+    entries: list[ListedUrl] = []
     for location, modified in found[:MAX_URLS]:
         url = links.resolved(location)
         if url is not None:
             links.add(location, LinkKind.SITEMAP)
             modified_s = parse_date(modified)
-            entries.append(Entry(url, modified_s, is_broken_date=modified_s is None and bool(modified.strip())))
+            entries.append(ListedUrl(url, modified_s, is_broken_date=modified_s is None and bool(modified.strip())))
     cut = ((truncated,) if truncated else ()) + (("links",) if len(found) > MAX_URLS else ())
     return Findings(metadata={"sitemap": kind}, links=links.links(), entries=tuple(entries), truncated=cut)

@@ -24,7 +24,7 @@ class DoctypeRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class XmlStart:
     """An element begins; names in lower case, prefix apart."""
 
     prefix: str
@@ -39,7 +39,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class XmlEnd:
     """An element ends (or would, were it not empty)."""
 
     prefix: str
@@ -47,13 +47,13 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class XmlText:
     """Characters between tags, entities resolved; those of a CDATA section as they are."""
 
     text: str
 
 
-Event = Start | End | Text
+Event = XmlStart | XmlEnd | XmlText
 
 
 def unescape(text: str) -> str:
@@ -69,15 +69,16 @@ def events(document: str) -> Iterator[Event]:
         if start < 0:
             return
         if start > position and not document[position:start].isspace():
-            yield Text(unescape(document[position:start]))
+            yield XmlText(unescape(document[position:start]))
         if document.startswith("<!", start) or document.startswith("<?", start):
             text, position = _declaration(document, start)
             if text:
-                yield Text(text)
+                yield XmlText(text)
         else:
             end = document.find(">", start)
             if end < 0:
                 return
+            # Only the beginning of a huge tag is read: its name is there, and attributes are few.
             yield from _tag(document[start + 1 : min(end, start + MAX_TAG_CHARS)])
             position = end + 1
 
@@ -103,6 +104,6 @@ def _tag(inside: str) -> Iterator[Event]:
         return
     prefix, _, name = match.group().lower().rpartition(":")
     if not closing:
-        yield Start(prefix, name, inside[match.end() :])
+        yield XmlStart(prefix, name, inside[match.end() :])
     if closing or inside.endswith("/"):
-        yield End(prefix, name)
+        yield XmlEnd(prefix, name)

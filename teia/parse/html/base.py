@@ -55,6 +55,7 @@ def _known_in(_folder: str, _rules: tuple[str, ...]) -> Known:
 def _remember(known: Known, reference: str, url: str | None) -> None:
     if len(reference) > MAX_KNOWN_CHARS:
         return
+    # Cleared as a whole: cheaper than an LRU, and the next page fills it with the same menu.
     if len(known) >= MAX_KNOWN:
         known.clear()
     known[reference] = url
@@ -70,6 +71,7 @@ class Base:
         self._origin = url[: url.find("/", 8) + 1] or url
         self._folder = url.partition("?")[0].rpartition("/")[0] + "/"
         self.known = _known_in(self._folder, rules)
+        # Other rules may rewrite any path or query, so the shortcut must not be taken.
         self._leaves_plain_alone = set(rules) <= set(DEFAULT_RULES)
         self._places: dict[str | None, str] = {None: self._origin}
         """Prefixes of a plain path, by the steps up to it."""
@@ -117,6 +119,7 @@ class Base:
         if match is None:
             return ""
         origin, up, path, query = match.groups("")
+        # Session parameters are removed by the default rules, which only `resolve` applies.
         if query and NAMES_VISITOR.search(query) is not None:
             return ""
         place = f"{origin}/" if origin else self._places.get(match[2]) or self._place_above(up)
@@ -126,6 +129,7 @@ class Base:
         """Return the folder so many steps up, or an empty text where folders are not plain."""
         place = self._places.get("", "")
         for _ in range(up.count("/") if place else 0):
+            # As in browsers, `..` at the root stays at the root.
             if place != self._origin:
                 place = place[: place.rindex("/", 0, -1) + 1]
         if place:

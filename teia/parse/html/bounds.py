@@ -89,11 +89,13 @@ def _flattened(markup: str) -> tuple[str, tuple[str, ...]]:
             lost.add("tags")
             break
         closing, name = tag.group(1), (tag.group(2) or "").lower()
+        # Tags inside comments, scripts and styles are text.
         if not name or (not closing and name in _RAW_TEXT_END):
             skip_to = _end_of_raw(markup, tag.end(), name)
         elif name not in _NEVER_NEST:
             depth += 0 if closing else 1
             if depth > MAX_DEPTH:
+                # A blank in place of the tag keeps the words around it apart.
                 pieces.append(markup[kept_to:start] + " ")
                 kept_to = skip_to = (markup.find(">", start) + 1) or len(markup)
                 lost.add("depth")

@@ -35,6 +35,7 @@ def from_headers(values: Iterable[str], agent: str) -> Directives:
     found = Directives()
     for value in values:
         match = _AGENT.match(value)
+        # `max-snippet: 20` has the form of `agent: words` and is none.
         if match and match.group(1).lower() not in _WITH_VALUE:
             if match.group(1).lower() == agent.lower():
                 found |= from_words(match.group(2))

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from resiliparse.parse.html import DOMNode, HTMLTree
 
-from teia.parse.document import Document, Options
+from teia.parse.document import Document, ParseOptions
 from teia.parse.extract import Element, Extract
-from teia.parse.headers import Head
+from teia.parse.headers import ResponseHead
 from teia.parse.html.base import Base
 from teia.parse.html.references import StyleUse, css_references, parse_link_header, parse_refresh, parse_srcset
 from teia.parse.scan import take_anchors
@@ -43,7 +43,7 @@ class LinkCollector:
     and requisites are limited separately, so that ten thousand icons cannot hide a page's links.
     """
 
-    def __init__(self, url: str, options: Options, max_links: int = 0) -> None:
+    def __init__(self, url: str, options: ParseOptions, max_links: int = 0) -> None:
         self.url = url
         self.options = options
         self.is_full = False
@@ -82,12 +82,14 @@ class LinkCollector:
         Half the anchors of a long page lead to places in it, and most of the others repeat a link of it.
         """
         reference = anchor.getattr("href", "")
+        # With a `<base>` even `#top` leads to another page.
         if reference[:1] == "#" and not self.has_base:
             return
         url = self.base.resolve(reference)
         if url is None or url == self.url or len(url) > self.max_url_chars:
             return
         known = self.anchors.get(url)
+        # An endorsed link with a text cannot become better.
         if known is not None and known.text and not known.nofollow:
             return
         if reference or anchor.hasattr("href"):
@@ -129,7 +131,7 @@ class LinkCollector:
 # ---- headers --------------------------------------------------------------------------------------------------------
 
 
-def add_header_links(head: Head, links: LinkCollector) -> str:
+def add_header_links(head: ResponseHead, links: LinkCollector) -> str:
     """Add Link, Refresh and (of a redirect) Location; return the headers' canonical URL, or "" if there is none."""
     canonical = ""
     for value in head.headers.all("link"):
@@ -205,6 +207,7 @@ def _is_unendorsed(relations: str) -> bool:
 def _add_link_element(element: Element, links: LinkCollector) -> str:
     """Add a `<link>` to a page or feed; return the URL if it is the canonical one."""
     relation = element.getattr("rel", "").lower()
+    # The most frequent case first, before the relations are split.
     if relation == "stylesheet" or not element.hasattr("href"):
         return ""
     relations = set(relation.split())

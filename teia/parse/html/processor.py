@@ -95,6 +95,7 @@ def read_meta(elements: Iterable[Element], agent: str) -> MetaTags:
         name = (name or element.getattr("http-equiv", "")).strip().lower()[:100]
         if name in robots:
             found.directives |= from_words(content)
+        # More are read than kept: dates and authors may stand behind many others.
         elif name and content and len(found.values) < 4 * MAX_METADATA:
             found.values.setdefault(name, one_line(content, MAX_VALUE_CHARS))
     return found

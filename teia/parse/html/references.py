@@ -22,14 +22,14 @@ _REFRESH_URL = re.compile(r"url[\t\n\x0c\r ]*+=[\t\n\x0c\r ]*+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Refresh:
+class MetaRefresh:
     """A refresh: its delay in seconds, and its target; None is the page itself."""
 
     seconds: int
     reference: str | None
 
 
-def parse_refresh(value: str) -> Refresh | None:
+def parse_refresh(value: str) -> MetaRefresh | None:
     """Read the value of `<meta http-equiv=refresh>` or of a Refresh header as browsers do (HTML standard, 4.2.5.3)."""
     match = _REFRESH.match(value)
     if match is None:
@@ -37,13 +37,13 @@ def parse_refresh(value: str) -> Refresh | None:
     seconds = int((match.group(1) or "0")[:9])
     rest = value[match.end() :]
     if not rest:
-        return Refresh(seconds, None)
+        return MetaRefresh(seconds, None)
     url = _REFRESH_URL.match(rest)
     if url:
         rest = rest[url.end() :]
     if rest[:1] in {'"', "'"}:
         rest = rest[1:].partition(rest[0])[0]
-    return Refresh(seconds, rest.rstrip(_BLANKS))
+    return MetaRefresh(seconds, rest.rstrip(_BLANKS))
 
 
 # ---- srcset ---------------------------------------------------------------------------------------------------------
@@ -77,6 +77,7 @@ def parse_srcset(value: str, max_candidates: int = 1_000) -> list[Candidate]:
             position += 1
         reference = value[start:position]
         descriptors: list[str] = []
+        # A comma at the end of a URL ends the candidate, by the standard; one inside belongs to the URL.
         if reference.endswith(","):
             reference = reference.rstrip(",")
         else:
@@ -194,6 +195,7 @@ class StyleUse(Enum):
 
 def css_references(css: str) -> Iterator[tuple[str, StyleUse]]:
     """Yield every `url(...)` and `@import` of a style sheet, a style element or a style attribute."""
+    # Comments first: a commented-out `url(` is no reference, and a comment may stand inside one.
     for match in _CSS_REFERENCE.finditer(_CSS_COMMENT.sub(" ", css)):
         imported = match.group(1) is not None or match.group(5) is not None or match.group(6) is not None
         written = next((group for group in match.groups()[1:] if group), "")

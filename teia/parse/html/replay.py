@@ -56,7 +56,7 @@ _TEXTS = frozenset({"abbr", "alt", "class", "content", "id", "label", "placehold
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
 
-class Use(StrEnum):
+class ReferenceUse(StrEnum):
     """Use of a reference in a page."""
 
     LINK = "link"
@@ -69,7 +69,7 @@ class Reference:
     """A canonical URL that a page references, and its use."""
 
     url: str
-    use: Use
+    use: ReferenceUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Holes:
     base: Base
     _numbers: dict[Reference, int] = field(default_factory=dict)
 
-    def hole(self, reference: str, use: Use) -> str:
+    def hole(self, reference: str, use: ReferenceUse) -> str:
         """Return the hole for a reference; empty for a URL teia does not crawl, and beyond the limit."""
         url = self.base.resolve(reference.strip())
         if url is None or len(self._numbers) >= MAX_REFERENCES:
@@ -107,6 +107,7 @@ def replay(document: Document) -> Replay:
     base = Base(document.url)
     holes = Holes(Base(base.resolve(written) or document.url) if written else base)
     markup = "".join(_written(tree.document, holes))
+    # The second parse is of our own output: what a browser will see, not what the page meant.
     is_safe = next(offences(HTMLTree.parse(markup)), None) is None
     return Replay(markup if is_safe else "", holes.references, is_safe)
 
@@ -123,7 +124,7 @@ def filled(markup: str, address_of: Callable[[int], str]) -> str:
 
 
 def _for_style(holes: Holes) -> Callable[[str, bool], str]:
-    return lambda reference, is_sheet: holes.hole(reference, Use.STYLE if is_sheet else Use.PICTURE)
+    return lambda reference, is_sheet: holes.hole(reference, ReferenceUse.STYLE if is_sheet else ReferenceUse.PICTURE)
 
 
 def _written(document: DOMNode, holes: Holes) -> Iterator[str]:
@@ -152,6 +153,7 @@ def _written(document: DOMNode, holes: Holes) -> Iterator[str]:
                 continue
             if tag != "noscript" and _NAME.fullmatch(tag):
                 yield f"<{tag}{''.join(_attributes(node, tag, holes))}>"
+                # Links open in the whole window, not in the frame of the replay.
                 yield '<base target="_top">' if tag == "head" else ""
                 if tag in _EMPTY:
                     continue
@@ -172,6 +174,7 @@ def _attributes(element: DOMNode, tag: str, holes: Holes) -> Iterator[str]:
         lower, value = name.lower(), element.getattr(name) or ""
         if lower in _NOT_KEPT or lower.startswith("on") or not _NAME.fullmatch(name) or name in wanted:
             continue
+        # A page that contains our placeholder could have it filled with an address of ours.
         if HOLE in value:
             continue
         if not _is_text(lower) and ("(" in value or "\\" in value):  # as in `style`, and in `fill` of a drawing
@@ -197,17 +200,18 @@ def _reference(element: DOMNode, tag: str, holes: Holes) -> dict[str, str]:
     if href.strip().startswith("#") and tag != "link":
         return {"href": href.strip(), "target": "_self"} if tag in _LEADING else {"href": href.strip()}
     if tag in _LEADING and href:
-        hole = holes.hole(href, Use.LINK)
+        hole = holes.hole(href, ReferenceUse.LINK)
         return {"href": hole} if hole else {}
     if tag == "link":
-        hole = holes.hole(href, Use.STYLE)
+        hole = holes.hole(href, ReferenceUse.STYLE)
+        # Without an address the element must not stay a style sheet.
         return {"href": hole} if hole else {"rel": "nothing"}
     if tag in _PICTURES:
         source = _picture(element, tag)
-        hole = holes.hole(source, Use.PICTURE) if source else ""
+        hole = holes.hole(source, ReferenceUse.PICTURE) if source else ""
         return {"href" if tag == "image" else "src": hole} if hole else {}
     background = element.getattr("background", "")
-    hole = holes.hole(background, Use.PICTURE) if background else ""
+    hole = holes.hole(background, ReferenceUse.PICTURE) if background else ""
     return {"background": hole} if hole else {}
 
 
@@ -228,6 +232,7 @@ def offences(tree: HTMLTree) -> Iterator[str]:
         tag = element.tag.lower()
         if tag == "style" and is_foreign(element.text):
             yield tag
+        # Our own `<base target>` is the one exception.
         if tag == "noscript" or (tag in _GONE and not (tag == "base" and element.attrs == ["target"])):
             yield tag
         for name in element.attrs:

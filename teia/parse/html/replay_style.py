@@ -28,6 +28,7 @@ _BREAKS_OUT = re.compile(r"[\"'()\\<>\s]")
 
 def restyled(css: str, hole: Callable[[str, bool], str]) -> str:
     """Clean a style sheet; `hole(reference, is_sheet)` returns the replacement of a reference."""
+    # 1. Comments and escapes go, so that `u\72l(` cannot hide. 2. Every reference becomes a hole or nothing.
     plain = _plain(_COMMENT.sub(" ", css[:MAX_CSS_CHARS]))
 
     def made(match: re.Match[str]) -> str:
@@ -39,6 +40,7 @@ def restyled(css: str, hole: Callable[[str, bool], str]) -> str:
             return f'url("{reference}")'
         ours = hole(reference, is_import) if reference else ""
         if not ours:
+            # A bare `url(` with unreadable contents: its name is changed, so the rest is an unknown function.
             return "none(" if (groups[9] or "").endswith("(") else "@none " if is_import or groups[9] else "none"
         return f'{"@import " if is_import else ""}url("{ours}")'
 

@@ -65,6 +65,7 @@ class TreeExtract:
         if not self._want_text or self._tree.body is None:
             return ""
         for element, tag in zip(self.elements, self.tags, strict=True):
+            # Inserting nodes changes the tree, so everything else must have been read before (see the class).
             if tag in _GLUED or (tag in _PICTURES and element.getattr("alt")):
                 self._put_blanks_around(element)
         text: str = extract_plain_text(

@@ -72,6 +72,7 @@ def declared(data: bytes, header_charset: str, *, is_html: bool) -> str | None:
         if data.startswith(mark):
             return encoding
     named = encoding_of(header_charset) if header_charset else None
+    # The header counts before the document; XML has no meta tags, only its declaration.
     if named or not is_html:
         return named or xml_encoding(data[:PRESCAN_BYTES])
     return prescan(data[:PRESCAN_BYTES]) or _late_charset(data)
@@ -153,6 +154,7 @@ def prescan(data: bytes) -> str | None:
         elif _META.match(data, position):
             found, position = _meta_charset(data, position + 5)
             if found:
+                # Keyed by the bytes up to the end of the tag: all that the result depends on.
                 known.insert(0, (data[:position], found))
                 del known[MAX_BEGINNINGS:]
                 return found
@@ -186,6 +188,7 @@ def _meta_charset(data: bytes, position: int) -> tuple[str | None, int]:
             break
         if name == b"content" and attributes.get(b"http-equiv") == b"content-type":
             charset = charset or _from_content(value)
+    # The prescan read the tag as ASCII, so the page cannot be UTF-16 (HTML standard, 13.2.3.2).
     return {"utf-16be": "utf-8", "utf-16le": "utf-8", USER_DEFINED: DEFAULT}.get(charset or "", charset), position
 
 

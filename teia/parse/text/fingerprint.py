@@ -55,6 +55,7 @@ def _address_parts(plain: bytes, url: str) -> list[bytes]:
     """
     _, host, _, target = split(url)
     target = target.lower()
+    # Texts show addresses with their letters, not with escapes.
     if "%" in target:
         target = normalised(unquote(target))
     path = target.partition("?")[0]

@@ -39,6 +39,7 @@ def _all_folded() -> array[int]:
     units = array("H", range(PLANE))
     for first, last in _WITH_CASE_OR_PARTS:
         units[first : last + 1] = array("H", [_folded(unit) for unit in range(first, last + 1)])
+    # 0 marks units that the table cannot fold; `_kinds_of` makes OTHER of them.
     units[_KOREAN.start : _KOREAN.stop] = array("H", [0]) * len(_KOREAN)
     return units
 

@@ -50,6 +50,7 @@ def language_of(text: str, declared: str = "") -> str:
     if said and candidates is _LATIN and _best(sample[:CONFIRMING_CHARS], list({said, *_COMMON}))[0][:1] == [said]:
         return said
     results, rank = _best(sample, candidates)
+    # Authors distinguish similar languages better than the detector does.
     if not results or said in results:
         return said
     return said if results[0] == "unknown" or rank > SURE_RANK else results[0]

@@ -7,7 +7,6 @@ other text takes the plain way. They are built when the first text is normalised
 
 from __future__ import annotations
 
-import unicodedata
 from functools import cache
 
 try:
@@ -39,14 +38,6 @@ def normal_octets(text: str) -> bytes:
     """Like `normalised`, as UTF-8 bytes, the form in which it is made."""
     folded = None if Folder is None else _folder().fold(text)
     return folded if folded is not None else _by_arrays(text).encode("utf-8", "replace")
-
-
-def normalised_plainly(text: str) -> str:
-    """Like `normalised`, without tables: for text outside of them, and to test the other ways."""
-    from teia.parse.text.folding import ACCENTS
-
-    text = ACCENTS.sub("", unicodedata.normalize("NFKD", text))
-    return " ".join(text.casefold().split())
 
 
 def _by_arrays(text: str) -> str:

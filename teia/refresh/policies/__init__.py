@@ -47,6 +47,6 @@ def policy_named(name: str) -> Policy:
     """Return the policy of this name; for an unknown name, raise UsageError with the nearest known name."""
     if name not in POLICIES:
         near = get_close_matches(name, POLICIES, n=1)
-        meant = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"policy {name!r} is not known{meant}. There are {', '.join(POLICIES)}")
+        listed = f"did you mean {near[0]}? Available" if near else "available"
+        raise UsageError(f"unknown policy {name!r}; {listed}: {', '.join(POLICIES)}")
     return POLICIES[name]

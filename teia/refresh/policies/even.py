@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from teia.refresh.intensities import capacity
-from teia.refresh.model import DAY_S, World
+from teia.refresh.model import DAY_S, RefreshWorld
 from teia.refresh.policy import Intervals, fair_slots, intervals_at
 from teia.refresh.segments import Segments
 
@@ -19,7 +19,7 @@ class Uniform:
     name: str = "uniform"
     renew_s: None = None
 
-    def plan(self, world: World) -> Intervals:
+    def plan(self, world: RefreshWorld) -> Intervals:
         return intervals_at(world, np.full(len(world), capacity(world) / len(world)))
 
 
@@ -30,7 +30,7 @@ class Proportional:
     name: str = "proportional"
     renew_s: None = None
 
-    def plan(self, world: World) -> Intervals:
+    def plan(self, world: RefreshWorld) -> Intervals:
         rate = np.where(np.isfinite(world.rate), world.rate, 0.0)
         total = float(rate.sum())
         if total == 0:
@@ -45,7 +45,7 @@ class RoundRobin:
     name: str = "round-robin"
     renew_s: None = None
 
-    def plan(self, world: World) -> Intervals:
+    def plan(self, world: RefreshWorld) -> Intervals:
         slot = fair_slots(world)
         interval = Segments(world.starts).spread(slot) * np.repeat(world.pages_per_server, world.pages_per_server)
         return Intervals(interval, interval - world.age_s, slot)
@@ -61,6 +61,6 @@ class RateUpdate:
     name: str = "rate-update"
     renew_s: float = DAY_S
 
-    def plan(self, world: World) -> Intervals:
+    def plan(self, world: RefreshWorld) -> Intervals:
         rate_update = np.clip(world.changes, 1, 10) / np.clip(world.age_s / DAY_S, 1, 10)
         return intervals_at(world, capacity(world) * rate_update / rate_update.sum())

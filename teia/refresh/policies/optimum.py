@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from teia.refresh.intensities import Objective, plan_intensities
-from teia.refresh.model import World
+from teia.refresh.model import RefreshWorld
 from teia.refresh.policy import Intervals, intervals_at
 
 
@@ -21,7 +21,7 @@ class PeriodEdf:
     floor_share: float = 0.0
     renew_s: None = None
 
-    def plan(self, world: World) -> Intervals:
+    def plan(self, world: RefreshWorld) -> Intervals:
         best = plan_intensities(world, objective=self.objective, floor_share=self.floor_share)
         return replace(intervals_at(world, best.visits_per_s), price=best.price, objective=self.objective)
 
@@ -33,6 +33,6 @@ class Cho:
     name: str = "cho"
     renew_s: None = None
 
-    def plan(self, world: World) -> Intervals:
+    def plan(self, world: RefreshWorld) -> Intervals:
         best = plan_intensities(world, polite=False)
         return replace(intervals_at(world, best.visits_per_s), price=best.price)

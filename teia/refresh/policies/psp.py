@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from teia.refresh.counts import plan_counts
 from teia.refresh.merge import Spacing, Timetable, merge
-from teia.refresh.model import World
+from teia.refresh.model import RefreshWorld
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Psp:
     from_ages: bool = False
     renew_s: None = None
 
-    def plan(self, world: World) -> Timetable:
+    def plan(self, world: RefreshWorld) -> Timetable:
         known = world if self.from_ages else world.with_ages(0.0)
         return merge(known, plan_counts(known), self.spacing)
 
@@ -39,6 +39,6 @@ class MWolf:
     name: str = "m-wolf"
     renew_s: None = None
 
-    def plan(self, world: World) -> Timetable:
+    def plan(self, world: RefreshWorld) -> Timetable:
         known = world.with_ages(0.0)
         return merge(known, plan_counts(known, caps="none"), "ideal")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from teia.refresh.merge import Timetable, merge
-from teia.refresh.model import Floats, Numbers, World
+from teia.refresh.model import Floats, Numbers, RefreshWorld
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,13 @@ class Sampling:
     pages: int = 10
     renew_s: None = None
 
-    def plan(self, world: World) -> Timetable:
+    def plan(self, world: RefreshWorld) -> Timetable:
         known = world.with_ages(0.0)
         sampled = self._sample(world)
         counts = sampled.copy()
         room = world.caps()
         each = np.bincount(world.server, sampled, minlength=world.servers).astype(np.int64)
+        # 1. The samples are paid for first. 2. Servers take the rest of the budget, most changed samples first.
         left = max(0, (len(world) if world.budget is None else world.budget) - int(each.sum()))
         changed = self._changed(world, sampled)
         for server in np.argsort(-changed, kind="stable").tolist():
@@ -39,7 +40,7 @@ class Sampling:
             left -= max(0, taken - int(each[server]))
         return merge(known, counts, "centred")
 
-    def _sample(self, world: World) -> Numbers:
+    def _sample(self, world: RefreshWorld) -> Numbers:
         sampled = np.zeros(len(world), dtype=np.int64)
         each = np.minimum(self.pages, world.pages_per_server)
         server = np.repeat(np.arange(world.servers), each)
@@ -47,7 +48,7 @@ class Sampling:
         sampled[world.starts[server] + number * world.pages_per_server[server] // each[server]] = 1
         return sampled
 
-    def _changed(self, world: World, sampled: Numbers) -> Floats:
+    def _changed(self, world: RefreshWorld, sampled: Numbers) -> Floats:
         """Return the share of each server's sample that has changed since it was fresh, half of the cycle from now."""
         share = -np.expm1(-world.rate * (world.age_s + world.horizon_s / 2)) * sampled
         total = np.bincount(world.server, share, minlength=world.servers)

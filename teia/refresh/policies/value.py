@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teia.refresh.intensities import capacity, plan_intensities, server_limits
-from teia.refresh.model import World
+from teia.refresh.model import RefreshWorld
 from teia.refresh.policy import ByValue, Value, fair_slots, slots
 
 
@@ -20,7 +20,7 @@ class MostValuable:
     value: Value
     renew_s: None = None
 
-    def plan(self, world: World) -> ByValue:
+    def plan(self, world: RefreshWorld) -> ByValue:
         limit = capacity(world)
         limits = server_limits(world, limit)
         if float(limits[world.pages_per_server > 0].sum()) <= limit:

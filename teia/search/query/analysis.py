@@ -14,6 +14,7 @@ from teia.index.plurals import singular
 
 MAX_REMEMBERED = 65_536
 
+# An analyser keeps state while it cuts a text: one thread at a time.
 _LOCK = Lock()
 _STEMS = schema.stems()
 _FOLDED = schema.folded()

@@ -53,10 +53,12 @@ def moment_text(moment: Moment) -> str:
 
 def _clauses(clauses: Clauses) -> Iterator[str]:
     for node in clauses.must:
+        # A quoted phrase is required without a sign.
         is_quoted = isinstance(node, Phrase) and not node.joined
         yield node_text(node) if is_quoted else f"+{node_text(node)}"
     yield from (f"-{node_text(node)}" for node in clauses.must_not)
     should = [text for node in clauses.should for text in [node_text(node)] * _times(node)]
+    # Beside blanks a quoted phrase would be required; OR keeps it an alternative.
     has_quoted = any(isinstance(node, Phrase) and not node.joined for node in clauses.should)
     if should:
         yield (" OR " if has_quoted else " ").join(should)

@@ -12,8 +12,8 @@ from teia.search.query.notes import Language, shown
 from teia.search.query.tree import (
     MAX_TERMS,
     Ago,
-    Choice,
     Clauses,
+    FilterChoice,
     Filters,
     Moment,
     Node,
@@ -50,12 +50,12 @@ class _Words:
 
 _ENGLISH = _Words(
     pages="pages",
-    nothing="nothing to look for",
+    nothing="nothing to search for",
     and_=" and ",
     or_=" or ",
     nor=" or ",
     has="with {}",
-    better="better with {}",
+    better="preferably with {}",
     lacks="without {}",
     begins="words that begin with {}",
     more="{} more",
@@ -83,7 +83,7 @@ _PORTUGUESE = _Words(
     or_=" ou ",
     nor=" nem ",
     has="com {}",
-    better="melhor com {}",
+    better="de preferência com {}",
     lacks="sem {}",
     begins="palavras que começam com {}",
     more="mais {}",
@@ -170,7 +170,7 @@ def _filters(filters: Filters, say: _Words) -> Iterator[str]:
         yield _filled(say.before, _moment(filters.before, say))
 
 
-def _choice(name: str, choice: Choice, say: _Words) -> Iterator[str]:
+def _choice(name: str, choice: FilterChoice, say: _Words) -> Iterator[str]:
     quotes = '"' if name == "title" else ""
     wanted, unwanted = say.filters[name]
     if choice.any_of:

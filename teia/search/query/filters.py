@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from teia import urls
-from teia.search.query.notes import About
+from teia.search.query.notes import NoteKind
 from teia.search.query.tree import MAX_PHRASE_WORDS, MAX_VALUE_CHARS, Ago, Moment
 from teia.search.query.words import folded, longest_indexed, words_of
 
@@ -68,6 +68,7 @@ Value = str | bool | Moment
 
 def _host(value: str) -> str | None:
     """Return the host of a name, a suffix (`.br`), a pattern (`*.br`) or a whole address."""
+    # The URL parser canonicalises the host: IDNs, case, addresses in any spelling.
     url = urls.from_user(value.removeprefix("*").removeprefix("."))
     host = urls.host_of(url) if url else ""
     return host if _HOST.fullmatch(host) else None
@@ -99,6 +100,7 @@ def _moment(value: str) -> Moment | None:
     said = _DATE.fullmatch(value)
     if not said:
         return None
+    # A missing month or day is the first: `2026` begins on January 1st.
     year, month, day = (int(part or 1) for part in said.groups())
     try:
         return date(year, month, day)
@@ -111,30 +113,30 @@ def _switch(value: str) -> bool | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class QueryFilter:
     """One kind of filter: its name, other names of it, the reader of its value, and the note for an unreadable one."""
 
     name: str
     read: Callable[[str], Value | None]
-    otherwise: About
+    otherwise: NoteKind
     also: tuple[str, ...] = ()
 
 
 _FILTERS = (
-    Filter("site", _host, About.BAD_HOST, ("domain", "dominio", "sitio")),
-    Filter("host", _host, About.BAD_HOST, ("servidor",)),
-    Filter("lang", _language, About.BAD_LANG, ("language", "idioma", "lingua")),
-    Filter("type", _type, About.BAD_TYPE, ("filetype", "ext", "tipo")),
-    Filter("link", _link, About.BAD_LINK),
-    Filter("title", _title, About.BAD_TITLE, ("intitle", "titulo")),
-    Filter("after", _moment, About.BAD_DATE, ("since", "depois", "desde")),
-    Filter("before", _moment, About.BAD_DATE, ("antes",)),
-    Filter("expand", _switch, About.BAD_EXPAND, ("expandir",)),
+    QueryFilter("site", _host, NoteKind.BAD_HOST, ("domain", "dominio", "sitio")),
+    QueryFilter("host", _host, NoteKind.BAD_HOST, ("servidor",)),
+    QueryFilter("lang", _language, NoteKind.BAD_LANG, ("language", "idioma", "lingua")),
+    QueryFilter("type", _type, NoteKind.BAD_TYPE, ("filetype", "ext", "tipo")),
+    QueryFilter("link", _link, NoteKind.BAD_LINK),
+    QueryFilter("title", _title, NoteKind.BAD_TITLE, ("intitle", "titulo")),
+    QueryFilter("after", _moment, NoteKind.BAD_DATE, ("since", "depois", "desde")),
+    QueryFilter("before", _moment, NoteKind.BAD_DATE, ("antes",)),
+    QueryFilter("expand", _switch, NoteKind.BAD_EXPAND, ("expandir",)),
 )
 _BY_NAME = {name: each for each in _FILTERS for name in (each.name, *each.also)}
 
 
-def named(name: str) -> Filter | None:
+def named(name: str) -> QueryFilter | None:
     """Return the filter of a name, in any case and with or without accents; None if there is none."""
     return _BY_NAME.get(folded(name))
 

@@ -21,7 +21,7 @@ from enum import Enum, auto
 
 from teia.search.query import filters
 from teia.search.query.filters import Value
-from teia.search.query.notes import About, Notes
+from teia.search.query.notes import NoteKind, QueryNotes
 from teia.search.query.tree import MAX_CHARS, MAX_PREFIXES, MAX_VALUE_CHARS, MIN_PREFIX_CHARS
 from teia.search.query.words import WORD, composed, is_indexed, lowered, words_of
 
@@ -33,11 +33,12 @@ _BLANKS = re.compile(r"\s+")
 _CHUNK = re.compile(rf"[^\s(){_QUOTES}]+")
 _TO_BLANK = re.compile(rf"\S{{1,{MAX_VALUE_CHARS + 1}}}")
 _FILTER_NAME = re.compile(r"([^\W\d_]{2,20}):")
+# Any typographic quote closes any other, as languages pair them differently; a straight one closes a straight one.
 _CLOSING = {quote: re.compile(f"[{_QUOTES[1:]}]") for quote in _QUOTES[1:]} | {'"': re.compile('"')}
 _STAR_AT_WORD = re.compile(r"[^\W_]\*|\*[^\W_]")
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """Kinds of tokens. TEXT has pieces; PREFIX, PHRASE, EXACT and FILTER have a value."""
 
     TEXT = auto()
@@ -52,14 +53,14 @@ class Kind(Enum):
     NOT = auto()
 
 
-_OPERATORS = {"AND": Kind.AND, "OR": Kind.OR, "NOT": Kind.NOT}
+_OPERATORS = {"AND": TokenKind.AND, "OR": TokenKind.OR, "NOT": TokenKind.NOT}
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class QueryToken:
     """One token. `at` counts characters from 1; `sign` is `+`, `-` or nothing; `name` is that of a filter."""
 
-    kind: Kind
+    kind: TokenKind
     at: int
     sign: str = ""
     pieces: tuple[str, ...] = ()
@@ -67,26 +68,27 @@ class Token:
     value: Value = ""
 
 
-def tokens_of(text: str, notes: Notes) -> list[Token]:
+def tokens_of(text: str, notes: QueryNotes) -> list[QueryToken]:
     """Tokenize any text, in time linear in its length and bounded by the limits."""
     return list(_Lexer(_readable(text, notes), notes).tokens())
 
 
-def _readable(text: str, notes: Notes) -> str:
+def _readable(text: str, notes: QueryNotes) -> str:
     if len(text) > MAX_CHARS:
-        notes.add(About.TEXT_CUT)
+        notes.add(NoteKind.TEXT_CUT)
     # Composing may lengthen a text, so it is cut once more.
     return composed(text[:MAX_CHARS])[:MAX_CHARS]
 
 
 class _Lexer:
-    def __init__(self, text: str, notes: Notes) -> None:
+    def __init__(self, text: str, notes: QueryNotes) -> None:
         self._text = text
         self._notes = notes
         self._at = 0
         self._prefixes = 0
 
-    def tokens(self) -> Iterator[Token]:
+    def tokens(self) -> Iterator[QueryToken]:
+        # Every `_next` moves by at least one character, so this ends.
         while True:
             if blanks := _BLANKS.match(self._text, self._at):
                 self._at = blanks.end()
@@ -96,17 +98,17 @@ class _Lexer:
             if token is not None:
                 yield token
 
-    def _next(self) -> Token | None:
+    def _next(self) -> QueryToken | None:
         """Read the token that begins here, and move behind it. Return None for a meaningless one, like a lone sign."""
         start, sign = self._at, self._sign()
         self._at += len(sign)
         char = self._text[self._at]
         if char == "(":
             self._at += 1
-            return Token(Kind.OPEN, start + 1, sign)
+            return QueryToken(TokenKind.OPEN, start + 1, sign)
         if char == ")":
             self._at += 1
-            return Token(Kind.CLOSE, start + 1)
+            return QueryToken(TokenKind.CLOSE, start + 1)
         if char in _QUOTES:
             return self._phrase(sign)
         if char == "=" and self._text[self._at + 1 : self._at + 2] in _CLOSING:
@@ -127,12 +129,12 @@ class _Lexer:
         """Read the text in the quotes that open here; return None if they are never closed."""
         closing = _CLOSING[self._text[at]].search(self._text, at + 1)
         if closing is None:
-            self._notes.add(About.QUOTE_OPEN, at + 1)
+            self._notes.add(NoteKind.QUOTE_OPEN, at + 1)
             return None
         self._at = closing.end()
         return self._text[at + 1 : closing.start()]
 
-    def _phrase(self, sign: str) -> Token | None:
+    def _phrase(self, sign: str) -> QueryToken | None:
         start = self._at
         inside = self._quoted(start)
         if inside is None:
@@ -140,43 +142,45 @@ class _Lexer:
             return None
         words = words_of(inside)
         self._note_long_words(words)
-        return Token(Kind.PHRASE, start + 1, sign, value=inside) if any(map(is_indexed, words)) else None
+        return QueryToken(TokenKind.PHRASE, start + 1, sign, value=inside) if any(map(is_indexed, words)) else None
 
-    def _exact(self, sign: str) -> Token | None:
+    def _exact(self, sign: str) -> QueryToken | None:
         start = self._at
         inside = self._quoted(start + 1)
         if inside is None:
             self._at = start + 2
             return None
         spelt = " ".join(inside.split())
-        return Token(Kind.EXACT, start + 1, sign, value=spelt) if spelt else None
+        return QueryToken(TokenKind.EXACT, start + 1, sign, value=spelt) if spelt else None
 
     # ---- filters ----------------------------------------------------------------------------------------------------
 
-    def _filter(self, name: re.Match[str], sign: str) -> Token | None:
+    def _filter(self, name: re.Match[str], sign: str) -> QueryToken | None:
         """Read a filter; return None, without having moved, if it is text after all."""
         start, label = self._at, name.group()
         found = filters.named(name.group(1))
         if found is None:
             behind = self._text[name.end() : name.end() + 1]
+            # `note: text` is prose and gets no note; `naem:value` is a mistyped filter.
             if behind.isalnum() or behind in _CLOSING:
-                self._notes.add(About.FILTER_UNKNOWN, label)
+                self._notes.add(NoteKind.FILTER_UNKNOWN, label)
             return None
         typed = self._value(name.end())
         if typed is None:
             self._at = start
             return None
+        # The limit comes first: readers parse URLs and dates, and must not see endless text.
         value = found.read(typed) if len(typed) <= MAX_VALUE_CHARS else None
         if not typed:
-            self._notes.add(About.FILTER_EMPTY, label)
+            self._notes.add(NoteKind.FILTER_EMPTY, label)
         elif value is None:
             self._notes.add(found.otherwise, label + typed)
         if value is None:
             self._at = start
             return None
         if found.name in {"site", "host"} and filters.has_path(typed):
-            self._notes.add(About.HOST_PATH, label + typed)
-        return Token(Kind.FILTER, start + 1, sign, name=found.name, value=value)
+            self._notes.add(NoteKind.HOST_PATH, label + typed)
+        return QueryToken(TokenKind.FILTER, start + 1, sign, name=found.name, value=value)
 
     def _value(self, at: int) -> str | None:
         """Read the value that begins here, and move behind it; return None for quotes that are never closed."""
@@ -186,6 +190,7 @@ class _Lexer:
         if match is None:
             return ""
         value = match.group()
+        # `(site:a.test)` ends before the parenthesis; `link:a.test/b_(c)` keeps its own.
         unopened = value.count(")") - value.count("(")
         while unopened > 0 and value.endswith(")"):
             value, unopened = value[:-1], unopened - 1
@@ -194,30 +199,31 @@ class _Lexer:
 
     # ---- text -------------------------------------------------------------------------------------------------------
 
-    def _chunk(self, sign: str) -> Token | None:
+    def _chunk(self, sign: str) -> QueryToken | None:
         chunk = _CHUNK.match(self._text, self._at)
         assert chunk is not None, "quotes, parentheses and blanks were looked for before"
         start, text = self._at + 1, chunk.group()
         self._at = chunk.end()
+        # With a sign it is a word: `+AND`.
         if text in _OPERATORS and not sign:
-            return Token(_OPERATORS[text], start)
+            return QueryToken(_OPERATORS[text], start)
         if "*" in text and (prefix := self._prefix(text)):
-            return Token(Kind.PREFIX, start, sign, value=prefix)
+            return QueryToken(TokenKind.PREFIX, start, sign, value=prefix)
         pieces = self._indexed(pieces_of(text))
-        return Token(Kind.TEXT, start, sign, pieces) if pieces else None
+        return QueryToken(TokenKind.TEXT, start, sign, pieces) if pieces else None
 
     def _prefix(self, text: str) -> str:
         word = WORD.match(text)
         if word is None or text[word.end() :] != "*" or not is_indexed(word.group()):
             if _STAR_AT_WORD.search(text):
-                self._notes.add(About.WILDCARD, text)
+                self._notes.add(NoteKind.WILDCARD, text)
             return ""
         if len(word.group()) < MIN_PREFIX_CHARS:
-            self._notes.add(About.PREFIX_SHORT, text)
+            self._notes.add(NoteKind.PREFIX_SHORT, text)
             return ""
         self._prefixes += 1
         if self._prefixes > MAX_PREFIXES:
-            self._notes.add(About.PREFIXES, text)
+            self._notes.add(NoteKind.PREFIXES, text)
             return ""
         return lowered(word.group())
 
@@ -232,7 +238,7 @@ class _Lexer:
     def _note_long_words(self, words: tuple[str, ...]) -> None:
         for word in words:
             if not is_indexed(word):
-                self._notes.add(About.WORD_LONG, word)
+                self._notes.add(NoteKind.WORD_LONG, word)
 
 
 def pieces_of(text: str) -> tuple[str, ...]:

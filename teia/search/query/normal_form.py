@@ -9,7 +9,7 @@ alternative or a requirement it restricts the clauses around it. If it is exclud
 
 from __future__ import annotations
 
-from teia.search.query.notes import About, Notes
+from teia.search.query.notes import NoteKind, QueryNotes
 from teia.search.query.tree import (
     MAX_CANDIDATES,
     MAX_CONDITIONS,
@@ -70,11 +70,13 @@ class Builder:
         if not isinstance(node, Clauses):
             self._must_not[_once(node)] = None
         elif not (node.must or node.should):
+            # Not (not a and not b) is a or b.
             self.must(Clauses(should=node.must_not))
         elif not (node.must or node.must_not):
             for each in node.should:
                 self.must_not(each)
         else:
+            # Beside requirements, alternatives only score, and an excluded part has no score.
             required = Clauses(must=node.must, must_not=node.must_not) if node.must else node
             if len(required.must) == 1 and not required.must_not:
                 self.must_not(required.must[0])
@@ -95,6 +97,7 @@ class Builder:
             for node, times in self._should.items()
         )
         only = should[0] if len(should) == 1 else None
+        # A single alternative is a requirement: its clauses move up, and the parenthesis goes.
         if isinstance(only, Clauses) and not self._must:
             self._should.clear()
             self._absorb(only)
@@ -120,7 +123,7 @@ def _once(node: Leaf) -> Leaf:
     return Word(node.text) if isinstance(node, Word) else node
 
 
-def limited(clauses: Clauses, spent: int, notes: Notes) -> Clauses:
+def limited(clauses: Clauses, spent: int, notes: QueryNotes) -> Clauses:
     """Keep the first conditions, of which `spent` were filters. Plain words at the top are free.
 
     A condition is used whole or left out, because a part of it would mean something else; only a list of
@@ -131,12 +134,13 @@ def limited(clauses: Clauses, spent: int, notes: Notes) -> Clauses:
     kinds = ((clauses.must, builder.must), (clauses.must_not, builder.must_not), (clauses.should, builder.should))
     for nodes, add in kinds:
         for node in nodes:
+            # `rewrite.narrowed` limits plain words later, when their worth is known.
             if nodes is clauses.should and is_plain(node):
                 add(node)
                 continue
             kept = _fitting(node, left)
             if kept is not node:
-                notes.add(About.CONDITIONS)
+                notes.add(NoteKind.CONDITIONS)
             if kept is not None:
                 left -= _size(kept)
                 add(kept)

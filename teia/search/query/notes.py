@@ -15,7 +15,7 @@ MAX_NOTES = 16
 MAX_DETAIL_CHARS = 60
 
 
-class About(Enum):
+class NoteKind(Enum):
     """Kinds of notes; `{}` is the detail."""
 
     TEXT_CUT = ("Only the first 65,536 characters were read", "Só os primeiros 65.536 caracteres foram lidos")
@@ -32,28 +32,28 @@ class About(Enum):
         "O parêntese no caractere {} não foi aberto e foi ignorado",
     )
     TOO_DEEP = (
-        "Parentheses may be nested 8 deep; what lay deeper was left out",
-        "Parênteses podem ter 8 níveis; o que estava mais fundo ficou de fora",
+        "Parentheses may be nested 8 levels deep; deeper parts were ignored",
+        "Parênteses podem ter 8 níveis; as partes mais fundas foram ignoradas",
     )
     CONDITIONS = (
         "More than 32 conditions: the first 32 were used",
         "Mais de 32 condições: as primeiras 32 foram usadas",
     )
     CANDIDATES = (
-        "More than 1,024 different words: the first 1,024 were looked at",
-        "Mais de 1.024 palavras diferentes: as primeiras 1.024 foram consideradas",
+        "More than 1,024 different words: the first 1,024 were used",
+        "Mais de 1.024 palavras diferentes: as primeiras 1.024 foram usadas",
     )
     TERMS = (
-        "More than 32 words: used the 32 that tell most",
-        "Mais de 32 palavras: foram usadas as 32 que mais dizem",
+        "More than 32 words: the 32 most specific ones were used",
+        "Mais de 32 palavras: foram usadas as 32 mais específicas",
     )
     PHRASE_LONG = (
-        "A phrase may have 16 words; the rest of it was left out",
-        "Uma frase pode ter 16 palavras; o resto ficou de fora",
+        "A phrase may have 16 words; the remaining words were ignored",
+        "Uma frase pode ter 16 palavras; as demais foram ignoradas",
     )
     WORD_LONG = (
-        "{} is too long to be in the index and was left out",
-        "{} é longa demais para estar no índice e ficou de fora",
+        "{} is too long to be in the index and was ignored",
+        "{} é longa demais para estar no índice e foi ignorada",
     )
     PREFIX_SHORT = (
         "{} needs at least 2 letters before the *; searched for the word as it is",
@@ -68,45 +68,48 @@ class About(Enum):
         "Mais de 8 palavras com *: {} foi procurado sem ele",
     )
     FILTER_UNKNOWN = (
-        "There is no filter {}; searched for its words",
-        "Não há filtro {}; suas palavras foram procuradas",
+        "Unknown filter {}; searched for its words",
+        "Filtro desconhecido: {}; suas palavras foram procuradas",
     )
     FILTER_EMPTY = (
         "{} needs its value right after the colon; searched for the word",
         "{} precisa do valor logo depois dos dois-pontos; a palavra foi procurada",
     )
     BAD_HOST = (
-        "{} does not name a host; searched for its words",
+        "{} is not a host name; searched for its words",
         "{} não é nome de servidor; suas palavras foram procuradas",
     )
     HOST_PATH = (
-        "{} was read as its host alone: a path cannot be searched in",
-        "{} foi lido só pelo servidor: não se procura dentro de um caminho",
+        "{} was treated as its host only: paths cannot be searched",
+        "{} foi tratado só pelo servidor: não se procura dentro de um caminho",
     )
     BAD_LANG = (
-        "{} does not name a language: write lang:pt or lang:en; searched for its words",
+        "{} is not a language: write lang:pt or lang:en; searched for its words",
         "{} não é um idioma: escreva lang:pt ou lang:en; suas palavras foram procuradas",
     )
     BAD_TYPE = (
-        "{} is no type teia knows: write type:html, type:pdf or type:text/csv; searched for its words",
+        "{} is not a known type: write type:html, type:pdf or type:text/csv; searched for its words",
         "{} não é um tipo conhecido: escreva type:html, type:pdf ou type:text/csv; suas palavras foram procuradas",
     )
     BAD_LINK = (
         "{} is not a web address; searched for its words",
         "{} não é um endereço da web; suas palavras foram procuradas",
     )
-    BAD_TITLE = ("{} has no words to look for", "{} não tem palavras para procurar")
+    BAD_TITLE = ("{} has no words to search for", "{} não tem palavras para procurar")
     BAD_DATE = (
-        "{} is no date: write 2026, 2026-03, 2026-03-05 or 7d; searched for its words",
+        "{} is not a date: write 2026, 2026-03, 2026-03-05 or 7d; searched for its words",
         "{} não é uma data: escreva 2026, 2026-03, 2026-03-05 ou 7d; suas palavras foram procuradas",
     )
     BAD_EXPAND = (
-        "{} is neither expand:on nor expand:off; searched for its words",
-        "{} não é expand:on nem expand:off; suas palavras foram procuradas",
+        "{} must be expand:on or expand:off; searched for its words",
+        "{} precisa ser expand:on ou expand:off; suas palavras foram procuradas",
     )
-    SAID_TWICE = ("{} was said more than once; the last one counts", "{} foi dito mais de uma vez; vale o último")
+    SAID_TWICE = (
+        "{} was given more than once; the last one applies",
+        "{} foi informado mais de uma vez; vale o último",
+    )
     FILTER_IN_OR = (
-        "{} holds for the whole query; OR and parentheses do not limit it",
+        "{} applies to the whole query; OR and parentheses do not limit it",
         "{} vale para a consulta inteira; OR e parênteses não o limitam",
     )
     NOT_EXPANDED = (
@@ -114,10 +117,10 @@ class About(Enum):
         "Só palavras simples são expandidas: esta consulta tem +, -, * ou aspas",
     )
     ONLY_NEGATIVE = (
-        "The query only says what to leave out; add a word or a filter to look for",
-        "A consulta só diz o que excluir; acrescente uma palavra ou um filtro a procurar",
+        "The query contains only exclusions; add a word or a filter to search for",
+        "A consulta só tem exclusões; acrescente uma palavra ou um filtro a procurar",
     )
-    EMPTY = ("There is no word to look for", "Não há palavra a procurar")
+    EMPTY = ("There is no word to search for", "Não há palavra a procurar")
 
     @property
     def english(self) -> str:
@@ -129,10 +132,10 @@ class About(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class QueryNote:
     """One part of a query that was not read as it was typed."""
 
-    about: About
+    about: NoteKind
     detail: str = ""
 
     def text(self, language: Language = "en") -> str:
@@ -140,17 +143,17 @@ class Note:
         return template.replace("{}", self.detail)
 
 
-class Notes:
+class QueryNotes:
     """Notes under construction: each once, and no more than a user would read."""
 
     def __init__(self) -> None:
-        self._notes: dict[Note, None] = {}
+        self._notes: dict[QueryNote, None] = {}
 
-    def add(self, about: About, detail: str | int = "") -> None:
+    def add(self, about: NoteKind, detail: str | int = "") -> None:
         if len(self._notes) < MAX_NOTES:
-            self._notes[Note(about, shown(str(detail)))] = None
+            self._notes[QueryNote(about, shown(str(detail)))] = None
 
-    def all(self) -> tuple[Note, ...]:
+    def all(self) -> tuple[QueryNote, ...]:
         return tuple(self._notes)
 
 

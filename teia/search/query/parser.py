@@ -17,16 +17,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from teia.search.query.lexer import Kind, Token, tokens_of
+from teia.search.query.lexer import QueryToken, TokenKind, tokens_of
 from teia.search.query.normal_form import Builder, limited
-from teia.search.query.notes import About, Notes
+from teia.search.query.notes import NoteKind, QueryNotes
 from teia.search.query.tree import (
     MAX_CONDITIONS,
     MAX_DEPTH,
     MAX_PHRASE_WORDS,
-    Choice,
     Clauses,
     ExactText,
+    FilterChoice,
     Filters,
     Leaf,
     Moment,
@@ -39,21 +39,21 @@ from teia.search.query.tree import (
 from teia.search.query.words import WORD, longest_indexed, words_of
 
 # Tuples, not sets: the hash of an enumeration's member is computed in Python, and members are compared by identity.
-_OPERANDS = (Kind.TEXT, Kind.PREFIX, Kind.PHRASE, Kind.EXACT, Kind.FILTER)
+_OPERANDS = (TokenKind.TEXT, TokenKind.PREFIX, TokenKind.PHRASE, TokenKind.EXACT, TokenKind.FILTER)
 
 
 def parse(text: str) -> Query:
     """Parse a user's text. Never raises; the query's notes list everything that was not read as typed."""
-    notes = Notes()
+    notes = QueryNotes()
     tokens = _with_meaning(_balanced(tokens_of(text, notes), notes))
     parser = _Parser(tokens, notes)
     clauses = limited(parser.level(), parser.restrictions.count, notes)
     query = parser.restrictions.query(clauses)
     if not query.is_answerable:
         excludes = clauses.must_not or any(each.excluded for each in query.exact) or any(query.filters.choices())
-        notes.add(About.ONLY_NEGATIVE if excludes else About.EMPTY)
+        notes.add(NoteKind.ONLY_NEGATIVE if excludes else NoteKind.EMPTY)
     elif query.expand and not query.is_plain:
-        notes.add(About.NOT_EXPANDED)
+        notes.add(NoteKind.NOT_EXPANDED)
     said = notes.all()
     return replace(query, notes=said) if said else query
 
@@ -61,53 +61,55 @@ def parse(text: str) -> Query:
 # ---- tokens that have no meaning where they stand --------------------------------------------------------------------
 
 
-def _balanced(tokens: Sequence[Token], notes: Notes) -> list[Token]:
+def _balanced(tokens: Sequence[QueryToken], notes: QueryNotes) -> list[QueryToken]:
     """Remove parentheses that are unmatched, too deep (with their contents) or empty."""
     matched = _matched(tokens, notes)
-    kept: list[Token] = []
+    kept: list[QueryToken] = []
     depth = 0
     for index, token in enumerate(tokens):
-        if token.kind is Kind.OPEN:
+        # The depth rises before the test and falls after it, so both parentheses of a pair get the same decision.
+        if token.kind is TokenKind.OPEN:
             depth += index in matched
         if depth > MAX_DEPTH:
-            notes.add(About.TOO_DEEP)
-        elif token.kind is Kind.CLOSE and index in matched and kept[-1].kind is Kind.OPEN:
+            notes.add(NoteKind.TOO_DEEP)
+        elif token.kind is TokenKind.CLOSE and index in matched and kept[-1].kind is TokenKind.OPEN:
             kept.pop()
-        elif token.kind not in (Kind.OPEN, Kind.CLOSE) or index in matched:
+        elif token.kind not in (TokenKind.OPEN, TokenKind.CLOSE) or index in matched:
             kept.append(token)
-        if token.kind is Kind.CLOSE:
+        if token.kind is TokenKind.CLOSE:
             depth -= index in matched
     return kept
 
 
-def _matched(tokens: Sequence[Token], notes: Notes) -> set[int]:
+def _matched(tokens: Sequence[QueryToken], notes: QueryNotes) -> set[int]:
     """Return the indices of matching parentheses."""
     matched: set[int] = set()
     opened: list[int] = []
     for index, token in enumerate(tokens):
-        if token.kind is Kind.OPEN:
+        if token.kind is TokenKind.OPEN:
             opened.append(index)
-        elif token.kind is Kind.CLOSE and opened:
+        elif token.kind is TokenKind.CLOSE and opened:
             matched |= {opened.pop(), index}
-        elif token.kind is Kind.CLOSE:
-            notes.add(About.PARENTHESIS_CLOSED, token.at)
+        elif token.kind is TokenKind.CLOSE:
+            notes.add(NoteKind.PARENTHESIS_CLOSED, token.at)
     for index in opened:
-        notes.add(About.PARENTHESIS_OPEN, tokens[index].at)
+        notes.add(NoteKind.PARENTHESIS_OPEN, tokens[index].at)
     return matched
 
 
-def _with_meaning(tokens: Sequence[Token]) -> list[Token]:
+def _with_meaning(tokens: Sequence[QueryToken]) -> list[QueryToken]:
     """Turn operators without operands into words."""
+    # From the right: an operand begins at `index`; NOT begins one only if one follows it.
     begins = [False] * (len(tokens) + 1)
     for index in range(len(tokens) - 1, -1, -1):
         kind = tokens[index].kind
-        begins[index] = kind in _OPERANDS or kind is Kind.OPEN or (kind is Kind.NOT and begins[index + 1])
-    read: list[Token] = []
+        begins[index] = kind in _OPERANDS or kind is TokenKind.OPEN or (kind is TokenKind.NOT and begins[index + 1])
+    read: list[QueryToken] = []
     for index, token in enumerate(tokens):
-        follows = bool(read) and (read[-1].kind in _OPERANDS or read[-1].kind is Kind.CLOSE)
-        is_lone = not begins[index + 1] or (token.kind is not Kind.NOT and not follows)
-        if token.kind in (Kind.AND, Kind.OR, Kind.NOT) and is_lone:
-            token = Token(Kind.TEXT, token.at, pieces=(token.kind.name.lower(),))
+        follows = bool(read) and (read[-1].kind in _OPERANDS or read[-1].kind is TokenKind.CLOSE)
+        is_lone = not begins[index + 1] or (token.kind is not TokenKind.NOT and not follows)
+        if token.kind in (TokenKind.AND, TokenKind.OR, TokenKind.NOT) and is_lone:
+            token = QueryToken(TokenKind.TEXT, token.at, pieces=(token.kind.name.lower(),))
         read.append(token)
     return read
 
@@ -129,42 +131,43 @@ _Chain = list[_Factor]
 
 
 class _Parser:
-    def __init__(self, tokens: Sequence[Token], notes: Notes) -> None:
+    def __init__(self, tokens: Sequence[QueryToken], notes: QueryNotes) -> None:
         self._tokens = tokens
         self._notes = notes
         self._at = 0
         self._depth = 0
         self.restrictions = _Restrictions(notes)
 
-    def _kind(self) -> Kind | None:
+    def _kind(self) -> TokenKind | None:
         return self._tokens[self._at].kind if self._at < len(self._tokens) else None
 
-    def _take(self) -> Token:
+    def _take(self) -> QueryToken:
         self._at += 1
         return self._tokens[self._at - 1]
 
     def level(self, negative: bool = False) -> Clauses:
         builder = Builder()
-        while self._kind() not in (None, Kind.CLOSE):
+        while self._kind() not in (None, TokenKind.CLOSE):
             self._unit(builder, negative)
         if builder.overflow:
-            self._notes.add(About.CANDIDATES)
+            self._notes.add(NoteKind.CANDIDATES)
         return builder.clauses()
 
     def _unit(self, builder: Builder, negative: bool) -> None:
         restricted = self.restrictions.count
         chains = [self._chain(negative)]
-        while self._kind() is Kind.OR:
+        while self._kind() is TokenKind.OR:
             self._take()
             chains.append(self._chain(negative))
         if len(chains) > 1 and self.restrictions.count > restricted and any(chains):
-            self._notes.add(About.FILTER_IN_OR, self.restrictions.last)
+            self._notes.add(NoteKind.FILTER_IN_OR, self.restrictions.last)
         positive: list[_Chain] = []
         for chain in filter(None, chains):
             if len(chain) == 1 and chain[0].negative:
                 builder.must_not(chain[0].node)
             else:
                 positive.append(chain)
+        # `a OR a` is not a choice: the operand stands alone, typed twice.
         if len(positive) == 1 or len({tuple((each.node, each.negative) for each in chain) for chain in positive}) == 1:
             self._one(builder, positive)
         else:
@@ -191,7 +194,7 @@ class _Parser:
             self._require(inner, chain)
             builder.should(inner.clauses())
         else:
-            self._notes.add(About.TOO_DEEP)
+            self._notes.add(NoteKind.TOO_DEEP)
 
     def _require(self, builder: Builder, chain: _Chain) -> None:
         for factor in chain:
@@ -202,32 +205,33 @@ class _Parser:
 
     def _chain(self, negative: bool) -> _Chain:
         factors = [self._factor(negative)]
-        while self._kind() is Kind.AND:
+        while self._kind() is TokenKind.AND:
             self._take()
             factors.append(self._factor(negative))
         return [factor for factor in factors if factor is not None]
 
     def _factor(self, around: bool) -> _Factor | None:
         negative = False
-        while self._kind() is Kind.NOT:
+        while self._kind() is TokenKind.NOT:
             self._take()
             negative = not negative
         token = self._take()
         negative ^= token.sign == "-"
-        if token.kind in (Kind.FILTER, Kind.EXACT):
+        if token.kind in (TokenKind.FILTER, TokenKind.EXACT):
+            # `around`: this token is inside an odd number of excluded parentheses, which turns its meaning around.
             self.restrictions.add(token, negative ^ around)
             return None
-        if token.kind is Kind.OPEN:
+        if token.kind is TokenKind.OPEN:
             return self._parenthesis(token, negative, around)
         required = token.sign == "+"
-        if token.kind is Kind.PREFIX:
+        if token.kind is TokenKind.PREFIX:
             return _Factor(Prefix(str(token.value)), (), negative, required)
-        if token.kind is Kind.PHRASE:
+        if token.kind is TokenKind.PHRASE:
             return _Factor(self._phrase(words_of(str(token.value))), (), negative, required=True)
         alone = tuple(leaf for piece in token.pieces for leaf in _alternatives(piece))
         return _Factor(_one_of(token.pieces), alone, negative, required)
 
-    def _parenthesis(self, token: Token, negative: bool, around: bool) -> _Factor | None:
+    def _parenthesis(self, token: QueryToken, negative: bool, around: bool) -> _Factor | None:
         restricted = self.restrictions.count
         self._depth += 1
         inner = self.level(around ^ negative)
@@ -236,7 +240,7 @@ class _Parser:
         if not inner:
             return None
         if negative and self.restrictions.count > restricted:
-            self._notes.add(About.FILTER_IN_OR, self.restrictions.last)
+            self._notes.add(NoteKind.FILTER_IN_OR, self.restrictions.last)
         only = inner.must[0] if len(inner.must) == 1 and not (inner.should or inner.must_not) else None
         if isinstance(only, Phrase):
             return _Factor(only, (), negative, required=token.sign == "+" or not only.joined)
@@ -245,7 +249,7 @@ class _Parser:
     def _phrase(self, words: Sequence[str]) -> Phrase:
         found = longest_indexed(words)
         if len(found) > MAX_PHRASE_WORDS:
-            self._notes.add(About.PHRASE_LONG)
+            self._notes.add(NoteKind.PHRASE_LONG)
         return Phrase(found[:MAX_PHRASE_WORDS])
 
 
@@ -264,14 +268,13 @@ def _alternatives(piece: str) -> tuple[Leaf, ...]:
     return tuple(map(Word, words))
 
 
-# ---- restrictions of the whole query
-# ---------------------------------------------------------------------------------
+# ---- restrictions of the whole query --------------------------------------------------------------------------------
 
 
 class _Restrictions:
     """Collector of filters and exact texts."""
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: QueryNotes) -> None:
         self._notes = notes
         self._choices: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
         self._moments: dict[str, Moment] = {}
@@ -284,14 +287,14 @@ class _Restrictions:
         values = sum(len(wanted) + len(unwanted) for wanted, unwanted in self._choices.values())
         return values + len(self._moments) + len(self._exact)
 
-    def add(self, token: Token, excluded: bool) -> None:
+    def add(self, token: QueryToken, excluded: bool) -> None:
         """Add a restriction; beyond the limit it is left out."""
         value = token.value
         if isinstance(value, bool):
             self._switch(value ^ excluded)
         elif self.count >= MAX_CONDITIONS:
-            self._notes.add(About.CONDITIONS)
-        elif isinstance(value, str) and token.kind is Kind.EXACT:
+            self._notes.add(NoteKind.CONDITIONS)
+        elif isinstance(value, str) and token.kind is TokenKind.EXACT:
             self.last = '="…"'
             self._exact[ExactText(self._cut(value), excluded)] = None
         elif isinstance(value, str):
@@ -303,7 +306,7 @@ class _Restrictions:
 
     def _switch(self, on: bool) -> None:
         if self._expand not in {None, on}:
-            self._notes.add(About.SAID_TWICE, "expand:")
+            self._notes.add(NoteKind.SAID_TWICE, "expand:")
         self._expand = on
 
     def _bound(self, name: str, moment: Moment, excluded: bool) -> None:
@@ -311,14 +314,14 @@ class _Restrictions:
         if excluded:
             name = "before" if name == "after" else "after"
         if self._moments.get(name, moment) != moment:
-            self._notes.add(About.SAID_TWICE, f"{name}:")
+            self._notes.add(NoteKind.SAID_TWICE, f"{name}:")
         self._moments[name] = moment
 
     def _cut(self, text: str) -> str:
         words = list(WORD.finditer(text))
         if len(words) <= MAX_PHRASE_WORDS:
             return text
-        self._notes.add(About.PHRASE_LONG)
+        self._notes.add(NoteKind.PHRASE_LONG)
         return text[: words[MAX_PHRASE_WORDS - 1].end()]
 
     def query(self, clauses: Clauses) -> Query:
@@ -336,6 +339,6 @@ class _Restrictions:
         )
         return Query(clauses, tuple(self._exact), filters, self._expand)
 
-    def _choice(self, name: str) -> Choice:
+    def _choice(self, name: str) -> FilterChoice:
         wanted, unwanted = self._choices.get(name, ({}, {}))
-        return Choice(tuple(wanted), tuple(unwanted))
+        return FilterChoice(tuple(wanted), tuple(unwanted))

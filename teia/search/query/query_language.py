@@ -78,10 +78,12 @@ def likely_languages(
     for word in words:
         having = pages.get(word, {})
         share = sum(having.values()) / total if total else 0.0
+        # A word that no page has is no evidence for any language.
         if share == 0:
             continue
         has_evidence = True
         for language in logs:
+            # Smoothed towards the word's share over all pages: one page of a rare language must not decide.
             likely = having.get(language, 0) + SMOOTHING_PAGES * share
             logs[language] += log(likely / (all_pages[language] + SMOOTHING_PAGES))
     if not logs:  # too few pages of any language for their words to count
@@ -110,6 +112,7 @@ def accepted_languages(header: str) -> tuple[str, ...]:
         tag, _, rest = each.strip().partition(";")
         language = tag.strip().partition("-")[0].lower()
         weight = _weight(rest)
+        # `q=0` refuses a language, and `*` names none (RFC 9110, 12.4.2 and 12.5.4).
         if language.isalpha() and weight > 0:
             found[language] = max(weight, found.get(language, 0.0))
     return tuple(sorted(found, key=lambda language: -found[language]))
@@ -128,6 +131,7 @@ def _weight(parameter: str) -> float:
 def environment_languages(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the languages that a user's environment names: LANGUAGE, then the first of LC_ALL, LC_MESSAGES, LANG."""
     locale = next((environ[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environ.get(name)), "")
+    # As gettext does: without a locale, LANGUAGE is ignored.
     if _code(locale) in {"", "c", "posix"}:
         return ()
     listed = environ.get("LANGUAGE", "").split(":")[:MAX_ACCEPTED]

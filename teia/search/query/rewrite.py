@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from teia.search.query.normal_form import Builder
-from teia.search.query.notes import About, Note
+from teia.search.query.notes import NoteKind, QueryNote
 from teia.search.query.question_words import only_asks
 from teia.search.query.tree import MAX_TERMS, Clauses, Node, Phrase, Prefix, Query, Word, is_plain
 from teia.search.query.words import words_of
@@ -20,6 +20,7 @@ def narrowed(query: Query, worth: Callable[[Word | Phrase], float], most: int = 
     """
     should = query.clauses.should
     telling = tuple(node for node in should if not (isinstance(node, Word) and only_asks(node.text)))
+    # "how to be" has no other words: they are searched after all.
     if telling or query.clauses.must:
         should = telling
     plain = [node for node in should if is_plain(node)]
@@ -30,7 +31,7 @@ def narrowed(query: Query, worth: Callable[[Word | Phrase], float], most: int = 
     # Equal worth: the earlier word stays, because sorting is stable.
     kept: set[Node] = set(sorted(plain, key=lambda node: -_times(node) * worth(node))[:most])
     chosen = tuple(node for node in should if node in kept or not is_plain(node))
-    notes = (*query.notes, Note(About.TERMS))
+    notes = (*query.notes, QueryNote(NoteKind.TERMS))
     return replace(query, clauses=replace(query.clauses, should=chosen), notes=notes)
 
 

@@ -63,7 +63,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, time
 from typing import TypeAlias, TypeGuard
 
-from teia.search.query.notes import Language, Note
+from teia.search.query.notes import Language, QueryNote
 from teia.search.query.words import longest_indexed, words_of
 
 MAX_CHARS = 65_536
@@ -161,7 +161,7 @@ def starts_s(moment: Moment, now_s: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FilterChoice:
     """Values of one filter: any of these, none of those."""
 
     any_of: tuple[str, ...] = ()
@@ -175,30 +175,31 @@ class Choice:
 class Filters:
     """Restrictions of the results that do not score."""
 
-    site: Choice = Choice()
-    host: Choice = Choice()
-    lang: Choice = Choice()
-    type: Choice = Choice()
-    link: Choice = Choice()
-    title: Choice = Choice()
+    site: FilterChoice = FilterChoice()
+    host: FilterChoice = FilterChoice()
+    lang: FilterChoice = FilterChoice()
+    type: FilterChoice = FilterChoice()
+    link: FilterChoice = FilterChoice()
+    title: FilterChoice = FilterChoice()
     after: Moment | None = None
     before: Moment | None = None
 
-    def choices(self) -> Iterator[tuple[str, Choice]]:
+    def choices(self) -> Iterator[tuple[str, FilterChoice]]:
         """Yield each filter that has values, by name, in a fixed order."""
         for name in _CHOICES:
-            value: Choice = getattr(self, name)
+            value: FilterChoice = getattr(self, name)
             if value:
                 yield name, value
 
     @property
     def are_positive(self) -> bool:
         """True if the filters select pages without any word: the pages of a site, of a day."""
+        # An exclusion alone selects nearly the whole index, so it does not count.
         dated = self.after is not None or self.before is not None
         return dated or any(choice.any_of for _, choice in self.choices())
 
 
-_CHOICES = tuple(each.name for each in fields(Filters) if isinstance(each.default, Choice))
+_CHOICES = tuple(each.name for each in fields(Filters) if isinstance(each.default, FilterChoice))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +210,7 @@ class Query:
     exact: tuple[ExactText, ...] = ()
     filters: Filters = Filters()
     expand: bool | None = None
-    notes: tuple[Note, ...] = field(default=(), compare=False)
+    notes: tuple[QueryNote, ...] = field(default=(), compare=False)
 
     @property
     def warnings(self) -> tuple[str, ...]:

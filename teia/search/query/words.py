@@ -44,6 +44,7 @@ _LETTER = r"[^\W_]"
 _SIGN = _character_class(_ALPHABETIC_MARKS)
 WORD = re.compile(rf"(?:{_LETTER}|{_SIGN})+")
 _NOT_AFTER_A_LETTER = rf"(?<!{_LETTER})(?<!{_SIGN})"
+# A combining accent behind a letter belongs to it, though it is no letter itself.
 _NOT_BEFORE_A_LETTER = rf"(?!{_LETTER}|{_SIGN}|[\u0300-\u036f])"
 _LETTERS_WITHOUT_ACCENTS = str.maketrans(
     {"æ": "ae", "ð": "d", "ø": "o", "þ": "th", "ß": "ss", "đ": "d", "ħ": "h", "ı": "i", "ĳ": "ij", "ł": "l", "ŋ": "n",
@@ -97,6 +98,7 @@ def composed(text: str) -> str:
     """Return any text in Unicode's composed form (NFC), in linear time."""
     if text.isascii():
         return text
+    # Lone surrogates, as from bytes that were not UTF-8, cannot be stored or sent.
     text = text.encode("utf-8", "replace").decode("utf-8") if not _is_encodable(text) else text
     return unicodedata.normalize("NFC", "".join(_without_heaps(text)))
 

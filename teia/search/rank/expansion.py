@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from teia.search.query.analysis import stem_of
 from teia.search.query.words import WORD
 from teia.search.rank.plan import Term
-from teia.search.rank.statistics import Counts
+from teia.search.rank.statistics import TermCounts
 
 PAGES = 10
 WINDOW_WORDS = 150
@@ -69,6 +69,7 @@ class Feedback:
     def _best_window(self, words: Sequence[str]) -> Sequence[str]:
         """Return the stretch that has most of the query's words."""
         places = [at for at, word in enumerate(words) if stem_of(word) in self._asked]
+        # Windows begin every 50 words; a text shorter than a window has one.
         starts = range(0, max(1, len(words) - WINDOW_WORDS + WINDOW_STEP), WINDOW_STEP)
         best = max(starts, key=lambda start: sum(start <= at < start + WINDOW_WORDS for at in places))
         return words[best : best + WINDOW_WORDS]
@@ -78,17 +79,19 @@ class Feedback:
         telling = [
             stem
             for stem, windows in self._windows.items()
+            # A term of one window is that page's own word, not the subject's.
             if windows >= MIN_WINDOWS and stem not in self._asked and len(stem) >= MIN_CHARS and not stem.isdigit()
         ]
         return tuple(sorted(telling, key=lambda stem: (-self._weights[stem], stem))[:MAX_CONSIDERED])
 
-    def related(self, counts: Counts, unwanted: frozenset[str] = frozenset()) -> tuple[Related, ...]:
+    def related(self, counts: TermCounts, unwanted: frozenset[str] = frozenset()) -> tuple[Related, ...]:
         """Return the best terms; `unwanted` are words that the user removed."""
         refused = {stem_of(word) for word in unwanted}
         common = TOO_COMMON * counts.pages
         stems = [
             stem
             for stem in self.considered()
+            # In a tiny collection a quarter of the pages may be less than MIN_WINDOWS.
             if stem not in refused and 0 < counts.pages_with("all", stem) <= max(common, MIN_WINDOWS)
         ][:MAX_WORDS]
         total = sum(self._weights[stem] for stem in stems)
@@ -99,11 +102,12 @@ class Feedback:
         return min(forms, key=lambda form: (-forms[form], form))
 
 
-def added(related: Sequence[Related], words: int, counts: Counts) -> tuple[Term, ...]:
+def added(related: Sequence[Related], words: int, counts: TermCounts) -> tuple[Term, ...]:
     """Return the terms to search in addition.
 
     The words of the query keep their weight, 1 each; the weights of these are relative to it.
     """
+    # x / (words + x) = SHARE, solved for x: the weight of all added terms together.
     whole = words * SHARE / (1 - SHARE)
     return tuple(
         Term("all", each.stem, whole * each.share, counts.idf("all", each.stem), each.word) for each in related

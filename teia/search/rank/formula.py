@@ -53,7 +53,7 @@ class Weights:
     semantics: float = 0.2
 
 
-class Priors(Protocol):
+class PagePriors(Protocol):
     """Properties of pages that do not depend on a query: their rank in the link graph."""
 
     def percentiles(self, keys: Keys, /) -> NDArray[Any]:
@@ -98,11 +98,12 @@ class Ranking:
     """The formula; see the module's docstring."""
 
     weights: Weights = field(default_factory=Weights)
-    priors: Priors | None = None
+    priors: PagePriors | None = None
 
     def ranked(self, found: Rows, languages: Shares, now_s: float, likeness: Likeness | None = None) -> Rows:
         """Put the first candidates into their final order; the others follow unchanged. Return rows of RANKED."""
         weights, first = self.weights, min(len(found), RERANKED)
+        # 1. Factors of the first candidates: authority, news, language.
         keys = np.ascontiguousarray(found["key"][:first])
         recency = np.empty(first)
         exponents(found, recency, now_s, weights.news_half_life_days)
@@ -110,6 +111,7 @@ class Ranking:
         likely = [(bit_of(language), foreignness(share)) for language, share in languages.items()]
         rows = np.empty(len(found), RANKED)
         score_rows(found, rows, self._eminence(keys), recency, likely, weights.authority, weights.news, weights.foreign)
+        # 2. Semantics are added in proportion to the best score, so they weigh the same for every query.
         if likeness is not None and first:
             best = rows[:first]
             best["semantics"] = semantics = weights.semantics * best["score"].max() * likeness(keys)
@@ -129,6 +131,7 @@ class Ranking:
         """Return a value from 0 to 1, a third more for every power of ten of pages that a page is above."""
         if self.priors is None:
             return np.zeros(len(keys))
+        # The upper limit keeps the logarithm finite for the first page of all.
         below = np.minimum(np.maximum(np.asarray(self.priors.percentiles(keys), np.float64), 0.0), 1.0 - RAREST)
         eminence: Floats = np.log10(1 - below) / _LOG_RAREST
         return eminence

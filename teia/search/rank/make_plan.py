@@ -15,10 +15,10 @@ from math import ceil
 from teia.search.query import tree
 from teia.search.query.analysis import folded_of, stem_of
 from teia.search.query.filters import media_types
-from teia.search.query.tree import Choice, Clauses, Filters, Phrase, Prefix, Query, Word, starts_s
+from teia.search.query.tree import Clauses, FilterChoice, Filters, Phrase, Prefix, Query, Word, starts_s
 from teia.search.query.words import words_of
 from teia.search.rank.plan import AnyOf, Condition, Dated, Group, InTitle, Near, Part, Plan, Term
-from teia.search.rank.statistics import Counts, Demand, TermKey
+from teia.search.rank.statistics import CountsDemand, TermCounts, TermKey
 from teia.search.rank.tantivy_query import idf
 from teia.urls import key_of
 
@@ -48,13 +48,13 @@ def term_of(word: str) -> TermKey:
     return ("all", stem) if stem else ("exact", folded_of(word))
 
 
-def counted(word: str, counts: Counts) -> TermKey:
+def counted(word: str, counts: TermCounts) -> TermKey:
     """Return the term by which a query's word was counted: its stem, or the word itself where it stood in a phrase."""
     term = term_of(word)
     return term if term in counts.terms else ("exact", folded_of(word))
 
 
-def demand_of(query: Query) -> Demand:
+def demand_of(query: Query) -> CountsDemand:
     """Return all counts of terms that planning this query will need."""
     terms: dict[TermKey, None] = {}
     prefixes: dict[str, None] = {}
@@ -67,23 +67,25 @@ def demand_of(query: Query) -> Demand:
             case Phrase(words, joined):
                 terms.update(dict.fromkeys(("exact", folded_of(word)) for word in words))
                 if joined:
+                    # `e-mail` is also searched as `e`, `mail` and `email` (see `_joined`).
                     terms.update(dict.fromkeys((*map(term_of, words), term_of("".join(words)))))
     for each in query.exact:
         if each.phrase is not None:
             terms.update(dict.fromkeys(("exact", folded_of(word)) for word in each.phrase.words))
-    return Demand(tuple(terms), tuple(prefixes))
+    return CountsDemand(tuple(terms), tuple(prefixes))
 
 
 class Planner:
     """Planner of queries, using the counts of their terms."""
 
-    def __init__(self, counts: Counts, weights: FieldWeights | None = None) -> None:
+    def __init__(self, counts: TermCounts, weights: FieldWeights | None = None) -> None:
         self.counts = counts
         self._weights = weights or FieldWeights()
 
     def worth(self, node: Word | Phrase) -> float:
         """Return the worth of a plain word for `rewrite.narrowed`: its idf, and 0 if no page has it."""
         terms = [term_of(node.text)] if isinstance(node, Word) else [("exact", folded_of(word)) for word in node.words]
+        # The idf of a word that no page has is the highest of all; it would crowd out words that find something.
         if not all(self.counts.pages_with(*term) for term in terms):
             return 0.0
         return sum(self.counts.idf(*term) for term in terms)
@@ -125,12 +127,14 @@ class Planner:
 
     def _word(self, word: str, times: float) -> Iterator[Term]:
         stem, folded, weights = stem_of(word), folded_of(word), self._weights
+        # One idf for all fields, that of the text (plan.py).
         told = self.counts.idf(*term_of(word))
         if stem:
             yield Term("all", stem, weights.text * times, told, word)
             yield Term("head", stem, weights.head * times, told, word)
             yield Term("anchor", stem, weights.anchor * times, told, word)
         if folded:
+            # A stop word is in `exact` only, so that field carries its whole weight.
             yield Term("exact", folded, (weights.exact if stem else weights.text) * times, told, word)
 
     def _joined(self, phrase: Phrase) -> Iterator[Part]:
@@ -144,6 +148,7 @@ class Planner:
         """Return every word with this beginning, as if all were one word."""
         completions = self.counts.completions(folded_of(text))
         pages = self.counts.pages
+        # Pages with several completions are counted more than once; the sum is an upper limit.
         told = idf(min(pages, sum(completions.values())), pages)
         weight = self._weights.text
         return Group(should=tuple(Term("exact", word, weight, told, f"{text}*") for word in completions))
@@ -161,6 +166,7 @@ class Planner:
             for one, other in pairwise(words if len(words) <= MAX_PAIRED_WORDS else ()):
                 stems = stem_of(one), stem_of(other)
                 told = self.counts.idf("all", stems[0]) + self.counts.idf("all", stems[1])
+                # Two forms of one stem are no pair of neighbours.
                 if stems[0] != stems[1]:
                     found[stems] = Near("all", stems, PAIR_SLOP, self._weights.pair, told, f"{one} {other}")
         return iter(sorted(found.values(), key=lambda pair: -pair.idf)[:MAX_PAIRS])
@@ -185,10 +191,11 @@ def conditions_of(filters: Filters, now_s: float) -> Iterator[Condition]:
             yield from _any_of(name, choice)
     if filters.after is not None or filters.before is not None:
         moments = (filters.after, filters.before)
+        # Dates are whole seconds in the index; rounding up keeps both bounds exact.
         yield Dated(*(None if moment is None else ceil(starts_s(moment, now_s)) for moment in moments))
 
 
-def _any_of(name: str, choice: Choice) -> Iterator[AnyOf]:
+def _any_of(name: str, choice: FilterChoice) -> Iterator[AnyOf]:
     field = {"site": "within", "link": "links"}.get(name, name)
     for values, excluded in ((choice.any_of, False), (choice.none_of, True)):
         if values:
@@ -205,7 +212,7 @@ def _terms(name: str, value: str) -> tuple[str | int, ...]:
             return (value,)
 
 
-def _in_title(choice: Choice) -> Iterator[InTitle]:
+def _in_title(choice: FilterChoice) -> Iterator[InTitle]:
     for values, excluded in ((choice.any_of, False), (choice.none_of, True)):
         if values:
             yield InTitle(tuple(tuple(map(folded_of, words_of(value))) for value in values), excluded)

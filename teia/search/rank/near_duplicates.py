@@ -19,6 +19,7 @@ MAX_BITS = 3
 PARTS = MAX_BITS + 1
 
 
+# Bits of a part: its position from 48 up, 16 bits of the simhash (32 of the digest) from 16 up, the row below.
 _COLUMN = np.arange(PARTS + 1, dtype=np.uint64)[:, None] << np.uint64(48)
 _LOW = np.uint64(0xFFFF)
 
@@ -28,12 +29,14 @@ def leaders_by_numpy(rows: Rows) -> list[int]:
     found = list(range(len(rows)))
     simhashes, digests = np.ascontiguousarray(rows["simhash"]).view(np.uint64), rows["digest"]
     parts = _parts(simhashes, digests)
+    # Representatives by part. A row is compared with these alone, so groups do not chain from page to page.
     standing: dict[int, list[int]] = defaultdict(list)
     for row in _sharing(parts):
         simhash, digest = int(simhashes[row]), int(digests[row])
         if not simhash:
             continue
         mine = parts[:, row].tolist()
+        # Sorted: the first representative wins, as in the compiled version.
         for other in sorted({other for part in mine for other in standing[part]}):
             differ = (simhash ^ int(simhashes[other])).bit_count()
             if differ <= MAX_BITS or digest == int(digests[other]):
@@ -65,6 +68,7 @@ def _sharing(parts: NDArray[np.uint64]) -> list[int]:
     """
     numbers = (parts | np.arange(parts.shape[1], dtype=np.uint64)).ravel()
     numbers.sort()
+    # Neighbours that differ in the row number alone have the same part.
     differ = numbers[1:] ^ numbers[:-1]
     repeats = np.flatnonzero(differ <= _LOW)
     return sorted({number & 0xFFFF for number in (*numbers[repeats].tolist(), *numbers[repeats + 1].tolist())})

@@ -101,6 +101,7 @@ def matching(plan: Plan) -> Plan:
     """
     if plan.scored is None:
         return plan
+    # With `must`, alternatives only score; without it, at least one of them has to match.
     if plan.scored.must:
         return msgspec.structs.replace(plan, scored=Group(plan.scored.must))
     needed = tuple(part for part in plan.scored.should if not _only_scores(part))

@@ -59,6 +59,7 @@ def packed_rows(
 def order_by_text(rows: Rows) -> None:
     """Sort candidates: the best text first, and among equal ones the lower key first."""
     text = rows["text"]
+    # One shard's rows arrive sorted; only ties and merged lists need the sort.
     if not np.all(text[1:] < text[:-1]):
         rows[:] = rows[np.lexsort((rows["shard"], rows["key"], -text))]
 
@@ -68,6 +69,7 @@ def order_by_score(rows: Rows, first: int) -> None:
     best, rest = rows[:first], rows[first:]
     best[:] = best[np.lexsort((best["shard"], best["key"], -best["score"]))]
     if len(best) and len(rest):
+        # Factors may have lowered the last of the first; the list must still fall.
         rest["score"] = np.minimum(rest["text"], best["score"][-1])
 
 
@@ -101,6 +103,7 @@ def score_rows(
 
 
 def _foreignness(languages: NDArray[np.int64], likely: Likely) -> Floats:
+    # A page of unknown language is not foreign.
     found = np.where(languages == 0, 0.0, 1.0) if likely else np.zeros(len(languages))
     for bit, least in likely:
         found = np.where((languages & bit) != 0, np.minimum(found, least), found)

@@ -69,6 +69,7 @@ class Model:
         known = self.keys[at] == keys if len(self.keys) else np.zeros(len(keys), bool)
         cosines = np.zeros(len(keys))
         cosines[known] = self.places[at[known]].astype(np.float32) @ place
+        # With 0, every page added since the training would fall behind the others.
         cosines[~known] = np.median(cosines[known]) if known.any() else 0.0
         return cosines
 
@@ -85,6 +86,7 @@ def save(model: Model, folder: Path, made_s: float) -> None:
         (place / "stems.txt").write_text("\n".join(model.stems), "utf-8")
         for part, array in _arrays(model).items():
             np.save(place / f"{part}.npy", array, allow_pickle=False)
+        # Readers follow current.json, so it is written last, and old versions are deleted after it.
         write_atomically(folder / CURRENT, json.dumps({"version": VERSION, "folder": name}).encode())
         for other in folder.iterdir():
             if other.is_dir() and other.name != name:
@@ -130,6 +132,7 @@ class Models:
         except OSError:
             return None
         with self._lock:
+            # An atomic replacement has a new inode, even within one tick of the clock.
             if self._seen != (status.st_ino, status.st_mtime_ns):
                 self._seen = status.st_ino, status.st_mtime_ns
                 self._model = load(self._folder)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.query.analysis import stem_of, stems_in
 from teia.search.query.words import WORD
 from teia.search.rank.plan import Group, Plan, Term
-from teia.search.rank.statistics import Counts, Demand
+from teia.search.rank.statistics import CountsDemand, TermCounts
 
 MAX_CHARS = 65_536
 MAX_CONSIDERED = 200
@@ -21,7 +21,7 @@ TITLE_COUNTS = 3
 class Subject:
     """The subject of a page, as terms."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: IndexEntry) -> None:
         counts = Counter(stems_in(entry.text[:MAX_CHARS]))
         for stem in stems_in("\n".join((entry.title, *entry.headings))):
             counts[stem] += TITLE_COUNTS
@@ -32,15 +32,16 @@ class Subject:
         }
         self._words = dict(_written(entry))
 
-    def demand(self) -> Demand:
+    def demand(self) -> CountsDemand:
         """Return the counts that are needed before planning."""
-        return Demand(tuple(("all", stem) for stem in self._counts))
+        return CountsDemand(tuple(("all", stem) for stem in self._counts))
 
-    def plan(self, counts: Counts) -> Plan | None:
+    def plan(self, counts: TermCounts) -> Plan | None:
         """Return a search for the most telling words: frequent in the page and rare in others."""
         weights = {
             stem: count * counts.idf("all", stem)
             for stem, count in self._counts.items()
+            # A stem of this page alone finds no other.
             if counts.pages_with("all", stem) > 1
         }
         best = sorted(weights, key=lambda stem: (-weights[stem], stem))[:MAX_TERMS]
@@ -59,7 +60,7 @@ class Subject:
         return tuple(self._words.get(stem, stem) for stem in list(self._counts)[:MAX_TERMS])
 
 
-def _written(entry: Entry) -> list[tuple[str, str]]:
+def _written(entry: IndexEntry) -> list[tuple[str, str]]:
     """Return each stem with the first word in the page that has it."""
     words = dict.fromkeys(WORD.findall(f"{entry.title}\n{entry.text[:MAX_CHARS]}".lower()))
     found: dict[str, str] = {}

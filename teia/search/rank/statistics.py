@@ -36,7 +36,7 @@ EVERY_PAGE = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class CountsDemand:
     """Counts to request: pages with a term; words with a beginning; pages of each language that have a word."""
 
     terms: tuple[TermKey, ...] = ()
@@ -48,7 +48,7 @@ class Demand:
 
 
 @dataclass(slots=True)
-class Counts:
+class TermCounts:
     """The answer to a demand: of one shard, or the sum over shards."""
 
     terms: dict[TermKey, int] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Counts:
         return dict(found[:MAX_COMPLETIONS])
 
 
-Ask: TypeAlias = Callable[[Demand], Sequence[Counts]]
+Ask: TypeAlias = Callable[[CountsDemand], Sequence[TermCounts]]
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -120,27 +120,29 @@ class Statistics:
         self._prefixes = _Kept[str, dict[str, int]](KEEP_S)
         self._words = _Kept[str, dict[str, int]](KEEP_LANGUAGES_S)
 
-    def counts(self, demand: Demand, ask: Ask) -> Counts:
-        """Return all counts a query needs; `ask` requests those from all shards that are not cached."""
+    def counts(self, demand: CountsDemand, ask: Ask) -> TermCounts:
+        """Return all counts a query needs; `ask` requests those that are not cached from all shards."""
         now_s = self._clock.ticks_s()
-        wanted = Demand((PAGES, *demand.terms), demand.prefixes, demand.words and (EVERY_PAGE, *demand.words))
+        # The number of pages belongs to every count: an idf needs both.
+        wanted = CountsDemand((PAGES, *demand.terms), demand.prefixes, demand.words and (EVERY_PAGE, *demand.words))
         with self._lock:
-            known = Counts(
+            known = TermCounts(
                 self._terms.known(wanted.terms, now_s),
                 self._prefixes.known(wanted.prefixes, now_s),
                 self._words.known(wanted.words, now_s),
             )
-        lacking = Demand(
+        lacking = CountsDemand(
             tuple(each for each in dict.fromkeys(wanted.terms) if each not in known.terms),
             tuple(each for each in dict.fromkeys(wanted.prefixes) if each not in known.prefixes),
             tuple(each for each in dict.fromkeys(wanted.words) if each not in known.words),
         )
+        # Outside the lock: shards may take a second. Two threads may request the same counts, which does no harm.
         if lacking:
             self._learn(lacking, ask(lacking), known, now_s)
         return known
 
-    def _learn(self, lacking: Demand, answers: Sequence[Counts], known: Counts, now_s: float) -> None:
-        new = Counts(
+    def _learn(self, lacking: CountsDemand, answers: Sequence[TermCounts], known: TermCounts, now_s: float) -> None:
+        new = TermCounts(
             {each: sum(answer.terms.get(each, 0) for answer in answers) for each in lacking.terms},
             {each: _added(answer.prefixes.get(each, {}) for answer in answers) for each in lacking.prefixes},
             {each: _added(answer.words.get(each, {}) for answer in answers) for each in lacking.words},

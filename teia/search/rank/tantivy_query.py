@@ -52,6 +52,7 @@ class Compiler:
         clauses = [self._condition(each) for each in plan.conditions]
         if plan.scored is not None:
             scored = self._group(plan.scored)
+            # A word that is required is on no page of this shard.
             if scored is None:
                 return IndexQuery.empty_query()
             clauses.append((Occur.Must, scored))
@@ -67,6 +68,7 @@ class Compiler:
         here = [self._idf(leaf.field, text) for text in texts]
         if not here or None in here:
             return None
+        # tantivy multiplies by its own idf, that of a phrase being the sum of its words': the division undoes it.
         boost = leaf.boost * leaf.idf / sum(filter(None, here))
         return IndexQuery.boost_query(self._bare(leaf), boost)
 
@@ -83,6 +85,7 @@ class Compiler:
     def _idf(self, field: str, text: str) -> float | None:
         known = (field, text)
         if known not in self._idfs:
+            # `_pages` includes other machines, as tantivy's own count of pages does here (index/elsewhere.py).
             count = self._searcher.doc_freq(field, text)
             self._idfs[known] = idf(count, self._pages) if count else None
         return self._idfs[known]
@@ -113,6 +116,7 @@ class Compiler:
         return (Occur.MustNot, query) if excluded else (Occur.Must, IndexQuery.const_score_query(query, NO_SCORE))
 
     def _between(self, from_s: int | None, before_s: int | None) -> IndexQuery:
+        # tantivy's range includes its end.
         last_s = None if before_s is None else before_s - 1
         return IndexQuery.range_query(self._schema, "date_s", FieldType.Integer, from_s, last_s)
 

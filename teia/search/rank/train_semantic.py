@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.query.analysis import stems_in
 from teia.search.rank.semantic import Model
 from teia.search.rank.tantivy_query import idf
@@ -30,7 +30,7 @@ MIN_PAGES_OF_STEM = 2
 MAX_CHARS = 65_536
 AT_ONCE = 1_000
 
-Pages = Callable[[], Iterable[Entry]]
+Pages = Callable[[], Iterable[IndexEntry]]
 """Source of all pages, which starts anew each time it is called."""
 
 
@@ -44,17 +44,21 @@ def train(pages: Pages, *, seed: int, min_pages: int = MIN_PAGES, axes: int = AX
     if total < max(min_pages, 3):
         return None
     taken = random.random(total) < MAX_TRAINED / total
+    # strict=False: the index may gain or lose pages between two passes.
     sample = [stems_of(entry) for entry, wanted in zip(pages(), taken, strict=False) if wanted]
     stems, idfs = vocabulary(sample)
     if len(stems) < 3 or len(sample) < 3:
         return None
+    # svds needs fewer axes than rows and columns.
     most = min(axes, len(stems) - 1, len(sample) - 1)
     _, _, turned = svds(weighted(sample, stems, idfs), k=most, rng=random)
     keys: list[int] = []
     places: list[NDArray[np.float16]] = []
+    # Positions are computed batch by batch, so memory holds one batch of texts and 200 bytes a page.
     for some in _batches(pages()):
         keys += [entry.key for entry in some]
         places.append(_placed(weighted(list(map(stems_of, some)), stems, idfs), turned.T))
+    # Sorted by key for the bisection in `Model._cosines`.
     order = np.argsort(np.array(keys, np.int64))
     axes_of = turned.T.astype(np.float32)
     return Model(stems, idfs, axes_of, np.array(keys, np.int64)[order], np.concatenate(places)[order])
@@ -66,8 +70,8 @@ def _placed(rows: csr_array, axes: NDArray[np.float64]) -> NDArray[np.float16]:
     return found
 
 
-def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    batch: list[Entry] = []
+def _batches(entries: Iterable[IndexEntry]) -> Iterator[list[IndexEntry]]:
+    batch: list[IndexEntry] = []
     for entry in entries:
         batch.append(entry)
         if len(batch) == AT_ONCE:
@@ -77,7 +81,7 @@ def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
         yield batch
 
 
-def stems_of(entry: Entry) -> Counter[str]:
+def stems_of(entry: IndexEntry) -> Counter[str]:
     """Return the number of occurrences of each stem in a page."""
     return Counter(stems_in("\n".join((entry.title, entry.text[:MAX_CHARS]))))
 

@@ -7,7 +7,7 @@ all.
 
 Requests that do not depend on each other are started together, and their answers are read one after the other: over
 a network the waiting costs most, and each round of requests waits for the slowest shard. Requests to one remote
-shard travel in one message (`Letter`).
+shard travel in one message (`ShardRequests`).
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Gateway:
         self._threads = ThreadPoolExecutor(threads, "search")
         self._logged: dict[str, str] = {}
 
-    def turn(self, seconds: float) -> Turn:
+    def turn(self, seconds: float) -> QueryTurn:
         """Begin a query that may take this long."""
         shards = self._shards() if callable(self._shards) else self._shards
-        return Turn(shards, self._threads, self._clock, self._clock.ticks_s() + seconds, self._logged)
+        return QueryTurn(shards, self._threads, self._clock, self._clock.ticks_s() + seconds, self._logged)
 
     def close(self) -> None:
         """Shut the threads down; a search that still runs ends by itself."""
@@ -59,7 +59,7 @@ _NOT_SENT: Future[Any] = Future()
 
 
 @dataclass(slots=True)
-class Pending(Generic[Answer]):
+class PendingAnswer(Generic[Answer]):
     """A request whose answer is still to come, and the decoder of its answer. Before it is sent nothing can come."""
 
     finish: Callable[[Any], Answer]  # Any: bytes of a remote shard, or already the answer
@@ -70,20 +70,20 @@ class Pending(Generic[Answer]):
         return self.finish(self.future.result())
 
 
-class Letter(Protocol):
-    """Requests to a remote shard. It has the methods of a shard, but each returns a `Pending`."""
+class ShardRequests(Protocol):
+    """Requests to a remote shard. It has the methods of a shard, but each returns a `PendingAnswer`."""
 
     def send(self, left_s: Callable[[], float]) -> None:
         """Send all requests; `left_s` returns the time left for follow-up requests."""
 
 
-class Remote(Protocol):
-    """A shard on another machine, which receives letters."""
+class BatchingShard(Protocol):
+    """A shard on another machine, which receives requests in batches."""
 
-    def letter(self) -> Letter: ...
+    def letter(self) -> ShardRequests: ...
 
 
-class Underway(Generic[Answer]):
+class StartedRequests(Generic[Answer]):
     """Requests that were started; the caller waits for the answers when it needs them."""
 
     def __init__(self, take: Callable[[], dict[int, Answer]]) -> None:
@@ -94,7 +94,7 @@ class Underway(Generic[Answer]):
         return self._take()
 
 
-class Turn:
+class QueryTurn:
     """One query: the shards that still answer, and the deadline."""
 
     def __init__(
@@ -113,7 +113,7 @@ class Turn:
         self._until_s = until_s
         self._shards = tuple(shards)
         self._failed: dict[str, str] = {}
-        self._letters: dict[int, Letter] = {}
+        self._letters: dict[int, ShardRequests] = {}
         """Letters that were not sent yet, by shard number: they are sent when a caller waits for an answer."""
 
     @property
@@ -148,34 +148,37 @@ class Turn:
         """Send each shard its own request."""
         return self.begin_each(calls).answers()
 
-    def begin(self, call: Callable[[Shard], Answer]) -> Underway[Answer]:
+    def begin(self, call: Callable[[Shard], Answer]) -> StartedRequests[Answer]:
         """Like `ask`, without waiting. A single shard is requested when the answer is read."""
         return self.begin_each(dict.fromkeys(self._live, call))
 
-    def begin_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> Underway[Answer]:
+    def begin_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> StartedRequests[Answer]:
         """Like `ask_each`, without waiting."""
         wanted = {number: call for number, call in calls.items() if number in self._live}
+        # One shard needs no thread, and is waited for: without it there is no answer.
         if len(self._shards) == 1:
-            return Underway(partial(self._asked_here, wanted))
+            return StartedRequests(partial(self._asked_here, wanted))
         asked = {number: self._begun(call, number) for number, call in wanted.items()}
-        return Underway(partial(self._waited_for, asked))
+        return StartedRequests(partial(self._waited_for, asked))
 
-    def _waited_for(self, asked: Mapping[int, Pending[Answer]]) -> dict[int, Answer]:
+    def _waited_for(self, asked: Mapping[int, PendingAnswer[Answer]]) -> dict[int, Answer]:
+        # All requests begun since the last wait leave now, one message a shard.
         for letter in self._letters.values():
             letter.send(lambda: self.left_s)
         self._letters.clear()
+        # Late shards are not waited for; `_has_answered` leaves them out of this query.
         wait([pending.future for number, pending in asked.items() if number in self._live], timeout=self.left_s)
         has_answered = [number for number, pending in asked.items() if self._has_answered(number, pending.future)]
         return self._asked_here({number: partial(_finished, asked[number]) for number in has_answered})
 
-    def _begun(self, call: Callable[[Shard], Answer], number: int) -> Pending[Answer]:
+    def _begun(self, call: Callable[[Shard], Answer], number: int) -> PendingAnswer[Answer]:
         """Start a request: to a remote shard, by adding it to the letter; to a local one, in a thread."""
         shard = self._live[number]
         if not hasattr(shard, "letter"):  # `isinstance` of a protocol takes longer than many requests
-            return Pending(_as_it_is, self._threads.submit(call, shard))
+            return PendingAnswer(_as_it_is, self._threads.submit(call, shard))
         if number not in self._letters:
-            self._letters[number] = cast("Remote", shard).letter()
-        return cast("Pending[Answer]", call(cast("Shard", self._letters[number])))
+            self._letters[number] = cast("BatchingShard", shard).letter()
+        return cast("PendingAnswer[Answer]", call(cast("Shard", self._letters[number])))
 
     def _asked_here(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> dict[int, Answer]:
         """Run the calls in this thread."""
@@ -193,9 +196,10 @@ class Turn:
         if number not in self._live:  # it failed at another request that was started together with this one
             future.cancel()
             return False
+        # `cancel` stops a request that still waits for a thread; one that runs continues and is ignored.
         if not future.done():
             future.cancel()
-            self._leave_out(number, "did not answer in time")
+            self._leave_out(number, "no response in time")
             return False
         error = future.exception()
         if error is not None:
@@ -206,16 +210,17 @@ class Turn:
     def _leave_out(self, number: int, why: str) -> None:
         name = self._live.pop(number).name
         self._failed[name] = why
+        # The same failure is logged once, not with every query.
         if self._logged.get(name) != why:
             self._logged[name] = why
-            logger.warning("shard left out name=%s why=%s", name, why)
+            logger.warning("shard omitted name=%s why=%s", name, why)
 
 
 def _as_it_is(answer: Answer) -> Answer:
     return answer
 
 
-def _finished(pending: Pending[Answer], _: Shard) -> Answer:
+def _finished(pending: PendingAnswer[Answer], _: Shard) -> Answer:
     return pending.taken()
 
 

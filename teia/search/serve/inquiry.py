@@ -1,6 +1,6 @@
 """One query on its way from a tree to results; `Searcher` (searcher.py) lists the steps.
 
-An inquiry lasts as long as its query. It sends all requests to shards through one `Turn`, so that there is one
+An inquiry lasts as long as its query. It sends all requests to shards through one `QueryTurn`, so that there is one
 deadline, and a shard that fails is left out from then on.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from teia.clock import Clock
 from teia.errors import IndexFailure
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.query import tree
 from teia.search.query.query_language import Shares, asking_words, likely_languages, telling_words
 from teia.search.query.question_words import only_asks
@@ -30,11 +30,11 @@ from teia.search.rank.near_duplicates import leaders_of
 from teia.search.rank.plan import Plan
 from teia.search.rank.rows import Rows
 from teia.search.rank.semantic import Model
-from teia.search.rank.statistics import Counts, Demand, Statistics
-from teia.search.serve.gateway import Gateway, Underway
-from teia.search.serve.shards import Shard, Show, Spelt
+from teia.search.rank.statistics import CountsDemand, Statistics, TermCounts
+from teia.search.serve.gateway import Gateway, StartedRequests
+from teia.search.serve.shards import ExactMatches, Shard, Show
 from teia.search.serve.wire_format import arrived
-from teia.search.show.messages import Message, Told
+from teia.search.show.messages import MessageKind, SearchMessage
 from teia.search.show.results import Facts, Hit, PageFacts
 from teia.search.show.snippets import Highlighter
 
@@ -47,7 +47,7 @@ RELATED_WORTH = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class SearchComponents:
     """The components that searches use."""
 
     gateway: Gateway
@@ -59,7 +59,7 @@ class Means:
     deadline_s: float = DEADLINE_S
 
 
-class Found:
+class RankedPages:
     """Results in their order, as far as they were searched. `leaders` names the representative of each row."""
 
     def __init__(self, total: int, rows: Rows, leaders: Sequence[int]) -> None:
@@ -78,12 +78,12 @@ class Found:
         return self._alike.get(place, ())
 
 
-class Inquiry:
+class QueryExecution:
     """One query."""
 
     def __init__(
         self,
-        means: Means,
+        means: SearchComponents,
         query: Query,
         *,
         language: str | None = None,
@@ -92,13 +92,14 @@ class Inquiry:
     ) -> None:
         self.means = means
         self.query = query
+        # The deadline begins here: all requests of this query share it.
         self.turn = means.gateway.turn(means.deadline_s)
-        self.messages: list[Message] = []
+        self.messages: list[SearchMessage] = []
         self.related: tuple[Related, ...] = ()
         self.is_cut = False
         self._grouped = grouped
         self._sent: dict[int, bytes] = {}
-        self._unpacked: dict[int, Entry] = {}
+        self._unpacked: dict[int, IndexEntry] = {}
         """Pages that shards sent along with their best, by key; and those of them that were needed."""
 
         self._now_s = means.clock.now_s()
@@ -106,26 +107,26 @@ class Inquiry:
         self._planner = Planner(self.counts, means.ranking.weights.fields)
         self.query = narrowed(query, self._planner.worth)
 
-    def _counted(self, language: str | None, reads: Sequence[str]) -> tuple[Counts, Shares]:
+    def _counted(self, language: str | None, reads: Sequence[str]) -> tuple[TermCounts, Shares]:
         """Return the frequencies of the terms, and the likely languages."""
         decided = bool(self.query.filters.lang.any_of)
         words = () if decided or language else telling_words(self.query)
         demand = demand_of(self.query)
-        counts = self.count(Demand(demand.terms, demand.prefixes, words))
+        counts = self.count(CountsDemand(demand.terms, demand.prefixes, words))
         if decided:
             return counts, {}
         if language:
             return counts, {language: 1.0}
         return counts, likely_languages(words, counts.words, asking_words(self.query), reads)
 
-    def count(self, demand: Demand) -> Counts:
+    def count(self, demand: CountsDemand) -> TermCounts:
         """Count over all shards; cached counts are not requested again."""
         counts = self.means.statistics.counts(demand, self._ask_counts)
         if self.turn.has_failed:
             self.means.statistics.forget()  # counts without a shard must not serve the next query
         return counts
 
-    def _ask_counts(self, lacking: Demand) -> list[Counts]:
+    def _ask_counts(self, lacking: CountsDemand) -> list[TermCounts]:
         return list(self.turn.ask(lambda shard: shard.counts(lacking)).values())
 
     def plan(self) -> Plan:
@@ -140,6 +141,7 @@ class Inquiry:
     def expand(self, unwanted: frozenset[str]) -> None:
         """Add the words that the best results have in common."""
         best = self._begin(self.plan(), expansion.PAGES, self._show(range(expansion.PAGES)))
+        # 1. The best pages of the query as typed. 2. Their common terms. 3. The frequencies of these terms.
         first = self._gathered(best, expansion.PAGES)
         rows = self.ranked(first.rows)[: expansion.PAGES]
         entries = self.entries(rows)
@@ -147,14 +149,15 @@ class Inquiry:
         feedback = Feedback(wanted_words(self.query))
         for key, entry in entries.items():
             feedback.read(f"{entry.title}\n{entry.text}", shares[key])
-        counts = self.count(Demand(tuple(("all", stem) for stem in feedback.considered())))
+        counts = self.count(CountsDemand(tuple(("all", stem) for stem in feedback.considered())))
         self.counts.terms.update(counts.terms)
         self.related = feedback.related(self.counts, unwanted)
 
     # -- finding -------------------------------------------------------------------------------------------
 
-    def begin(self, plan: Plan, wanted: range) -> Underway[Candidates]:
+    def begin(self, plan: Plan, wanted: range) -> StartedRequests[Candidates]:
         """Request the best pages by text, for the wanted results, without waiting."""
+        # Exact texts drop results, so the pages to send along are not known before `_spelt`.
         is_shown = wanted.stop <= MAX_AHEAD and not self.query.exact
         show = self._show(wanted, is_grouped=self._grouped) if is_shown else None
         return self._begin(plan, self._depths(wanted.stop)[0], show)
@@ -163,10 +166,11 @@ class Inquiry:
         """Return the number of pages to request from each shard at first, and then if they are too few."""
         return (RESULT_WINDOW,) if self.query.exact or needed > RERANKED // 2 else (RERANKED, RESULT_WINDOW)
 
-    def found(self, plan: Plan, needed: int, best: Underway[Candidates] | None = None) -> Found:
+    def found(self, plan: Plan, needed: int, best: StartedRequests[Candidates] | None = None) -> RankedPages:
         """Return results down to the needed one, or to the end of the window; `best` is a request already started."""
         is_spelt = bool(self.query.exact)
-        asked: Underway[Candidates] | None = best or self.begin(plan, range(needed))
+        asked: StartedRequests[Candidates] | None = best or self.begin(plan, range(needed))
+        # A second round, deeper, only where near duplicates left too few results.
         for depth in self._depths(needed):
             candidates = self._gathered(asked or self._begin(plan, depth), depth)
             asked = None
@@ -175,7 +179,8 @@ class Inquiry:
             if is_spelt:
                 rows, total = self._spelt(rows, total, needed)
             leaders = leaders_of(rows) if self._grouped else list(range(len(rows)))
-            found = Found(total, rows, leaders)
+            found = RankedPages(total, rows, leaders)
+            # Enough results, or there are no more pages to request.
             if len(found.places) >= needed or candidates.total <= depth:
                 break
         return found
@@ -184,13 +189,14 @@ class Inquiry:
         """Return the data that shards need to send pages along."""
         return Show(wanted.start, wanted.stop, dict(self.languages), self._now_s, is_grouped)
 
-    def _begin(self, plan: Plan, limit: int, show: Show | None = None) -> Underway[Candidates]:
+    def _begin(self, plan: Plan, limit: int, show: Show | None = None) -> StartedRequests[Candidates]:
         return self.turn.begin(lambda shard: shard.candidates(plan, limit, show))
 
-    def _gathered(self, best: Underway[Candidates], limit: int) -> Candidates:
+    def _gathered(self, best: StartedRequests[Candidates], limit: int) -> Candidates:
         """Return the best pages by text of all shards together."""
         answers = best.answers()
         for number, answer in answers.items():
+            # The number is the gateway's own; a shard does not know it.
             answer.rows["shard"] = number
             self._sent.update(answer.pages)
         everything = merged(list(answers.values()))
@@ -203,6 +209,7 @@ class Inquiry:
 
     def _listed(self, rows: Rows) -> Rows:
         """Return pages of a query without words, the newest first and unscored."""
+        # In a search by date, tantivy returns the date as the score.
         rows["text"] = 0.0
         return self.means.ranking.unranked(rows)
 
@@ -215,19 +222,20 @@ class Inquiry:
         kept = {key for answer in answers.values() for key in answer.keys}
         for answer in answers.values():
             self._sent.update(answer.pages)
+        # Spelling is checked in the first results only; the total of the others stays unknown.
         if total > len(rows):
             self.is_cut = True
-            self.messages.append(Message(Told.SPELT, (f"{len(rows):,}", f"{total:,}")))
+            self.messages.append(SearchMessage(MessageKind.SPELT, (f"{len(rows):,}", f"{total:,}")))
         chosen = rows[np.array([key in kept for key in rows["key"].tolist()], bool)]
         return chosen, len(chosen)
 
     # -- showing -------------------------------------------------------------------------------------------
 
-    def entries(self, rows: Rows) -> dict[int, Entry]:
+    def entries(self, rows: Rows) -> dict[int, IndexEntry]:
         """Return the pages of rows, by key, in the order of the rows, without those deleted meanwhile."""
         return self._in_order(rows, self.begin_entries(rows))
 
-    def begin_entries(self, rows: Rows) -> Underway[Mapping[int, Entry]]:
+    def begin_entries(self, rows: Rows) -> StartedRequests[Mapping[int, IndexEntry]]:
         """Request the pages of rows that were not sent along, without waiting."""
         for key in rows["key"].tolist():
             if key in self._sent:
@@ -236,14 +244,18 @@ class Inquiry:
         lacking = rows[[key not in self._unpacked for key in rows["key"].tolist()]] if self._unpacked else rows
         return self.turn.begin_each({number: partial(_entries, some) for number, some in _by_shard(lacking).items()})
 
-    def _in_order(self, rows: Rows, pages: Underway[Mapping[int, Entry]]) -> dict[int, Entry]:
+    def _in_order(self, rows: Rows, pages: StartedRequests[Mapping[int, IndexEntry]]) -> dict[int, IndexEntry]:
         found = dict(self._unpacked)
         for answer in pages.answers().values():
             found.update(answer)
         return {key: found[key] for key in rows["key"].tolist() if key in found}
 
     def hits(
-        self, rows: Rows, alike: Sequence[int], first_rank: int, pages: Underway[Mapping[int, Entry]] | None = None
+        self,
+        rows: Rows,
+        alike: Sequence[int],
+        first_rank: int,
+        pages: StartedRequests[Mapping[int, IndexEntry]] | None = None,
     ) -> list[Hit]:
         """Return rows as hits to show; `pages` are their pages, if already requested."""
         entries = self._in_order(rows, pages or self.begin_entries(rows))
@@ -259,6 +271,7 @@ class Inquiry:
     def highlighter(self) -> Highlighter:
         """Return the highlighter of this query's words."""
         wanted = wanted_words(self.query)
+        # "how" is on every page; marking it would hide the words that matter.
         words = [word for word in wanted if not only_asks(word)] or list(wanted)
         leaves = list(tree.leaves(self.query.clauses))
         completions = [
@@ -282,15 +295,15 @@ def _by_shard(rows: Rows) -> dict[int, list[int]]:
     return keys
 
 
-def _spelt(keys: Sequence[int], texts: Sequence[tree.ExactText], show: Show | None, shard: Shard) -> Spelt:
+def _spelt(keys: Sequence[int], texts: Sequence[tree.ExactText], show: Show | None, shard: Shard) -> ExactMatches:
     return shard.spelt(keys, texts, show)
 
 
-def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, Entry]:
+def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, IndexEntry]:
     return shard.entries(keys)
 
 
-def _hit(rank: int, score: float, entry: Entry, alike: int, facts: Facts, highlighter: Highlighter) -> Hit:
+def _hit(rank: int, score: float, entry: IndexEntry, alike: int, facts: Facts, highlighter: Highlighter) -> Hit:
     return Hit(
         rank=rank,
         key=entry.key,

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from teia.clock import Clock
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.query.describe import describe
 from teia.search.query.parser import parse
 from teia.search.query.tree import RESULT_WINDOW, Query
@@ -33,11 +33,11 @@ from teia.search.rank.rows import Rows
 from teia.search.rank.semantic import Model
 from teia.search.rank.similar import Subject
 from teia.search.rank.statistics import Statistics
-from teia.search.serve.gateway import Gateway, Shards, Turn
-from teia.search.serve.inquiry import DEADLINE_S, Found, Inquiry, Means
+from teia.search.serve.gateway import Gateway, QueryTurn, Shards
+from teia.search.serve.inquiry import DEADLINE_S, QueryExecution, RankedPages, SearchComponents
 from teia.search.show.explain import explained
 from teia.search.show.facets import begin_facets, facets_of
-from teia.search.show.messages import Message, Told
+from teia.search.show.messages import MessageKind, SearchMessage
 from teia.search.show.results import Expansion, Hit, PageFacts, Results
 from teia.search.show.suggestions import FEW_RESULTS, Spellings, Suggestions
 from teia.urls import from_user, key_of
@@ -46,7 +46,7 @@ MAX_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SearchOptions:
     """Options of a search.
 
     `language` is the one the reader wants. Without it the query's words decide, and where they do not, the
@@ -78,30 +78,38 @@ class Searcher:
         model: Callable[[], Model | None] = lambda: None,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        self._means = Means(
+        self._means = SearchComponents(
             Gateway(shards, clock), Statistics(clock), clock, ranking or Ranking(), facts, model, deadline_s
         )
 
-    def search(self, text: str, n: int = 10, offset: int = 0, options: Options | None = None) -> Results:
+    def search(self, text: str, n: int = 10, offset: int = 0, options: SearchOptions | None = None) -> Results:
         """Answer a typed text with at most `n` results from number `offset` + 1 on."""
-        options = options or Options()
+        options = options or SearchOptions()
         began = self._means.clock.ticks_s()
         query = parse(text)
+        # 1. Nothing to search for: no request is sent, the notes say why.
         if not query.is_answerable:
             return Results(query=text, understood=describe(query), total=0, notes=query.notes)
-        inquiry = Inquiry(self._means, query, language=options.language, reads=options.reads, grouped=options.grouped)
+        # 2. Count the terms, decide the language, drop question words; expand on request.
+        inquiry = QueryExecution(
+            self._means, query, language=options.language, reads=options.reads, grouped=options.grouped
+        )
         if _expands(inquiry.query, options):
             inquiry.expand(options.unwanted)
         plan = inquiry.plan()
         first, last = _range(n, offset, inquiry.messages)
+        # 3. Requests that do not depend on each other start together (gateway.py).
         best = inquiry.begin(plan, range(first, last))
         facets = begin_facets(inquiry.turn, plan) if options.facets else None
         spellings = Spellings(inquiry.turn, inquiry.query, inquiry.counts)
+        # 4. Gather, rank and group.
         found = inquiry.found(plan, last, best)
         rows, alike = _shown(found, range(first, last), options)
+        # 5. The pages to show, and spellings of rare words if little was found.
         pages = inquiry.begin_entries(rows)
         spellings.look_further(found.total)
         hits = inquiry.hits(rows, alike, first + 1, pages)
+        # 6. Explanations, suggestions and facets are read last: results do not wait for them.
         if options.explain:
             reasons = explained(inquiry.turn, plan, rows, inquiry.counts)
             hits = [msgspec.structs.replace(hit, explanation=reasons.get(hit.key)) for hit in hits]
@@ -119,30 +127,33 @@ class Searcher:
         query = parse(text)
         if not query.is_answerable or not keys:
             return []
-        inquiry = Inquiry(self._means, query, grouped=False)
+        inquiry = QueryExecution(self._means, query, grouped=False)
         plan = inquiry.plan()
         some = msgspec.structs.replace(plan, conditions=(*plan.conditions, AnyOf("key", tuple(keys))))
         found = inquiry.found(some, len(keys))
         hits = inquiry.hits(found.rows, [0] * len(found.rows), 1)
         return None if inquiry.turn.silent else hits
 
-    def cached(self, url: str) -> Entry | None:
+    def cached(self, url: str) -> IndexEntry | None:
         """Return a page as the index holds it, with its text; None if it is not there."""
         return _entry(self._means.gateway.turn(self._means.deadline_s), _key(url))
 
     def similar(self, url: str, n: int = 10) -> Results:
         """Return pages on the subject of a page of the index, without those of nearly the same text."""
         began = self._means.clock.ticks_s()
-        inquiry = Inquiry(self._means, Query())
+        inquiry = QueryExecution(self._means, Query())
         key = _key(url)
         entry = _entry(inquiry.turn, key)
         if entry is None:
-            return Results(query=url, understood="", total=0, notes=(Message(Told.NOT_INDEXED, (url[:200],)),))
+            return Results(
+                query=url, understood="", total=0, notes=(SearchMessage(MessageKind.NOT_INDEXED, (url[:200],)),)
+            )
         subject = Subject(entry)
         inquiry.counts = inquiry.count(subject.demand())
         plan = subject.plan(inquiry.counts)
         if plan is None:
             return Results(query=url, understood="", total=0)
+        # One more, for the page itself is its own best match.
         found = inquiry.found(plan, n + 1)
         same = {key} | {int(found.rows[other]["key"]) for other in _group_of(found, key)}
         places = [place for place in found.places if int(found.rows[place]["key"]) not in same][: max(0, n)]
@@ -167,17 +178,17 @@ def _key(url: str) -> int:
     return key_of(from_user(url) or url)
 
 
-def _entry(turn: Turn, key: int) -> Entry | None:
+def _entry(turn: QueryTurn, key: int) -> IndexEntry | None:
     answers = turn.ask(lambda shard: shard.entries([key])).values()
     return next((answer[key] for answer in answers if key in answer), None)
 
 
-def _expands(query: Query, options: Options) -> bool:
+def _expands(query: Query, options: SearchOptions) -> bool:
     wanted = query.expand if options.expand is None else options.expand
     return bool(wanted) and query.is_plain
 
 
-def _shown(found: Found, wanted: range, options: Options) -> tuple[Rows, list[int]]:
+def _shown(found: RankedPages, wanted: range, options: SearchOptions) -> tuple[Rows, list[int]]:
     """Return the rows that are shown, and the number of others each of them represents."""
     places: Sequence[int] = found.places
     if options.alike_to is not None:
@@ -189,18 +200,18 @@ def _shown(found: Found, wanted: range, options: Options) -> tuple[Rows, list[in
     return found.rows[np.array(shown, np.intp)], alike
 
 
-def _range(n: int, offset: int, messages: list[Message]) -> tuple[int, int]:
+def _range(n: int, offset: int, messages: list[SearchMessage]) -> tuple[int, int]:
     """Return the range of results to show: first, and one behind the last."""
     if n > MAX_AT_ONCE:
-        messages.append(Message(Told.MANY, (str(MAX_AT_ONCE),)))
+        messages.append(SearchMessage(MessageKind.MANY, (str(MAX_AT_ONCE),)))
     first = max(0, offset)
     last = first + max(0, min(n, MAX_AT_ONCE))
     if last > RESULT_WINDOW:
-        messages.append(Message(Told.DEEP))
+        messages.append(SearchMessage(MessageKind.DEEP))
     return min(first, RESULT_WINDOW), min(last, RESULT_WINDOW)
 
 
-def _group_of(found: Found, key: int) -> list[int]:
+def _group_of(found: RankedPages, key: int) -> list[int]:
     """Return the rows with nearly the same text as the page with a key."""
     place = next((place for place, row in enumerate(found.rows) if int(row["key"]) == key), None)
     if place is None:
@@ -209,15 +220,18 @@ def _group_of(found: Found, key: int) -> list[int]:
     return [leader, *found.alike(leader)]
 
 
-def _answer(text: str, inquiry: Inquiry, found: Found, hits: Sequence[Hit], offered: Suggestions) -> Results:
+def _answer(
+    text: str, inquiry: QueryExecution, found: RankedPages, hits: Sequence[Hit], offered: Suggestions
+) -> Results:
     turn, query = inquiry.turn, inquiry.query
     messages = list(inquiry.messages)
     silent = turn.silent
     if silent:
         names = "; ".join(f"{name}: {why}" for name, why in silent.items())
-        messages.append(Message(Told.SILENT, (str(turn.answered), str(turn.asked), names)))
+        messages.append(SearchMessage(MessageKind.SILENT, (str(turn.answered), str(turn.asked), names)))
     elif not inquiry.counts.pages:
-        messages.append(Message(Told.NO_PAGES))
+        messages.append(SearchMessage(MessageKind.NO_PAGES))
+    # Only the first page of results shows whether the list is flat.
     scores = [hit.score for hit in hits] if hits and hits[0].rank == 1 else []
     is_offered = query.is_plain and not inquiry.related and is_worth_offering(found.total, scores)
     return Results(

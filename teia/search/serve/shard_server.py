@@ -19,29 +19,29 @@ from numpy.typing import NDArray
 
 from teia.clock import Clock
 from teia.index.elsewhere import Extent, differ, total
-from teia.index.entry import Entry, packed
+from teia.index.entry import IndexEntry, packed
 from teia.index.union import UnionReader
-from teia.search.rank.formula import RERANKED, Candidates, Keys, Priors, Ranking
+from teia.search.rank.formula import RERANKED, Candidates, Keys, PagePriors, Ranking
 from teia.search.rank.near_duplicates import leaders_of
-from teia.search.rank.statistics import EVERY_PAGE, PAGES, Demand
+from teia.search.rank.statistics import EVERY_PAGE, PAGES, CountsDemand
 from teia.search.serve.shards import LocalShard, Show
 from teia.search.serve.wire_format import (
     MAX_AHEAD_BYTES,
     MAX_ANSWER_BYTES,
-    Answers,
-    AskAll,
-    AskCandidates,
-    AskCounts,
-    AskEntries,
-    AskFacets,
-    AskParts,
-    AskSpelt,
-    AskWordsLike,
-    Best,
-    Counted,
-    Pages,
+    BatchReply,
+    BatchRequest,
+    CandidatesReply,
+    CandidatesRequest,
+    CountsReply,
+    CountsRequest,
+    EntriesReply,
+    EntriesRequest,
+    ExactTextReply,
+    ExactTextRequest,
+    FacetsRequest,
+    PartsRequest,
     Question,
-    SpeltSo,
+    WordsLikeRequest,
     encode,
     read_question,
 )
@@ -55,10 +55,12 @@ MUCH = 0.005
 """Difference of means above which they are updated after an eighth of `RENEW_S`; below it, after `RENEW_S`."""
 
 
-class Serving:
+class ShardServer:
     """A shard that answers other machines; threads may share it."""
 
-    def __init__(self, shard: LocalShard, reader: UnionReader, clock: Clock, priors: Priors, facts: PageFacts) -> None:
+    def __init__(
+        self, shard: LocalShard, reader: UnionReader, clock: Clock, priors: PagePriors, facts: PageFacts
+    ) -> None:
         self._shard = shard
         self._reader = reader
         self._clock = clock
@@ -73,7 +75,7 @@ class Serving:
     def warm(self) -> None:
         """Open the files, and compute the counts that the first request would wait for."""
         self._reader.extent()
-        self._shard.counts(Demand((PAGES,), (), (EVERY_PAGE,)))
+        self._shard.counts(CountsDemand((PAGES,), (), (EVERY_PAGE,)))
 
     def answer(self, octets: bytes | msgspec.Raw) -> bytes:
         """Answer a request; any error in it raises an exception."""
@@ -81,21 +83,21 @@ class Serving:
 
     def _answered(self, question: Question) -> bytes:
         match question:
-            case AskCounts() as asked:
+            case CountsRequest() as asked:
                 return self._counts(asked)
-            case AskCandidates() as asked:
+            case CandidatesRequest() as asked:
                 return self._candidates(asked)
-            case AskEntries(keys):
+            case EntriesRequest(keys):
                 return encode(self._pages(keys, MAX_ANSWER_BYTES, insist=True))
-            case AskSpelt() as asked:
+            case ExactTextRequest() as asked:
                 return self._spelt(asked)
-            case AskFacets(plan):
+            case FacetsRequest(plan):
                 return encode(self._shard.facets(plan))
-            case AskParts(plan, keys):
+            case PartsRequest(plan, keys):
                 return encode({key: list(each) for key, each in self._shard.parts(plan, keys).items()})
-            case AskWordsLike(words, slips):
+            case WordsLikeRequest(words, slips):
                 return encode(self._shard.words_like(words, slips))
-            case AskAll(questions):
+            case BatchRequest(questions):
                 return self._all(questions)
             case unknown:
                 assert_never(unknown)
@@ -106,15 +108,16 @@ class Serving:
         room = MAX_ANSWER_BYTES
         for question in questions:
             answer = self.answer(question) if room > 0 else b""
+            # The first answer is always sent: it fits by itself, and the caller must make progress.
             answers.append(answer if not answers or len(answer) <= room else b"")
             room -= len(answer)
-        return encode(Answers(answers))
+        return encode(BatchReply(answers))
 
-    def _counts(self, asked: AskCounts) -> bytes:
+    def _counts(self, asked: CountsRequest) -> bytes:
         extent = self._reader.extent()
-        counts = self._shard.counts(Demand(asked.terms, asked.prefixes, asked.words))
+        counts = self._shard.counts(CountsDemand(asked.terms, asked.prefixes, asked.words))
         return encode(
-            Counted(
+            CountsReply(
                 [counts.terms[term] for term in asked.terms],
                 [counts.prefixes[prefix] for prefix in asked.prefixes],
                 [counts.words[word] for word in asked.words],
@@ -124,38 +127,41 @@ class Serving:
 
     # -- the best pages ------------------------------------------------------------------------------------
 
-    def _candidates(self, asked: AskCandidates) -> bytes:
+    def _candidates(self, asked: CandidatesRequest) -> bytes:
         self._reckon_with(asked.whole)
         found = self._shard.candidates(asked.plan, asked.limit)
         keys = np.ascontiguousarray(found.rows["key"][:RERANKED])
+        # Percentiles travel with the rows: the gateway ranks without files of the collection.
         percentiles = np.asarray(self._priors.percentiles(keys), np.float32)
         pages = None
         if asked.show is not None and len(found.rows):
             is_ranked = asked.plan.scored is not None
             ahead = _likely(found, asked.show, percentiles if is_ranked else None)
             pages = self._pages(ahead, MAX_AHEAD_BYTES)
-        return encode(Best(found.total, found.rows.tobytes(), percentiles.tobytes(), pages))
+        return encode(CandidatesReply(found.total, found.rows.tobytes(), percentiles.tobytes(), pages))
 
-    def _spelt(self, asked: AskSpelt) -> bytes:
+    def _spelt(self, asked: ExactTextRequest) -> bytes:
         kept = frozenset(self._shard.spelt(asked.keys, asked.texts).keys)
         keys = [key for key in asked.keys if key in kept]
         show = asked.show
         pages = None if show is None else self._pages(keys[show.first : show.last], MAX_AHEAD_BYTES)
-        return encode(SpeltSo(keys, pages))
+        return encode(ExactTextReply(keys, pages))
 
     def _reckon_with(self, whole: Extent) -> None:
         """Update the extent of the other machines, if it changed and the last update is old enough."""
         reader, now = self._reader, self._clock.ticks_s()
         here = reader.extent()
         wanted, current = whole.without(here), reader.elsewhere
+        # No pages elsewhere: a gateway that has no counts yet sends an empty extent.
         if wanted == current or not wanted.pages:
             return
         by = differ(total([here, wanted]), total([here, current]))
+        # An update makes a new view of the index, which drops cached page addresses: not at every change.
         if now - self._renewed_at >= (RENEW_S / 8 if by > MUCH else RENEW_S):
             self._renewed_at = now
             reader.reckon_with(wanted)
 
-    def _pages(self, keys: Sequence[int], room: int, *, insist: bool = False) -> Pages:
+    def _pages(self, keys: Sequence[int], room: int, *, insist: bool = False) -> EntriesReply:
         """Return as many pages as fit, with their facts; with `insist`, at least one."""
         found = self._shard.packed(keys)
         sent: dict[int, bytes] = {}
@@ -164,13 +170,14 @@ class Serving:
             if key not in found:
                 continue
             octets = _fitting(*found[key])
+            # With `insist` the first page is sent in any case; `_fitting` has cut it to fit an answer.
             if len(octets) > room and (sent or not insist):
                 break
             sent[key], urls[key] = octets, found[key][0].url
             room -= len(octets)
         facts = self._facts.facts(urls)
         told = {key: (fact.last_visit_s, fact.backlinks, fact.fresh_probability) for key, fact in facts.items()}
-        return Pages(sent, told, [key for key in keys if key in found and key not in sent])
+        return EntriesReply(sent, told, [key for key in keys if key in found and key not in sent])
 
 
 class _Given:
@@ -195,7 +202,7 @@ def _likely(found: Candidates, show: Show, percentiles: NDArray[np.float32] | No
     return wanted
 
 
-def _fitting(entry: Entry, octets: bytes) -> bytes:
+def _fitting(entry: IndexEntry, octets: bytes) -> bytes:
     """Return a page packed to fit into an answer: as the index holds it, or with its text cut."""
     if len(octets) > MAX_ANSWER_BYTES:
         octets = packed(msgspec.structs.replace(entry, text=entry.text[:MAX_ONE_PAGE_CHARS], links=()))

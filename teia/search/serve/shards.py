@@ -17,7 +17,7 @@ import tantivy
 from tantivy import Occur
 from tantivy import Query as IndexQuery
 
-from teia.index.entry import Entry, decoded, unpacked
+from teia.index.entry import IndexEntry, decoded, unpacked
 from teia.index.reader import IndexReader, Places
 from teia.index.union import UnionReader
 from teia.search.query.analysis import folded_of
@@ -25,7 +25,7 @@ from teia.search.query.tree import ExactText
 from teia.search.query.words import composed, exactly
 from teia.search.rank.formula import Candidates, candidates_of
 from teia.search.rank.plan import Plan, leaves, matching
-from teia.search.rank.statistics import EVERY_PAGE, MAX_COMPLETIONS, Counts, Demand
+from teia.search.rank.statistics import EVERY_PAGE, MAX_COMPLETIONS, CountsDemand, TermCounts
 from teia.search.rank.tantivy_query import NO_SCORE, Compiler, every_page
 from teia.search.show.spelling import MAX_LOOKED_AT, words_farther, words_near
 
@@ -56,7 +56,7 @@ class Show(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Spelt:
+class ExactMatches:
     """Keys of pages that contain the exact texts; `pages` are some of them, like those of `Candidates`."""
 
     keys: Sequence[int]
@@ -78,16 +78,16 @@ class Shard(Protocol):
     def left_out(self) -> Mapping[str, str]:
         """Reasons why some of its cells cannot be searched, by name."""
 
-    def counts(self, demand: Demand) -> Counts:
+    def counts(self, demand: CountsDemand) -> TermCounts:
         """Count its pages."""
 
     def candidates(self, plan: Plan, limit: int, show: Show | None = None) -> Candidates:
         """Return its best pages by text. A remote shard sends those along that are likely to be shown."""
 
-    def entries(self, keys: Sequence[int]) -> Mapping[int, Entry]:
+    def entries(self, keys: Sequence[int]) -> Mapping[int, IndexEntry]:
         """Return pages as they were indexed, without those it does not have."""
 
-    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> Spelt:
+    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> ExactMatches:
         """Return those of these pages that have all required texts and no excluded one; `show` as above."""
 
     def facets(self, plan: Plan) -> FacetCounts:
@@ -107,6 +107,7 @@ class LocalShard:
         self._name = name
         self._reader = reader
         self._schema = reader.schema
+        # Replaced as a whole and never changed in place: threads read it without a lock.
         self._found: tuple[tuple[tantivy.Searcher, list[int], list[tantivy.DocAddress]], ...] = ()
 
     @property
@@ -121,9 +122,9 @@ class LocalShard:
     def left_out(self) -> Mapping[str, str]:
         return dict(self._reader.left_out) if isinstance(self._reader, UnionReader) else {}
 
-    def counts(self, demand: Demand) -> Counts:
+    def counts(self, demand: CountsDemand) -> TermCounts:
         searcher = self._reader.last_searcher()
-        return Counts(
+        return TermCounts(
             {term: searcher.doc_freq(*term) for term in demand.terms},
             {prefix: self._completions(searcher, prefix) for prefix in demand.prefixes},
             {word: self._languages(searcher, word) for word in demand.words},
@@ -144,6 +145,7 @@ class LocalShard:
     def candidates(self, plan: Plan, limit: int, _: Show | None = None) -> Candidates:
         searcher = self._reader.searcher()
         query = self._compiler(searcher).query(plan)
+        # Filters without words give no score: the newest pages come first.
         by_date = "date_s" if plan.scored is None else None
         result = searcher.search(query, limit=limit, order_by_field=by_date)
         hits = result.hits
@@ -159,6 +161,7 @@ class LocalShard:
 
     def _remember(self, searcher: tantivy.Searcher, keys: list[int], addresses: list[tantivy.DocAddress]) -> None:
         """Cache the addresses of found pages, because some of them are shown next."""
+        # Addresses are valid in the view that gave them only; after a commit they may be other pages'.
         before = [each for each in self._found[: MAX_REMEMBERED - 1] if each[0] is searcher]
         self._found = ((searcher, keys, addresses), *before)
 
@@ -171,19 +174,19 @@ class LocalShard:
                 found |= {key: address for key, address in zip(known, addresses, strict=True) if key in wanted}
         return found
 
-    def entries(self, keys: Sequence[int]) -> Mapping[int, Entry]:
+    def entries(self, keys: Sequence[int]) -> Mapping[int, IndexEntry]:
         searcher = self._reader.last_searcher()
         return self._reader.entries(searcher, keys, self._places(searcher, keys))
 
-    def packed(self, keys: Sequence[int]) -> Mapping[int, tuple[Entry, bytes]]:
+    def packed(self, keys: Sequence[int]) -> Mapping[int, tuple[IndexEntry, bytes]]:
         """Like `entries`, each with its bytes as the index holds them."""
         searcher = self._reader.last_searcher()
         found = ((unpacked(each), each) for each in self._reader.packed(searcher, keys, self._places(searcher, keys)))
         return {entry.key: (entry, octets) for entry, octets in found}
 
-    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], _: Show | None = None) -> Spelt:
-        wanted = [Spelling(each.text) for each in texts if not each.excluded]
-        unwanted = [Spelling(each.text) for each in texts if each.excluded]
+    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], _: Show | None = None) -> ExactMatches:
+        wanted = [ExactSpelling(each.text) for each in texts if not each.excluded]
+        unwanted = [ExactSpelling(each.text) for each in texts if each.excluded]
         first_words = [each.octets for each in wanted]
         found: list[int] = []
         searcher = self._reader.last_searcher()
@@ -194,7 +197,7 @@ class LocalShard:
             text = whole_text(entry)
             if all(each.is_in(text) for each in wanted) and not any(each.is_in(text) for each in unwanted):
                 found.append(entry.key)
-        return Spelt(found)
+        return ExactMatches(found)
 
     def facets(self, plan: Plan) -> FacetCounts:
         searcher = self._reader.last_searcher()
@@ -209,6 +212,7 @@ class LocalShard:
     def _score(self, searcher: tantivy.Searcher, key: int, query: IndexQuery | None) -> float:
         if query is None:
             return 0.0
+        # The key selects the page and adds nothing: the hit's score is that of the leaf.
         this = IndexQuery.const_score_query(IndexQuery.term_query(self._schema, "key", key), NO_SCORE)
         hits = searcher.search(IndexQuery.boolean_query([(Occur.Must, this), (Occur.Must, query)]), limit=1).hits
         return float(hits[0][0]) if hits else 0.0
@@ -222,7 +226,7 @@ class LocalShard:
         }
 
 
-class Spelling:
+class ExactSpelling:
     """A text in its exact spelling. Its first word is searched first, which is fast, and the rest only there."""
 
     def __init__(self, text: str) -> None:
@@ -234,6 +238,7 @@ class Spelling:
     def is_in(self, text: str) -> bool:
         at = text.find(self._first)
         while at >= 0:
+            # `match` at a place found by `find` is faster than a search with the pattern.
             if self._pattern.match(text, at):
                 return True
             at = text.find(self._first, at + 1)
@@ -244,7 +249,7 @@ _COLUMNS = ("key", "text_digest", "simhash", "date_s", "languages")
 """Fields of the index that a candidate has, in its order."""
 
 
-def whole_text(entry: Entry) -> str:
+def whole_text(entry: IndexEntry) -> str:
     """Return all searchable text of a page, as it is written."""
     return "\n".join((entry.title, *entry.headings, entry.text))
 

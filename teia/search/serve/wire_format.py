@@ -17,7 +17,7 @@ import msgspec
 
 from teia.errors import IndexFailure
 from teia.index.elsewhere import Extent
-from teia.index.entry import Entry, unpacked
+from teia.index.entry import IndexEntry, unpacked
 from teia.search.query.tree import ExactText
 from teia.search.rank.plan import Plan
 from teia.search.rank.statistics import TermKey
@@ -27,10 +27,10 @@ MAX_ANSWER_BYTES = 768 * 1024
 MAX_AHEAD_BYTES = 256 * 1024
 """Greatest part of an answer for pages that were not requested by key."""
 
-# ---- questions ------------------------------------------------------------------------------------------------------
+# ---- requests -------------------------------------------------------------------------------------------------------
 
 
-class AskCounts(msgspec.Struct, frozen=True, tag="counts"):
+class CountsRequest(msgspec.Struct, frozen=True, tag="counts"):
     """Request of `Shard.counts`."""
 
     terms: tuple[TermKey, ...]
@@ -38,7 +38,7 @@ class AskCounts(msgspec.Struct, frozen=True, tag="counts"):
     words: tuple[str, ...]
 
 
-class AskCandidates(msgspec.Struct, frozen=True, tag="candidates"):
+class CandidatesRequest(msgspec.Struct, frozen=True, tag="candidates"):
     """Request of `Shard.candidates`; `whole` is the extent of all shards."""
 
     plan: Plan
@@ -47,13 +47,13 @@ class AskCandidates(msgspec.Struct, frozen=True, tag="candidates"):
     show: Show | None
 
 
-class AskEntries(msgspec.Struct, frozen=True, tag="entries"):
+class EntriesRequest(msgspec.Struct, frozen=True, tag="entries"):
     """Request of `Shard.entries`."""
 
     keys: tuple[int, ...]
 
 
-class AskSpelt(msgspec.Struct, frozen=True, tag="spelt"):
+class ExactTextRequest(msgspec.Struct, frozen=True, tag="spelt"):
     """Request of `Shard.spelt`."""
 
     keys: tuple[int, ...]
@@ -61,39 +61,48 @@ class AskSpelt(msgspec.Struct, frozen=True, tag="spelt"):
     show: Show | None
 
 
-class AskFacets(msgspec.Struct, frozen=True, tag="facets"):
+class FacetsRequest(msgspec.Struct, frozen=True, tag="facets"):
     """Request of `Shard.facets`."""
 
     plan: Plan
 
 
-class AskParts(msgspec.Struct, frozen=True, tag="parts"):
+class PartsRequest(msgspec.Struct, frozen=True, tag="parts"):
     """Request of `Shard.parts`."""
 
     plan: Plan
     keys: tuple[int, ...]
 
 
-class AskWordsLike(msgspec.Struct, frozen=True, tag="words like"):
+class WordsLikeRequest(msgspec.Struct, frozen=True, tag="words like"):
     """Request of `Shard.words_like`."""
 
     words: tuple[str, ...]
     slips: int
 
 
-class AskAll(msgspec.Struct, frozen=True, tag="all"):
+class BatchRequest(msgspec.Struct, frozen=True, tag="all"):
     """Several requests, to be answered in their order."""
 
     questions: tuple[msgspec.Raw, ...]
 
 
-Question: TypeAlias = AskCounts | AskCandidates | AskEntries | AskSpelt | AskFacets | AskParts | AskWordsLike | AskAll
+Question: TypeAlias = (
+    CountsRequest
+    | CandidatesRequest
+    | EntriesRequest
+    | ExactTextRequest
+    | FacetsRequest
+    | PartsRequest
+    | WordsLikeRequest
+    | BatchRequest
+)
 
 
 # ---- answers --------------------------------------------------------------------------------------------------------
 
 
-class Counted(msgspec.Struct, frozen=True, array_like=True):
+class CountsReply(msgspec.Struct, frozen=True, array_like=True):
     """Counts in the order of the request, and the extent of the shard."""
 
     terms: list[int]
@@ -102,7 +111,7 @@ class Counted(msgspec.Struct, frozen=True, array_like=True):
     extent: Extent
 
 
-class Pages(msgspec.Struct, frozen=True, array_like=True):
+class EntriesReply(msgspec.Struct, frozen=True, array_like=True):
     """Packed entries by key; their facts, where known; the keys that did not fit."""
 
     entries: dict[int, bytes]
@@ -110,23 +119,23 @@ class Pages(msgspec.Struct, frozen=True, array_like=True):
     rest: list[int]
 
 
-class Best(msgspec.Struct, frozen=True, array_like=True):
+class CandidatesReply(msgspec.Struct, frozen=True, array_like=True):
     """Candidates as the bytes of their rows; `percentiles` by PageRank of the first of them, as float32."""
 
     total: int
     rows: bytes
     percentiles: bytes
-    pages: Pages | None
+    pages: EntriesReply | None
 
 
-class SpeltSo(msgspec.Struct, frozen=True, array_like=True):
+class ExactTextReply(msgspec.Struct, frozen=True, array_like=True):
     """Keys of pages with the exact texts, and some of these pages."""
 
     keys: list[int]
-    pages: Pages | None
+    pages: EntriesReply | None
 
 
-class Answers(msgspec.Struct, frozen=True, array_like=True):
+class BatchReply(msgspec.Struct, frozen=True, array_like=True):
     """Answers to several requests; an empty one did not fit, and may be requested by itself."""
 
     each: list[bytes]
@@ -134,11 +143,11 @@ class Answers(msgspec.Struct, frozen=True, array_like=True):
 
 encode = msgspec.msgpack.Encoder().encode
 read_question = msgspec.msgpack.Decoder(Question).decode
-read_counted = msgspec.msgpack.Decoder(Counted).decode
-read_best = msgspec.msgpack.Decoder(Best).decode
-read_pages = msgspec.msgpack.Decoder(Pages).decode
-read_answers = msgspec.msgpack.Decoder(Answers).decode
-read_spelt = msgspec.msgpack.Decoder(SpeltSo).decode
+read_counted = msgspec.msgpack.Decoder(CountsReply).decode
+read_best = msgspec.msgpack.Decoder(CandidatesReply).decode
+read_pages = msgspec.msgpack.Decoder(EntriesReply).decode
+read_answers = msgspec.msgpack.Decoder(BatchReply).decode
+read_spelt = msgspec.msgpack.Decoder(ExactTextReply).decode
 read_facets = msgspec.msgpack.Decoder(dict[str, dict[str, int]]).decode
 read_parts = msgspec.msgpack.Decoder(dict[int, list[float]]).decode
 read_words_like = msgspec.msgpack.Decoder(dict[str, dict[str, int]]).decode
@@ -151,10 +160,12 @@ def read(decode: Callable[[bytes], Value], octets: bytes) -> Value:
     try:
         return decode(octets)
     except msgspec.MsgspecError as error:
-        raise IndexFailure(f"its answer cannot be read ({error}); run the same teia on all nodes") from error
+        raise IndexFailure(
+            f"its response cannot be read ({error}); run the same version of teia on all nodes"
+        ) from error
 
 
-def arrived(octets: bytes) -> Entry:
+def arrived(octets: bytes) -> IndexEntry:
     """Decode a page that was sent; raise IndexFailure if it is invalid."""
     try:
         return unpacked(octets)

@@ -9,13 +9,13 @@ from functools import partial
 from teia.search.rank.make_plan import counted
 from teia.search.rank.plan import Leaf, Plan, Term, leaves
 from teia.search.rank.rows import Rows
-from teia.search.rank.statistics import Counts
-from teia.search.serve.gateway import Turn
+from teia.search.rank.statistics import TermCounts
+from teia.search.serve.gateway import QueryTurn
 from teia.search.serve.shards import Shard
 from teia.search.show.results import Component, Explanation
 
 
-def explained(turn: Turn, plan: Plan, rows: Rows, counts: Counts) -> dict[int, Explanation]:
+def explained(turn: QueryTurn, plan: Plan, rows: Rows, counts: TermCounts) -> dict[int, Explanation]:
     """Return the explanation of each row, by key."""
     by_shard: dict[int, list[int]] = defaultdict(list)
     for row in rows:
@@ -31,7 +31,7 @@ def _parts(plan: Plan, keys: Sequence[int], shard: Shard) -> Mapping[int, Sequen
     return shard.parts(plan, keys)
 
 
-def _explanation(row: Rows, scored: Sequence[Leaf], parts: Sequence[float], counts: Counts) -> Explanation:
+def _explanation(row: Rows, scored: Sequence[Leaf], parts: Sequence[float], counts: TermCounts) -> Explanation:
     found = [_component(leaf, score, counts) for leaf, score in zip(scored, parts, strict=False) if score]
     return Explanation(
         text=float(row["text"]) if scored else 0.0,
@@ -43,10 +43,11 @@ def _explanation(row: Rows, scored: Sequence[Leaf], parts: Sequence[float], coun
     )
 
 
-def _component(leaf: Leaf, score: float, counts: Counts) -> Component:
+def _component(leaf: Leaf, score: float, counts: TermCounts) -> Component:
     is_term = isinstance(leaf, Term)
     return Component(
         word=leaf.word,
+        # Pairs of neighbours are the only phrases in the stemmed field.
         field="near" if not is_term and leaf.field == "all" else leaf.field,
         term=leaf.text if isinstance(leaf, Term) else " ".join(leaf.texts),
         boost=leaf.boost,

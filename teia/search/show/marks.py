@@ -81,6 +81,7 @@ def beginnings(text: str, octets: bytes, prefix: str) -> list[int]:
     wanted = b" " + prefix.encode("ascii")
     at = octets.find(wanted)
     while at >= 0 and len(found) < MAX_MARKS:
+        # The folded text begins with a blank, so a match at `at` is a word at `at` in the text.
         if at == 0 or not text[at - 1].isalnum():
             found.append(at)
         at = octets.find(wanted, at + 1)
@@ -117,6 +118,7 @@ def best_mark(marks: Sequence[Mark], chars: int) -> int:
     best, best_worth = 0, -1.0
     for number, (at, _, _, _) in enumerate(marks):
         worth = _worth(marks, number, at + chars)
+        # The tolerance makes the first of equal windows win, independent of the order of the additions.
         if worth > best_worth + 1e-9:
             best, best_worth = number, worth
     return best

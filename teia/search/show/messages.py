@@ -8,11 +8,11 @@ from enum import Enum
 from teia.search.query.notes import Language
 
 
-class Told(Enum):
+class MessageKind(Enum):
     """Kinds of messages; each `{}` is one of the details."""
 
     SILENT = (
-        "{} of {} cells answered. Missing: {}",
+        "{} of {} cells responded. Missing: {}",
         "{} de {} células responderam. Faltam: {}",
     )
     DEEP = (
@@ -24,26 +24,25 @@ class Told(Enum):
         "No máximo {} resultados são mostrados de uma vez",
     )
     SPELT = (
-        "Spelling was looked at in the first {} of {} results",
-        "A grafia foi verificada nos primeiros {} de {} resultados",
+        "Exact spelling was checked in the first {} of {} results",
+        "A grafia exata foi verificada nos primeiros {} de {} resultados",
     )
     NOT_INDEXED = (
         "{} is not in the index",
         "{} não está no índice",
     )
     BEHIND = (
-        "{} pages that were crawled are not in the index yet and cannot be found; they are being added",
-        "{} páginas coletadas ainda não estão no índice e não podem ser encontradas; estão sendo acrescentadas",
+        "{} crawled pages are not indexed yet and cannot be found; they are being added",
+        "{} páginas coletadas ainda não foram indexadas e não podem ser encontradas; estão sendo acrescentadas",
     )
     LEFT_BEHIND = (
-        "{} pages that were crawled are not in the index and cannot be found; the next crawl adds them,"
-        " or `teia rebuild index`",
-        "{} páginas coletadas não estão no índice e não podem ser encontradas; a próxima coleta as acrescenta,"
-        " ou `teia rebuild index`",
+        "{} crawled pages are not indexed and cannot be found; the next crawl adds them, or `teia rebuild index`",
+        "{} páginas coletadas não foram indexadas e não podem ser encontradas; a próxima coleta as acrescenta, ou"
+        " `teia rebuild index`",
     )
     UNREADABLE = (
-        "{} pages cannot be found because their archived copies cannot be read",
-        "{} páginas não podem ser encontradas porque suas cópias arquivadas não podem ser lidas",
+        "{} pages cannot be found because their captures cannot be read",
+        "{} páginas não podem ser encontradas porque suas capturas não podem ser lidas",
     )
     NO_PAGES = (
         "There are no pages in the index yet",
@@ -52,10 +51,10 @@ class Told(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class SearchMessage:
     """One message, with its details."""
 
-    told: Told
+    told: MessageKind
     details: tuple[str, ...] = ()
 
     def text(self, language: Language = "en") -> str:

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import msgspec
 
 from teia.clock import iso_utc
-from teia.search.query.notes import Note
-from teia.search.show.messages import Message
+from teia.search.query.notes import QueryNote
+from teia.search.show.messages import SearchMessage
 from teia.search.show.snippets import Snippet
 from teia.search.show.spelling import Suggestion
 
@@ -123,7 +123,7 @@ class Results:
     understood: str
     total: int
     hits: tuple[Hit, ...] = ()
-    notes: tuple[Note | Message, ...] = ()
+    notes: tuple[QueryNote | SearchMessage, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
     missing: tuple[str, ...] = ()
     expansion: Expansion = field(default_factory=Expansion)

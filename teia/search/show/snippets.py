@@ -17,7 +17,7 @@ from html import escape
 
 import msgspec
 
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.query.analysis import folded_of, stem_of
 from teia.search.query.words import WORD
 from teia.search.show.marks import MAX_MARKS, Mark, Part, beginnings
@@ -67,6 +67,7 @@ class Highlighter:
         # Words without a stem are everywhere; they are marked only if there is nothing else to mark.
         plain = {} if stems else {folded_of(word): weight for word, weight in weights.items() if folded_of(word)}
         self._words = [
+            # Stemming may change the last letter (city, citi): words with one letter less are tried.
             *(_Wanted(stem, stem[: max(2, len(stem) - 1)], stem_of, weight) for stem, weight in stems.items()),
             *(_Wanted(word, word, folded_of, weight) for word, weight in plain.items()),
         ]
@@ -76,7 +77,7 @@ class Highlighter:
             if len(words) > 1
         ]
 
-    def snippet(self, entry: Entry) -> Snippet:
+    def snippet(self, entry: IndexEntry) -> Snippet:
         """Return the best window of a page's text; if it has none of the query's words, the page's description."""
         text = entry.text[:LOOKED_AT_CHARS]
         marks = self.marks(text)
@@ -99,6 +100,7 @@ class Highlighter:
             found += run.marks(octets, number)
         for number, wanted in enumerate(self._words):
             found += wanted.marks(text, octets, number)
+        # Matches of one word cannot overlap.
         if len(self._words) + len(self._phrases) == 1:
             return found
         return without_overlaps(found)
@@ -127,6 +129,7 @@ class _Run:
     def __init__(self, words: Sequence[str], weight: float) -> None:
         spelt = [folded_of(word).encode("ascii", "replace") for word in words]
         self._first = b" " + spelt[0]
+        # Words may be separated by several blanks: every sign is one in the folded text.
         self._pattern = re.compile(b" " + b" +".join(map(re.escape, spelt)) + rb"(?![^ ])")
         self._weight = weight
 
@@ -137,6 +140,7 @@ class _Run:
         while at >= 0 and len(found) < MAX_MARKS:
             end = at + 1
             if match := self._pattern.match(octets, at):
+                # Positions in the text are one less than in the folded text, which begins with a blank.
                 end = match.end() - 1
                 found.append((at, end, number, self._weight))
             at = octets.find(self._first, end)
@@ -180,6 +184,7 @@ def cut_at(text: str, at: int) -> int:
     for place in range(at, max(0, at - LEAD_CHARS), -1):
         if text[place].isspace():
             return place
+    # A long run without blanks: cut between letters, not inside an accented letter or an emoji sequence.
     while at > 0 and (unicodedata.combining(text[at]) or text[at] in _JOINING or text[at - 1] in _JOINING):
         at -= 1
     return at
@@ -191,6 +196,7 @@ def shown(text: str, marks: list[Mark], start: int, end: int) -> Snippet:
     start = end - len(seen)
     seen = seen.rstrip()
     end = start + len(seen)
+    # One character for one character, so that the marks stay in place.
     if "\n" in seen:
         text, seen = text.replace("\n", " "), seen.replace("\n", " ")
     parts = parts_of(text, marks, start, end)

@@ -1,4 +1,4 @@
-"""Spelling suggestions (did you mean): existing words of similar spelling, offered and never searched unasked.
+"""Spelling suggestions (did you mean): existing words of similar spelling, offered and never searched by themselves.
 
 A slip changes, drops, adds or swaps letters: distance 1 is one such slip, distance 2 two. All words at distance 1,
 a few hundred, can be generated from a word and looked up. There are fewer where no word has the same beginning,
@@ -47,6 +47,7 @@ def words_near(word: str, count: Count, beginning: Beginning) -> dict[str, int]:
     """Return words at distance 1 with their numbers of pages, the most frequent first; then the word itself."""
     if not may_be_a_slip(word):
         return {}
+    # The longest beginning that some word has: a slip must be within it or right behind it.
     known = next((size for size in range(len(word), SAME_BEGINNING, -1) if beginning(word[:size])), SAME_BEGINNING)
     near = _most_frequent((other, pages) for other in edits(word, known) if (pages := count(other)))
     return near | ({word: pages} if (pages := count(word)) else {})
@@ -91,6 +92,7 @@ def edits(word: str, first: int | None = None) -> set[str]:
 def _farther(word: str, words: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
     letters = set(word)
     for other, pages in words:
+        # Two slips change at most four letters of the set: cheap tests before the distance.
         if abs(len(other) - len(word)) <= 2 and len(letters ^ set(other)) <= 4 and distance(word, other) == 2:
             yield other, pages
 
@@ -99,6 +101,7 @@ def distance(one: str, other: str, most: int = 2) -> int:
     """Return the number of slips between two words (optimal string alignment); `most` + 1 for anything above `most`."""
     if abs(len(one) - len(other)) > most:
         return most + 1
+    # The common beginning costs nothing and is skipped.
     same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     one, other = one[same:], other[same:]
     before: list[int] = []

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from teia.errors import IndexFailure
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.query.analysis import folded_of
 from teia.search.query.canonical_text import render
 from teia.search.query.question_words import only_asks
@@ -21,8 +21,8 @@ from teia.search.query.tree import Query, wanted_words
 from teia.search.rank.formula import Candidates
 from teia.search.rank.make_plan import counted
 from teia.search.rank.plan import Group, Plan, Term
-from teia.search.rank.statistics import Counts
-from teia.search.serve.gateway import Turn, Underway
+from teia.search.rank.statistics import TermCounts
+from teia.search.serve.gateway import QueryTurn, StartedRequests
 from teia.search.serve.shards import Shard, Show
 from teia.search.serve.wire_format import arrived
 from teia.search.show.snippets import forms_in
@@ -58,7 +58,7 @@ class Spellings:
     The requests for words that no page has start with the object, those for the others with `look_further`.
     """
 
-    def __init__(self, turn: Turn, query: Query, counts: Counts) -> None:
+    def __init__(self, turn: QueryTurn, query: Query, counts: TermCounts) -> None:
         self._turn = turn
         self._query = query
         self._pages = {
@@ -92,21 +92,23 @@ class Spellings:
     def _best(self) -> dict[str, tuple[str, int]]:
         """Return for each word the most frequent similar one, if it is much more frequent."""
         alike = _added(*self._looking)
+        # Distance 2 takes longest: only for words for which no shard found anything at distance 1.
         strange = [word for word in self._folded.values() if word not in alike and may_be_a_slip(word, FAR_MIN_CHARS)]
         alike |= _added(self._begun(strange, 2)) if strange else {}
         best: dict[str, tuple[str, int]] = {}
         for word, folded in self._folded.items():
             others = [each for each in alike.get(folded, {}).items() if each[0] != folded]
             first = min(others, key=lambda each: (-each[1], each[0]), default=(folded, 0))
+            # For a word that no page has, any existing word is more frequent.
             if first[1] > MUCH_MORE * self._pages[word]:
                 best[word] = first
         return best
 
-    def _begun(self, words: Sequence[str], slips: int) -> Underway[Alike] | None:
+    def _begun(self, words: Sequence[str], slips: int) -> StartedRequests[Alike] | None:
         return self._turn.begin(lambda shard: shard.words_like(words, slips)) if words else None
 
 
-def _added(*looking: Underway[Alike] | None) -> dict[str, Counter[str]]:
+def _added(*looking: StartedRequests[Alike] | None) -> dict[str, Counter[str]]:
     """Return the sums over all shards, without words for which nothing was found."""
     alike: dict[str, Counter[str]] = {}
     for answer in [answer for each in looking if each is not None for answer in each.answers().values()]:
@@ -116,15 +118,16 @@ def _added(*looking: Underway[Alike] | None) -> dict[str, Counter[str]]:
     return alike
 
 
-def as_written(turn: Turn, words: Sequence[str]) -> dict[str, str]:
+def as_written(turn: QueryTurn, words: Sequence[str]) -> dict[str, str]:
     """Return for each folded word its form with the accents of the pages, or itself if no page has it."""
+    # Two rounds for all words together: find example pages, then read those that were not sent along.
     finding = {word: turn.begin(partial(_examples, word)) for word in words}
     found = {word: each.answers() for word, each in finding.items()}
     reading = {word: turn.begin_each(_reading(answers)) for word, answers in found.items()}
     return {word: _form(word, _pages(found[word], each)) for word, each in reading.items()}
 
 
-def _pages(found: Mapping[int, Candidates], reading: Underway[Mapping[int, Entry]]) -> Iterator[Entry]:
+def _pages(found: Mapping[int, Candidates], reading: StartedRequests[Mapping[int, IndexEntry]]) -> Iterator[IndexEntry]:
     """Yield the found pages: some were sent along, the others requested."""
     for octets in (octets for best in found.values() for octets in best.pages.values()):
         with suppress(IndexFailure):  # then other pages serve
@@ -133,7 +136,7 @@ def _pages(found: Mapping[int, Candidates], reading: Underway[Mapping[int, Entry
         yield from entries.values()
 
 
-def _form(folded: str, pages: Iterable[Entry]) -> str:
+def _form(folded: str, pages: Iterable[IndexEntry]) -> str:
     """Return the most frequent form of a word in these pages."""
     forms: Counter[str] = Counter()
     for entry in pages:
@@ -147,12 +150,12 @@ def _examples(folded: str, shard: Shard) -> Candidates:
     return shard.candidates(plan, EXAMPLES, Show(0, EXAMPLES, is_of_each=True))
 
 
-def _reading(found: Mapping[int, Candidates]) -> dict[int, Callable[[Shard], Mapping[int, Entry]]]:
+def _reading(found: Mapping[int, Candidates]) -> dict[int, Callable[[Shard], Mapping[int, IndexEntry]]]:
     lacking = {
         number: [key for key in best.rows["key"].tolist() if key not in best.pages] for number, best in found.items()
     }
     return {number: partial(_entries, keys) for number, keys in lacking.items() if keys}
 
 
-def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, Entry]:
+def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, IndexEntry]:
     return shard.entries(keys)

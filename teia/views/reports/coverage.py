@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from teia.frontier.cell.schema import BY_LINK, BY_REDIRECT, BY_SEED, BY_SITEMAP, STATE_QUEUED
 from teia.records import Outcome
-from teia.views.reports.estimate import Captures, Estimate, estimate
+from teia.views.reports.estimate import CaptureLists, PopulationEstimate, estimate
 from teia.views.reports.source import DOCUMENT, OpenCell, Source
 
 IS_PAGE = "p.media_type IN ('text/html', 'application/xhtml+xml', 'application/pdf', 'text/plain')"
@@ -44,25 +44,25 @@ class Coverage:
     held_on_other_hosts: int
     total: HostCoverage
     by_host: tuple[HostCoverage, ...]
-    method: str = "Lincoln-Petersen, Chapman's form, host by host and added up; 95% interval: log-normal"
+    method: str = "Lincoln-Petersen estimate in Chapman's form, computed per host and summed; 95% log-normal interval"
     notes: tuple[str, ...] = (
-        "Counted are HTML, text and PDF pages that may be fetched: those we have, and those known that still wait.",
-        "The estimate is wrong where its assumptions are: (1) being linked and being in the sitemap must not depend on"
-        " each other; sites put into sitemaps what they also link, so the overlap is too large and the estimate too"
-        " low. (2) Within a host every page must be as likely to be found as any other; deep and new pages are not,"
-        " which again makes it too low. (3) The site must not change meanwhile, and one page must be one URL: second"
-        " names of a page and waiting URLs that turn out to be errors make it too high. (4) Links of pages that only a"
-        " sitemap names count as links. (5) A sitemap that lists everything gives an estimate of what it lists, and a"
-        " page in neither list of a host without a sitemap is beyond any estimate.",
-        "The interval speaks of chance alone, not of these. For hosts of a few dozen pages of which both lists have"
-        " less than a third, even so it holds the truth less than 95 times in 100.",
+        "Counted are HTML, text and PDF pages that may be fetched: those stored, and those known and still queued.",
+        "The estimate depends on these assumptions: (1) Being linked and being in the sitemap are independent;"
+        " sites list in sitemaps what they also link, so the overlap is too large and the estimate too low. (2)"
+        " All pages of a host are equally likely to be found; deep and new pages are not, which also makes it too"
+        " low. (3) The site does not change meanwhile, and each page has one URL: duplicate URLs of a page and"
+        " queued URLs that turn out to be errors make it too high. (4) Links of pages that only a sitemap lists"
+        " count as links. (5) A sitemap that lists everything gives an estimate of what it lists; a page that is"
+        " in neither list, on a host without a sitemap, cannot be estimated.",
+        "The interval covers random error only, not violated assumptions. For hosts with a few dozen pages of"
+        " which both lists contain less than a third, it contains the true value in less than 95 of 100 cases.",
     )
 
 
 def coverage(source: Source, top: int = 20) -> Coverage:
     """Estimate how many pages there are, for each host that has a sitemap and for all of them together."""
-    largest: list[tuple[int, str, int, Captures]] = []
-    estimated: list[Captures] = []
+    largest: list[tuple[int, str, int, CaptureLists]] = []
+    estimated: list[CaptureLists] = []
     hosts = held = held_estimated = 0
     for cell in source.cells:
         for host, copies, captures in _captures(cell):
@@ -71,9 +71,11 @@ def coverage(source: Source, top: int = 20) -> Coverage:
                 estimated.append(captures)
                 held_estimated += copies
             heapq.heappush(largest, (captures.seen, host, copies, captures))
+            # The heap keeps the largest hosts; with `top` 0 the list is emptied below.
             if len(largest) > max(1, top):
                 heapq.heappop(largest)
-    together = Captures(*(sum(getattr(each, name) for each in estimated) for name in ("first", "second", "both")))
+    # Counts of all hosts that have both lists; the estimate itself is made host by host.
+    together = CaptureLists(*(sum(getattr(each, name) for each in estimated) for name in ("first", "second", "both")))
     rows = sorted(largest, key=lambda each: (-each[0], each[1]))[: top or 0]
     return Coverage(
         hosts,
@@ -85,14 +87,14 @@ def coverage(source: Source, top: int = 20) -> Coverage:
     )
 
 
-def _row(host: str, held: int, captures: Captures, guess: Estimate | None) -> HostCoverage:
+def _row(host: str, held: int, captures: CaptureLists, guess: PopulationEstimate | None) -> HostCoverage:
     counts = (captures.first, captures.second, captures.both)
     if guess is None:
         return HostCoverage(host, held, *counts, None, None, None, None)
     return HostCoverage(host, held, *counts, round(guess.number, 1), guess.low, guess.high, held / guess.number)
 
 
-def _captures(cell: OpenCell) -> list[tuple[str, int, Captures]]:
+def _captures(cell: OpenCell) -> list[tuple[str, int, CaptureLists]]:
     """Return every host of a cell with a page: (name, pages held, its two lists)."""
     waits = f"u.state = {STATE_QUEUED} AND p.status IS NULL"
     sql = f"""
@@ -104,4 +106,4 @@ def _captures(cell: OpenCell) -> list[tuple[str, int, Captures]]:
              WHERE (p.{DOCUMENT} AND {IS_PAGE} AND u.outcome <> '{Outcome.SOFT_404}') OR ({waits}))
         JOIN hosts AS h USING (host_id) GROUP BY host_id
     """  # noqa: S608  # our own text
-    return [(host, held, Captures(links, maps, both)) for host, held, links, maps, both in cell.rows(sql)]
+    return [(host, held, CaptureLists(links, maps, both)) for host, held, links, maps, both in cell.rows(sql)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import url_from
 from teia.records import Outcome
 from teia.views.reports.outcomes import code_of, meaning_of
 from teia.views.reports.source import Source, share_of
@@ -61,8 +61,9 @@ class Errors:
     rows: tuple[ErrorRow, ...]
     by_host: tuple[HostErrors, ...]
     notes: tuple[str, ...] = (
-        "kind: client and server are HTTP's own classes; network never became an answer; refused is what we would not"
-        " fetch or keep; ours is our own trouble. A URL counts by its last outcome.",
+        "Kind: client and server are the HTTP error classes; network means that no response was received; refused"
+        " means that the crawler did not fetch or store it; ours is an error of the crawler itself. Each URL is"
+        " counted by its last outcome.",
     )
 
 
@@ -97,8 +98,10 @@ def _by_outcome(source: Source) -> tuple[ErrorRow, ...]:
     examples: dict[str, list[str]] = defaultdict(list)
     for outcome, number, on_hosts, host, tail in source.rows(sql):
         urls[outcome] += number
+        # A host lies in one cell, so that numbers of hosts add up.
         hosts[outcome] += on_hosts
         examples[outcome].append(url_from(host, tail))
+    # The newest message of each outcome.
     details = dict(
         source.log.query(
             "SELECT outcome, arg_max(detail, started) FROM fetches WHERE detail IS NOT NULL GROUP BY outcome"

@@ -24,7 +24,7 @@ Z_95 = 1.959964
 
 
 @dataclass(frozen=True, slots=True)
-class Captures:
+class CaptureLists:
     """Two lists of one population."""
 
     first: int
@@ -41,7 +41,7 @@ class Captures:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class PopulationEstimate:
     """Estimated population size with its 95% confidence interval."""
 
     number: float
@@ -49,7 +49,7 @@ class Estimate:
     high: int
 
 
-def estimate(captures: Sequence[Captures]) -> Estimate | None:
+def estimate(captures: Sequence[CaptureLists]) -> PopulationEstimate | None:
     """Estimate the size of several populations together; None without data.
 
     A population with an empty list says nothing of its size and must not be among them.
@@ -57,17 +57,18 @@ def estimate(captures: Sequence[Captures]) -> Estimate | None:
     if not captures or any(not each.first or not each.second for each in captures):
         return None
     seen, number = sum(each.seen for each in captures), sum(map(unseen, captures))
+    # Half of one on top: a full overlap has an interval too.
     upwards, variance = number + 0.5, sum(map(variance_of_unseen, captures)) + 0.5
     factor = exp(Z_95 * sqrt(log1p(variance / upwards**2)))
-    return Estimate(seen + number, floor(seen + upwards / factor), ceil(seen + upwards * factor))
+    return PopulationEstimate(seen + number, floor(seen + upwards / factor), ceil(seen + upwards * factor))
 
 
-def unseen(captures: Captures) -> float:
+def unseen(captures: CaptureLists) -> float:
     """Estimate the members on neither list: Chapman's (first + 1)(second + 1)/(both + 1) - 1 without those seen."""
     return (captures.first - captures.both) * (captures.second - captures.both) / (captures.both + 1)
 
 
-def variance_of_unseen(captures: Captures) -> float:
+def variance_of_unseen(captures: CaptureLists) -> float:
     """Return the variance of the number on neither list: by the delta method over the counts, plus its own scatter."""
     counts = (captures.both, captures.first - captures.both, captures.second - captures.both)
     number = unseen(captures)

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from teia.clock import Clock, WallClock
-from teia.config import RefreshSettings
-from teia.crawler.fetch_rows import CACHED
-from teia.crawler.keep_fresh.bound import Lost, Standing, feasibility, lost_of, standing_of, together
-from teia.crawler.keep_fresh.host_plan import Columns, Weigh, columns_of, plan_host
+from teia.config.sections import RefreshSettings
+from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
+from teia.crawler.keep_fresh.bound import FreshnessBound, LostFreshness, feasibility, lost_of, standing_of, together
+from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, columns_of, plan_host
 from teia.crawler.keep_fresh.observe import readable
 from teia.crawler.keep_fresh.weights import weigher
 from teia.frontier.cell import histories, revisits
@@ -20,7 +20,6 @@ from teia.refresh.history import DAY_S
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, same_for_all
 from teia.refresh.trust import Trust
-from teia.transfer.politeness_audit import IMPORTED_RUN
 from teia.urls import site_of, slot_of
 from teia.views.reports.source import OpenCell, Source
 
@@ -32,7 +31,7 @@ MAX_HOSTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class HostRow:
+class HostFreshnessRow:
     """One host: freshness of its captures now and at best, with errors; requests are `slot_s` apart.
 
     `requests_a_day` is the number of its requests within the last day. `late_share` of its pages cannot be visited
@@ -59,7 +58,7 @@ class HostRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Freshness:
+class FreshnessReport:
     """The whole collection, and the hosts with the most pages.
 
     `uniform` is the freshness of the captures if all pages were visited alike; `lost` breaks down what `fresh` lacks to
@@ -80,8 +79,8 @@ class Freshness:
     well_known: int
     requests_a_day: int
     granted_a_day: float
-    lost: Lost | None
-    rows: tuple[HostRow, ...]
+    lost: LostFreshness | None
+    rows: tuple[HostFreshnessRow, ...]
     notes: tuple[str, ...]
 
 
@@ -96,15 +95,17 @@ class _Known:
         return fit_sums(self.sums[:, None], same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1))
 
 
-def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Freshness:
+def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> FreshnessReport:
     """Estimate the freshness of a collection from its visits; reads every page's history, a host at a time."""
     now_s = (clock or WallClock()).now_s()
     weigh = weigher(source.config.refresh, source.ranks)
     pace = pace_of(source, now_s)
     known = _Known(np.zeros(3))
-    found: list[tuple[str, Standing]] = []
+    found: list[tuple[str, FreshnessBound]] = []
     again = 0
+    # In a fixed order, because each host's prior comes from the hosts before it.
     for cell, host_id, host in sorted(_hosts(source), key=lambda each: each[2]):
+        # A host without requests in the log has the general delay.
         slot_s = pace[host].slot_s if host in pace else source.config.courtesy.delay_s
         parts, seen = _host(cell, host_id, host, slot_s, source.config.refresh, weigh, known, now_s)
         again += seen
@@ -115,7 +116,7 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     whole = together(standing for _, standing in found)
     notes = [feasibility(host, standing, pace.get(host, _UNASKED).took_s) for host, standing in found[:top]]
     rows = [(host, standing, pace.get(host, _UNASKED).last_day) for host, standing in found[:top]]
-    return Freshness(
+    return FreshnessReport(
         pages=whole.pages if whole is not None else 0,
         visited_again=again,
         hosts=len(found),
@@ -135,10 +136,10 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     )
 
 
-def _row(host: str, standing: Standing, last_day: int, whole: float) -> HostRow:
+def _row(host: str, standing: FreshnessBound, last_day: int, whole: float) -> HostFreshnessRow:
     weight = standing.weight / whole
     changes_per_day = standing.excess.changes_per_s * DAY_S if standing.excess is not None else 0.0
-    return HostRow(
+    return HostFreshnessRow(
         host=host,
         pages=standing.pages,
         fresh=round(standing.fresh, 6),
@@ -173,14 +174,15 @@ def _host(
     weigh: Weigh,
     known: _Known,
     now_s: float,
-) -> tuple[list[Standing], int]:
-    """Return the standing of each part of one host, and how many of its pages were revisited."""
+) -> tuple[list[FreshnessBound], int]:
+    """Return the freshness of each part of one host, and how many of its pages were revisited."""
     slot = slot_of(site_of(host))
     total = revisits.count_held(cell.frontier.db, slot, host_id)
     with readable(cell.frontier):
         trusted = Trust.decode(histories.manners(cell.frontier, slot, host_id)[0]).dates.is_trusted
     standings, seen = [], 0
     for columns in _parts(cell, slot, host_id, weigh):
+        # A part of a host has its part of the slots.
         of_part_s = slot_s * total / len(columns)
         plan, found = plan_host(columns, known.prior, trusted, of_part_s, settings, now_s, warm=False)
         known.sums += (plan.sums.pages, plan.sums.rates, plan.sums.logs)
@@ -192,13 +194,13 @@ def _host(
 
 def one_host(
     cell: OpenCell, host_id: int, host: str, slot_s: float, settings: RefreshSettings, weigh: Weigh, now_s: float
-) -> Standing | None:
-    """Return the standing of one host with requests so far apart, learnt from its own pages alone."""
+) -> FreshnessBound | None:
+    """Return the freshness of one host with requests `slot_s` apart, learnt from its own pages alone."""
     parts, _ = _host(cell, host_id, host, slot_s, settings, weigh, _Known(np.zeros(3)), now_s)
     return together(parts)
 
 
-def _parts(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[Columns]:
+def _parts(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[PageColumns]:
     after = FIRST_KEY
     while rows := revisits.held(cell.frontier.db, slot, host_id, after, PART):
         after = rows[-1].key
@@ -224,6 +226,7 @@ _UNASKED = _Pace(0.0, 0.0, 0)
 def pace_of(source: Source, now_s: float) -> dict[str, _Pace]:
     """Return the pace of each host's requests, from the fetch log."""
     seconds = "date_diff('microsecond', started, ended) / 1e6"
+    # Imported rows and pages from a cache were no requests of this crawler.
     is_ours = f"kind <> '{CACHED}' AND (run IS NULL OR run <> {IMPORTED_RUN})"
     last_day = f"count(*) FILTER (epoch(started) > {now_s - DAY_S} AND {is_ours})"
     sql = f"SELECT host, avg(rest_s), avg({seconds}), {last_day} FROM fetches GROUP BY host"  # noqa: S608  # our own text

@@ -12,7 +12,7 @@ from teia.views.reports.source import DOCUMENT, OpenCell, Source
 
 
 @dataclass(frozen=True, slots=True)
-class HostRow:
+class HostReportRow:
     """One server. `failed` are URLs given up, `rest_s` is its last delay, `response_s` the mean time of its answers.
 
     `soft_404` are pages with status 200 that mean 404; `alias_of` is the main name of a host that is an alias (A7).
@@ -43,10 +43,10 @@ class Hosts:
     hosts: int
     parked: int
     aliases: int
-    rows: tuple[HostRow, ...]
+    rows: tuple[HostReportRow, ...]
     notes: tuple[str, ...] = (
-        "parked: why the server is left alone; its URLs stay queued.",
-        "alias of: the main name of the same site, under which its pages are crawled.",
+        "Parked: the reason why no requests are sent to the host; its URLs stay queued.",
+        "Alias of: the main name of the same site, under which its pages are crawled.",
     )
 
 
@@ -62,8 +62,10 @@ def hosts(source: Source, top: int = 25) -> Hosts:
     known = sum(n for (n,) in source.rows("SELECT count(*) FROM hosts"))
     parked = sum(n for (n,) in source.rows("SELECT count(*) FROM hosts WHERE parked <> ''"))
     aliases = sum(n for (n,) in source.rows("SELECT count(*) FROM aliases WHERE state = ?", ALIAS))
+    # The largest hosts of each cell contain the largest of all.
     found = [(cell, row) for cell in source.cells for row in cell.rows(_SQL, top)]
     found = sorted(found, key=lambda each: (-each[1][2], each[1][1]))[:top]
+    # One query for all hosts that are shown.
     times = _times(source, [row[1] for _, row in found])
     return Hosts(known, parked, aliases, tuple(_row(source, cell, row, times) for cell, row in found))
 
@@ -82,11 +84,11 @@ _SQL = f"""
 """  # noqa: S608  # our own text
 
 
-def _row(source: Source, cell: OpenCell, row: tuple[object, ...], times: dict[str, _Times]) -> HostRow:
+def _row(source: Source, cell: OpenCell, row: tuple[object, ...], times: dict[str, _Times]) -> HostReportRow:
     host_id, host, urls, pages, queued, failed, excluded, requests, received, parked, soft_404, alias_of = row
     of_host = times.get(str(host), _Times())
     delay_s = _crawl_delay_s(cell, host_id, str(host), source.agent)
-    return HostRow(
+    return HostReportRow(
         str(host),
         cell.number,
         *(urls, pages, queued, failed, excluded, requests, received),  # type: ignore[arg-type]  # integers by the schema

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
     BY_LINK,
@@ -14,7 +15,6 @@ from teia.frontier.cell.schema import (
     BY_SITEMAP,
     STATE_NAMES,
 )
-from teia.frontier.cell.url_tails import url_from
 from teia.views.reports.source import Source, share_of
 
 WAYS = {
@@ -33,7 +33,7 @@ LARGEST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class InlinkRange:
     """URLs with so many references to them, `least` to `most`."""
 
     least: int
@@ -52,7 +52,7 @@ class HowFound:
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class LinkedUrl:
     """A URL with many references to it."""
 
     url: str
@@ -74,13 +74,14 @@ class Links:
     urls_known: int
     references_per_url: float
     found_by: tuple[HowFound, ...]
-    per_url: tuple[Spread, ...]
-    top: tuple[Linked, ...]
+    per_url: tuple[InlinkRange, ...]
+    top: tuple[LinkedUrl, ...]
     notes: tuple[str, ...] = (
-        "references: of HTML pages, the same one said twice counted twice; nofollow ones are found but not followed."
-        " unindexable: their ending says a type the collection does not keep, so they are not asked for; images and"
-        " styles of a page are not counted unless requisites are fetched. named_by_lists: entries of sitemaps and"
-        " feeds. per_url counts the pages that link to each known URL now, each once, as far as they are followed.",
+        "References are counted in HTML pages, repeated ones each time; nofollow references are counted but not"
+        " followed. References to types that are not stored are recognized by file extension and not fetched;"
+        " images and style sheets are counted only if page requisites are fetched. Named by lists: entries of"
+        " sitemaps and feeds. References to a URL: the number of pages that currently link to each known URL, each"
+        " page counted once, as far as links are followed.",
     )
 
 
@@ -89,6 +90,7 @@ def links(source: Source, top: int = 20) -> Links:
     sums = "count(*), coalesce(sum(links), 0), coalesce(sum(links_in_scope), 0), coalesce(sum(links_unindexable), 0)"
     of_pages = f"SELECT {sums} FROM fetches WHERE links IS NOT NULL AND kind NOT IN ('robots', 'probe')"  # noqa: S608  # our text
     read, found, in_scope, unindexable = source.log.query(
+        # An answer of unknown type is no list.
         f"{of_pages} AND status BETWEEN 200 AND 299 AND NOT coalesce({IS_LIST}, false)"
     ).rows[0]
     named = source.log.query(f"{of_pages} AND {IS_LIST}").rows[0][1]
@@ -108,16 +110,17 @@ def links(source: Source, top: int = 20) -> Links:
     )
 
 
-def _spread(source: Source) -> tuple[tuple[Spread, ...], int, int]:
+def _spread(source: Source) -> tuple[tuple[InlinkRange, ...], int, int]:
     """Count URLs by references to them in doubling buckets (0, 1, 2 to 3, …); return also all URLs, all references."""
     urls: Counter[int] = Counter()
     in_links = 0
     for references, number in source.rows("SELECT in_links, count(*) FROM urls GROUP BY in_links"):
+        # Bucket n has 2^(n-1) to 2^n - 1 references, bucket 0 has none.
         urls[min(references.bit_length(), LARGEST + 1)] += number
         in_links += references * number
     known = urls.total()
     rows = [
-        Spread((1 << bits) >> 1, (1 << bits) - 1, urls[bits], share_of(urls[bits], known))
+        InlinkRange((1 << bits) >> 1, (1 << bits) - 1, urls[bits], share_of(urls[bits], known))
         for bits in range(max(urls, default=-1) + 1)
     ]
     return tuple(rows), known, in_links
@@ -128,19 +131,20 @@ def _how_found(source: Source) -> tuple[HowFound, ...]:
     for mask, number in source.rows("SELECT found_by, count(*) FROM urls GROUP BY found_by"):
         masks[mask] += number
     return tuple(
+        # Exactly this bit: the URL came in no other way.
         HowFound(way, sum(number for mask, number in masks.items() if mask & bit), masks[bit])
         for way, bit in WAYS.items()
     )
 
 
-def _most_linked(source: Source, top: int) -> tuple[Linked, ...]:
+def _most_linked(source: Source, top: int) -> tuple[LinkedUrl, ...]:
     sql = """
         SELECT h.name, tail, in_links, depth, state FROM
             (SELECT host_id, tail, in_links, depth, state FROM urls WHERE in_links > 0 ORDER BY in_links DESC LIMIT ?)
         JOIN hosts AS h USING (host_id)
     """
     rows = [
-        Linked(url_from(host, tail), number, depth, STATE_NAMES[state])
+        LinkedUrl(url_from(host, tail), number, depth, STATE_NAMES[state])
         for host, tail, number, depth, state in source.rows(sql, top)
     ]
     return tuple(sorted(rows, key=lambda row: (-row.in_links, row.url))[:top])

@@ -11,25 +11,25 @@ from teia.views.reports.source import Source, share_of
 
 MEANINGS = {
     Outcome.ROBOTS: "excluded by robots.txt",
-    Outcome.ROBOTS_UNREACHABLE: "robots.txt could not be had, so nothing was asked for",
-    Outcome.OUT_OF_SCOPE: "not of this collection after all",
-    Outcome.FORBIDDEN_TYPE: "forbidden type",
+    Outcome.ROBOTS_UNREACHABLE: "robots.txt could not be fetched, so nothing was requested",
+    Outcome.OUT_OF_SCOPE: "out of scope",
+    Outcome.FORBIDDEN_TYPE: "media type not allowed",
     Outcome.TOO_LARGE: "larger than the limit",
-    Outcome.TIMEOUT: "took too long",
-    Outcome.DNS: "its name has no address",
-    Outcome.CONNECT: "no connection, or it was cut",
-    Outcome.TLS: "no secure connection",
-    Outcome.BAD_ANSWER: "the answer is not HTTP",
-    Outcome.BLOCKED_ADDRESS: "an address that must not be asked",
-    Outcome.REDIRECT_LOOP: "redirects that do not end",
+    Outcome.TIMEOUT: "timed out",
+    Outcome.DNS: "host name not found",
+    Outcome.CONNECT: "connection failed or interrupted",
+    Outcome.TLS: "TLS error",
+    Outcome.BAD_ANSWER: "invalid HTTP response",
+    Outcome.BLOCKED_ADDRESS: "address blocked by the address guard",
+    Outcome.REDIRECT_LOOP: "redirect loop",
     Outcome.TRAP: "looks like a trap",
-    Outcome.BUDGET: "its host or site had its share",
-    Outcome.ALIAS: "its host is another name of a site, under which it counts",
-    Outcome.SOFT_404: "says 200 and shows what the host shows for pages that cannot exist",
-    Outcome.PARSE_FAILED: "stored, but could not be read",
-    Outcome.GONE: "no longer there",
-    Outcome.DROPPED: "taken out of the queue by a person",
-    Outcome.SYSTEM: "trouble of our own",
+    Outcome.BUDGET: "budget of its host or site used up",
+    Outcome.ALIAS: "its host is an alias of another host, where the page is counted",
+    Outcome.SOFT_404: "soft 404: answers 200 with the page that the host shows for missing pages",
+    Outcome.PARSE_FAILED: "stored, but could not be parsed",
+    Outcome.GONE: "no longer exists",
+    Outcome.DROPPED: "removed from the queue by a user",
+    Outcome.SYSTEM: "internal error",
 }
 
 
@@ -53,8 +53,8 @@ class Outcomes:
     requests: int
     rows: tuple[OutcomeRow, ...]
     notes: tuple[str, ...] = (
-        "count: URLs by what their last visit came to. requests: all that were sent, repeats included; a URL that was"
-        " refused without one (robots, dns) has none.",
+        "URLs are counted by the outcome of their last visit. Requests include repeats; URLs that were rejected"
+        " without a request (robots, dns) have none.",
     )
 
 
@@ -65,6 +65,7 @@ def outcomes(source: Source, top: int = 0) -> Outcomes:  # noqa: ARG001  # every
         by_url[outcome] += number
     sql = "SELECT outcome, count(*) FROM fetches WHERE kind NOT IN ('robots', 'probe') GROUP BY outcome"
     by_request = {outcome: int(number) for outcome, number in source.log.query(sql).rows}
+    # A request may have had another outcome than the URL's last visit.
     names = sorted({*by_url, *by_request}, key=lambda name: (-by_url[name], -by_request.get(name, 0), name))
     total = by_url.total()
     rows = [
@@ -90,4 +91,4 @@ def meaning_of(outcome: str) -> str:
     try:
         return f"HTTP: {HTTPStatus(int(outcome)).phrase}"
     except ValueError:
-        return "HTTP: not a registered status"
+        return "HTTP: unregistered status"

@@ -57,7 +57,10 @@ class Servers:
     concentration: tuple[TopShare, ...]
     bucket_s: int
     over_time: tuple[Bucket, ...]
-    notes: tuple[str, ...] = ("A server counts if there is a document from it; T8 found 80% of the documents on 8%.",)
+    notes: tuple[str, ...] = (
+        "Counted are servers with at least one document. For comparison: Tarântula found"
+        " 80% of the documents on 8% of the servers.",
+    )
 
 
 def servers(source: Source, top: int = 25) -> Servers:
@@ -73,6 +76,7 @@ def servers(source: Source, top: int = 25) -> Servers:
         heapq.heappush(largest, (number, host))
         if len(largest) > max(1, top):
             heapq.heappop(largest)
+    # Largest first, as `part_holding` and `_top_share` expect.
     counts.sort(reverse=True)
     total = sum(counts)
     ranked = sorted(largest, key=lambda each: (-each[0], each[1]))[: top or 0]
@@ -109,6 +113,7 @@ def documents_over_time(source: Source) -> tuple[int, tuple[Bucket, ...]]:
     """Group the answers into at most about `BUCKETS` buckets of a natural width (hours, days …)."""
     span_sql = "SELECT date_diff('second', min(started), max(started)) FROM fetches"
     span_s = int(source.log.query(span_sql).rows[0][0] or 0)
+    # The finest width with at most BUCKETS buckets.
     width_s = next((width for width in WIDTHS_S if span_s / width <= BUCKETS), WIDTHS_S[-1])
     sql = f"""
         SELECT strftime(time_bucket(INTERVAL {width_s} SECOND, started), '%Y-%m-%dT%H:%M:%SZ'), count(*), sum(bytes)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.fetch_rows import log_part
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import sqlite_errors
@@ -71,6 +71,7 @@ def snapshot(root: Root, collection: str) -> Iterator[tuple[OpenCell, ...]]:
             frontier = FrontierCell(folder.frontier, read_only=True)
             stack.callback(frontier.close)
             with sqlite_errors(frontier.path):
+                # A transaction begins with its first read, not with BEGIN.
                 frontier.db.execute("BEGIN")
                 frontier.db.execute("SELECT count(*) FROM meta").fetchone()  # the first look fixes the instant
             cells.append(OpenCell(folder, frontier))

@@ -29,7 +29,7 @@ class CellSpace:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class BytesRow:
     """One kind of bytes, over all cells."""
 
     what: str
@@ -38,19 +38,19 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class SpaceReport:
     """Bytes of a collection. `disk` is the sum of what is on disk."""
 
     documents: int
-    total: tuple[Kept, ...]
+    total: tuple[BytesRow, ...]
     cells: tuple[CellSpace, ...]
     notes: tuple[str, ...] = (
-        "wire: received, heads included. decoded: bodies after decompression. The rest is on disk now; rows of the"
-        " fetch log that are not rolled out yet lie in the frontier.",
+        "Wire: bytes received, including headers. Decoded: bodies after decompression. All other sizes are on disk"
+        " now; recent rows of the fetch log are still part of the frontier.",
     )
 
 
-def space(source: Source, top: int = 0) -> Space:  # noqa: ARG001  # every cell is shown
+def space(source: Source, top: int = 0) -> SpaceReport:  # noqa: ARG001  # every cell is shown
     """Add up bytes by cell."""
     sql = "SELECT cell, sum(bytes), coalesce(sum(decoded_bytes), 0) FROM fetches GROUP BY cell"
     received = {cell: (int(wire), int(decoded)) for cell, wire, decoded in source.log.query(sql).rows}
@@ -60,8 +60,8 @@ def space(source: Source, top: int = 0) -> Space:  # noqa: ARG001  # every cell 
     total = []
     for kind in kinds:
         number = sum(getattr(cell, kind) for cell in cells)
-        total.append(Kept(kind.removesuffix("_bytes"), number, share_of(number, documents)))
-    return Space(documents, tuple(total), cells)
+        total.append(BytesRow(kind.removesuffix("_bytes"), number, share_of(number, documents)))
+    return SpaceReport(documents, tuple(total), cells)
 
 
 def _space_of(cell: OpenCell, wire: int, decoded: int) -> CellSpace:
@@ -74,6 +74,7 @@ def _space_of(cell: OpenCell, wire: int, decoded: int) -> CellSpace:
         decoded,
         _size(folder.archive, "*.warc.gz"),
         _size(folder.archive, "*.cdxj"),
+        # With `-wal` and `-shm` beside the database.
         _size(folder.path, f"{folder.frontier.name}*"),
         _size(folder.log, "*.parquet"),
         _size(folder.index, "**/*"),

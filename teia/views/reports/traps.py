@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from teia.frontier.cell.schema import LANE_LATER
 from teia.frontier.traps.pattern_table import HostPatterns
-from teia.frontier.traps.suspicion import SHAPE, Pattern, Standing
+from teia.frontier.traps.suspicion import SHAPE, Pattern, PatternState
 from teia.views.reports.source import OpenCell, Source
 
-STANDINGS = {Standing.OPEN: "open", Standing.WAITING: "comes last", Standing.PARKED: "parked"}
+STANDINGS = {PatternState.OPEN: "open", PatternState.WAITING: "queued last", PatternState.PARKED: "parked"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,9 @@ class Traps:
     hosts: int
     rows: tuple[TrapRow, ...]
     notes: tuple[str, ...] = (
-        "given_up: URLs with the outcome `trap`. waiting: they come last, and some are read to find out. refused: links"
-        " that were not even kept. A pattern stands for URLs that differ in numbers (0), words (w) or tokens (*) only.",
+        "Given up: URLs with the outcome `trap`. Waiting: URLs queued last, some of which are fetched as a test."
+        " Refused: links that were discarded. A pattern stands for URLs that differ only in numbers (0), words (w)"
+        " or tokens (*).",
     )
 
 
@@ -66,15 +67,17 @@ def _rows(cell: OpenCell) -> Iterator[TrapRow]:
         SELECT DISTINCT h.name, h.host_id, h.slot FROM patterns AS p JOIN hosts AS h ON h.host_id = p.host_id
         WHERE p.standing <> ? OR p.refused > 0
     """
-    for host, host_id, slot in list(cell.rows(sql, int(Standing.OPEN))):
+    # Read at once, because `load` uses the same connection.
+    for host, host_id, slot in list(cell.rows(sql, int(PatternState.OPEN))):
         known = HostPatterns(host, host_id, slot)
         known.load(cell.frontier.db)
         for pattern in known.by_number.values():
-            if pattern.standing is not Standing.OPEN or pattern.refused:
+            if pattern.standing is not PatternState.OPEN or pattern.refused:
                 yield _row(host, pattern, waiting.get((host_id, pattern.number), 0))
 
 
 def _row(host: str, pattern: Pattern, waiting: int) -> TrapRow:
+    # A shape rule has no pattern of its own: the text is the rule's name.
     is_shape = pattern.text.startswith(SHAPE)
     return TrapRow(
         host,

@@ -30,8 +30,8 @@ class Types:
     decoded_bytes: int
     rows: tuple[TypeRow, ...]
     notes: tuple[str, ...] = (
-        "The type is what the bytes are, where they and the server disagree. wire_bytes include heads, and are what was"
-        " received; decoded_bytes are bodies after decompression.",
+        "The type is detected from the content where it differs from the server's declaration. Wire bytes are"
+        " received bytes, including headers; decoded bytes are bodies after decompression.",
     )
 
 

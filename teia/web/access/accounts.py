@@ -27,8 +27,7 @@ from teia.errors import StoreError, UsageError
 from teia.frontier.cell.database import LIMIT_LOG
 from teia.web import limits
 from teia.web.access.change_log import ChangeLine, packed
-from teia.web.access.roles import Role
-from teia.web.access.scopes import ALL, Scope
+from teia.web.access.roles import ALL, Role, TokenScope
 
 VERSION = 3
 SCHEMA = """
@@ -52,7 +51,7 @@ Version 1 had no scopes; an empty `scopes` column means all of them. Until versi
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class UserSession:
     """Session of a signed-in user.
 
     `csrf` is the token that the user's forms must send; `choices` are the user's preferences.
@@ -75,7 +74,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ApiToken:
     """API token as the list of tokens shows it; the secret itself is shown once and never stored."""
 
     name: str
@@ -105,6 +104,7 @@ class Accounts:
         self._hasher = hasher or argon2.PasswordHasher()
         # Unknown user names are compared with this hash, so that they take as long to refuse as wrong passwords.
         self._nobodys = self._hasher.hash(secrets.token_urlsafe(18))
+        # Created with its mode before SQLite opens it: SQLite would leave it readable by other users.
         with disk_errors(path, "opened"):
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
@@ -121,7 +121,8 @@ class Accounts:
         with self._writing() as db:
             version = self._version  # read inside the transaction: another server of this root may have migrated first
             if version not in (0, 1, 2, VERSION):
-                raise StoreError(f"{path} is of version {version}, and this teia reads {VERSION}")
+                raise StoreError(f"{path} is of version {version}, but this version of teia reads {VERSION}")
+            # Not `executescript`: it commits first, and would end the transaction of the migration.
             for statement in {0: SCHEMA, 1: _FROM_1, 2: _FROM_2}.get(version, "").split(";"):
                 db.execute(statement)
             db.execute(f"PRAGMA user_version = {VERSION}")
@@ -175,13 +176,15 @@ class Accounts:
         """
         check_name(name)
         check_password(password)
+        # Before the transaction: a hash takes long on purpose, and would block all other writers.
         made = self._hasher.hash(password)
         with self._writing() as db:
             found = db.execute("SELECT role, until_s FROM invitations WHERE hash = ?", (_hash(code),)).fetchone()
             if found is None or found[1] < self._clock.now_s():
-                raise UsageError("this invitation was used already, or is older than ten minutes")
+                raise UsageError("this invitation was already used, or is older than ten minutes")
             if db.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone():
-                raise UsageError(f"there is a user {name} already")
+                raise UsageError(f"a user named {name} already exists")
+            # In the transaction that creates the user, so that no invitation makes two accounts.
             db.execute("DELETE FROM invitations WHERE hash = ?", (_hash(code),))
             now_s = self._clock.now_s()
             sql = "INSERT INTO users (name, password, role, made_s, seen_s) VALUES (?, ?, ?, ?, ?)"
@@ -204,6 +207,7 @@ class Accounts:
             if role is not Role.ADMIN:
                 self._check_admin_stays(db, name)
             db.execute("UPDATE users SET role = ? WHERE name = ?", (int(role), name))
+            # A token must never have more rights than its user.
             db.execute("UPDATE tokens SET role = min(role, ?) WHERE user = ?", (int(role), name))
 
     def set_password(self, name: str, old: str, new: str) -> None:
@@ -213,10 +217,11 @@ class Accounts:
         try:
             self._hasher.verify(rows[0][0] if rows else self._nobodys, old[: limits.PASSWORD_CHARS[1]])
         except argon2.exceptions.VerificationError:
-            raise UsageError("the old password is not right") from None
+            raise UsageError("the old password is wrong") from None
         made = self._hasher.hash(new)
         with self._writing() as db:
             db.execute("UPDATE users SET password = ? WHERE name = ?", (made, name))
+            # A stolen session ends with the old password.
             db.execute("DELETE FROM sessions WHERE user = ?", (name,))
 
     def choose(self, name: str, choices: Mapping[str, str]) -> None:
@@ -234,7 +239,7 @@ class Accounts:
             raise UsageError(f"there is no user {name!r}")
         others = db.execute("SELECT 1 FROM users WHERE role = ? AND name <> ?", (int(Role.ADMIN), name)).fetchone()
         if found[0] == Role.ADMIN and others is None:
-            raise UsageError(f"{name} is the only admin; make another one first")
+            raise UsageError(f"{name} is the only admin; create another one first")
 
     # ---- sessions ---------------------------------------------------------------------------------------------------
 
@@ -253,6 +258,7 @@ class Accounts:
         secret, now_s = secrets.token_urlsafe(32), self._clock.now_s()
         with self._writing() as db:
             db.execute("DELETE FROM sessions WHERE seen_s < ? OR made_s < ?", _too_old(now_s))
+            # The sessions that were not used for longest make room for the new one.
             kept = limits.SESSIONS - 1
             db.execute(
                 "DELETE FROM sessions WHERE hash NOT IN (SELECT hash FROM sessions ORDER BY seen_s DESC LIMIT ?)",
@@ -263,7 +269,7 @@ class Accounts:
             db.execute("UPDATE users SET seen_s = ? WHERE name = ?", (now_s, name))
         return secret
 
-    def session(self, secret: str) -> Session | None:
+    def session(self, secret: str) -> UserSession | None:
         """Return the session of a secret; None if it has expired or its user was removed."""
         now_s = self._clock.now_s()
         sql = """SELECT s.user, u.role, s.csrf, u.choices, s.made_s, s.seen_s
@@ -272,9 +278,10 @@ class Accounts:
             least_seen_s, least_made_s = _too_old(now_s)
             if seen_s < least_seen_s or made_s < least_made_s:
                 return None
+            # Not at every request, because each would be a write.
             if now_s - seen_s > SEEN_EVERY_S:
                 self._note_seen("UPDATE sessions SET seen_s = ? WHERE hash = ?", now_s, _hash(secret))
-            return Session(user, Role(role), csrf, json.loads(choices))
+            return UserSession(user, Role(role), csrf, json.loads(choices))
         return None
 
     def sign_out(self, secret: str) -> None:
@@ -283,23 +290,23 @@ class Accounts:
 
     # ---- tokens -----------------------------------------------------------------------------------------------------
 
-    def make_token(self, name: str, user: str, role: Role, scopes: frozenset[Scope] = ALL) -> str:
+    def make_token(self, name: str, user: str, role: Role, scopes: frozenset[TokenScope] = ALL) -> str:
         """Create a token and return its secret; only the hash is stored."""
         check_name(name)
         if not scopes:  # an empty column would mean all scopes
-            raise UsageError("a token is for at least one scope")
+            raise UsageError("a token needs at least one scope")
         secret = f"teia_{secrets.token_urlsafe(32)}"
         with self._writing() as db:
             if db.execute("SELECT count(*) FROM tokens").fetchone()[0] >= limits.TOKENS:
-                raise UsageError(f"there are {limits.TOKENS} tokens already; remove some first")
+                raise UsageError(f"there are already {limits.TOKENS} tokens; remove some first")
             if db.execute("SELECT 1 FROM tokens WHERE name = ? AND user = ?", (name, user)).fetchone():
-                raise UsageError(f"{user} has a token {name!r} already")
+                raise UsageError(f"{user} already has a token {name!r}")
             now_s = self._clock.now_s()
             values = (_hash(secret), name, user, int(role), now_s, 0.0, " ".join(sorted(scopes)))
             db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         return secret
 
-    def token(self, secret: str) -> tuple[str, Role, frozenset[Scope]] | None:
+    def token(self, secret: str) -> tuple[str, Role, frozenset[TokenScope]] | None:
         """Return the user, role and scopes of a token; None if it is unknown."""
         rows = self._rows("SELECT user, role, seen_s, scopes FROM tokens WHERE hash = ?", _hash(secret))
         for user, role, seen_s, scopes in rows:
@@ -313,10 +320,12 @@ class Accounts:
             if not db.execute("DELETE FROM tokens WHERE name = ? AND user = ?", (name, user)).rowcount:
                 raise UsageError(f"{user} has no token {name!r}")
 
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> list[ApiToken]:
         rows = self._rows("SELECT name, user, role, made_s, seen_s, scopes FROM tokens ORDER BY made_s")
         return [
-            Token(name, user, Role(role).word, made_s, seen_s, tuple(each for each in Scope if each in _scopes(text)))
+            ApiToken(
+                name, user, Role(role).word, made_s, seen_s, tuple(each for each in TokenScope if each in _scopes(text))
+            )
             for name, user, role, made_s, seen_s, text in rows
         ]
 
@@ -339,6 +348,7 @@ class Accounts:
     def secret(self, name: str) -> bytes:
         """Return a signing key of this root; create it at the first call."""
         with self._writing() as db:
+            # Of two servers that start at once, the first one's key stays, and both read it.
             db.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (name, secrets.token_bytes(32)))
             return bytes(db.execute("SELECT value FROM secrets WHERE name = ?", (name,)).fetchone()[0])
 
@@ -350,21 +360,22 @@ SEEN_EVERY_S = 60.0
 def check_name(name: str) -> None:
     allowed = name.isprintable() and name == name.strip() and name.replace("-", "").replace("_", "").isalnum()
     if not allowed or not 1 <= len(name) <= limits.NAME_CHARS:
-        raise UsageError(f"a name has 1 to {limits.NAME_CHARS} letters, digits, - and _")
+        raise UsageError(f"a name must have 1 to {limits.NAME_CHARS} letters, digits, - and _")
 
 
 def check_password(password: str) -> None:
     least, most = limits.PASSWORD_CHARS
     if not least <= len(password) <= most:
-        raise UsageError(f"a password has {least} to {most:,} characters")
+        raise UsageError(f"a password must have {least} to {most:,} characters")
 
 
-def _scopes(text: str) -> frozenset[Scope]:
+def _scopes(text: str) -> frozenset[TokenScope]:
     """Return the scopes stored for a token; unknown words are ignored, an empty text means all scopes."""
-    return frozenset(scope for scope in Scope if scope in text.split()) if text else ALL
+    return frozenset(scope for scope in TokenScope if scope in text.split()) if text else ALL
 
 
 def _hash(secret: str) -> bytes:
+    # A fast hash is enough: these secrets are long and random, and cannot be guessed like passwords.
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
 
 

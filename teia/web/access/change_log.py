@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Any
 
-from teia.config import toml_value
+from teia.config.load import toml_value
 
 CHARS, LIST_CHARS, CONTEXT_CHARS = 500, 4_000, 60
 
@@ -31,6 +31,7 @@ class ChangeLine:
         """Return both values; of long ones, only the parts that differ."""
         if max(len(self.before), len(self.after)) <= CHARS:
             return self.before, self.after
+        # Both are empty for a list that was only reordered, and for values that are no lists.
         gone, new = _moved(_items(self.before), _items(self.after))
         if gone or new:
             return _listed(gone), _listed(new)
@@ -49,6 +50,7 @@ def unpacked(detail: Mapping[str, Any]) -> tuple[list[ChangeLine], dict[str, str
 
 
 def _is_pair(value: object) -> bool:
+    # `packed` makes tuples, which JSON returns as lists; all other details are texts and numbers.
     return isinstance(value, list) and len(value) == 2
 
 
@@ -76,6 +78,7 @@ def _listed(items: list[str]) -> str:
 
 def _differing(before: str, after: str) -> tuple[str, str]:
     first = _alike(before, after)
+    # Without the common beginning, so that the two equal parts cannot overlap.
     last = _alike(before[first:][::-1], after[first:][::-1])
     begin, behind = max(first - CONTEXT_CHARS, 0), max(last - CONTEXT_CHARS, 0)
     left, right = "…" if begin else "", "…" if behind else ""

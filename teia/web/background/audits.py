@@ -20,7 +20,7 @@ from typing import Any
 from teia.clock import Clock, iso_utc
 from teia.errors import TeiaError, UsageError
 from teia.store.root import Root
-from teia.transfer.audits import Audited, Kind, last_audit
+from teia.transfer.audits import AuditKind, AuditResult, last_audit
 from teia.web import limits
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ SAID_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Going:
+class AuditUnderWay:
     """Audit under way, and its start time."""
 
     collection: str
@@ -46,27 +46,27 @@ class Auditor:
     def __init__(self, root: Root, clock: Clock, program: Sequence[str] = PROGRAM) -> None:
         self._root, self._clock, self._program = root, clock, tuple(program)
         self._lock = Lock()
-        self._going: Going | None = None
+        self._going: AuditUnderWay | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: Thread | None = None
         self._is_closed = False
         self._failed: dict[tuple[str, str], str] = {}
 
     @property
-    def going(self) -> Going | None:
+    def going(self) -> AuditUnderWay | None:
         with self._lock:
             return self._going
 
-    def failure(self, collection: str, kind: Kind) -> str:
+    def failure(self, collection: str, kind: AuditKind) -> str:
         """Return the reason why the last audit of a kind started here failed; empty if it succeeded."""
         with self._lock:
             return self._failed.get((collection, kind), "")
 
-    def begin(self, collection: str, kind: Kind) -> None:
+    def begin(self, collection: str, kind: AuditKind) -> None:
         """Start an audit; raise UsageError while another one is under way."""
         with self._lock:
             if self._going is not None or self._is_closed:
-                raise UsageError("an audit is being made already; the next one can begin when it has ended")
+                raise UsageError("an audit is already running; start the next one when it has finished")
             before = last_audit(self._root.collection(collection), kind)
             process = self._started(collection, kind)
             thread = Thread(target=self._wait, args=(process, collection, kind, before), name="audit", daemon=True)
@@ -74,9 +74,9 @@ class Auditor:
                 thread.start()
             except RuntimeError as error:  # the system allows no more threads
                 _end(process)
-                raise TeiaError(f"no audit can be begun: {error}") from error
+                raise TeiaError(f"the audit cannot be started: {error}") from error
             self._process, self._thread = process, thread
-            self._going = Going(collection, kind, iso_utc(self._clock.now_s()))
+            self._going = AuditUnderWay(collection, kind, iso_utc(self._clock.now_s()))
             self._failed.pop((collection, kind), None)
 
     def close(self) -> None:
@@ -85,24 +85,27 @@ class Auditor:
             self._is_closed = True
             process, thread = self._process, self._thread
         if process is not None and thread is not None:
+            # The thread then collects the child, and clears the state.
             process.terminate()
             thread.join(GRACE_S)
             process.kill()
             thread.join(GRACE_S)
 
-    def _started(self, collection: str, kind: Kind) -> subprocess.Popen[bytes]:
+    def _started(self, collection: str, kind: AuditKind) -> subprocess.Popen[bytes]:
         where = ("--data", str(self._root.path), "--collection", collection)
         command, pipe = (*self._program, "audit", kind, *where, "--json", "--supervised"), subprocess.PIPE
         try:
             process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)  # noqa: S603  # our own
         except OSError as error:
-            raise TeiaError(f"no audit can be begun: {error.strerror}") from error
+            raise TeiaError(f"the audit cannot be started: {error.strerror}") from error
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
         return process
 
-    def _wait(self, process: subprocess.Popen[bytes], collection: str, kind: Kind, before: Audited | None) -> None:
-        said = "this server failed while it was made"
+    def _wait(
+        self, process: subprocess.Popen[bytes], collection: str, kind: AuditKind, before: AuditResult | None
+    ) -> None:
+        said = "the server failed during the audit"
         try:
             said = self._came_to(process, collection, kind, before)
         finally:
@@ -114,7 +117,9 @@ class Auditor:
             if said and not self._is_closed:
                 logger.warning("audit of %s, %s: %s", collection, kind, said)
 
-    def _came_to(self, process: subprocess.Popen[bytes], collection: str, kind: Kind, before: Audited | None) -> str:
+    def _came_to(
+        self, process: subprocess.Popen[bytes], collection: str, kind: AuditKind, before: AuditResult | None
+    ) -> str:
         """Wait for the end of an audit; return the reason of a failure, empty if there is a new result."""
         held, process.stdin = process.stdin, None  # `communicate` would close it, which ends the child
         try:
@@ -128,12 +133,13 @@ class Auditor:
         # The exit status cannot tell a failure: it is 1 for violations found, too.
         if "checked" not in found or "violations" not in found:
             lines = told.decode("utf-8", "replace").strip().splitlines()
-            status = f"it ended with status {process.returncode}"
+            status = f"it exited with status {process.returncode}"
             return str(found.get("message") or (lines[0] if lines else status))[:SAID_CHARS]
         folder = self._root.collection(collection)
+        # The child prints its result even if it could not store it, for example on a full disk.
         if last_audit(folder, kind) in (None, before):
-            counts = f"{found['checked']:,} checked, {found['violations']:,} faults"
-            return f"{counts}; this could not be kept in {folder.audits.name}/{kind}.json"
+            counts = f"{found['checked']:,} checked, {found['violations']:,} errors"
+            return f"{counts}; the result could not be saved in {folder.audits.name}/{kind}.json"
         return ""
 
 

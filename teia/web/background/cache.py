@@ -35,7 +35,7 @@ class NotReady(TeiaError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[T]):
+class CachedAnswer(Generic[T]):
     """Cached answer; `time_s` is when its computation started."""
 
     value: T
@@ -44,14 +44,14 @@ class Found(Generic[T]):
 
 @dataclass(slots=True)
 class _Entry:
-    found: Found[Any] | None = None
+    found: CachedAnswer[Any] | None = None
     fault: BaseException | None = None
     running: Future[Any] | None = None
     again_at: float = 0.0
     stamp: object = None
 
 
-class Kept:
+class AnswerCache:
     """Cached answers of one server, by key."""
 
     def __init__(self, clock: Clock) -> None:
@@ -82,7 +82,7 @@ class Kept:
         fresh_s: float,
         patience_s: float = PATIENCE_S,
         stamp: object = None,
-    ) -> Found[T]:
+    ) -> CachedAnswer[T]:
         """Return the last answer, and recompute it in the background if it is older than `fresh_s`.
 
         The first answer is waited for; after `patience_s` the call raises NotReady. An answer is also recomputed and
@@ -92,6 +92,7 @@ class Kept:
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
             self._entries.move_to_end(key)
+            # The answers that were not requested for longest make room.
             while len(self._entries) > self._most:
                 self._entries.popitem(last=False)
             is_other = stamp != entry.stamp
@@ -99,20 +100,22 @@ class Kept:
                 entry.stamp = stamp
                 entry.running = self._begin(entry, make, fresh_s)
             found, running, fault = entry.found, entry.running, entry.fault
+        # In all other cases the last answer is served while the new one is computed.
         if running is not None and (found is None or fresh_s == 0 or is_other):
             try:
                 return running.result(patience_s)  # type: ignore[no-any-return]
             except TooSlow:
                 if found is None:
-                    raise NotReady("this is being counted for the first time; it is here in a moment") from None
+                    raise NotReady("the first count is in progress; try again in a moment") from None
         if found is None:
             assert fault is not None
+            # One exception object serves many requests; each would append its frames to the traceback.
             raise fault.with_traceback(None)
         return found
 
     def peek(
         self, key: Hashable, make: Callable[[], T], fresh_s: float, patience_s: float, stamp: object = None
-    ) -> Found[T] | None:
+    ) -> CachedAnswer[T] | None:
         """Like `get`, but return None if there is no answer."""
         try:
             return self.get(key, make, fresh_s, patience_s, stamp)
@@ -124,7 +127,7 @@ class Kept:
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
             if entry.found is None:
-                entry.found = Found(value, time_s)
+                entry.found = CachedAnswer(value, time_s)
 
     def forget(self, key: Hashable) -> None:
         """Recompute an answer at its next request; the last one is served until it is ready."""
@@ -133,19 +136,20 @@ class Kept:
                 # A new object equals no stamp, so the next call recomputes even if its input did not change.
                 self._entries[key].again_at, self._entries[key].stamp = 0.0, object()
 
-    def last(self, key: Hashable) -> Found[Any] | None:
+    def last(self, key: Hashable) -> CachedAnswer[Any] | None:
         """Return the last answer, or None; start no computation."""
         with self._lock:
             entry = self._entries.get(key)
             return None if entry is None else entry.found
 
-    def _begin(self, entry: _Entry, make: Callable[[], T], fresh_s: float) -> Future[Found[T]]:
+    def _begin(self, entry: _Entry, make: Callable[[], T], fresh_s: float) -> Future[CachedAnswer[T]]:
         if self._is_closed:
-            raise NotReady("the server is about to end")
-        promised: Future[Found[T]] = Future()
+            raise NotReady("the server is shutting down")
+        promised: Future[CachedAnswer[T]] = Future()
 
         def run() -> None:
             try:
+                # Further computations wait here, each in its own thread.
                 with self._turns:
                     promised.set_result(self._make(entry, make, fresh_s))
             except BaseException as error:  # noqa: BLE001  # passed on to the waiting requests
@@ -159,10 +163,10 @@ class Kept:
         thread.start()
         return promised
 
-    def _make(self, entry: _Entry, make: Callable[[], T], fresh_s: float) -> Found[T]:
+    def _make(self, entry: _Entry, make: Callable[[], T], fresh_s: float) -> CachedAnswer[T]:
         began, now_s = self._clock.ticks_s(), self._clock.now_s()
         try:
-            found = Found(make(), now_s)
+            found = CachedAnswer(make(), now_s)
         except BaseException as fault:
             # With an older answer to serve, the retry also waits for `fresh_s`.
             rest_s = min(self._rest_s(began), FAILED_S)

@@ -2,9 +2,9 @@
 
 The crawler is a process of its own (`teia crawl --resident`) in its own process group. It holds the root's lock like
 any crawl; its parse children and the indexer end with it. It reads its commands from the database
-(collections/commands.py), so the crawler and the server share only files. When the server ends, it asks the crawler to
-end and waits for it. When the server is killed, the crawler continues for a while. The next server finds the lock taken
-and leaves that crawler alone, as it does with a crawl that a user started in a terminal.
+(collections/commands.py), so the crawler and the server share only files. When the server ends, it stops the crawler
+and waits for it. When the server is killed, the crawler continues for a while. The next server finds the lock taken and
+leaves that crawler alone, as it does with a crawl that a user started in a terminal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 
 from teia.clock import Clock
-from teia.collections.crawler_needed import Needed
+from teia.collections.resident import CrawlerDemand
 from teia.errors import TeiaError
 from teia.store.root import Root
 
@@ -87,7 +87,7 @@ class Supervisor:
     # -- in the thread -------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        needed = Needed(self._root, self._clock)
+        needed = CrawlerDemand(self._root, self._clock)
         try:
             while not self._ending.is_set():
                 try:
@@ -100,7 +100,7 @@ class Supervisor:
             self._end()
             needed.close()
 
-    def _look(self, needed: Needed) -> None:
+    def _look(self, needed: CrawlerDemand) -> None:
         if self._process is not None:
             if self._process.poll() is None:
                 return
@@ -120,7 +120,9 @@ class Supervisor:
 
     def _begin(self) -> None:
         """Start a crawler. Its stdin closes when this server ends, and so the crawler notices that."""
+        # Only the log of the last crawler is kept.
         with self.log.open("wb") as said:
+            # A session of its own: Ctrl-C reaches the server alone, and `_kill_group` ends all its processes.
             self._process = subprocess.Popen(  # noqa: S603  # our own command
                 self._command, stdin=subprocess.PIPE, stdout=said, stderr=said, start_new_session=True
             )
@@ -131,6 +133,7 @@ class Supervisor:
         if process.stdin is not None:
             process.stdin.close()
         now = self._clock.ticks_s()
+        # It ended by itself, because nothing was left to do.
         if process.returncode == 0:
             self._wait_s, self._not_before = FIRST_WAIT_S, 0.0
             self._say(CrawlerState("idle"))
@@ -141,7 +144,7 @@ class Supervisor:
         self._not_before = now + self._wait_s
         # Exponential back-off: a crawler that fails at its start is not restarted in a tight loop.
         self._wait_s = min(LONGEST_WAIT_S, 2 * self._wait_s)
-        why = self._last_word() or f"it ended with status {process.returncode}"
+        why = self._last_word() or f"it exited with status {process.returncode}"
         logger.warning("the crawler died: %s", why)
         self._say(CrawlerState("failed", None, why))
 
@@ -149,12 +152,14 @@ class Supervisor:
         process = self._process
         if process is None:
             return
+        # SIGTERM: the crawler commits the pages it has, and ends.
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
         try:
             process.wait(GRACE_S)
         except subprocess.TimeoutExpired:
-            logger.warning("the crawler did not end in %g s and is killed; nothing is lost", GRACE_S)
+            logger.warning("the crawler did not stop within %g s and was killed; no committed data is lost", GRACE_S)
+        # The rest of the group: parse children, or a crawler that did not end in time.
         self._kill_group(process)
         process.wait()
         if process.stdin is not None:

@@ -14,7 +14,7 @@ from threading import Event, Lock, Thread
 
 from teia.clock import Clock
 from teia.collections import bulk
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.errors import TeiaError
 from teia.store.root import Root
 
@@ -24,7 +24,7 @@ REST_S = 1.0
 CLOSE_S = 5.0
 
 
-class Hands:
+class OfflineBulk:
     """Executor of bulk actions: at most one thread, which exists while there is work."""
 
     def __init__(self, root: Root, clock: Clock) -> None:
@@ -49,7 +49,7 @@ class Hands:
 
     def _collections(self) -> list[str]:
         """Return the collections with pending actions."""
-        with closing(Control(self._root.path / "control.sqlite")) as control:
+        with closing(ControlFile(self._root.path / "control.sqlite")) as control:
             return [name for name in self._root.collections() if control.deeds(name)]
 
     def _work(self) -> None:
@@ -64,7 +64,7 @@ class Hands:
                         return
                 self._ending.wait(REST_S)
         except (TeiaError, OSError, sqlite3.Error) as error:  # the next call of `look` starts anew
-            logger.warning("deeds could not be carried out: %s", error)
+            logger.warning("bulk actions failed: %s", error)
             with self._lock:
                 self._thread = None
 
@@ -75,4 +75,4 @@ class Hands:
         try:
             bulk.try_to_carry_out(self._root, name, self._clock)
         except TeiaError as error:
-            logger.warning("deeds on %s could not be carried out now: %s", name, error)
+            logger.warning("bulk actions on %s failed: %s", name, error)

@@ -1,7 +1,7 @@
 """Pool of collections kept open for reading between requests: opening one costs more than most queries.
 
 A borrowed collection belongs to one request; a returned one is reused for a while. A collection that was deleted and
-made again under the same name is told apart by its inode.
+made again under the same name is recognised by its inode.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from teia.clock import Clock
+from teia.crawler.lookup import Lookup
 from teia.store.root import Root
-from teia.views.lookup import Lookup
 
 KEPT_S = 60.0
 KEPT = 4
@@ -21,7 +21,7 @@ KEPT = 4
 
 
 @dataclass(slots=True)
-class Shelf:
+class OpenCollections:
     """Open collections of a root; safe to share between threads."""
 
     root: Root

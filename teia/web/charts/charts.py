@@ -29,7 +29,7 @@ TABLE_ROWS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ChartFrame:
     """Layout of one of the two drawings: its size, its plot area, and the number of ticks that fit."""
 
     name: str
@@ -50,7 +50,7 @@ class Frame:
         return self.height - self.bottom
 
 
-FRAMES = (Frame("wide", 720, 220, 56, 96, 30, 6), Frame("narrow", 360, 220, 48, 84, 32, 3))
+FRAMES = (ChartFrame("wide", 720, 220, 56, 96, 30, 6), ChartFrame("narrow", 360, 220, 48, 84, 32, 3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BarPart:
     """Part of a stacked bar."""
 
     name: str
@@ -115,7 +115,7 @@ class Charts:
         across, up = Axis(min(times), max(times), kind="time"), Axis(low, high, unit)
         show = self._shower(up, digits, share=share)
 
-        def draw(frame: Frame) -> Markup:
+        def draw(frame: ChartFrame) -> Markup:
             place = _placer(frame, across, up)
             parts = [self._grid(frame, across, up, show)]
             parts += [_polyline(line, place, frame) for line in series]
@@ -145,7 +145,7 @@ class Charts:
         is_long = max((len(line.name) for line in series), default=0) > NAME_CHARS
         height = FRAMES[0].height + 18 + (18 * len(series) if is_long else 0)
 
-        def draw(frame: Frame) -> Markup:
+        def draw(frame: ChartFrame) -> Markup:
             place = _placer(frame, along, up)
             parts = [self._grid(frame, along, up, show)]
             parts += [_squares(line, place) if line.squares else _polyline(line, place, frame) for line in series]
@@ -164,9 +164,10 @@ class Charts:
         across = Axis(0.0, top_of(ends))
         show = self._shower(across, 1, share=True) if share else self._short
 
-        def draw(frame: Frame) -> Markup:
+        def draw(frame: ChartFrame) -> Markup:
             drawn, end = [], frame.width - 2
             for row, bar in enumerate(bars):
+                # A bar takes 38 units: its name, the bar below it, and a gap.
                 y = 14 + 38 * row
                 told = f"{bar.name} {show(bar.value)}" + ("" if bar.mark is None else f" · {mark} {show(bar.mark)}")
                 drawn.append(_text(1, y, told, "name"))
@@ -193,7 +194,7 @@ class Charts:
         name: str,
         title: str,
         finding: str,
-        parts: Sequence[Part],
+        parts: Sequence[BarPart],
         digits: int | None = None,
         shown: Callable[[float], str] | None = None,
     ) -> Markup:
@@ -202,7 +203,7 @@ class Charts:
         are_counts = all(isinstance(part.value, int) for part in parts)
         show = shown or self._shower(Axis(0, total), 0 if are_counts else digits)
 
-        def draw(frame: Frame) -> Markup:
+        def draw(frame: ChartFrame) -> Markup:
             drawn, x, row = [], 1.0, 0
             for part in parts:
                 width = part.value / total * (frame.width - 2)
@@ -219,7 +220,7 @@ class Charts:
         return self._figure(name, title, finding, draw, table, height=56 + 20 * len(parts))
 
     def columns(
-        self, name: str, title: str, finding: str, bins: Sequence[tuple[float, Sequence[float]]], of: Sequence[Part]
+        self, name: str, title: str, finding: str, bins: Sequence[tuple[float, Sequence[float]]], of: Sequence[BarPart]
     ) -> Markup:
         """Draw stacked columns over time: parts of 1, named at the right. `of` gives names and looks."""
         times = [at for at, _ in bins] or [0.0]
@@ -227,13 +228,14 @@ class Charts:
         across, up = Axis(times[0], times[-1] + step, kind="time"), Axis(0.0, 1.0)
         show = self._shower(up, 0, share=True)
 
-        def draw(frame: Frame) -> Markup:
+        def draw(frame: ChartFrame) -> Markup:
             place = _placer(frame, across, up)
             drawn = [self._grid(frame, across, up, show)]
             for at, shares in bins:
                 (x, _), (x2, _), below = place(at, 0), place(at + step, 0), 0.0
                 for part, value in zip(of, shares, strict=True):
                     (_, y1), (_, y2) = place(at, below), place(at, below + value)
+                    # One unit of gap between columns, and never less than a visible line.
                     drawn.append(_rect(x, y2, max(0.5, x2 - x - 1), y1 - y2, f"fill {part.look}"))
                     below += value
             for row, part in enumerate(of):
@@ -252,7 +254,7 @@ class Charts:
         up = Axis(0.0, top_of(count for *_, count in bins))
         show = self._shower(up, 0)
 
-        def draw(frame: Frame) -> Markup:
+        def draw(frame: ChartFrame) -> Markup:
             place = _placer(frame, across, up)
             drawn = [self._grid(frame, across, up, show)]
             for low, high, count in bins:
@@ -271,7 +273,7 @@ class Charts:
         """Draw marks on a time line; the look of a mark tells its kind."""
         across = Axis(*span, kind="time")
 
-        def draw(frame: Frame) -> Markup:
+        def draw(frame: ChartFrame) -> Markup:
             ends = (12, frame.width - 12)
             drawn = [Markup('<line class="axis" x1="{}" y1="30" x2="{}" y2="30"/>').format(*ends)]
             for at, look in marks:
@@ -301,10 +303,11 @@ class Charts:
     # ---- common parts -----------------------------------------------------------------------------------------------
 
     def _figure(
-        self, name: str, title: str, finding: str, draw: Callable[[Frame], Markup], table: Markup, height: int = 0
+        self, name: str, title: str, finding: str, draw: Callable[[ChartFrame], Markup], table: Markup, height: int = 0
     ) -> Markup:
         drawn = [
             Markup(
+                # The frame's name is part of the ids: both drawings are in one page.
                 '<svg class="{}" viewBox="0 0 {} {}" role="img" aria-labelledby="{n}-t {n}-d">'
                 '<title id="{n}-t">{}</title><desc id="{n}-d">{}</desc>{}</svg>'
             ).format(
@@ -337,6 +340,7 @@ class Charts:
             return Markup('<td class="n">–</td>')
         if column and isinstance(value, int | float):
             return Markup('<td class="n">{}</td>').format(show(value))
+        # A number in the first column is an instant.
         if isinstance(value, int | float):
             iso = datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds")
             return Markup('<th scope="row"><time datetime="{}">{} UTC</time></th>').format(
@@ -344,7 +348,7 @@ class Charts:
             )
         return Markup('<th scope="row">{}</th>').format(value)
 
-    def _grid(self, frame: Frame, across: Axis, up: Axis, show: Callable[[float], str]) -> Markup:
+    def _grid(self, frame: ChartFrame, across: Axis, up: Axis, show: Callable[[float], str]) -> Markup:
         """Draw the axes with their ticks and the unit; label a plot that does not begin at 0."""
         parts = []
         for value in up.ticks(4):
@@ -353,6 +357,7 @@ class Charts:
                 Markup('<line class="grid" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(frame.left, y, frame.x1, y)
             )
             parts.append(_text(frame.left - 6, y + 4, show(value), "end"))
+        # Ticks stop before the label at the right end; a letter is about 8 units wide.
         until = frame.x1 - 8 * len(across.label) - 12 if across.label else frame.x1
         for value in across.ticks(frame.ticks):
             x = across.place(value, frame.left, frame.x1)
@@ -393,7 +398,7 @@ class Charts:
 # ---- shapes ---------------------------------------------------------------------------------------------------------
 
 
-def _placer(frame: Frame, across: Axis, up: Axis) -> Callable[[float, float], tuple[float, float]]:
+def _placer(frame: ChartFrame, across: Axis, up: Axis) -> Callable[[float, float], tuple[float, float]]:
     def place(x: float, y: float) -> tuple[float, float]:
         return across.place(x, frame.left, frame.x1), up.place(y, frame.y1, frame.top)
 
@@ -404,7 +409,7 @@ def _coordinates(points: Iterable[tuple[float, float]]) -> str:
     return " ".join(f"{x:g},{y:g}" for x, y in points)
 
 
-def _polyline(line: Line, place: Callable[[float, float], tuple[float, float]], frame: Frame) -> Markup:
+def _polyline(line: Line, place: Callable[[float, float], tuple[float, float]], frame: ChartFrame) -> Markup:
     drawn: list[Markup] = []
     for piece in pieces(line.points):
         run = [place(x, y) for x, y in piece]
@@ -416,7 +421,7 @@ def _polyline(line: Line, place: Callable[[float, float], tuple[float, float]], 
     return Markup('<g class="{}">{}</g>').format(frame.name, Markup("").join(drawn))
 
 
-def _key(frame: Frame, series: Sequence[Line]) -> list[Markup]:
+def _key(frame: ChartFrame, series: Sequence[Line]) -> list[Markup]:
     """Draw the legend below the plot."""
     drawn = []
     for row, line in enumerate(series):
@@ -444,12 +449,15 @@ def _span(values: Sequence[float], *, log: bool) -> tuple[float, float]:
     return (min(found), max(found)) if found else (1.0, 10.0)
 
 
-def _names(frame: Frame, series: Sequence[Line], place: Callable[[float, float], tuple[float, float]]) -> list[Markup]:
+def _names(
+    frame: ChartFrame, series: Sequence[Line], place: Callable[[float, float], tuple[float, float]]
+) -> list[Markup]:
     """Place each name beside the end of its line, moved apart where names would overlap."""
     ends = [(place(*piece[-1][-1])[1], line) for line in series if (piece := pieces(line.points))]
     ends.sort(key=lambda each: each[0])
     ys, below = [], frame.top - 4.0
     for y, _ in ends:
+        # Downwards first: each name at least NAME_STEP below the last.
         below = max(y + 4, below + NAME_STEP)
         ys.append(below)
     above = frame.height + 10.0

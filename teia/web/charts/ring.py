@@ -12,7 +12,7 @@ from math import cos, pi, sin
 
 from teia.cluster.circle.circle import SIZE, Circle, ident
 from teia.cluster.circle.fingers import Fingers
-from teia.cluster.views.host_lookup import Where, at_of
+from teia.cluster.views.host_lookup import HostLocation, at_of
 from teia.cluster.views.view import CellView, letters
 from teia.urls import SLOTS
 
@@ -33,7 +33,7 @@ NAMES_MOST = 52
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class NodeStyle:
     """Letter and hue of a node; there are fewer hues than nodes, so only the letter is unique."""
 
     letter: str
@@ -56,7 +56,7 @@ class Arc:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class RingMark:
     """Mark on the circle: a line across it, and the position of its letter."""
 
     node: str
@@ -71,7 +71,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RingCurve:
     """Curve across the circle: `kind` is finger, successor or hop; a hop has its number."""
 
     kind: str
@@ -82,35 +82,39 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Ring:
+class RingChart:
     """The whole chart; `key` marks the position of a looked-up host."""
 
     arcs: list[Arc]
-    ticks: list[Mark]
-    names: list[Mark]
-    ways: list[Way]
-    key: Mark | None
+    ticks: list[RingMark]
+    names: list[RingMark]
+    ways: list[RingCurve]
+    key: RingMark | None
 
 
-def looks_of(nodes: Iterable[str]) -> dict[str, Look]:
+def looks_of(nodes: Iterable[str]) -> dict[str, NodeStyle]:
     """Assign letters and hues to nodes, in the given order."""
-    return {name: Look(letters(number), number % HUES + 1) for number, name in enumerate(nodes)}
+    return {name: NodeStyle(letters(number), number % HUES + 1) for number, name in enumerate(nodes)}
 
 
 def ring_of(
-    circle: Circle, looks: dict[str, Look], cells: Sequence[CellView], chosen: str = "", where: Where | None = None
-) -> Ring:
+    circle: Circle,
+    looks: dict[str, NodeStyle],
+    cells: Sequence[CellView],
+    chosen: str = "",
+    where: HostLocation | None = None,
+) -> RingChart:
     """Draw cells and nodes, the fingers of a chosen node, and the hops to a looked-up host."""
     homes = [home for home in where.homes if home.cell in {cell.id for cell in cells}] if where else []
     hops = [(hop.start_at, hop.end_at) for home in homes[:1] for hop in home.hops]
     ways = _fingers(circle, chosen) if chosen in circle.nodes else []
     ways += [_way("hop", start, end, number) for number, (start, end) in enumerate(hops, 1)]
-    return Ring(
+    return RingChart(
         arcs=[_arc(group, looks) for group in _groups(cells)],
         ticks=list(_ticks(circle, looks, chosen)),
         names=_names(circle, looks),
         ways=ways,
-        key=None if where is None else _mark(where.at, "", Look("", 0), INNER - 6, OUTER + 4),
+        key=None if where is None else _mark(where.at, "", NodeStyle("", 0), INNER - 6, OUTER + 4),
     )
 
 
@@ -129,9 +133,9 @@ def _groups(cells: Sequence[CellView]) -> list[list[CellView]]:
     return groups
 
 
-def _arc(group: Sequence[CellView], looks: dict[str, Look]) -> Arc:
+def _arc(group: Sequence[CellView], looks: dict[str, NodeStyle]) -> Arc:
     start, end = group[0].first_slot / SLOTS, group[-1].end_slot / SLOTS
-    look = looks.get(group[0].keeper or "", Look("", 0))
+    look = looks.get(group[0].keeper or "", NodeStyle("", 0))
     is_long = end - start >= LETTER_LEAST
     x, y = _place((start + end) / 2, (INNER + OUTER) / 2)
     # Short arcs get a smaller gap; they would vanish otherwise.
@@ -141,18 +145,18 @@ def _arc(group: Sequence[CellView], looks: dict[str, Look]) -> Arc:
     return Arc(path, node, look.hue, look.letter if is_long else "", x, y + 4, group[0], len(group), urls)
 
 
-def _ticks(circle: Circle, looks: dict[str, Look], chosen: str) -> Iterable[Mark]:
+def _ticks(circle: Circle, looks: dict[str, NodeStyle], chosen: str) -> Iterable[RingMark]:
     wanted = circle.points() if len(circle) <= TICKS_MOST else (p for p in circle.points() if p.node == chosen)
     return (_mark(at_of(point), point.node, looks[point.node], OUTER + 2, TICK) for point in wanted)
 
 
-def _names(circle: Circle, looks: dict[str, Look]) -> list[Mark]:
+def _names(circle: Circle, looks: dict[str, NodeStyle]) -> list[RingMark]:
     if not 1 < len(circle.nodes) <= NAMES_MOST:
         return []
     return [_mark(ident(node) / SIZE, node, looks[node], OUTER + 2, TICK + 3) for node in circle.nodes]
 
 
-def _fingers(circle: Circle, node: str) -> list[Way]:
+def _fingers(circle: Circle, node: str) -> list[RingCurve]:
     """Return the curves from a node's first point to its successor and to the fingers on other nodes."""
     point = circle.successor(ident(node))
     table = Fingers(circle).table(point)
@@ -173,6 +177,7 @@ def _sector(start: float, end: float) -> str:
     if end - start > 0.99:
         middle = (start + end) / 2
         return f"{_sector(start, middle)}{_sector(middle, end)}"
+    # SVG's large-arc flag.
     large = int(end - start > 0.5)
     (x1, y1), (x2, y2) = _place(start, OUTER), _place(end, OUTER)
     (x3, y3), (x4, y4) = _place(end, INNER), _place(start, INNER)
@@ -180,17 +185,18 @@ def _sector(start: float, end: float) -> str:
     return f"{out}L{x3} {y3}A{INNER:g} {INNER:g} 0 {large} 0 {x4} {y4}Z"
 
 
-def _mark(at: float, node: str, look: Look, inner: float, outer: float) -> Mark:
+def _mark(at: float, node: str, look: NodeStyle, inner: float, outer: float) -> RingMark:
     (x1, y1), (x2, y2), (x, y) = _place(at, inner), _place(at, outer), _place(at, NAME)
-    return Mark(node, look.hue, look.letter, x1, y1, x2, y2, x, y + 4)
+    return RingMark(node, look.hue, look.letter, x1, y1, x2, y2, x, y + 4)
 
 
-def _way(kind: str, start: float, end: float, number: int = 0) -> Way:
+def _way(kind: str, start: float, end: float, number: int = 0) -> RingCurve:
     """Return a curve bent towards the middle; short curves bend more, so that they stay visible."""
     (x1, y1), (x2, y2) = _place(start, INNER - 3), _place(end, INNER - 3)
     way = min((end - start) % 1.0, (start - end) % 1.0)
     pull = max(0.2, 0.6 - 2 * way)
     bend_x = (1 - pull) * (x1 + x2) / 2 + pull * MIDDLE
     bend_y = (1 - pull) * (y1 + y2) / 2 + pull * MIDDLE
+    # The middle of the quadratic curve, where the number of a hop stands.
     x, y = (x1 + 2 * bend_x + x2) / 4, (y1 + 2 * bend_y + y2) / 4
-    return Way(kind, f"M{x1} {y1}Q{bend_x:.2f} {bend_y:.2f} {x2} {y2}", number, round(x, 2), round(y + 4, 2))
+    return RingCurve(kind, f"M{x1} {y1}Q{bend_x:.2f} {bend_y:.2f} {x2} {y2}", number, round(x, 2), round(y + 4, 2))

@@ -29,6 +29,7 @@ class Axis:
 
     def place(self, value: float, begin: float, end: float) -> float:
         """Return the coordinate of a value between `begin` and `end`."""
+        # A logarithmic axis has no 0: smaller values are placed at its beginning.
         low, high, value = (
             log10(max(each, 1e-12)) if self.kind == "log" else each for each in (self.low, self.high, value)
         )
@@ -45,6 +46,7 @@ def linear_ticks(low: float, high: float, wanted: int) -> list[float]:
         return [low]
     rough = (high - low) / max(1, wanted)
     power = 10.0 ** floor(log10(rough))
+    # The margins absorb rounding: 0.3 / 0.1 is 2.9999999999999996.
     step = next(power * each for each in (1, 2, 5, 10) if power * each >= rough * 0.999)
     first = ceil(low / step - 1e-9)
     return [round(number * step, 10) for number in range(first, floor(high / step + 1e-9) + 1)]
@@ -89,4 +91,5 @@ def around(values: Iterable[float | None], least: float, most: float = 1.0) -> t
     low, high = min(found), max(found)
     missing = max(0.0, least - (high - low))
     high = min(most, high + missing / 4)
+    # Rounded down to a multiple of 0.02.
     return max(0.0, floor(min(low, high - least) * 50) / 50), high

@@ -12,27 +12,28 @@ from teia.collections.calendar import schedule_of
 from teia.collections.drafts import (
     EXCLUDE,
     INCLUDE,
-    Fault,
-    Freedom,
+    RestrictedSetting,
+    SettingFault,
     as_command,
     drafted,
     edits_between,
     freedoms,
 )
 from teia.collections.edits import implied_scope
-from teia.collections.overview import Preview, largest_host, preview_of, too_long
-from teia.collections.preview_change import Effect, effect_of, sample_effect
-from teia.collections.preview_url import MOST, Trial, Tried
-from teia.config import Config, ScheduleSettings, to_toml, toml_value
+from teia.collections.overview import SchedulePreview, largest_host, preview_of, too_long
+from teia.collections.preview_change import ChangeEffect, effect_of, sample_effect
+from teia.collections.preview_url import MOST, UrlTester, UrlTestResult
+from teia.config.load import to_toml, toml_value
+from teia.config.sections import Config, ScheduleSettings
+from teia.crawler.lookup import Lookup
 from teia.errors import ConfigError, StoreError
 from teia.frontier.rules.lint import lint
-from teia.views.lookup import Lookup
 from teia.web import limits
 from teia.web.access.change_log import ChangeLine
 from teia.web.access.roles import Role
-from teia.web.forms.fields import BLANK_ROWS, Fields, Row, field_of, rows_of, settings_of
+from teia.web.forms.fields import BLANK_ROWS, Fields, FormRule, field_of, rows_of, settings_of
 from teia.web.server.auth import Visitor
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 
 LARGEST_S = 60.0
 CONSENT_CHARS = (3, 500)
@@ -75,12 +76,12 @@ class DraftView:
     rules: list[RuleRow]
     known: int
     problems: list[FieldProblem]
-    preview: Preview
+    preview: SchedulePreview
     warning: str
-    tried: list[Tried]
-    needs: list[Freedom]
+    tried: list[UrlTestResult]
+    needs: list[RestrictedSetting]
     changes: list[ChangeLine]
-    effect: Effect | None
+    effect: ChangeEffect | None
     shown: str
     toml: str
     command: str
@@ -112,15 +113,15 @@ def told(view: DraftView, say: Callable[[str], str]) -> DraftView:
 
 
 @dataclass(frozen=True, slots=True)
-class TriedView:
+class UrlTestView:
     """Results of testing URLs against the rules, and the numbered rules."""
 
     rules: list[str]
-    tried: list[Tried]
+    tried: list[UrlTestResult]
 
 
 def view_of(
-    site: Site,
+    site: Installation,
     fields: Fields,
     collection: str,
     *,
@@ -134,14 +135,18 @@ def view_of(
     `counts` counts its effect on the queue exactly; `samples` estimates how many URLs its rules match.
     """
     before = site.config(collection) if collection else None
+    # 1. The typed text becomes settings; these are checked against the rules of the collection.
     values, unreadable = settings_of(fields, before)
     judged = drafted(values, before)
     faults = [*unreadable, *judged.faults] if with_faults else []
+    # Settings from the readable half of a form would mislead.
     config = judged.config if not unreadable else None
     needs = [] if config is None else freedoms(config, before)
     problems = _problems(faults, rows_of(fields))
+    # 2. Settings that an admin must decide, or that need the consent of a site's owner.
     if visitor is not None and config is not None:
         problems += _consent_problems(site, visitor, fields, needs, collection)
+    # 3. The effect on known URLs: estimated from a sample, or counted before saving.
     sampled = sample_effect(site.root, collection, config, site.clock) if samples and collection and config else None
     effect = effect_of(site.root, collection, before, config) if counts and before and config and not problems else None
     schedule, warning = _schedule(site, collection, values, config)
@@ -161,30 +166,32 @@ def view_of(
         shown=_digest(changes),
         toml="" if config is None else to_toml(config),
         command="" if config is None else as_command(config, str(site.root.path)),
+        # Any start will do: only the name of the default time zone is wanted.
         zone=preview_of(ScheduleSettings(start="2026-01-01"), 0.0).zone,
     )
 
 
-def _problems(faults: list[Fault], rows: list[Row]) -> list[FieldProblem]:
+def _problems(faults: list[SettingFault], rows: list[FormRule]) -> list[FieldProblem]:
     kept = sum(row.do == "keep" for row in rows)
     problems = []
     for fault in faults:
         place = fault.place if fault.key in {INCLUDE, EXCLUDE} else None
+        # `keep` rows come first in the table; the places of other rules begin again at 0.
         row = None if place is None else place + 1 + (kept if fault.key == EXCLUDE else 0)
         problems.append(FieldProblem(field_of(fault), fault.message, row))
     return problems
 
 
 def _consent_problems(
-    site: Site, visitor: Visitor, fields: Fields, needs: list[Freedom], collection: str
+    site: Installation, visitor: Visitor, fields: Fields, needs: list[RestrictedSetting], collection: str
 ) -> list[FieldProblem]:
     problems = []
     if needs and not visitor.may(Role.ADMIN):
-        problems.append(FieldProblem("consent", f"an admin has to decide this: {needs[0].what}"))
+        problems.append(FieldProblem("consent", f"an admin must approve this: {needs[0].what}"))
     elif any(need.needs_consent for need in needs) and len(fields.consent.strip()) < CONSENT_CHARS[0]:
-        problems.append(FieldProblem("consent", "say who consented; it is written down"))
+        problems.append(FieldProblem("consent", "enter who approved this; it is logged"))
     if not collection and fields.name.strip() in site.names():
-        problems.append(FieldProblem("name", f"there is a collection {fields.name.strip()} already"))
+        problems.append(FieldProblem("name", f"a collection named {fields.name.strip()} already exists"))
     return problems
 
 
@@ -212,17 +219,19 @@ def _rule_rows(
     return found + [RuleRow("skip" if rows else "keep", "domain", "") for _ in range(blank)]
 
 
-def _schedule(site: Site, collection: str, values: dict[str, Any], config: Config | None) -> tuple[Preview, str]:
+def _schedule(
+    site: Installation, collection: str, values: dict[str, Any], config: Config | None
+) -> tuple[SchedulePreview, str]:
     try:
         texts = {key.partition(".")[2]: value for key, value in values.items() if key.startswith("schedule.")}
         settings = ScheduleSettings(**texts)
         found = preview_of(settings, site.clock.now_s())
     except (ConfigError, TypeError):
-        return Preview(), ""
+        return SchedulePreview(), ""
     return found, "" if config is None else warning_of(site, collection, config)
 
 
-def warning_of(site: Site, collection: str, config: Config) -> str:
+def warning_of(site: Installation, collection: str, config: Config) -> str:
     """Return a warning if runs will stop before the end, judged by the largest known host; otherwise empty."""
     schedule = schedule_of(config.schedule)
     if schedule is None or not collection:
@@ -235,7 +244,7 @@ def warning_of(site: Site, collection: str, config: Config) -> str:
     return "" if found is None else too_long(*found.value, config.courtesy.delay_s, schedule)
 
 
-def _tried(site: Site, fields: Fields, collection: str, config: Config | None) -> list[Tried]:
+def _tried(site: Installation, fields: Fields, collection: str, config: Config | None) -> list[UrlTestResult]:
     typed = [line.strip() for line in fields.tries.splitlines() if line.strip()][:MOST]
     if not typed or config is None:
         return []
@@ -257,12 +266,12 @@ def _digest(changes: list[ChangeLine]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def tried_by(site: Site, collection: str, config: Config, urls: list[str]) -> TriedView:
+def tried_by(site: Installation, collection: str, config: Config, urls: list[str]) -> UrlTestView:
     until_s = site.clock.ticks_s() + limits.TRY_S
 
-    def view(lookup: Lookup | None) -> TriedView:
-        trial = Trial(config, lookup)
-        return TriedView(list(trial.rules), trial.all(urls, lambda: site.clock.ticks_s() > until_s))
+    def view(lookup: Lookup | None) -> UrlTestView:
+        trial = UrlTester(config, lookup)
+        return UrlTestView(list(trial.rules), trial.all(urls, lambda: site.clock.ticks_s() > until_s))
 
     if not collection:
         return view(None)

@@ -12,9 +12,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from teia.collections.drafts import EXCLUDE, INCLUDE, NAME, SEEDS, Fault
+from teia.collections.drafts import EXCLUDE, INCLUDE, NAME, SEEDS, SettingFault
 from teia.collections.edits import implied_scope
-from teia.config import Config, flatten, from_text, keys_of, to_toml, value_of
+from teia.config.load import to_toml
+from teia.config.sections import Config
+from teia.config.tree import flatten, from_text, keys_of, value_of
 
 MEBIBYTE = 1 << 20
 PRESETS = {"5": 5.0, "60": 60.0, "1": 1.0}
@@ -113,7 +115,7 @@ class Fields(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FormRule:
     """One rule of the form."""
 
     do: str
@@ -126,22 +128,24 @@ class Row:
         return value if self.kind == "rule" else f"{self.kind}:{value}"
 
 
-def rows_of(fields: Fields) -> list[Row]:
+def rows_of(fields: Fields) -> list[FormRule]:
     """Return the typed rules, `keep` rules first: the order in which the crawler numbers them."""
+    # A form sends three lists of one length; an API client may send others.
     typed = zip(fields.rule_do, fields.rule_kind, fields.rule_value, strict=False)
-    rows = [Row("skip" if do == "skip" else "keep", kind, value) for do, kind, value in typed if value.strip()]
+    rows = [FormRule("skip" if do == "skip" else "keep", kind, value) for do, kind, value in typed if value.strip()]
     for line in fields.rule_lines.splitlines():
         do, _, rule = line.strip().partition(" ")
         if do:
             rows.append(
                 _row(do if do in {"keep", "skip"} else "keep", rule if do in {"keep", "skip"} else line.strip())
             )
+    # The sort is stable: rules of one kind stay in their order.
     return sorted(rows, key=lambda row: row.do != "keep")
 
 
-def _row(do: str, rule: str) -> Row:
+def _row(do: str, rule: str) -> FormRule:
     kind, colon, value = rule.strip().partition(":")
-    return Row(do, kind, value) if colon and kind in KINDS[:-1] else Row(do, "rule", rule.strip())
+    return FormRule(do, kind, value) if colon and kind in KINDS[:-1] else FormRule(do, "rule", rule.strip())
 
 
 # ---- from settings --------------------------------------------------------------------------------------------------
@@ -209,7 +213,7 @@ def more_of(config: Config) -> str:
 # ---- to settings ----------------------------------------------------------------------------------------------------
 
 
-def settings_of(fields: Fields, base: Config | None = None) -> tuple[dict[str, Any], list[Fault]]:
+def settings_of(fields: Fields, base: Config | None = None) -> tuple[dict[str, Any], list[SettingFault]]:
     """Return the settings of a form by dotted keys, and errors of fields that cannot be parsed."""
     values, faults = _more(fields.more)
     default = Config()
@@ -218,14 +222,17 @@ def settings_of(fields: Fields, base: Config | None = None) -> tuple[dict[str, A
         values[key] = from_text(Config, key, text.replace(",", "")) if text and _is_number(key) else text
         if not text:
             values[key] = value_of(default, key)
+    # A `datetime-local` input sends `2026-11-21T02:00`.
     if values["schedule.start"]:
         values["schedule.start"] = values["schedule.start"].replace("T", " ")
     values |= {key: bool(getattr(fields, name)) for name, key in CHECKS.items()}
+    # The name of an existing collection cannot be changed.
     if base is None:
         values[NAME] = fields.name.strip()
     values[SEEDS] = [line.strip() for line in fields.seeds.splitlines() if line.strip()]
     values["scope.types"] = [word for word in fields.types.replace(",", " ").split() if word]
     values["limits.body_bytes"] = _mebibytes(fields.body_mib, default.limits.body_bytes)
+    # A preset, or the number typed for `other`.
     values["courtesy.delay_s"] = PRESETS.get(fields.delay, fields.delay_s.strip())
     if isinstance(values["courtesy.delay_s"], str):
         values["courtesy.delay_s"] = from_text(Config, "courtesy.delay_s", values["courtesy.delay_s"].replace(",", "."))
@@ -237,7 +244,7 @@ def settings_of(fields: Fields, base: Config | None = None) -> tuple[dict[str, A
     # A rule that keeps has no effect unless the scope is “my rules”; saying nothing would lose it silently.
     lost = [row for row in rows_of(fields) if row.do == "keep" and not row.rule.startswith(NARROWING)]
     if lost and fields.scope != "rules":
-        faults.append(Fault("scope", f"the rule that keeps {lost[0].rule} counts with “my rules” alone"))
+        faults.append(SettingFault("scope", f"the include rule {lost[0].rule} needs the scope “my rules”"))
     return values, faults
 
 
@@ -266,20 +273,22 @@ def _mebibytes(text: str, default: int) -> Any:
         return text
 
 
-def _more(text: str) -> tuple[dict[str, Any], list[Fault]]:
+def _more(text: str) -> tuple[dict[str, Any], list[SettingFault]]:
     try:
         values = flatten(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        return {}, [Fault("more", f"not valid TOML: {error}")]
+        return {}, [SettingFault("more", f"not valid TOML: {error}")]
     known = keys_of(Config)
-    faults = [Fault("more", f"unknown setting {key!r}") for key in values if key not in known]
-    faults += [Fault("more", f"{key} has a field of its own above") for key in values if key in FIELD_OF]
+    faults = [SettingFault("more", f"unknown setting {key!r}") for key in values if key not in known]
+    faults += [SettingFault("more", f"{key} has its own field above") for key in values if key in FIELD_OF]
     faults += [
-        Fault("more", f"{key} is fixed when a collection is made") for key in values if key == "collection.cells"
+        SettingFault("more", f"{key} is fixed when a collection is created")
+        for key in values
+        if key == "collection.cells"
     ]
     return {key: value for key, value in values.items() if key in known and key not in FIELD_OF}, faults
 
 
-def field_of(fault: Fault) -> str:
+def field_of(fault: SettingFault) -> str:
     """Return the field that a fault concerns; settings without a field are in `more`."""
     return fault.key if fault.key in Fields.model_fields else FIELD_OF.get(fault.key, "more")

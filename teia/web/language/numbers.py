@@ -39,6 +39,7 @@ class Locale:
     def size(self, octets: float) -> str:
         """Format a size: 512 B, 22 kB, 1.4 MB; decimal units, two significant digits."""
         for unit in ("B", "kB", "MB", "GB", "TB"):
+            # From 999.5 on it would be rounded to 1,000.
             if octets < 999.5 or unit == "TB":
                 return f"{self.number(octets, 1 if octets < 9.95 and unit != 'B' else 0)} {unit}"
             octets /= 1000
@@ -93,6 +94,7 @@ def preferred(chosen: str, accepted: str) -> Locale:
     """Return the user's chosen language, else the first available one the browser accepts, else English."""
     if chosen in LOCALES:
         return LOCALES[chosen]
+    # Quality values are ignored: browsers list languages in the order of preference.
     for each in accepted.split(",")[:20]:
         tag = each.partition(";")[0].strip().lower()
         for locale in LOCALES.values():

@@ -18,25 +18,25 @@ def _words(_: Callable[[str], str]) -> tuple[str, ...]:
     return (
         # outcomes of visits (views/reports/outcomes.py)
         _("excluded by robots.txt"),
-        _("robots.txt could not be had, so nothing was asked for"),
-        _("not of this collection after all"),
-        _("forbidden type"),
+        _("robots.txt could not be fetched, so nothing was requested"),
+        _("out of scope"),
+        _("media type not allowed"),
         _("larger than the limit"),
-        _("took too long"),
-        _("its name has no address"),
-        _("no connection, or it was cut"),
-        _("no secure connection"),
-        _("the answer is not HTTP"),
-        _("an address that must not be asked"),
-        _("redirects that do not end"),
+        _("timed out"),
+        _("host name not found"),
+        _("connection failed or interrupted"),
+        _("TLS error"),
+        _("invalid HTTP response"),
+        _("address blocked by the address guard"),
+        _("redirect loop"),
         _("looks like a trap"),
-        _("its host or site had its share"),
-        _("its host is another name of a site, under which it counts"),
-        _("says 200 and shows what the host shows for pages that cannot exist"),
-        _("stored, but could not be read"),
-        _("no longer there"),
-        _("taken out of the queue by a person"),
-        _("trouble of our own"),
+        _("budget of its host or site used up"),
+        _("its host is an alias of another host, where the page is counted"),
+        _("soft 404: answers 200 with the page that the host shows for missing pages"),
+        _("stored, but could not be parsed"),
+        _("no longer exists"),
+        _("removed from the queue by a user"),
+        _("internal error"),
         # reasons for watching a URL pattern (frontier/traps/suspicion.py, frontier/traps/shapes.py)
         _("pages that say nothing new"),
         _("lists that lead to nothing new"),
@@ -52,7 +52,7 @@ def _words(_: Callable[[str], str]) -> tuple[str, ...]:
         *(_("client"), _("server"), _("network"), _("refused"), _("ours"), _("other")),
         *(_("link"), _("sitemap"), _("feed"), _("seed"), _("redirect"), _("requisite")),
         *(_("queued"), _("done"), _("failed"), _("excluded")),
-        *(_("open"), _("comes last"), _("parked")),
+        *(_("open"), _("queued last"), _("parked")),
         *(_("wire"), _("decoded"), _("frontier"), _("log"), _("index"), _("disk")),
     )
 
@@ -60,52 +60,55 @@ def _words(_: Callable[[str], str]) -> tuple[str, ...]:
 def _notes(_: Callable[[str], str]) -> tuple[str, ...]:
     """Return notes on the methods and limits of reported numbers."""
     return (
-        _("Lincoln-Petersen, Chapman's form, host by host and added up; 95% interval: log-normal"),
+        _("Lincoln-Petersen estimate in Chapman's form, computed per host and summed; 95% log-normal interval"),
         _(
-            "count: URLs by what their last visit came to. requests: all that were sent, repeats included; a URL"
-            " that was refused without one (robots, dns) has none."
+            "URLs are counted by the outcome of their last visit. Requests include repeats; URLs that were rejected"
+            " without a request (robots, dns) have none."
         ),
         _(
-            "The type is what the bytes are, where they and the server disagree. wire_bytes include heads, and"
-            " are what was received; decoded_bytes are bodies after decompression."
-        ),
-        _("A server counts if there is a document from it; T8 found 80% of the documents on 8%."),
-        _(
-            "kind: client and server are HTTP's own classes; network never became an answer; refused is what we"
-            " would not fetch or keep; ours is our own trouble. A URL counts by its last outcome."
+            "The type is detected from the content where it differs from the server's declaration. Wire bytes are"
+            " received bytes, including headers; decoded bytes are bodies after decompression."
         ),
         _(
-            "wire: received, heads included. decoded: bodies after decompression. The rest is on disk now; rows"
-            " of the fetch log that are not rolled out yet lie in the frontier."
+            "Counted are servers with at least one document. For comparison: Tarântula found 80% of the documents"
+            " on 8% of the servers."
         ),
         _(
-            "references: of HTML pages, the same one said twice counted twice; nofollow ones are found but not"
-            " followed. unindexable: their ending says a type the collection does not keep, so they are not"
-            " asked for; images and styles of a page are not counted unless requisites are fetched."
-            " named_by_lists: entries of sitemaps and feeds. per_url counts the pages that link to each known URL"
-            " now, each once, as far as they are followed."
-        ),
-        _("Counted are HTML, text and PDF pages that may be fetched: those we have, and those known that still wait."),
-        _(
-            "The estimate is wrong where its assumptions are: (1) being linked and being in the sitemap must not"
-            " depend on each other; sites put into sitemaps what they also link, so the overlap is too large and"
-            " the estimate too low. (2) Within a host every page must be as likely to be found as any other;"
-            " deep and new pages are not, which again makes it too low. (3) The site must not change meanwhile,"
-            " and one page must be one URL: second names of a page and waiting URLs that turn out to be errors"
-            " make it too high. (4) Links of pages that only a sitemap names count as links. (5) A sitemap that"
-            " lists everything gives an estimate of what it lists, and a page in neither list of a host without"
-            " a sitemap is beyond any estimate."
+            "Kind: client and server are the HTTP error classes; network means that no response was received;"
+            " refused means that the crawler did not fetch or store it; ours is an error of the crawler itself."
+            " Each URL is counted by its last outcome."
         ),
         _(
-            "The interval speaks of chance alone, not of these. For hosts of a few dozen pages of which both"
-            " lists have less than a third, even so it holds the truth less than 95 times in 100."
+            "Wire: bytes received, including headers. Decoded: bodies after decompression. All other sizes are on"
+            " disk now; recent rows of the fetch log are still part of the frontier."
         ),
-        _("parked: why the server is left alone; its URLs stay queued."),
-        _("alias of: the main name of the same site, under which its pages are crawled."),
         _(
-            "given_up: URLs with the outcome `trap`. waiting: they come last, and some are read to find out."
-            " refused: links that were not even kept. A pattern stands for URLs that differ in numbers (0),"
-            " words (w) or tokens (*) only."
+            "References are counted in HTML pages, repeated ones each time; nofollow references are counted but not"
+            " followed. References to types that are not stored are recognized by file extension and not fetched;"
+            " images and style sheets are counted only if page requisites are fetched. Named by lists: entries of"
+            " sitemaps and feeds. References to a URL: the number of pages that currently link to each known URL,"
+            " each page counted once, as far as links are followed."
+        ),
+        _("Counted are HTML, text and PDF pages that may be fetched: those stored, and those known and still queued."),
+        _(
+            "The estimate depends on these assumptions: (1) Being linked and being in the sitemap are independent;"
+            " sites list in sitemaps what they also link, so the overlap is too large and the estimate too low. (2)"
+            " All pages of a host are equally likely to be found; deep and new pages are not, which also makes it"
+            " too low. (3) The site does not change meanwhile, and each page has one URL: duplicate URLs of a page"
+            " and queued URLs that turn out to be errors make it too high. (4) Links of pages that only a sitemap"
+            " lists count as links. (5) A sitemap that lists everything gives an estimate of what it lists; a page"
+            " that is in neither list, on a host without a sitemap, cannot be estimated."
+        ),
+        _(
+            "The interval covers random error only, not violated assumptions. For hosts with a few dozen pages of"
+            " which both lists contain less than a third, it contains the true value in less than 95 of 100 cases."
+        ),
+        _("Parked: the reason why no requests are sent to the host; its URLs stay queued."),
+        _("Alias of: the main name of the same site, under which its pages are crawled."),
+        _(
+            "Given up: URLs with the outcome `trap`. Waiting: URLs queued last, some of which are fetched as a"
+            " test. Refused: links that were discarded. A pattern stands for URLs that differ only in numbers (0),"
+            " words (w) or tokens (*)."
         ),
     )
 
@@ -113,7 +116,7 @@ def _notes(_: Callable[[str], str]) -> tuple[str, ...]:
 def _lab(_: Callable[[str], str]) -> tuple[str, ...]:
     """Return titles and references of experiments (lab/reproduce), and limits of visits (lab/whatif/answer.py)."""
     return (
-        _("PSP beside MP2, M-Wolf and what nobody can beat"),
+        _("PSP compared with MP2, M-Wolf and the theoretical best"),
         _("Wolf's mix of change processes"),
         _("CoBWeb's session statistics"),
         _("Look-ups over Chord, CAN, Pastry and our circle"),
@@ -127,5 +130,5 @@ def _lab(_: Callable[[str], str]) -> tuple[str, ...]:
         _("FURB's search times"),
         *(_("published"), _("theory"), _("another program")),
         *(_("one process"), _("model"), _("from table 1")),
-        *(_("budget"), _("machine"), _("servers at the same time"), _("least_s"), _("rests of hosts")),
+        *(_("budget"), _("machine"), _("hosts in parallel"), _("least_s"), _("delays of hosts")),
     )

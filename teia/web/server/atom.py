@@ -72,6 +72,7 @@ def _part(part: Mapping[str, Any]) -> Markup:
 
 
 def _identity(*parts: str) -> str:
+    # RFC 4287, 4.2.6: the id of an entry never changes, so it is derived from that of the notice.
     return UUID(bytes=sha256("\0".join(parts).encode()).digest()[:16]).urn
 
 
@@ -81,6 +82,7 @@ def _plain(text: str) -> str:
 
 
 def _may_stand(char: str) -> bool:
+    # XML 1.0, section 2.2: surrogates and these two are not characters.
     return not ("\ud800" <= char <= "\udfff" or char in "\ufffe\uffff")
 
 

@@ -23,9 +23,8 @@ from teia.clock import Clock
 from teia.errors import TeiaError
 from teia.web import limits
 from teia.web.access.accounts import Accounts
-from teia.web.access.roles import Role
-from teia.web.access.scopes import ALL, Scope
-from teia.web.server.installation import Site, site_of
+from teia.web.access.roles import ALL, Role, TokenScope
+from teia.web.server.installation import Installation, site_of
 
 COOKIE = "teia_session"
 CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
@@ -53,23 +52,24 @@ class Visitor:
     name: str = ""
     role: Role = Role.PUBLIC
     csrf: str = ""
-    scopes: frozenset[Scope] = ALL
+    scopes: frozenset[TokenScope] = ALL
     choices: Mapping[str, str] = field(default_factory=dict, hash=False)
 
-    def may(self, role: Role, scope: Scope | None = None) -> bool:
+    def may(self, role: Role, scope: TokenScope | None = None) -> bool:
         return self.role >= role and (scope is None or scope in self.scopes)
 
 
 NOBODY = Visitor()
 
 
-async def visitor_of(request: Request, site: Annotated[Site, Depends(site_of)]) -> Visitor:
+async def visitor_of(request: Request, site: Annotated[Installation, Depends(site_of)]) -> Visitor:
     """Return the sender of a request, as a route dependency; refuse an invalid token instead of ignoring it."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme:
+        # The look-up blocks on SQLite, so it must not run on the event loop.
         known = await run_in_threadpool(_of_token, site.accounts, scheme, key.strip())
         if known is None:
-            raise Refused(401, "this token is not known here", "make one under Settings > Tokens")
+            raise Refused(401, "unknown token", "create one under Settings > Tokens")
         return known
     secret = request.cookies.get(COOKIE, "")
     return await run_in_threadpool(_of_session, site.accounts, secret) if secret else NOBODY
@@ -85,18 +85,18 @@ def _of_session(accounts: Accounts, secret: str) -> Visitor:
     return NOBODY if session is None else Visitor(session.user, session.role, session.csrf, choices=session.choices)
 
 
-def needs(role: Role, scope: Scope | None = None) -> Callable[..., Awaitable[Visitor]]:
+def needs(role: Role, scope: TokenScope | None = None) -> Callable[..., Awaitable[Visitor]]:
     """Return the dependency of every route that checks the role, the token's scope, the origin and the CSRF token."""
 
     async def check(request: Request, visitor: Annotated[Visitor, Depends(visitor_of)]) -> Visitor:
         if not visitor.may(role):
             if not visitor.name:
-                raise Refused(401, f"this needs the role {role.word}", "sign in")
-            who = f"this needs the role {role.word}; you are {visitor.role.word}"
+                raise Refused(401, f"this requires the role {role.word}", "sign in")
+            who = f"this requires the role {role.word}; your role is {visitor.role.word}"
             raise Refused(403, who, "ask an admin")
         if not visitor.may(role, scope):
             of_token = ", ".join(sorted(visitor.scopes))
-            raise Refused(403, f"this needs the scope {scope}; the token has {of_token}", "make another token")
+            raise Refused(403, f"this requires the scope {scope}; the token has {of_token}", "create another token")
         if request.method not in SAFE_METHODS:
             _check_origin(request)
             await _check_csrf(request, visitor)
@@ -107,23 +107,26 @@ def needs(role: Role, scope: Scope | None = None) -> Callable[..., Awaitable[Vis
 
 def _check_origin(request: Request) -> None:
     """Refuse a request that, by the browser's headers, another site's page sent."""
+    # `none`: the user has typed the address or used a bookmark.
     if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
-        raise Refused(403, "this was sent by a page of another site")
+        raise Refused(403, "this request was sent by a page of another site")
     # Old browsers send no Sec-Fetch-Site; programs send none of these headers and pass.
     for header in ("origin", "referer"):
         value = request.headers.get(header)
         if value is not None and urlsplit(value).netloc.lower() != request.headers.get("host", "").lower():
-            raise Refused(403, "this was sent by a page of another site")
+            raise Refused(403, "this request was sent by a page of another site")
 
 
 async def _check_csrf(request: Request, visitor: Visitor) -> None:
+    # Browsers never add a token by themselves, and without a session there are no rights to abuse.
     if not visitor.csrf:
         return
     sent = request.headers.get(CSRF_HEADER, "")
     if not sent and request.headers.get("content-type", "").startswith(FORMS):
         sent = str((await request.form()).get(CSRF_FIELD, ""))
+    # In constant time: the duration must not tell how much of a guess was right.
     if not hmac.compare_digest(sent.encode(), visitor.csrf.encode()):
-        raise Refused(403, "this form is too old", "load the page again and repeat what you did")
+        raise Refused(403, "this form has expired", "reload the page and repeat the action")
 
 
 # ---- rate limits ----------------------------------------------------------------------------------------------------
@@ -143,6 +146,7 @@ class Buckets:
         """Take a token and return 0; if there is none, return the seconds until there is."""
         now = self.clock.ticks_s()
         with self._lock:
+            # Removed and inserted again, so that the dictionary is in the order of last use.
             left, since = self._left.pop(asker, (self.at_once, now))
             left = min(self.at_once, left + (now - since) * self.per_s)
             taken = left >= 1

@@ -27,7 +27,7 @@ from teia.web import limits
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-class Waiting:
+class WaitingConnections:
     """Connections of one server that wait for a request or a reader, longest waiting first."""
 
     def __init__(self) -> None:
@@ -39,6 +39,7 @@ class Waiting:
             return
         self._since[connection] = None
         self._of_peer[connection.peer] += 1
+        # An address above its own limit gives up one of its own connections, not one of others.
         if self._of_peer[connection.peer] > limits.WAITING_PER_ADDRESS:
             next(each for each in self._since if each.peer == connection.peer).give_up()
         elif len(self._since) > limits.WAITING:
@@ -52,7 +53,7 @@ class Waiting:
                 del self._of_peer[connection.peer]
 
 
-_WAITING: WeakKeyDictionary[ServerState, Waiting] = WeakKeyDictionary()
+_WAITING: WeakKeyDictionary[ServerState, WaitingConnections] = WeakKeyDictionary()
 
 
 class WatchedConnection(H11Protocol):
@@ -60,7 +61,7 @@ class WatchedConnection(H11Protocol):
 
     def __init__(self, config: Any, server_state: ServerState, *others: Any, **named: Any) -> None:
         super().__init__(config, server_state, *others, **named)
-        self._waiting = _WAITING.setdefault(server_state, Waiting())
+        self._waiting = _WAITING.setdefault(server_state, WaitingConnections())
         self._alarm: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._has_begun = False
@@ -106,6 +107,7 @@ class WatchedConnection(H11Protocol):
             return
         if self.transport.is_closing():
             return
+        # No 408 on an idle connection: the client could take it for the answer to its next request.
         if self._has_begun:
             self.transport.write(_TOO_LATE)
         self.transport.close()
@@ -120,6 +122,7 @@ class WatchedConnection(H11Protocol):
             if self._unread():
                 self._waiting.add(self)
             return
+        # Not restarted by more bytes: a request that trickles in must be complete in time, too.
         if is_timed and self._alarm is None:
             self._alarm = self.loop.call_later(limits.HEADER_S, self.give_up)
         self._waiting.add(self)

@@ -17,7 +17,7 @@ from teia.web.background.cache import NotReady
 from teia.web.background.lab.runs import UnknownRun
 from teia.web.server.auth import NOBODY, Refused, Visitor, visitor_of
 from teia.web.server.installation import Busy, ClosedCopies, UnknownCollection, UnknownPage, site_of
-from teia.web.server.json_routes import API, Elsewhere
+from teia.web.server.json_routes import API, RedirectTo
 from teia.web.server.templates import Renderer, link
 
 logger = logging.getLogger(__name__)
@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 NOT_READY, AGAIN_S = "not_ready", 2
 """Reload interval of a page whose data is still being computed."""
 
+# The first match counts, so subclasses come before their base classes.
 STATUS: tuple[tuple[type[TeiaError], int], ...] = (
     (UnknownCollection, 404),
     (UnknownRun, 404),
@@ -62,8 +63,10 @@ def install(app: FastAPI, renderer: Renderer) -> None:
             again_s = AGAIN_S if problem.error == NOT_READY else problem.again_s
             again = {"retry-after": str(again_s)} if again_s else None
             return JSONResponse(shown | ({"field": problem.field} if problem.field else {}), problem.status, again)
+        # A browser is sent to the sign-in page and back. A form's POST could not be repeated after that.
         if problem.status == 401 and request.method == "GET":
             return RedirectResponse(link("/login", to=request.url.path), 303)
+        # The page of an error also has the user's language and menu.
         asker = await _asker(request)
         page = await run_in_threadpool(renderer.response, request, asker, "problem.html", problem, problem.status)
         if problem.error == NOT_READY:
@@ -85,8 +88,8 @@ def install(app: FastAPI, renderer: Renderer) -> None:
         field = str(getattr(error, "field", ""))
         return await answer(request, Problem(_word(error), str(error), field=field, status=status))
 
-    @app.exception_handler(Elsewhere)
-    async def elsewhere(request: Request, found: Elsewhere) -> Response:
+    @app.exception_handler(RedirectTo)
+    async def elsewhere(request: Request, found: RedirectTo) -> Response:
         twin = API if request.url.path.startswith(API) else ""
         return RedirectResponse(twin + found.to, 303)
 
@@ -102,9 +105,10 @@ def install(app: FastAPI, renderer: Renderer) -> None:
 
     @app.exception_handler(Exception)
     async def of_ours(request: Request, error: Exception) -> Response:
+        # The response must not reveal internals; its number leads to the traceback in the log.
         event = secrets.token_hex(4)
         logger.error("event %s: %s %s", event, request.method, request.url.path, exc_info=error)
-        message = f"something went wrong here (event {event}); the crawl is not affected"
+        message = f"internal error (event {event}); the crawl is not affected"
         return await answer(request, Problem("internal", message))
 
 

@@ -31,8 +31,8 @@ from teia.web.pages.collection import host as collection_host
 from teia.web.pages.lab import runs
 from teia.web.pages.machine import cluster
 from teia.web.server.auth import COOKIE, Refused, Visitor
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import OfSite, OfVisitor, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import OfSite, OfVisitor, PageRoutes
 from teia.web.server.preferences import language_of
 from teia.web.server.templates import phrases_for
 
@@ -44,24 +44,24 @@ REMEMBERED = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class EventTopic:
     """Topic of events: its function of a collection and a name in it, its least interval, and the role it needs."""
 
-    make: Callable[[Site, str, str], Any]
+    make: Callable[[Installation, str, str], Any]
     every_s: float = limits.EVENT_S
     role: Role = Role.VIEWER
 
 
-TOPICS: dict[str, Topic] = {
-    "status": Topic(lambda site, c, _: monitor.moment(site, c)),
-    "collections": Topic(lambda site, _, __: collections.collections(site), 2.0),
-    "host": Topic(lambda site, c, host: collection_host.live_host(site, c, host)),
-    "bulk": Topic(lambda site, c, query: bulk.moment(site, c, query), role=Role.OPERATOR),
-    "frontier": Topic(lambda site, c, _: queue.counts(site, c), 5.0),
-    "freshness": Topic(lambda site, c, _: freshness.pair(site, c), 10.0),
-    "cluster": Topic(lambda site, _, c: cluster.moment(site, c)),
-    "lab": Topic(lambda site, _, number: runs.moment(site, number)),
-    "page": Topic(lambda site, c, url: live_page(site, c, url), role=Role.PUBLIC),
+TOPICS: dict[str, EventTopic] = {
+    "status": EventTopic(lambda site, c, _: monitor.moment(site, c)),
+    "collections": EventTopic(lambda site, _, __: collections.collections(site), 2.0),
+    "host": EventTopic(lambda site, c, host: collection_host.live_host(site, c, host)),
+    "bulk": EventTopic(lambda site, c, query: bulk.moment(site, c, query), role=Role.OPERATOR),
+    "frontier": EventTopic(lambda site, c, _: queue.counts(site, c), 5.0),
+    "freshness": EventTopic(lambda site, c, _: freshness.pair(site, c), 10.0),
+    "cluster": EventTopic(lambda site, _, c: cluster.moment(site, c)),
+    "lab": EventTopic(lambda site, _, number: runs.moment(site, number)),
+    "page": EventTopic(lambda site, c, url: live_page(site, c, url), role=Role.PUBLIC),
 }
 SENTENCES = ("why_waiting", "failed")
 """Fields of events that hold sentences for people."""
@@ -70,7 +70,7 @@ OF_ALL = frozenset({"collections", "cluster", "lab"})
 """Topics that do not belong to one collection."""
 
 
-def live_page(site: Site, collection: str, url: str) -> dict[str, Any]:
+def live_page(site: Installation, collection: str, url: str) -> dict[str, Any]:
     """Return the live part of a URL's page: freshness, next visit, and the reason why it waits."""
     now_s, config = site.clock.now_s(), site.config(collection)
     with site.lookup(collection) as lookup:
@@ -112,6 +112,7 @@ class Hub:
     def enter(self, session: str) -> Stream:
         """Open a stream; if a session, or the server, has too many, make the oldest yield."""
         own = [stream for stream in self.streams if stream.session == session]
+        # One more than the limit requires, to make room for the new stream.
         for stream in own[: max(0, len(own) - limits.STREAMS_PER_SESSION + 1)]:
             self._end(stream)
         while len(self.streams) >= limits.STREAMS:
@@ -127,7 +128,7 @@ class Hub:
         stream.is_over.set()
         self.leave(stream)
 
-    async def say(self, site: Site, name: str, collection: str, of: str) -> str:
+    async def say(self, site: Installation, name: str, collection: str, of: str) -> str:
         """Return the current state of a topic as JSON; it is computed once per interval for all streams."""
         key, topic = (name, collection, of), TOPICS[name]
         task = self._said.get(key)
@@ -146,12 +147,12 @@ def _is_good(task: asyncio.Task[_Said], since: float) -> bool:
     return not task.cancelled() and task.exception() is None and task.result().at >= since
 
 
-def _made(site: Site, topic: Topic, collection: str, of: str) -> _Said:
+def _made(site: Installation, topic: EventTopic, collection: str, of: str) -> _Said:
     at, made = site.clock.ticks_s(), topic.make(site, collection, of)
     return _Said(at, json.dumps(asdict(made) if is_dataclass(made) and not isinstance(made, type) else made))
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.add("GET", "/events", Role.PUBLIC, events, response_class=EventSourceResponse, include_in_schema=False)
 
 
@@ -165,10 +166,11 @@ def wanted(
     names = list(dict.fromkeys(name for name in topics.split(",") if name))
     unknown = [name for name in names if name not in TOPICS]
     if unknown or not 0 < len(names) <= TOPICS_AT_ONCE:
-        raise UsageError(f"topics={topics!r}: give 1 to {TOPICS_AT_ONCE} of {', '.join(TOPICS)}")
+        raise UsageError(f"topics={topics!r}: must be 1 to {TOPICS_AT_ONCE} of {', '.join(TOPICS)}")
     least = max(TOPICS[name].role for name in names)
     if not visitor.may(least):
-        raise Refused(403 if visitor.name else 401, f"this needs the role {least.word}", "sign in")
+        raise Refused(403 if visitor.name else 401, f"this requires the role {least.word}", "sign in")
+    # A named collection must be visible to the visitor, even if the topic does not need one.
     if c or not OF_ALL.issuperset(names):
         site.check(c)
     return names
@@ -204,7 +206,7 @@ async def events(
 
 
 async def _told(
-    hub: Hub, stream: Stream, site: Site, names: list[str], c: str, of: str, phrases: Phrases | None = None
+    hub: Hub, stream: Stream, site: Installation, names: list[str], c: str, of: str, phrases: Phrases | None = None
 ) -> AsyncIterator[ServerSentEvent]:
     said: dict[str, _Said] = {}
     while not stream.is_over.is_set():
@@ -216,6 +218,7 @@ async def _told(
             try:
                 text = await hub.say(site, name, c, of)
             except TeiaError as error:
+                # The stream stays open: the next state may be readable again.
                 text = json.dumps({"error": str(error)})
             if before is None or text != before.text or now - before.at >= REPEAT_S:
                 said[name] = _Said(now, text)

@@ -25,6 +25,7 @@ from teia.web.language.numbers import preferred
 from teia.web.server.auth import Buckets
 from teia.web.server.templates import phrases_for
 
+# Only our own scripts and styles, none inline; no frames around us; no markup made from text (Trusted Types).
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
     "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
@@ -33,6 +34,7 @@ CSP = (
 HEADERS = {
     "content-security-policy": CSP,
     "x-content-type-options": "nosniff",
+    # Paths and queries contain feed keys and searches, which must not reach other sites.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -57,7 +59,7 @@ the browser the capture itself is another origin, and it loads images from here.
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RequestRefusal:
     """Refusal of a request before any route: the reason, and the seconds until a retry."""
 
     status: int
@@ -72,7 +74,7 @@ class Refusal:
         return PlainTextResponse(f"{said or self.message}\n", self.status, again)
 
 
-class Shield:
+class SecurityMiddleware:
     """Middleware around the whole application.
 
     `names` are the hosts we answer to: a request for a foreign name that resolves to us is an attack through a
@@ -101,6 +103,7 @@ class Shield:
                 headers = MutableHeaders(scope=message)
                 for name, value in policy.items():
                     headers.setdefault(name, value)
+                # Pages depend on the user; a route whose response may be stored sets its own header.
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
@@ -112,38 +115,41 @@ class Shield:
             if not self._under_way[asker]:
                 del self._under_way[asker]
 
-    def _foreign(self, scope: Scope) -> Refusal | None:
+    def _foreign(self, scope: Scope) -> RequestRefusal | None:
         """Refuse a request for a foreign host name; rewrite a target in absolute form to a path (RFC 9112, 3.2)."""
         hosts = Headers(scope=scope).getlist("host")
         # Two Host headers could be read differently by a proxy and by us.
         if len(hosts) != 1:
-            return Refusal(400, "a request has one Host header")
+            return RequestRefusal(400, "a request must have exactly one Host header")
         authority = authority_of(hosts[0])
         if authority is None or not self._names & {authority, Authority(authority.name)}:
-            return Refusal(421, f"this server does not answer to {hosts[0][:200]!r}")
+            return RequestRefusal(421, f"this server does not accept requests for {hosts[0][:200]!r}")
         target: bytes = scope.get("raw_path") or scope["path"].encode()
+        # `*` is the target of OPTIONS for the whole server (RFC 9112, 3.2.4).
         if target.startswith(b"/") or target == b"*":
             return None
         absolute = _ABSOLUTE.fullmatch(target.decode("latin-1"))
         if absolute is None or authority_of(absolute["host"]) != authority:
-            return Refusal(421, f"this server does not answer to {target[:200].decode('latin-1')!r}")
+            return RequestRefusal(421, f"this server does not accept requests for {target[:200].decode('latin-1')!r}")
         path = absolute["path"] or "/"
         scope["path"], scope["raw_path"] = unquote(path), path.encode("latin-1")
         return None
 
-    def _refusal(self, scope: Scope, asker: str) -> Refusal | None:
+    def _refusal(self, scope: Scope, asker: str) -> RequestRefusal | None:
         headers = Headers(scope=scope)
         most = limits.SEARCH_TARGET_BYTES if scope["path"] in SEARCHES else limits.TARGET_BYTES
         if len(scope.get("raw_path", b"")) + len(scope.get("query_string", b"")) > most:
-            return Refusal(414, "the address is too long")
+            return RequestRefusal(414, "the URL is too long")
+        # A chunked body states no length; `_bounded` counts it.
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > limits.BODY_BYTES:
-            return Refusal(413, f"at most {limits.BODY_BYTES:,} bytes are taken")
+            return RequestRefusal(413, f"at most {limits.BODY_BYTES:,} bytes are accepted")
+        # A busy server must still answer health checks, or its supervisor would restart it.
         if self._under_way[asker] >= limits.UNDER_WAY_PER_ADDRESS and scope["path"] != HEALTH:
-            return Refusal(503, "too many requests at the same time", 1)
+            return RequestRefusal(503, "too many requests at the same time", 1)
         wait_s = (self._raw_buckets if scope["path"].startswith(RAW) else self._buckets).wait_s(asker)
         if wait_s:
-            return Refusal(429, "too many requests", math.ceil(wait_s))
+            return RequestRefusal(429, "too many requests", math.ceil(wait_s))
         return None
 
 
@@ -166,6 +172,7 @@ def authority_of(host: str) -> Authority | None:
     match = _HOST.fullmatch(host.lower())
     if match is None:
         return None
+    # `example.org.` is the same name.
     name, port = match["name"].removesuffix("."), match["port"]
     if name.startswith("["):
         try:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.errors import TeiaError
 from teia.web.pages.collection.monitor import needs_now, table_of
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 from teia.web.server.templates import link
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Headline:
     to: str
 
 
-def headline_of(site: Site) -> Headline | None:
+def headline_of(site: Installation) -> Headline | None:
     """Return the headline of a moment ago; None if there is none yet."""
     try:
         found = site.kept.peek(("headline",), lambda: _made(site), FRESH_S, PATIENCE_S)
@@ -51,12 +51,12 @@ def headline_of(site: Site) -> Headline | None:
     return None if found is None else found.value
 
 
-def _made(site: Site) -> Headline:
+def _made(site: Installation) -> Headline:
     names = site.names()
     site.kept.make_room(KEPT_OF_EACH * len(names))
     running, places, is_disk_said = 0, [], False
     for name in names:
-        with closing(Control(site.root.path / "control.sqlite")) as control:
+        with closing(ControlFile(site.root.path / "control.sqlite")) as control:
             run = control.run(name)
         account = AT_REST if run is None else {**AT_REST, **run.account}
         running += account["state"] == "running"
@@ -71,9 +71,10 @@ def _made(site: Site) -> Headline:
     return Headline(running, len(places), to)
 
 
-def _count_next(site: Site, names: Sequence[str]) -> str:
+def _count_next(site: Installation, names: Sequence[str]) -> str:
     """Count the hosts of the collection after the last counted one; return its name."""
     before = site.kept.last(COUNTED)
+    # The names are sorted; after the last one it begins again.
     name = next((each for each in names if before is not None and each > before.value), names[0])
     try:
         table_of(site, name, COUNT_S)

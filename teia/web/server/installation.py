@@ -17,25 +17,25 @@ from teia.cluster.search.open import OpenedSearch, open_search
 from teia.cluster.search.processes import post_of
 from teia.cluster.views.node_file import cluster_of
 from teia.cluster.views.view import ClusterSource
-from teia.collections.compiled import Meaning, meaning_of
 from teia.collections.inbox import hold
 from teia.collections.stored import saved
-from teia.config import Config, PublicSettings
+from teia.config.sections import Config, PublicSettings
+from teia.crawler.compiled_settings import CompiledSettings, meaning_of
 from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.crawler.keep_fresh.weights import weigh_keys, weigher
+from teia.crawler.lookup import Lookup
 from teia.errors import IndexFailure, StoreError, TeiaError, UsageError
-from teia.indexer.examples import examples_of
+from teia.indexer.open_search import examples_of
 from teia.store.root import Root
-from teia.views.capture_reader import CopyReader
-from teia.views.lookup import Lookup
+from teia.views.capture_reader import CaptureReader
 from teia.web import limits
 from teia.web.access.accounts import Accounts
 from teia.web.background.audits import Auditor
-from teia.web.background.cache import Kept
+from teia.web.background.cache import AnswerCache
 from teia.web.background.crawler import Supervisor
 from teia.web.background.lab.workbench import Workbench
-from teia.web.background.offline_bulk import Hands
-from teia.web.background.open_collections import Shelf
+from teia.web.background.offline_bulk import OfflineBulk
+from teia.web.background.open_collections import OpenCollections
 
 WEIGHER_S = 600.0
 """Time for which a file of weights is cached."""
@@ -51,7 +51,7 @@ MANY_URLS, PATIENCE_S, LITTLE_PATIENCE_S = 100_000, 2.0, 0.1
 
 
 @dataclass(slots=True)
-class Site:
+class Installation:
     """A root, its accounts, and the resources kept open between requests.
 
     An open search follows its index by itself; it is reopened when collections are added or removed.
@@ -67,29 +67,29 @@ class Site:
     _searches: dict[tuple[str, ...], OpenedSearch] = field(default_factory=dict)
     _examples: dict[OpenedSearch, tuple[float, list[str]]] = field(default_factory=dict)
     _configs: dict[str, tuple[object, Config]] = field(default_factory=dict)
-    _meanings: dict[str, Meaning] = field(default_factory=dict)
+    _meanings: dict[str, CompiledSettings] = field(default_factory=dict)
     _meaning_lock: Lock = field(default_factory=Lock)
-    _shelf: Shelf = field(init=False)
-    copies: CopyReader = field(init=False)
-    kept: Kept = field(init=False)
+    _shelf: OpenCollections = field(init=False)
+    copies: CaptureReader = field(init=False)
+    kept: AnswerCache = field(init=False)
     cluster: ClusterSource = field(init=False)
-    hands: Hands = field(init=False)
+    hands: OfflineBulk = field(init=False)
     lab: Workbench = field(init=False)
     auditor: Auditor = field(init=False)
     _held: sqlite3.Connection | None = None
     sql_turns: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.SQL_AT_ONCE))
-    copy_turns: Turns = field(
-        default_factory=lambda: Turns(limits.COPIES_AT_ONCE, limits.COPIES_WAITING, limits.COPY_WAIT_S)
+    copy_turns: RequestSlots = field(
+        default_factory=lambda: RequestSlots(limits.COPIES_AT_ONCE, limits.COPIES_WAITING, limits.COPY_WAIT_S)
     )
     copy_streams: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.COPY_STREAMS))
     exports: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.EXPORTS_AT_ONCE))
 
     def __post_init__(self) -> None:
-        self._shelf = Shelf(self.root, self.clock)
-        self.copies = CopyReader(self.clock)
-        self.kept = Kept(self.clock)
+        self._shelf = OpenCollections(self.root, self.clock)
+        self.copies = CaptureReader(self.clock)
+        self.kept = AnswerCache(self.clock)
         self.cluster = cluster_of(self.root, self.clock)
-        self.hands = Hands(self.root, self.clock)
+        self.hands = OfflineBulk(self.root, self.clock)
         self.lab = Workbench(self.root, self.clock)
         self.auditor = Auditor(self.root, self.clock)
         with suppress(TeiaError):  # the folder is read-only
@@ -99,13 +99,14 @@ class Site:
         """Return the visible collections, in order."""
         return sorted(name for name in self.root.collections() if name not in self.hidden)
 
-    def for_the_public(self) -> Site:
+    def for_the_public(self) -> Installation:
         """Return the installation without the collections and captures that are not public."""
         public = {name: self._public(name) for name in self.root.collections()}
         hidden = frozenset(name for name, each in public.items() if not each.search)
         closed = frozenset(name for name, each in public.items() if not each.copies)
         if not hidden and not closed:
             return self
+        # A shallow copy: caches and open files are shared, only the two sets differ.
         seen = copy(self)
         seen.hidden, seen.closed = hidden, closed
         return seen
@@ -130,7 +131,7 @@ class Site:
     def check_copies(self, name: str) -> None:
         """Refuse captures that the client may not read."""
         if name in self.closed:
-            raise ClosedCopies(f"copies of {self.check(name)} are for people who signed in")
+            raise ClosedCopies(f"sign in to read captures of {self.check(name)}")
 
     def config(self, name: str) -> Config:
         """Return a collection's settings; raise StoreError if there are none."""
@@ -140,11 +141,12 @@ class Site:
         except FileNotFoundError:
             return saved(self.root, name).config  # raises an error with the reason
 
-    def meaning(self, name: str) -> Meaning:
+    def meaning(self, name: str) -> CompiledSettings:
         """Return a collection's compiled settings, recompiled with its lists of rules if they changed."""
         config = self.config(name)
         with self._meaning_lock:
             known = self._meanings.get(name)
+            # `_config` returns the same object until the file is replaced.
             if known is None or known.config is not config:
                 known = self._meanings[name] = meaning_of(config, self.root.collection(name).lists)
         return known
@@ -194,7 +196,7 @@ class Site:
         """Return an open search of one collection, or of all that have an index."""
         names = (self.check(name),) if name else tuple(self.searchable())
         if not names:
-            raise IndexFailure("nothing can be searched yet: no collection has an index")
+            raise IndexFailure("nothing to search yet: no collection has an index")
         # A collection that joins a cluster gets another key, so its search is opened anew.
         key = (*names, CLUSTER) if len(names) == 1 and post_of(self.root, names[0]) is not None else names
         with self._lock:
@@ -225,6 +227,7 @@ class Site:
                 self._examples.pop(self._searches.pop(names), None)
 
     def close(self) -> None:
+        # Child processes end first; the accounts, which every request needs, are closed last.
         if self.supervisor is not None:
             self.supervisor.stop()
         self.lab.close()
@@ -264,7 +267,7 @@ class Busy(TeiaError):
     again_s = 5
 
 
-class Turns:
+class RequestSlots:
     """Semaphore with a limited queue; safe to share between threads."""
 
     def __init__(self, at_once: int, waiting: int, patience_s: float) -> None:
@@ -274,11 +277,12 @@ class Turns:
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Wait for a slot and hold it; raise Busy if too many wait, or for too long."""
+        # `_places` bounds the running and the waiting together, `_turns` the running.
         if not self._places.acquire(blocking=False):
-            raise Busy("too many copies are being read")
+            raise Busy("too many captures are being read")
         try:
             if not self._turns.acquire(timeout=self._patience_s):
-                raise Busy("too many copies are being read")
+                raise Busy("too many captures are being read")
             try:
                 yield
             finally:
@@ -287,9 +291,9 @@ class Turns:
             self._places.release()
 
 
-def site_of(request: Request) -> Site:
+def site_of(request: Request) -> Installation:
     """Return the installation that a request is for, as a route dependency."""
-    return cast("Site", request.app.state.site)
+    return cast("Installation", request.app.state.site)
 
 
 def has_index(root: Root, name: str) -> bool:

@@ -5,8 +5,8 @@
 
 makes `GET /c/{collection}/hosts`, the record rendered by the template, and `GET /api/v1/c/{collection}/hosts`, the same
 record as JSON. Both need the same role. A route without a role cannot be made, and the authorisation test checks the
-table of all routes with their roles (`Pages.gates`). The first line of the function's docstring becomes the summary of
-the API's documentation.
+table of all routes with their roles (`PageRoutes.gates`). The first line of the function's docstring becomes the
+summary of the API's documentation.
 """
 
 from __future__ import annotations
@@ -19,46 +19,45 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 from fastapi import APIRouter, Body, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from teia.web.access.roles import Role
-from teia.web.access.scopes import Scope, scope_of
+from teia.web.access.roles import Role, TokenScope, scope_of
 from teia.web.server.auth import Visitor, needs, visitor_of
-from teia.web.server.installation import Site, site_of
+from teia.web.server.installation import Installation, site_of
 from teia.web.server.templates import Renderer
 
 API = "/api/v1"
 Make = TypeVar("Make", bound=Callable[..., Any])
-Change = TypeVar("Change", bound=Callable[..., "Done"])
+Change = TypeVar("Change", bound=Callable[..., "ActionResult"])
 
 OfVisitor = Annotated[Visitor, Depends(visitor_of)]
 
 
-def site_seen(site: Annotated[Site, Depends(site_of)], visitor: OfVisitor) -> Site:
+def site_seen(site: Annotated[Installation, Depends(site_of)], visitor: OfVisitor) -> Installation:
     """Return the installation as the sender of the request may see it."""
     return site if visitor.may(Role.VIEWER) else site.for_the_public()
 
 
-OfSite = Annotated[Site, Depends(site_seen)]
+OfSite = Annotated[Installation, Depends(site_seen)]
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class RouteAccess:
     """One route with its role and scope, for the authorisation test."""
 
     method: str
     path: str
     role: Role
-    scope: Scope | None
+    scope: TokenScope | None
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ActionResult:
     """Result of a change: a sentence, and the address that shows it."""
 
     message: str
     to: str
 
 
-class Elsewhere(Exception):  # not an error: redirects to another address
+class RedirectTo(Exception):  # not an error: redirects to another address
     """Raised to redirect to another address of this site."""
 
     def __init__(self, to: str) -> None:
@@ -66,12 +65,12 @@ class Elsewhere(Exception):  # not an error: redirects to another address
         self.to = to
 
 
-class Pages:
+class PageRoutes:
     """Collector of routes; `router` has them all."""
 
     def __init__(self, renderer: Renderer) -> None:
         self.router = APIRouter()
-        self.gates: list[Gate] = []
+        self.gates: list[RouteAccess] = []
         self._renderer = renderer
 
     def page(self, path: str, template: str, role: Role, *, twin: bool = True) -> Callable[[Make], Make]:
@@ -99,7 +98,7 @@ class Pages:
         return register
 
     def deed(self, path: str, role: Role) -> Callable[[Change], Change]:
-        """Register a change: a form's POST, which redirects to a page, and the API's, which returns `Done`.
+        """Register a change: a form's POST, which redirects to a page, and the API's, which returns `ActionResult`.
 
         The function's parameter `asked` is a pydantic model of the request; it is read from form fields or from JSON.
         """
@@ -107,14 +106,16 @@ class Pages:
         def register(change: Change) -> Change:
             def as_form(**given: Any) -> RedirectResponse:
                 done = change(**given)
+                # 303: the browser continues with GET, and a reload sends the form no second time.
                 return RedirectResponse(done.to, 303)
 
+            # FastAPI reads the parameters from the signature and passes them as keywords.
             as_form.__signature__ = _asking(change, Form())  # type: ignore[attr-defined]
             as_api = _renamed(change, _asking(change, Body()))
             summary = (change.__doc__ or "").partition("\n")[0]
             name = f"{change.__module__.rpartition('.')[2]}_{change.__name__}"
             self.add("POST", path, role, as_form, include_in_schema=False, response_class=RedirectResponse)
-            self.add("POST", API + path, role, as_api, response_model=Done, summary=summary, operation_id=name)
+            self.add("POST", API + path, role, as_api, response_model=ActionResult, summary=summary, operation_id=name)
             return change
 
         return register
@@ -150,13 +151,15 @@ class Pages:
     def add(self, method: str, path: str, role: Role, endpoint: Callable[..., Any], **how: Any) -> None:
         """Add one route with its role, for routes that are neither a page nor a change."""
         scope = scope_of(method, path.removeprefix(API) or "/", role)
-        self.gates.append(Gate(method, path, role, scope))
+        self.gates.append(RouteAccess(method, path, role, scope))
+        # The only place where routes are added, so none is without this check.
         gate = Depends(needs(role, scope))
         self.router.add_api_route(path, endpoint, methods=[method], dependencies=[gate], **how)
 
 
 def _asking(change: Callable[..., Any], source: Any) -> inspect.Signature:
     """Return the signature of a change, with `asked` read from form fields or from JSON."""
+    # Annotations are texts (`from __future__`), which only the module of `change` can resolve.
     hints = get_type_hints(change, include_extras=True)
     signature = inspect.signature(change)
     parameters = [

@@ -53,4 +53,5 @@ def zones() -> tuple[str, ...]:
 
 def zone_named(name: str) -> ZoneInfo | None:
     """Return the chosen time zone; None for the browser's."""
+    # Only listed names: ZoneInfo would look for a file with the given name.
     return ZoneInfo(name) if name and name in zones() else None

@@ -15,7 +15,7 @@ import json
 from dataclasses import astuple, dataclass
 
 from teia.web import limits
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 
 SECRET = "raw"  # noqa: S105  # the name of the key, not the key
 KINDS = frozenset({"page", "picture", "style", "file", "record"})
@@ -23,7 +23,7 @@ MAX_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SignedRecord:
     """A record of a collection's archive, and its use."""
 
     kind: str
@@ -36,17 +36,18 @@ class Place:
 class Signer:
     """Signer and verifier of addresses of one site."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Installation) -> None:
         self._key = site.accounts.secret(SECRET)
         self._clock = site.clock
 
-    def address(self, place: Place) -> str:
+    def address(self, place: SignedRecord) -> str:
         """Return the signed address of a record, valid for `limits.RAW_S`."""
+        # The end of its validity is part of the signed text, so a client cannot extend it.
         until_s = int(self._clock.now_s() + limits.RAW_S)
         plain = _text(json.dumps([until_s, *astuple(place)], separators=(",", ":")).encode())
         return f"/raw/{plain}.{self._signature(plain)}"
 
-    def place(self, signed: str) -> Place | None:
+    def place(self, signed: str) -> SignedRecord | None:
         """Return the record of an address; None if its signature is invalid or it has expired."""
         plain, _, signature = signed[:MAX_CHARS].partition(".")
         # The signature is checked before anything is parsed.
@@ -58,7 +59,7 @@ class Signer:
             return None
         if self._clock.now_s() > until_s or kind not in KINDS:
             return None
-        return Place(kind, collection, cell, file, offset)
+        return SignedRecord(kind, collection, cell, file, offset)
 
     def _signature(self, plain: str) -> str:
         return _text(hmac.digest(self._key, plain.encode("utf-8", "replace"), hashlib.sha256))

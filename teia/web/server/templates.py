@@ -23,18 +23,19 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
-from teia import __version__
 from teia.clock import Clock
+from teia.config.choices import ORDERS
+from teia.version import __version__
 from teia.views.reports.catalogue import unit_of
-from teia.web.access.roles import Role
-from teia.web.access.scopes import Scope
-from teia.web.charts.charts import Bar, Charts, Line, Part
+from teia.web.access.roles import Role, TokenScope
+from teia.web.charts.charts import Bar, BarPart, Charts, Line
 from teia.web.language.numbers import ENGLISH, LOCALES, Locale
 from teia.web.language.phrases import Phrases
 from teia.web.server.auth import Visitor
 from teia.web.server.preferences import choices_of, language_of, zones
 
 HERE = Path(__file__).resolve().parents[1]
+# `&amp;` as a whole: the text is escaped before the breaks are inserted.
 _BREAK_AFTER = re.compile(r"([/.?=]|&amp;)")
 
 
@@ -53,6 +54,7 @@ class Renderer:
             loader=FileSystemLoader(HERE / "templates"),
             extensions=["jinja2.ext.i18n"],
             autoescape=True,
+            # A misspelt name is an error in a test, not an empty place on a page.
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -73,8 +75,13 @@ class Renderer:
         }
         environment.tests["past"] = lambda moment: (_seconds(moment) or 0.0) <= self._clock.now_s()
         environment.globals |= {"locale": locale, "locales": tuple(LOCALES.values()), "Role": Role, "link": link}
-        environment.globals |= {"charts": Charts(locale, translations.gettext), "Line": Line, "Part": Part, "Bar": Bar}
-        environment.globals |= {"unit_of": unit_of, "zones": zones}
+        environment.globals |= {
+            "charts": Charts(locale, translations.gettext),
+            "Line": Line,
+            "Part": BarPart,
+            "Bar": Bar,
+        }
+        environment.globals |= {"unit_of": unit_of, "zones": zones, "orders": ORDERS}
         return environment
 
     def response(self, request: Request, visitor: Visitor, template: str, view: Any, status: int = 200) -> HTMLResponse:
@@ -84,8 +91,9 @@ class Renderer:
         context = {
             "view": view,
             "visitor": visitor,
-            "headline": self._headline(request) if visitor.may(Role.OPERATOR, Scope.READ) else None,
+            "headline": self._headline(request) if visitor.may(Role.OPERATOR, TokenScope.READ) else None,
             "path": request.url.path,
+            # Forms return to this address; that of a long query is cut.
             "here": getattr(view, "short_address", "") or request.url.path + (f"?{query}" if query else ""),
             "collection": request.path_params.get("collection", ""),
             "version": __version__,

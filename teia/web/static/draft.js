@@ -1,5 +1,5 @@
-// The form of a collection answers while somebody types: what is wrong, dates, what rules do. Nothing here is needed:
-// the buttons of the form do the same. Only text is ever set.
+// Live checks of the collection form while the user types: errors, dates, effects of rules. All of it is optional: the
+// buttons of the form do the same. Only text is ever set.
 
 const form = document.getElementById("draft");
 const WAIT_MS = 300;

@@ -1,4 +1,4 @@
-// Which key presses are meant for a page: none in a field, none with a modifier, and none for who turned keys off.
+// Key presses that are meant for a page: none in a field, none with a modifier, and none if the user turned them off.
 
 export function meant(event) {
   if (document.documentElement.dataset.keys === "off") return false;

@@ -1,6 +1,6 @@
-// Live pages. A stream tells what changed; where there are too many streams the page asks for its JSON twin now and
-// then. Nothing is asked while the tab is hidden or updates are paused. Only text and attributes are set, and rows are
-// cloned from templates: no markup is ever made from text.
+// Live pages. A stream sends changes; if there are too many streams, the page polls its JSON route. Nothing is
+// requested while the tab is hidden or updates are paused. Only text and attributes are set, and rows are cloned from
+// templates: no markup is ever made from text.
 
 import { moment, timeZone } from "./dates.js";
 import { meant } from "./keys.js";
@@ -86,7 +86,7 @@ function fill(list, rows) {
   list.replaceChildren(template, ...made);
 }
 
-// A list that grows is shown anew only when somebody asks: nothing moves unasked.
+// A list that grows is shown anew only on the user's request: nothing moves by itself.
 function grow(list, rows) {
   const key = list.dataset.grows;
   const button = document.querySelector(`[data-show="${list.id}"]`);
@@ -124,7 +124,7 @@ function apply(record) {
   }
 }
 
-// ---- a stream, or a question now and then ---------------------------------------------------------------------------
+// ---- a stream, or polling -------------------------------------------------------------------------------------------
 
 class Live {
   constructor(root) {
@@ -155,7 +155,7 @@ class Live {
     this.turn();
   }
 
-  // Begin or end, as the tab and the reader want it.
+  // Start or stop, by the visibility of the tab and the user's choice.
   turn() {
     this.close();
     this.heard = Date.now();
@@ -191,7 +191,7 @@ class Live {
       const answer = await fetch(this.root.dataset.twin, { headers: { accept: "application/json" } });
       if (answer.ok && !this.paused && !document.hidden) this.take(await answer.json());
     } catch {
-      // the stale notice says it
+      // the notice of stale data reports it
     }
   }
 

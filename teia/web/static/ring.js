@@ -1,4 +1,4 @@
-// The circle: a node's arcs, points and rows light up together, and arcs follow their keepers. Only classes,
+// The circle: a node's arcs, points and rows light up together, and arcs follow their owners. Only classes,
 // attributes and text are set.
 
 const svg = document.querySelector("svg.ring");
@@ -14,7 +14,7 @@ document.addEventListener("pointerover", (event) => light(named(event)));
 document.addEventListener("focusin", (event) => light(named(event)));
 document.addEventListener("focusout", () => light(""));
 
-// What a node looks like is said by its row.
+// The row of a node holds its style.
 const looks = new Map(rows.map((row) => [row.dataset.node, row.dataset]));
 
 document.addEventListener("teia:live", ({ detail }) => {

@@ -1,4 +1,4 @@
-// What makes pages nicer where scripts run; nothing here is needed. No markup is ever made from text.
+// Conveniences where scripts run; no page needs them. No markup is ever made from text.
 
 import { moment, timeZone } from "./dates.js";
 import { meant } from "./keys.js";
@@ -27,7 +27,7 @@ const opener = document.querySelector("[data-show-keys]");
 opener.hidden = false;
 opener.addEventListener("click", () => list.showModal());
 
-// The first link of every row and result: what j and k go through.
+// The first link of every row and result: the targets of j and k.
 const rows = () => [...document.querySelectorAll("main .hits h2 a, main tbody tr, main ul.links li")]
   .map((row) => (row.matches("a") ? row : row.querySelector("a")))
   .filter((link) => link?.checkVisibility());

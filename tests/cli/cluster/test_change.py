@@ -12,10 +12,10 @@ NOWHERE = ("--nats", "nats://127.0.0.1:9")
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("cluster", "move", "3", "b"), "give the folder of a local cluster (--data DIR) or the servers"),
-        (("cluster", "drain", "b", "--data", "x"), "no cluster runs in x"),
-        (("node", "--data", "x", *NOWHERE, "--strategy", "near"), "there are hash, geo, rtt, isolated"),
-        (("node", "--data", "x", *NOWHERE, "--strategy", "geo"), "--strategy geo needs a --region"),
+        (("cluster", "move", "3", "b"), "missing cluster; use --data DIR for a local cluster, or --nats URL"),
+        (("cluster", "drain", "b", "--data", "x"), "no cluster is running in x"),
+        (("node", "--data", "x", *NOWHERE, "--strategy", "near"), "must be one of hash, geo, rtt, isolated"),
+        (("node", "--data", "x", *NOWHERE, "--strategy", "geo"), "--strategy geo requires --region"),
     ],
 )
 def test_bad_input_is_told_in_one_line(teia: Teia, words: tuple[str, ...], told: str) -> None:

@@ -39,8 +39,8 @@ def test_one_machine_keeps_everything(teia: Teia, tmp_path: Path) -> None:
     ("words", "said"),
     [
         (["x.test"], "--data DIR"),
-        (["http://", "--node", "a"], "is not the name of a host"),
-        (["x.test", "--node", "a", "--from", "z"], "there is no node 'z'; there is a"),
+        (["http://", "--node", "a"], "is not a host name"),
+        (["x.test", "--node", "a", "--from", "z"], "unknown node 'z'; available: a"),
         (["x.test", "--node", "a=much"], "--node a=much"),
     ],
 )

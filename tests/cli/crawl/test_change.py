@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from teia.collections.stored import saved
-from teia.config import CollectionSettings, Config, CourtesySettings, ScopeSettings, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import CollectionSettings, Config, CourtesySettings, ScopeSettings
 from teia.store.root import open_root
 from tests.cli.conftest import Teia
 
@@ -34,11 +35,11 @@ def at_rest(tmp_path: Path) -> Path:
         (["set", "dely=1"], "unknown setting 'dely'; did you mean 'delay'?"),
         (
             ["set", "collection.cells=2"],
-            "collection.cells cannot be changed: it was fixed when the collection was made",
+            "collection.cells cannot be changed: it was fixed when the collection was created",
         ),
-        (["add", "ftp://a.test/"], "seed 'ftp://a.test/': must be an http or https URL, like https://example.org/"),
-        (["add"], "say what to add: a URL, host:NAME, domain:NAME, or --scope RULE"),
-        (["block", "two words"], "scope rule 'domain:two words': must be a host name, like example.org"),
+        (["add", "ftp://a.test/"], "seed 'ftp://a.test/': must be an http or https URL, such as https://example.org/"),
+        (["add"], "nothing to add; name a URL, host:NAME, domain:NAME, or --scope RULE"),
+        (["block", "two words"], "scope rule 'domain:two words': must be a host name, such as example.org"),
         (["block", "@nowhere.txt"], "nowhere.txt': cannot be read: No such file or directory"),
         (["unblock", "a.test"], "domain:a.test is not excluded; excluded: nothing"),
     ],
@@ -57,18 +58,18 @@ def test_nonsense_is_refused_with_one_line_and_nothing_is_written(
 def test_changes_at_rest_say_that_no_crawl_is_running_and_keep_what_a_person_wrote(teia: Teia, at_rest: Path) -> None:
     file = at_rest / "main" / "teia.toml"
     done = teia("set", "delay=7", "--data", str(at_rest))
-    assert done.stderr == "main: courtesy.delay_s = 7.0 (was 0.2); no crawl is running\n"
+    assert done.stderr == "main: courtesy.delay_s = 7.0 (was 0.2); saved; no crawl is running\n"
     assert teia("set", "delay=7", "--data", str(at_rest)).stderr == (
-        "main: courtesy.delay_s is 7.0 already; no crawl is running\n"
+        "main: courtesy.delay_s is already 7.0; saved; no crawl is running\n"
     )
     added = teia("add", "domain:b.test", "http://c.test/x", "--data", str(at_rest))
     assert added.stderr.splitlines() == [
-        "main: scope.include + domain:b.test; no crawl is running",
-        "main: collection.seeds + http://b.test/, + http://c.test/x; no crawl is running",
+        "main: scope.include + domain:b.test; saved; no crawl is running",
+        "main: collection.seeds + http://b.test/, + http://c.test/x; saved; no crawl is running",
     ]
     outside = teia("add", "http://c.example/x", "--data", str(at_rest)).stderr.splitlines()
     assert outside[1] == (
-        "http://c.example/x: only this page of its host is fetched: it matches no rule of scope.include"
+        "http://c.example/x: only this page of its host will be fetched: it matches no rule of scope.include"
     )
     assert file.read_text("utf-8").startswith("# since March\n")
 
@@ -90,7 +91,7 @@ def test_what_people_block_becomes_rules(teia: Teia, at_rest: Path, tmp_path: Pa
     assert json.loads(done.stdout)["settings"] == {"scope.exclude": [[], rules]}
     listed = teia("unblock", "d.test", "--data", str(at_rest))
     assert listed.returncode == 2
-    assert "domain:d.test stands in" in listed.stderr
+    assert "domain:d.test is in" in listed.stderr
     assert teia("unblock", "B.test", "@blocked.txt", "--data", str(at_rest)).returncode == 0
     assert saved(open_root(at_rest), "main").config.scope.exclude == ("prefix:https://c.test/private/",)
 

@@ -48,6 +48,6 @@ def test_a_broken_row_is_one_line_with_its_number(teia: Teia, tmp_path: Path) ->
 
 def test_what_makes_no_sense_is_said(teia: Teia, tmp_path: Path) -> None:
     (tmp_path / "pages.csv").write_text(PAGES)
-    assert "policy 'psq' is not known; did you mean psp?" in teia("lab", "plan", *FLAGS, "--policy", "psq").stderr
+    assert "unknown policy 'psq'; did you mean psp?" in teia("lab", "plan", *FLAGS, "--policy", "psq").stderr
     (tmp_path / "pages.csv").write_text(PAGES.replace(",1,", ",0,").replace(",2,", ",0,"))
     assert "weights of all pages are 0" in teia("lab", "plan", *FLAGS).stderr

@@ -31,5 +31,5 @@ def test_unknown_id_is_wrong_usage_with_the_known_ones(teia: Teia, tmp_path: Pat
     done = teia("lab", "reproduce", "P7", "X1")
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.startswith("teia: X1 is not an id of docs/seeds.md; known: P6 P7")
+    assert line.startswith("teia: X1 is not an ID of docs/seeds.md; known: P6 P7")
     assert not list(tmp_path.iterdir())

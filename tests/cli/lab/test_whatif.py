@@ -26,7 +26,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_both_sides_are_printed_and_the_last_line_is_json(teia: Teia, data: str) -> None:
     done = teia("lab", "whatif", "--data", data, "--delay", "1800", "--policy", "index", "--days", "5", "--json")
     assert done.returncode == 0, done.stderr
-    for word in ("as it is", "what if", "fresh", "bound", "full pass", "busiest hosts", "gain"):
+    for word in ("current settings", "what if", "fresh", "bound", "full pass", "busiest hosts", "gain"):
         assert word in done.stdout
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["collection"] == "main"
@@ -51,8 +51,8 @@ def test_without_a_question_the_collection_is_shown_as_it_is(teia: Teia, data: s
 @pytest.mark.parametrize(
     ("words", "says", "status"),
     [
-        (("--policy", "efd"), "policy 'efd' is not known; did you mean edf?", 2),
-        (("--budget", "0"), "no page would be visited again", 2),
+        (("--policy", "efd"), "unknown policy 'efd'; did you mean edf?", 2),
+        (("--budget", "0"), "--budget: 0 must be 1 or more visits per day", 2),
         (("--delay", "-3"), "--delay: -3 is not a time", 2),
         (("--collection", "other"), "there is no collection 'other'", 2),
     ],

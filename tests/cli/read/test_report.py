@@ -56,10 +56,10 @@ def test_unknown_report_is_wrong_usage_with_the_known_ones(teia: Teia, tmp_path:
     done = teia("report", "weather", "--data", "data")
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line == f"teia: there is no report 'weather'; there is {', '.join(REPORTS)}"
+    assert line == f"teia: unknown report 'weather'; available: {', '.join(REPORTS)}"
 
 
 def test_folder_that_is_none_of_ours_is_one_line(teia: Teia) -> None:
     done = teia("report", "types", "--data", "nowhere")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "teia: nowhere: there is no such folder; see --data\n"
+    assert done.stderr == "teia: nowhere: folder not found; see --data\n"

@@ -82,7 +82,7 @@ def test_facets_expansion_and_language_can_be_asked_for(teia: Teia, data: Path) 
 def test_a_misspelt_word_is_offered(teia: Teia, data: Path) -> None:
     done = teia("search", "impsoto", "--data", str(data))
     assert done.returncode == 0
-    assert "No page has impsoto." in done.stdout
+    assert "No page contains impsoto." in done.stdout
     assert "Did you mean imposto (2 pages)?" in done.stdout
 
 
@@ -131,8 +131,8 @@ def test_ages_are_said_in_words(seconds: float, said: str) -> None:
 def test_what_is_to_be_searched_has_to_be_said_once(teia: Teia, data: Path) -> None:
     """A folder or a cluster; neither and both are wrong usage."""
     for words, said in (
-        ([], "Give --data DIR, or --nats URL"),
-        (["--data", str(data), "--nats", "nats://127.0.0.1:1"], "give one of them"),
+        ([], "use --data DIR, or --nats URL"),
+        (["--data", str(data), "--nats", "nats://127.0.0.1:1"], "use only one of them"),
     ):
         done = teia("search", "imposto", *words)
         assert done.returncode == 2

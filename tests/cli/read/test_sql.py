@@ -60,8 +60,8 @@ def test_text_is_an_aligned_table(teia: Teia, data: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("DELETE FROM pages", "only one statement that reads is answered"),
-        ("SELECT 1; SELECT 2", "only one statement that reads is answered"),
+        ("DELETE FROM pages", "only one read-only statement is allowed"),
+        ("SELECT 1; SELECT 2", "only one read-only statement is allowed"),
         ("SELECT nothing FROM pages", "nothing"),
         ("SELECT * FROM '/etc/passwd'", "does not exist"),
         ("SELECT FROM WHERE", "yntax error"),

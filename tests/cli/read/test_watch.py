@@ -36,8 +36,8 @@ def test_a_page_is_watched_until_somebody_ends_it(data: list[str], capsys: pytes
     assert [(each["id"], "secret" in each) for each in listed] == [(made["id"], False)]
     assert "whsec_" not in watch(capsys, "list", *data)[1]
     assert json.loads(watch(capsys, "try", made["id"], "--json", *data)[1])["waiting"] == 1
-    assert "is not watched any more" in watch(capsys, "remove", made["id"], *data)[1]
-    assert watch(capsys, "list", *data) == (0, "main: nothing is watched\n")
+    assert "subscription to http://a.test/ removed" in watch(capsys, "remove", made["id"], *data)[1]
+    assert watch(capsys, "list", *data) == (0, "main: no subscriptions\n")
 
 
 def test_a_search_is_watched_with_a_feed_alone(data: list[str], capsys: pytest.CaptureFixture[str]) -> None:

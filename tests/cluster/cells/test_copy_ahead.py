@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from teia.cluster.cells import open_cells
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.copy_ahead import Follower
 from teia.cluster.cells.log import CellLog
-from teia.cluster.cells.owner import Keeper
+from teia.cluster.cells.owner import CellOwner
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.snapshots import CannotRestore, Snapshots
 from teia.cluster.members.session import NodeState, Pace
@@ -36,13 +36,13 @@ def the_last(cell: int, alive: Mapping[str, NodeState]) -> Sequence[str]:
     return sorted(alive, reverse=True)
 
 
-def copies_of(folder: Path, thread: LoopThread, snapshots: Snapshots | None = None) -> Copies:
+def copies_of(folder: Path, thread: LoopThread, snapshots: Snapshots | None = None) -> CellCopies:
     made = CellFolder(0, folder)
     made.archive.mkdir(parents=True)
     cell = FrontierCell(made.frontier, of_cluster=True)
     cell.db.execute("INSERT INTO meta VALUES (?, ?)", (CLUSTER, IDENTITY))
     cell.close()
-    return Copies([made], thread, snapshots)
+    return CellCopies([made], thread, snapshots)
 
 
 async def grow(log: CellLog, folder: CellFolder, thread: LoopThread, commits: int) -> None:
@@ -63,7 +63,7 @@ def test_the_next_keeper_has_a_copy_before_it_gets_the_cell(own_nats: Nats, tmp_
         async def main() -> None:
             a = await own_nats.node("a", pace=PATIENT)
             name = await own_nats.stream(a.wire)
-            giver = Keeper(a.wire, own_nats.clock, a, name, [0], the_last, rank_wait_s=4.0)
+            giver = CellOwner(a.wire, own_nats.clock, a, name, [0], the_last, rank_wait_s=4.0)
             here, there = copies_of(tmp_path / "a", thread), copies_of(tmp_path / "b", thread)
             await until_async(lambda: a.has_watched)
             assert await giver.look() == [0]
@@ -72,7 +72,7 @@ def test_the_next_keeper_has_a_copy_before_it_gets_the_cell(own_nats: Nats, tmp_
             b = await own_nats.node("b", pace=PATIENT)
             await until_async(lambda: giver.elsewhere() == {0: "b"})
             assert giver.to_hand_over() == {}  # it has no copy
-            taker = Keeper(b.wire, own_nats.clock, b, name, [0], the_last, rank_wait_s=4.0)
+            taker = CellOwner(b.wire, own_nats.clock, b, name, [0], the_last, rank_wait_s=4.0)
             follower = Follower(taker, b, there, own_nats.clock)
             tasks = [asyncio.create_task(each) for each in (taker.tend(lambda _: None), follower.follow_for_ever())]
             await until_async(lambda: giver.to_hand_over() == {0: "b"})
@@ -116,9 +116,9 @@ def test_a_cell_that_cannot_be_restored_here_is_left_to_others(own_nats: Nats, t
         async def main() -> None:
             session = await own_nats.node("a")
             await until_async(lambda: session.has_watched)
-            keeper = Keeper(session.wire, own_nats.clock, session, kept.collection, [7], the_last)
+            keeper = CellOwner(session.wire, own_nats.clock, session, kept.collection, [7], the_last)
             broken = Broken(FileObjects(str(tmp_path / "store"), kept.collection), own_nats.clock, IDENTITY)
-            follower = Follower(keeper, session, Copies([kept.folder_of("a")], thread, broken), own_nats.clock)
+            follower = Follower(keeper, session, CellCopies([kept.folder_of("a")], thread, broken), own_nats.clock)
             following = asyncio.create_task(follower.follow_for_ever())
             assert await keeper.look() == [7]
             await until_async(lambda: 7 not in keeper.kept)
@@ -170,7 +170,7 @@ def test_a_disk_that_is_full_while_a_copy_is_brought_up_is_told_and_waited_for(
         kept.write(log, "old", 1_000)
         with monkeypatch.context() as patch:
             patch.setattr(open_cells, "FrontierCell", Full)
-            with pytest.raises(DiskFull, match="no room on the disk"):
+            with pytest.raises(DiskFull, match="no space left on the disk"):
                 kept.take("a")
         _, behind = kept.take("a")
         assert behind == 10

@@ -20,7 +20,7 @@ from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.split import fulfilled
 from teia.cluster.members.agreement import agree, amend_agreement, write_down
 from teia.cluster.nats.thread import LoopThread
-from teia.config import Config
+from teia.config.sections import Config
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import Root, open_root
@@ -84,9 +84,9 @@ def test_reports_over_all_nodes_are_those_of_a_copy(writers: Writers, nats: Nats
     """Issue 7, item 8: no node is asked; copied again, only what is new is read."""
     how = ("--nats", nats.servers.urls[0], "--key", str(nats.servers.key), "--collection", unique)
     writers.find(0, 5)
-    assert "10 commits were read" in teia("cluster", "copy", "--to", str(tmp_path / "all"), *how)
+    assert "10 commits read" in teia("cluster", "copy", "--to", str(tmp_path / "all"), *how)
     writers.find(5, 1)
-    assert "2 commits were read" in teia("cluster", "copy", "--to", str(tmp_path / "all"), *how)
+    assert "2 commits read" in teia("cluster", "copy", "--to", str(tmp_path / "all"), *how)
     root = open_root(tmp_path / "all")
     assert tails(root, unique) == tails(open_root(tmp_path / "nodes"), unique)
     assert sum(map(len, tails(root, unique))) == 12

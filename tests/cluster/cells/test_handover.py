@@ -19,9 +19,11 @@ from teia.cluster.members.session import NodeState
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import connect
 from teia.cluster.placing.cell_owners import CircleOrder
-from teia.config import Config, load
-from teia.frontier.cell.cell import Found, FrontierCell
-from teia.lab.server.requestlog import Entry
+from teia.config.load import load
+from teia.config.sections import Config
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
+from teia.lab.server.requestlog import RequestLogEntry
 from teia.store.root import open_root
 from teia.urls import cell_of, cell_starts, host_of, key_of, site_of, slot_of
 from tests.cluster.conftest import Nats
@@ -82,10 +84,10 @@ class Large(Cluster):
                 do(log.release())
             do(wire.close())
 
-    def known(self, hosts: list[str], number: int) -> Found:
+    def known(self, hosts: list[str], number: int) -> FoundUrl:
         host, port = hosts[number % len(hosts)], urlsplit(self.lab.seed_url).port
         tail = f":{port}/known/{number}"
-        return Found(host, key_of(f"http://{host}{tail}"), tail, depth=1)
+        return FoundUrl(host, key_of(f"http://{host}{tail}"), tail, depth=1)
 
 
 def one_that_takes_all(other: str) -> str:
@@ -103,7 +105,7 @@ def hosts_of(lab: Lab) -> list[str]:
     return sorted({host_of(url) for url in lab.truth()})
 
 
-def longest_silence_s(entries: list[Entry]) -> float:
+def longest_silence_s(entries: list[RequestLogEntry]) -> float:
     """The longest time for which any host was not asked, between its first request and its last."""
     by_host: dict[str, list[float]] = {}
     for entry in entries:

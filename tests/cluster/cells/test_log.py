@@ -14,10 +14,10 @@ from teia.cluster.cells.log import (
     MAX_BODY_BYTES,
     MAX_MESSAGES,
     MOST_CELLS,
-    Bulk,
     CellLog,
     CellLost,
-    Entry,
+    LinkBatch,
+    LogEntry,
     TooLarge,
 )
 from teia.cluster.nats.wire import Wire
@@ -31,12 +31,12 @@ def log_of(
     return CellLog(wire, nats.clock, name, cell, node, f"{node}-1", is_over)
 
 
-async def read(log: CellLog, after: int, until: int) -> list[Entry]:
+async def read(log: CellLog, after: int, until: int) -> list[LogEntry]:
     return [entry async for entry in log.replay(after, until)]
 
 
-async def links_of(log: CellLog, count: int) -> list[Bulk]:
-    found: list[Bulk] = []
+async def links_of(log: CellLog, count: int) -> list[LinkBatch]:
+    found: list[LinkBatch] = []
     async with asyncio.timeout(20):
         async for bulk in log.links(0):
             found.append(bulk)
@@ -79,7 +79,7 @@ def test_a_stale_keepers_commit_is_refused(nats: Nats) -> None:
         epoch = await new.take(await new.head())
         assert epoch > old.epoch
         for links in ([], [(3, b"stray"), (4, b"stray")]):
-            with pytest.raises(CellLost, match="b keeps it since"):
+            with pytest.raises(CellLost, match="b owns it since"):
                 await old.append(b"stale", links)
         await new.append(b"theirs")
         bodies = [entry.body for entry in await read(new, 0, new.last)]

@@ -17,24 +17,25 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.cluster.cells.log import CellLost, TooLarge
-from teia.cluster.cells.open_cells import KeptCell, KeptCells, OwnTail, _in_thread, prepare
+from teia.cluster.cells.open_cells import ClusterCell, ClusterCells, OwnTail, _in_thread, prepare
 from teia.cluster.cells.publish import LogJournal
-from teia.cluster.cells.site_homes import PASSED, Homes
+from teia.cluster.cells.site_homes import PASSED, SiteHomes
 from teia.cluster.crawl.commit import HEARD_AT_ONCE, HEARD_WITHIN_S, NodeCommitter
 from teia.cluster.crawl.crawl import AHEAD, GATHER_S, LATE_S, NodeCrawl
 from teia.cluster.placing.site_analyzer import Analyzer
-from teia.clustersettings import PlacementSettings
-from teia.config import Config, CourtesySettings
-from teia.crawler.commit import Committed, Committer, Group
+from teia.config.sections import Config, CourtesySettings, PlacementSettings
+from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import note_position
-from teia.crawler.running_collection import State
-from teia.crawler.signals_in.announcements import Announced, announcing, open_inbox
-from teia.crawler.signals_in.for_other_nodes import Passed
-from teia.crawler.visit import Visit
+from teia.crawler.running_collection import CrawlState
+from teia.crawler.signals_in.announcements import Announcements, announcing
+from teia.crawler.signals_in.for_other_nodes import ForwardedSignals
+from teia.crawler.signals_in.inbox import open_inbox
+from teia.crawler.visit import ActiveVisit
 from teia.errors import ClusterError, DiskFull
-from teia.frontier.cell.cell import Found, FrontierCell
-from teia.frontier.queue.politeness import Place
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, QueuedUrl
+from teia.frontier.queue.politeness import DelayTarget
+from teia.frontier.queue.schedule import HostQueue
 from teia.signals.announce import PROXY, Announcement
 from teia.store.archive import Position
 from teia.store.root import CellFolder, open_root
@@ -61,7 +62,7 @@ def test_the_archive_is_cut_at_the_last_position_on_our_own_disk(tmp_path: Path)
 
 
 def test_kept_cells_are_found_by_their_number() -> None:
-    cells = KeptCells({5: "five", 2: "two"})  # type: ignore[dict-item]  # any object will do
+    cells = ClusterCells({5: "five", 2: "two"})  # type: ignore[dict-item]  # any object will do
     assert list(cells) == ["five", "two"]
     assert (cells[5], len(cells), cells.keeps(2), cells.keeps(0)) == ("five", 2, True, False)
     with pytest.raises(KeyError):
@@ -102,14 +103,14 @@ class AtOnce:
 
 
 @pytest.mark.parametrize(
-    ("problem", "is_behind"), [(CellLost(0, "the session is over"), True), (ClusterError("it is too large"), False)]
+    ("problem", "is_behind"), [(CellLost(0, "the session has ended"), True), (ClusterError("it is too large"), False)]
 )
 def test_what_the_log_may_name_is_not_cut_off_the_archive(tmp_path: Path, problem: Exception, is_behind: bool) -> None:
     journal = LogJournal(Failing(problem), AtOnce())  # type: ignore[arg-type]
     with pytest.raises(type(problem)):
         journal.publish(b"changes")
     assert journal.is_behind is is_behind
-    cell = KeptCell.__new__(KeptCell)
+    cell = ClusterCell.__new__(ClusterCell)
     reopened = []
     cell.frontier = SimpleNamespace(journal=journal, is_in_doubt=False)  # type: ignore[assignment]
     cell.archive = SimpleNamespace(close=lambda: reopened.append(1))  # type: ignore[assignment]
@@ -128,7 +129,7 @@ class Listener:
         committer = self.committer = NodeCommitter.__new__(NodeCommitter)
         frontiers = {int(name[-1]): SimpleNamespace(queued=count) for name, count in queued.items()}
         cells = {number: SimpleNamespace(number=number, frontier=frontier) for number, frontier in frontiers.items()}
-        committer.cells = KeptCells(cells)  # type: ignore[arg-type]
+        committer.cells = ClusterCells(cells)  # type: ignore[arg-type]
         committer.hearing, committer.heard, committer._waiting_since, committer.inbox = {}, {}, {}, deque()
         committer._clock, committer._at_once = self.clock, HEARD_AT_ONCE
         committer._take = self._take  # type: ignore[method-assign]
@@ -144,7 +145,7 @@ class Listener:
         self.committer.inbox.extend((cell, seq, msgspec.msgpack.encode([])) for cell, seq in numbers)
 
     def hear(self, *with_pages: int) -> None:
-        self.committer._hear(with_pages, Committed())
+        self.committer._hear(with_pages, CommitResult())
 
 
 def test_links_that_could_not_be_merged_are_merged_by_the_next_commit() -> None:
@@ -182,7 +183,7 @@ def test_links_wait_for_pages_of_their_cell_but_not_for_long_nor_where_nothing_i
     assert len(listener.committer.inbox) == 1
 
 
-def bulk_of(links: list[Found]) -> bytes:
+def bulk_of(links: list[FoundUrl]) -> bytes:
     return msgspec.msgpack.encode([(f.host, f.key, f.tail, f.depth, f.in_links, f.hops, f.by, f.hint) for f in links])
 
 
@@ -233,7 +234,7 @@ def test_pages_whose_links_lead_to_too_many_cells_are_committed_in_parts(monkeyp
     committed: list[int] = []
     full = [True]
 
-    def commit(_: Committer, group: Group) -> Committed:
+    def commit(_: Committer, group: CommitGroup) -> CommitResult:
         visits: list[Any] = group.visits
         if sum(visit.cells for visit in visits) > 1_000:
             raise TooLarge("a commit is too large for NATS")
@@ -247,7 +248,7 @@ def test_pages_whose_links_lead_to_too_many_cells_are_committed_in_parts(monkeyp
     committer = Listener(cell_1=0).committer
     committer._leave_out_lost = committer._send_sites = lambda *_: None  # type: ignore[method-assign]
     queue = SimpleNamespace(cell=1)
-    group = Group([SimpleNamespace(number=number, cells=400, queue=queue) for number in range(8)])  # type: ignore[misc]
+    group = CommitGroup([SimpleNamespace(number=number, cells=400, queue=queue) for number in range(8)])  # type: ignore[misc]
     with pytest.raises(DiskFull):
         committer.commit(group)
     assert [visit.number for visit in group.visits] == [4, 5, 6, 7]  # type: ignore[attr-defined]
@@ -274,7 +275,7 @@ def test_what_others_sent_is_merged_in_parts_where_it_is_too_much_to_be_passed_o
     committer._take = small  # type: ignore[method-assign]
     committer._leave_out_lost = committer._send_sites = lambda *_: None  # type: ignore[method-assign]
     listener.get(*((1, seq) for seq in range(HEARD_AT_ONCE)))
-    committer.commit(Group([]))
+    committer.commit(CommitGroup([]))
     assert [seq for _, bulks in listener.taken for seq in bulks] == list(range(HEARD_AT_ONCE))
     assert (committer.heard, committer.hearing, committer._at_once) == ({1: HEARD_AT_ONCE - 1}, {}, HEARD_AT_ONCE)
 
@@ -302,21 +303,21 @@ def test_announcements_of_other_nodes_are_taken_up_once_however_often_their_comm
     """And also by a node that expected none: its inbox is made for them."""
     with closing(FrontierCell(tmp_path / "frontier.sqlite", journal=Full(3))) as frontier:
         listener = Listener(cell_1=0)
-        committer, announced = listener.committer, Announced([], [0], listener.clock)
+        committer, announced = listener.committer, Announcements([], [0], listener.clock)
         del committer._take
         committer.cells[1].frontier = frontier
-        committer.homes = Homes([0], [(1, frontier)])
+        committer.homes = SiteHomes([0], [(1, frontier)])
         committer.wishes = SimpleNamespace(announced=announced)  # type: ignore[assignment]
         page = Announcement("http://a.test/", PROXY, 5.0, 6.0)
         with announcing(announced, tmp_path / "signals.sqlite", Config(), lambda _: True):
-            committer.inbox.append((1, 10, PASSED + msgspec.msgpack.encode(Passed([page]))))
+            committer.inbox.append((1, 10, PASSED + msgspec.msgpack.encode(ForwardedSignals([page]))))
             for _ in range(3):
                 with pytest.raises(DiskFull):
                     listener.hear()
                 assert not announced.passed
             assert not announced.is_waiting
             listener.hear()
-            assert list(announced.passed) == [Passed([page])]
+            assert list(announced.passed) == [ForwardedSignals([page])]
             assert announced.is_waiting
     inbox = open_inbox(tmp_path / "signals.sqlite")
     assert inbox.due(PROXY, 1e12, 10) == [page]
@@ -333,7 +334,7 @@ class Asking:
         crawl.config = replace(config, courtesy=replace(CourtesySettings(), **courtesy))
         crawl._clock, crawl._last_group, crawl._asked_of = self.clock, self.clock.ticks_s(), Counter()
         crawl.committing = crawl._is_waited_for = False
-        crawl.state = State.RUNNING
+        crawl.state = CrawlState.RUNNING
         crawl._group, crawl.analyzer, crawl._open_pages, crawl.uncommitted = None, None, 0, []
         self.begun: list[tuple[str, float | None]] = []
         self.hosts: dict[str, Any] = {}
@@ -403,11 +404,11 @@ def test_a_site_does_not_leave_while_a_page_of_it_that_the_cache_gave_is_not_com
     asking = Asking()
     crawl = asking.crawl
     crawl._open = 0
-    crawl.analyzer = Analyzer(cast("Any", None), PlacementSettings(), "a", dict, Homes([0], []), asking.clock)
-    queue = HostQueue("a.test", 1, 0, 0, Place("a.test"))
+    crawl.analyzer = Analyzer(cast("Any", None), PlacementSettings(), "a", dict, SiteHomes([0], []), asking.clock)
+    queue = HostQueue("a.test", 1, 0, 0, DelayTarget("a.test"))
     crawl.analyzer.met(queue)
     crawl.analyzer._leaving["a.test"] = (7, "")
-    visit = Visit(queue, Queued("http://a.test/", b"key", 0, 0, 1, 0.0), "127.0.0.1", from_cache=True)
+    visit = ActiveVisit(queue, QueuedUrl("http://a.test/", b"key", 0, 0, 1, 0.0), "127.0.0.1", from_cache=True)
     crawl.started(visit)
     assert not crawl.analyzer.departures(0.0, 0.0)
     crawl._closed(visit)

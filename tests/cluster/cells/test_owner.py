@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from teia.clock import VirtualClock
-from teia.cluster.cells.log import CellLog, CellLost, Entry, StreamFull
-from teia.cluster.cells.owner import FIRST_MOST_S, Keeper
-from teia.cluster.members.session import NodeState, Pace, Session
+from teia.cluster.cells.log import CellLog, CellLost, LogEntry, StreamFull
+from teia.cluster.cells.owner import FIRST_MOST_S, CellOwner
+from teia.cluster.members.session import NodeSession, NodeState, Pace
 from teia.cluster.nats.wire import NoAnswer
 from tests.cluster.conftest import PACE, STALL_S, Nats
 from tests.conftest import ROOT
@@ -36,14 +36,14 @@ def in_turn(cell: int, alive: Mapping[str, NodeState]) -> Sequence[str]:
     return names[at:] + names[:at]
 
 
-async def keeper_of(nats: Nats, session: Session, name: str) -> Keeper:
-    keeper = Keeper(session.wire, nats.clock, session, name, range(CELLS), in_turn, rank_wait_s=0.5)
+async def keeper_of(nats: Nats, session: NodeSession, name: str) -> CellOwner:
+    keeper = CellOwner(session.wire, nats.clock, session, name, range(CELLS), in_turn, rank_wait_s=0.5)
     session.on_lost = lambda why: keeper.drop_all()
     return keeper
 
 
 @contextmanager
-def tending(*keepers: Keeper) -> Iterator[list[asyncio.Task[None]]]:
+def tending(*keepers: CellOwner) -> Iterator[list[asyncio.Task[None]]]:
     tasks = [asyncio.get_running_loop().create_task(keeper.tend(lambda cell: None)) for keeper in keepers]
     try:
         yield tasks
@@ -52,7 +52,7 @@ def tending(*keepers: Keeper) -> Iterator[list[asyncio.Task[None]]]:
             task.cancel()
 
 
-def are_shared_out(keepers: Sequence[Keeper]) -> bool:
+def are_shared_out(keepers: Sequence[CellOwner]) -> bool:
     return sorted(cell for keeper in keepers for cell in keeper.kept) == list(range(CELLS))
 
 
@@ -132,7 +132,7 @@ def test_cells_that_nobody_ever_kept_wait_for_nodes_that_are_just_coming() -> No
     clock = VirtualClock()
     alive = {"a": NodeState("a", "1"), "b": NodeState("b", "2")}
     session: Any = SimpleNamespace(node=alive["a"], alive=lambda: alive, came_at=0.0)
-    keeper = Keeper(Any, clock, session, "c", range(2), in_turn, 2.0, first_wait_s=1.0)  # type: ignore[arg-type]
+    keeper = CellOwner(Any, clock, session, "c", range(2), in_turn, 2.0, first_wait_s=1.0)  # type: ignore[arg-type]
 
     def ripe_after(came_at: list[float]) -> dict[int, float]:
         """By cell: after how many seconds it is ours to take, if nodes come at these."""
@@ -180,11 +180,11 @@ def test_the_moment_a_cell_was_taken_is_known_before_it_is_kept_whatever_another
     """Its hosts rest from then on: another cell that cannot be looked at, or taken, must not make that forgotten."""
 
     class Silent(CellLog):
-        async def head(self) -> Entry | None:
-            raise NoAnswer("NATS does not answer")
+        async def head(self) -> LogEntry | None:
+            raise NoAnswer("NATS does not respond")
 
     class Full(CellLog):
-        async def take(self, head: Entry | None) -> int:
+        async def take(self, head: LogEntry | None) -> int:
             raise StreamFull("the stream is full")
 
     async def main() -> None:
@@ -204,7 +204,7 @@ def test_the_moment_a_cell_was_taken_is_known_before_it_is_kept_whatever_another
     lonely.run(main())
 
 
-def log_of_kind(keeper: Keeper, number: int, kind: type[CellLog]) -> Callable[[int], CellLog]:
+def log_of_kind(keeper: CellOwner, number: int, kind: type[CellLog]) -> Callable[[int], CellLog]:
     """As the keeper's own, but one cell's log is of another kind."""
     usual = keeper.log_of
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.cluster.cells.open_cells import KeptCell, is_brought
-from teia.cluster.cells.ship_archive import Shipping
+from teia.cluster.cells.open_cells import ClusterCell, is_brought
+from teia.cluster.cells.ship_archive import ArchiveTransfers
 from teia.cluster.nats.objects import FileObjects
 from teia.cluster.nats.thread import LoopThread
 from teia.crawler.open_cell import committed_position, note_position
@@ -52,19 +52,19 @@ def test_what_is_committed_of_an_archive_is_where_the_cell_goes(thread: LoopThre
     objects, do = FileObjects(str(tmp_path / "store"), "main"), thread.wait_for
     giver, taker = folder_of(tmp_path / "a"), folder_of(tmp_path / "b")
     first, more, second = (os.urandom(size) for size in (5_000, 3_000, 700))
-    shipping = Shipping(objects)
+    shipping = ArchiveTransfers(objects)
     commit(giver, 1, first)
     assert do(shipping.ship(giver)) == 5_000
     commit(giver, 1, more)
     commit(giver, 2, second, uncommitted=b"no commit came")
-    assert do(Shipping(objects).ship(giver)) == 3_700  # another process goes on where this one was
+    assert do(ArchiveTransfers(objects).ship(giver)) == 3_700  # another process goes on where this one was
     assert do(shipping.ship(giver)) == 3_700  # and of two that ship the same, the file is the same
-    assert do(Shipping(objects).bring(taker)) == 2
+    assert do(ArchiveTransfers(objects).bring(taker)) == 2
     brought = [(taker.archive / FILE.format(serial)) for serial in (1, 2)]
     assert [path.read_bytes() for path in brought] == [first + more, second]
     assert all(is_brought(path) for path in brought)
-    assert do(Shipping(objects).bring(taker)) == 0
-    assert do(Shipping(objects).bring(giver)) == 0
+    assert do(ArchiveTransfers(objects).bring(taker)) == 0
+    assert do(ArchiveTransfers(objects).bring(giver)) == 0
     assert (giver.archive / FILE.format(2)).read_bytes() == second + b"no commit came"
 
 
@@ -75,7 +75,7 @@ def test_nobody_appends_to_a_file_that_was_brought(thread: LoopThread, tmp_path:
     path = folder.archive / FILE.format(4)
     path.chmod(0o444)
     for _ in range(2):
-        cell = KeptCell(folder, "main", breadth, 1 << 20, WallClock())
+        cell = ClusterCell(folder, "main", breadth, 1 << 20, WallClock())
         position = committed_position(cell.frontier)
         cell.close()
         assert position is not None
@@ -87,7 +87,7 @@ def test_files_of_a_cell_are_numbered_on_from_another_nodes_last(tmp_path: Path)
     folder = folder_of(tmp_path / "b")
     commit(folder, 9, b"from another node")
     (folder.archive / FILE.format(9)).unlink()
-    cell = KeptCell(folder, "main", breadth, 1 << 20, WallClock())
+    cell = ClusterCell(folder, "main", breadth, 1 << 20, WallClock())
     assert serial_of(cell.archive.position.file) == 10
     cell.close()
 
@@ -98,14 +98,14 @@ def test_a_cell_that_was_split_off_has_the_bodies_that_were_fetched_before(threa
     giver, taker = folder_of(tmp_path / "a" / "07"), folder_of(tmp_path / "b" / "07")
     commit(giver, 1, body)
     commit(giver, 2, b"of pages that stayed")
-    do(Shipping(objects).ship(giver))
+    do(ArchiveTransfers(objects).ship(giver))
     new = CellFolder(64, tmp_path / "b" / "64")
     new.archive.mkdir(parents=True)
     with closing(FrontierCell(new.frontier)) as frontier:
         columns = [row[1:3] for row in frontier.db.execute("PRAGMA table_info(pages)")]
         values = [FILE.format(1) if name == "file" else b"" if kind == "BLOB" else 0 for name, kind in columns]
         frontier.db.execute(f"INSERT INTO pages VALUES ({', '.join('?' * len(values))})", values)
-    assert do(Shipping(objects).bring_from_before(new, {7, 64})) == 0  # that one is brought as its own
-    assert do(Shipping(objects).bring_from_before(new, {64})) == 1
+    assert do(ArchiveTransfers(objects).bring_from_before(new, {7, 64})) == 0  # that one is brought as its own
+    assert do(ArchiveTransfers(objects).bring_from_before(new, {64})) == 1
     assert place_of(new.archive, FILE.format(1)).read_bytes() == body
     assert [path.name for path in taker.archive.iterdir()] == [FILE.format(1)]

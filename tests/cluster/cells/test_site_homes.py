@@ -13,18 +13,20 @@ from typing import Any
 
 import pytest
 
-from teia.cluster.cells.open_cells import KeptCells
-from teia.cluster.cells.site_homes import Departure, Homes, said_in
+from teia.cluster.cells.open_cells import ClusterCells
+from teia.cluster.cells.site_homes import Departure, SiteHomes, said_in
 from teia.cluster.crawl.commit import NodeCommitter
-from teia.config import Config, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
+from teia.crawler.lookup import Lookup
 from teia.errors import ClusterError
 from teia.frontier.cell import mail, move_site, site_statements
-from teia.frontier.cell.cell import Found, FrontierCell, PageRow, Settled
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, PageRow, SettledVisit
 from teia.frontier.cell.schema import STATE_DONE
-from teia.signals.trust import Kind
+from teia.signals.trust import SignalKind
 from teia.store.root import open_root
 from teia.urls import cell_of, cell_starts, key_of, slot_of
-from teia.views.lookup import Lookup
 
 CELLS = 4
 STARTS = cell_starts(CELLS)
@@ -62,7 +64,7 @@ class Cells:
         self.cells = [FrontierCell(folder / f"{number}.sqlite", journal=self.post) for number in range(CELLS)]
         for cell in self.cells:
             stack.callback(cell.close)
-        self.homes = [Homes(STARTS, [(number, cell)]) for number, cell in enumerate(self.cells)]
+        self.homes = [SiteHomes(STARTS, [(number, cell)]) for number, cell in enumerate(self.cells)]
 
     def send(self, site: str, cell: int, to_cell: int, rests: dict[str, float] | None = None, note: str = "") -> None:
         with self.cells[cell].transaction() as frontier:
@@ -71,7 +73,7 @@ class Cells:
     def say(self, to_cell: int, *urls: str) -> None:
         """Send links to a cell, as any other would."""
         with self.cells[to_cell].transaction() as frontier:
-            found = [Found(url.split("/")[2], key_of(url), "/" + url.split("/", 3)[3], 3) for url in urls]
+            found = [FoundUrl(url.split("/")[2], key_of(url), "/" + url.split("/", 3)[3], 3) for url in urls]
             self.homes[to_cell].hear(to_cell, frontier, found, NOW_S)
             mail.note_heard(frontier, mail.THE_STREAM, 1)
 
@@ -118,14 +120,16 @@ def fill(cells: Cells, pages: int = 30) -> None:
         host_id = cell.host_id(SITE, NOW_S)
         cell.keep_robots(host_id, SITE, f"http://{SITE}", NOW_S, "200", 200, b"User-agent: *")
         cell.count_request(host_id, 500, "127.0.0.9", 0.2)
-        sitemap = site_statements.Speaker(key_of(f"http://{SITE}/sitemap.xml"), host_id, Kind.SITEMAP, NOW_S, 1)
+        sitemap = site_statements.StatementSource(
+            key_of(f"http://{SITE}/sitemap.xml"), host_id, SignalKind.SITEMAP, NOW_S, 1
+        )
         site_statements.note_look(cell.db, slot_of(SITE), sitemap)
         said = {key_of(urls[0]): NOW_S}
-        site_statements.take(cell.db, slot_of(SITE), host_id, Kind.SITEMAP, sitemap.key, said, NOW_S)
-        site_statements.keep_voices(cell.db, slot_of(SITE), host_id, [(Kind.SITEMAP, b"trust")])
+        site_statements.take(cell.db, slot_of(SITE), host_id, SignalKind.SITEMAP, sitemap.key, said, NOW_S)
+        site_statements.keep_voices(cell.db, slot_of(SITE), host_id, [(SignalKind.SITEMAP, b"trust")])
         for item in cell.next_urls(host_id, SITE, 5, (), NOW_S):
             page = PageRow(200, b"digest", title="Casa")
-            cell.settle(Settled(host_id, item, "200", STATE_DONE, NOW_S, page=page), SITE)
+            cell.settle(SettledVisit(host_id, item, "200", STATE_DONE, NOW_S, page=page), SITE)
 
 
 def test_a_site_takes_queue_schedule_and_history_along(cells: Cells) -> None:
@@ -177,11 +181,11 @@ def test_a_cell_that_is_opened_anew_knows_its_guests_and_who_left(cells: Cells) 
     fill(cells, pages=3)
     cells.send(SITE, HOME, THERE, note='{"speeds": {}}')
     cells.deliver()
-    homes = Homes(STARTS, list(enumerate(cells.cells)))
+    homes = SiteHomes(STARTS, list(enumerate(cells.cells)))
     assert homes.number_of(f"blog.{SITE}") == THERE
     assert homes.lives_here(SITE)
     assert homes.notes[SITE] == '{"speeds": {}}'
-    assert not Homes(STARTS, [(HOME, cells.cells[HOME])]).lives_here(SITE)
+    assert not SiteHomes(STARTS, [(HOME, cells.cells[HOME])]).lives_here(SITE)
 
 
 def test_a_move_whose_transaction_fails_has_not_happened(cells: Cells) -> None:
@@ -225,7 +229,7 @@ def test_a_site_that_fits_into_no_message_stays_where_it_is(cells: Cells) -> Non
     before = rows_of(cells.cells[HOME])
     cells.post.sent.clear()
     committer = NodeCommitter.__new__(NodeCommitter)
-    committer.cells = KeptCells({HOME: SimpleNamespace(frontier=cells.cells[HOME])})  # type: ignore[dict-item]
+    committer.cells = ClusterCells({HOME: SimpleNamespace(frontier=cells.cells[HOME])})  # type: ignore[dict-item]
     committer.homes, committer.departed = cells.homes[HOME], []
     leaving = Departure(SITE, HOME, THERE, {})
     committer.departures = deque([leaving])

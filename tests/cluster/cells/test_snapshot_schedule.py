@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from teia.clock import VirtualClock
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.site_homes import REST, long_rests
-from teia.cluster.cells.snapshot_schedule import SHARE, TRY_AGAIN_S, Saver
+from teia.cluster.cells.snapshot_schedule import SHARE, TRY_AGAIN_S, SnapshotScheduler
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.nats.thread import LoopThread
-from teia.clustersettings import ClusterSettings
+from teia.config.sections import ClusterSettings
 from tests.cluster.conftest import Nats
 from tests.cluster.kept import IDENTITY, Kept
 
@@ -27,9 +27,9 @@ class Watched:
         self.snapshots = Snapshots(kept.objects, self.clock, IDENTITY)
         self.log, _ = kept.take("a", self.snapshots)
         self.room = SimpleNamespace(has_some=True)
-        copies = Copies([kept.folder_of("a")], kept.thread, self.snapshots)
+        copies = CellCopies([kept.folder_of("a")], kept.thread, self.snapshots)
         keeper = SimpleNamespace(kept={7: self.log})
-        self.saver = Saver(self.snapshots, settings, keeper, copies, self.room, self.clock)  # type: ignore[arg-type]
+        self.saver = SnapshotScheduler(self.snapshots, settings, keeper, copies, self.room, self.clock)  # type: ignore[arg-type]
         self._urls = 0
 
     def write(self, urls: int = 10) -> None:

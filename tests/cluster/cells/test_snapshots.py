@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from teia.cluster.cells.log import CellLost, LogGone, StreamFull
-from teia.cluster.cells.snapshot_schedule import Room
+from teia.cluster.cells.snapshot_schedule import StreamSpace
 from teia.cluster.cells.snapshots import CannotRestore, Snapshots
 from teia.cluster.nats.objects import FileObjects, NatsObjects
 from teia.cluster.nats.thread import LoopThread
@@ -243,7 +243,7 @@ def test_an_almost_full_stream_stops_commits_and_snapshots_make_room(own_nats: N
         own_nats.wires.clear()
         config = thread.wait_for(kept.wire.js.stream_info(f"TEIA_{kept.collection}")).config
         thread.wait_for(kept.wire.js.update_stream(config.evolve(max_bytes=100_000)))
-        room, snapshots = Room(kept.wire, own_nats.clock, kept.collection), kept.snapshots()
+        room, snapshots = StreamSpace(kept.wire, own_nats.clock, kept.collection), kept.snapshots()
         log, _ = kept.take("a", snapshots)
         log.has_room = lambda: room.has_some
         urls = 0
@@ -258,7 +258,7 @@ def test_an_almost_full_stream_stops_commits_and_snapshots_make_room(own_nats: N
         thread.wait_for(room.look())
         kept.write(log, "a", 100, urls)
         log.has_room = lambda: True
-        with pytest.raises(StreamFull, match="is full; give it more room"):
+        with pytest.raises(StreamFull, match="is full; increase its limit"):
             kept.write(log, "a", 100_000, urls + 100)
         thread.wait_for(kept.wire.js.update_stream(config.evolve(max_bytes=1_000_000)))
         kept.write(log, "a", 100, 2_000_000)

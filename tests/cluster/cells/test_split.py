@@ -15,9 +15,9 @@ import pytest
 
 from teia.cluster.cells import open_cells
 from teia.cluster.cells import split as cells_split
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import MOST_CELLS, CellLog, CellLost, NumberTaken
-from teia.cluster.cells.site_homes import AWAY, REST, Homes
+from teia.cluster.cells.site_homes import AWAY, REST, SiteHomes
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.cells.split import NotWhole, Splitter, check_whole, fulfilled, refused, wish
 from teia.cluster.crawl.commit import NodeCommitter
@@ -25,13 +25,14 @@ from teia.cluster.members.agreement import Agreement, Split, agree, amend_agreem
 from teia.cluster.nats.objects import ObjectsAway
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer
-from teia.config import Config
-from teia.crawler.commit import Committed
+from teia.config.sections import Config
+from teia.crawler.commit import CommitResult
 from teia.errors import ClusterError, DiskFull, StoreError
 from teia.frontier.cell import journal as frontier_journal
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import CLUSTER, note_seq
 from teia.frontier.cell.mail import THE_STREAM
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.split import middle, split_off
 from teia.store.root import CellFolder
 from teia.urls import cell_range, cell_starts, cell_table, key_of, slot_of
@@ -49,9 +50,9 @@ def sites(many: int) -> list[str]:
     return list(islice((f"s{n}.test" for n in count() if first <= slot_of(f"s{n}.test") < end), many))
 
 
-def found(site: str, number: int) -> Found:
+def found(site: str, number: int) -> FoundUrl:
     host = f"www.{site}"
-    return Found(host, key_of(f"http://{host}/{number}"), f"/{number}", depth=1)
+    return FoundUrl(host, key_of(f"http://{host}/{number}"), f"/{number}", depth=1)
 
 
 class Halves(Kept):
@@ -83,7 +84,7 @@ class Halves(Kept):
         return self.keepers[node]
 
     def splitter(self, node: str) -> Splitter:
-        copies = Copies([self.folder_of(node)], self.thread, self.snapshots())
+        copies = CellCopies([self.folder_of(node)], self.thread, self.snapshots())
         keeper: Any = SimpleNamespace(kept={7: self.keepers[node]})
         return Splitter(
             self.wire, self.nats.clock, self.thread, self.collection, keeper, copies, lambda: self.agreement
@@ -128,7 +129,7 @@ class Halves(Kept):
         assert head is not None
         assert head.record.kind == "release"
         self.do(log.take(head))
-        self.do(Copies([folder], self.thread, self.snapshots()).open_all({8: log}))
+        self.do(CellCopies([folder], self.thread, self.snapshots()).open_all({8: log}))
         return FrontierCell(folder.frontier, read_only=True)
 
     def old_half(self, node: str) -> FrontierCell:
@@ -340,7 +341,7 @@ def test_links_that_come_the_old_way_are_passed_on(halves: Halves) -> None:
     slot = halves.check_halves("a")
     there, here = (next(s for s in sites(20) if (slot_of(s) >= slot) is moved) for moved in (True, False))
     with halves.opened(halves.keepers["a"], "a") as cell:
-        homes = Homes((*STARTS, slot), [(7, cell)])
+        homes = SiteHomes((*STARTS, slot), [(7, cell)])
         with cell.transaction():
             homes.hear(7, cell, [found(there, 99), found(here, 99)], 2.0)
         assert cell.known == len(urls(cell))
@@ -357,10 +358,10 @@ def test_links_of_many_bulks_are_passed_on_together(halves: Halves) -> None:
     there = next(site for site in sites(20) if slot_of(site) >= slot)
     with halves.opened(halves.keepers["a"], "a") as cell:
         committer = NodeCommitter.__new__(NodeCommitter)
-        committer.homes, committer._clock = Homes((*STARTS, slot), [(7, cell)]), halves.nats.clock
+        committer.homes, committer._clock = SiteHomes((*STARTS, slot), [(7, cell)]), halves.nats.clock
         bulks = [(THE_STREAM, number, [found(there, number)]) for number in range(1, 201)]
         with cell.transaction():
-            committer._merge(SimpleNamespace(number=7, frontier=cell), bulks, Committed())  # type: ignore[arg-type]
+            committer._merge(SimpleNamespace(number=7, frontier=cell), bulks, CommitResult())  # type: ignore[arg-type]
     info = halves.do(halves.wire.js.stream_info(f"TEIA_{halves.collection}", subjects_filter="*.links.*"))
     assert info.state.subjects == {f"{halves.collection}.links.8": 1}
 
@@ -373,7 +374,7 @@ def test_numbers_of_cells_need_not_be_in_the_order_of_slots() -> None:
 
 
 def test_one_cell_is_split_at_a_time() -> None:
-    from teia.config import to_toml
+    from teia.config.load import to_toml
 
     config = replace(Config(), collection=replace(Config().collection, cells=4))
     agreement = wish(Agreement("x", to_toml(config), 1), 2)
@@ -392,9 +393,9 @@ def test_one_cell_is_split_at_a_time() -> None:
 
 
 def test_there_are_no_more_cells_than_the_links_of_a_page_fit_into_a_batch_for() -> None:
-    from teia.config import to_toml
+    from teia.config.load import to_toml
 
     config = replace(Config(), collection=replace(Config().collection, cells=512))
     full = Agreement("x", to_toml(config), 1, splits=[Split(0, 1)] * (MOST_CELLS - 512))
-    with pytest.raises(ClusterError, match="900 cells at the most"):
+    with pytest.raises(ClusterError, match="maximum of 900 cells"):
         wish(full, 3)

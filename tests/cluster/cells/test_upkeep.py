@@ -11,12 +11,12 @@ import pytest
 
 from teia.clock import WallClock
 from teia.cluster.cells import copy_ahead, snapshot_schedule, upkeep
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.copy_ahead import Follower
-from teia.cluster.cells.snapshot_schedule import Saver
+from teia.cluster.cells.snapshot_schedule import SnapshotScheduler
 from teia.cluster.cells.upkeep import Upkeep
 from teia.cluster.nats.thread import LoopThread
-from teia.clustersettings import ClusterSettings
+from teia.config.sections import ClusterSettings
 from teia.store.root import CellFolder
 
 LOOKS = 3
@@ -62,7 +62,7 @@ def test_cells_are_followed_after_a_look_that_failed() -> None:
 def test_snapshots_are_made_after_a_look_for_room_that_failed() -> None:
     looks, nothing = Looks(), SimpleNamespace()
     room, keeper = SimpleNamespace(look=looks.fail_later, has_some=True), SimpleNamespace(kept={})
-    saver = Saver(nothing, ClusterSettings(), keeper, nothing, room, WallClock())  # type: ignore[arg-type]
+    saver = SnapshotScheduler(nothing, ClusterSettings(), keeper, nothing, room, WallClock())  # type: ignore[arg-type]
     run(saver.save_for_ever(lambda: looks.is_lost))
     assert looks.count == LOOKS
 
@@ -70,7 +70,7 @@ def test_snapshots_are_made_after_a_look_for_room_that_failed() -> None:
 def test_archives_are_brought_after_one_that_failed(tmp_path: Path) -> None:
     looks = Looks()
     with LoopThread() as thread:
-        copies = Copies([CellFolder(7, tmp_path)], thread)
+        copies = CellCopies([CellFolder(7, tmp_path)], thread)
         copies.open.add(7)
         keeper: Any = SimpleNamespace(kept={7: SimpleNamespace(epoch=1)}, is_leaving=False)
         shipping: Any = SimpleNamespace(bring=looks.fail_later)

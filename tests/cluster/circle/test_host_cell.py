@@ -59,6 +59,6 @@ def test_a_death_moves_the_dead_nodes_cells_and_no_other() -> None:
 
 
 def test_without_a_living_node_nobody_keeps() -> None:
-    with pytest.raises(ValueError, match="no node lives"):
+    with pytest.raises(ValueError, match="no node is running"):
         keepers(Circle({"a": 1.0}), cell_starts(4), live=())
     assert points_of_cells(cell_starts(2)) == [0, 1 << 159]

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from teia.cluster.circle.circle import BITS, Point
-from teia.cluster.circle.protocol import Distributor, Found, Greet, Unreachable
+from teia.cluster.circle.circle import BITS, CirclePoint
+from teia.cluster.circle.protocol import AskNeighbours, Distributor, LookupResult, Unreachable
 from tests.cluster.simulated import Network
 
 ACTIONS = st.lists(st.sampled_from(["join", "join", "join", "leave", "crash", "wait"]), max_size=25)
@@ -42,7 +42,7 @@ async def check(network: Network, askers: list[Distributor]) -> list[int]:
     return [each.hops for each in found]
 
 
-async def _all(what: list[Coroutine[Any, Any, Found]]) -> list[Found]:
+async def _all(what: list[Coroutine[Any, Any, LookupResult]]) -> list[LookupResult]:
     return list(await asyncio.gather(*what))
 
 
@@ -184,20 +184,20 @@ def test_a_point_whose_successors_all_died_goes_on_with_what_it_knows() -> None:
 
 def test_nobody_answers_is_said_in_one_line() -> None:
     class Nobody:
-        async def ask(self, to: Point, question: object) -> Any:
+        async def ask(self, to: CirclePoint, question: object) -> Any:
             raise Unreachable(f"{to.node} is silent")
 
     async def main() -> None:
-        stranger, gone = Distributor(Point(5, "me"), Nobody()), Point(9, "gone")
-        with pytest.raises(Unreachable, match="nobody answers"):
+        stranger, gone = Distributor(CirclePoint(5, "me"), Nobody()), CirclePoint(9, "gone")
+        with pytest.raises(Unreachable, match="no node responds"):
             await stranger.join(gone)
-        assert stranger.answer(Greet()).successors == (stranger.point,), "alone as before"
+        assert stranger.answer(AskNeighbours()).successors == (stranger.point,), "alone as before"
 
     run(main())
 
 
 def test_a_run_repeats_exactly() -> None:
-    async def once() -> tuple[int, list[Point]]:
+    async def once() -> tuple[int, list[CirclePoint]]:
         network = Network(seed=9, loss=0.1)
         network.build(f"n{n}" for n in range(60))
         for point in network.chance.sample(sorted(network.peers), 10):

@@ -10,19 +10,19 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.cluster.crawl.limits import TURN_S, UNHEARD_S, Shares, part_of, reached
+from teia.cluster.crawl.limits import TURN_S, UNHEARD_S, LimitShares, part_of, reached
 from teia.cluster.members.session import NodeState
-from teia.config import Config
+from teia.config.sections import Config
 
 
 def node(name: str, stored: dict[str, int], kept: int = 0) -> NodeState:
     return NodeState(name, "x", stored=stored, load={"kept": float(kept)})
 
 
-def shares(*nodes: NodeState) -> tuple[Shares, dict[str, NodeState]]:
+def shares(*nodes: NodeState) -> tuple[LimitShares, dict[str, NodeState]]:
     alive = {each.name: each for each in nodes}
     session: Any = SimpleNamespace(node=nodes[0], said=nodes[0], alive=lambda: alive)
-    return Shares(session, lambda: range(2), 0.0), alive
+    return LimitShares(session, lambda: range(2), 0.0), alive
 
 
 @given(remaining=st.integers(1, 10_000), nodes=st.integers(1, 30), now=st.floats(0, 1e6))

@@ -16,9 +16,10 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.cluster.crawl.runs import KEPT_RUNS, BetweenRuns, begun, duty_now, ended
-from teia.cluster.members.agreement import Agreement, Run
-from teia.collections.due_runs import Task
-from teia.config import Config, to_toml
+from teia.cluster.members.agreement import Agreement, ClusterRun
+from teia.collections.due_runs import CrawlTask
+from teia.config.load import to_toml
+from teia.config.sections import Config
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CellFolder
 from tests.cluster.conftest import Nats
@@ -39,20 +40,20 @@ def scheduled(**settings: str) -> Config:
 
 def test_all_nodes_know_what_is_to_be_done_from_the_runs_agreed_on() -> None:
     config = scheduled(stop_after="4 hours")
-    run = Run(START_S, START_S + 1)
-    over = Run(START_S, START_S + 1, START_S + HOUR_S, "finished")
+    run = ClusterRun(START_S, START_S + 1)
+    over = ClusterRun(START_S, START_S + 1, START_S + HOUR_S, "finished")
     for runs, at_s, task in (
-        ([], START_S - 1, Task.WAIT),
-        ([], START_S + 1, Task.RUN),
-        ([run], START_S + HOUR_S, Task.RUN),
-        ([run], START_S + 5 * HOUR_S, Task.WAIT),
-        ([over], START_S + 2 * HOUR_S, Task.WAIT),
-        ([over], START_S + 24 * HOUR_S, Task.RUN),
+        ([], START_S - 1, CrawlTask.WAIT),
+        ([], START_S + 1, CrawlTask.RUN),
+        ([run], START_S + HOUR_S, CrawlTask.RUN),
+        ([run], START_S + 5 * HOUR_S, CrawlTask.WAIT),
+        ([over], START_S + 2 * HOUR_S, CrawlTask.WAIT),
+        ([over], START_S + 24 * HOUR_S, CrawlTask.RUN),
     ):
         assert duty_now(config, runs, at_s).task is task
-    assert duty_now(Config(), [], START_S).task is Task.CRAWL
+    assert duty_now(Config(), [], START_S).task is CrawlTask.CRAWL
     fresh = replace(config, refresh=replace(config.refresh, keep=True))
-    assert duty_now(fresh, [over], START_S + 2 * HOUR_S).task is Task.KEEP_FRESH
+    assert duty_now(fresh, [over], START_S + 2 * HOUR_S).task is CrawlTask.KEEP_FRESH
 
 
 def test_a_start_has_one_run_whoever_writes_it() -> None:
@@ -60,7 +61,7 @@ def test_a_start_has_one_run_whoever_writes_it() -> None:
     assert begun(agreement, START_S, START_S + 2) == agreement
     (run,) = agreement.runs
     over = ended(agreement, run, "finished", START_S + 9)
-    assert over.runs == [Run(START_S, START_S + 1, START_S + 9, "finished")]
+    assert over.runs == [ClusterRun(START_S, START_S + 1, START_S + 9, "finished")]
     assert ended(over, run, "deadline", START_S + 10) == over
     assert begun(over, START_S, START_S + 11) == over
     for day in range(1, 2 * KEPT_RUNS):

@@ -14,16 +14,17 @@ from nats.js.errors import NotFoundError
 from teia.clock import WallClock
 from teia.cluster.cells.open_cells import prepare
 from teia.cluster.crawl import settings as crawl_settings
-from teia.cluster.crawl.settings import Desk, check_lists
+from teia.cluster.crawl.settings import CommandReceiver, check_lists
 from teia.cluster.members.agreement import Agreement, agree, amend_agreement, current_agreement, write_down
 from teia.cluster.nats.thread import LoopThread
 from teia.collections import bulk
 from teia.collections.change_settings import change
 from teia.collections.edits import edited, parse_edit, to_text
-from teia.collections.inbox import Control
-from teia.config import Config, load, to_toml
+from teia.collections.inbox import ControlFile
+from teia.config.load import load, to_toml
+from teia.config.sections import Config
 from teia.errors import ClusterError, DiskFull, UsageError
-from teia.frontier.cell.bulk import Chosen, Deed
+from teia.frontier.cell.bulk import BulkAction, BulkSelection
 from teia.store.root import Root, open_root
 from tests.cluster.conftest import Nats
 from tests.cluster.nodes import cluster
@@ -69,20 +70,20 @@ def folder(tmp_path: Path, nats: Nats, unique: str) -> Root:
 
 def test_a_change_that_no_node_would_hear_is_refused_and_changes_nothing(folder: Root) -> None:
     before = folder.collection("main").config.read_bytes()
-    with pytest.raises(ClusterError, match="crawled by a cluster, and no node runs on"):
+    with pytest.raises(ClusterError, match="crawled by a cluster, but no node is running on"):
         change(folder, "main", [parse_edit("courtesy.delay_s=9")], WallClock())
     assert folder.collection("main").config.read_bytes() == before
     done = teia("pause", "--data", str(folder.path))
     assert done.returncode == 1
-    assert "no node runs on" in done.stderr
+    assert "no node is running on" in done.stderr
 
 
 def test_deeds_on_many_urls_are_refused(folder: Root) -> None:
     """Nobody could carry them out, and whoever serves the folder would try every second."""
-    control = Control(folder.path / "control.sqlite")
+    control = ControlFile(folder.path / "control.sqlite")
     try:
-        with pytest.raises(ClusterError, match="URLs cannot be chosen by hand"):
-            bulk.ask(control, "main", Chosen(Deed.RETRY), "me", 0.0)
+        with pytest.raises(ClusterError, match="single URLs cannot be selected"):
+            bulk.ask(control, "main", BulkSelection(BulkAction.RETRY), "me", 0.0)
         assert control.deeds("main") == []
     finally:
         control.close()
@@ -105,7 +106,7 @@ def test_what_could_not_be_written_down_is_taken_later_and_a_stop_is_heard_once(
         wire = thread.wait_for(nats.wire())
         nats.wires.clear()
         agreement = thread.wait_for(current_agreement(wire, nats.clock, unique, nats.count))
-        ours = Desk(
+        ours = CommandReceiver(
             folder, unique, agreement, agreement.config, wire, thread, nats.clock, lambda: stops.append(len(problems))
         )
 
@@ -135,7 +136,7 @@ def test_a_node_that_leaves_when_all_is_done_is_not_told_to_keep_pages_fresh(
         wire = thread.wait_for(nats.wire())
         nats.wires.clear()
         agreement = thread.wait_for(current_agreement(wire, nats.clock, unique, nats.count))
-        ours = Desk(
+        ours = CommandReceiver(
             folder, unique, agreement, agreement.config, wire, thread, nats.clock, lambda: None, once=True
         )  # fmt: skip
         assert "--once" in asyncio.run(ours._change(to_text([parse_edit("refresh.keep=true")])))
@@ -184,7 +185,7 @@ def test_what_is_said_to_one_node_holds_for_all(own_nats: Nats, tmp_path: Path) 
         say("a", "pause")
         until(lambda: "paused" in teia("status", "--data", str(nodes.data("a"))).stdout)  # told each second
         until(lambda: is_still(lab))
-        assert "goes by it" in say("b", "set", "courtesy.delay_s=0.4")
+        assert "applied to the running crawl" in say("b", "set", "courtesy.delay_s=0.4")
         host = min({entry.host for entry in lab.settled_entries()})
         say("b", "block", host)
         until(lambda: all(has(name, host) and has(name, "delay_s = 0.4") for name in "ab"))
@@ -195,7 +196,7 @@ def test_what_is_said_to_one_node_holds_for_all(own_nats: Nats, tmp_path: Path) 
         assert host not in {entry.host for entry in lab.settled_entries()[since:]}
         refused = teia("set", "signals.websub=https://crawl.example.org", "--data", str(nodes.data("a")))
         assert refused.returncode == 1
-        assert "a cluster cannot do this" in refused.stderr
+        assert "not supported in a cluster" in refused.stderr
         say("b", "stop")
         nodes.finish()
 

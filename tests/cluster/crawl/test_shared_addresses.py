@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import pytest
 
-from teia.cluster.crawl.shared_addresses import BUCKET, AddressTurns, key_of
-from teia.cluster.members.session import Session
+from teia.cluster.crawl.shared_addresses import BUCKET, AddressLeases, key_of
+from teia.cluster.members.session import NodeSession
 from teia.cluster.nats.wire import open_bucket
 from teia.errors import ClusterError
 from tests.cluster.conftest import PACE, Nats
@@ -30,11 +30,11 @@ def new_address() -> str:
 
 
 @asynccontextmanager
-async def nodes(nats: Nats, unique: str, count: int) -> AsyncIterator[list[AddressTurns]]:
+async def nodes(nats: Nats, unique: str, count: int) -> AsyncIterator[list[AddressLeases]]:
     sessions = [await nats.node(f"{unique}-{letter}") for letter in "abcdef"[:count]]
     names = {session.node.name for session in sessions}
     await until_async(lambda: all(names <= session.alive().keys() for session in sessions))
-    turns = [AddressTurns(nats.clock, session, REST_S, nats.count) for session in sessions]
+    turns = [AddressLeases(nats.clock, session, REST_S, nats.count) for session in sessions]
     tasks = [asyncio.create_task(each.tend(), name=session_of(each).node.name) for each in turns]
     try:
         yield turns
@@ -46,11 +46,11 @@ async def nodes(nats: Nats, unique: str, count: int) -> AsyncIterator[list[Addre
             await session.leave()
 
 
-def session_of(turns: AddressTurns) -> Session:
+def session_of(turns: AddressLeases) -> NodeSession:
     return turns._session
 
 
-async def die(turns: AddressTurns) -> None:
+async def die(turns: AddressLeases) -> None:
     """End without a word."""
     for task in asyncio.all_tasks():
         if task.get_name() == session_of(turns).node.name:
@@ -58,7 +58,7 @@ async def die(turns: AddressTurns) -> None:
     await session_of(turns).abandon()
 
 
-async def begun(nats: Nats, turns: AddressTurns, address: str, site: str = "a.test") -> None:
+async def begun(nats: Nats, turns: AddressLeases, address: str, site: str = "a.test") -> None:
     """Wait for a turn as the crawler does."""
     async with asyncio.timeout(60):
         while again_at := turns.begin(address, site):  # noqa: ASYNC110  # it polls, too
@@ -86,7 +86,7 @@ def test_an_address_rests_between_the_requests_of_different_nodes(nats: Nats, un
     async def main() -> None:
         address, log = new_address(), list[tuple[float, float, int]]()
 
-        async def ask(turns: AddressTurns, number: int) -> None:
+        async def ask(turns: AddressLeases, number: int) -> None:
             for _ in range(3):
                 await begun(nats, turns, address)
                 began = nats.clock.ticks_s()
@@ -165,7 +165,7 @@ def test_who_died_is_followed_after_a_full_rest_and_a_slow_address_after_a_longe
     nats.run(main())
 
 
-async def timed(nats: Nats, turns: AddressTurns, address: str) -> float:
+async def timed(nats: Nats, turns: AddressLeases, address: str) -> float:
     await begun(nats, turns, address)
     return nats.clock.ticks_s()
 
@@ -263,7 +263,7 @@ def test_a_claim_that_is_not_ours_to_read_is_told(nats: Nats, unique: str) -> No
             with pytest.raises(ClusterError, match=f"says of {address} cannot be read"):
                 await one._read(address)
             await bucket.put(key_of(address), b'{"node": "x", "instance": "y", "version": 9}')
-            with pytest.raises(ClusterError, match="another teia"):
+            with pytest.raises(ClusterError, match="another version of teia"):
                 await one._read(address)
 
     nats.run(main())

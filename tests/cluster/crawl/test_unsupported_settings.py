@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from teia.cluster.crawl.unsupported_settings import check_fits, unheeded
-from teia.config import Config
+from teia.config.sections import Config
 from teia.errors import ConfigError
 
 
@@ -29,7 +29,7 @@ def config_with(key: str, value: Any) -> Config:
     ],
 )
 def test_what_a_cluster_cannot_do_is_refused_with_the_reason(key: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=f"{key.removesuffix('.include')}: a cluster cannot do this: "):
+    with pytest.raises(ConfigError, match=f"{key.removesuffix('.include')}: not supported in a cluster: "):
         check_fits(config_with(key, value))
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from teia.cluster.cells.open_cells import prepare
 from teia.cluster.members.agreement import agree, agree_on_pace, write_down
-from teia.config import CollectionSettings, Config
+from teia.config.sections import CollectionSettings, Config
 from teia.errors import ClusterError, StoreError
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.store.root import open_root
 from teia.urls import key_of
 from tests.cluster.conftest import Nats
@@ -26,7 +27,7 @@ def settings(name: str, cells: int = 4) -> Config:
 def test_the_first_nodes_settings_are_everybodys(own_nats: Nats, tmp_path: Path) -> None:
     async def main() -> None:
         wire = await own_nats.wire()
-        with pytest.raises(ClusterError, match="knows no collection 'news'"):
+        with pytest.raises(ClusterError, match="has no collection 'news'"):
             await agree(wire, own_nats.clock, "news", None, 1)
         first = await agree(wire, own_nats.clock, "news", settings("news", 4), 1)
         later = await agree(wire, own_nats.clock, "news", settings("news", 16), 1)
@@ -56,7 +57,7 @@ def test_a_folder_that_was_crawled_on_one_machine_is_refused(tmp_path: Path) -> 
     folder = open_root(tmp_path, create=True).create_collection("news", "", 2)
     cell = FrontierCell(folder.cells()[1].frontier)
     with cell.transaction():
-        cell.absorb([Found("a.test", key_of("http://a.test/"), "/", 0)], 1.0)
+        cell.absorb([FoundUrl("a.test", key_of("http://a.test/"), "/", 0)], 1.0)
     cell.close()
     with pytest.raises(ClusterError, match="was crawled on one machine"):
         prepare(folder, 2, "one")

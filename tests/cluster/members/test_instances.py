@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from teia.clock import VirtualClock
-from teia.cluster.cells.log import VERSION, Entry, Record
-from teia.cluster.cells.owner import Keeper
+from teia.cluster.cells.log import VERSION, LogEntry, LogRecord
+from teia.cluster.cells.owner import CellOwner
 from teia.cluster.members.instances import Instances
-from teia.cluster.members.session import BUCKET, NodeState, Pace, Session
+from teia.cluster.members.session import BUCKET, NodeSession, NodeState, Pace
 from tests.cluster.conftest import Nats
 from tests.waiting import until_async
 
@@ -69,10 +69,10 @@ def test_an_unknown_one_is_told_of_once_and_over_when_it_was_not_heard_of_for_a_
     assert not known.is_over("b", "2", 200.0, T)  # it lives after all
 
 
-def session_at(clock: VirtualClock) -> Session:
+def session_at(clock: VirtualClock) -> NodeSession:
     """A session that has heard of nobody, without NATS."""
     nothing: Any = None
-    return Session(nothing, clock, Pace.of(T), nothing, NodeState("a", "1"), print)
+    return NodeSession(nothing, clock, Pace.of(T), nothing, NodeState("a", "1"), print)
 
 
 def test_a_cell_is_not_taken_from_a_node_that_came_back_before_we_heard_of_it() -> None:
@@ -81,21 +81,21 @@ def test_a_cell_is_not_taken_from_a_node_that_came_back_before_we_heard_of_it() 
     async def main() -> None:
         clock = VirtualClock()
         session = session_at(clock)
-        keeper = Keeper(session.wire, clock, session, "c", [0], lambda cell, alive: ["a"])
-        record = Record(VERSION, "epoch", "b", "2", "x", 5, 5)
-        assert not keeper._is_ripe(0, Entry(5, record, b""))  # at a start, before anything was heard of anybody
+        keeper = CellOwner(session.wire, clock, session, "c", [0], lambda cell, alive: ["a"])
+        record = LogRecord(VERSION, "epoch", "b", "2", "x", 5, 5)
+        assert not keeper._is_ripe(0, LogEntry(5, record, b""))  # at a start, before anything was heard of anybody
         session.see("b", NodeState("b", "2", state="dead"), 7)
         session.see("a", session.node, 1)
         assert not session.instances.unknown
-        assert keeper._is_ripe(0, Entry(5, record, b""))
+        assert keeper._is_ripe(0, LogEntry(5, record, b""))
         again = msgspec.structs.replace(record, instance="3")
-        assert not keeper._is_ripe(0, Entry(9, again, b""))
+        assert not keeper._is_ripe(0, LogEntry(9, again, b""))
         await clock.advance(1.0)
         session.see("b", NodeState("b", "3", follows="2"), 8)
         await clock.advance(10 * T)
         session.see("a", session.node, 9)
-        assert not keeper._is_ripe(0, Entry(9, again, b""))
-        assert keeper._is_ripe(0, Entry(5, record, b""))
+        assert not keeper._is_ripe(0, LogEntry(9, again, b""))
+        assert keeper._is_ripe(0, LogEntry(5, record, b""))
         assert session.is_over("a", "0")  # of our own name there is no other
         assert not session.is_over("a", "1")
 
@@ -135,7 +135,7 @@ def test_a_cell_of_a_node_whose_key_is_deleted_is_taken_by_one_that_had_seen_it(
         one, lost = await own_nats.node(f"{unique}a"), await own_nats.node(f"{unique}b")
         name = await own_nats.stream(lost.wire)
         order = lambda cell, alive: sorted(alive, reverse=True)  # noqa: E731
-        before = Keeper(lost.wire, own_nats.clock, lost, name, [0], order)
+        before = CellOwner(lost.wire, own_nats.clock, lost, name, [0], order)
         assert await before.look() == [0]
         await until_async(lambda: lost.node.name in one.alive())
         await lost.abandon()
@@ -144,7 +144,7 @@ def test_a_cell_of_a_node_whose_key_is_deleted_is_taken_by_one_that_had_seen_it(
         else:
             await lost.wire.js.purge_stream(f"KV_{BUCKET}", subject=f"$KV.{BUCKET}.{lost.node.name}")
         began = own_nats.clock.ticks_s()
-        keeper = Keeper(one.wire, own_nats.clock, one, name, [0], order)
+        keeper = CellOwner(one.wire, own_nats.clock, one, name, [0], order)
         tending = asyncio.get_running_loop().create_task(keeper.tend(lambda cell: None))
         await until_async(lambda: lost.node.name not in one.nodes())
         await until_async(lambda: 0 in keeper.kept)
@@ -165,13 +165,13 @@ def test_a_cell_of_an_instance_that_nobody_knows_is_taken_after_a_silence(own_na
         lost = await own_nats.node(f"{unique}b")
         name = await own_nats.stream(lost.wire)
         order = lambda cell, alive: sorted(alive)  # noqa: E731
-        before = Keeper(lost.wire, own_nats.clock, lost, name, [0], order)
+        before = CellOwner(lost.wire, own_nats.clock, lost, name, [0], order)
         assert await before.look() == [0]
         await lost.abandon()
         await lost.bucket.purge(lost.node.name)
         one = await own_nats.node(f"{unique}a")
         began = own_nats.clock.ticks_s()
-        keeper = Keeper(one.wire, own_nats.clock, one, name, [0], order)
+        keeper = CellOwner(one.wire, own_nats.clock, one, name, [0], order)
         tending = asyncio.get_running_loop().create_task(keeper.tend(lambda cell: None))
         await until_async(lambda: 0 in keeper.kept)
         assert own_nats.clock.ticks_s() - began >= one.pace.silence_s

@@ -69,7 +69,7 @@ def test_a_deleted_object_leaves_nothing_in_nats(nats: Nats, thread: LoopThread,
 def test_a_place_that_cannot_be_used_is_told(tmp_path: Path, thread: LoopThread) -> None:
     (tmp_path / "file").write_text("in the way")
     objects = FileObjects(str(tmp_path / "file" / "store"), "main")
-    with pytest.raises(ObjectsAway, match="cannot be used now"):
+    with pytest.raises(ObjectsAway, match="is not available now"):
         thread.wait_for(objects.put("a", tmp_path / "file"))
     with pytest.raises((ConfigError, MissingComponent), match=r"cluster\.snapshots = 'nowhere://x'"):
         FileObjects("nowhere://x", "main")

@@ -44,7 +44,7 @@ def is_there(process: int) -> bool:
 
 
 def test_two_servers_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match="one, or three"):
+    with pytest.raises(ClusterError, match="use 1, or 3"):
         NatsServers(tmp_path, 2, WallClock())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.cluster.nats.servers import NatsServers, Place
+from teia.cluster.nats.servers import NatsServer, NatsServers
 from teia.cluster.nats.wire import connect
 from teia.errors import ClusterError
 from tests.conftest import missing
@@ -52,7 +52,7 @@ def test_a_node_is_let_in_over_tls_and_trusts_no_other_authority(tmp_path: Path)
     async def main() -> None:
         servers = NatsServers(tmp_path / "nats", 1, WallClock())
         servers._prepare()
-        place: Place = servers._places[0]
+        place: NatsServer = servers._places[0]
         ours, other = make_authority(tmp_path, "ours"), make_authority(tmp_path, "other")
         make_certificate(tmp_path, "ours", place.address)
         conf = servers.folder / f"{place.name}.conf"
@@ -63,14 +63,14 @@ def test_a_node_is_let_in_over_tls_and_trusts_no_other_authority(tmp_path: Path)
             wire = await connect(url, servers.key, "test", ca=ours)
             assert (await wire.ask(wire.js.account_info())).streams == 0
             await wire.end()
-            with pytest.raises(ClusterError, match=r"cannot be trusted: .*; see --ca"):
+            with pytest.raises(ClusterError, match=r"is not trusted: .*; see --ca"):
                 await connect(url, servers.key, "test", ca=other)
-            with pytest.raises(ClusterError, match=r"cannot be trusted: .*; see --ca"):
+            with pytest.raises(ClusterError, match=r"is not trusted: .*; see --ca"):
                 await connect(url, servers.key, "test")
-            with pytest.raises(ClusterError, match="there is no such file; see --ca"):
+            with pytest.raises(ClusterError, match="file not found; see --ca"):
                 await connect(url, servers.key, "test", ca=tmp_path / "none.pem")
             (tmp_path / "bad.pem").write_text("nonsense")
-            with pytest.raises(ClusterError, match="holds no certificate; see --ca"):
+            with pytest.raises(ClusterError, match="contains no certificate; see --ca"):
                 await connect(url, servers.key, "test", ca=tmp_path / "bad.pem")
 
     asyncio.run(main())

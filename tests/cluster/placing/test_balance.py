@@ -13,7 +13,7 @@ from teia.cluster.placing.balance import (
     IDLE,
     NORMAL,
     OVERLOADED,
-    Standing,
+    NodeLoad,
     after,
     busiest,
     chosen_cell,
@@ -23,17 +23,17 @@ from teia.cluster.placing.balance import (
     plan,
     state_after,
 )
-from teia.clustersettings import BalanceSettings
+from teia.config.sections import BalanceSettings
 
 RULES = BalanceSettings(idle_urls=10, overloaded_urls=100)
 
 
-def with_states(nodes: list[Standing], rules: BalanceSettings = RULES) -> list[Standing]:
+def with_states(nodes: list[NodeLoad], rules: BalanceSettings = RULES) -> list[NodeLoad]:
     return [replace(node, state=state_after(node.state, node.load, node.capacity, rules)) for node in nodes]
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> list[Standing]:
+def clusters(draw: st.DrawFn) -> list[NodeLoad]:
     count = draw(st.integers(2, 6))
     weights = draw(st.lists(st.integers(0, 2_000), min_size=1, max_size=48))
     keepers = draw(st.lists(st.integers(0, count - 1), min_size=len(weights), max_size=len(weights)))
@@ -43,13 +43,13 @@ def clusters(draw: st.DrawFn) -> list[Standing]:
         {cell: float(weight) for cell, weight in enumerate(weights) if keepers[cell] == number}
         for number in range(count)
     ]
-    return [Standing(f"n{number}", capacities[number], cells[number], regions[number]) for number in range(count)]
+    return [NodeLoad(f"n{number}", capacities[number], cells[number], regions[number]) for number in range(count)]
 
 
 @settings(max_examples=60)
 @given(clusters(), st.sampled_from(["one-to-one", "one-to-many", "many-to-many"]), st.booleans())
 def test_balancing_ends_keeps_every_cell_and_never_makes_the_busiest_busier(
-    nodes: list[Standing], scheme: str, across: bool
+    nodes: list[NodeLoad], scheme: str, across: bool
 ) -> None:
     rules = replace(RULES, scheme=scheme)
     before = Counter(cell for node in nodes for cell in node.cells.items())
@@ -69,7 +69,7 @@ def test_balancing_ends_keeps_every_cell_and_never_makes_the_busiest_busier(
 
 @settings(max_examples=60)
 @given(clusters())
-def test_nobody_becomes_heavy_by_what_it_takes(nodes: list[Standing]) -> None:
+def test_nobody_becomes_heavy_by_what_it_takes(nodes: list[NodeLoad]) -> None:
     nodes = with_states(nodes)
     moves = plan(nodes, RULES)
     takers = {move.taker for move in moves} - {move.giver for move in moves}
@@ -89,7 +89,7 @@ def test_three_nodes_of_unequal_capacity_come_within_their_shares(
 
     chance = random.Random(seed)
     cells = {cell: float(chance.randint(50, 400)) for cell in range(64)}
-    nodes = [Standing("a", capacities[0], cells), Standing("b", capacities[1]), Standing("c", capacities[2])]
+    nodes = [NodeLoad("a", capacities[0], cells), NodeLoad("b", capacities[1]), NodeLoad("c", capacities[2])]
     nodes = after(nodes, plan(with_states(nodes), RULES))
     assert busiest(nodes) <= 1.3
 
@@ -116,10 +116,10 @@ def test_the_cell_that_goes_is_the_lightest_that_is_enough_else_the_heaviest_tha
 def test_near_nodes_come_first_and_idle_ones_among_them() -> None:
     """A14: proximity-aware."""
     nodes = [
-        Standing("a", 1.0, dict.fromkeys(range(9), 100.0), "br", OVERLOADED),
-        Standing("b", 1.0, {90: 5.0}, "pt", IDLE),
-        Standing("c", 1.0, {91: 5.0}, "br", NORMAL),
-        Standing("d", 1.0, {92: 5.0}, "br", IDLE),
+        NodeLoad("a", 1.0, dict.fromkeys(range(9), 100.0), "br", OVERLOADED),
+        NodeLoad("b", 1.0, {90: 5.0}, "pt", IDLE),
+        NodeLoad("c", 1.0, {91: 5.0}, "br", NORMAL),
+        NodeLoad("d", 1.0, {92: 5.0}, "br", IDLE),
     ]
     assert [move.taker for move in one_to_many(nodes, "a", 0.1)][:1] == ["d"]
     assert {move.taker for move in plan(nodes, RULES, across=False)} <= {"c", "d"}
@@ -127,22 +127,22 @@ def test_near_nodes_come_first_and_idle_ones_among_them() -> None:
 
 
 def test_a_quantity_limits_what_is_handed_over_at_once() -> None:
-    nodes = [Standing("a", 1.0, dict.fromkeys(range(10), 100.0), state=OVERLOADED), Standing("b", 1.0)]
+    nodes = [NodeLoad("a", 1.0, dict.fromkeys(range(10), 100.0), state=OVERLOADED), NodeLoad("b", 1.0)]
     assert len(plan(nodes, replace(RULES, quantity=200))) == 2
 
 
 def test_nothing_moves_while_nobody_is_overloaded() -> None:
-    nodes = [Standing("a", 1.0, {1: 60.0, 2: 30.0}), Standing("b", 1.0)]
+    nodes = [NodeLoad("a", 1.0, {1: 60.0, 2: 30.0}), NodeLoad("b", 1.0)]
     assert plan(with_states(nodes), RULES) == []
 
 
 def test_a_node_whose_servers_are_slow_changes_places_with_the_first_that_does_not_refuse() -> None:
     """A5: migration along successor and fingers; who is overloaded or slow itself refuses; tried ones are not asked."""
     nodes = {
-        "a": Standing("a", cells={1: 5.0, 2: 5.0}, slow=0.8, measured=20),
-        "b": Standing("b", cells={3: 5.0}, state=OVERLOADED),
-        "c": Standing("c", cells={4: 5.0}, slow=0.9, measured=20),
-        "d": Standing("d", cells={5: 5.0}),
+        "a": NodeLoad("a", cells={1: 5.0, 2: 5.0}, slow=0.8, measured=20),
+        "b": NodeLoad("b", cells={3: 5.0}, state=OVERLOADED),
+        "c": NodeLoad("c", cells={4: 5.0}, slow=0.9, measured=20),
+        "d": NodeLoad("d", cells={5: 5.0}),
     }
     moves = migration(nodes, "a", ["b", "c", "d"], [])
     assert {(move.cell, move.taker) for move in moves} == {(1, "d"), (2, "d"), (5, "a")}

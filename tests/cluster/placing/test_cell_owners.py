@@ -10,20 +10,20 @@ import pytest
 
 from teia.cluster.circle.circle import Circle
 from teia.cluster.members.join import join
-from teia.cluster.members.session import NodeState, Session
-from teia.cluster.placing.balance import OVERLOADED, Transfer
+from teia.cluster.members.session import NodeSession, NodeState
+from teia.cluster.placing.balance import OVERLOADED, CellTransfer
 from teia.cluster.placing.balancer import Balancer
 from teia.cluster.placing.cell_owners import (
     MOVES,
     CircleOrder,
-    Overrides,
-    Ring,
+    OwnerOverrides,
+    RingDocument,
     drained,
     moved,
     read_ring,
     why_moved,
 )
-from teia.clustersettings import BalanceSettings
+from teia.config.sections import BalanceSettings
 from teia.errors import ClusterError
 from teia.urls import cell_starts
 from tests.cluster.conftest import PACE, Nats
@@ -37,7 +37,7 @@ ALIVE = {name: NodeState(name, name) for name in "abc"}
 def test_an_override_comes_before_the_circle_as_long_as_its_node_lives() -> None:
     by_circle = CircleOrder(STARTS)(3, ALIVE)
     last = by_circle[-1]
-    order = CircleOrder(STARTS, lambda: Ring(overrides={"3": last}))
+    order = CircleOrder(STARTS, lambda: RingDocument(overrides={"3": last}))
     assert order(3, ALIVE) == [last, *by_circle[:-1]]
     assert order(4, ALIVE) == CircleOrder(STARTS)(4, ALIVE)
     without = {name: node for name, node in ALIVE.items() if name != last}
@@ -46,20 +46,22 @@ def test_an_override_comes_before_the_circle_as_long_as_its_node_lives() -> None
 
 def test_a_drained_node_keeps_nothing_unless_nobody_else_is_there() -> None:
     """A5: draining. Cells of the others stay where they are."""
-    order = CircleOrder(STARTS, lambda: Ring(drained=["b"], overrides={"1": "b"}))
+    order = CircleOrder(STARTS, lambda: RingDocument(drained=["b"], overrides={"1": "b"}))
     for cell in range(CELLS):
         before = CircleOrder(STARTS)(cell, ALIVE)
         assert order(cell, ALIVE)[-1] == "b"
         assert order(cell, ALIVE)[0] == next(name for name in before if name != "b")
     assert order(0, {"b": ALIVE["b"]}) == ["b"]
-    assert drained(Ring(drained=["b"]), "b") is None
-    assert drained(Ring(overrides={"1": "b", "2": "c"}), "b") == Ring(drained=["b"], overrides={"2": "c"})
-    assert drained(Ring(drained=["b"]), "b", undo=True) == Ring()
+    assert drained(RingDocument(drained=["b"]), "b") is None
+    assert drained(RingDocument(overrides={"1": "b", "2": "c"}), "b") == RingDocument(
+        drained=["b"], overrides={"2": "c"}
+    )
+    assert drained(RingDocument(drained=["b"]), "b", undo=True) == RingDocument()
 
 
 def test_orders_are_found_once_for_the_same_nodes_and_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every node asks for all cells several times a second."""
-    walks, rings = [], [Ring()]
+    walks, rings = [], [RingDocument()]
     walk = Circle.order
 
     def counted(circle: Circle, key: int) -> Iterator[str]:
@@ -72,7 +74,7 @@ def test_orders_are_found_once_for_the_same_nodes_and_decisions(monkeypatch: pyt
     first.append("not to be remembered")
     assert order(3, dict(ALIVE)) == order.by_circle(3, ALIVE) == first[:-1]
     assert len(walks) == 1
-    rings.append(Ring(drained=[first[0]]))
+    rings.append(RingDocument(drained=[first[0]]))
     assert order(3, ALIVE) == [*first[1:-1], first[0]]
     assert len(walks) == 1
     heavy = ALIVE | {"d": NodeState("d", "d", capacity=3.0)}
@@ -82,14 +84,16 @@ def test_orders_are_found_once_for_the_same_nodes_and_decisions(monkeypatch: pyt
 
 def test_a_cell_that_goes_back_to_the_circle_needs_no_override() -> None:
     circle = dict.fromkeys(range(CELLS), "a").__getitem__
-    ring = moved(Ring(), [Transfer(1, "a", "b", "overloaded"), Transfer(2, "a", "c", "asked")], circle, 10.0)
+    ring = moved(
+        RingDocument(), [CellTransfer(1, "a", "b", "overloaded"), CellTransfer(2, "a", "c", "asked")], circle, 10.0
+    )
     assert ring.overrides == {"1": "b", "2": "c"}
     assert why_moved(ring, 1, "a") == "overloaded"
     assert why_moved(ring, 3, "a") == ""
-    ring = moved(ring, [Transfer(1, "b", "a", "overloaded")], circle, 20.0)
+    ring = moved(ring, [CellTransfer(1, "b", "a", "overloaded")], circle, 20.0)
     assert ring.overrides == {"2": "c"}
     for number in range(MOVES):
-        ring = moved(ring, [Transfer(3, "a", "b", "asked")], circle, float(number))
+        ring = moved(ring, [CellTransfer(3, "a", "b", "asked")], circle, float(number))
     assert len(ring.moves) == MOVES
 
 
@@ -97,10 +101,10 @@ def test_of_two_who_decide_at_once_none_is_lost(nats: Nats, unique: str) -> None
     """Compare-and-set: whoever comes second decides anew on what the first wrote."""
 
     async def work() -> None:
-        assert await read_ring(await nats.wire(), unique) == Ring()
-        both = [Overrides(await nats.wire(), nats.clock, unique, 1) for _ in range(2)]
+        assert await read_ring(await nats.wire(), unique) == RingDocument()
+        both = [OwnerOverrides(await nats.wire(), nats.clock, unique, 1) for _ in range(2)]
 
-        async def drain_some(overrides: Overrides, names: str) -> None:
+        async def drain_some(overrides: OwnerOverrides, names: str) -> None:
             for name in names:
                 await overrides.change(lambda ring: drained(ring, name))  # noqa: B023
 
@@ -113,14 +117,14 @@ def test_of_two_who_decide_at_once_none_is_lost(nats: Nats, unique: str) -> None
 def test_what_another_teia_decided_is_refused(nats: Nats, unique: str) -> None:
     async def work() -> None:
         wire = await nats.wire()
-        await Overrides(wire, nats.clock, unique, 1).change(lambda ring: msgspec.structs.replace(ring, version=99))
-        with pytest.raises(ClusterError, match="another teia's"):
+        await OwnerOverrides(wire, nats.clock, unique, 1).change(lambda ring: msgspec.structs.replace(ring, version=99))
+        with pytest.raises(ClusterError, match="another version of teia"):
             await read_ring(wire, unique)
 
     nats.run(work())
 
 
-async def joined(nats: Nats, name: str, collection: str) -> Session:
+async def joined(nats: Nats, name: str, collection: str) -> NodeSession:
     wire = await nats.wire(name)
     return await join(wire, nats.clock, name, lambda why: None, pace=PACE, replicas=nats.count, collection=collection)
 
@@ -132,7 +136,7 @@ def test_one_node_decides_for_all_and_only_when_nothing_is_on_its_way(nats: Nats
         names = [f"{unique}a", f"{unique}b"]
         sessions = [await joined(nats, name, unique) for name in names]
         first, second = sessions
-        overrides = Overrides(await nats.wire(), nats.clock, unique, 1)
+        overrides = OwnerOverrides(await nats.wire(), nats.clock, unique, 1)
         order = CircleOrder(STARTS, lambda: overrides.ring)
         rules = BalanceSettings(every_s=0.1)
         deciders = [Balancer(each, overrides, order, rules, "hash", nats.clock) for each in sessions]

@@ -20,7 +20,7 @@ from teia.cluster.members.session import NodeState
 from teia.cluster.nats.wire import connect
 from teia.cluster.placing.balance import busiest
 from teia.cluster.placing.balancer import standings
-from teia.cluster.placing.cell_owners import Decided, Overrides, Ring
+from teia.cluster.placing.cell_owners import DecidedTransfer, OwnerOverrides, RingDocument
 from teia.cluster.views.status import node_states
 from teia.lab.server.witness import early_requests
 from teia.lab.world.hosts import make_hosts
@@ -115,7 +115,7 @@ def test_sites_go_to_the_node_that_is_near_them(
 def test_a_node_of_another_strategy_is_refused(nats: Nats, tmp_path: Path) -> None:
     """Two that went by different ones would send sites to and fro."""
     from teia.cluster.members.agreement import agree
-    from teia.config import Config
+    from teia.config.sections import Config
     from teia.errors import ClusterError
 
     async def work() -> None:
@@ -141,12 +141,12 @@ LONGEST_S = 20.0
 """A moved host is silent for 2 to 4 s; so long only where a machine has many other things to do."""
 
 
-def look(nats: Nats) -> tuple[dict[str, NodeState], Ring]:
-    async def ask() -> tuple[dict[str, NodeState], Ring]:
+def look(nats: Nats) -> tuple[dict[str, NodeState], RingDocument]:
+    async def ask() -> tuple[dict[str, NodeState], RingDocument]:
         wire = await connect(nats.servers.urls, nats.servers.key, "look")
         try:
             states = {state.name: state for state in await node_states(wire) if state.is_alive}
-            return states, await Overrides(wire, WallClock(), "main", 1).read()
+            return states, await OwnerOverrides(wire, WallClock(), "main", 1).read()
         finally:
             await wire.end()
 
@@ -169,7 +169,7 @@ def teia(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def longest_silence_s(lab: Lab, moves: list[Decided]) -> float:
+def longest_silence_s(lab: Lab, moves: list[DecidedTransfer]) -> float:
     """How long a host of a cell that was moved was asked nothing, at most, from the moment it was decided."""
     starts, moved = cell_starts(CELLS), {move.cell: move.time_s for move in moves}
     by_host = defaultdict(list)

@@ -11,16 +11,16 @@ from teia.cluster.members.session import NodeState
 from teia.cluster.placing.countries import Countries
 from teia.cluster.placing.site_strategies import (
     Geo,
-    Note,
+    ObservedSite,
     Rtt,
-    Sight,
+    SiteNote,
     cell_for,
     one_of,
     strategy_named,
     way_from,
     zone_of,
 )
-from teia.clustersettings import PlacementSettings
+from teia.config.sections import PlacementSettings
 from teia.errors import ClusterError, ConfigError
 
 
@@ -28,8 +28,10 @@ def nodes_of(**regions: str) -> dict[str, NodeState]:
     return {name: NodeState(name, name, region=region) for name, region in regions.items()}
 
 
-def sight(site: str, here: str, nodes: dict[str, NodeState], note: Note | None = None, address: str = "") -> Sight:
-    return Sight(site, address, note or Note(), nodes[here], nodes)
+def sight(
+    site: str, here: str, nodes: dict[str, NodeState], note: SiteNote | None = None, address: str = ""
+) -> ObservedSite:
+    return ObservedSite(site, address, note or SiteNote(), nodes[here], nodes)
 
 
 def test_geo_sends_a_site_to_a_node_of_its_country() -> None:
@@ -46,7 +48,7 @@ def test_geo_sends_a_site_to_a_node_of_its_country() -> None:
 
 def tour(rtt: Rtt, nodes: dict[str, NodeState], start: str, speeds: dict[str, float]) -> list[str]:
     """Where a site goes until it stays, each node measuring what is true."""
-    here, note, way = start, Note(), [start]
+    here, note, way = start, SiteNote(), [start]
     for _ in range(50):
         zone = zone_of(nodes[here])
         note = msgspec.structs.replace(note, speeds={**note.speeds, zone: speeds[zone]})
@@ -86,7 +88,7 @@ def test_rtt_by_the_best_region_measures_everywhere_once() -> None:
 
 def test_a_site_that_settled_goes_back_when_its_cell_comes_to_another_region() -> None:
     nodes = nodes_of(a="br", b="pt")
-    note = Note(speeds={"br": 10.0, "pt": 80.0}, settled="pt")
+    note = SiteNote(speeds={"br": 10.0, "pt": 80.0}, settled="pt")
     assert Rtt(0.0).wanted(sight("x.test", "a", nodes, note)) == "b"
     assert Rtt(0.0).wanted(sight("x.test", "b", nodes, note)) == ""
     alone = {"a": nodes["a"]}
@@ -110,10 +112,10 @@ def test_sites_spread_over_nodes_and_cells() -> None:
 
 
 def test_an_unknown_strategy_and_a_missing_file_are_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with pytest.raises(ClusterError, match="knows no strategy 'near'"):
+    with pytest.raises(ClusterError, match="unknown strategy 'near'"):
         strategy_named("near", PlacementSettings(), None)
     empty = tmp_path_factory.mktemp("geo") / "empty.csv"
     empty.write_text("# nothing\n", "utf-8")
-    with pytest.raises(ConfigError, match="no ranges"):
+    with pytest.raises(ConfigError, match="no address ranges"):
         strategy_named("geo", PlacementSettings(), empty)
     assert strategy_named("hash", PlacementSettings(), None) is None

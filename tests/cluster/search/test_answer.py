@@ -14,7 +14,7 @@ from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import connect
 from teia.cluster.search import answer as search_answer
 from teia.cluster.search.answer import Answerer
-from teia.cluster.search.messages import VERSION, Answered, Asked, at, decode, encode
+from teia.cluster.search.messages import VERSION, SearchReply, SearchRequest, at, decode, encode
 from tests.cluster.conftest import Nats
 from tests.cluster.shelves import SOON_S, root_with
 from tests.waiting import until
@@ -23,7 +23,7 @@ NO_TEXT = "no file \udcff"
 """As Python reads the name of a file with octets that are no UTF-8; it cannot be sent as it is."""
 
 
-def lend(asked: Asked) -> bytes:
+def lend(asked: SearchRequest) -> bytes:
     match asked.kind:
         case "odd":
             raise FileNotFoundError(NO_TEXT)
@@ -45,14 +45,14 @@ class Questions:
         stack.callback(lambda: self._thread.wait_for(self.node.close()))
         self._subject = at(collection, "a")
 
-    def ask(self, kind: str) -> Answered:
-        octets = encode(Asked(VERSION, kind, (), int(1000 * SOON_S), b""))
+    def ask(self, kind: str) -> SearchReply:
+        octets = encode(SearchRequest(VERSION, kind, (), int(1000 * SOON_S), b""))
         answer = self._thread.wait_for(self._wire.client.request(self._subject, octets, timeout=SOON_S))
-        return decode(answer.data, Answered)
+        return decode(answer.data, SearchReply)
 
     def tell(self, kind: str) -> None:
         """Ask, and wait for no answer."""
-        octets = encode(Asked(VERSION, kind, (), int(1000 * SOON_S), b""))
+        octets = encode(SearchRequest(VERSION, kind, (), int(1000 * SOON_S), b""))
         self._thread.wait_for(self._wire.client.publish(self._subject, octets))
 
 

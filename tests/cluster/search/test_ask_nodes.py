@@ -14,13 +14,13 @@ import pytest
 
 from teia.clock import WallClock
 from teia.cluster.search import ask_nodes
-from teia.cluster.search.ask_nodes import ClusterSearch, NodeShard, Speakers, speakers_of
-from teia.cluster.search.messages import VERSION, Kept, Presence, numbers
+from teia.cluster.search.ask_nodes import CellResponders, ClusterSearch, NodeShard, speakers_of
+from teia.cluster.search.messages import VERSION, CellOwnership, NodePresence, numbers
 from teia.errors import IndexFailure
 from teia.index.union import UnionReader
-from teia.search.serve.searcher import Options, Searcher
+from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import LocalShard
-from teia.search.serve.wire_format import AskEntries
+from teia.search.serve.wire_format import EntriesRequest
 from teia.search.show.results import Results
 from tests.cluster.conftest import Nats
 from tests.cluster.shelves import SOON_S, Desk, desk, gateway, root_with, searched, settled
@@ -82,7 +82,7 @@ def test_three_nodes_answer_as_one_machine_does(shelves: tuple[ClusterSearch, Se
     """F8: the same first ten with the same scores, whatever is asked."""
     many, one, queries = shelves
     for query in queries:
-        found, truth = (each.search(query, options=Options(grouped=False)) for each in (many, one))
+        found, truth = (each.search(query, options=SearchOptions(grouped=False)) for each in (many, one))
         assert close_to(found, truth), query
         assert not found.is_partial
         assert found.shards_answered == CELLS
@@ -101,7 +101,7 @@ def test_everything_that_is_asked_of_one_machine_can_be_asked_of_many(
         f"{queries[1]} {queries[2]} expand:on",
         f"{word}x",
     ):
-        options = Options(explain=True, facets=True)
+        options = SearchOptions(explain=True, facets=True)
         found, truth = (each.search(text, 20, 0, options) for each in (many, one))
         assert (found.total, found.facets, found.missing) == (truth.total, truth.facets, truth.missing), text
         assert [hit.snippet for hit in found.hits][:1] == [hit.snippet for hit in truth.hits][:1]
@@ -119,10 +119,10 @@ def test_everything_that_is_asked_of_one_machine_can_be_asked_of_many(
 
 
 def test_of_two_that_speak_for_a_cell_the_higher_epoch_is_believed() -> None:
-    old = Presence(VERSION, "old", (Kept(0, 10, 90), Kept(1, 11, 91)), 4)
-    new = Presence(VERSION, "new", (Kept(1, 50, 50),), 4)
+    old = NodePresence(VERSION, "old", (CellOwnership(0, 10, 90), CellOwnership(1, 11, 91)), 4)
+    new = NodePresence(VERSION, "new", (CellOwnership(1, 50, 50),), 4)
     for present in ([old, new], [new, old]):
-        assert speakers_of(present) == Speakers({"new": (1,), "old": (0,)}, (2, 3), 4)
+        assert speakers_of(present) == CellResponders({"new": (1,), "old": (0,)}, (2, 3), 4)
 
 
 def test_cells_are_written_in_runs() -> None:
@@ -173,7 +173,7 @@ def test_a_node_that_hangs_is_left_out_its_cells_are_named_and_the_next_query_do
             assert time.monotonic() - began < 1.0 + 0.5  # half a second for a busy machine
             assert (results.total, results.is_partial) == (5, True)
             assert (results.shards_asked, results.shards_answered) == (2, 1)
-            assert "b (cells 1): did not answer in time" in results.warnings[0]
+            assert "b (cells 1): no response in time" in results.warnings[0]
             said = "cell 1: no node answers for it"
             later = searched(search, "common", lambda results: said in "".join(results.warnings))
             assert said in later.warnings[0], "nobody waits for it any more"
@@ -217,7 +217,7 @@ def test_a_cell_that_nobody_keeps_is_named_and_found_again(nats: Nats, pair: tup
     with closing(gateway(nats, collection)) as search:
         assert searched(search, "common", lambda results: results.total == 10).total == 10
         other.keep(1)
-        said = "1 of 2 cells answered. Missing: cell 1: no node answers for it"
+        said = "1 of 2 cells responded. Missing: cell 1: no node answers for it"
         results = searched(search, "common", lambda results: said in "".join(results.warnings) and results.total)
         assert (results.total, results.is_partial) == (5, True)
         assert said in results.warnings[0]
@@ -235,7 +235,7 @@ def test_cells_are_not_closed_while_a_thread_searches_them(nats: Nats, tmp_path:
     pages = [page(f"http://h{cell}.test/", "some words") for cell in range(4)]
     root = root_with(tmp_path, "used", {cell: [each] for cell, each in enumerate(pages)}, 4)
     with desk(nats, root, "used", "a") as node:
-        using, question = node.answerer._using, msgspec.msgpack.encode(AskEntries((pages[0].key,)))
+        using, question = node.answerer._using, msgspec.msgpack.encode(EntriesRequest((pages[0].key,)))
         with using(frozenset({0})) as answering:
             whole = answering.answer(question)
             for cell in (1, 2, 3):

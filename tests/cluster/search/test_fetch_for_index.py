@@ -17,17 +17,17 @@ from teia.clock import WallClock
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import connect
 from teia.cluster.search.answer import Answerer
-from teia.cluster.search.fetch_for_index import Gatherer, lacking, not_here
+from teia.cluster.search.fetch_for_index import IndexDataFetcher, lacking, not_here
 from teia.cluster.search.give_for_index import (
     PIECE_BYTES,
-    AskAnchors,
-    AskPages,
-    Lender,
-    LentAnchors,
-    LentPages,
+    AnchorsReply,
+    AnchorsRequest,
+    IndexDataServer,
+    PagesReply,
+    PagesRequest,
     encode,
 )
-from teia.cluster.search.messages import ANCHORS, PAGES, VERSION, Asked, Kept
+from teia.cluster.search.messages import ANCHORS, PAGES, VERSION, CellOwnership, SearchRequest
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
 from teia.graph.linkfile import LinkFile
@@ -35,7 +35,7 @@ from teia.graph.rankfile import RankFile
 from teia.index.anchors import MAX_TEXT_CHARS
 from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.cell import write_position
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.index.outgoing import FILE, OutgoingAnchors, Row, spooled
 from teia.indexer.ranks import Ranker, link_copy, link_file, rank_file
 from teia.store.root import CellFolder, Root
@@ -54,7 +54,7 @@ class Member:
     root: Root
     cells: tuple[int, ...]
     thread: LoopThread
-    gatherer: Gatherer
+    gatherer: IndexDataFetcher
 
     def gather(self) -> None:
         self.thread.wait_for(self.gatherer.gather(self.cells))
@@ -70,11 +70,11 @@ def members(nats: Nats, unique: str, tmp_path: Path) -> Iterator[dict[str, Membe
             thread = stack.enter_context(LoopThread())
             wire = thread.wait_for(connect(nats.servers.urls, nats.servers.key, name))
             stack.callback(lambda thread=thread, wire=wire: thread.wait_for(wire.end()))
-            answerer = Answerer(wire, WallClock(), root, unique, name, Lender(root, unique, WallClock()))
+            answerer = Answerer(wire, WallClock(), root, unique, name, IndexDataServer(root, unique, WallClock()))
             thread.wait_for(answerer.start())
             stack.callback(lambda thread=thread, answerer=answerer: thread.wait_for(answerer.close()))
-            thread.wait_for(answerer.keep({cell: Kept(cell, 1, 1) for cell in cells}))
-            made[name] = Member(root, cells, thread, Gatherer(wire, WallClock(), root, unique, unique, name))
+            thread.wait_for(answerer.keep({cell: CellOwnership(cell, 1, 1) for cell in cells}))
+            made[name] = Member(root, cells, thread, IndexDataFetcher(wire, WallClock(), root, unique, unique, name))
         settled()
         yield made
 
@@ -146,12 +146,12 @@ def test_words_on_links_are_lent_in_pieces_that_fit_into_a_message(unique: str, 
     for cell in (3, 4):
         outgoing.add(cell, "h" * 250, [(750 * cell + n, "\N{GRINNING FACE}" * MAX_TEXT_CHARS) for n in range(750)])
     outgoing.close()
-    lender, after, identity, pieces = Lender(root, unique, WallClock()), {3: 0, 4: 0}, "", 0
+    lender, after, identity, pieces = IndexDataServer(root, unique, WallClock()), {3: 0, 4: 0}, "", 0
     found = list[Row]()
     while True:
-        body = lender(Asked(VERSION, ANCHORS, (), 1_000, encode(AskAnchors(identity, after))))
+        body = lender(SearchRequest(VERSION, ANCHORS, (), 1_000, encode(AnchorsRequest(identity, after))))
         assert len(body) <= PIECE_BYTES + 1_000
-        lent = msgspec.msgpack.decode(body, type=LentAnchors)
+        lent = msgspec.msgpack.decode(body, type=AnchorsReply)
         if not lent.rows:
             break
         pieces, identity = pieces + 1, lent.identity
@@ -169,7 +169,7 @@ def test_a_node_that_gives_nothing_keeps_no_other_from_giving(
 
     async def refused_by_b(node: str, *arguments: Any) -> Any:
         if node == "b":
-            raise ClusterError("b does not answer")
+            raise ClusterError("b does not respond")
         return await ask(node, *arguments)
 
     monkeypatch.setattr(a.gatherer, "_ask", refused_by_b)
@@ -210,7 +210,7 @@ def test_pages_to_be_borrowed_are_found_a_range_at_a_time(unique: str, tmp_path:
     assert first + lacking(cell, until, 3)[0] == sorted(expected)
 
 
-def know(cell: CellFolder, pages: list[Entry], file: str) -> None:
+def know(cell: CellFolder, pages: list[IndexEntry], file: str) -> None:
     """Write pages into a cell's frontier as changes that its index has not taken, their copies in a file."""
     frontier = FrontierCell(cell.frontier)
     kinds = {row[1]: row[2] for row in frontier.db.execute("PRAGMA table_info(pages)")}
@@ -246,9 +246,9 @@ def test_pages_of_a_cell_that_was_split_off_are_lent_from_the_index_of_the_whole
     pages = [page(f"http://a.test/{number}", f"words {number}") for number in range(3)]
     root = root_with(tmp_path, unique, {0: pages[:2], 4: pages[2:]}, 5)
     root.collection(unique).write_starts((0, 256, 512, 768, 128))
-    lender = Lender(root, unique, WallClock())
+    lender = IndexDataServer(root, unique, WallClock())
     keys = tuple(entry.key for entry in pages)
     for cell, lent in ((4, keys), (0, keys[:2]), (1, ())):
-        body = encode(AskPages(cell, keys))
-        answer = msgspec.msgpack.decode(lender(Asked(VERSION, PAGES, (), 1000, body)), type=LentPages)
+        body = encode(PagesRequest(cell, keys))
+        answer = msgspec.msgpack.decode(lender(SearchRequest(VERSION, PAGES, (), 1000, body)), type=PagesReply)
         assert set(answer.entries) == set(lent)

@@ -10,7 +10,7 @@ from typing import Any
 
 from teia.clock import VirtualClock
 from teia.cluster.members.session import NodeState
-from teia.cluster.search.forget_after_split import PATIENCE_S, Settling, ancestors
+from teia.cluster.search.forget_after_split import PATIENCE_S, SplitCleanup, ancestors
 from teia.frontier.cell.cell import FrontierCell
 from teia.index.borrowed import LackingPages
 from teia.index.cell import write_position
@@ -39,12 +39,12 @@ class Keepers:
         self.alive: dict[str, NodeState] = {}
         self.ends = {name: self._end(name, cells) for name, cells in (("old", {0}), ("new", {2, 3}))}
 
-    def _end(self, name: str, cells: set[int]) -> Settling:
+    def _end(self, name: str, cells: set[int]) -> SplitCleanup:
         session: Any = SimpleNamespace(node=NodeState(name, "x"), alive=lambda: self.alive)
         keeper: Any = SimpleNamespace(kept=dict.fromkeys(cells))
         copies: Any = SimpleNamespace(folders=self.folders)
         order: Any = SimpleNamespace(starts=STARTS)
-        return Settling(session, keeper, copies, order, 2, self.clock)
+        return SplitCleanup(session, keeper, copies, order, 2, self.clock)
 
     def may_forget(self) -> bool:
         """Let both look, and hear of each other; whether the old cell's index may forget what went."""

@@ -19,17 +19,17 @@ from teia.cluster.search.messages import (
     SEARCH,
     VERSION,
     AnotherTeia,
-    Answered,
-    Asked,
-    Kept,
-    Presence,
+    CellOwnership,
+    NodePresence,
+    SearchReply,
+    SearchRequest,
     about,
     decode,
     encode,
     who,
 )
 from teia.errors import ClusterError, IndexFailure
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.rank.rows import CANDIDATE
 from teia.search.serve import wire_format
 from tests.cluster.conftest import Nats
@@ -37,30 +37,36 @@ from tests.cluster.shelves import SOON_S, desk, gateway, root_with, searched, se
 from tests.index.pages import page
 from tests.waiting import until
 
-SHAPES = {2: "16d6bdff2885c7a1"}
+SHAPES = {2: "44096a8b9d572abc"}
 """By version: how everything that crosses the wire looks. Where this fails, give the wire another version."""
 
 CARRIED = (
-    Presence, Asked, Answered, Entry,
-    wire_format.AskAll, wire_format.AskCandidates, wire_format.AskCounts, wire_format.AskEntries,
-    wire_format.AskFacets, wire_format.AskParts, wire_format.AskSpelt, wire_format.AskWordsLike, wire_format.Answers,
-    wire_format.Best, wire_format.Counted, wire_format.Pages, wire_format.SpeltSo,
-    give_for_index.AskFile, give_for_index.Piece, give_for_index.AskPages, give_for_index.LentPages,
-    give_for_index.AskAnchors, give_for_index.LentAnchors,
+    NodePresence, SearchRequest, SearchReply, IndexEntry,
+    wire_format.BatchRequest, wire_format.CandidatesRequest, wire_format.CountsRequest, wire_format.EntriesRequest,
+    wire_format.FacetsRequest, wire_format.PartsRequest, wire_format.ExactTextRequest, wire_format.WordsLikeRequest,
+    wire_format.BatchReply,
+    wire_format.CandidatesReply, wire_format.CountsReply, wire_format.EntriesReply, wire_format.ExactTextReply,
+    give_for_index.FileRequest, give_for_index.FilePiece, give_for_index.PagesRequest, give_for_index.PagesReply,
+    give_for_index.AnchorsRequest, give_for_index.AnchorsReply,
 )  # fmt: skip
 
 
 def shape() -> str:
-    """A digest of all types that are sent, but for what is written about them."""
+    """A digest of all types that are sent, but for their names in Python and what is written about them."""
     schemas, components = msgspec.json.schema_components(CARRIED)
-    text = json.dumps([bare(schemas), bare(components), CANDIDATE.descr], sort_keys=True)
+    text = json.dumps([bare(schemas, components), CANDIDATE.descr], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def bare(schema: Any) -> Any:
+def bare(schema: Any, components: dict[str, Any], within: tuple[str, ...] = ()) -> Any:
+    """Return a schema with the types that it names in their places; a type within itself is a number."""
     if isinstance(schema, dict):
-        return {name: bare(value) for name, value in schema.items() if name != "description"}
-    return [bare(each) for each in schema] if isinstance(schema, list | tuple) else schema
+        if "$ref" in schema:
+            name = schema["$ref"].rpartition("/")[2]
+            return within.index(name) if name in within else bare(components[name], components, (*within, name))
+        words = {name for name in ("description", "title") if isinstance(schema.get(name), str)}
+        return {name: bare(value, components, within) for name, value in schema.items() if name not in words}
+    return [bare(each, components, within) for each in schema] if isinstance(schema, list | tuple) else schema
 
 
 def test_what_crosses_the_wire_has_not_changed_without_another_version() -> None:
@@ -69,15 +75,15 @@ def test_what_crosses_the_wire_has_not_changed_without_another_version() -> None
 
 @pytest.mark.parametrize("message", [[1, "old", [[1, 5, 6]], 2], [3, "new", {"other": "things"}], [3, "newer"]])
 def test_a_message_of_another_version_is_known_as_one_whatever_is_in_it(message: list[Any]) -> None:
-    with pytest.raises(AnotherTeia, match="run the same one on all nodes") as found:
-        decode(msgspec.msgpack.encode(message), Presence)
+    with pytest.raises(AnotherTeia, match="run the same version on all nodes") as found:
+        decode(msgspec.msgpack.encode(message), NodePresence)
     assert found.value.node == message[1]
 
 
 @pytest.mark.parametrize("octets", [b"", b"\xc1", msgspec.msgpack.encode([VERSION, "a", "no cells"])])
 def test_what_is_no_message_is_an_error(octets: bytes) -> None:
     with pytest.raises(ClusterError, match="cannot be read"):
-        decode(octets, Presence)
+        decode(octets, NodePresence)
 
 
 # ---- two versions in one cluster ------------------------------------------------------------------------------------
@@ -106,7 +112,7 @@ def test_a_node_of_another_version_is_not_asked_and_named(nats: Nats, unique: st
         with closing(gateway(nats, unique, deadline_s=SOON_S)) as search:
             results = searched(search, "common", lambda results: results.total and "old" in "".join(results.warnings))
     assert (results.total, results.is_partial) == (1, True)
-    assert "old runs another teia; run the same one on all nodes" in results.warnings[0]
+    assert "old runs another version of teia; run the same version on all nodes" in results.warnings[0]
 
 
 def test_where_all_nodes_are_of_another_version_it_is_said(nats: Nats, unique: str) -> None:
@@ -120,8 +126,8 @@ def test_where_all_nodes_are_of_another_version_it_is_said(nats: Nats, unique: s
                 search.look_again()
                 return str(found.value)
 
-            said = until(lambda: each if "old runs another teia" in (each := failure()) else None, state=failure)
-    assert "old runs another teia; run the same one on all nodes" in said
+            said = until(lambda: each if "old runs another version" in (each := failure()) else None, state=failure)
+    assert "old runs another version of teia; run the same version on all nodes" in said
 
 
 def test_whoever_asks_in_another_version_is_told(nats: Nats, unique: str, tmp_path: Path) -> None:
@@ -130,15 +136,15 @@ def test_whoever_asks_in_another_version_is_told(nats: Nats, unique: str, tmp_pa
         node.keep(1, 0)
         settled()
         question = msgspec.msgpack.encode([1, SEARCH, [0], 700, b"what was asked then"])
-        answer = decode(thread.wait_for(client.request(about(unique, 0), question, timeout=20)).data, Answered)
-    assert "another teia" in answer.error
+        answer = decode(thread.wait_for(client.request(about(unique, 0), question, timeout=20)).data, SearchReply)
+    assert "another version of teia" in answer.error
     assert answer.body == b""
 
 
 def test_messages_are_read_as_they_were_written() -> None:
     for message in (
-        Presence(VERSION, "a", (Kept(1, 2, 3),), 4),
-        Asked(VERSION, SEARCH, (1, 2), 700, b"x"),
-        Answered(VERSION, "a", (Kept(1, 2, 3),), {"cell 1": "why"}, "", b"y"),
+        NodePresence(VERSION, "a", (CellOwnership(1, 2, 3),), 4),
+        SearchRequest(VERSION, SEARCH, (1, 2), 700, b"x"),
+        SearchReply(VERSION, "a", (CellOwnership(1, 2, 3),), {"cell 1": "why"}, "", b"y"),
     ):
         assert decode(encode(message), type(message)) == message

@@ -16,7 +16,7 @@ from teia.cluster.search.ask_nodes import ClusterSearch
 from teia.graph.rankfile import RankFile
 from teia.indexer.open_search import CollectionSearch
 from teia.indexer.ranks import rank_file
-from teia.search.serve.searcher import Options
+from teia.search.serve.searcher import SearchOptions
 from teia.search.show.results import Results
 from teia.store.root import open_root
 from tests.cluster.conftest import Nats
@@ -80,7 +80,7 @@ def compared(many: ClusterSearch, one: CollectionSearch) -> tuple[bool, float]:
     Scores are not those of one machine to the last digit: an index counts pages that were indexed again twice until
     it merges, and each has its own history. With the same history they are (test_ask_nodes.py).
     """
-    options = Options(grouped=False)
+    options = SearchOptions(grouped=False)
     answers = [(many.search(text, 10, 0, options), one.search(text, 10, 0, options)) for text in questions(one)]
     shared = [10 * len(urls(a) & urls(b)) / max(1, len(b.hits)) for a, b in answers]
     return all(a.total == b.total for a, b in answers), sum(shared) / len(shared)

@@ -11,7 +11,7 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.cluster.members.session import NodeState
-from teia.cluster.views.node_file import FILE, STALE_S, Teller, cluster_of
+from teia.cluster.views.node_file import FILE, STALE_S, NodeFileWriter, cluster_of
 from teia.cluster.views.view import ClusterView
 from teia.store.root import Root, open_root
 from teia.urls import cell_starts
@@ -30,7 +30,7 @@ class Sessions:
 
     def __init__(self, root: Root) -> None:
         self.clock = VirtualClock(START_S)
-        self.teller = Teller(root, "main", cell_starts(4), self.clock)
+        self.teller = NodeFileWriter(root, "main", cell_starts(4), self.clock)
         self.nodes = {
             "a": NodeState("a", "1", region="sp", load={"pages": 0.0, "load": 0.5}, cells={"0": 10, "1": 20}),
             "b": NodeState("b", "2", capacity=2.0, load={"pages": 0.0, "idle": 1.0}, cells={"2": 5, "3": 7}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teia.crawler.child.feed_hub import hub_of
+from teia.crawler.child.read_answer import hub_of
 from teia.parse.headers import parse_head
 from teia.parse.parse import parse_document
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from teia.collections.inbox import Control
-from teia.crawler.running_collection import State
+from teia.collections.inbox import ControlFile
+from teia.crawler.lookup import Lookup
+from teia.crawler.running_collection import CrawlState
 from teia.store.root import Root, open_root
-from teia.views.alerts import Disk, Need, needs_of
-from teia.views.lookup import Lookup
+from teia.views.alerts import Alert, Disk, needs_of
 from tests.crawler.poison import POISON
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots, text_of
 from tests.waiting import until
@@ -30,7 +30,7 @@ def test_a_page_that_kills_its_readers_is_stored_and_costs_nobody_else_anything(
         parse__processors=[f"text/html=tests.crawler.poison:{fault}"],
         limits__parse_cpu_s=1,
     )
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     outcomes = crawled.outcomes()
     assert outcomes.pop("a.test/bad") == "parse_failed"
     assert {outcomes[f"a.test{path}"] for path in pages if path != "/bad"} == {"200"}
@@ -61,7 +61,7 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
     asked: list[int] = []
 
     def mend_when_told(root: Root) -> None:
-        control = Control(root.path / "control.sqlite")
+        control = ControlFile(root.path / "control.sqlite")
 
         def paused_account() -> dict[str, Any] | None:
             found = control.run("main")
@@ -77,7 +77,7 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
             asked.append(requests_settled(tmp_path))
             sick.unlink()
 
-    needs: list[Need] = []
+    needs: list[Alert] = []
     crawled = crawl_web(
         web,
         tmp_path,
@@ -87,16 +87,18 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
         parse__processors=["text/html=tests.crawler.poison:sicken"],
     )
     (why,) = paused
-    assert why.startswith("pages cannot be read: parse children die (signal 11); look at the memory of the machine")
+    assert why.startswith(
+        "pages cannot be parsed: parse processes die (signal 11); check the free memory of the machine"
+    )
     assert [need.kind for need in needs] == ["paused"]
     before, after = asked
     assert before == after <= 4, "no server is asked while nothing can be read"
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert set(crawled.outcomes().values()) == {"200"}
     assert len(crawled.asked()) == len(set(crawled.asked())) == 20, "no page is asked for again"
     said = [record.getMessage() for record in caplog.records]
-    assert any(line.startswith("paused: pages cannot be read") for line in said)
-    assert "pages are read again; the crawl goes on" in said
+    assert any(line.startswith("paused: pages cannot be parsed") for line in said)
+    assert "pages can be parsed again; the crawl resumes" in said
 
 
 def requests_settled(folder: Path) -> int:

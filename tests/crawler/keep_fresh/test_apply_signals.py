@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from teia.crawler.child.messages import decode_result, encode
 from teia.crawler.child.read_answer import read
 from teia.crawler.keep_fresh.apply_signals import (
-    Evidence,
-    Heeding,
+    SignalApplier,
+    SignalEvidence,
     aged,
     heeded_intervals,
     nothing_said,
@@ -23,16 +23,16 @@ from teia.crawler.keep_fresh.apply_signals import (
 from teia.crawler.keep_fresh.host_plan import fresh_now
 from teia.crawler.signals_in.site_hints import hear, voices_of
 from teia.crawler.verdicts import task_for
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.revisits import appoint, next_known
-from teia.frontier.cell.site_statements import Speaker
-from teia.frontier.queue.politeness import Place
+from teia.frontier.cell.site_statements import StatementSource
+from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue
 from teia.records import Fetched
 from teia.refresh.history import DAY_S
 from teia.refresh.rates import Floats
-from teia.signals.trust import Kind, Voice
+from teia.signals.trust import SignalKind, SignalSource
 from teia.urls import site_of, slot_of
 from tests.crawler.fresh_crawls import KeptWeb, kept_web, quiet_world
 from tests.crawler.keep_fresh.test_host_plan import SETTINGS, held, planned, seen
@@ -56,18 +56,20 @@ class AHost:
     slot_s: float
 
 
-def voices(web: KeptWeb) -> dict[str, Voice]:
+def voices(web: KeptWeb) -> dict[str, SignalSource]:
     """How far each host's sitemap is believed."""
     cell = web.crawl.committer.cells[0].frontier
     found = {}
     for host_id, name in cell.db.execute("SELECT host_id, name FROM hosts"):
         of_host = voices_of(cell, slot_of(site_of(name)), host_id)
-        if Kind.SITEMAP in of_host:
-            found[name] = of_host[Kind.SITEMAP]
+        if SignalKind.SITEMAP in of_host:
+            found[name] = of_host[SignalKind.SITEMAP]
     return found
 
 
-def freshness(folder: Path, *, signals: bool, seed: int, **web: float) -> tuple[float, dict[str, Voice], KeptWeb]:
+def freshness(
+    folder: Path, *, signals: bool, seed: int, **web: float
+) -> tuple[float, dict[str, SignalSource], KeptWeb]:
     """Keep a web fresh with or without listening, fifteen pages a host and 1.2 visits a page and day."""
     world = quiet_world(**WEB, seed=seed, **web)
     with kept_web(world, folder / f"{seed}-{signals}", courtesy__delay_s=SLOT_S, refresh__signals=signals) as kept:
@@ -76,7 +78,7 @@ def freshness(folder: Path, *, signals: bool, seed: int, **web: float) -> tuple[
         return kept.freshness(DAYS / 3), voices(kept), kept
 
 
-def gain(folder: Path, seed: int, **web: float) -> tuple[float, dict[str, Voice], KeptWeb]:
+def gain(folder: Path, seed: int, **web: float) -> tuple[float, dict[str, SignalSource], KeptWeb]:
     """How much fresher copies are if sitemaps are listened to, at the same number of requests."""
     without, _, plain = freshness(folder, signals=False, seed=seed, **web)
     heeded, trusted, kept = freshness(folder, signals=True, seed=seed, **web)
@@ -127,11 +129,11 @@ def test_news_never_comes_later_and_silence_never_sooner(pages: list[tuple[int, 
     belief, recall = (np.array([page[place] for page in pages]) for place in (1, 2))
     none = np.zeros(len(pages))
 
-    def due_after(said: Evidence) -> Floats:
+    def due_after(said: SignalEvidence) -> Floats:
         return heeded_intervals(columns, found, prior, prices, SETTINGS, said)
 
     unsaid = due_after(nothing_said(len(pages)))
-    told, silent = due_after(Evidence(none, belief, none)), due_after(Evidence(recall, none, none))
+    told, silent = due_after(SignalEvidence(none, belief, none)), due_after(SignalEvidence(recall, none, none))
     assert np.all(told <= unsaid + 1e-6)
     assert np.all(told[belief == 0] == unsaid[belief == 0])
     assert np.all(silent[columns.histories.changes < 4] >= unsaid[columns.histories.changes < 4] * (1 - 1e-6))
@@ -140,16 +142,16 @@ def test_news_never_comes_later_and_silence_never_sooner(pages: list[tuple[int, 
 def test_a_page_seems_older_when_it_is_called_changed_and_younger_when_its_sitemap_is_silent() -> None:
     columns, _, found = planned([held(n, seen(2, 8)) for n in range(3)], 3_600.0)
     now_s = float(columns.fresh_s[0]) + DAY_S
-    said = Evidence(np.array([0.0, 0.0, 0.9]), np.array([0.0, 0.9, 0.0]), np.full(3, now_s))
+    said = SignalEvidence(np.array([0.0, 0.0, 0.9]), np.array([0.0, 0.9, 0.0]), np.full(3, now_s))
     plain, called, silent = fresh_now(aged(columns, found, said, now_s), found, now_s)
     assert called < plain < silent
 
 
 def test_a_sitemap_is_read_the_more_often_the_more_it_tells_and_never_too_often() -> None:
     _, plan, _ = planned([held(n, seen(n % 5, 8)) for n in range(40)], 3_600.0)
-    trusted = Voice(heeded=100, changed=100, expected=60, announced=100)
-    doubtful = Voice(heeded=100, changed=30, expected=80, announced=30)
-    speaker = Speaker(1, 1, Kind.SITEMAP, 0.0, 40)
+    trusted = SignalSource(heeded=100, changed=100, expected=60, announced=100)
+    doubtful = SignalSource(heeded=100, changed=30, expected=80, announced=30)
+    speaker = StatementSource(1, 1, SignalKind.SITEMAP, 0.0, 40)
     often, seldom = (speaking_interval_s(plan, speaker, voice, 3_600.0, SETTINGS) for voice in (trusted, doubtful))
     assert often is not None
     assert seldom is not None
@@ -168,7 +170,7 @@ def test_what_is_not_believed_is_counted(tmp_path: Path) -> None:
         crawl.run(1)
         cell = next(cell for cell in crawl.crawl.committer.cells if cell.frontier.known)
         ((slot, host_id),) = cell.frontier.db.execute("SELECT slot, host_id FROM hosts WHERE name = 'a.test'")
-        voice = voices_of(cell.frontier, slot, host_id)[Kind.SITEMAP]
+        voice = voices_of(cell.frontier, slot, host_id)[SignalKind.SITEMAP]
         assert (voice.future, voice.broken, voice.foreign) == (1, 1, 1)
         said = site_statements.of_pages(cell.frontier.db, slot, host_id, -(1 << 63), (1 << 63) - 1)
         assert [each.said_s for each in said] == [1_699_920_000.0]
@@ -181,7 +183,7 @@ def test_a_sitemap_from_a_cache_was_read_when_its_copy_was_made(tmp_path: Path) 
     with offline_crawl({}, tmp_path, url, refresh__keep=True) as crawl:
         cell = next(cell for cell in crawl.crawl.committer.cells if cell.frontier.known).frontier
         ((slot, host_id),) = cell.db.execute("SELECT slot, host_id FROM hosts WHERE name = 'a.test'")
-        queue, now_s = HostQueue("a.test", host_id, 0, 0, Place("a.test")), crawl.clock.now_s()
+        queue, now_s = HostQueue("a.test", host_id, 0, 0, DelayTarget("a.test")), crawl.clock.now_s()
         (item,) = cell.next_urls(host_id, "a.test", 1, (), now_s)
         for status, before_s, seen_before_s in (
             (200, 7_200.0, 7_200.0),
@@ -190,7 +192,7 @@ def test_a_sitemap_from_a_cache_was_read_when_its_copy_was_made(tmp_path: Path) 
         ):
             head = SITEMAP.replace(b"200 OK", b"%d OK" % status)
             fetched = Fetched(url, str(status), status, now_s - before_s, now_s, head=head, body=body.encode())
-            visit = Visit(queue, item, fetched=fetched, from_cache=True)
+            visit = ActiveVisit(queue, item, fetched=fetched, from_cache=True)
             visit.result = decode_result(read(encode(task_for(crawl.crawl.reading, "page", item, fetched))))
             hear(cell, visit, now_s)
             (speaker,) = site_statements.speakers_of(cell.db, slot, host_id)
@@ -202,11 +204,11 @@ def test_who_speaks_for_a_host_is_read_once_however_many_of_its_pages_are_settle
     here, other = AHost(1, 1, 3_600.0), AHost(1, 2, 3_600.0)
     with offline_crawl({}, tmp_path, "http://a.test/") as crawl:
         frontier = crawl.crawl.committer.cells[0].frontier
-        site_statements.note_look(frontier.db, 1, Speaker(int(columns.key[3]), 1, Kind.SITEMAP, 0.0, 40))
+        site_statements.note_look(frontier.db, 1, StatementSource(int(columns.key[3]), 1, SignalKind.SITEMAP, 0.0, 40))
         asked: list[str] = []
         frontier.db.set_trace_callback(asked.append)
         hosts, prior = [here, other] * 20, plan.priors.of(columns.kind)
-        Heeding(SETTINGS).intervals(frontier, hosts, [plan] * 40, columns, found, prior)
+        SignalApplier(SETTINGS).intervals(frontier, hosts, [plan] * 40, columns, found, prior)
         frontier.db.set_trace_callback(None)
     assert sum("FROM speakers" in sql for sql in asked) == 2
 
@@ -224,9 +226,9 @@ def test_a_host_whose_sitemaps_stand_in_front_is_not_left_idle(tmp_path: Path) -
             for key in keys:
                 appoint(db, (slot, host_id, key), now_s + days * DAY_S)
         for key in speaking:
-            site_statements.note_look(db, slot, Speaker(key, host_id, Kind.SITEMAP, now_s, 1))
+            site_statements.note_look(db, slot, StatementSource(key, host_id, SignalKind.SITEMAP, now_s, 1))
         kept.clock.at_s += 3_600.0
-        refill = kept.refresh.next_urls(cell, HostQueue(name, host_id, cell.number, 0, Place(name)), 8, ())
+        refill = kept.refresh.next_urls(cell, HostQueue(name, host_id, cell.number, 0, DelayTarget(name)), 8, ())
         assert len(refill.items) == 8
         assert {item.key for item in refill.items} <= set(silent)
 

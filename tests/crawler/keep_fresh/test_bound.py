@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from teia.crawler.keep_fresh.bound import Standing, feasibility, lost_of, standing_of, together
+from teia.crawler.keep_fresh.bound import FreshnessBound, feasibility, lost_of, standing_of, together
 from teia.crawler.keep_fresh.host_plan import columns_of, plan_host
 from teia.refresh.history import DAY_S
 from tests.crawler.keep_fresh.test_host_plan import NOW_S, OF_ALL, SETTINGS, equal, held, seen
 
 
-def standing(slot_s: float, age_s: float = 0.0, pages: int = 40) -> Standing:
+def standing(slot_s: float, age_s: float = 0.0, pages: int = 40) -> FreshnessBound:
     columns = columns_of([held(n, seen(n % 5, 8)) for n in range(pages)], equal)
     _, found = plan_host(columns, OF_ALL, False, slot_s, SETTINGS, NOW_S, warm=False)
     made = standing_of(columns, found, slot_s, NOW_S + age_s, DAY_S)
@@ -87,14 +87,14 @@ def test_bounds_are_taken_over_for_some_minutes_while_pages_and_slots_are_much_t
 
 def test_what_a_delay_does_not_allow_is_said_in_a_sentence() -> None:
     """178,560 pages at 15 s take 31 days, 22.6% of them can be kept within a week, and 3.3 s a request would do."""
-    host = Standing(178_560, 1.0, 0.5, 0.0, 0.6, 15.0)
+    host = FreshnessBound(178_560, 1.0, 0.5, 0.0, 0.6, 15.0)
     assert host.full_pass_s == pytest.approx(31 * DAY_S)
     assert feasibility("news.test", host, 0.1) == (
-        "news.test: at this delay a full pass needs 31 days; 77% of the pages cannot be kept within a week;"
-        " 3.3 s would do"
+        "news.test: at this delay a full pass takes 31 days; 77% of the pages cannot be revisited within a week;"
+        " a delay of 3.3 s would be short enough"
     )
-    assert feasibility("small.test", Standing(100, 1.0, 0.5, 0.0, 0.6, 15.0), 0.1) == ""
-    assert "answers too slowly" in feasibility("slow.test", host, 8.0)
+    assert feasibility("small.test", FreshnessBound(100, 1.0, 0.5, 0.0, 0.6, 15.0), 0.1) == ""
+    assert "its responses are too slow" in feasibility("slow.test", host, 8.0)
 
 
 def test_what_is_lost_adds_up_to_what_is_not_fresh() -> None:

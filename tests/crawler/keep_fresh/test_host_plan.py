@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import (
     GONE_S,
-    Columns,
     HostPlan,
+    PageColumns,
     columns_of,
     explored,
     intervals,
@@ -20,9 +20,9 @@ from teia.crawler.keep_fresh.host_plan import (
     plan_host,
     solve,
 )
-from teia.frontier.cell.revisits import Held
+from teia.frontier.cell.revisits import CapturedPage
 from teia.frontier.cell.schema import LANE_NEW, LANE_REFRESH, STATE_DONE, STATE_FAILED
-from teia.refresh.history import DAY_S, History, Sight
+from teia.refresh.history import DAY_S, History, VisitResult
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S
 from teia.refresh.rates import Floats, Gamma, same_for_all
 
@@ -31,7 +31,7 @@ OF_ALL = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
 SETTINGS = RefreshSettings(least_s=60.0, explore=0.0)
 
 
-def equal(pages: Sequence[Held]) -> Floats:
+def equal(pages: Sequence[CapturedPage]) -> Floats:
     return np.ones(len(pages))
 
 
@@ -39,24 +39,28 @@ def seen(changes: int, visits: int, every_s: float = DAY_S) -> bytes:
     """What is kept of a page that was visited regularly and found changed so often, the last times."""
     history = History.begun(NOW_S - visits * every_s)
     for visit in range(visits):
-        sight = Sight.CHANGED if visit >= visits - changes else Sight.SAME_BYTES
+        sight = VisitResult.CHANGED if visit >= visits - changes else VisitResult.SAME_BYTES
         history.observe(sight, NOW_S - (visits - 1 - visit) * every_s, half_life_s=float("inf"))
     return history.encode()
 
 
-def held(key: int, record: bytes = b"", status: int = 200, state: int = STATE_DONE, lane: int = LANE_REFRESH) -> Held:
-    return Held(key, f"/p/{key}", 2, 1, "text/html", status, state, lane, int(NOW_S * 1000), 0, NOW_S, NOW_S, record)
+def held(
+    key: int, record: bytes = b"", status: int = 200, state: int = STATE_DONE, lane: int = LANE_REFRESH
+) -> CapturedPage:
+    return CapturedPage(
+        key, f"/p/{key}", 2, 1, "text/html", status, state, lane, int(NOW_S * 1000), 0, NOW_S, NOW_S, record
+    )
 
 
 def planned(
-    rows: Sequence[Held], slot_s: float, settings: RefreshSettings = SETTINGS
-) -> tuple[Columns, HostPlan, Gamma]:
+    rows: Sequence[CapturedPage], slot_s: float, settings: RefreshSettings = SETTINGS
+) -> tuple[PageColumns, HostPlan, Gamma]:
     columns = columns_of(rows, equal)
     plan, found = plan_host(columns, OF_ALL, False, slot_s, settings, NOW_S, warm=False)
     return columns, plan, found
 
 
-def intervals_of(rows: Sequence[Held], slot_s: float, settings: RefreshSettings = SETTINGS) -> Floats:
+def intervals_of(rows: Sequence[CapturedPage], slot_s: float, settings: RefreshSettings = SETTINGS) -> Floats:
     columns, plan, found = planned(rows, slot_s, settings)
     return intervals(columns, found, plan.priors.of(columns.kind), [plan.price] * len(columns), settings)
 

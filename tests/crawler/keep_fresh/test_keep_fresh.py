@@ -5,15 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from teia.config import RefreshSettings, fields
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.keep_fresh import in_turns
 from teia.frontier.cell.revisits import hosts_with_pages, next_known
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.cell.rows import QueuedUrl
 from teia.lab.measure.true_freshness import true_freshness
 from teia.refresh.policies import POLICIES
 from teia.store.root import open_root
@@ -21,13 +22,14 @@ from teia.urls import key_of, site_of, slot_of
 from teia.views.reports.freshness import freshness
 from teia.views.reports.source import looking
 from tests.crawler.fresh_crawls import DAY_S, EPOCH_S, Hands, kept_web, quiet_world
+from tests.crawler.test_commit import repeat_every_commit
 
 SLOT_S = 3_600.0
 WEB = {"pages": 24, "hosts": 2, "seed": 3, "sites__theta": 0.0, "changes__fastest": 3.0}
 
 
-def queued(name: str) -> Queued:
-    return Queued(f"http://a.test/{name}", key_of(name), 0, 0, 0, 0.0)
+def queued(name: str) -> QueuedUrl:
+    return QueuedUrl(f"http://a.test/{name}", key_of(name), 0, 0, 0, 0.0)
 
 
 # ---- whose turn it is -----------------------------------------------------------------------------------------------
@@ -150,6 +152,23 @@ def test_a_server_that_is_down_for_hours_loses_nothing(tmp_path: Path) -> None:
         web.down, failed = set(), len(web.taken)
         web.run(2, SLOT_S)
         assert set(web.truth()) <= {url for _, url in web.taken[failed:]}
+
+
+@pytest.mark.parametrize("policy", ["edf", "proportional"])
+def test_a_commit_that_is_repeated_counts_its_visits_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    """A full disk made pages count twice: a collection was full with half of its pages."""
+    world, counted = quiet_world(**WEB), []
+    for name in ("calm", "repeated"):
+        with kept_web(world, tmp_path / name, limits__pages_kept=16, refresh__policy=policy) as web:
+            if name == "repeated":
+                repeat_every_commit(monkeypatch, web.crawl.committer)
+            web.run(1, SLOT_S)
+            hosts = [(host.name, host.paced, host.slot_s, host.news) for host in web.refresh._hosts.values()]
+            counted.append((web.taken, web.refresh.kept, hosts))
+    assert counted[0][1] >= 16
+    assert counted[0] == counted[1]
 
 
 def test_a_plain_crawl_does_without_all_this() -> None:

@@ -15,24 +15,24 @@ import pytest
 from teia.collections.stored import saved
 from teia.crawler.child.messages import decode_result, encode
 from teia.crawler.child.read_answer import read
-from teia.crawler.commit import Group
-from teia.crawler.keep_fresh.page_freshness import Freshness, freshness_of
+from teia.crawler.commit import CommitGroup
+from teia.crawler.keep_fresh.page_freshness import PageFreshness, freshness_of
+from teia.crawler.lookup import Lookup
 from teia.crawler.verdicts import task_for
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.errors import CorruptFile
 from teia.frontier.cell import histories
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import LANE_DUE
-from teia.frontier.queue.politeness import Place
+from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.retry import verdict
 from teia.frontier.queue.schedule import HostQueue
 from teia.records import Fetched
-from teia.refresh.history import DAY_S, History, Sight
+from teia.refresh.history import DAY_S, History, VisitResult
 from teia.refresh.trust import Trust
 from teia.store.root import open_root
 from teia.store.warc import page_members
 from teia.urls import key_of, site_of, slot_of
-from teia.views.lookup import Lookup
 from teia.views.page import PageView, page_view
 from tests.crawler.offline import OfflineCrawl, offline_crawl
 
@@ -71,17 +71,17 @@ class Revisited:
             self.frontier.requeue(*self.place(url), lane=LANE_DUE, rank=int(now_s * 1000))
             sql = "UPDATE urls SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?"
             self.frontier.db.execute(sql, (LANE_DUE, int(now_s * 1000), *self.place(url)))
-        queue = HostQueue(HOST, self.host_id, cell.number, 0, Place(HOST))
+        queue = HostQueue(HOST, self.host_id, cell.number, 0, DelayTarget(HOST))
         (item,) = self.frontier.next_urls(self.host_id, HOST, 1, (), now_s)
         assert item.url == url
         lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
         head = f"HTTP/1.1 {status} Said\r\nContent-Type: text/html\r\n{lines}\r\n".encode()
         fetched = Fetched(url, str(status), status, now_s, now_s, head=head, body=body.encode())
-        visit = Visit(queue, item, fetched=fetched)
+        visit = ActiveVisit(queue, item, fetched=fetched)
         visit.result = decode_result(read(encode(task_for(self.offline.crawl.reading, "page", item, fetched))))
         visit.outcome = visit.result.outcome
         visit.verdict = verdict(visit.outcome, 99, 1.0)
-        self.offline.crawl.committer.commit(Group(visits=[visit]))
+        self.offline.crawl.committer.commit(CommitGroup(visits=[visit]))
 
     def sights(self) -> list[tuple[int | None, int | None]]:
         """What each visit of the URL saw, and whether that is a change."""
@@ -93,7 +93,7 @@ class Revisited:
         assert known is not None
         return History.decode(known.record)
 
-    def freshness(self, url: str = URL) -> Freshness | None:
+    def freshness(self, url: str = URL) -> PageFreshness | None:
         now_s = self.offline.clock.now_s()
         return freshness_of(self.frontier, HOST, self.host_id, key_of(url), now_s)
 
@@ -126,13 +126,13 @@ def test_every_visit_says_what_it_saw(revisited: Revisited) -> None:
     revisited.visit("<p>second</p>")
     assert revisited.sights() == [
         (None, None),
-        (Sight.SAME_BYTES, 0),
-        (Sight.NOT_MODIFIED, 0),
-        (Sight.SAME_TEXT, 0),
-        (Sight.CHANGED, 1),
-        (Sight.GONE, 1),
-        (Sight.GONE, 0),
-        (Sight.CHANGED, 1),
+        (VisitResult.SAME_BYTES, 0),
+        (VisitResult.NOT_MODIFIED, 0),
+        (VisitResult.SAME_TEXT, 0),
+        (VisitResult.CHANGED, 1),
+        (VisitResult.GONE, 1),
+        (VisitResult.GONE, 0),
+        (VisitResult.CHANGED, 1),
     ]
     history = revisited.history()
     assert history.visits == pytest.approx(7, rel=0.03)
@@ -155,9 +155,9 @@ def test_what_comes_and_goes_is_no_change_once_it_is_known(revisited: Revisited)
     for visitors in range(100, 800, 100):
         revisited.visit(f"{PARAGRAPHS}<p>You are visitor {visitors}</p>")
     saw = [sight for sight, _ in revisited.sights()[1:]]
-    assert saw == [Sight.CHANGED] * 3 + [Sight.COSMETIC] * 4
+    assert saw == [VisitResult.CHANGED] * 3 + [VisitResult.COSMETIC] * 4
     revisited.visit(f"{PARAGRAPHS.replace('Paragraph d', 'News')}<p>You are visitor 900</p>")
-    assert revisited.sights()[-1] == (Sight.CHANGED, 1)
+    assert revisited.sights()[-1] == (VisitResult.CHANGED, 1)
 
 
 def test_dates_are_trusted_after_twenty_comparisons(revisited: Revisited) -> None:

@@ -7,21 +7,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from teia.clock import VirtualClock
 from teia.collections.stored import configure
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.crawler.budgets import Budgets
-from teia.crawler.commit import Group
+from teia.crawler.commit import CommitGroup
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll, RoundAccount
 from teia.crawler.running_collection import Crawl
 from teia.crawler.start import open_crawls
 from teia.frontier.cell.schema import LANE_DUE, LANE_NEW
 from teia.frontier.queue.ledger import Ledger
-from teia.frontier.queue.politeness import Place, Politeness
-from teia.frontier.queue.schedule import HostQueue, Schedule
+from teia.frontier.queue.politeness import DelayTarget, Politeness
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.records import Outcome
 from teia.store.root import open_root
-from tests.crawler.offline import NOW_S, offline_crawl
+from tests.crawler.offline import NOW_S, OfflineCrawl, offline_crawl
+from tests.crawler.test_commit import repeat_every_commit
 
 WEB = {
     "http://a.test/": "".join(f'<a href="/{number}">{number}</a>' for number in range(8)),
@@ -47,14 +50,14 @@ def a_round(folder: Path, visited: int = 9, **settings: Any) -> Iterator[tuple[C
 def queue_of(crawl: Crawl) -> tuple[int, HostQueue]:
     for cell in crawl.committer.cells:
         for host_id, host, *_ in cell.frontier.hosts_with_work():
-            return cell.number, HostQueue(host, host_id, cell.number, 0, Place(host))
+            return cell.number, HostQueue(host, host_id, cell.number, 0, DelayTarget(host))
     raise AssertionError("nothing waits")
 
 
 def test_all_known_pages_are_asked_for_with_the_next_commit(tmp_path: Path) -> None:
     with a_round(tmp_path) as (crawl, again):
         assert again.is_behind
-        done = crawl.committer.commit(Group())
+        done = crawl.committer.commit(CommitGroup())
         assert not again.is_behind
         assert [host for _, host in done.hosts] == ["a.test"]
         assert again.so_far == RoundAccount(known=9, is_whole=True)
@@ -64,7 +67,7 @@ def test_all_known_pages_are_asked_for_with_the_next_commit(tmp_path: Path) -> N
 def test_new_and_known_pages_take_turns(tmp_path: Path) -> None:
     """Neither waits for the end of the other: a run that is cut short finds new pages too."""
     with a_round(tmp_path, visited=5) as (crawl, again):
-        crawl.committer.commit(Group())
+        crawl.committer.commit(CommitGroup())
         number, queue = queue_of(crawl)
         for limit in (3, 4, 8, 100):
             items = again.next_urls(crawl.committer.cells[number], queue, limit, ()).items
@@ -75,9 +78,9 @@ def test_new_and_known_pages_take_turns(tmp_path: Path) -> None:
 
 def test_a_budget_that_is_used_up_does_not_keep_known_pages_from_coming_again(tmp_path: Path) -> None:
     with a_round(tmp_path, visited=5, limits__pages_per_host=5) as (crawl, again):
-        crawl.committer.commit(Group())
+        crawl.committer.commit(CommitGroup())
         number, _ = queue_of(crawl)
-        schedule = Schedule(Politeness(CourtesySettings()), 10)
+        schedule = HostSchedule(Politeness(CourtesySettings()), 10)
         queue = crawl.host("a.test", 1, schedule)
         queue.requests, crawl.budgets = 5, Budgets()
         assert crawl.spent(queue)
@@ -85,3 +88,15 @@ def test_a_budget_that_is_used_up_does_not_keep_known_pages_from_coming_again(tm
         refused = {item.lane: crawl.refusal(queue, item) for item in items}
         assert refused[LANE_DUE] is None
         assert (refused[LANE_NEW] or ("",))[0] == Outcome.BUDGET
+
+
+def test_a_commit_that_is_repeated_counts_its_visits_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk made pages count twice: a collection was full before it had as many pages as it may keep."""
+    with a_round(tmp_path, visited=5, limits__pages_kept=9) as (crawl, again):
+        crawl.committer.commit(CommitGroup())
+        repeat_every_commit(monkeypatch, crawl.committer)
+        OfflineCrawl(WEB, crawl, VirtualClock(SINCE_S)).run(8)
+        assert again.so_far == RoundAccount(known=5, visited=5, new=3, is_whole=True)
+        assert not again.is_full, "8 of 9 pages are kept"
+        OfflineCrawl(WEB, crawl, VirtualClock(SINCE_S)).run(1)
+        assert again.is_full

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.weights import weigher
 from teia.errors import ConfigError, TeiaError
 from teia.urls import key_of

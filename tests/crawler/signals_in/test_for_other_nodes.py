@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from teia.clock import VirtualClock
-from teia.crawler.signals_in.announcements import open_inbox
-from teia.crawler.signals_in.for_other_nodes import URLS_MOST, Elsewhere, Message, Passed, take_passed
+from teia.crawler.signals_in.for_other_nodes import URLS_MOST, ForwardedSignals, HostOwners, Message, take_passed
+from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.signals_in.indexnow import INDEXNOW, KEY_FILE, pass_files_on, prove, receive, receive_passed
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
-from teia.signals.announce import PROXY, Announcement, Inbox
-from teia.signals.indexnow import FIRST, Keys, read_ping
+from teia.signals.announce import PROXY, Announcement, AnnouncementInbox
+from teia.signals.indexnow import FIRST, IndexNowKeys, read_ping
 from tests.crawler.offline import offline_crawl
 
 KEY = "0123456789abcdef"
@@ -34,8 +34,8 @@ class Others:
         self.meanwhile: Callable[[], object] = lambda: None
 
     @property
-    def elsewhere(self) -> Elsewhere:
-        return Elsewhere(lambda host: host == "a.test", lambda host: 7 if host == "b.test" else 0, self._send)
+    def elsewhere(self) -> HostOwners:
+        return HostOwners(lambda host: host == "a.test", lambda host: 7 if host == "b.test" else 0, self._send)
 
     def _send(self, messages: Sequence[Message]) -> None:
         if self.is_away:
@@ -43,11 +43,11 @@ class Others:
         self.times += 1
         for cell, passed in messages:
             bulk = msgspec.msgpack.encode(passed)
-            self.sent.append((cell, msgspec.msgpack.decode(bulk, type=Passed)))
+            self.sent.append((cell, msgspec.msgpack.decode(bulk, type=ForwardedSignals)))
         self.meanwhile()
 
 
-def waiting(inbox: Inbox, kind: str) -> list[Announcement]:
+def waiting(inbox: AnnouncementInbox, kind: str) -> list[Announcement]:
     return inbox.due(kind, 1e12, 10_000)
 
 
@@ -68,7 +68,7 @@ def test_what_is_for_others_is_sent_and_then_forgotten_and_what_is_ours_is_taken
         for kind in (PROXY, INDEXNOW):
             assert [each.url for each in announced._taken(inbox, kind, 10.0, 64)] == [HERE]
             assert not waiting(inbox, kind)
-        assert others.sent == [(7, Passed([each])) for each in given if each.url == THERE]
+        assert others.sent == [(7, ForwardedSignals([each])) for each in given if each.url == THERE]
 
 
 def nobody(host: str) -> FrontierCell:
@@ -80,7 +80,7 @@ def test_a_key_that_others_have_to_look_at_goes_with_all_that_waits_for_it(tmp_p
     urls = [f"{THERE}p{number}" for number in range(2 * URLS_MOST + 1)]
     assert receive(path, read_ping(KEY, urls), clock) == "asked"
     inbox = open_inbox(path)
-    keys = Keys(inbox.db)
+    keys = IndexNowKeys(inbox.db)
     others.is_away = True
     with pytest.raises(ClusterError, match="away"):
         prove(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
@@ -97,8 +97,8 @@ def test_a_key_that_others_have_to_look_at_goes_with_all_that_waits_for_it(tmp_p
         for cell, passed in others.sent:
             assert cell == 7
             take_passed(far, passed, partial(receive_passed, now_s=clock.now_s()))
-    (key,) = Keys(far.db).asked(10)
-    assert sorted(url for url, _ in Keys(far.db).waiting_for(key)) == sorted(urls)
+    (key,) = IndexNowKeys(far.db).asked(10)
+    assert sorted(url for url, _ in IndexNowKeys(far.db).waiting_for(key)) == sorted(urls)
     assert [each.url for each in waiting(far, KEY_FILE)] == [f"{THERE}{KEY}.txt"]
     far.close()
 
@@ -109,7 +109,7 @@ def test_what_is_told_with_a_key_while_that_is_sent_on_is_sent_with_the_next_loo
     assert receive(path, read_ping(KEY, [f"{THERE}one"]), clock) == "asked"
     others.meanwhile = lambda: receive(path, read_ping(KEY, [f"{THERE}two"]), clock)
     inbox = open_inbox(path)
-    keys = Keys(inbox.db)
+    keys = IndexNowKeys(inbox.db)
     prove(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
     assert len(keys.asked(10)) == 1
     others.meanwhile = lambda: None
@@ -138,7 +138,7 @@ def test_a_key_whose_host_becomes_ours_before_it_was_sent_is_looked_for_here(tmp
         announced.elsewhere, others.is_away = others.elsewhere, False
         assert not announced._taken(inbox, KEY_FILE, 1e12, 64)
         assert not waiting(inbox, KEY_FILE)
-        assert not Keys(inbox.db).asked(10)
+        assert not IndexNowKeys(inbox.db).asked(10)
         assert {ping.key for _, passed in others.sent for ping in passed.pings} == {KEY, "other-key-1"}
 
 
@@ -146,8 +146,8 @@ def test_a_key_file_that_no_key_needs_any_more_is_forgotten(tmp_path: Path) -> N
     path = tmp_path / "signals.sqlite"
     receive(path, read_ping(KEY, [f"{THERE}page"]), VirtualClock())
     inbox = open_inbox(path)
-    (key,) = Keys(inbox.db).asked(10)
-    Keys(inbox.db).forget(key, [f"{THERE}page"])
+    (key,) = IndexNowKeys(inbox.db).asked(10)
+    IndexNowKeys(inbox.db).forget(key, [f"{THERE}page"])
     others = Others()
     assert not pass_files_on(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
     assert not waiting(inbox, KEY_FILE)
@@ -166,9 +166,9 @@ def test_all_keys_of_one_look_are_sent_at_once_and_those_of_a_cell_together(tmp_
     assert not pass_files_on(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
     assert others.times == 1
     assert sorted((cell, len(passed.pings)) for cell, passed in others.sent) == [(0, 27), (7, 3)]
-    assert not Keys(inbox.db).asked(100)
+    assert not IndexNowKeys(inbox.db).asked(100)
     assert not waiting(inbox, KEY_FILE)
-    prove(inbox, Keys(inbox.db), nobody, clock.now_s(), FIRST, others.elsewhere)
+    prove(inbox, IndexNowKeys(inbox.db), nobody, clock.now_s(), FIRST, others.elsewhere)
     assert others.times == 1
     inbox.close()
 
@@ -182,14 +182,14 @@ def test_pages_wait_for_their_key_since_they_were_told_and_are_received_once(tmp
         told.append((f"{THERE}p{number}", clock.now_s()))
         receive(path, read_ping(KEY, [f"{THERE}p{number}"]), clock)
     inbox = open_inbox(path)
-    prove(inbox, Keys(inbox.db), nobody, clock.now_s(), FIRST, others.elsewhere)
+    prove(inbox, IndexNowKeys(inbox.db), nobody, clock.now_s(), FIRST, others.elsewhere)
     assert inbox.counts()[INDEXNOW] == {"received": 3, "passed_on": 3}
     inbox.close()
     asyncio.run(clock.advance(3600.0))
     far = open_inbox(tmp_path / "far.sqlite")
     for _, passed in others.sent:
         take_passed(far, passed, partial(receive_passed, now_s=clock.now_s()))
-    keys = Keys(far.db)
+    keys = IndexNowKeys(far.db)
     (key,) = keys.asked(10)
     assert key.since_s == clock.now_s()
     assert keys.waiting_for(key) == told

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from teia.crawler.commit import Group
-from teia.crawler.signals_in.announcements import counts_in
+from teia.crawler.commit import CommitGroup
+from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.signals_in.indexnow import LOOKED_AT, receive
 from teia.frontier.cell import site_statements
 from teia.signals.indexnow import KEYS_PER_HOST, read_ping
-from teia.signals.trust import Kind, Voice
+from teia.signals.trust import SignalKind, SignalSource
 from tests.crawler.offline import OfflineCrawl, offline_crawl
 
 KEY = "0123456789abcdef"
@@ -42,7 +42,7 @@ def run(crawl: OfflineCrawl) -> list[str]:
     """Take what waits, and let announcements be looked at between."""
     before = len(crawl.taken)
     for _ in range(6):
-        crawl._commit(Group())  # what is announced is looked at with each commit
+        crawl._commit(CommitGroup())  # what is announced is looked at with each commit
         crawl.run(1)
     return crawl.taken[before:]
 
@@ -75,12 +75,12 @@ def test_pings_that_proved_to_be_worth_nothing_are_not_heard(tmp_path: Path) -> 
         crawl.run()
         pinged(crawl, "/new")
         run(crawl)
-        lies = Voice()
+        lies = SignalSource()
         for _ in range(60):
             lies.note_visit(changed=False, unchanged_probability=0.9)
         for cell in crawl.crawl.committer.cells:
             for slot, host_id in cell.frontier.db.execute("SELECT slot, host_id FROM hosts").fetchall():
-                site_statements.keep_voices(cell.frontier.db, slot, host_id, [(Kind.INDEXNOW, lies.encode())])
+                site_statements.keep_voices(cell.frontier.db, slot, host_id, [(SignalKind.INDEXNOW, lies.encode())])
         pinged(crawl, "/")
         assert run(crawl) == []
     assert counts(tmp_path)["unheard"] == 1

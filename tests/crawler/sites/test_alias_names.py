@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from teia.crawler.sites.alias_names import Names
-from teia.frontier.queue.schedule import HostQueue, Schedule
+from teia.crawler.sites.aliases import AliasNames
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from tests.frontier.queues import add, answer, ask, schedule_of
 
 
-def rename(names: Names, alias: HostQueue, main: str, schedule: Schedule) -> None:
+def rename(names: AliasNames, alias: HostQueue, main: str, schedule: HostSchedule) -> None:
     names.take([(alias.host, main)], [], {alias.host: alias}, schedule.politeness)
 
 
 def test_a_host_in_line_rests_with_its_main_name_from_then_on() -> None:
-    schedule, names = schedule_of(delay_s=5), Names(None)
+    schedule, names = schedule_of(delay_s=5), AliasNames(None)
     main, alias = add(schedule, "main", 1, 2), add(schedule, "alias", 3, 4)
     assert ask(schedule, 100) is main
     answer(schedule, main, 101)
@@ -27,7 +27,7 @@ def test_a_host_in_line_rests_with_its_main_name_from_then_on() -> None:
 
 
 def test_a_request_under_way_ends_where_it_began() -> None:
-    schedule, names = schedule_of(delay_s=5), Names(None)
+    schedule, names = schedule_of(delay_s=5), AliasNames(None)
     main, alias = add(schedule, "main", 1), add(schedule, "alias", 2, 3)
     before = alias.server
     assert [ask(schedule, 100), ask(schedule, 100)] == [main, alias]
@@ -40,7 +40,7 @@ def test_a_request_under_way_ends_where_it_began() -> None:
 
 
 def test_a_name_that_is_itself_again_rests_by_itself() -> None:
-    schedule, names = schedule_of(), Names(None)
+    schedule, names = schedule_of(), AliasNames(None)
     alias = add(schedule, "alias", 2)
     for to in ("main", ""):
         rename(names, alias, to, schedule)
@@ -48,6 +48,6 @@ def test_a_name_that_is_itself_again_rests_by_itself() -> None:
 
 
 def test_names_that_nobody_visits_need_nothing() -> None:
-    schedule, names = schedule_of(), Names(None)
+    schedule, names = schedule_of(), AliasNames(None)
     names.take([("unknown", "main")], [1], {}, schedule.politeness)
     assert names.main_of("unknown") == ""

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.config import Config
-from teia.crawler.running_collection import State
+from teia.config.sections import Config
+from teia.crawler.lookup import Lookup
+from teia.crawler.running_collection import CrawlState
 from teia.crawler.sites import aliases
 from teia.errors import DiskFull, StoreError
 from teia.lab.server.witness import early_requests
-from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
 from teia.urls import cell_of, cell_starts, site_of, slot_of
-from teia.views.lookup import Lookup
 from teia.views.page import entry_of, page_view
 from teia.views.reports.hosts import hosts
 from teia.views.reports.source import looking
@@ -63,7 +63,7 @@ def pages_asked(crawled: Crawled, host: str) -> set[str]:
 def links_with_port(*hosts_and_paths: str) -> Page:
     """A page that links to other hosts at the port it was asked at."""
 
-    def page(request: Request) -> Answer:
+    def page(request: WorldRequest) -> WorldAnswer:
         port = request.headers["host"].rpartition(":")[2]
         urls = [each.partition("/") for each in hosts_and_paths]
         return html(*(f"http://{host}:{port}/{path}" for host, _, path in urls), text=f"links {hosts_and_paths}")
@@ -84,7 +84,7 @@ def www(tmp_path_factory: pytest.TempPathFactory) -> Crawled:
 
 
 def test_www_and_the_bare_name_are_one_site(www: Crawled) -> None:
-    assert www.crawls[0].state is State.FINISHED
+    assert www.crawls[0].state is CrawlState.FINISHED
     assert pages_asked(www, "x.test") == {"/", *(f"/{n}" for n in range(1, 30))}
     assert len(paths(www, "www.x.test")) <= 6, "robots.txt, three pages that prove it, and what was under way"
 
@@ -100,18 +100,18 @@ def test_every_url_of_an_alias_says_where_it_went(www: Crawled) -> None:
             found = next(each for each in lookup.urls_of_host("www.x.test", 99) if each.endswith(url.partition("/")[2]))
             view = page_view(lookup, found, Config(), WallClock())
             there = found.replace("//www.", "//")
-            assert (view.state, view.why_waiting) == ("excluded", f"its host is another name of x.test: see {there}")
+            assert (view.state, view.why_waiting) == ("excluded", f"its host is an alias of x.test: see {there}")
 
 
 def test_trace_and_an_unknown_url_tell_of_the_main_name(www: Crawled) -> None:
     with Lookup(open_root(www.data), "main") as lookup:
         alias = next(url for url in lookup.urls_of_host("www.x.test", 99) if url.endswith("/29"))
         steps = trace(lookup, entry_of(lookup, alias, Config()), WallClock())
-        assert any("another name of x.test" in step.what for step in steps)
+        assert any("an alias of x.test" in step.what for step in steps)
         unknown = alias.replace("//www.x", "//www.x").replace("/29", "/1?q")
         with pytest.raises(StoreError, match="is not known") as refused:
             entry_of(lookup, unknown, Config())
-        assert "another name" not in str(refused.value), "the main name has no such page either"
+        assert "alias of" not in str(refused.value), "the main name has no such page either"
 
 
 def test_reports_and_sql_name_the_aliases(www: Crawled) -> None:
@@ -163,7 +163,7 @@ def test_links_to_an_alias_lead_to_the_main_name_from_then_on(tmp_path: Path) ->
 def test_a_name_that_only_redirects_is_not_asked_for_every_page(tmp_path: Path) -> None:
     main = site(30)
 
-    def moved(request: Request) -> Answer:
+    def moved(request: WorldRequest) -> WorldAnswer:
         port = request.headers["host"].rpartition(":")[2]
         return redirect(f"http://www.x.test:{port}{request.target}", 301)
 
@@ -178,7 +178,7 @@ def test_a_name_that_only_redirects_is_not_asked_for_every_page(tmp_path: Path) 
 
 def test_pages_that_name_their_own_host_are_still_the_same(tmp_path: Path) -> None:
     def echoing(number: int) -> Page:
-        def page(request: Request) -> Answer:
+        def page(request: WorldRequest) -> WorldAnswer:
             links = [f"/{n}" for n in range(1, 20)] if not number else []
             return html(*links, text=f"Welcome to {request.host}. {text_of(number)}")
 
@@ -264,7 +264,7 @@ def test_brands_that_share_legal_pages_stay_distinct(tmp_path: Path) -> None:
 def test_sites_made_with_the_same_program_stay_distinct(tmp_path: Path) -> None:
     """Their styles and scripts are the same, byte for byte."""
     files = {
-        f"/s{n}.css": Answer(200, b"Content-Type: text/css\r\n", f"p {{ top: {n}px }}".encode()) for n in range(12)
+        f"/s{n}.css": WorldAnswer(200, b"Content-Type: text/css\r\n", f"p {{ top: {n}px }}".encode()) for n in range(12)
     }
     head = "".join(f'<link rel=stylesheet href="{path}">' for path in files)
     blogs = {
@@ -297,10 +297,10 @@ def test_a_decision_outlives_a_restart(tmp_path: Path) -> None:
     pages = site(40)
     web = ScriptedWeb({"www.x.test": pages, "x.test": pages})
     first = crawl_web(web, tmp_path, "www.x.test/", "x.test/", limits__pages=16)
-    assert first.crawls[0].state is State.LIMIT
+    assert first.crawls[0].state is CrawlState.LIMIT
     assert len(pages_asked(first, "www.x.test")) < len(pages_asked(first, "x.test"))
     second = crawl_web(web, tmp_path, port=first.port, limits__pages=0)
-    assert second.crawls[0].state is State.FINISHED
+    assert second.crawls[0].state is CrawlState.FINISHED
     assert paths(second, "www.x.test") == []
     book = second.crawls[0].committer.aliases
     assert book is not None
@@ -405,7 +405,7 @@ def test_the_budget_of_a_domain_holds_for_all_its_subdomains(tmp_path: Path, sub
         {"start.test": {"/": html(*start), **parts}, **dict.fromkeys(names, everyone)}, dict.fromkeys(names, SHARED)
     )
     crawled = crawl_web(web, tmp_path, "start.test/", courtesy__delay_s=0.0, limits__pages_per_site=60)
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     of_domain = [entry for entry in crawled.entries if entry.host.endswith(".wild.test")]
     assert len(of_domain) <= 60 + 1, "the budget, and what was under way when it was used up"
     outcomes = Counter(crawled.outcomes().values())

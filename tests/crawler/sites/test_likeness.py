@@ -9,7 +9,7 @@ import pytest
 from teia.crawler.sites.likeness import (
     MAX_COMPARED,
     MAX_DIFFERENT,
-    Says,
+    PageLikeness,
     home_of,
     is_enough,
     is_hopeless,
@@ -19,50 +19,50 @@ from teia.crawler.sites.likeness import (
     samples_of,
     says,
 )
-from teia.frontier.cell.alias_evidence import Pair, Seen, Standing
+from teia.frontier.cell.alias_evidence import AliasPair, ComparedVisit, HostActivity
 
 DAY_S = 86_400.0
-PAGE = Seen("http://a.test/1", 200, b"text", 0b1111, "A title", "", "", "text/html", 0.0)
+PAGE = ComparedVisit("http://a.test/1", 200, b"text", 0b1111, "A title", "", "", "text/html", 0.0)
 FAR = (1 << 40) - 1
 
 
-def at(host: str, path: str = "/1", **changed: object) -> Seen:
+def at(host: str, path: str = "/1", **changed: object) -> ComparedVisit:
     return replace(PAGE, url=f"http://{host}{path}", **changed)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
-        (at("b.test"), Says.AGREES),
-        (at("b.test", time_s=90 * DAY_S), Says.AGREES),
-        (at("b.test", text=b"own name in it"), Says.AGREES),
-        (at("b.test", text=b"x", title="Another"), Says.NOTHING),
-        (at("b.test", text=b"x", simhash=0b0111), Says.NOTHING),
-        (at("b.test", text=b"x", simhash=FAR), Says.DISAGREES),
-        (at("b.test", text=b"x", simhash=FAR, time_s=2 * DAY_S), Says.NOTHING),
-        (at("b.test", status=404), Says.DISAGREES),
-        (at("b.test", status=503), Says.NOTHING),
-        (at("b.test", status=0), Says.NOTHING),
-        (at("b.test", media_type="text/css"), Says.NOTHING),
-        (at("b.test", media_type="image/png", text=b"x", simhash=FAR), Says.NOTHING),
+        (at("b.test"), PageLikeness.AGREES),
+        (at("b.test", time_s=90 * DAY_S), PageLikeness.AGREES),
+        (at("b.test", text=b"own name in it"), PageLikeness.AGREES),
+        (at("b.test", text=b"x", title="Another"), PageLikeness.NOTHING),
+        (at("b.test", text=b"x", simhash=0b0111), PageLikeness.NOTHING),
+        (at("b.test", text=b"x", simhash=FAR), PageLikeness.DISAGREES),
+        (at("b.test", text=b"x", simhash=FAR, time_s=2 * DAY_S), PageLikeness.NOTHING),
+        (at("b.test", status=404), PageLikeness.DISAGREES),
+        (at("b.test", status=503), PageLikeness.NOTHING),
+        (at("b.test", status=0), PageLikeness.NOTHING),
+        (at("b.test", media_type="text/css"), PageLikeness.NOTHING),
+        (at("b.test", media_type="image/png", text=b"x", simhash=FAR), PageLikeness.NOTHING),
     ],
 )
-def test_what_one_page_says(other: Seen, expected: Says) -> None:
+def test_what_one_page_says(other: ComparedVisit, expected: PageLikeness) -> None:
     assert says(PAGE, other) is expected
     assert says(other, PAGE) is expected
 
 
 def test_two_pages_that_are_not_there_say_nothing() -> None:
-    assert says(at("a.test", status=404), at("b.test", status=404)) is Says.NOTHING
+    assert says(at("a.test", status=404), at("b.test", status=404)) is PageLikeness.NOTHING
 
 
 def test_a_title_may_name_its_own_host() -> None:
     one, other = at("aaaa.test", text=b"1", title="Aaaa.test: news"), at("b.test", text=b"2", title="b.test: news")
-    assert says(one, other) is Says.AGREES
+    assert says(one, other) is PageLikeness.AGREES
 
 
-def heard(*contents: int, different: int = 0) -> Pair:
-    pair = Pair("a.test", "b.test", 0.0)
+def heard(*contents: int, different: int = 0) -> AliasPair:
+    pair = AliasPair("a.test", "b.test", 0.0)
     for number, content in enumerate(contents):
         note(
             pair, f"/{number}", at("a.test", f"/{number}", simhash=content), at("b.test", f"/{number}", simhash=content)
@@ -103,12 +103,12 @@ def test_some_disagreement_or_no_end_is_hopeless() -> None:
     assert is_hopeless(heard(*[1] * MAX_COMPARED).evidence)
 
 
-def moved(path: str, origin: str = "https://b.test", to: str | None = None) -> Seen:
+def moved(path: str, origin: str = "https://b.test", to: str | None = None) -> ComparedVisit:
     return at("a.test", path, status=301, text=b"", simhash=0, redirect_to=f"{origin}{to or path}")
 
 
 def test_redirects_to_the_same_path_are_heard_and_where_they_lead() -> None:
-    pair = Pair("a.test", "b.test", 0.0)
+    pair = AliasPair("a.test", "b.test", 0.0)
     for path in ("/1", "/2", "/3"):
         assert note(pair, path, moved(path), at("b.test", path))
     assert is_redirect(pair.evidence, 3)
@@ -116,7 +116,7 @@ def test_redirects_to_the_same_path_are_heard_and_where_they_lead() -> None:
 
 
 def test_redirects_to_other_paths_ways_or_origins_are_no_alias() -> None:
-    pair = Pair("a.test", "b.test", 0.0)
+    pair = AliasPair("a.test", "b.test", 0.0)
     note(pair, "/1", moved("/1", to="/"), at("b.test", "/1"))
     assert pair.evidence.redirects == []
     note(pair, "/2", moved("/2"), at("b.test", "/2"))
@@ -148,20 +148,20 @@ def test_samples_are_found_by_path_content_and_place() -> None:
 @pytest.mark.parametrize(
     ("named", "host", "other", "main"),
     [
-        (-1, Standing(90, "", 0), Standing(4, "", 9), "www.x.test"),  # of which we have much more
-        (-1, Standing(9, "", 9), Standing(4, "", 0), "x.test"),  # which its pages call canonical
-        (0, Standing(9, "", 5), Standing(4, "", 2), "www.x.test"),  # which is linked to more
-        (0, Standing(4, "", 2), Standing(4, "", 2), "x.test"),  # which is shorter
+        (-1, HostActivity(90, "", 0), HostActivity(4, "", 9), "www.x.test"),  # of which we have much more
+        (-1, HostActivity(9, "", 9), HostActivity(4, "", 0), "x.test"),  # which its pages call canonical
+        (0, HostActivity(9, "", 5), HostActivity(4, "", 2), "www.x.test"),  # which is linked to more
+        (0, HostActivity(4, "", 2), HostActivity(4, "", 2), "x.test"),  # which is shorter
     ],
 )
-def test_which_name_is_the_main_one(named: int, host: Standing, other: Standing, main: str) -> None:
-    pair = Pair("www.x.test", "x.test", 0.0)
+def test_which_name_is_the_main_one(named: int, host: HostActivity, other: HostActivity, main: str) -> None:
+    pair = AliasPair("www.x.test", "x.test", 0.0)
     pair.evidence.named = named
     assert main_first(pair, host, other)[0] == main
 
 
 def test_canonical_links_name_the_main_one() -> None:
-    pair = Pair("a.test", "b.test", 0.0)
+    pair = AliasPair("a.test", "b.test", 0.0)
     for number in range(3):
         path = f"/{number}"
         canonical = f"https://b.test{path}"

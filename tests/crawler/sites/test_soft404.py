@@ -10,18 +10,19 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.config import Config
-from teia.crawler.running_collection import State
+from teia.config.sections import Config
+from teia.crawler.lookup import Lookup
+from teia.crawler.running_collection import CrawlState
 from teia.crawler.sites.soft404 import MAX_AGE_S, take_up
-from teia.frontier.cell.soft404 import NotFound, probe_path
-from teia.frontier.queue.politeness import Place
+from teia.frontier.cell.rows import ProbeResult
+from teia.frontier.cell.soft404 import probe_path
+from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue
 from teia.lab.server.witness import early_requests
-from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
 from teia.transfer.links_audit import audit_links
 from teia.transfer.read_all import known_urls
-from teia.views.lookup import Lookup
 from teia.views.page import entry_of, page_view
 from teia.views.reports.hosts import hosts
 from teia.views.reports.outcomes import outcomes
@@ -39,7 +40,7 @@ class SoftWeb(ScriptedWeb):
 
     soft: Mapping[str, Page] | None = None
 
-    def answer(self, request: Request, now_s: float) -> Answer:
+    def answer(self, request: WorldRequest, now_s: float) -> WorldAnswer:
         page = self.pages.get(request.host, {}).get(request.target)
         instead = (self.soft or {}).get(request.host)
         if page is None and instead is not None and request.target != "/robots.txt":
@@ -47,15 +48,15 @@ class SoftWeb(ScriptedWeb):
         return super().answer(request, now_s)
 
 
-def plain(*links: str) -> Answer:
+def plain(*links: str) -> WorldAnswer:
     return html(*links, text=f"{MENU} There is no such page here.")
 
 
-def echo(request: Request) -> Answer:
+def echo(request: WorldRequest) -> WorldAnswer:
     """Names the path in title and text, as many servers do."""
     words = f"{MENU} Sorry, {request.target} was not found on {request.host}."
     page = f"<title>{request.target} - not found</title><p>{words}</p><a href='{request.target}/more'>more</a>"
-    return Answer(200, HTML, page.encode())
+    return WorldAnswer(200, HTML, page.encode())
 
 
 def pages(real: int, dead: int) -> dict[str, Page]:
@@ -117,7 +118,7 @@ def test_a_soft_404_says_what_it_is(softly: Crawled) -> None:
         url = next(each for each in lookup.urls_of_host("a.test", 99) if each.endswith("/dead/7"))
         view = page_view(lookup, url, Config(), WallClock())
         assert (view.state, view.outcome, view.why_waiting) == ("done", "soft_404", None)
-        assert "a page that cannot exist" in view.note
+        assert "a nonexistent page" in view.note
         assert probe_path("a.test") in view.note
         assert any("a soft 404" in step.what for step in trace(lookup, entry_of(lookup, url, Config()), WallClock()))
 
@@ -173,10 +174,11 @@ def test_the_home_page_is_never_a_soft_404(tmp_path: Path) -> None:
 def test_pages_with_a_long_menu_and_few_words_of_their_own_are_no_soft_404s(tmp_path: Path) -> None:
     menu = " ".join(f"entry{n}" for n in range(800))
     pictures: dict[str, Page] = {
-        f"/{n}": Answer(200, HTML, f"<title>Picture {n}</title><p>{menu} picture {n}</p>".encode()) for n in range(30)
+        f"/{n}": WorldAnswer(200, HTML, f"<title>Picture {n}</title><p>{menu} picture {n}</p>".encode())
+        for n in range(30)
     }
     home = {"/": html(*pictures, text="pictures")}
-    nothing = Answer(200, HTML, f"<title>Nothing here</title><p>{menu} sorry</p>".encode())
+    nothing = WorldAnswer(200, HTML, f"<title>Nothing here</title><p>{menu} sorry</p>".encode())
     crawled = crawl_web(SoftWeb({"a.test": {**home, **pictures}}, soft={"a.test": nothing}), tmp_path, "a.test/")
     assert len(probes(crawled)) == 1
     assert soft(crawled) == set()
@@ -185,13 +187,13 @@ def test_pages_with_a_long_menu_and_few_words_of_their_own_are_no_soft_404s(tmp_
 def test_a_trap_of_soft_404s_ends(tmp_path: Path) -> None:
     """Every page links to two more that do not exist, without end."""
 
-    def deeper(request: Request) -> Answer:
+    def deeper(request: WorldRequest) -> WorldAnswer:
         here = request.target.rstrip("/")
         return html(f"{here}/left", f"{here}/right", text=f"{MENU} nothing at {request.target}")
 
     web = SoftWeb({"a.test": {"/": html("/x", text=text_of(0))}}, soft={"a.test": deeper})
     crawled = crawl_web(web, tmp_path, "a.test/", courtesy__delay_s=0.0, courtesy__per_host=1)
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert len(crawled.entries) < 80
 
 
@@ -228,28 +230,28 @@ def test_a_host_that_redirects_what_it_does_not_have_has_no_soft_404s(tmp_path: 
 def test_what_was_learnt_outlives_a_restart_in_the_middle(tmp_path: Path) -> None:
     web = SoftWeb({"a.test": pages(25, 40)}, soft={"a.test": echo})
     first = crawl_web(web, tmp_path, "a.test/", limits__pages=35)
-    assert first.crawls[0].state is State.LIMIT
+    assert first.crawls[0].state is CrawlState.LIMIT
     second = crawl_web(web, tmp_path, port=first.port, limits__pages=0)
     assert (len(probes(first)), len(probes(second))) == (1, 0)
     assert {f"a.test/dead/{n}" for n in range(40)} <= soft(second)
 
 
 def queue() -> HostQueue:
-    return HostQueue("a.test", 1, 0, 0, Place("a.test"))
+    return HostQueue("a.test", 1, 0, 0, DelayTarget("a.test"))
 
 
 @pytest.mark.parametrize(
     ("found", "is_probed", "is_soft"),
     [
-        (NotFound("u", 0.0, "404"), True, False),
-        (NotFound("u", 0.0, "200", b"text", 1, "t"), True, True),
-        (NotFound("u", 0.0, "503"), False, False),
-        (NotFound("u", 0.0, "timeout"), False, False),
-        (NotFound("u", -2 * MAX_AGE_S, "200", b"text", 1, "t"), False, True),
+        (ProbeResult("u", 0.0, "404"), True, False),
+        (ProbeResult("u", 0.0, "200", b"text", 1, "t"), True, True),
+        (ProbeResult("u", 0.0, "503"), False, False),
+        (ProbeResult("u", 0.0, "timeout"), False, False),
+        (ProbeResult("u", -2 * MAX_AGE_S, "200", b"text", 1, "t"), False, True),
     ],
 )
 def test_a_host_that_did_not_answer_or_long_ago_is_probed_again(
-    found: NotFound, is_probed: bool, is_soft: bool
+    found: ProbeResult, is_probed: bool, is_soft: bool
 ) -> None:
     host = queue()
     take_up(host, found, now_s=0.0)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from teia.crawler.running_collection import State
+from teia.crawler.lookup import Lookup
+from teia.crawler.running_collection import CrawlState
 from teia.lab.world import trap_park
-from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
-from teia.views.lookup import Lookup
 from teia.views.reports.source import looking
 from teia.views.reports.traps import traps
 from teia.views.why_waiting import why_waiting
@@ -30,13 +30,13 @@ FAST = {"courtesy__delay_s": 0.0, "courtesy__per_host": 4, "sites__traps": True}
 class Made(ScriptedWeb):
     """One host whose pages are made by a function of their path; None is 404."""
 
-    def __init__(self, page: Callable[[str], Answer | None]) -> None:
+    def __init__(self, page: Callable[[str], WorldAnswer | None]) -> None:
         super().__init__({"a.test": {}})
         self._page = page
 
-    def answer(self, request: Request, now_s: float) -> Answer:
+    def answer(self, request: WorldRequest, now_s: float) -> WorldAnswer:
         answer = None if request.target == "/robots.txt" else self._page(request.target)
-        return answer or Answer(404, HTML, b"<p>nothing here")
+        return answer or WorldAnswer(404, HTML, b"<p>nothing here")
 
 
 def words(key: str, number: int = 60) -> str:
@@ -81,7 +81,7 @@ def parked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Crawled, Counter[s
 
 def test_crawl_of_a_trap_park_ends_with_all_its_pages(parked: tuple[Crawled, Counter[str], int]) -> None:
     crawled, spent, pages = parked
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert pages == REAL
     assert set(spent) == set(trap_park.Trap)
     assert max(spent.values()) <= 60
@@ -124,7 +124,7 @@ def test_report_tells_what_was_parked(parked: tuple[Crawled, Counter[str], int])
 
 
 def test_traps_are_followed_where_the_operator_says_so(tmp_path: Path) -> None:
-    def month(path: str) -> Answer | None:
+    def month(path: str) -> WorldAnswer | None:
         number = number_in(path, r"/cal/2026/(\d+)")
         return html(f"/cal/2026/{(number or 0) + 1}", text="Nothing on.")
 
@@ -137,7 +137,7 @@ def test_traps_are_followed_where_the_operator_says_so(tmp_path: Path) -> None:
 def test_page_with_traps_in_every_link_costs_no_more_than_its_tries(tmp_path: Path) -> None:
     """A calendar with its own words on every page, and a list that never ends: both only lead to themselves."""
 
-    def page(path: str) -> Answer | None:
+    def page(path: str) -> WorldAnswer | None:
         if path == "/":
             return html("/cal/2026/01", "/list?page=1", *(f"/real/{n}" for n in range(40)))
         if (number := number_in(path, r"/cal/2026/(\d+)")) is not None:
@@ -147,7 +147,7 @@ def test_page_with_traps_in_every_link_costs_no_more_than_its_tries(tmp_path: Pa
         return html("/", text=words(path)) if path.startswith("/real/") else None
 
     crawled = crawl_web(Made(page), tmp_path, "a.test/", **FAST, scope__max_depth=10_000)
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert len(asked(crawled, "/real/")) == 40
     assert len(asked(crawled, "/cal/")) <= 60
     assert len(asked(crawled, "/list")) <= 60
@@ -157,10 +157,10 @@ def test_page_with_traps_in_every_link_costs_no_more_than_its_tries(tmp_path: Pa
 
 
 def complete(
-    tmp_path: Path, page: Callable[[str], Answer | None], prefix: str, number: int, **settings: object
+    tmp_path: Path, page: Callable[[str], WorldAnswer | None], prefix: str, number: int, **settings: object
 ) -> None:
     crawled = crawl_web(Made(page), tmp_path, "a.test/", **FAST, **settings)
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert len(asked(crawled, prefix)) == number
     assert "trap" not in crawled.outcomes().values()
 
@@ -168,7 +168,7 @@ def complete(
 def test_paginated_archive_of_two_thousand_articles_is_complete(tmp_path: Path) -> None:
     articles, on_a_page = 2_000, 25
 
-    def page(path: str) -> Answer | None:
+    def page(path: str) -> WorldAnswer | None:
         if path == "/":
             return html("/archive?page=1")
         if (number := number_in(path, r"/archive\?page=(\d+)")) is not None and 0 < number <= articles // on_a_page:
@@ -184,7 +184,7 @@ def test_paginated_archive_of_two_thousand_articles_is_complete(tmp_path: Path) 
 
 
 def test_articles_that_only_link_to_each_other_are_complete(tmp_path: Path) -> None:
-    def page(path: str) -> Answer | None:
+    def page(path: str) -> WorldAnswer | None:
         number = 0 if path == "/" else number_in(path, r"/article/(\d+)")
         if number is None or number >= 600:
             return None
@@ -196,7 +196,7 @@ def test_articles_that_only_link_to_each_other_are_complete(tmp_path: Path) -> N
 
 
 def test_tree_without_a_link_across_is_complete(tmp_path: Path) -> None:
-    def page(path: str) -> Answer | None:
+    def page(path: str) -> WorldAnswer | None:
         number = 1 if path == "/" else number_in(path, r"/site/(\d+)")
         if number is None or not 1 <= number <= 500:
             return None
@@ -206,7 +206,7 @@ def test_tree_without_a_link_across_is_complete(tmp_path: Path) -> None:
 
 
 def test_pages_that_all_say_the_same_are_complete_if_lists_name_them(tmp_path: Path) -> None:
-    def page(path: str) -> Answer | None:
+    def page(path: str) -> WorldAnswer | None:
         if path == "/":
             return html(*(f"/list?page={n}" for n in range(1, 11)))
         if (number := number_in(path, r"/list\?page=(\d+)")) is not None and number <= 10:
@@ -219,7 +219,7 @@ def test_pages_that_all_say_the_same_are_complete_if_lists_name_them(tmp_path: P
 def test_urls_that_differ_in_letter_case_and_content_are_all_fetched(tmp_path: Path) -> None:
     names = [f"page-{n}" for n in range(40)]
 
-    def page(path: str) -> Answer | None:
+    def page(path: str) -> WorldAnswer | None:
         if path == "/":
             return html(*(f"/{name}" for name in names), *(f"/{name.upper()}" for name in names))
         return html("/", text=words(path)) if path[1:].lower() in names else None
@@ -230,7 +230,7 @@ def test_urls_that_differ_in_letter_case_and_content_are_all_fetched(tmp_path: P
 def test_long_lists_by_keyword_are_read_to_their_end(tmp_path: Path) -> None:
     """Forty lists of articles that are all known from elsewhere: they lead to nothing new, and have an end."""
 
-    def page(path: str) -> Answer | None:
+    def page(path: str) -> WorldAnswer | None:
         if path == "/":
             return html(*(f"/tag/t{n}" for n in range(10)), *(f"/post/{n}" for n in range(100)))
         match = re.fullmatch(r"/tag/t(\d)(?:\?page=(\d+))?", path)

@@ -9,8 +9,9 @@ import pytest
 
 from teia.errors import CorruptFile
 from teia.frontier.cell import alias_evidence
-from teia.frontier.cell.alias_evidence import ALIAS, DISTINCT, WATCHED, Evidence, Pair
-from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.alias_evidence import ALIAS, DISTINCT, WATCHED, AliasEvidence, AliasPair
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import STATE_DONE, STATE_EXCLUDED
 from teia.records import Outcome
 from tests.frontier.cells import (
@@ -35,14 +36,14 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
     made.close()
 
 
-def save(cell: FrontierCell, pair: Pair) -> None:
+def save(cell: FrontierCell, pair: AliasPair) -> None:
     with cell.transaction():
         alias_evidence.save(cell, pair, NOW_S)
 
 
 def test_a_pair_is_read_back_as_it_was_written(cell: FrontierCell) -> None:
-    evidence = Evidence({1: 2, -3: 1 << 63}, [4], [5], "a", "https://b.test", ["/", "s/x"], -2)
-    save(cell, Pair(HOST, "other.test", NOW_S, ALIAS, NOW_S + 1, NOW_S + 2, evidence))
+    evidence = AliasEvidence({1: 2, -3: 1 << 63}, [4], [5], "a", "https://b.test", ["/", "s/x"], -2)
+    save(cell, AliasPair(HOST, "other.test", NOW_S, ALIAS, NOW_S + 1, NOW_S + 2, evidence))
     (pair,) = alias_evidence.pairs(cell)
     assert (pair.host, pair.other, pair.state) == (HOST, "other.test", ALIAS)
     assert (pair.since_s, pair.checked_s, pair.checking_s) == (NOW_S, NOW_S + 1, NOW_S + 2)
@@ -52,7 +53,7 @@ def test_a_pair_is_read_back_as_it_was_written(cell: FrontierCell) -> None:
 
 
 def test_of_distinct_names_only_that_is_kept(cell: FrontierCell) -> None:
-    pair = Pair(HOST, "other.test", NOW_S, evidence=Evidence({1: 2}))
+    pair = AliasPair(HOST, "other.test", NOW_S, evidence=AliasEvidence({1: 2}))
     save(cell, pair)
     assert alias_evidence.state_of(cell, HOST, "other.test") == WATCHED
     pair.state = DISTINCT
@@ -63,7 +64,7 @@ def test_of_distinct_names_only_that_is_kept(cell: FrontierCell) -> None:
 
 
 def test_evidence_that_cannot_be_read_names_the_file(cell: FrontierCell) -> None:
-    save(cell, Pair(HOST, "other.test", NOW_S))
+    save(cell, AliasPair(HOST, "other.test", NOW_S))
     cell.db.execute("UPDATE aliases SET evidence = x'c1'")
     with pytest.raises(CorruptFile, match=HOST):
         list(alias_evidence.pairs(cell))

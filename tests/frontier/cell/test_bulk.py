@@ -9,8 +9,9 @@ import pytest
 
 from teia.errors import UsageError
 from teia.frontier.cell import bulk
-from teia.frontier.cell.bulk import END, Chosen, Deed, carry_on, matching, progress
-from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.bulk import END, BulkAction, BulkSelection, carry_on, matching, progress
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import LANE_DUE, STATE_DONE, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
 from tests.frontier.cells import (
     HOST,
@@ -41,7 +42,7 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
     cell.close()
 
 
-def do(cell: FrontierCell, chosen: Chosen, mark: str = "m", now_s: float = LATER_S) -> int:
+def do(cell: FrontierCell, chosen: BulkSelection, mark: str = "m", now_s: float = LATER_S) -> int:
     with cell.transaction():
         carry_on(cell, chosen, mark, now_s, lambda: True)
     place, number = progress(cell, mark)
@@ -54,48 +55,48 @@ def do(cell: FrontierCell, chosen: Chosen, mark: str = "m", now_s: float = LATER
 @pytest.mark.parametrize(
     ("chosen", "number"),
     [
-        (Chosen(Deed.DROP), 25),
-        (Chosen(Deed.DROP, contains="/agenda/"), 15),
-        (Chosen(Deed.DROP, host=HOST, contains="/agenda/"), 10),
-        (Chosen(Deed.DROP, host="other.test"), 5),
-        (Chosen(Deed.DROP, host="nobody.test"), 0),
-        (Chosen(Deed.DROP, depth=2), 7),
-        (Chosen(Deed.DROP, source="retry"), 0),
-        (Chosen(Deed.FIRST, contains="http://other.test/"), 5),
-        (Chosen(Deed.RETRY), 0),
+        (BulkSelection(BulkAction.DROP), 25),
+        (BulkSelection(BulkAction.DROP, contains="/agenda/"), 15),
+        (BulkSelection(BulkAction.DROP, host=HOST, contains="/agenda/"), 10),
+        (BulkSelection(BulkAction.DROP, host="other.test"), 5),
+        (BulkSelection(BulkAction.DROP, host="nobody.test"), 0),
+        (BulkSelection(BulkAction.DROP, depth=2), 7),
+        (BulkSelection(BulkAction.DROP, source="retry"), 0),
+        (BulkSelection(BulkAction.FIRST, contains="http://other.test/"), 5),
+        (BulkSelection(BulkAction.RETRY), 0),
     ],
 )
-def test_what_is_counted_is_what_is_done(cell: FrontierCell, chosen: Chosen, number: int) -> None:
+def test_what_is_counted_is_what_is_done(cell: FrontierCell, chosen: BulkSelection, number: int) -> None:
     queued = cell.queued
     assert sum(1 for _ in matching(cell, chosen, LATER_S)) == number
     assert do(cell, chosen) == number
-    assert cell.queued == queued - (number if chosen.deed is Deed.DROP else 0)
+    assert cell.queued == queued - (number if chosen.deed is BulkAction.DROP else 0)
 
 
 def test_what_was_dropped_stays_dropped_until_it_is_tried_again(cell: FrontierCell) -> None:
     before = next_urls(cell)
-    do(cell, Chosen(Deed.DROP, contains="/agenda/"))
+    do(cell, BulkSelection(BulkAction.DROP, contains="/agenda/"))
     assert row(cell, page("agenda/1"))["outcome"] == "dropped"
     absorb(cell, found(page("agenda/1"), depth=0))
     assert row(cell, page("agenda/1"))["state"] == STATE_EXCLUDED, "a link to it does not bring it back"
-    assert do(cell, Chosen(Deed.RETRY, host=HOST, outcome="dropped"), "back") == 10
+    assert do(cell, BulkSelection(BulkAction.RETRY, host=HOST, outcome="dropped"), "back") == 10
     assert next_urls(cell) == before, "each waits where it did"
 
 
 def test_first_goes_before_the_others_of_its_host(cell: FrontierCell) -> None:
-    do(cell, Chosen(Deed.FIRST, contains="/agenda/"))
+    do(cell, BulkSelection(BulkAction.FIRST, contains="/agenda/"))
     urls = next_urls(cell, now_s=LATER_S)
     assert all("/agenda/" in url for url in urls[:10])
     assert not any("/agenda/" in url for url in urls[10:])
-    assert do(cell, Chosen(Deed.FIRST, contains="/agenda/"), "again") == 0, "they are first already"
+    assert do(cell, BulkSelection(BulkAction.FIRST, contains="/agenda/"), "again") == 0, "they are first already"
 
 
 def test_given_up_urls_are_tried_again_with_all_their_tries(cell: FrontierCell) -> None:
     lost, late, *_ = items(cell)
     settle(cell, lost, STATE_FAILED, "timeout")
     settle(cell, late, STATE_QUEUED, "503", again_s=LATER_S + 1_000)
-    assert do(cell, Chosen(Deed.RETRY, outcome="timeout")) == 1
-    assert do(cell, Chosen(Deed.RETRY), "all") == 1
+    assert do(cell, BulkSelection(BulkAction.RETRY, outcome="timeout")) == 1
+    assert do(cell, BulkSelection(BulkAction.RETRY), "all") == 1
     for item in (lost, late):
         known = row(cell, item.url)
         assert (known["state"], known["lane"], known["failures"]) == (STATE_QUEUED, LANE_DUE, 0)
@@ -110,7 +111,7 @@ def test_a_page_with_a_copy_is_dropped_from_the_queue_and_not_from_the_index(cel
         place = (row(cell, item.url)["slot"], row(cell, item.url)["host_id"], item.key)
         cell.requeue(*place, lane=LANE_DUE, rank=0)  # type: ignore[arg-type]  # numbers
         cell.db.execute("UPDATE urls SET lane = ?, rank = 0 WHERE key = ?", (LANE_DUE, item.key))
-    do(cell, Chosen(Deed.DROP, host=HOST))
+    do(cell, BulkSelection(BulkAction.DROP, host=HOST))
     assert (row(cell, item.url)["state"], row(cell, item.url)["outcome"]) == (STATE_DONE, "200")
     assert (page_row(cell, item.url)["is_gone"], page_row(cell, item.url)["change"]) == (0, change)
 
@@ -118,7 +119,7 @@ def test_a_page_with_a_copy_is_dropped_from_the_queue_and_not_from_the_index(cel
 def test_a_deed_goes_on_where_it_was(cell: FrontierCell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some rows a transaction, one of two of them lost: no URL is forgotten and none counted twice."""
     monkeypatch.setattr(bulk, "ROWS", 3)
-    chosen, turns = Chosen(Deed.DROP, contains="/agenda/"), 0
+    chosen, turns = BulkSelection(BulkAction.DROP, contains="/agenda/"), 0
     while progress(cell, "m")[0] != END:
         with given_up(cell):
             carry_on(cell, chosen, "m", LATER_S, lambda: False)
@@ -133,8 +134,8 @@ def test_a_deed_goes_on_where_it_was(cell: FrontierCell, monkeypatch: pytest.Mon
 
 def test_what_cannot_be_done_is_refused() -> None:
     with pytest.raises(UsageError, match="kept fresh"):
-        Chosen(Deed.DROP, source="refresh")
+        BulkSelection(BulkAction.DROP, source="refresh")
     with pytest.raises(UsageError, match="source"):
-        Chosen(Deed.DROP, source="nowhere")
+        BulkSelection(BulkAction.DROP, source="nowhere")
     with pytest.raises(UsageError, match="500"):
-        Chosen(Deed.DROP, contains="x" * 501)
+        BulkSelection(BulkAction.DROP, contains="x" * 501)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from teia.frontier.cell import shorter_paths
-from teia.frontier.cell.cell import Archived, FrontierCell, PageRow, Settled
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import CaptureLocation, PageRow, QueuedUrl, SettledVisit, tail_of, url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
     BY_LINK,
@@ -20,9 +21,7 @@ from teia.frontier.cell.schema import (
     STATE_FAILED,
     STATE_QUEUED,
 )
-from teia.frontier.cell.url_tails import tail_of, url_from
 from teia.frontier.queue.order import backlinks, depth_first
-from teia.frontier.queue.schedule import Queued
 from teia.urls import split
 from tests.frontier.cells import (
     HOST,
@@ -239,7 +238,7 @@ def test_url_goes_out_with_what_a_conditional_request_needs(cell: FrontierCell) 
     new = items(cell)[0]
     assert (new.visits, new.depth, new.hops, new.since_s, new.etag) == (0, 3, 2, NOW_S, "")
     learnt = PageRow(200, b"d", b"t", etag='"x"', last_modified="Mon", payload_digest="sha1:A")
-    settle(cell, new, STATE_DONE, learnt=learnt, archived=Archived("w", 5, 6))
+    settle(cell, new, STATE_DONE, learnt=learnt, archived=CaptureLocation("w", 5, 6))
     settle(cell, new, STATE_QUEUED, "timeout", again_s=NOW_S + 9)
     again = items(cell, now_s=NOW_S + 10)[0]
     assert (again.visits, again.etag, again.last_modified, again.digest) == (1, '"x"', "Mon", "sha1:A")
@@ -250,20 +249,22 @@ def test_a_copy_stays_where_its_body_is_when_later_visits_only_repeat_it(cell: F
     """A revisit record must refer to the date of the response, not to that of the last look."""
     absorb(cell, found(page(1)))
     learnt = PageRow(200, b"d", b"t", payload_digest="sha256:A")
-    first, second = Archived("a.warc.gz", 10, 20), Archived("b.warc.gz", 1, 2)
+    first, second = CaptureLocation("a.warc.gz", 10, 20), CaptureLocation("b.warc.gz", 1, 2)
     settle(cell, items(cell)[0], STATE_QUEUED, "200", again_s=NOW_S)
     settle(cell, items(cell)[0], STATE_DONE, learnt=learnt, archived=first, time_s=NOW_S + 1)
     queued = items_after(cell, NOW_S + 5)
     assert (queued.digest, queued.copied_s) == ("sha256:A", NOW_S + 1)
     with cell.transaction():
         host_id = cell.host_id(HOST, NOW_S)
-        cell.settle(Settled(host_id, queued, "200", STATE_DONE, NOW_S + 5, 0.0, learnt, second, repeats=True), HOST)
+        cell.settle(
+            SettledVisit(host_id, queued, "200", STATE_DONE, NOW_S + 5, 0.0, learnt, second, repeats=True), HOST
+        )
     again = items_after(cell, NOW_S + 9)
     assert (again.digest, again.copied_s) == ("sha256:A", NOW_S + 1)
     assert (page_row(cell, page(1))["file"], page_row(cell, page(1))["last_visit_s"]) == ("a.warc.gz", NOW_S + 5)
 
 
-def items_after(cell: FrontierCell, now_s: float) -> Queued:
+def items_after(cell: FrontierCell, now_s: float) -> QueuedUrl:
     """The page, due again."""
     row = cell.db.execute("SELECT slot, host_id, key FROM urls").fetchone()
     with cell.transaction():
@@ -283,7 +284,7 @@ def test_a_copy_that_was_not_kept_is_nothing_to_refer_to(cell: FrontierCell) -> 
 
 def test_a_read_page_found_by_a_shorter_way_waits_to_have_its_links_looked_at(cell: FrontierCell) -> None:
     absorb(cell, found(page(1), depth=5))
-    settle(cell, items(cell)[0], STATE_DONE, learnt=PageRow(200, b"d"), archived=Archived("w", 1, 2))
+    settle(cell, items(cell)[0], STATE_DONE, learnt=PageRow(200, b"d"), archived=CaptureLocation("w", 1, 2))
     assert shorter_paths.waiting(cell.db, 9) == []
     absorb(cell, found(page(1), depth=6))
     assert shorter_paths.waiting(cell.db, 9) == []
@@ -377,9 +378,17 @@ def test_change_of_what_has_no_text_is_a_change_of_its_bytes(cell: FrontierCell)
 def test_not_modified_keeps_what_is_known(cell: FrontierCell) -> None:
     absorb(cell, found(page(1)))
     item = items(cell)[0]
-    copy = Archived("a.warc.gz", 10, 20)
+    copy = CaptureLocation("a.warc.gz", 10, 20)
     settle(cell, item, STATE_DONE, learnt=PageRow(200, b"d", b"t", etag="e", title="T"), archived=copy)
-    settle(cell, item, STATE_DONE, "304", time_s=NOW_S + 1, learnt=PageRow(304), archived=Archived("b.warc.gz", 1, 2))
+    settle(
+        cell,
+        item,
+        STATE_DONE,
+        "304",
+        time_s=NOW_S + 1,
+        learnt=PageRow(304),
+        archived=CaptureLocation("b.warc.gz", 1, 2),
+    )
     known = page_row(cell, page(1))
     assert [known[name] for name in ("status", "digest", "etag", "title", "file")] == [200, b"d", "e", "T", "a.warc.gz"]
     assert visits(cell)[1] == ("304", b"d", 0, "b.warc.gz")
@@ -389,9 +398,13 @@ def test_not_modified_keeps_what_is_known(cell: FrontierCell) -> None:
 def test_failed_refresh_keeps_the_last_good_copy(cell: FrontierCell, state: int) -> None:
     absorb(cell, found(page(1)))
     item = items(cell)[0]
-    settle(cell, item, STATE_DONE, learnt=PageRow(200, b"d", b"t", etag="e"), archived=Archived("a.warc.gz", 10, 20))
+    settle(
+        cell, item, STATE_DONE, learnt=PageRow(200, b"d", b"t", etag="e"), archived=CaptureLocation("a.warc.gz", 10, 20)
+    )
     sorry = PageRow(503, b"sorry", b"sorry", etag="of the error page")
-    settle(cell, item, state, "503", time_s=NOW_S + 1, again_s=NOW_S + 9, learnt=sorry, archived=Archived("b", 1, 2))
+    settle(
+        cell, item, state, "503", time_s=NOW_S + 1, again_s=NOW_S + 9, learnt=sorry, archived=CaptureLocation("b", 1, 2)
+    )
     known = page_row(cell, page(1))
     assert [known[name] for name in ("status", "digest", "etag", "file", "changes")] == [200, b"d", "e", "a.warc.gz", 0]
     assert known["last_visit_s"] == NOW_S + 1
@@ -446,7 +459,7 @@ def test_rollback_leaves_memory_and_disk_as_before(cell: FrontierCell) -> None:
     item = items(cell)[0]
     with given_up(cell):
         cell.absorb([found(page(3)), found(page(2), 1), found("http://new.test/")], NOW_S)
-        cell.settle(Settled(1, item, "200", STATE_DONE, NOW_S, page=PageRow(200)), HOST)
+        cell.settle(SettledVisit(1, item, "200", STATE_DONE, NOW_S, page=PageRow(200)), HOST)
     assert (image(cell), (cell.known, cell.queued)) == (before, counters)
 
 

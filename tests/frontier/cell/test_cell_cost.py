@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import LANE_NEW, STATE_DONE, STATE_QUEUED
 from tests.frontier.cells import HOST, NOW_S, absorb, assert_counters_are_true, found, items, page, settle
 

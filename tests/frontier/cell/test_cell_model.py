@@ -10,9 +10,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.frontier.cell.cell import Found, FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, PageRow, url_from
 from teia.frontier.cell.schema import STATE_DONE, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
-from teia.frontier.cell.url_tails import url_from
 from teia.urls import key_of
 from tests.frontier.cells import (
     NOW_S,
@@ -48,7 +48,7 @@ class Model:
         self.urls: dict[str, Known] = {}
         self.sequence = 0
 
-    def absorb(self, batch: list[Found]) -> None:
+    def absorb(self, batch: list[FoundUrl]) -> None:
         for link in batch:
             url = url_from(link.host, link.tail)
             known = self.urls.get(url)
@@ -78,7 +78,7 @@ class Trial:
         self.now_s += self.chance.randrange(20)
         self.chance.choice((self.absorb, self.absorb, self.settle, self.settle, self.fail, self.reopen))()
 
-    def links(self) -> list[Found]:
+    def links(self) -> list[FoundUrl]:
         count = self.chance.randrange(1, 9)
         return [
             found(page(self.chance.randrange(25)), self.chance.randrange(6), self.chance.randrange(4))
@@ -87,7 +87,7 @@ class Trial:
 
     def absorb(self) -> None:
         batch = self.links()
-        merged: dict[str, Found] = {}
+        merged: dict[str, FoundUrl] = {}
         for link in batch:
             known = merged.setdefault(link.tail, replace(link, in_links=0))
             known.depth, known.in_links = min(known.depth, link.depth), known.in_links + link.in_links

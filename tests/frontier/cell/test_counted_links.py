@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from teia.errors import CorruptFile
 from teia.frontier.cell import counted_links
-from teia.frontier.cell.cell import Found, FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, PageRow
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
 from teia.frontier.queue.order import backlinks
 from teia.urls import key_of
@@ -28,7 +29,7 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
     made.close()
 
 
-def back(url: str) -> Found:
+def back(url: str) -> FoundUrl:
     return counted_links.taken_back(HOST, key_of(url))
 
 

@@ -24,7 +24,7 @@ def test_full_disk_is_said_and_changes_nothing(tmp_path: Path) -> None:
     before = image(cell)
     pages = cell.db.execute("PRAGMA page_count").fetchone()[0]
     cell.db.execute(f"PRAGMA max_page_count = {pages + 1}")
-    with pytest.raises(DiskFull, match=r"frontier\.sqlite: no room on the disk"):
+    with pytest.raises(DiskFull, match=r"frontier\.sqlite: no space left on the disk"):
         absorb(cell, *(found(page(f"{number}/{'x' * 500}")) for number in range(500)))
     assert image(cell) == before
     cell.db.execute("PRAGMA max_page_count = 1000000")
@@ -40,7 +40,7 @@ def test_other_version_is_refused_with_the_way_out(tmp_path: Path, read_only: bo
     db = sqlite3.connect(path)
     db.execute(f"PRAGMA user_version = {VERSION + 1}")
     db.close()
-    with pytest.raises(StoreError, match=rf"format {VERSION + 1}, this teia reads {VERSION}; export") as refusal:
+    with pytest.raises(StoreError, match=rf"format {VERSION + 1}, but this version reads {VERSION}; export") as refusal:
         FrontierCell(path, read_only=read_only)
     assert not isinstance(refusal.value, CorruptFile)
 

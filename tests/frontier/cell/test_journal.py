@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from teia.errors import ClusterError
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import RecordingConnection, applied_seq, apply
 from teia.frontier.cell.mail import links_in, post
 from teia.frontier.cell.reconsider import END, progress, reconsider
-from teia.frontier.traps.watch import Watch
+from teia.frontier.cell.rows import FoundUrl
+from teia.frontier.traps.watch import TrapWatch
 from teia.urls import key_of
 
 
@@ -39,8 +40,8 @@ class Kept:
         self.forgotten.append(published)
 
 
-def found(path: str, host: str = "a.test", depth: int = 1) -> Found:
-    return Found(host, key_of(f"http://{host}{path}"), path, depth)
+def found(path: str, host: str = "a.test", depth: int = 1) -> FoundUrl:
+    return FoundUrl(host, key_of(f"http://{host}{path}"), path, depth)
 
 
 def dump(path: Path) -> list[str]:
@@ -86,7 +87,7 @@ def test_a_copy_that_was_told_every_change_is_the_same_file(tmp_path: Path) -> N
     """NATS.md 3.2: SQLite is a prefix of the log."""
     journal = Kept()
     cell = FrontierCell(tmp_path / "a.sqlite", journal=journal)
-    cell.watch = Watch(cell, 10)
+    cell.watch = TrapWatch(cell, 10)
     write_some(cell)
     cell.close()
     copy = copied(journal, tmp_path / "b.sqlite", upto=3)
@@ -152,14 +153,14 @@ def test_changes_that_are_none_are_refused(tmp_path: Path) -> None:
     assert isinstance(cell.db, RecordingConnection)
     for changes, says in (
         (b"junk", "cannot be read"),
-        (msgspec.msgpack.encode([1, 99, [], []]), "run the same teia"),
-        (msgspec.msgpack.encode([1, 3, ["ATTACH '/tmp/x' AS x"], [[0, [[]]]]]), "no change of a cell"),
-        (msgspec.msgpack.encode([1, 3, ["PRAGMA journal_mode = OFF"], [[0, [[]]]]]), "no change of a cell"),
+        (msgspec.msgpack.encode([1, 99, [], []]), "run the same version of teia"),
+        (msgspec.msgpack.encode([1, 3, ["ATTACH '/tmp/x' AS x"], [[0, [[]]]]]), "not a change of a cell"),
+        (msgspec.msgpack.encode([1, 3, ["PRAGMA journal_mode = OFF"], [[0, [[]]]]]), "not a change of a cell"),
     ):
         with pytest.raises(ClusterError, match=says):
             apply(cell.db, [(1, changes)])
     assert applied_seq(cell.db) == 0
-    with pytest.raises(ClusterError, match="neither a change nor a question"):
+    with pytest.raises(ClusterError, match="neither a change nor a query"):
         cell.db.execute("VACUUM")
     cell.close()
 

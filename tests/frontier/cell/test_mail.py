@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from teia.errors import CorruptFile
 from teia.frontier.cell import mail
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.schema import BY_SITEMAP
 from teia.frontier.queue.order import Hint
 from tests.frontier.cells import NOW_S, found, given_up, image, page, row
@@ -30,7 +31,7 @@ class Pair:
         self.sender = FrontierCell(folder / "sender.sqlite")
         self.receiver = FrontierCell(folder / "receiver.sqlite")
 
-    def post(self, *links: Found) -> None:
+    def post(self, *links: FoundUrl) -> None:
         with self.sender.transaction():
             mail.post(self.sender, RECEIVER, links)
 

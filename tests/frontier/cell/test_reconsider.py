@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.frontier.cell import reconsider as module
-from teia.frontier.cell.cell import FrontierCell, PageRow
-from teia.frontier.cell.reconsider import END, Judged, progress, reconsider
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.reconsider import END, ReconsideredUrl, progress, reconsider
+from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import LANE_DUE, STATE_DONE, STATE_EXCLUDED, STATE_QUEUED
 from tests.frontier.cells import (
     NOW_S,
@@ -46,7 +47,10 @@ def refuse(cell: FrontierCell, *numbers: int, outcome: str = OUT) -> None:
 
 
 def again(
-    cell: FrontierCell, mark: str, is_wanted: Callable[[Judged], bool], has_time: Callable[[], bool] = lambda: True
+    cell: FrontierCell,
+    mark: str,
+    is_wanted: Callable[[ReconsideredUrl], bool],
+    has_time: Callable[[], bool] = lambda: True,
 ) -> list[str]:
     with cell.transaction():
         return [host for _, host in reconsider(cell, mark, is_wanted, has_time)]
@@ -78,7 +82,7 @@ def test_a_url_is_judged_by_what_is_known_of_it(cell: FrontierCell) -> None:
         cell.count_request(cell.host_id("example.org", NOW_S), 1, "127.0.0.1", 0.1)
     refuse(cell, 1)
     refuse(cell, 2, outcome=SPENT)
-    seen: list[Judged] = []
+    seen: list[ReconsideredUrl] = []
     again(cell, "other", lambda refused: seen.append(refused) is not None)
     assert {(each.url, each.depth, each.outcome, each.requests) for each in seen} == {
         (page(1), 4, OUT, 1),

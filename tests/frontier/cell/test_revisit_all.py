@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from teia.frontier.cell import revisit_all, revisits
-from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import LANE_DUE, STATE_DONE, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
 from teia.records import Outcome
 from teia.urls import key_of, site_of, slot_of
@@ -45,7 +46,7 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
     made.close()
 
 
-def ask(cell: FrontierCell, since_s: float = SINCE_S, *, has_time: bool = True) -> revisit_all.Round:
+def ask(cell: FrontierCell, since_s: float = SINCE_S, *, has_time: bool = True) -> revisit_all.RoundProgress:
     with cell.transaction():
         return revisit_all.ask_again(cell, since_s, lambda: has_time)[0]
 
@@ -55,7 +56,7 @@ def states(cell: FrontierCell) -> list[int]:
 
 
 def test_every_known_page_waits_again_beside_what_is_new(cell: FrontierCell) -> None:
-    assert ask(cell) == revisit_all.Round(SINCE_S, None, known=PAGES)
+    assert ask(cell) == revisit_all.RoundProgress(SINCE_S, None, known=PAGES)
     assert set(states(cell)) == {STATE_QUEUED}
     assert cell.queued == PAGES + 1
     taken = cell.next_urls(cell.host_id(HOST, NOW_S), HOST, 100, (), SINCE_S)
@@ -125,5 +126,7 @@ def test_visits_are_counted_with_the_round_they_belong_to(cell: FrontierCell) ->
     ask(cell)
     with cell.transaction():
         revisit_all.count(cell, SINCE_S, visited=2, new=1, left_out=1)
-    assert revisit_all.round_of(cell, SINCE_S) == revisit_all.Round(SINCE_S, None, known=PAGES - 1, visited=2, new=1)
-    assert revisit_all.round_of(cell, SINCE_S + 1) == revisit_all.Round(SINCE_S + 1)
+    assert revisit_all.round_of(cell, SINCE_S) == revisit_all.RoundProgress(
+        SINCE_S, None, known=PAGES - 1, visited=2, new=1
+    )
+    assert revisit_all.round_of(cell, SINCE_S + 1) == revisit_all.RoundProgress(SINCE_S + 1)

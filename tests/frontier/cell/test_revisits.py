@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from teia.frontier.cell import revisits
-from teia.frontier.cell.cell import FrontierCell, PageRow
-from teia.frontier.cell.revisits import Move
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.revisits import DueTimeChange
+from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import (
     LANE_DUE,
     LANE_REFRESH,
@@ -112,7 +113,7 @@ def test_a_plan_moves_only_pages_that_are_where_they_were(cell: FrontierCell) ->
     appoint(cell, 1, NOW_S + DAY_S)
     host_id = cell.host_id(HOST, NOW_S)
     before = {held.key: held for held in revisits.held(cell.db, SLOT, host_id, -(1 << 63), 10)}
-    moves = [Move(key, held.lane, held.rank, NOW_S + 9 * DAY_S) for key, held in before.items()]
+    moves = [DueTimeChange(key, held.lane, held.rank, NOW_S + 9 * DAY_S) for key, held in before.items()]
     appoint(cell, 1, NOW_S + 3 * DAY_S)
     with cell.transaction():
         assert revisits.move(cell.db, SLOT, host_id, moves) == 1

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from teia.frontier.cell import soft404
-from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import PageRow, ProbeResult
 from teia.frontier.cell.schema import STATE_DONE
-from teia.frontier.cell.soft404 import NotFound, Suspect
+from teia.frontier.cell.soft404 import SuspectPage
 from tests.frontier.cells import HOST, NOW_S, absorb, found, items, page, page_row, row, settle
 
 
@@ -24,8 +25,8 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
 def test_the_last_answer_to_a_probe_is_kept(cell: FrontierCell) -> None:
     host_id = cell.host_id(HOST, NOW_S)
     assert soft404.kept(cell, host_id, HOST) is None
-    first = NotFound("http://example.org/x", NOW_S, "404")
-    second = NotFound("http://example.org/x", NOW_S + 1, "200", b"text", (1 << 64) - 5, "sorry")
+    first = ProbeResult("http://example.org/x", NOW_S, "404")
+    second = ProbeResult("http://example.org/x", NOW_S + 1, "200", b"text", (1 << 64) - 5, "sorry")
     for each in (first, second):
         with cell.transaction():
             soft404.keep(cell, host_id, HOST, each)
@@ -41,7 +42,7 @@ def test_pages_are_marked_after_the_fact(cell: FrontierCell) -> None:
     suspects = soft404.suspects(cell, host_id, HOST)
     assert {each.tail for each in suspects} == {"/0", "/1"}
     chosen = next(each for each in suspects if each.tail == "/0")
-    assert chosen == Suspect(chosen.key, "/0", b"t", (1 << 64) - 1, "T")
+    assert chosen == SuspectPage(chosen.key, "/0", b"t", (1 << 64) - 1, "T")
     with cell.transaction():
         soft404.mark(cell, host_id, HOST, [chosen.key])
     assert (row(cell, page(0))["outcome"], page_row(cell, page(0))["noindex"]) == ("soft_404", 1)

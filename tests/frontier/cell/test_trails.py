@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from teia.frontier.cell import trails
-from teia.frontier.cell.cell import Found, FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, PageRow, QueuedUrl
 from teia.frontier.cell.schema import STATE_DONE
-from teia.frontier.cell.trails import HEAD_START_S, Read
+from teia.frontier.cell.trails import HEAD_START_S, ReadingResult
 from teia.frontier.queue.order import NO_HINT, NO_KIND, Hint, breadth, focused
-from teia.frontier.queue.schedule import Queued
 from tests.frontier.cells import (
     HOST,
     NOW_S,
@@ -35,19 +35,19 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
     opened.close()
 
 
-def link(number: int | str, score: int, off_topic: int = 0, via: int = 0, depth: int = 1) -> Found:
+def link(number: int | str, score: int, off_topic: int = 0, via: int = 0, depth: int = 1) -> FoundUrl:
     return replace(found(page(number), depth), hint=Hint(score, off_topic, via))
 
 
-def item_of(cell: FrontierCell, number: int | str) -> Queued:
+def item_of(cell: FrontierCell, number: int | str) -> QueuedUrl:
     return next(each for each in items(cell) if each.url == page(number))
 
 
-def read(cell: FrontierCell, item: Queued, *, depends: bool) -> bool:
+def read(cell: FrontierCell, item: QueuedUrl, *, depends: bool) -> bool:
     """Settle a page and note what it was; returns whether it is visited again."""
     settle(cell, item, STATE_DONE, learnt=PageRow(200, b"d", b"t", etag='"1"', last_modified="then"))
     with cell.transaction():
-        return cell.note_read(cell.host_id(HOST, NOW_S), HOST, item, Read(10, 1, depends), NOW_S)
+        return cell.note_read(cell.host_id(HOST, NOW_S), HOST, item, ReadingResult(10, 1, depends), NOW_S)
 
 
 def test_the_most_promising_is_next_and_a_better_promise_moves_a_url_up(cell: FrontierCell) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from teia.config import Config, CourtesySettings, LimitSettings
+from teia.config.sections import Config, CourtesySettings, LimitSettings
 from teia.errors import ConfigError
 from teia.frontier.queue.host_rules import (
-    Agreed,
+    AgreedDelay,
     agreements,
     budget_of,
     courtesy_of_all,
@@ -81,8 +81,8 @@ def test_an_agreement_without_a_person_or_a_rest_is_refused(text: str) -> None:
 
 def test_of_two_collections_that_agreed_the_longer_rest_holds() -> None:
     configs = [Config(courtesy=CourtesySettings(agreed_delays=(f"a.test={rest} Ana",))) for rest in (1, 3)]
-    assert agreements(courtesy_of_all(configs).agreed_delays) == {"a.test": Agreed(3.0, "Ana")}
-    assert with_agreement(("a.test=1 Ana",), "a.test", Agreed(2.0, "Rui")) == ["a.test=2 Rui"]
+    assert agreements(courtesy_of_all(configs).agreed_delays) == {"a.test": AgreedDelay(3.0, "Ana")}
+    assert with_agreement(("a.test=1 Ana",), "a.test", AgreedDelay(2.0, "Rui")) == ["a.test=2 Rui"]
     assert with_agreement(("a.test=1 Ana",), "a.test", None) == []
 
 

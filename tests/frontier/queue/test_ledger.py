@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from teia.errors import CorruptFile, DiskFull, StoreError
-from teia.frontier.queue.ledger import FORGOTTEN_AFTER_S, InForce, Ledger, Rest, courtesy_history
+from teia.frontier.queue.ledger import FORGOTTEN_AFTER_S, CourtesyInForce, DelayEntry, Ledger, courtesy_history
 
 NOW_S = 1_700_000_000.0
 HOUR_S = 3_600.0
 
 
-def server(name: str, ready_in_s: float, rest_s: float = 5.0) -> Rest:
-    return Rest("server", name, NOW_S + ready_in_s, rest_s)
+def server(name: str, ready_in_s: float, rest_s: float = 5.0) -> DelayEntry:
+    return DelayEntry("server", name, NOW_S + ready_in_s, rest_s)
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.sqlite"
 
 
-def run(path: Path, *rests: Rest, clean: bool = True, until_s: float = NOW_S) -> bool:
+def run(path: Path, *rests: DelayEntry, clean: bool = True, until_s: float = NOW_S) -> bool:
     """One crawler's life; returns whether it found the ledger closed."""
     ledger = Ledger(path)
     was_clean = ledger.open()
@@ -32,7 +32,7 @@ def run(path: Path, *rests: Rest, clean: bool = True, until_s: float = NOW_S) ->
     return was_clean
 
 
-def reopened(path: Path, now_s: float = NOW_S) -> list[Rest]:
+def reopened(path: Path, now_s: float = NOW_S) -> list[DelayEntry]:
     ledger = Ledger(path)
     rests = ledger.rests(now_s)
     ledger.close(clean=False, now_s=now_s)
@@ -87,7 +87,7 @@ def test_marks_and_long_rests_are_synced_and_ordinary_rests_are_not(path: Path) 
 
 
 def test_rests_survive_a_clean_stop(path: Path) -> None:
-    address = Rest("address", "1.1.1.1", NOW_S + 5, 5.0)
+    address = DelayEntry("address", "1.1.1.1", NOW_S + 5, 5.0)
     run(path, server("a", 60), address)
     assert reopened(path) == [address, server("a", 60)]
 
@@ -109,7 +109,7 @@ def test_later_rest_of_a_place_replaces_the_earlier_one(path: Path) -> None:
 
 
 def test_server_and_address_of_one_name_are_two_places(path: Path) -> None:
-    run(path, Rest("server", "1.1.1.1", NOW_S + 9, 9), Rest("address", "1.1.1.1", NOW_S + 5, 5))
+    run(path, DelayEntry("server", "1.1.1.1", NOW_S + 9, 9), DelayEntry("address", "1.1.1.1", NOW_S + 5, 5))
     assert [rest.kind for rest in reopened(path)] == ["address", "server"]
 
 
@@ -184,7 +184,7 @@ def test_full_disk_is_said_and_the_ledger_goes_on_afterwards(path: Path) -> None
 def test_rest_without_a_time_is_refused_whole(path: Path) -> None:
     ledger = Ledger(path)
     with pytest.raises(StoreError):
-        ledger.write([server("a", 60), Rest("server", "b", float("nan"), 5.0)])
+        ledger.write([server("a", 60), DelayEntry("server", "b", float("nan"), 5.0)])
     assert ledger.all_places() == []
     ledger.close(clean=True, now_s=NOW_S)
 
@@ -202,7 +202,11 @@ def test_places_that_have_not_rested_for_long_are_forgotten(path: Path) -> None:
 
 def test_it_is_remembered_which_delay_was_in_force_since_when(path: Path) -> None:
     assert courtesy_history(path) == []
-    first, same, other = InForce(NOW_S, 5.0, 1), InForce(NOW_S + 10, 5.0, 1), InForce(NOW_S + 20, 0.5, 2)
+    first, same, other = (
+        CourtesyInForce(NOW_S, 5.0, 1),
+        CourtesyInForce(NOW_S + 10, 5.0, 1),
+        CourtesyInForce(NOW_S + 20, 0.5, 2),
+    )
     ledger = Ledger(path)
     for each in (first, same, other):
         ledger.note_courtesy(each)

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.config import CollectionSettings, SydneySettings, keys_of
+from teia.config import choices
+from teia.config.sections import CollectionSettings, SydneySettings
+from teia.config.tree import keys_of
 from teia.errors import ConfigError
 from teia.frontier.queue.order import (
     ASIDE,
@@ -98,6 +100,10 @@ def test_sydney_takes_its_numbers_from_the_settings() -> None:
     order = order_named("sydney", SydneySettings(links=3, seed=7))
     assert (order.name, order.sampled, order.seed) == ("sydney", 3, 7)
     assert order_named("breadth", SydneySettings(links=3)).sampled == 0
+
+
+def test_the_orders_are_those_that_settings_choose_from() -> None:
+    assert tuple(ORDERS) == choices.ORDERS
 
 
 def test_unknown_order_is_named_with_those_there_are() -> None:

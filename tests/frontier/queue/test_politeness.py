@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.config import CourtesySettings
-from teia.frontier.queue.politeness import FORGIVEN_AFTER_S, MAX_BACK_OFF_S, Place, Politeness
+from teia.config.sections import CourtesySettings
+from teia.frontier.queue.politeness import FORGIVEN_AFTER_S, MAX_BACK_OFF_S, DelayTarget, Politeness
 
 
 def polite(delay_s: float = 5.0, response_factor: float = 0.0, per_host: int = 1) -> Politeness:
@@ -236,7 +236,7 @@ def test_forgotten_place_that_nobody_holds_takes_no_memory() -> None:
         politeness.server(f"h{number}")
     politeness.forget_rested(1_000_000)
     gc.collect()
-    assert not any(isinstance(each, Place) and each.name.startswith("h") for each in gc.get_objects())
+    assert not any(isinstance(each, DelayTarget) and each.name.startswith("h") for each in gc.get_objects())
 
 
 # ---- any interleaving -----------------------------------------------------------------------------------------------
@@ -244,8 +244,8 @@ def test_forgotten_place_that_nobody_holds_takes_no_memory() -> None:
 
 @dataclass(slots=True)
 class Request:
-    server: Place
-    address: Place
+    server: DelayTarget
+    address: DelayTarget
     started: float
     ended: float = float("inf")
 
@@ -254,7 +254,7 @@ class Request:
 class Rest:
     """No request after the first `requests` ones may start at this place before `until`."""
 
-    place: Place
+    place: DelayTarget
     requests: int
     until: float
 
@@ -295,7 +295,7 @@ class Web:
         self.must_rest(request.server, self.now + max(own_s, request.server.crawl_delay_s, retry_after_s))
         self.politeness.finished(request.server, request.address, request.started, self.now, retry_after_s)
 
-    def must_rest(self, place: Place, until: float) -> None:
+    def must_rest(self, place: DelayTarget, until: float) -> None:
         self.rests.append(Rest(place, len(self.requests), until))
 
     def learn_delay(self) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.config import CourtesySettings
-from teia.frontier.queue.schedule import HostQueue, HostState, Schedule
+from teia.config.sections import CourtesySettings
+from teia.frontier.queue.schedule import HostQueue, HostSchedule, HostState
 from tests.frontier.queues import add, all_asked, answer, ask, asked, queued, schedule_of
 
 # ---- KLWF -----------------------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def test_bookkeeping_of_engaged_hosts_does_not_grow() -> None:
 # ---- cost -----------------------------------------------------------------------------------------------------------
 
 
-def entries(schedule: Schedule) -> int:
+def entries(schedule: HostSchedule) -> int:
     return len(schedule._timers) + len(schedule._ready) + len(schedule._outside)
 
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.config import CourtesySettings
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.config.sections import CourtesySettings
+from teia.frontier.cell.rows import QueuedUrl
+from teia.frontier.queue.schedule import HostQueue
 from tests.frontier.queues import queued, schedule_of
 
 MOST_HOSTS = CourtesySettings().shared_sites
@@ -37,7 +38,7 @@ class Simulation:
     def __init__(self, seed: int, delay_s: float, per_host: int, max_hosts: int) -> None:
         self.chance = random.Random(seed)
         self.schedule = schedule_of(delay_s, per_host, max_hosts)
-        self.events: list[tuple[float, int, str, HostQueue, Queued | None]] = []
+        self.events: list[tuple[float, int, str, HostQueue, QueuedUrl | None]] = []
         self.order = itertools.count()
         self.sent: list[Sent] = []
         self.most_engaged = 0
@@ -56,7 +57,7 @@ class Simulation:
             self.expected.add(item.url)
             self.at(at, "found", queue, item)
 
-    def at(self, time: float, what: str, queue: HostQueue, item: Queued | None = None) -> None:
+    def at(self, time: float, what: str, queue: HostQueue, item: QueuedUrl | None = None) -> None:
         heapq.heappush(self.events, (time, next(self.order), what, queue, item))
 
     def run(self) -> None:
@@ -73,7 +74,7 @@ class Simulation:
             if now == float("inf"):
                 return
 
-    def happen(self, now: float, what: str, queue: HostQueue, item: Queued | None) -> None:
+    def happen(self, now: float, what: str, queue: HostQueue, item: QueuedUrl | None) -> None:
         if what == "found":
             assert item is not None
             queue.buffer.append(item)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.errors import ConfigError
-from teia.frontier.queue.ledger import Ledger, Rest, shared_addresses
+from teia.frontier.queue.ledger import DelayEntry, Ledger, shared_addresses
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.shared_addresses import OF_A_CDN, Networks, address_rest_s, shared_rest_s
 
@@ -144,7 +144,7 @@ def test_ledger_keeps_how_many_sites_share_an_address(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     ledger = Ledger(path)
     ledger.open()
-    ledger.write([Rest("address", ADDRESS, 100.0, 1.0, sites=40), Rest("server", "a.example", 100.0, 5.0)])
+    ledger.write([DelayEntry("address", ADDRESS, 100.0, 1.0, sites=40), DelayEntry("server", "a.example", 100.0, 5.0)])
     ledger.close(clean=True, now_s=1e9)
     again = Ledger(path)
     assert again.shared() == {ADDRESS: 40}

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from teia.config import SydneySettings
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.config.sections import SydneySettings
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.schema import STATE_DONE
 from teia.frontier.queue.order import Hint, is_aside, order_named
 from teia.frontier.queue.sydney import draw, sampled
@@ -37,7 +38,7 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
     opened.close()
 
 
-def links(source: str, *targets: str, depth: int = 1) -> list[Found]:
+def links(source: str, *targets: str, depth: int = 1) -> list[FoundUrl]:
     """The links of one page."""
     hint = Hint(page=key_of(source))
     return [replace(found(target, depth), hint=hint) for target in targets]

@@ -11,10 +11,15 @@ from teia.frontier.rules.lint import lint
     ("include", "exclude", "place", "message"),
     [
         (["host:diario.test"], [], 0, "does not match www.diario.test; domain:diario.test does"),
-        (["domain:a.test", "host:b.a.test"], [], 1, "rule 2 can never decide: rule 1, domain:a.test, already holds"),
-        (["domain:a.test"], ["domain:test", "prefix:http://a.test/x"], 0, "rule 2, domain:test, skips all of it"),
-        (["suffix:.test"], ["domain:a.test", "domain:a.test"], 2, "rule 3 can never decide: rule 2"),
-        (["lang:pt"], [], 0, "every site that is linked to"),
+        (["domain:a.test", "host:b.a.test"], [], 1, "rule 2 has no effect: rule 1, domain:a.test, covers it"),
+        (
+            ["domain:a.test"],
+            ["domain:test", "prefix:http://a.test/x"],
+            0,
+            "rule 2, domain:test, excludes it completely",
+        ),
+        (["suffix:.test"], ["domain:a.test", "domain:a.test"], 2, "rule 3 has no effect: rule 2"),
+        (["lang:pt"], [], 0, "all other linked sites"),
     ],
 )
 def test_a_rule_that_cannot_mean_what_it_says_is_named(

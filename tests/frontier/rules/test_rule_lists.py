@@ -97,11 +97,11 @@ def test_a_wrong_line_is_named_with_its_file(tmp_path: Path) -> None:
 def test_a_list_that_is_not_there_or_names_another_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere': cannot be read: No such file"):
         compile_scope((), [f"list:{tmp_path}/nowhere"])
-    with pytest.raises(ConfigError, match="may not name another list"):
+    with pytest.raises(ConfigError, match="must not contain another list"):
         compile_scope((), [listed(tmp_path, "list:/etc/hosts")])
-    with pytest.raises(ConfigError, match="must stand alone and name a file"):
+    with pytest.raises(ConfigError, match="must be a rule of its own, with a file"):
         compile_scope((), ["not(list:x)"])
-    with pytest.raises(ConfigError, match="must stand alone and name a file"):
+    with pytest.raises(ConfigError, match="must be a rule of its own, with a file"):
         compile_scope((), ["list:"])
 
 
@@ -110,7 +110,7 @@ def test_the_rule_that_keeps_a_url_out_is_named(tmp_path: Path) -> None:
     why = "http://a.test/", ["suffix:.test"], ["host:b.test", rule], True
     assert why_out_of_scope(*why) == f"{rule} excludes it"
     assert why_out_of_scope("http://c.org/", ["suffix:.test"], [], True) == "it matches no rule of scope.include"
-    assert why_out_of_scope("http://c.test/?a", ["suffix:.test"], [], False) == "it has a query"
+    assert why_out_of_scope("http://c.test/?a", ["suffix:.test"], [], False) == "it has a query string"
     assert why_out_of_scope("http://c.test/?a", ["suffix:.test"], [], True) == ""
 
 

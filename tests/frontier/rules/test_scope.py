@@ -194,7 +194,7 @@ def test_module_that_fails_when_loaded_is_named(tmp_path: Path, monkeypatch: pyt
     [
         (
             "example.org",
-            "must be KIND:VALUE with KIND one of host, domain, suffix, prefix, regex, query, py, list, type, lang",
+            "must be KIND:VALUE, where KIND is one of host, domain, suffix, prefix, regex, query, py, list, type, lang",
         ),
         ("hots:example.org", "must be KIND:VALUE"),
         ("host:", "must be KIND:VALUE"),
@@ -210,13 +210,13 @@ def test_module_that_fails_when_loaded_is_named(tmp_path: Path, monkeypatch: pyt
         ("query:maybe", "must be query:no or query:yes"),
         ("type:", "must name a media type"),
         ("lang: ", "must name a language"),
-        ("and()", "and needs rules inside"),
-        ("not(host:a.test, host:b.test)", "not needs one rule inside"),
-        ("not()", "not needs one rule inside"),
+        ("and()", "and needs rules in parentheses"),
+        ("not(host:a.test, host:b.test)", "not needs one rule in parentheses"),
+        ("not()", "not needs one rule in parentheses"),
         ("and(host:a.test", "must be KIND:VALUE"),
         ("and(host:a.test, )x", "must be KIND:VALUE"),
         ("and(host:a.test),or(host:b.test)", "must be a host name"),
-        ("and(type:text/html, host:a.test)", "type must stand alone in the include list"),
+        ("and(type:text/html, host:a.test)", "type must be a rule of its own in the include list"),
     ],
 )
 def test_wrong_rule_is_named_with_what_is_allowed(rule: str, says: str) -> None:
@@ -230,7 +230,7 @@ def test_wrong_rule_is_named_with_what_is_allowed(rule: str, says: str) -> None:
 
 @pytest.mark.parametrize("rule", ["type:text/html", "lang:pt"])
 def test_answers_cannot_be_excluded(rule: str) -> None:
-    with pytest.raises(ConfigError, match=f"scope rule '{rule}': .* must stand alone in the include list"):
+    with pytest.raises(ConfigError, match=f"scope rule '{rule}': .* must be a rule of its own in the include list"):
         scope(exclude=(rule,))
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.frontier.traps.shapes import TRAP_RULES, trap_of
 from teia.urls import canonicalize
 from tests.timing import within

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from teia.errors import CorruptFile
-from teia.frontier.cell.cell import Found, FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, PageRow, QueuedUrl, tail_of
 from teia.frontier.cell.schema import BY_LINK, BY_SITEMAP, LANE_LATER, LANE_NEW, STATE_DONE
-from teia.frontier.cell.url_tails import tail_of
-from teia.frontier.queue.schedule import Queued
-from teia.frontier.traps.suspicion import Doubt, Standing
-from teia.frontier.traps.watch import Watch
-from teia.lib.outline import outline
+from teia.frontier.cell.take import all_of_lane
+from teia.frontier.traps.suspicion import PatternState, WatchReason
+from teia.frontier.traps.watch import TrapWatch
+from teia.lib.fingerprints import outline
 from teia.urls import key_of
 from tests.frontier.cells import (
     HOST,
@@ -39,7 +39,7 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
 
 def opened(folder: Path) -> FrontierCell:
     cell = FrontierCell(folder / "frontier.sqlite")
-    cell.watch = Watch(cell, MAX_DEPTH)
+    cell.watch = TrapWatch(cell, MAX_DEPTH)
     return cell
 
 
@@ -47,11 +47,11 @@ def url(path: str) -> str:
     return f"http://{HOST}{path}"
 
 
-def found(path: str, depth: int = 1, by: int = BY_LINK, via: int = 0) -> Found:
-    return Found(HOST, key_of(url(path)), tail_of(url(path), HOST), depth, by=by, via=via)
+def found(path: str, depth: int = 1, by: int = BY_LINK, via: int = 0) -> FoundUrl:
+    return FoundUrl(HOST, key_of(url(path)), tail_of(url(path), HOST), depth, by=by, via=via)
 
 
-def watch_of(cell: FrontierCell) -> Watch:
+def watch_of(cell: FrontierCell) -> TrapWatch:
     assert cell.watch is not None
     return cell.watch
 
@@ -60,11 +60,11 @@ def host_id(cell: FrontierCell) -> int:
     return cell.host_id(HOST, NOW_S)
 
 
-def chosen(cell: FrontierCell, limit: int = 100, skip: tuple[int, ...] = ()) -> list[Queued]:
+def chosen(cell: FrontierCell, limit: int = 100, skip: tuple[int, ...] = ()) -> list[QueuedUrl]:
     return watch_of(cell).choose(host_id(cell), HOST, limit, skip, NOW_S).items
 
 
-def read(cell: FrontierCell, item: Queued, text: str, *links: str, depth: int | None = None) -> None:
+def read(cell: FrontierCell, item: QueuedUrl, text: str, *links: str, depth: int | None = None) -> None:
     """Commit the visit of a page that says `text` and links to paths."""
     watch, said = watch_of(cell), hashlib.sha256(text.encode()).digest()
     settle(cell, item, STATE_DONE, learnt=PageRow(200, text_digest=said))
@@ -82,7 +82,7 @@ def begin(cell: FrontierCell, *paths: str) -> None:
         cell.absorb([found(path) for path in paths], NOW_S)
 
 
-def standing(cell: FrontierCell, text: str) -> Standing:
+def standing(cell: FrontierCell, text: str) -> PatternState:
     return watch_of(cell).host(host_id(cell), HOST).by_text[text].standing
 
 
@@ -100,7 +100,7 @@ def endless(cell: FrontierCell, pages: int) -> int:
 def test_calendar_ends_after_a_few_pages_and_its_rows_are_few(cell: FrontierCell) -> None:
     begin(cell, "/cal/2026/11")
     assert endless(cell, 1_000) <= 8
-    assert standing(cell, "/cal/0/0") is Standing.PARKED
+    assert standing(cell, "/cal/0/0") is PatternState.PARKED
     assert cell.known <= 12
     assert cell.queued == 0
     assert_counters_are_true(cell)
@@ -114,7 +114,7 @@ def test_what_is_given_up_says_so_and_whose_pattern_it_is(cell: FrontierCell) ->
     assert outcomes == {"trap"}
     number, _ = watch_of(cell).take_news()
     assert number == cell.db.execute("SELECT count(*) FROM urls WHERE outcome = 'trap'").fetchone()[0]
-    assert cell.db.execute("SELECT doubt FROM patterns WHERE given_up > 0").fetchall() == [(Doubt.ALIKE,)]
+    assert cell.db.execute("SELECT doubt FROM patterns WHERE given_up > 0").fetchall() == [(WatchReason.ALIKE,)]
 
 
 def test_doubtful_urls_wait_behind_everything_else(cell: FrontierCell) -> None:
@@ -122,13 +122,17 @@ def test_doubtful_urls_wait_behind_everything_else(cell: FrontierCell) -> None:
     for item in [each for each in chosen(cell, 60) if "/cal/" in each.url]:
         read(cell, item, "Nothing", *(f"/cal/2026/{n}" for n in range(20, 30)))
     seen = 0
-    while standing(cell, "/cal/0/0") is Standing.OPEN:
+    while standing(cell, "/cal/0/0") is PatternState.OPEN:
         item = next(each for each in chosen(cell, 60) if "/cal/" in each.url)
         read(cell, item, "Nothing")
         seen += 1
     assert seen <= 3
     assert {item.url.split("/")[3] for item in chosen(cell, 60)} == {"article"}
-    assert row(cell, url("/cal/2026/29"))["lane"] == LANE_LATER
+    doubtful = row(cell, url("/cal/2026/29"))
+    assert doubtful["lane"] == LANE_LATER
+    place = (doubtful["slot"], doubtful["host_id"], LANE_LATER)
+    waiting = {each.url: each.since_s for each in all_of_lane(cell.db, HOST, place, (-(2**62), 0), 100)}
+    assert waiting[url("/cal/2026/29")] == doubtful["found_s"], "since it was found: its rank is no time"
     assert_queue_and_urls_agree(cell)
 
 
@@ -166,7 +170,7 @@ def test_what_others_name_is_kept_and_can_bring_a_parked_pattern_back_with_all_t
     for text in ("A feast!", "Another one!"):
         (item, *_) = chosen(cell, 10)
         read(cell, item, text)
-    assert standing(cell, "/cal/0/0") is Standing.OPEN
+    assert standing(cell, "/cal/0/0") is PatternState.OPEN
     waiting = {each.url for each in chosen(cell, 100)}
     assert waiting
     assert cell.db.execute("SELECT count(*) FROM urls WHERE outcome = 'trap'").fetchone() == (0,)
@@ -230,7 +234,7 @@ def test_standing_survives_a_restart(cell: FrontierCell, tmp_path: Path) -> None
     endless(cell, 1_000)
     cell.close()
     again = opened(tmp_path)
-    assert standing(again, "/cal/0/0") is Standing.PARKED
+    assert standing(again, "/cal/0/0") is PatternState.PARKED
     assert chosen(again) == []
     again.close()
 

@@ -11,9 +11,9 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.errors import StoreError
-from teia.lab.corpus.collection import DESCRIPTION, Collection, collection, opened
+from teia.lab.corpus.collection import DESCRIPTION, CorpusCollection, collection, opened
 from teia.lab.corpus.pages import Corpus
-from teia.lab.corpus.questions import BANDS, FORMS, PUBLISHED, Asker, Question, kinds_of
+from teia.lab.corpus.questions import BANDS, FORMS, PUBLISHED, QuerySampler, SampleQuery, kinds_of
 from teia.lab.corpus.timed import TimedSearch, Timing, WatchCost, spread, warm
 from teia.lab.corpus.vocabulary import SHIFT, ranks, vocabulary
 from teia.search.query.parser import parse
@@ -100,18 +100,18 @@ def test_published_times_are_those_of_the_paper() -> None:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+def built(tmp_path_factory: pytest.TempPathFactory) -> CorpusCollection:
     folder = tmp_path_factory.mktemp("corpus") / "collection"
     return collection(folder, PAGES, 1, VirtualClock(1_700_000_000), cells=CELLS, say=lambda _: None)
 
 
 @pytest.fixture(scope="module")
-def questions() -> list[Question]:
-    return Asker(Corpus(PAGES, 1, cells=CELLS)).questions(2)
+def questions() -> list[SampleQuery]:
+    return QuerySampler(Corpus(PAGES, 1, cells=CELLS)).questions(2)
 
 
 @pytest.mark.slow
-def test_there_are_as_many_questions_of_every_kind_and_all_can_be_answered(questions: list[Question]) -> None:
+def test_there_are_as_many_questions_of_every_kind_and_all_can_be_answered(questions: list[SampleQuery]) -> None:
     counts = Counter((question.kind, question.words) for question in questions)
     assert set(counts.values()) == {2}
     assert {kind for kind, _ in counts} == {form.kind for form in FORMS} | {"pasted text"}
@@ -121,15 +121,15 @@ def test_there_are_as_many_questions_of_every_kind_and_all_can_be_answered(quest
 
 
 @pytest.mark.slow
-def test_the_same_corpus_is_asked_the_same_questions(questions: list[Question]) -> None:
-    assert Asker(Corpus(PAGES, 1, cells=CELLS)).questions(2) == questions
+def test_the_same_corpus_is_asked_the_same_questions(questions: list[SampleQuery]) -> None:
+    assert QuerySampler(Corpus(PAGES, 1, cells=CELLS)).questions(2) == questions
 
 
 # ---- a collection ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_a_collection_is_made_once(built: Collection) -> None:
+def test_a_collection_is_made_once(built: CorpusCollection) -> None:
     said: list[str] = []
     again = collection(built.folder, PAGES, 1, VirtualClock(), cells=CELLS, say=said.append)
     assert (again, said) == (built, [])
@@ -137,7 +137,7 @@ def test_a_collection_is_made_once(built: Collection) -> None:
 
 
 @pytest.mark.slow
-def test_a_collection_has_every_page_and_ranks(built: Collection) -> None:
+def test_a_collection_has_every_page_and_ranks(built: CorpusCollection) -> None:
     reader = built.reader()
     assert reader.searcher().num_docs == PAGES
     reader.close()
@@ -154,7 +154,7 @@ def test_a_folder_that_is_not_complete_is_no_collection(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_found_is_what_was_asked_for(built: Collection, questions: list[Question]) -> None:
+def test_what_is_found_is_what_was_asked_for(built: CorpusCollection, questions: list[SampleQuery]) -> None:
     """F11: every kind of table 26, phrases included."""
     search = TimedSearch(built)
     timings = warm(search, questions)
@@ -168,9 +168,9 @@ def test_what_is_found_is_what_was_asked_for(built: Collection, questions: list[
 
 
 @pytest.mark.slow
-def test_tantivys_part_of_a_search_is_told_from_ours(built: Collection) -> None:
+def test_tantivys_part_of_a_search_is_told_from_ours(built: CorpusCollection) -> None:
     search = TimedSearch(built)
-    timing = search.ask(Question("any word", "high", "rede disco"))
+    timing = search.ask(SampleQuery("any word", "high", "rede disco"))
     assert {"search", "doc", "doc_freq"} <= set(timing.calls)
     assert 0 < timing.tantivy_ms < timing.ms
     assert sum(timing.calls.values()) == pytest.approx(timing.tantivy_cpu_ms)
@@ -183,7 +183,7 @@ def test_watching_a_call_takes_a_little_within_it_and_a_little_around_it() -> No
 
 
 def test_a_spread_tells_the_middle_and_the_end() -> None:
-    timings = [Timing(Question("", "", ""), ms, ms / 2, ms / 4, ms / 4, int(ms), 1) for ms in range(1, 101)]
+    timings = [Timing(SampleQuery("", "", ""), ms, ms / 2, ms / 4, ms / 4, int(ms), 1) for ms in range(1, 101)]
     told = spread(timings)
     assert (told.p50_ms, told.max_ms, told.own) == (50.5, 100, pytest.approx(1.0))
     assert told.p95_ms == pytest.approx(95.05)

@@ -14,7 +14,7 @@ from teia.lab.lookup.overlay import KEY_BITS, Overlay, random_key
 from teia.lab.lookup.pastry import ID_BITS, LEAVES_A_SIDE, Pastry, apart, digit, shared_digits
 from teia.lab.lookup.rings import by_fingers, chord, ours
 from teia.lab.reproduce.lookup_cost import KINDS, Cost, cost_of, lookup_cost
-from teia.lab.reproduce.registry import Run, Table, digest_of
+from teia.lab.reproduce.registry import ExperimentInput, Table, digest_of
 
 LOOK_UPS = 400
 
@@ -127,7 +127,7 @@ def test_a_table_of_pastry_has_nodes_that_agree_in_one_digit_more() -> None:
 def test_a2_repeats_and_shows_theory_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teia.lab.reproduce.lookup_cost.QUICK_SIZES", (10, 60))
     monkeypatch.setattr("teia.lab.reproduce.lookup_cost.QUICK_LOOK_UPS", 30)
-    one, two, other = (tuple(lookup_cost.body(Run(seed, True, Path(), print))) for seed in (1, 1, 2))
+    one, two, other = (tuple(lookup_cost.body(ExperimentInput(seed, True, Path(), print))) for seed in (1, 1, 2))
     assert digest_of(one) == digest_of(two) != digest_of(other)
     assert [each.name for each in one] == ["hops", "known", "moved", "spread", "hops", "known"]
     assert isinstance(one[0], Table)

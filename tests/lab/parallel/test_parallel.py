@@ -8,21 +8,21 @@ import pytest
 
 from teia.cluster.circle.circle import Circle
 from teia.cluster.circle.host_cell import keepers, place_of
-from teia.lab.parallel.crawl import Crawled, Mode, crawl
+from teia.lab.parallel.crawl import Mode, ParallelCrawlResult, crawl
 from teia.lab.parallel.measures import communication, coverage, overlap, overlap_over_coverage, quality
 from teia.lab.parallel.split import SPLITS
-from teia.lab.parallel.web import Web, web_of
+from teia.lab.parallel.web import WebGraph, web_of
 from teia.lab.reproduce.parallel_crawlers import QUIET
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
 from teia.urls import SLOTS, cell_starts
 
 
-def little_web(*links: tuple[int, ...]) -> Web:
+def little_web(*links: tuple[int, ...]) -> WebGraph:
     """Pages that lead to these."""
     number = len(links)
     urls = tuple(f"http://h{at}.test/" for at in range(number))
-    return Web(urls, tuple(f"h{at}.test" for at in range(number)), ("town",) * number, links, tuple(range(number)))
+    return WebGraph(urls, tuple(f"h{at}.test" for at in range(number)), ("town",) * number, links, tuple(range(number)))
 
 
 TWO_SITES = little_web((1, 3), (2,), (), (4,), (2, 0), ())
@@ -31,7 +31,7 @@ TWO_SITES = little_web((1, 3), (2,), (), (4,), (2, 0), ())
 OWNERS = (0, 0, 0, 1, 1, 1)
 
 
-def lab_web(pages: int = 400) -> Web:
+def lab_web(pages: int = 400) -> WebGraph:
     return web_of(World(WorldSpec.of({"seed": 5, "pages": pages, "hosts": 20, **QUIET}), epoch_s=0.0))
 
 
@@ -69,12 +69,12 @@ def test_links_wait_for_others_in_the_order_of_links() -> None:
 
 def test_quality_counts_the_most_linked_among_the_first() -> None:
     web = little_web((1,), (2,), (1,), (1, 2))
-    assert quality(Crawled([1, 2, 0]), web, 2) == 1
-    assert quality(Crawled([3, 1, 2]), web, 2) == 0.5
+    assert quality(ParallelCrawlResult([1, 2, 0]), web, 2) == 1
+    assert quality(ParallelCrawlResult([3, 1, 2]), web, 2) == 0.5
 
 
 def test_overlap_grows_as_pages_are_fetched_again() -> None:
-    assert overlap_over_coverage(Crawled([0, 0, 1, 1, 2]), little_web((), (), (), ()), 4) == (
+    assert overlap_over_coverage(ParallelCrawlResult([0, 0, 1, 1, 2]), little_web((), (), (), ()), 4) == (
         [0.25, 0.5, 0.75],
         [0.0, 0.5, 2 / 3],
     )

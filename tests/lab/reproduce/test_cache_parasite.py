@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from teia.lab.reproduce.cache_parasite import Kept, cache_parasite, gain, still_true, table_3
-from teia.lab.reproduce.registry import Run, Table
+from teia.lab.reproduce.cache_parasite import ParasiteResult, cache_parasite, gain, still_true, table_3
+from teia.lab.reproduce.registry import ExperimentInput, Table
 
 
 def test_a_copy_counts_from_when_it_was_had_if_it_was_still_true_then() -> None:
@@ -19,7 +19,7 @@ def test_a_copy_counts_from_when_it_was_had_if_it_was_still_true_then() -> None:
 
 def test_the_table_counts_as_the_paper_does() -> None:
     counts = {"updated": 80, "new": 5, "discarded": 10, "repeated": 5, "asked": 200, "served_within_1s": 90}
-    rows = {row.labels: row for row in table_3(Kept(0.6, 0.7, 100, {**counts, "not_cached": 110}, 300)).rows}
+    rows = {row.labels: row for row in table_3(ParasiteResult(0.6, 0.7, 100, {**counts, "not_cached": 110}, 300)).rows}
     assert rows["updates performed", "share"].ours == 0.8
     assert rows["updates discarded", "number"].ours == 15
     assert rows["total of requests", "number"].ours == 100
@@ -28,7 +28,7 @@ def test_the_table_counts_as_the_paper_does() -> None:
 
 
 def test_a_crawl_that_heard_nothing_has_a_table_too() -> None:
-    empty = Kept(0.5, 0.5, 0, {}, 0)
+    empty = ParasiteResult(0.5, 0.5, 0, {}, 0)
     assert all(row.ours == 0 for row in table_3(empty).rows if row.labels[1] == "share")
     assert [row.difference for row in gain(empty, empty, 1.0).rows] == [0.0, 0.0, 0.0]
 
@@ -37,7 +37,7 @@ def test_a_crawl_that_heard_nothing_has_a_table_too() -> None:
 @pytest.mark.timeout(600)
 def test_the_parasite_renews_copies_at_no_cost_to_servers(tmp_path: Path) -> None:
     """C7, with a real Squid; two crawls of six days of the web, a little over two minutes."""
-    run = Run(1, True, tmp_path, lambda _: None)
+    run = ExperimentInput(1, True, tmp_path, lambda _: None)
     first, second = [table for table in cache_parasite.body(run) if isinstance(table, Table)]
     counted = {row.labels: row.ours for row in first.rows}
     assert counted["updates performed", "number"] > 20

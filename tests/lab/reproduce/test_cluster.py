@@ -9,11 +9,11 @@ import pytest
 
 from teia.errors import LabError
 from teia.lab.reproduce import collectors, parallel_crawlers, rounds, strategies
-from teia.lab.reproduce.collectors import Session, line_through, session_of
+from teia.lab.reproduce.collectors import CollectorsResult, line_through, session_of
 from teia.lab.reproduce.comparing import described, mann_whitney, t_test
 from teia.lab.reproduce.parallel_crawlers import Study, spec_of
-from teia.lab.reproduce.registry import Figure, Run, Table, digest_of
-from teia.lab.reproduce.rounds import Kept, Round, account_of, study_of
+from teia.lab.reproduce.registry import ExperimentInput, Figure, Table, digest_of
+from teia.lab.reproduce.rounds import FinishedRounds, RoundResult, account_of, study_of
 from teia.lab.reproduce.strategies import DESCRIBED, MANN_WHITNEY, PAIRS, STRATEGIES, T_TESTS, whole_rounds
 from teia.lab.world.spec import WorldSpec
 from tests.conftest import missing
@@ -27,8 +27,8 @@ def rows_of(found: list[Table | Figure], name: str) -> dict[tuple[str, ...], tup
 # -- A12 ---------------------------------------------------------------------------------------------------------------
 
 
-def made(strategy: str, number: int, study: str = "s", pages: int = 100) -> Round:
-    return Round(strategy, number, pages, 10 + number, 2_000.0, 20.0, 1.5, 3, study)
+def made(strategy: str, number: int, study: str = "s", pages: int = 100) -> RoundResult:
+    return RoundResult(strategy, number, pages, 10 + number, 2_000.0, 20.0, 1.5, 3, study)
 
 
 def test_published_statistics_are_those_of_the_paper() -> None:
@@ -59,18 +59,18 @@ def test_a_page_that_came_twice_counts_once_and_what_came_late_not_at_all() -> N
 
 
 def test_finished_rounds_are_kept_and_those_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, "s")
+    kept = FinishedRounds(tmp_path, "s")
     for each in (made("rtt", 1), made("rtt", 0), made("geo", 0, "other")):
         kept.keep(each)
     (tmp_path / "A12-rounds-s" / "007-geo.json").write_text('{"strategy": "geo"')
-    assert Kept(tmp_path, "s").all() == [made("rtt", 0), made("rtt", 1)]
+    assert FinishedRounds(tmp_path, "s").all() == [made("rtt", 0), made("rtt", 1)]
     assert study_of(30.0, 1) != study_of(10.0, 1) != study_of(10.0, 2)
 
 
 def test_a_second_call_makes_only_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int]] = []
 
-    def make_round(strategy: str, number: int, seconds: float, seed: int) -> Round:
+    def make_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
         asked.append((strategy, number))
         if len(asked) == 3:
             raise KeyboardInterrupt
@@ -78,8 +78,8 @@ def test_a_second_call_makes_only_what_is_missing(tmp_path: Path, monkeypatch: p
         return replace(made(strategy, number, study_of(seconds, seed), pages), domains=len(asked))
 
     monkeypatch.setattr(strategies, "make_round", make_round)
-    run = Run(1, True, tmp_path, print)
-    with pytest.raises(LabError, match="no round was finished"):
+    run = ExperimentInput(1, True, tmp_path, print)
+    with pytest.raises(LabError, match="no round was completed"):
         list(strategies.strategies.body(run))
     found = list(strategies.strategies.body(run))
     assert len(asked) == 2 * len(STRATEGIES) + 1
@@ -100,13 +100,13 @@ def test_a_round_that_fails_is_made_anew_and_said_to_be(tmp_path: Path, monkeypa
     said: list[str] = []
     failures = [LabError("a node died"), LabError("a node died")]
 
-    def make_round(strategy: str, number: int, seconds: float, seed: int) -> Round:
+    def make_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
         if failures:
             raise failures.pop()
         return made(strategy, number, study_of(seconds, seed))
 
     monkeypatch.setattr(strategies, "make_round", make_round)
-    list(strategies.strategies.body(Run(1, True, tmp_path, said.append)))
+    list(strategies.strategies.body(ExperimentInput(1, True, tmp_path, said.append)))
     assert sum("made anew, because a node died" in each for each in said) == 2
 
 
@@ -165,11 +165,11 @@ def test_a16_repeats_and_firewall_loses_what_exchange_finds() -> None:
     assert rows["firewall", "url", "4", "coverage"] < 0.9
     assert rows["exchange", "url", "4", "coverage"] == 1
     assert rows["exchange", "url", "4", "overlap"] == 0 < rows["cross-over", "site", "4", "overlap"]
-    assert rows["exchange", "site", "4", "URLs told, a page"] < rows["exchange", "url", "4", "URLs told, a page"]
+    assert rows["exchange", "site", "4", "URLs sent per page"] < rows["exchange", "url", "4", "URLs sent per page"]
 
 
 def _modes(seed: int) -> Table:
-    run = Run(seed, True, Path(), lambda _: None)
+    run = ExperimentInput(seed, True, Path(), lambda _: None)
     world = parallel_crawlers.World(WorldSpec.of(spec_of(run, 400)), epoch_s=0.0)
     return parallel_crawlers.modes_table(Study(run, parallel_crawlers.web_of(world)))
 
@@ -179,10 +179,10 @@ def test_three_real_nodes_do_what_the_model_says_of_exchange(monkeypatch: pytest
     """A16, A3: everything is found, nothing fetched twice."""
     missing_nats()
     monkeypatch.setattr(parallel_crawlers, "QUICK_REAL_PAGES", 120)
-    rows = rows_of([parallel_crawlers.nodes_table(Run(1, True, Path(), print))], "nodes")
+    rows = rows_of([parallel_crawlers.nodes_table(ExperimentInput(1, True, Path(), print))], "nodes")
     assert rows[("coverage",)] == (1, 1)
     assert rows[("overlap",)] == (0, 0)
-    assert rows[("messages to NATS, a page",)][0] > 0
+    assert rows[("messages to NATS per page",)][0] > 0
 
 
 # -- C8 ----------------------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_a_slot_waits_from_the_end_of_a_request_to_the_next_beginning() -> None:
 
 
 def test_a_straight_line_is_recognised() -> None:
-    sessions = [Session(number, 10.0 * number + 5, 3.4, 0.01, 9) for number in (5, 10, 25)]
+    sessions = [CollectorsResult(number, 10.0 * number + 5, 3.4, 0.01, 9) for number in (5, 10, 25)]
     assert line_through(sessions) == pytest.approx((10, 5, 1))
 
 
@@ -206,7 +206,7 @@ def test_five_times_the_collectors_collect_five_times_as_much(tmp_path: Path, mo
     """C8: the rate grows with the collectors, because they wait for servers and not for the scheduler."""
     monkeypatch.setattr(collectors, "LATENCY_S", 0.5)
     monkeypatch.setattr(collectors, "QUICK_SECONDS", 5.0)
-    found = list(collectors.collectors.body(Run(1, True, tmp_path, print)))
+    found = list(collectors.collectors.body(ExperimentInput(1, True, tmp_path, print)))
     rates = [rate for rate, _ in rows_of(found, "rates").values()]
     assert rates[1] / rates[0] == pytest.approx(5, rel=0.2)
     latencies = rows_of(found, "latencies")

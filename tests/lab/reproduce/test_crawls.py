@@ -8,16 +8,16 @@ import pytest
 
 from teia.lab.reproduce import crawled
 from teia.lab.reproduce.catalogue import EXPERIMENTS
-from teia.lab.reproduce.registry import Figure, Run, Table
+from teia.lab.reproduce.registry import ExperimentInput, Figure, Table
 from teia.lab.reproduce.sessions import reference_figure
 from teia.lab.reproduce.statuses import PUBLISHED, status_table
-from teia.views.reports.links import Links, Spread
+from teia.views.reports.links import InlinkRange, Links
 from teia.views.reports.outcomes import OutcomeRow, Outcomes
 
 
 def results(mission_id: str, monkeypatch: pytest.MonkeyPatch, pages: int = 150) -> tuple[Table | Figure, ...]:
     monkeypatch.setattr(crawled, "QUICK_PAGES", pages)
-    return tuple(EXPERIMENTS[mission_id].body(Run(1, True, Path(), print)))
+    return tuple(EXPERIMENTS[mission_id].body(ExperimentInput(1, True, Path(), print)))
 
 
 def test_published_statuses_are_those_of_the_paper() -> None:
@@ -30,7 +30,7 @@ def test_outcomes_of_one_code_are_added_and_those_without_stand_alone() -> None:
         OutcomeRow("200", 200, "", 6, 0.6, 6),
         OutcomeRow("connect", -11, "", 2, 0.2, 6),
         OutcomeRow("dns", -11, "", 1, 0.1, 0),
-        OutcomeRow("redirect_loop", None, "redirects that do not end", 1, 0.1, 1),
+        OutcomeRow("redirect_loop", None, "redirect loop", 1, 0.1, 1),
     )
     table = status_table(Outcomes(10, 13, rows), 4, 2)
     by_code = {row.labels[0]: row for row in table.rows}
@@ -42,7 +42,12 @@ def test_outcomes_of_one_code_are_added_and_those_without_stand_alone() -> None:
 
 
 def test_references_per_url_count_downwards() -> None:
-    spread = (Spread(0, 0, 4, 0.4), Spread(1, 1, 3, 0.3), Spread(2, 3, 2, 0.2), Spread(4, 7, 1, 0.1))
+    spread = (
+        InlinkRange(0, 0, 4, 0.4),
+        InlinkRange(1, 1, 3, 0.3),
+        InlinkRange(2, 3, 2, 0.2),
+        InlinkRange(4, 7, 1, 0.1),
+    )
     figure = reference_figure(Links(1, 9, 9, 0, 9.0, 0, 10, 0.9, (), spread, ()))
     (series,) = figure.series
     assert (series.x, series.y) == ((1.0, 2.0, 4.0), (6.0, 3.0, 1.0))

@@ -11,12 +11,12 @@ from teia.lab.reproduce.many_days import MEASURES, measured
 from teia.lab.reproduce.periodic import periodic
 from teia.lab.reproduce.polite_scheduling import PUBLISHED_EXCESS, Worlds, observations, polite_scheduling
 from teia.lab.reproduce.refresh_worlds import UNITS, Size, drawn, one_day
-from teia.lab.reproduce.registry import Figure, Run, Table, digest_of
+from teia.lab.reproduce.registry import ExperimentInput, Figure, Table, digest_of
 from teia.lab.reproduce.transport_phase import transport_phase
 from teia.refresh.model import DAY_S
 from teia.refresh.scenario import draw_world
 
-RUN = Run(1, True, Path(), lambda _: None)
+RUN = ExperimentInput(1, True, Path(), lambda _: None)
 SIZE = Size(20_000, 40)
 
 
@@ -44,7 +44,7 @@ def test_many_days_show_where_psp_fails() -> None:
     )  # fmt: skip
     found, lines = measured(world, 20)
     assert tuple(found) == MEASURES
-    assert found["EDF"] == pytest.approx(found["the best in the long run"], rel=0.005)
+    assert found["EDF"] == pytest.approx(found["long-run optimum"], rel=0.005)
     assert found["PSP every day"] > 1.2 * found["PSP, one plan for the whole time"]
     assert all(len(line.x) == len(line.y) == 20 for line in lines)
 
@@ -63,7 +63,7 @@ def test_a_periodic_crawler_goes_up_and_down_and_an_incremental_one_keeps_its_le
     assert isinstance(results[1], Table)
     levels = {row.labels: row.ours for row in results[1].rows}
     assert levels["periodic", "most"] - levels["periodic", "least"] > 0.5
-    alike = "incremental, all alike"
+    alike = "incremental, equal visits"
     assert levels[alike, "most"] - levels[alike, "least"] < 0.05
     assert levels["periodic", "mean"] == pytest.approx(levels[alike, "mean"], abs=0.01)
     assert levels["periodic, shadowed", "mean"] < levels["periodic", "mean"]

@@ -10,7 +10,17 @@ from teia.clock import VirtualClock
 from teia.errors import UsageError
 from teia.lab.reproduce import collectors, rounds
 from teia.lab.reproduce.catalogue import EXPERIMENTS, choose
-from teia.lab.reproduce.registry import IDS, Figure, Results, Row, Run, Series, Table, digest_of, experiment
+from teia.lab.reproduce.registry import (
+    IDS,
+    ExperimentInput,
+    Figure,
+    PlotLine,
+    ResultRow,
+    Results,
+    Table,
+    digest_of,
+    experiment,
+)
 from teia.lab.reproduce.report import Finished, Heading, markdown_of, write_report
 from teia.lab.reproduce.runner import Reproduction, reproduce, summary
 
@@ -22,16 +32,16 @@ def run_p7(out: Path) -> Reproduction:
 
 
 @experiment("T8", title="a drawn line", paper="none")
-def two_numbers(run: Run) -> Results:
+def two_numbers(run: ExperimentInput) -> Results:
     drawn = float(run.random(1).random())
-    yield Table("pair", "Two numbers", ("which",), (Row(("known",), drawn, 0.5), Row(("unknown",), 2.0)))
+    yield Table("pair", "Two numbers", ("which",), (ResultRow(("known",), drawn, 0.5), ResultRow(("unknown",), 2.0)))
     yield Figure(
-        "line", "A line", "x", "y", (Series("ours", (0, 1), (0, drawn)), Series("theirs", (0, 1), (0, 0.5), False))
+        "line", "A line", "x", "y", (PlotLine("ours", (0, 1), (0, drawn)), PlotLine("theirs", (0, 1), (0, 0.5), False))
     )
 
 
 def finished(seed: int = 1) -> Finished:
-    return Finished(two_numbers, tuple(two_numbers.body(Run(seed, True, Path(), print))), 0.25)
+    return Finished(two_numbers, tuple(two_numbers.body(ExperimentInput(seed, True, Path(), print))), 0.25)
 
 
 def write(out: Path, seed: int = 1) -> str:
@@ -72,14 +82,14 @@ def test_other_seed_has_another_digest() -> None:
 
 
 def test_digest_sees_every_number() -> None:
-    one = Table("t", "T", ("a",), (Row(("x",), 1.0, 2.0),))
-    other = Table("t", "T", ("a",), (Row(("x",), 1.0, 3.0),))
+    one = Table("t", "T", ("a",), (ResultRow(("x",), 1.0, 2.0),))
+    other = Table("t", "T", ("a",), (ResultRow(("x",), 1.0, 3.0),))
     assert digest_of([one]) != digest_of([other])
 
 
 def test_there_is_no_digest_of_nothing() -> None:
     """Seen: C7, C8 and F9, whose results all vary, showed the SHA-256 of no bytes as the digest of their data."""
-    varying = Table("t", "T", ("a",), (Row(("x",), 1.0),), varies=True)
+    varying = Table("t", "T", ("a",), (ResultRow(("x",), 1.0),), varies=True)
     with pytest.raises(ValueError, match="no data"):
         digest_of([varying])
     assert digest_of([varying], ["a world"]) == digest_of([], ["a world"]) != digest_of([], ["another"])
@@ -96,14 +106,14 @@ def test_experiment_on_a_real_crawl_has_the_digest_of_what_it_was_given(
         monkeypatch.setitem(large, "hosts", 12)
     given = EXPERIMENTS[name].given
     assert given is not None
-    one, two, other = (list(given(Run(seed, True, Path(), print))) for seed in (1, 1, 2))
+    one, two, other = (list(given(ExperimentInput(seed, True, Path(), print))) for seed in (1, 1, 2))
     assert digest_of([], one) == digest_of([], two) != digest_of([], other)
     assert len(one) > 100
 
 
 def test_report_says_what_the_digest_is_of() -> None:
-    table, varying = (Table(name, "T", ("a",), (Row(("x",), 1.0),), varies=name == "v") for name in "tv")
-    for results, words in (((table, varying), "and of t"), ((varying,), "all that it measures varies")):
+    table, varying = (Table(name, "T", ("a",), (ResultRow(("x",), 1.0),), varies=name == "v") for name in "tv")
+    for results, words in (((table, varying), "and of t"), ((varying,), "all its measurements vary")):
         done = Finished(two_numbers, results, 0.1, ("a world",))
         assert words in done.digested
         report = markdown_of(Heading("teia", 1, quick=True, date_s=0.0), [done])
@@ -113,7 +123,7 @@ def test_report_says_what_the_digest_is_of() -> None:
 
 def test_number_that_is_none_cannot_enter_a_table() -> None:
     with pytest.raises(ValueError, match="finite"):
-        Row(("x",), float("nan"))
+        ResultRow(("x",), float("nan"))
 
 
 def test_experiment_needs_an_id_of_the_mission() -> None:
@@ -124,7 +134,7 @@ def test_experiment_needs_an_id_of_the_mission() -> None:
 def test_unknown_id_lists_what_there_is_and_what_is_missing() -> None:
     with pytest.raises(UsageError) as refused:
         choose(["P7", "Z9"])
-    assert "Z9 is not an id" in str(refused.value)
+    assert "Z9 is not an ID" in str(refused.value)
     assert "known: P6 P7" in str(refused.value)
     without = str(refused.value).rpartition(": ")[2].split()
     assert set(without) == set(IDS) - set(EXPERIMENTS)
@@ -148,7 +158,9 @@ def test_p7_draws_the_published_shares(tmp_path: Path) -> None:
 
 
 def test_p7_repeats() -> None:
-    one, two, other = (digest_of(tuple(EXPERIMENTS["P7"].body(Run(seed, True, Path(), print)))) for seed in (1, 1, 2))
+    one, two, other = (
+        digest_of(tuple(EXPERIMENTS["P7"].body(ExperimentInput(seed, True, Path(), print)))) for seed in (1, 1, 2)
+    )
     assert one == two != other
 
 

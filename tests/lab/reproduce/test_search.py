@@ -8,13 +8,13 @@ import pytest
 
 from teia.lab.reproduce import search_times
 from teia.lab.reproduce.catalogue import EXPERIMENTS
-from teia.lab.reproduce.registry import Run, Table, digest_of
+from teia.lab.reproduce.registry import ExperimentInput, Table, digest_of
 
 pytestmark = pytest.mark.slow
 
 
 def tables(out: Path) -> dict[str, Table]:
-    results = EXPERIMENTS["F11"].body(Run(1, True, out, lambda _: None))
+    results = EXPERIMENTS["F11"].body(ExperimentInput(1, True, out, lambda _: None))
     return {result.name: result for result in results if isinstance(result, Table)}
 
 

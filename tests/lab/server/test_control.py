@@ -11,8 +11,8 @@ import pytest
 
 from teia.clock import iso_utc
 from teia.errors import LabError
-from teia.lab.server.control import Control, write_truth
-from teia.lab.world.exchange import Request
+from teia.lab.server.control import LabControl, write_truth
+from teia.lab.world.exchange import WorldRequest
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
 
@@ -26,7 +26,7 @@ def world() -> World:
 
 
 def ask(world: World, target: str, now_s: float = EPOCH_S) -> tuple[int, Any]:
-    answer = Control(world).answer(Request("127.77.255.80", target), now_s)
+    answer = LabControl(world).answer(WorldRequest("127.77.255.80", target), now_s)
     return answer.status, json.loads(answer.body)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from teia.clock import from_iso
 from teia.errors import CorruptFile, LabError
-from teia.lab.server.requestlog import MOST_WAITING, Entry, RequestLog, read_log
+from teia.lab.server.requestlog import MOST_WAITING, RequestLog, RequestLogEntry, read_log
 
 CLIENT = ("127.0.0.1", 40000)
 
@@ -25,7 +25,7 @@ def test_entries_are_read_back_as_they_were_added(tmp_path: Path) -> None:
     with RequestLog(path) as log:
         add(log, 1_772_366_400.5, "/á?x=\"1\"&y='\\'")
     assert read_log(path) == [
-        Entry(
+        RequestLogEntry(
             start_s=1_772_366_400.5,
             end_s=1_772_366_400.75,
             peer="127.0.0.1",

@@ -15,10 +15,10 @@ import uvloop
 from teia.clock import WallClock
 from teia.errors import LabError
 from teia.lab.server.listen import listeners, reserved_port
-from teia.lab.server.requestlog import Entry, read_log
+from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
 from teia.lab.server.wire import MOST_HEAD_BYTES
-from teia.lab.world.exchange import Answer, Fault, Request
+from teia.lab.world.exchange import ServerFault, WorldAnswer, WorldRequest
 from tests.waiting import until_async
 
 T = TypeVar("T")
@@ -35,16 +35,16 @@ class Place:
 class Pages:
     """A web whose answers are given by hand, one for each path; each says which host was asked."""
 
-    def __init__(self, answers: dict[str, Answer] | None = None) -> None:
+    def __init__(self, answers: dict[str, WorldAnswer] | None = None) -> None:
         self.names = {"one.test": Place(ADDRESS), "two.test": Place(ADDRESS), "three.test": Place("127.77.3.2")}
         self.unreachable = {"dead.test": Place("127.77.3.3")}
         self.answers = answers or {}
-        self.asked: list[Request] = []
+        self.asked: list[WorldRequest] = []
 
-    def answer(self, request: Request, now_s: float) -> Answer:
+    def answer(self, request: WorldRequest, now_s: float) -> WorldAnswer:
         self.asked.append(request)
         body = f"{request.host}{request.target}".encode()
-        return self.answers.get(request.target) or Answer(200, TEXT, body)
+        return self.answers.get(request.target) or WorldAnswer(200, TEXT, body)
 
 
 class Client:
@@ -98,7 +98,7 @@ def serving(pages: Pages, what: Visit[T], **options: Any) -> T:
     return run(work())
 
 
-def logged(tmp_path: Path, pages: Pages, what: Visit[object]) -> list[Entry]:
+def logged(tmp_path: Path, pages: Pages, what: Visit[object]) -> list[RequestLogEntry]:
     serving(pages, what, log=tmp_path / "log.jsonl")
     return read_log(tmp_path / "log.jsonl")
 
@@ -127,7 +127,7 @@ def test_connection_is_kept_for_many_requests() -> None:
 
 
 def test_pipelined_requests_are_answered_in_order_even_when_the_first_is_slow() -> None:
-    pages = Pages({"/slow": Answer(200, TEXT, b"slow", delay_s=0.2), "/large": Answer(200, TEXT, LARGE)})
+    pages = Pages({"/slow": WorldAnswer(200, TEXT, b"slow", delay_s=0.2), "/large": WorldAnswer(200, TEXT, LARGE)})
 
     async def work(lab: LabServer, client: Client) -> None:
         for path in ("/slow", "/large", "/last"):
@@ -138,7 +138,7 @@ def test_pipelined_requests_are_answered_in_order_even_when_the_first_is_slow() 
 
 
 def test_thousands_of_pipelined_requests_wait_without_being_lost() -> None:
-    pages = Pages({"/0": Answer(200, TEXT, b"one.test/0", delay_s=0.3)})
+    pages = Pages({"/0": WorldAnswer(200, TEXT, b"one.test/0", delay_s=0.3)})
 
     async def work(lab: LabServer, client: Client) -> None:
         for number in range(5000):  # some 200 kB: reading pauses until the slow one is answered
@@ -197,7 +197,7 @@ def test_client_that_ends_its_side_still_gets_its_answers() -> None:
         client.writer.write_eof()
         return await client.rest()
 
-    received = serving(Pages({"/slow": Answer(200, TEXT, b"slow", delay_s=0.1)}), work)
+    received = serving(Pages({"/slow": WorldAnswer(200, TEXT, b"slow", delay_s=0.1)}), work)
     assert received.count(b"HTTP/1.1 200 OK") == 2
     assert received.endswith(b"one.test/other")
 
@@ -217,7 +217,7 @@ def test_chunked_answer_has_no_length_and_all_its_bytes() -> None:
         assert received == body
         assert await client.rest() == b"\r\n"
 
-    serving(Pages({"/chunked": Answer(200, TEXT, body, chunked=True)}), work)
+    serving(Pages({"/chunked": WorldAnswer(200, TEXT, body, chunked=True)}), work)
 
 
 def test_not_modified_has_no_body_and_keeps_the_connection() -> None:
@@ -227,7 +227,7 @@ def test_not_modified_has_no_body_and_keeps_the_connection() -> None:
         client.get("/next")
         assert (await client.answer())[2] == b"one.test/next"
 
-    serving(Pages({"/same": Answer(304, b"ETag: x\r\n", b"ignored")}), work)
+    serving(Pages({"/same": WorldAnswer(304, b"ETag: x\r\n", b"ignored")}), work)
 
 
 def test_body_of_a_request_is_skipped() -> None:
@@ -306,7 +306,9 @@ def test_reset_is_a_reset_before_any_byte(tmp_path: Path) -> None:
         with pytest.raises(ConnectionResetError):
             await client.rest()
 
-    assert [e.status for e in logged(tmp_path, Pages({"/gone": Answer(200, TEXT, fault=Fault.RESET)}), work)] == [0]
+    assert [
+        e.status for e in logged(tmp_path, Pages({"/gone": WorldAnswer(200, TEXT, fault=ServerFault.RESET)}), work)
+    ] == [0]
 
 
 def test_silence_lasts_for_the_delay_and_then_the_connection_ends(tmp_path: Path) -> None:
@@ -314,7 +316,7 @@ def test_silence_lasts_for_the_delay_and_then_the_connection_ends(tmp_path: Path
         client.get("/silent")
         assert await client.rest() == b""
 
-    pages = Pages({"/silent": Answer(200, TEXT, b"never sent", delay_s=0.3, fault=Fault.SILENT)})
+    pages = Pages({"/silent": WorldAnswer(200, TEXT, b"never sent", delay_s=0.3, fault=ServerFault.SILENT)})
     (entry,) = logged(tmp_path, pages, work)
     assert entry.status == 0
     assert entry.end_s - entry.start_s >= 0.29
@@ -327,13 +329,13 @@ def test_a_dripping_answer_comes_whole_and_takes_its_time(tmp_path: Path) -> Non
         client.get("/after")
         assert (await client.answer())[0] == 200
 
-    drip, _ = logged(tmp_path, Pages({"/drip": Answer(200, TEXT, b"x" * 3_000, drip_s=0.3)}), work)
+    drip, _ = logged(tmp_path, Pages({"/drip": WorldAnswer(200, TEXT, b"x" * 3_000, drip_s=0.3)}), work)
     assert drip.status == 200
     assert drip.end_s - drip.start_s >= 0.28
 
 
 def test_a_client_that_leaves_while_an_answer_waits_ends_its_request_there(tmp_path: Path) -> None:
-    pages = Pages({"/slow": Answer(200, TEXT, b"slow", delay_s=0.5)})
+    pages = Pages({"/slow": WorldAnswer(200, TEXT, b"slow", delay_s=0.5)})
 
     async def work() -> None:
         async def leave(lab: LabServer, client: Client) -> None:
@@ -352,7 +354,7 @@ def test_a_client_that_leaves_while_an_answer_waits_ends_its_request_there(tmp_p
 
 
 def test_silence_ends_when_the_client_goes(tmp_path: Path) -> None:
-    pages = Pages({"/silent": Answer(200, TEXT, delay_s=3600, fault=Fault.SILENT)})
+    pages = Pages({"/silent": WorldAnswer(200, TEXT, delay_s=3600, fault=ServerFault.SILENT)})
 
     async def work() -> None:
         async def leave(lab: LabServer, client: Client) -> None:
@@ -375,7 +377,7 @@ def test_garbage_goes_out_as_it_is(tmp_path: Path) -> None:
         client.get("/garbage")
         assert await client.rest() == b"\x00\xffnot http"
 
-    pages = Pages({"/garbage": Answer(200, TEXT, b"\x00\xffnot http", fault=Fault.GARBAGE)})
+    pages = Pages({"/garbage": WorldAnswer(200, TEXT, b"\x00\xffnot http", fault=ServerFault.GARBAGE)})
     assert [entry.status for entry in logged(tmp_path, pages, work)] == [0]
 
 
@@ -387,12 +389,12 @@ def test_short_answer_has_fewer_bytes_than_it_says(size_bytes: int, tmp_path: Pa
         assert status == 200
         assert len(await client.rest()) < int(headers["content-length"])
 
-    pages = Pages({"/short": Answer(200, TEXT, b"x" * size_bytes, fault=Fault.SHORT)})
+    pages = Pages({"/short": WorldAnswer(200, TEXT, b"x" * size_bytes, fault=ServerFault.SHORT)})
     assert [entry.status for entry in logged(tmp_path, pages, work)] == [200]
 
 
 def test_slow_answer_does_not_hold_up_other_connections() -> None:
-    pages = Pages({"/slow": Answer(200, TEXT, b"slow", delay_s=30)})
+    pages = Pages({"/slow": WorldAnswer(200, TEXT, b"slow", delay_s=30)})
 
     async def work(lab: LabServer, client: Client) -> None:
         async def ask(lab: LabServer, other: Client) -> bytes:
@@ -416,7 +418,7 @@ def test_log_is_complete_and_its_times_are_in_order(tmp_path: Path) -> None:
         client.get("/slow", host="two.test")
         await client.answer()
 
-    entries = logged(tmp_path, Pages({"/slow": Answer(404, TEXT, delay_s=0.2)}), work)
+    entries = logged(tmp_path, Pages({"/slow": WorldAnswer(404, TEXT, delay_s=0.2)}), work)
     assert [entry.path for entry in entries] == [*(f"/{number}" for number in range(50)), "/slow"]
     assert {entry.headers.get("user-agent") for entry in entries[:-1]} == {"probe"}
     assert (entries[-1].host, entries[-1].status, entries[-1].address) == ("two.test", 404, ADDRESS)
@@ -432,7 +434,7 @@ def test_end_of_an_answer_is_when_the_last_byte_left_us(tmp_path: Path) -> None:
         await asyncio.sleep(0.3)  # the kernel's buffers are full all this time
         assert len(await client.reader.readexactly(len(LARGE))) == int(headers["content-length"])
 
-    (entry,) = logged(tmp_path, Pages({"/large": Answer(200, TEXT, LARGE)}), work)
+    (entry,) = logged(tmp_path, Pages({"/large": WorldAnswer(200, TEXT, LARGE)}), work)
     assert entry.end_s - entry.start_s >= 0.29
 
 
@@ -441,12 +443,12 @@ def test_answer_that_nobody_reads_is_logged_when_the_lab_ends(tmp_path: Path) ->
         client.get("/large")
         await client.head()
 
-    (entry,) = logged(tmp_path, Pages({"/large": Answer(200, TEXT, LARGE)}), work)
+    (entry,) = logged(tmp_path, Pages({"/large": WorldAnswer(200, TEXT, LARGE)}), work)
     assert (entry.path, entry.status) == ("/large", 200)
 
 
 def test_idle_connection_is_cut_and_a_waiting_one_is_not() -> None:
-    pages = Pages({"/slow": Answer(200, TEXT, b"slow", delay_s=1.5)})
+    pages = Pages({"/slow": WorldAnswer(200, TEXT, b"slow", delay_s=1.5)})
 
     async def work(lab: LabServer, client: Client) -> None:
         async def idle(lab: LabServer, other: Client) -> bytes:

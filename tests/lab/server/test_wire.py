@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from teia.lab.server.wire import BadRequest, DateLine, parse_head, render
-from teia.lab.world.exchange import Answer
+from teia.lab.world.exchange import WorldAnswer
 
 
 def test_head_is_taken_apart() -> None:
@@ -44,11 +44,11 @@ def test_date_is_that_of_http() -> None:
 
 def test_server_is_named_once() -> None:
     head = parse_head(b"GET / HTTP/1.1\r\nHost: a")
-    own, _ = render(Answer(200, b"Server: nginx\r\n"), head, b"")
-    ours, _ = render(Answer(200, b""), head, b"")
+    own, _ = render(WorldAnswer(200, b"Server: nginx\r\n"), head, b"")
+    ours, _ = render(WorldAnswer(200, b""), head, b"")
     assert (own.count(b"Server: "), ours.count(b"Server: ")) == (1, 1)
 
 
 def test_status_without_a_phrase_is_sent_all_the_same() -> None:
-    start, _ = render(Answer(799, b""), parse_head(b"GET / HTTP/1.1\r\nHost: a"), b"")
+    start, _ = render(WorldAnswer(799, b""), parse_head(b"GET / HTTP/1.1\r\nHost: a"), b"")
     assert start.startswith(b"HTTP/1.1 799 Unknown\r\n")

@@ -14,26 +14,28 @@ from teia.clock import VirtualClock
 from teia.errors import UsageError
 from teia.lab.simulate.bounds import bounds_of, inf_crawlers
 from teia.lab.simulate.measures import Lateness
-from teia.lab.simulate.run import Outcome, Setting, simulate
+from teia.lab.simulate.run import PolicyResult, SimulationSettings, simulate
 from teia.lab.simulate.timeline import Visits
 from teia.refresh.bound import carried_out, steady_optimum, weak_politeness
 from teia.refresh.formulas import visited_age_s, visited_staleness
-from teia.refresh.model import DAY_S, Crawlers, World
+from teia.refresh.model import DAY_S, Crawlers, RefreshWorld
 from teia.refresh.policies import POLICIES
 from teia.refresh.scenario import draw_world
 from tests.refresh.worlds import small_worlds
 
 
-def drawn(pages: int = 1000, servers: int = 5, *, politeness_s: float = 75.0, unit_s: float = 3600.0) -> World:
+def drawn(pages: int = 1000, servers: int = 5, *, politeness_s: float = 75.0, unit_s: float = 3600.0) -> RefreshWorld:
     return draw_world(
         np.random.default_rng(1), pages=pages, servers=servers, horizon_s=DAY_S, politeness_s=politeness_s,
         rate_unit_s=unit_s, budget=int(8.64 * pages),
     )  # fmt: skip
 
 
-def carry_out(world: World, name: str, days: float = 1.0, **setting: object) -> tuple[Outcome, Visits]:
+def carry_out(world: RefreshWorld, name: str, days: float = 1.0, **setting: object) -> tuple[PolicyResult, Visits]:
     parts: list[Visits] = []
-    outcome = simulate(world, POLICIES[name], Setting(days * DAY_S, **setting), VirtualClock(0.0), take=parts.append)  # type: ignore[arg-type]
+    outcome = simulate(
+        world, POLICIES[name], SimulationSettings(days * DAY_S, **setting), VirtualClock(0.0), take=parts.append
+    )  # type: ignore[arg-type]
     return outcome, Visits(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -78,11 +80,11 @@ def test_the_same_seed_gives_the_same_run_and_another_does_not() -> None:
 
 @settings(max_examples=80)
 @given(small_worlds(), st.sampled_from(sorted(POLICIES)), st.builds(Crawlers, st.integers(1, 3), st.just(2.0)))
-def test_nobody_beats_the_bounds(world: World, name: str, crawlers: Crawlers) -> None:
+def test_nobody_beats_the_bounds(world: RefreshWorld, name: str, crawlers: Crawlers) -> None:
     """P3: WP is below every policy, from the same ages over the same time, also when crawlers limit it."""
     most = int(crawlers.visits_per_s * world.horizon_s)
     world = replace(world, crawlers=crawlers, budget=most if world.budget is None else min(world.budget, most))
-    outcome = simulate(world, POLICIES[name], Setting(world.horizon_s), VirtualClock(0.0))
+    outcome = simulate(world, POLICIES[name], SimulationSettings(world.horizon_s), VirtualClock(0.0))
     assert weak_politeness(world) <= outcome.staleness + 1e-9
 
 
@@ -137,7 +139,7 @@ def test_psp_every_day_gives_pages_up_and_from_actual_ages_it_does_not() -> None
 def test_rate_update_learns_from_what_its_visits_saw() -> None:
     """F2: after ten days pages that change are visited more often than those that hardly do."""
     rate = np.repeat([0.02, 2.0], 50) / DAY_S
-    world = World.build(np.zeros(100, dtype=int), rate, horizon_s=DAY_S, politeness_s=60.0, budget=200)
+    world = RefreshWorld.build(np.zeros(100, dtype=int), rate, horizon_s=DAY_S, politeness_s=60.0, budget=200)
     _, visits = carry_out(world, "rate-update", 12)
     later = visits.page[visits.time_s > 8 * DAY_S]
     assert np.count_nonzero(later >= 50) > 1.5 * np.count_nonzero(later < 50)
@@ -159,5 +161,5 @@ def test_a_quantile_of_lateness_is_exact_to_a_quarter_percent() -> None:
 
 
 def test_a_simulation_of_no_time_is_refused() -> None:
-    with pytest.raises(UsageError, match="time > 0"):
-        Setting(0.0)
+    with pytest.raises(UsageError, match="must be > 0"):
+        SimulationSettings(0.0)

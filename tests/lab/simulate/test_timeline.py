@@ -14,13 +14,13 @@ from teia.lab.simulate.changes import Modifications
 from teia.lab.simulate.compiled import IS_COMPILED, CompiledTimeline, timeline_of
 from teia.lab.simulate.timeline import PlainTimeline, Timeline, Visits
 from teia.refresh.merge import Timetable
-from teia.refresh.model import Crawlers, World
+from teia.refresh.model import Crawlers, RefreshWorld
 from teia.refresh.policies import POLICIES
 from teia.refresh.policy import Intervals, Plan
 from teia.refresh.scenario import draw_world
 from tests.refresh.worlds import small_worlds
 
-compiled = pytest.mark.skipif(not IS_COMPILED, reason="nothing was compiled")
+compiled = pytest.mark.skipif(not IS_COMPILED, reason="the compiled extensions are not installed")
 PLENTY = 1 << 40
 
 
@@ -30,7 +30,7 @@ def run(timeline: Timeline, plan: Plan, until_s: float, granted: int = PLENTY) -
     return timeline.run(until_s)
 
 
-def smallest_gaps(world: World, visits: Visits) -> np.ndarray:
+def smallest_gaps(world: RefreshWorld, visits: Visits) -> np.ndarray:
     """The shortest time between two visits of each server, infinity where there are not two."""
     server = world.server[visits.page]
     return np.array(
@@ -46,7 +46,7 @@ CRAWLERS = st.builds(Crawlers, st.integers(1, 4), st.sampled_from([0.5, 1.0, 3.0
 @settings(max_examples=100)
 @given(world=small_worlds(), crawlers=CRAWLERS, name=st.sampled_from(sorted(POLICIES)))
 def test_no_visit_is_early_and_no_server_is_asked_too_soon(
-    make: type[PlainTimeline], world: World, crawlers: Crawlers, name: str
+    make: type[PlainTimeline], world: RefreshWorld, crawlers: Crawlers, name: str
 ) -> None:
     """P4: gaps are at least P at every server, whatever the policy and the crawlers; exactly, no epsilon."""
     world = replace(world, crawlers=crawlers, budget=60 if world.budget is None else world.budget)
@@ -62,7 +62,7 @@ def test_no_visit_is_early_and_no_server_is_asked_too_soon(
     assert (busy <= crawlers.count).all()
 
 
-def assert_never_early(world: World, plan: Timetable, visits: Visits) -> None:
+def assert_never_early(world: RefreshWorld, plan: Timetable, visits: Visits) -> None:
     """Visits of each server are those of the timetable, in its order, none before it is due."""
     server = world.server[visits.page]
     for each in range(world.servers):
@@ -84,7 +84,7 @@ def assert_never_early(world: World, plan: Timetable, visits: Visits) -> None:
     st.integers(1, 3),
 )
 def test_both_loops_make_the_same_visits(
-    world: World, crawlers: Crawlers, name: str, process: str | None, horizons: int
+    world: RefreshWorld, crawlers: Crawlers, name: str, process: str | None, horizons: int
 ) -> None:
     """Also over several plans, with drawn changes and with a look in between."""
     world = replace(world, crawlers=crawlers, budget=40 if world.budget is None else world.budget)
@@ -146,7 +146,7 @@ def test_both_loops_follow_an_uneven_timetable_of_many_servers(speed: float) -> 
 @pytest.mark.parametrize("make", TIMELINES)
 def test_a_free_crawler_gets_the_most_overdue_page(make: type[PlainTimeline]) -> None:
     """P4, in the report's words; not the server that may be visited soonest, which is another one here."""
-    world = World.build([0, 1, 1], 1.0, horizon_s=100.0, politeness_s=2.0, budget=9, crawlers=Crawlers(1, 0.1))
+    world = RefreshWorld.build([0, 1, 1], 1.0, horizon_s=100.0, politeness_s=2.0, budget=9, crawlers=Crawlers(1, 0.1))
     plan = Timetable(np.array([0, 1, 3]), np.array([0, 1, 2]), np.array([3.0, 1.0, 2.0]))
     visits = run(make(world), plan, 100.0)
     assert visits.page.tolist() == [1, 2, 0]
@@ -168,7 +168,7 @@ def test_slots_lost_to_busy_crawlers_are_made_up_elsewhere(make: type[PlainTimel
 @pytest.mark.parametrize("make", TIMELINES)
 def test_a_large_page_keeps_its_server_and_its_crawler_busy(make: type[PlainTimeline]) -> None:
     """P1: pages have sizes and servers speeds."""
-    world = World.build(
+    world = RefreshWorld.build(
         [0, 0, 0], 1.0, horizon_s=100.0, politeness_s=1.0, budget=9, size_bytes=[5000, 10, 10], bytes_per_s=1000.0,
         crawlers=Crawlers(1, 10.0),
     )  # fmt: skip
@@ -178,7 +178,7 @@ def test_a_large_page_keeps_its_server_and_its_crawler_busy(make: type[PlainTime
 
 @pytest.mark.parametrize("make", TIMELINES)
 def test_no_more_visits_than_were_granted(make: type[PlainTimeline]) -> None:
-    world = World.build([0, 0], 1.0, horizon_s=100.0, politeness_s=1.0, budget=5)
+    world = RefreshWorld.build([0, 0], 1.0, horizon_s=100.0, politeness_s=1.0, budget=5)
     plan = Intervals(np.array([2.0, 3.0]), np.array([2.0, 3.0]), np.array([1.0]))
     timeline = make(world)
     assert len(run(timeline, plan, 50.0, 5).page) == 5
@@ -190,7 +190,7 @@ def test_no_more_visits_than_were_granted(make: type[PlainTimeline]) -> None:
 
 @pytest.mark.parametrize("make", TIMELINES)
 def test_pages_that_no_visit_helps_are_left_alone(make: type[PlainTimeline]) -> None:
-    world = World.build([0, 0, 1], [0.0, math.inf, 0.0], horizon_s=10.0, politeness_s=1.0, budget=50)
+    world = RefreshWorld.build([0, 0, 1], [0.0, math.inf, 0.0], horizon_s=10.0, politeness_s=1.0, budget=50)
     for name in ("psp", "edf", "index", "cho"):
         assert len(run(make(world), POLICIES[name].plan(world), 10.0).page) == 0
 
@@ -199,7 +199,7 @@ def test_pages_that_no_visit_helps_are_left_alone(make: type[PlainTimeline]) -> 
 @pytest.mark.parametrize("name", ["psp", "m-wolf", "edf", "index", "round-robin"])
 def test_without_politeness_crawlers_are_the_only_limit(make: type[PlainTimeline], name: str) -> None:
     """P = 0: four crawlers at 2 pages a second make 80 visits in 10 seconds, and no more than were granted."""
-    world = World.build([0, 0, 1], 1.0, horizon_s=10.0, politeness_s=0.0, budget=80, crawlers=Crawlers(4, 2.0))
+    world = RefreshWorld.build([0, 0, 1], 1.0, horizon_s=10.0, politeness_s=0.0, budget=80, crawlers=Crawlers(4, 2.0))
     visits = run(make(world), POLICIES[name].plan(world), 10.0, 80)
     assert 60 < len(visits.page) <= 80
 
@@ -248,7 +248,9 @@ def test_visits_in_parts_are_those_of_one_run(name: str) -> None:
 
 @compiled
 def test_visits_of_a_run_in_parts_are_not_put_in_order_halfway_and_their_plan_is_not_changed() -> None:
-    world = World.build([0] * 10, 1.0, horizon_s=40_000.0, politeness_s=1.0, budget=40_000, crawlers=Crawlers(1, 2.0))
+    world = RefreshWorld.build(
+        [0] * 10, 1.0, horizon_s=40_000.0, politeness_s=1.0, budget=40_000, crawlers=Crawlers(1, 2.0)
+    )
     timeline = CompiledTimeline(world)
     timeline.grant(40_000, 0.0)
     timeline.follow(POLICIES["edf"].plan(world), 0.0)
@@ -264,7 +266,7 @@ def test_visits_of_a_run_in_parts_are_not_put_in_order_halfway_and_their_plan_is
 @pytest.mark.parametrize("rate", [1e-120, 1e-3])
 def test_a_server_with_nothing_worth_a_visit_yet_loses_no_visit(rate: float) -> None:
     """By value, all copies are fresh at the beginning, or rates so small that nothing is ever worth a visit."""
-    world = World.build(
+    world = RefreshWorld.build(
         [0, 0, 1], [rate, rate, 1e-3], horizon_s=100.0, politeness_s=0.0, budget=50, crawlers=Crawlers(2, 5.0)
     )
     plan = replace(POLICIES["index"].plan(world), slot_s=np.array([1e-9, 3.0]))

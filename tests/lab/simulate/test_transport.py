@@ -15,7 +15,7 @@ from teia.refresh.bound import carried_out
 from teia.refresh.counts import plan_counts
 from teia.refresh.formulas import lost
 from teia.refresh.merge import merge
-from teia.refresh.model import DAY_S, World
+from teia.refresh.model import DAY_S, RefreshWorld
 from teia.refresh.scenario import draw_world
 
 HORIZON, RATE = 12.0, 0.3
@@ -61,7 +61,7 @@ def test_no_other_slots_are_nearer_to_the_plan(planned: list[float], free: set[i
     assert np.abs(chosen - times).sum() == pytest.approx(best)
 
 
-def one_server(visits: int, seed: int) -> World:
+def one_server(visits: int, seed: int) -> RefreshWorld:
     return draw_world(
         np.random.default_rng(seed), pages=60, servers=1, horizon_s=DAY_S, politeness_s=300.0, rate_unit_s=DAY_S / 4,
         budget=visits,

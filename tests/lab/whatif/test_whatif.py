@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 from teia.clock import WallClock
-from teia.config import Config, CourtesySettings, RefreshSettings
-from teia.crawler.keep_fresh.host_plan import Columns
+from teia.config.sections import Config, CourtesySettings, RefreshSettings
+from teia.crawler.keep_fresh.host_plan import PageColumns
 from teia.errors import LabError, UsageError
-from teia.lab.simulate.run import Setting, simulate
-from teia.lab.whatif.answer import Asked, what_if
+from teia.lab.simulate.run import SimulationSettings, simulate
+from teia.lab.whatif.answer import WhatIfRequest, what_if
 from teia.lab.whatif.backtest import NOTHING, Backtest, backtest
 from teia.lab.whatif.judging import Judge, draw_worlds, estimated
-from teia.lab.whatif.live import Live, within_budget, world_of
-from teia.lab.whatif.pace import Machine, Manners, Paces, Terms, manners_of, paces, rests
-from teia.lab.whatif.past import HostPast, Part, Past, remembered
+from teia.lab.whatif.live import LivePolicy, within_budget, world_of
+from teia.lab.whatif.pace import HostBehaviour, Machine, Paces, Terms, manners_of, paces, rests
+from teia.lab.whatif.past import HostPages, HostPast, Past, remembered
 from teia.refresh.bound import steady_optimum
-from teia.refresh.history import DAY_S, History, Sight, in_columns
+from teia.refresh.history import DAY_S, History, VisitResult, in_columns
 from teia.refresh.model import Crawlers
 from teia.refresh.policies import POLICIES, policy_named
 from teia.refresh.priors import LONGEST_S
@@ -53,7 +53,7 @@ def pace_of(
     each = {"took_s": 0.0, "late_s": 0.0, "failed": 0.0} | manners
     columns = {name: np.full(len(hosts), value) for name, value in each.items()}
     rest_s = np.array([max(delay_s, one.crawl_delay_s) for one in hosts])
-    known = Manners(**columns, machine=Machine(1.0, False))
+    known = HostBehaviour(**columns, machine=Machine(1.0, False))
     return paces(Past(hosts, (), 0.0), known, rest_s, config or quick(), Terms(delay_s, "edf", None, nodes), 14 * DAY_S)
 
 
@@ -170,20 +170,22 @@ def test_a_machine_was_the_limit_where_hosts_waited_for_it(
 # ---- worlds, and visits judged in them ------------------------------------------------------------------------------
 
 
-def part_of(histories: list[History], prior: tuple[float, float] = (0.5, 5 * DAY_S)) -> Part:
+def part_of(histories: list[History], prior: tuple[float, float] = (0.5, 5 * DAY_S)) -> HostPages:
     pages, columns = len(histories), in_columns([each.encode() for each in histories])
     before = Gamma(np.full(pages, prior[0]), np.full(pages, prior[1]))
     ones = np.ones(pages)
     whole = np.arange(pages)
     is_gone = np.zeros(pages, dtype=np.bool_)
-    held = Columns(whole, whole, whole, ["x"] * pages, ones, columns, ones, ones, whole, is_gone)
-    return Part(0, held, before, estimate(columns, before), False)
+    held = PageColumns(whole, whole, whole, ["x"] * pages, ones, columns, ones, ones, whole, is_gone)
+    return HostPages(0, held, before, estimate(columns, before), False)
 
 
 def seen(visits: int, changed: int) -> History:
     history = History.begun(0.0)
     for number in range(visits):
-        history.observe(Sight.CHANGED if number < changed else Sight.SAME_BYTES, (number + 1) * DAY_S, None, 1e12)
+        history.observe(
+            VisitResult.CHANGED if number < changed else VisitResult.SAME_BYTES, (number + 1) * DAY_S, None, 1e12
+        )
     return history
 
 
@@ -218,7 +220,7 @@ def test_a_judge_agrees_with_the_simulator_that_knows_the_rates(policy: str) -> 
     world = draw_world(chance, pages=200, servers=4, horizon_s=DAY_S, politeness_s=600.0, rate_unit_s=3_600.0)
     world = world.with_ages(chance.exponential(DAY_S, 200))
     judge = Judge(world, np.array([world.rate, 2 * world.rate]), 0.0, 3 * DAY_S)
-    outcome = simulate(world, policy_named(policy), Setting(3 * DAY_S), WallClock(), take=judge.take)
+    outcome = simulate(world, policy_named(policy), SimulationSettings(3 * DAY_S), WallClock(), take=judge.take)
     values, variance = judge.finish()
     assert values[0] == pytest.approx(1.0 - outcome.staleness, abs=1e-9)
     assert values[1] < values[0]
@@ -230,10 +232,12 @@ def test_chance_is_as_wide_as_drawn_changes_show() -> None:
     world = draw_world(np.random.default_rng(5), pages=60, servers=2, horizon_s=DAY_S, politeness_s=900.0)
     world = replace(world, rate=world.rate * 20)
     judge = Judge(world, world.rate[None, :], 0.0, 5 * DAY_S)
-    simulate(world, policy_named("edf"), Setting(5 * DAY_S), WallClock(), take=judge.take)
+    simulate(world, policy_named("edf"), SimulationSettings(5 * DAY_S), WallClock(), take=judge.take)
     _, variance = judge.finish()
     drawn = [
-        simulate(world, policy_named("edf"), Setting(5 * DAY_S, sampled=True, seed=seed), WallClock()).sampled
+        simulate(
+            world, policy_named("edf"), SimulationSettings(5 * DAY_S, sampled=True, seed=seed), WallClock()
+        ).sampled
         for seed in range(60)
     ]
     assert np.sqrt(variance) == pytest.approx(np.std(np.array(drawn, dtype=np.float64)), rel=0.3)
@@ -274,7 +278,7 @@ def source(kept: tuple[Path, float]) -> Iterator[Source]:
 
 
 def asked(source: Source, **values: Any) -> Any:
-    return what_if(source, Asked(**({"days": 5.0} | values)), Hands(EPOCH_S + 5 * DAY_S))
+    return what_if(source, WhatIfRequest(**({"days": 5.0} | values)), Hands(EPOCH_S + 5 * DAY_S))
 
 
 def test_both_sides_are_told_with_interval_bound_load_and_pass(source: Source) -> None:
@@ -314,7 +318,7 @@ def test_a_budget_binds_and_says_so(source: Source) -> None:
 def test_more_nodes_do_not_help_where_hosts_rests_decide(source: Source) -> None:
     answer = asked(source, nodes=8)
     assert answer.what_if.fresh == answer.as_is.fresh
-    assert any("rests of hosts do not" in note for note in answer.notes)
+    assert any("the delays of hosts do not" in note for note in answer.notes)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -327,7 +331,7 @@ def test_every_policy_can_be_asked_for_and_none_beats_the_bound(source: Source, 
 def test_a_policy_plans_by_what_is_known_not_by_what_is_drawn(source: Source) -> None:
     """The worlds differ; the plan does not, so the same visits are judged in all of them."""
     past = remembered(source, EPOCH_S + 5 * DAY_S)
-    policy = Live("edf", past.parts, source.config.refresh)
+    policy = LivePolicy("edf", past.parts, source.config.refresh)
     slots = np.full(len(past.parts), SLOT_S)
 
     world = world_of(past, slots, source.config.refresh, Crawlers())
@@ -357,16 +361,16 @@ def test_nothing_to_replay_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"delay_s": -1.0}, "--delay: -1 is not a time"),
+        ({"delay_s": -1.0}, "--delay: -1 must be 0 s or more"),
         ({"delay_s": float("nan")}, "--delay: nan"),
-        ({"budget": 0}, "--budget: with 0 visits a day no page would be visited again"),
-        ({"nodes": 0}, "--nodes: 0 machines crawl nothing"),
-        ({"days": 0.0}, "--days: 0 is not between"),
-        ({"policy": "efd"}, "policy 'efd' is not known; did you mean edf?"),
+        ({"budget": 0}, "--budget: 0 must be 1 or more visits per day"),
+        ({"nodes": 0}, "--nodes: 0 must be 1 or more"),
+        ({"days": 0.0}, "--days: 0 must be between"),
+        ({"policy": "efd"}, "unknown policy 'efd'; did you mean edf?"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_line(values: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError) as error:
-        Asked(**values)
+        WhatIfRequest(**values)
     assert says in str(error.value)
     assert "\n" not in str(error.value)

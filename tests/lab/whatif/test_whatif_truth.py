@@ -16,7 +16,7 @@ import pytest
 
 from bench.whatif import Case, Crawled, crawled
 from teia.errors import TeiaError
-from teia.lab.whatif.answer import Asked, what_if
+from teia.lab.whatif.answer import WhatIfRequest, what_if
 from teia.store.root import open_root
 from teia.views.reports.source import looking
 from tests.crawler.fresh_crawls import DAY_S, EPOCH_S, Hands, kept_web, quiet_world
@@ -57,7 +57,7 @@ def test_predictions_are_within_5_percent_of_the_truth(
     freshness(web, tmp_path / "as-it-is", "edf", slot_s, days)
     for number, values in enumerate(({"delay_s": other_slot_s}, {"policy": other_policy})):
         with looking(open_root(tmp_path / "as-it-is" / "data"), "main") as source:
-            answer = what_if(source, Asked(days=days, **values), Hands(EPOCH_S + days * DAY_S))  # type: ignore[arg-type]
+            answer = what_if(source, WhatIfRequest(days=days, **values), Hands(EPOCH_S + days * DAY_S))  # type: ignore[arg-type]
         assert answer.what_if is not None
         terms = answer.what_if.terms
         true = freshness(web, tmp_path / str(number), terms.policy, terms.delay_s, days)
@@ -85,7 +85,7 @@ def test_a_collection_that_goes_on_so_is_as_fresh_as_it_foretold(
         kept.run(days, slot_s)
         taken, now_s = kept.taken, kept.clock.at_s
     with looking(open_root(tmp_path / "data"), "main") as source:
-        answer = what_if(source, Asked(days=days, **values), Hands(now_s))
+        answer = what_if(source, WhatIfRequest(days=days, **values), Hands(now_s))
     assert answer.what_if is not None
     terms = answer.what_if.terms
     flags |= {"refresh__policy": terms.policy, "courtesy__delay_s": terms.delay_s}

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.lab.world.change import PARETO, POISSON, REGULAR, Changes
+from teia.lab.world.change import PARETO, POISSON, REGULAR, ChangeHistories
 from teia.lab.world.spec import ChangesSpec
 
 
-def _changes(**values: object) -> Changes:
-    return Changes(ChangesSpec(**values), seed=1, pages=10_000)  # type: ignore[arg-type]  # each test names its own
+def _changes(**values: object) -> ChangeHistories:
+    return ChangeHistories(ChangesSpec(**values), seed=1, pages=10_000)  # type: ignore[arg-type]  # each test names its own
 
 
 def test_processes_have_the_shares_of_wolfs_mix() -> None:

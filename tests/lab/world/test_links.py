@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 from teia.lab.world import truth
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from tests.lab.worlds import EPOCH_S, ask, make_world, varied_world
 
 LIVE = {"page", "pdf", "excluded"}
@@ -68,7 +68,7 @@ def test_in_links_follow_a_power_law() -> None:
     space = world.spaces[0]
     counts: Counter[int] = Counter()
     for slot in range(space.size):
-        if space.kind(slot) is Kind.PAGE:
+        if space.kind(slot) is UrlKind.PAGE:
             counts.update(world.graph.of_page(space, slot, world.graph.draws(space, slot)).inside)
     total = sum(counts.values())
     top = sum(count for _, count in counts.most_common(space.size // 100))

@@ -11,7 +11,7 @@ import zlib
 import pypdfium2
 
 from teia.lab.world.media import archive, pdf, png, sound
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from tests.lab.worlds import EPOCH_S, ask, make_world, slots_of_kind, url_of
 
 
@@ -42,7 +42,7 @@ def test_documents_hold_their_text() -> None:
 
 def test_a_world_serves_documents_with_the_title_of_their_links() -> None:
     world = make_world(pages=1_000, text__pdfs=0.1)
-    found = slots_of_kind(world, Kind.PDF)
+    found = slots_of_kind(world, UrlKind.PDF)
     assert len(found) > 50
     for space, slot in found[:20]:
         url = url_of(world, space, slot)
@@ -55,7 +55,7 @@ def test_a_world_serves_documents_with_the_title_of_their_links() -> None:
 
 def test_pictures_of_pages_exist() -> None:
     world = make_world(pages=300, text__images=1.0)
-    for space, slot in slots_of_kind(world, Kind.PAGE)[:30]:
+    for space, slot in slots_of_kind(world, UrlKind.PAGE)[:30]:
         body = ask(world, url_of(world, space, slot)).body
         path = re.search(rb'(?i)img src="?/([a-z]+/\d+\.png)', body)
         assert path is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from teia.lab.world.exchange import Request
+from teia.lab.world.exchange import WorldRequest
 from teia.lab.world.world import World
 from tests.lab.worlds import EPOCH_S, make_world
 
@@ -20,7 +20,7 @@ ATLAS: dict[str, Any] = {
 
 def _delay(world: World, client: str, server: int) -> tuple[float, int]:
     host = next(host for host in world.hosts if host.region == server)
-    answer = world.answer(Request(host.name, "/robots.txt", client=client), EPOCH_S)
+    answer = world.answer(WorldRequest(host.name, "/robots.txt", client=client), EPOCH_S)
     return answer.delay_s, len(answer.headers) + len(answer.body)
 
 
@@ -49,10 +49,10 @@ def test_nothing_is_delayed_by_default() -> None:
 
 def test_slow_hosts_are_slow() -> None:
     world = make_world(pages=500, hosts=50, sites__slow=0.5, sites__slow_s=7.0)
-    delays = {world.answer(Request(host.name, "/"), EPOCH_S).delay_s for host in world.hosts}
+    delays = {world.answer(WorldRequest(host.name, "/"), EPOCH_S).delay_s for host in world.hosts}
     assert delays == {0.0, 7.0}
 
 
 def test_dripping_hosts_drip() -> None:
     world = make_world(pages=500, hosts=50, sites__dripping=0.5, sites__drip_s=3.0)
-    assert {world.answer(Request(host.name, "/"), EPOCH_S).drip_s for host in world.hosts} == {0.0, 3.0}
+    assert {world.answer(WorldRequest(host.name, "/"), EPOCH_S).drip_s for host in world.hosts} == {0.0, 3.0}

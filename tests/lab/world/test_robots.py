@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from protego import Protego
 
-from teia.lab.world.exchange import Request
-from teia.lab.world.hosts import Host
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.exchange import WorldRequest
+from teia.lab.world.hosts import WorldHost
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 from tests.lab.worlds import EPOCH_S, ask, make_world, slots_of_kind, url_of, varied_world
 
 
-def _fetch(world: World, host: Host) -> tuple[int, str]:
-    answer = world.answer(Request(host.name, "/robots.txt"), EPOCH_S)
+def _fetch(world: World, host: WorldHost) -> tuple[int, str]:
+    answer = world.answer(WorldRequest(host.name, "/robots.txt"), EPOCH_S)
     return answer.status, answer.body.decode(errors="replace")
 
 
@@ -48,12 +48,12 @@ def test_pages_are_forbidden_to_all_agents_exactly_in_the_excluded_section() -> 
         for slot in range(space.size):
             url = url_of(world, space, slot)
             for agent in ("teia", "another"):
-                assert rules.can_fetch(url, agent) == (space.kind(slot) is not Kind.EXCLUDED)
+                assert rules.can_fetch(url, agent) == (space.kind(slot) is not UrlKind.EXCLUDED)
 
 
 def test_excluded_pages_answer_whoever_does_not_obey() -> None:
     world = varied_world()
-    for space, slot in slots_of_kind(world, Kind.EXCLUDED):
+    for space, slot in slots_of_kind(world, UrlKind.EXCLUDED):
         assert ask(world, url_of(world, space, slot)).status == 200
 
 

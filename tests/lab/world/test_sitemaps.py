@@ -9,7 +9,7 @@ import pytest
 
 from teia.clock import from_iso
 from teia.lab.world import truth
-from teia.lab.world.hosts import Host
+from teia.lab.world.hosts import WorldHost
 from teia.lab.world.world import World
 from tests.lab.worlds import DAY_S, EPOCH_S, ask, make_world
 
@@ -25,7 +25,7 @@ def _entries(world: World, url: str) -> list[tuple[str, str | None]]:
     return [(str(each.findtext("s:loc", None, NS)), each.findtext("s:lastmod", None, NS)) for each in tree]
 
 
-def _of(world: World, host: Host) -> list[tuple[str, str | None]]:
+def _of(world: World, host: WorldHost) -> list[tuple[str, str | None]]:
     return _entries(world, f"{world.roots[host.name].decode()}sitemap.xml")
 
 

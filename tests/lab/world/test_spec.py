@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from teia.config import keys_of
+from teia.config.tree import keys_of
 from teia.errors import ConfigError
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World

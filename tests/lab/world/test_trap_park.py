@@ -21,7 +21,7 @@ def world() -> World:
     )
 
 
-def trap(url: str) -> trap_park.Found | None:
+def trap(url: str) -> trap_park.TrapUrl | None:
     space = world().spaces[0]
     return trap_park.trap_at(space, url.removeprefix(world().roots[space.host.name].decode()).encode("latin-1"))
 

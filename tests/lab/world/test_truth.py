@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from teia.clock import from_iso
 from teia.lab.world import truth
-from teia.lab.world.exchange import Request
-from teia.lab.world.url_kinds import WITH_BODY, Kind
+from teia.lab.world.exchange import WorldRequest
+from teia.lab.world.url_kinds import WITH_BODY, UrlKind
 from teia.lab.world.urlspace import UrlSpace
 from teia.urls import canonicalize
 from tests.lab.worlds import DAY_S, EPOCH_S, ask, links_in, make_world, slots_of_kind, url_of, varied_world
@@ -71,7 +71,7 @@ def test_links_are_those_an_html_parser_finds(page: tuple[UrlSpace, int], days: 
     answer = ask(world, url, EPOCH_S + days * DAY_S)
     line = truth.line(world, url, HORIZON_S)
     assert line is not None
-    if space.kind(slot) is Kind.PDF:
+    if space.kind(slot) is UrlKind.PDF:
         assert line.links == []
     else:
         assert sorted(links_in(url, answer, space.host.charset)) == sorted(line.links)
@@ -83,7 +83,7 @@ def test_links_that_come_and_go_are_told_for_every_version() -> None:
     world = make_world(pages=200, hosts=4, seed=9, links__changing=0.5, changes__fastest=3.0, urls__sessions=0.0)
     still = make_world(pages=200, hosts=4, seed=9, changes__fastest=3.0, urls__sessions=0.0)
     moved = 0
-    for space, slot in slots_of_kind(world, Kind.PAGE)[:60]:
+    for space, slot in slots_of_kind(world, UrlKind.PAGE)[:60]:
         url = url_of(world, space, slot)
         for days in (0.0, 1.3, 4.1):
             now_s = EPOCH_S + days * DAY_S
@@ -101,7 +101,7 @@ def test_links_that_come_and_go_are_told_for_every_version() -> None:
 
 def test_links_of_redirects_choices_and_calendars_are_told_too() -> None:
     world = varied_world()
-    for kind in (Kind.FOUND, Kind.MOVED, Kind.CHOICES):
+    for kind in (UrlKind.FOUND, UrlKind.MOVED, UrlKind.CHOICES):
         for space, slot in slots_of_kind(world, kind)[:50]:
             url = url_of(world, space, slot)
             line = truth.line(world, url, EPOCH_S)
@@ -119,7 +119,7 @@ def test_links_of_redirects_choices_and_calendars_are_told_too() -> None:
 
 def test_redirects_lead_where_the_truth_says() -> None:
     world = varied_world()
-    for space, slot in slots_of_kind(world, Kind.FOUND):
+    for space, slot in slots_of_kind(world, UrlKind.FOUND):
         url = url_of(world, space, slot)
         line = truth.line(world, url, EPOCH_S)
         location = re.search(rb"Location: (\S+)\r\n", ask(world, url).headers)
@@ -160,7 +160,7 @@ def test_exactly_the_excluded_section_is_not_allowed() -> None:
     assert refused
     assert {line.kind for line in refused} == {"excluded"}
     assert len({line.same_as or line.url for line in refused}) == len(
-        {(space.host.content, slot) for space, slot in slots_of_kind(world, Kind.EXCLUDED)}
+        {(space.host.content, slot) for space, slot in slots_of_kind(world, UrlKind.EXCLUDED)}
     )
 
 
@@ -170,4 +170,4 @@ def test_there_is_no_truth_about_what_is_not_there() -> None:
     assert truth.line(world, world.seeds()[0] + "nothing", EPOCH_S) is None
     assert truth.line(world, "ftp://x", EPOCH_S) is None
     assert truth.line(world, world.seeds()[0].replace(":8800", ":1"), EPOCH_S) is None
-    assert world.answer(Request(world.hosts[0].name, "/nothing"), EPOCH_S).status == 404
+    assert world.answer(WorldRequest(world.hosts[0].name, "/nothing"), EPOCH_S).status == 404

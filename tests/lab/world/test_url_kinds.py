@@ -8,11 +8,11 @@ from math import sqrt
 import pytest
 
 from teia.errors import ConfigError
-from teia.lab.world.exchange import Fault
-from teia.lab.world.url_kinds import TABLE, TOTAL, Kind
+from teia.lab.world.exchange import ServerFault
+from teia.lab.world.url_kinds import TABLE, TOTAL, UrlKind
 from tests.lab.worlds import EPOCH_S, ask, make_world, slots_of_kind, url_of
 
-BAD_TEXTS = {Kind.PDF, Kind.ORPHAN}
+BAD_TEXTS = {UrlKind.PDF, UrlKind.ORPHAN}
 
 
 def test_the_table_adds_up_to_the_papers_total() -> None:
@@ -24,7 +24,7 @@ def test_the_table_adds_up_to_the_papers_total() -> None:
 def test_kinds_have_the_shares_of_the_table(seed: int) -> None:
     world = make_world(seed=seed, pages=100_000, hosts=1_000)
     counts = Counter(space.kind(slot) for space in world.spaces for slot in range(space.size))
-    counts[Kind.PAGE] += sum(counts.pop(kind) for kind in BAD_TEXTS)
+    counts[UrlKind.PAGE] += sum(counts.pop(kind) for kind in BAD_TEXTS)
     slots = sum(counts.values())
     assert slots == 100_000
     for kind, number in TABLE.items():
@@ -35,10 +35,10 @@ def test_kinds_have_the_shares_of_the_table(seed: int) -> None:
 def test_scale_zero_switches_errors_off_and_two_doubles_them() -> None:
     calm = make_world(pages=5_000, errors__scale=0.0, robots__excluded=0.0)
     kinds = {space.kind(slot) for space in calm.spaces for slot in range(space.size)}
-    assert kinds <= {Kind.PAGE, Kind.PDF, Kind.ORPHAN}
+    assert kinds <= {UrlKind.PAGE, UrlKind.PDF, UrlKind.ORPHAN}
     rough = make_world(pages=20_000, errors__scale=2.0)
-    share = len(slots_of_kind(rough, Kind.FOUND)) / 20_000
-    assert share == pytest.approx(2 * TABLE[Kind.FOUND] / TOTAL, rel=0.2)
+    share = len(slots_of_kind(rough, UrlKind.FOUND)) / 20_000
+    assert share == pytest.approx(2 * TABLE[UrlKind.FOUND] / TOTAL, rel=0.2)
 
 
 def test_errors_that_leave_no_room_are_refused() -> None:
@@ -49,35 +49,35 @@ def test_errors_that_leave_no_room_are_refused() -> None:
 @pytest.mark.parametrize(
     ("kind", "status", "fault"),
     [
-        (Kind.RESET, 0, Fault.RESET),
-        (Kind.SILENT, 0, Fault.SILENT),
-        (Kind.GARBAGE, 0, Fault.GARBAGE),
-        (Kind.TOO_LARGE, 200, Fault.NONE),
-        (Kind.FORBIDDEN_TYPE, 200, Fault.NONE),
-        (Kind.NOT_FOUND, 404, Fault.NONE),
-        (Kind.FORBIDDEN, 403, Fault.NONE),
-        (Kind.BAD_REQUEST, 400, Fault.NONE),
-        (Kind.UNAUTHORIZED, 401, Fault.NONE),
-        (Kind.FOUND, 302, Fault.NONE),
-        (Kind.MOVED, 301, Fault.NONE),
+        (UrlKind.RESET, 0, ServerFault.RESET),
+        (UrlKind.SILENT, 0, ServerFault.SILENT),
+        (UrlKind.GARBAGE, 0, ServerFault.GARBAGE),
+        (UrlKind.TOO_LARGE, 200, ServerFault.NONE),
+        (UrlKind.FORBIDDEN_TYPE, 200, ServerFault.NONE),
+        (UrlKind.NOT_FOUND, 404, ServerFault.NONE),
+        (UrlKind.FORBIDDEN, 403, ServerFault.NONE),
+        (UrlKind.BAD_REQUEST, 400, ServerFault.NONE),
+        (UrlKind.UNAUTHORIZED, 401, ServerFault.NONE),
+        (UrlKind.FOUND, 302, ServerFault.NONE),
+        (UrlKind.MOVED, 301, ServerFault.NONE),
     ],
 )
-def test_a_kind_is_answered_as_the_table_means_it(kind: Kind, status: int, fault: Fault) -> None:
+def test_a_kind_is_answered_as_the_table_means_it(kind: UrlKind, status: int, fault: ServerFault) -> None:
     world = make_world(pages=30_000, hosts=50, errors__silent_s=33.0, errors__large_bytes=2_000_000)
     space, slot = slots_of_kind(world, kind)[0]
     answer = ask(world, url_of(world, space, slot), EPOCH_S)
     assert (answer.status, answer.fault) == (status, fault)
-    assert answer.delay_s == (33.0 if kind is Kind.SILENT else 0.0)
-    if kind is Kind.TOO_LARGE:
+    assert answer.delay_s == (33.0 if kind is UrlKind.SILENT else 0.0)
+    if kind is UrlKind.TOO_LARGE:
         assert len(answer.body) == 2_000_000
-    if kind is Kind.FORBIDDEN_TYPE:
+    if kind is UrlKind.FORBIDDEN_TYPE:
         assert b"text/html" not in answer.headers
 
 
 def test_redirects_end_at_a_page_but_for_the_declared_loops() -> None:
     world = make_world(pages=30_000, hosts=50, errors__loops=0.1, errors__chains=0.2)
     lengths: Counter[int] = Counter()
-    for space, slot in slots_of_kind(world, Kind.FOUND):
+    for space, slot in slots_of_kind(world, UrlKind.FOUND):
         url, hops = url_of(world, space, slot), 0
         while hops < 12:
             answer = ask(world, url)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from tests.lab.worlds import make_world, varied_world
 
 
@@ -30,7 +30,7 @@ def test_path_title_and_anchor_agree() -> None:
 
 def test_only_leaves_are_anything_but_pages() -> None:
     for space in varied_world().spaces:
-        assert all(space.kind(slot) is Kind.PAGE for slot in range(space.first_leaf))
+        assert all(space.kind(slot) is UrlKind.PAGE for slot in range(space.first_leaf))
         assert all(child >= space.size for slot in range(space.first_leaf, space.size) for child in [8 * slot + 1])
 
 
@@ -47,8 +47,8 @@ def test_the_tree_reaches_every_slot() -> None:
 def test_live_and_linkable_give_the_parent_where_the_slot_will_not_do() -> None:
     for space in varied_world().spaces:
         for slot in range(space.size):
-            assert space.kind(space.live(slot)) is Kind.PAGE
-            assert space.kind(space.linkable(slot)) is not Kind.ORPHAN
+            assert space.kind(space.live(slot)) is UrlKind.PAGE
+            assert space.kind(space.linkable(slot)) is not UrlKind.ORPHAN
 
 
 @given(index=st.integers(0, 59), target=st.binary(max_size=60))

@@ -9,7 +9,7 @@ import pytest
 
 from teia.clock import from_iso
 from teia.lab.world import truth
-from teia.lab.world.exchange import Answer
+from teia.lab.world.exchange import WorldAnswer
 from teia.lab.world.validators import http_date
 from teia.lab.world.world import World
 from tests.lab.worlds import DAY_S, EPOCH_S, ask, make_world, url_of
@@ -22,7 +22,7 @@ def _world(**shares: float) -> World:
     return make_world(pages=900, hosts=12, urls__sessions=0.0, sites__gzip=0.5, **plain)
 
 
-def _told(answer: Answer) -> dict[str, str]:
+def _told(answer: WorldAnswer) -> dict[str, str]:
     """The validators of an answer, as the headers of the next request."""
     headers = {}
     for ours, theirs in (("ETag", "if_none_match"), ("Last-Modified", "if_modified_since")):

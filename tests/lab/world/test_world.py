@@ -13,9 +13,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from teia.lab.world.exchange import Answer, Fault, Request
+from teia.lab.world.exchange import ServerFault, WorldAnswer, WorldRequest
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 from tests.lab.worlds import DAY_S, EPOCH_S, VARIED, ask, make_world, slots_of_kind, url_of, varied_world
 
@@ -82,7 +82,9 @@ def test_an_alias_serves_the_same_bytes() -> None:
     for host in aliased:
         for slot in range(host.size):
             path = world.spaces[host.index].path(slot).decode()
-            one, other = (world.answer(Request(name, f"/{path}"), EPOCH_S) for name in (host.name, host.aliases[0]))
+            one, other = (
+                world.answer(WorldRequest(name, f"/{path}"), EPOCH_S) for name in (host.name, host.aliases[0])
+            )
             assert one == other
 
 
@@ -95,9 +97,9 @@ def test_a_mirror_serves_the_pages_of_its_original_and_says_so() -> None:
         assert host.domain != original.domain
         assert host.address != original.address
         for name, target in ((host.name, "/"), (original.name, "/")):
-            body = world.answer(Request(name, target), EPOCH_S).body
+            body = world.answer(WorldRequest(name, target), EPOCH_S).body
             assert re.search(rb"canonical.*" + re.escape(world.roots[original.name]), body)
-        one, other = (world.answer(Request(name, "/"), EPOCH_S).body for name in (host.name, original.name))
+        one, other = (world.answer(WorldRequest(name, "/"), EPOCH_S).body for name in (host.name, original.name))
         assert one == other
 
 
@@ -117,7 +119,7 @@ def test_gzip_comes_only_when_asked_for_and_holds_the_same_page() -> None:
 def test_latin_hosts_tell_their_charset_where_they_say_they_do(told_by: str) -> None:
     world = make_world(pages=6_000, hosts=60, sites__latin1=1.0, sites__portuguese=1.0)
     host = next(host for host in world.hosts if host.charset_told_by == told_by)
-    answer = world.answer(Request(host.name, "/"), EPOCH_S)
+    answer = world.answer(WorldRequest(host.name, "/"), EPOCH_S)
     assert (f"charset={host.charset}".encode() in answer.headers) == (told_by != "meta")
     assert (f"charset={host.charset}".encode() in answer.body.replace(b'"', b"")) == (told_by != "header")
     assert "ção" in answer.body.decode("cp1252") or "ã" in answer.body.decode("cp1252")
@@ -127,32 +129,32 @@ def test_session_ids_change_every_hour_and_lead_to_the_same_page() -> None:
     world = varied_world()
     for host in (host for host in world.hosts if host.session):
         one, same, other = (
-            world.answer(Request(host.name, "/"), EPOCH_S + seconds).body for seconds in (10, 20, 4_000)
+            world.answer(WorldRequest(host.name, "/"), EPOCH_S + seconds).body for seconds in (10, 20, 4_000)
         )
         assert one == same
         found = re.search(rb"(?:jsessionid|PHPSESSID)=[0-9A-F]{32}", one)
         assert found is None or found.group() not in other
         space = world.spaces[host.index]
-        slot = next(slot for slot in range(space.size) if space.kind(slot) is Kind.PAGE)
+        slot = next(slot for slot in range(space.size) if space.kind(slot) is UrlKind.PAGE)
         path = space.path(slot).decode()
         marked = f"/{path}{'&' if '?' in path else '?'}PHPSESSID=0123456789ABCDEF0123456789ABCDEF"
-        plain = world.answer(Request(host.name, f"/{path}"), EPOCH_S)
-        assert world.answer(Request(host.name, marked), EPOCH_S) == plain
+        plain = world.answer(WorldRequest(host.name, f"/{path}"), EPOCH_S)
+        assert world.answer(WorldRequest(host.name, marked), EPOCH_S) == plain
 
 
 def test_a_wrong_slug_is_not_found() -> None:
     world = make_world(pages=500, urls__queries=0.0)
-    space, slot = slots_of_kind(world, Kind.PAGE)[40]
+    space, slot = slots_of_kind(world, UrlKind.PAGE)[40]
     path = space.path(slot).decode()
-    assert world.answer(Request(space.host.name, f"/{path}"), EPOCH_S).status == 200
-    assert world.answer(Request(space.host.name, f"/x{path}"), EPOCH_S).status == 404
+    assert world.answer(WorldRequest(space.host.name, f"/{path}"), EPOCH_S).status == 200
+    assert world.answer(WorldRequest(space.host.name, f"/x{path}"), EPOCH_S).status == 404
 
 
 def test_unknown_names_and_methods_are_refused_politely() -> None:
     world = varied_world()
-    assert world.answer(Request("nobody.test", "/"), EPOCH_S).status == 404
-    assert world.answer(Request(world.hosts[0].name, "/", "POST"), EPOCH_S).status == 405
-    assert world.answer(Request(world.hosts[0].name.upper() + ".", "/"), EPOCH_S).status == 200
+    assert world.answer(WorldRequest("nobody.test", "/"), EPOCH_S).status == 404
+    assert world.answer(WorldRequest(world.hosts[0].name, "/", "POST"), EPOCH_S).status == 405
+    assert world.answer(WorldRequest(world.hosts[0].name.upper() + ".", "/"), EPOCH_S).status == 200
 
 
 @given(
@@ -170,10 +172,10 @@ def test_unknown_names_and_methods_are_refused_politely() -> None:
 @example(varied_world().hosts[0].name, "/\udcff\u20ac-3.html", "GET", "W/", EPOCH_S)
 def test_anything_at_all_gets_an_answer(host: str, target: str, method: str, header: str, now_s: float) -> None:
     names = ("if-none-match", "if-modified-since", "accept-encoding")
-    request = Request(host, target, method, dict.fromkeys(names, header), client=header)
+    request = WorldRequest(host, target, method, dict.fromkeys(names, header), client=header)
     answer = varied_world().answer(request, now_s)
-    assert isinstance(answer, Answer)
-    assert 200 <= answer.status < 600 or answer.fault is not Fault.NONE
+    assert isinstance(answer, WorldAnswer)
+    assert 200 <= answer.status < 600 or answer.fault is not ServerFault.NONE
 
 
 def test_a_million_pages_need_seconds_and_little_memory() -> None:
@@ -182,12 +184,12 @@ import re, time
 from pathlib import Path
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
-from teia.lab.world.exchange import Request
+from teia.lab.world.exchange import WorldRequest
 started = time.monotonic()
 world = World(WorldSpec.load(None, pages=1_000_000, hosts=2_000), epoch_s=0.0)
 seconds = time.monotonic() - started
 for host in world.hosts:
-    world.answer(Request(host.name, "/"), 86_400.0)
+    world.answer(WorldRequest(host.name, "/"), 86_400.0)
 # Not ru_maxrss: it begins with what the process that started this one had.
 peak_kb = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1))
 print(seconds, peak_kb / 1024, sum(host.size for host in world.hosts))

@@ -18,10 +18,10 @@ import pytest
 import uvloop
 
 from teia.clock import WallClock
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.errors import ParseError
 from teia.parse.children import pool as pool_module
-from teia.parse.children.pool import TRIES, ChildLimits, ChildPool, Lost
+from teia.parse.children.pool import TRIES, ChildLimits, ChildPool, LostAnswer
 from tests.waiting import until_async
 
 JOB = "tests.parse.jobs:obey"
@@ -47,8 +47,8 @@ async def pool_of(
         await pool.close()
 
 
-def ask(pool: ChildPool, payload: bytes) -> asyncio.Future[bytes | Lost]:
-    answer: asyncio.Future[bytes | Lost] = asyncio.get_running_loop().create_future()
+def ask(pool: ChildPool, payload: bytes) -> asyncio.Future[bytes | LostAnswer]:
+    answer: asyncio.Future[bytes | LostAnswer] = asyncio.get_running_loop().create_future()
     pool.submit(payload, done=answer.set_result)
     return answer
 
@@ -96,7 +96,7 @@ def test_poison_is_tried_twice_and_only_it_is_lost(poison: bytes, reason: str) -
             after = [ask(pool, b"after %d" % n) for n in range(20)]
             assert await asyncio.gather(*before) == [(b"before %d" % n)[::-1] for n in range(5)]
             assert await asyncio.gather(*after) == [(b"after %d" % n)[::-1] for n in range(20)]
-            assert await bad == Lost(reason)
+            assert await bad == LostAnswer(reason)
             assert pool.lost_children == TRIES
 
     run(work)
@@ -109,7 +109,7 @@ def test_blame_falls_on_the_right_item_of_a_batch(place: int) -> None:
             payloads = [b"%d" % n for n in range(4)]
             payloads[place] = b"crash"
             answers = await asyncio.gather(*(ask(pool, payload) for payload in payloads))
-            assert [isinstance(answer, Lost) for answer in answers] == [n == place for n in range(4)]
+            assert [isinstance(answer, LostAnswer) for answer in answers] == [n == place for n in range(4)]
 
     run(work)
 
@@ -118,7 +118,7 @@ def test_an_item_that_sleeps_is_ended_by_wall_time() -> None:
     async def work() -> None:
         async with pool_of(limits=ChildLimits(cpu_s=5, wall_s=0.5)) as pool:
             bad, good = ask(pool, b"hang"), ask(pool, b"good")
-            assert await bad == Lost("wall")
+            assert await bad == LostAnswer("wall")
             assert await good == b"doog"
 
     run(work)
@@ -127,7 +127,7 @@ def test_an_item_that_sleeps_is_ended_by_wall_time() -> None:
 def test_what_a_job_raises_is_reported_and_costs_no_child() -> None:
     async def work() -> None:
         async with pool_of() as pool:
-            assert await ask(pool, b"raise") == Lost("ValueError: not this one")
+            assert await ask(pool, b"raise") == LostAnswer("ValueError: not this one")
             assert await ask(pool, b"fine") == b"enif"
             assert pool.lost_children == 0
 
@@ -138,7 +138,7 @@ def test_all_poison_ends_and_the_pool_still_works() -> None:
     async def work() -> None:
         async with pool_of(children=2) as pool:
             answers = await asyncio.gather(*(ask(pool, b"crash") for _ in range(12)))
-            assert answers == [Lost("signal 11")] * 12
+            assert answers == [LostAnswer("signal 11")] * 12
             assert await ask(pool, b"alive") == b"evila"
 
     run(work)
@@ -260,7 +260,7 @@ def test_no_item_is_lost_while_no_child_survives_and_all_are_answered_when_one_d
             sick.touch()
             answers = [ask(pool, payload) for _ in range(30)]
             await until_async(lambda: bool(pool.trouble))
-            assert "parse children die (signal 9)" in pool.trouble
+            assert "parse processes die (signal 9)" in pool.trouble
             deaths = pool.lost_children
             await until_async(lambda: pool.lost_children >= deaths + 3)  # it is tried again and again
             assert pool.is_in_doubt
@@ -296,7 +296,7 @@ def test_an_item_that_no_child_survives_is_lost_where_the_probe_is_survived() ->
         async with pool_of(children=2, probe=b"probe") as pool:
             answers = [ask(pool, payload) for payload in (b"good", b"crash", b"crash", b"more", b"exit")]
             found = await asyncio.gather(*answers)
-            assert found == [b"doog", Lost("signal 11"), Lost("signal 11"), b"erom", Lost("exit 3")]
+            assert found == [b"doog", LostAnswer("signal 11"), LostAnswer("signal 11"), b"erom", LostAnswer("exit 3")]
             assert not pool.trouble
 
     run(work)
@@ -312,8 +312,8 @@ def test_close_is_quick_even_with_busy_children_and_answers_everybody() -> None:
         start = time.monotonic()
         await pool.close()
         assert time.monotonic() - start < 2
-        assert await asyncio.gather(*answers) == [Lost("closed")] * 42
-        assert await ask(pool, b"late") == Lost("closed")
+        assert await asyncio.gather(*answers) == [LostAnswer("closed")] * 42
+        assert await ask(pool, b"late") == LostAnswer("closed")
         await until_gone(pids)
 
     run(work)
@@ -387,7 +387,7 @@ def test_the_crawlers_event_loop_carries_it_too() -> None:
         async with pool_of(children=2) as pool:
             payloads = [b"crash" if number == 17 else b"%d" % number for number in range(100)]
             answers = await asyncio.gather(*(ask(pool, payload) for payload in payloads))
-            assert answers.count(Lost("signal 11")) == 1
+            assert answers.count(LostAnswer("signal 11")) == 1
             assert sum(isinstance(answer, bytes) for answer in answers) == 99
 
     uvloop.run(asyncio.wait_for(work(), 60))

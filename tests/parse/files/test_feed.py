@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from teia.clock import from_iso
-from teia.parse.document import Entry
+from teia.parse.document import ListedUrl
 from teia.parse.parse import ParseResult, parse_document
 from teia.records import LinkKind
 
@@ -27,14 +27,21 @@ RSS = """<?xml version="1.0"?><rss version="2.0" xmlns:atom="http://www.w3.org/2
 def test_rss_items_have_address_time_and_title() -> None:
     result = parsed(RSS)
     assert result.entries == (
-        Entry("http://a.test/1", from_iso("2017-01-05T12:34:51"), "One <b>"),
-        Entry("http://a.test/2", None, "Two"),
+        ListedUrl("http://a.test/1", from_iso("2017-01-05T12:34:51"), "One <b>"),
+        ListedUrl("http://a.test/2", None, "Two"),
     )
     assert result.page.title == "News & more"
     assert result.page.metadata == {"feed": "rss", "self": "http://a.test/feed"}
     kinds = {link.url: link.kind for link in result.page.links}
     assert kinds["http://a.test/1"] is LinkKind.FEED
     assert kinds["http://a.test/"] is LinkKind.FEED, "its site is listed by it too, and not linked to"
+
+
+def test_the_title_of_an_image_after_the_items_is_not_the_channels() -> None:
+    image = "<image><title>Logo</title><link>http://a.test/logo</link></image>"
+    result = parsed(f"<rss><channel><title>News</title><item><link>/1</link></item>{image}</channel></rss>")
+    assert result.page.title == "News"
+    assert [link.url for link in result.page.links] == ["http://a.test/1"]
 
 
 def test_atom_entries_have_address_time_and_title() -> None:
@@ -45,7 +52,7 @@ def test_atom_entries_have_address_time_and_title() -> None:
         <content type="xhtml"><div><title>no</title><a href="/no">x</a></div></content></entry></feed>""",
         "text/html",
     )
-    assert result.entries == (Entry("http://a.test/e", from_iso("2024-01-01"), "E"),)
+    assert result.entries == (ListedUrl("http://a.test/e", from_iso("2024-01-01"), "E"),)
     assert result.page.media_type == "application/atom+xml"
 
 
@@ -55,9 +62,9 @@ def test_rss_1_is_read_too() -> None:
         <item rdf:about="x"><title>I</title><link>/i</link><dc:date>2024-01-01</dc:date></item></rdf:RDF>""",
         "application/rdf+xml",
     )
-    assert result.entries == (Entry("http://a.test/i", from_iso("2024-01-01"), "I"),)
+    assert result.entries == (ListedUrl("http://a.test/i", from_iso("2024-01-01"), "I"),)
 
 
 def test_a_doctype_is_refused() -> None:
     result = parsed("<!DOCTYPE rss><rss><channel><item><link>/x</link></item></channel></rss>")
-    assert (result.entries, result.page.metadata) == ((), {"feed": "refused: it has a DOCTYPE"})
+    assert (result.entries, result.page.metadata) == ((), {"feed": "rejected: it has a DOCTYPE"})

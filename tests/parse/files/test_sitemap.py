@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.clock import from_iso
-from teia.parse.document import Entry
+from teia.parse.document import ListedUrl
 from teia.parse.files.sitemap import MAX_URLS
 from teia.parse.parse import ParseResult, parse_document
 from teia.records import LinkKind
@@ -35,8 +35,8 @@ def test_entries_have_urls_and_times() -> None:
         <url><loc> <![CDATA[http://a.test/y]]> </loc><lastmod>never</lastmod></url>
         <url><lastmod>2024-01-02</lastmod></url></urlset>""")
     assert result.entries == (
-        Entry("http://a.test/x?a=1&b=2", from_iso("2024-01-02")),
-        Entry("http://a.test/y", is_broken_date=True),
+        ListedUrl("http://a.test/x?a=1&b=2", from_iso("2024-01-02")),
+        ListedUrl("http://a.test/y", is_broken_date=True),
     )
     assert [link.kind for link in result.page.links] == [LinkKind.SITEMAP] * 2
     assert result.page.metadata == {"sitemap": "urls"}
@@ -67,7 +67,7 @@ def test_a_doctype_is_refused() -> None:
     for kind in (True, False):
         result = parsed('<!DOCTYPE x [<!ENTITY a "b">]><urlset><url><loc>/&a;</loc></url></urlset>', is_sitemap=kind)
         assert result.entries == ()
-        assert result.page.metadata == {"sitemap": "refused: it has a DOCTYPE"}
+        assert result.page.metadata == {"sitemap": "rejected: it has a DOCTYPE"}
 
 
 def test_entities_are_never_looked_up() -> None:

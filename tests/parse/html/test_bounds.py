@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from teia.config import LimitSettings
-from teia.parse.document import Options
+from teia.config.sections import LimitSettings
+from teia.parse.document import ParseOptions
 from teia.parse.html.bounds import MAX_DEPTH, MAX_TAGS, SUSPICIOUS_TAGS, bounded
 from teia.parse.parse import ParseResult, parse_document
 from tests.timing import within
@@ -16,7 +16,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
 
 
 def parsed(markup: str) -> ParseResult:
-    return parse_document("http://a.test/", HEAD, markup.encode(), Options())
+    return parse_document("http://a.test/", HEAD, markup.encode(), ParseOptions())
 
 
 def test_ordinary_pages_are_not_touched() -> None:

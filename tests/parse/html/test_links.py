@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from teia.config import LimitSettings
-from teia.parse.document import Options
+from teia.config.sections import LimitSettings
+from teia.parse.document import ParseOptions
 from teia.parse.parse import parse_document
 from teia.records import Link, LinkKind, Page
 
@@ -13,9 +13,9 @@ URL = "http://a.test/dir/page.html"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"
 
 
-def page_of(markup: str | bytes, *, headers: bytes = b"", options: Options | None = None, url: str = URL) -> Page:
+def page_of(markup: str | bytes, *, headers: bytes = b"", options: ParseOptions | None = None, url: str = URL) -> Page:
     body = markup.encode() if isinstance(markup, str) else markup
-    result = parse_document(url, HEAD + headers + b"\r\n", body, options or Options())
+    result = parse_document(url, HEAD + headers + b"\r\n", body, options or ParseOptions())
     assert result.failed == ()
     return result.page
 
@@ -142,7 +142,7 @@ def test_unendorsed_links_say_so_unless_endorsed_elsewhere() -> None:
 
 
 def test_links_are_bounded_and_the_cut_is_said() -> None:
-    options = Options(LimitSettings(links_per_page=10))
+    options = ParseOptions(LimitSettings(links_per_page=10))
     page = page_of("".join(f"<a href=/{n}>" for n in range(11)), options=options)
     assert (len(page.links), page.truncated) == (10, "links")
     assert page_of("".join(f"<a href=/{n}>" for n in range(10)), options=options).truncated == ""
@@ -164,7 +164,7 @@ REQUISITES = """
 
 
 def test_requisites_are_found_when_asked_for() -> None:
-    page = page_of(REQUISITES, options=Options(want_requisites=True))
+    page = page_of(REQUISITES, options=ParseOptions(want_requisites=True))
     found = kinds_of(page)
     assert found.pop("/page") is LinkKind.ANCHOR
     assert {int(url.strip("/").partition(".")[0]) for url in found} == set(range(1, 22))
@@ -179,7 +179,7 @@ def test_requisites_are_not_found_otherwise() -> None:
 
 
 def test_requisites_cannot_crowd_out_ways() -> None:
-    options = Options(LimitSettings(links_per_page=5), want_requisites=True)
+    options = ParseOptions(LimitSettings(links_per_page=5), want_requisites=True)
     page = page_of("".join(f"<img src=/i{n}>" for n in range(50)) + "<a href=/way>", options=options)
     assert "/way" in kinds_of(page)
     assert page.truncated == "links"
@@ -187,6 +187,6 @@ def test_requisites_cannot_crowd_out_ways() -> None:
 
 def test_a_style_sheet_has_requisites_relative_to_itself() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n\r\n"
-    options = Options(want_requisites=True)
+    options = ParseOptions(want_requisites=True)
     page = parse_document("http://a.test/css/x.css", head, b"@import 'y.css'; a{b:url(../z.png)}", options).page
     assert kinds_of(page) == {"/css/y.css": LinkKind.STYLE, "/z.png": LinkKind.IMAGE}

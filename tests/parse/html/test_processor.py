@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from teia.parse.document import Options
+from teia.parse.document import ParseOptions
 from teia.parse.parse import parse_document
 from teia.records import Page
 
@@ -11,7 +11,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 
 def page_of(markup: str | bytes, headers: bytes = b"", agent: str = "teia") -> Page:
     body = markup.encode() if isinstance(markup, str) else markup
-    result = parse_document("http://a.test/", HEAD + headers + b"\r\n", body, Options(agent=agent))
+    result = parse_document("http://a.test/", HEAD + headers + b"\r\n", body, ParseOptions(agent=agent))
     assert result.failed == ()
     return result.page
 

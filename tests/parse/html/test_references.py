@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.parse.html.references import (
-    Refresh,
+    MetaRefresh,
     StyleUse,
     css_references,
     parse_link_header,
@@ -16,8 +16,8 @@ from tests.timing import within
 
 
 def test_refresh_to_another_page() -> None:
-    assert parse_refresh("0; URL='a b'") == Refresh(0, "a b")
-    assert parse_refresh("99999999999999999999; url=x") == Refresh(999_999_999, "x")
+    assert parse_refresh("0; URL='a b'") == MetaRefresh(0, "a b")
+    assert parse_refresh("99999999999999999999; url=x") == MetaRefresh(999_999_999, "x")
 
 
 def test_link_header_with_several_links() -> None:

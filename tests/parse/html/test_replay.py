@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from resiliparse.parse.html import HTMLTree
 
-from teia.parse.document import Document, Options
+from teia.parse.document import Document, ParseOptions
 from teia.parse.headers import parse_head
-from teia.parse.html.replay import HOLE, Reference, Replay, Use, filled, offences, replay, restyle
+from teia.parse.html.replay import HOLE, Reference, ReferenceUse, Replay, filled, offences, replay, restyle
 from teia.parse.html.replay_style import is_foreign, restyled
 
 URL = "http://a.test/dir/page"
@@ -29,7 +29,7 @@ PIECES = [
 
 
 def cleaned(markup: str) -> Replay:
-    return replay(Document(URL, parse_head(HEAD), markup.encode("utf-8", "replace"), Options()))
+    return replay(Document(URL, parse_head(HEAD), markup.encode("utf-8", "replace"), ParseOptions()))
 
 
 def shown(markup: str) -> str:
@@ -41,8 +41,8 @@ def shown(markup: str) -> str:
 def test_links_are_resolved_and_numbered() -> None:
     made = cleaned('<a href="../x?a=1&amp;b=2">x</a><a href="/dir/../x?a=1&b=2">again</a><img src=p.gif>')
     assert set(made.references) == {
-        Reference("http://a.test/x?a=1&b=2", Use.LINK),
-        Reference("http://a.test/dir/p.gif", Use.PICTURE),
+        Reference("http://a.test/x?a=1&b=2", ReferenceUse.LINK),
+        Reference("http://a.test/dir/p.gif", ReferenceUse.PICTURE),
     }
     assert made.markup.count(HOLE) == 3
     assert '<base target="_top">' in made.markup

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from teia.parse.text.fingerprint import fingerprints
 from teia.parse.text.language import language_of, primary_subtag
-from teia.parse.text.normal import normal_octets, normalised, normalised_plainly, one_line
-from teia.parse.text.normal_arrays import normalised_by_arrays
+from teia.parse.text.normal import normal_octets, normalised, one_line
+from teia.parse.text.normal_arrays import normalised_by_arrays, normalised_plainly
 
 PORTUGUESE = (
     "O processo inicia-se a partir de um conjunto de endereços que referenciam os documentos a recolher. Cada servidor "

@@ -49,7 +49,7 @@ from tests.search.texts import queries
             'páginas com x, com exatamente "US", sem exatamente "Us"',
         ),
         ("expand:on gato", "pages with gato, and with related words", "páginas com gato, e com palavras relacionadas"),
-        ("-x", "nothing to look for", "nada a procurar"),
+        ("-x", "nothing to search for", "nada a procurar"),
     ],
 )
 def test_a_query_is_told_in_both_languages(text: str, english: str, portuguese: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teia.search.query.notes import MAX_NOTES, About, Note, Notes
+from teia.search.query.notes import MAX_NOTES, NoteKind, QueryNote, QueryNotes
 from teia.search.query.parser import parse
 from teia.search.query.tree import (
     MAX_CANDIDATES,
@@ -17,24 +17,24 @@ from teia.search.query.tree import (
 
 
 def test_every_note_has_its_words_in_both_languages() -> None:
-    for about in About:
+    for about in NoteKind:
         assert about.english.strip()
         assert about.portuguese.strip()
         assert about.english != about.portuguese
         assert about.english.count("{}") == about.portuguese.count("{}") <= 1
-    assert len({about.english for about in About}) == len(About)
+    assert len({about.english for about in NoteKind}) == len(NoteKind)
 
 
 def test_the_limits_that_are_named_are_the_limits_that_hold() -> None:
     named = {
-        About.TEXT_CUT: MAX_CHARS,
-        About.TOO_DEEP: MAX_DEPTH,
-        About.CONDITIONS: MAX_CONDITIONS,
-        About.CANDIDATES: MAX_CANDIDATES,
-        About.TERMS: MAX_TERMS,
-        About.PHRASE_LONG: MAX_PHRASE_WORDS,
-        About.PREFIX_SHORT: MIN_PREFIX_CHARS,
-        About.PREFIXES: MAX_PREFIXES,
+        NoteKind.TEXT_CUT: MAX_CHARS,
+        NoteKind.TOO_DEEP: MAX_DEPTH,
+        NoteKind.CONDITIONS: MAX_CONDITIONS,
+        NoteKind.CANDIDATES: MAX_CANDIDATES,
+        NoteKind.TERMS: MAX_TERMS,
+        NoteKind.PHRASE_LONG: MAX_PHRASE_WORDS,
+        NoteKind.PREFIX_SHORT: MIN_PREFIX_CHARS,
+        NoteKind.PREFIXES: MAX_PREFIXES,
     }
     for about, limit in named.items():
         assert f"{limit:,}" in about.english
@@ -43,17 +43,17 @@ def test_the_limits_that_are_named_are_the_limits_that_hold() -> None:
 
 def test_a_detail_is_one_printable_line_and_not_long() -> None:
     query = parse("site:\x1b[31m\u202e" + "é!" * 100)
-    assert query.notes[0].about is About.BAD_HOST
+    assert query.notes[0].about is NoteKind.BAD_HOST
     assert all(line.isprintable() and len(line) < 200 for line in query.warnings)
 
 
 def test_braces_in_a_query_are_only_text() -> None:
-    assert Note(About.BAD_LANG, "lang:{}{0}%s").text("pt").startswith("lang:{}{0}%s não é")
+    assert QueryNote(NoteKind.BAD_LANG, "lang:{}{0}%s").text("pt").startswith("lang:{}{0}%s não é")
 
 
 def test_nobody_is_told_more_than_they_would_read() -> None:
-    notes = Notes()
+    notes = QueryNotes()
     for number in range(100):
-        notes.add(About.FILTER_UNKNOWN, f"f{number}:")
-        notes.add(About.FILTER_UNKNOWN, "f0:")
+        notes.add(NoteKind.FILTER_UNKNOWN, f"f{number}:")
+        notes.add(NoteKind.FILTER_UNKNOWN, "f0:")
     assert len(notes.all()) == MAX_NOTES

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from teia.search.query.notes import About
+from teia.search.query.notes import NoteKind
 from teia.search.query.parser import parse
-from teia.search.query.tree import Ago, Choice, Clauses, ExactText, Filters, Node, Phrase, Prefix, Word, leaves
+from teia.search.query.tree import Ago, Clauses, ExactText, FilterChoice, Filters, Node, Phrase, Prefix, Word, leaves
 from tests.conftest import ROOT
 from tests.search.texts import matches, queries
 
@@ -42,7 +42,7 @@ def clauses(must: str = "", should: str = "", must_not: str = "") -> Clauses:
     return Clauses(*(tuple(map(Word, words.split())) for words in (must, should, must_not)))
 
 
-def about(text: str) -> list[About]:
+def about(text: str) -> list[NoteKind]:
     return [note.about for note in parse(text).notes]
 
 
@@ -159,15 +159,15 @@ def test_a_query_becomes_this_tree(text: str, tree: Clauses) -> None:
 @pytest.mark.parametrize(
     ("text", "filters"),
     [
-        ("site:example.com", Filters(site=Choice(("example.com",)))),
-        ("site:a.test site:b.test -site:c.a.test", Filters(site=Choice(("a.test", "b.test"), ("c.a.test",)))),
-        ("+lang:pt TYPE:pdf", Filters(lang=Choice(("pt",)), type=Choice(("pdf",)))),
-        ("(site:a.test OR site:b.test)", Filters(site=Choice(("a.test", "b.test")))),
-        ("-(site:a.test)", Filters(site=Choice((), ("a.test",)))),
-        ("NOT site:a.test", Filters(site=Choice((), ("a.test",)))),
-        ('title:"Imposto de Renda"', Filters(title=Choice(("imposto de renda",)))),
-        ("link:Example.com/a(b)", Filters(link=Choice(("http://example.com/a(b)",)))),
-        ("(link:http://a.test/b)", Filters(link=Choice(("http://a.test/b",)))),
+        ("site:example.com", Filters(site=FilterChoice(("example.com",)))),
+        ("site:a.test site:b.test -site:c.a.test", Filters(site=FilterChoice(("a.test", "b.test"), ("c.a.test",)))),
+        ("+lang:pt TYPE:pdf", Filters(lang=FilterChoice(("pt",)), type=FilterChoice(("pdf",)))),
+        ("(site:a.test OR site:b.test)", Filters(site=FilterChoice(("a.test", "b.test")))),
+        ("-(site:a.test)", Filters(site=FilterChoice((), ("a.test",)))),
+        ("NOT site:a.test", Filters(site=FilterChoice((), ("a.test",)))),
+        ('title:"Imposto de Renda"', Filters(title=FilterChoice(("imposto de renda",)))),
+        ("link:Example.com/a(b)", Filters(link=FilterChoice(("http://example.com/a(b)",)))),
+        ("(link:http://a.test/b)", Filters(link=FilterChoice(("http://a.test/b",)))),
         ("after:24h", Filters(after=Ago(24))),
         ("-after:48h", Filters(before=Ago(48))),
     ],
@@ -185,8 +185,8 @@ def test_a_filter_is_no_operand() -> None:
 
 
 def test_a_filter_in_an_alternative_is_said_to_hold_everywhere() -> None:
-    assert about("site:a.test OR word") == [About.FILTER_IN_OR]
-    assert about("-(site:a.test word) x") == [About.FILTER_IN_OR]
+    assert about("site:a.test OR word") == [NoteKind.FILTER_IN_OR]
+    assert about("-(site:a.test word) x") == [NoteKind.FILTER_IN_OR]
     assert about("site:a.test OR site:b.test") == []
 
 
@@ -205,21 +205,21 @@ def test_expansion_is_asked_for_and_only_for_plain_words() -> None:
     assert parse("gato e-mail site:a.test").is_plain
     for text in ("+gato", "gato -rato", '"gato"', "gat*", '="gato" rato', "gato (a AND b)", "site:a.test"):
         assert not parse(text).is_plain, text
-    assert about("expand:on +gato") == [About.NOT_EXPANDED]
+    assert about("expand:on +gato") == [NoteKind.NOT_EXPANDED]
 
 
 @pytest.mark.parametrize("text", ["NOT x", "-x", "-site:a.test", '-="X"', "-x -lang:pt"])
 def test_only_negatives_find_nothing_and_say_so(text: str) -> None:
     query = parse(text)
     assert not query.is_answerable
-    assert [note.about for note in query.notes] == [About.ONLY_NEGATIVE]
+    assert [note.about for note in query.notes] == [NoteKind.ONLY_NEGATIVE]
 
 
 @pytest.mark.parametrize("text", ["", "  ", "*", "+", "()", "expand:on", "\ud800", "!?", '="!!"'])
 def test_a_query_without_words_says_so(text: str) -> None:
     query = parse(text)
     assert not query.is_answerable
-    assert [note.about for note in query.notes] == [About.EMPTY]
+    assert [note.about for note in query.notes] == [NoteKind.EMPTY]
 
 
 @pytest.mark.parametrize("text", ["x", "site:a.test", "after:2026", "before:7d -x", '="X"', "link:a.test"])
@@ -230,25 +230,25 @@ def test_a_positive_filter_is_enough(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "detail"),
     [
-        ('a little "open', About.QUOTE_OPEN, "10"),
-        ("a (b", About.PARENTHESIS_OPEN, "3"),
-        ("a) b", About.PARENTHESIS_CLOSED, "2"),
-        ("inurl:x", About.FILTER_UNKNOWN, "inurl:"),
-        ("site: x", About.FILTER_EMPTY, "site:"),
-        ("site:x!y", About.BAD_HOST, "site:x!y"),
-        ("site:x.test/y", About.HOST_PATH, "site:x.test/y"),
-        ("lang:klingonish", About.BAD_LANG, "lang:klingonish"),
-        ("type:holiday", About.BAD_TYPE, "type:holiday"),
-        ("link:mailto:a@b", About.BAD_LINK, "link:mailto:a@b"),
-        ("title:!! x", About.BAD_TITLE, "title:!!"),
-        ("after:2026-13", About.BAD_DATE, "after:2026-13"),
-        ("expand:maybe", About.BAD_EXPAND, "expand:maybe"),
-        ("after:2025 after:2026", About.SAID_TWICE, "after:"),
-        ("*a", About.WILDCARD, "*a"),
-        ("a*", About.PREFIX_SHORT, "a*"),
+        ('a little "open', NoteKind.QUOTE_OPEN, "10"),
+        ("a (b", NoteKind.PARENTHESIS_OPEN, "3"),
+        ("a) b", NoteKind.PARENTHESIS_CLOSED, "2"),
+        ("inurl:x", NoteKind.FILTER_UNKNOWN, "inurl:"),
+        ("site: x", NoteKind.FILTER_EMPTY, "site:"),
+        ("site:x!y", NoteKind.BAD_HOST, "site:x!y"),
+        ("site:x.test/y", NoteKind.HOST_PATH, "site:x.test/y"),
+        ("lang:klingonish", NoteKind.BAD_LANG, "lang:klingonish"),
+        ("type:holiday", NoteKind.BAD_TYPE, "type:holiday"),
+        ("link:mailto:a@b", NoteKind.BAD_LINK, "link:mailto:a@b"),
+        ("title:!! x", NoteKind.BAD_TITLE, "title:!!"),
+        ("after:2026-13", NoteKind.BAD_DATE, "after:2026-13"),
+        ("expand:maybe", NoteKind.BAD_EXPAND, "expand:maybe"),
+        ("after:2025 after:2026", NoteKind.SAID_TWICE, "after:"),
+        ("*a", NoteKind.WILDCARD, "*a"),
+        ("a*", NoteKind.PREFIX_SHORT, "a*"),
     ],
 )
-def test_what_was_read_otherwise_is_said(text: str, kind: About, detail: str) -> None:
+def test_what_was_read_otherwise_is_said(text: str, kind: NoteKind, detail: str) -> None:
     assert [(note.about, note.detail) for note in parse(text).notes] == [(kind, detail)]
 
 
@@ -335,5 +335,5 @@ def test_a_plain_word_is_never_lost(one: str, other: str) -> None:
     """Whatever stands around it, save quotes and parentheses that take it in, and more conditions than are used."""
     assume(not set('"“”„‟«»()') & set(one + other))
     query = parse(f"{one} marco {other}")
-    assume(About.CONDITIONS not in {note.about for note in query.notes})
+    assume(NoteKind.CONDITIONS not in {note.about for note in query.notes})
     assert "marco" in {getattr(leaf, "text", "") for leaf in leaves(query.clauses)}

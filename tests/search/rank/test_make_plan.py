@@ -10,7 +10,7 @@ import pytest
 from teia.search.query.parser import parse
 from teia.search.rank.make_plan import MAX_PAIRED_WORDS, MAX_PAIRS, FieldWeights, Planner, demand_of
 from teia.search.rank.plan import AnyOf, Dated, Group, InTitle, Near, Plan, Term, leaves, matching
-from teia.search.rank.statistics import PAGES, Counts
+from teia.search.rank.statistics import PAGES, TermCounts
 from teia.urls import key_of
 
 NOW_S = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
@@ -20,7 +20,7 @@ WEIGHTS = FieldWeights()
 def planned(text: str, **pages_with: int) -> Plan:
     query = parse(text)
     demand = demand_of(query)
-    counts = Counts({PAGES: 1_000} | {term: pages_with.get(term[1], 10) for term in demand.terms})
+    counts = TermCounts({PAGES: 1_000} | {term: pages_with.get(term[1], 10) for term in demand.terms})
     counts.prefixes.update({prefix: {f"{prefix}a": 5, f"{prefix}b": 3} for prefix in demand.prefixes})
     return Planner(counts, WEIGHTS).plan(query, NOW_S)
 
@@ -132,7 +132,7 @@ def test_a_plan_for_counting_finds_the_same_with_less() -> None:
 
 def test_words_that_no_page_has_are_worth_nothing() -> None:
     query = parse("imposto xyzzy e-mail")
-    counts = Counts({PAGES: 100, ("all", "impost"): 5, ("exact", "e"): 50, ("exact", "mail"): 0})
+    counts = TermCounts({PAGES: 100, ("all", "impost"): 5, ("exact", "e"): 50, ("exact", "mail"): 0})
     planner = Planner(counts)
     worth = [planner.worth(node) for node in query.clauses.should]  # type: ignore[arg-type]
     assert worth[0] > 0

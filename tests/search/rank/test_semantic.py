@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from teia.errors import CorruptFile
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.rank.semantic import Model, Models, load, save
 from teia.search.rank.train_semantic import MIN_PAGES, train
 from tests.index.pages import page
@@ -18,7 +18,7 @@ CARS = "motor roda volante freio garagem"
 BREAD = "farinha forno fermento massa padeiro"
 
 
-def pages() -> list[Entry]:
+def pages() -> list[IndexEntry]:
     cars = [page(f"http://a.test/car{n}", f"carro {CARS} numero{n}") for n in range(12)]
     autos = [page(f"http://a.test/auto{n}", f"automóvel {CARS} numero{n}") for n in range(12)]
     bread = [page(f"http://a.test/bread{n}", f"pão {BREAD} numero{n}") for n in range(24)]

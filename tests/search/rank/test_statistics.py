@@ -8,25 +8,25 @@ from collections.abc import Sequence
 import pytest
 
 from teia.clock import VirtualClock
-from teia.search.rank.statistics import EVERY_PAGE, KEEP_S, MAX_COMPLETIONS, PAGES, Counts, Demand, Statistics
+from teia.search.rank.statistics import EVERY_PAGE, KEEP_S, MAX_COMPLETIONS, PAGES, CountsDemand, Statistics, TermCounts
 
 
 class Shards:
     """Two shards that count how often they are asked."""
 
     def __init__(self) -> None:
-        self.asked: list[Demand] = []
+        self.asked: list[CountsDemand] = []
 
-    def __call__(self, demand: Demand) -> Sequence[Counts]:
+    def __call__(self, demand: CountsDemand) -> Sequence[TermCounts]:
         self.asked.append(demand)
         pages = {term: 10 if term == PAGES else 2 for term in demand.terms}
         words = {word: {"pt": 3, "en": 1} for word in demand.words}
-        one = Counts(dict(pages), {prefix: {"casa": 2, "caso": 5} for prefix in demand.prefixes}, dict(words))
-        return [one, Counts(dict(pages), {prefix: {"casa": 9} for prefix in demand.prefixes}, dict(words))]
+        one = TermCounts(dict(pages), {prefix: {"casa": 2, "caso": 5} for prefix in demand.prefixes}, dict(words))
+        return [one, TermCounts(dict(pages), {prefix: {"casa": 9} for prefix in demand.prefixes}, dict(words))]
 
 
 def test_counts_of_all_shards_are_added() -> None:
-    counts = Statistics(VirtualClock()).counts(Demand((("all", "cas"),), ("ca",), ("casa",)), Shards())
+    counts = Statistics(VirtualClock()).counts(CountsDemand((("all", "cas"),), ("ca",), ("casa",)), Shards())
     assert counts.pages == 20
     assert counts.pages_with("all", "cas") == 4
     assert counts.completions("ca") == {"casa": 11, "caso": 5}
@@ -35,7 +35,7 @@ def test_counts_of_all_shards_are_added() -> None:
 
 
 def test_the_rarer_a_term_the_more_it_tells() -> None:
-    counts = Counts({PAGES: 100, ("all", "a"): 1, ("all", "b"): 50, ("all", "c"): 100})
+    counts = TermCounts({PAGES: 100, ("all", "a"): 1, ("all", "b"): 50, ("all", "c"): 100})
     assert counts.idf("all", "a") > counts.idf("all", "b") > counts.idf("all", "c") > 0
     assert counts.idf("all", "unknown") > counts.idf("all", "a")
 
@@ -43,11 +43,11 @@ def test_the_rarer_a_term_the_more_it_tells() -> None:
 def test_what_is_known_is_not_asked_again_for_some_seconds() -> None:
     clock, shards = VirtualClock(), Shards()
     statistics = Statistics(clock)
-    demand = Demand((("all", "cas"),))
+    demand = CountsDemand((("all", "cas"),))
     for _ in range(3):
         assert statistics.counts(demand, shards).pages == 20
     assert len(shards.asked) == 1
-    statistics.counts(Demand((("all", "cas"), ("all", "new"))), shards)
+    statistics.counts(CountsDemand((("all", "cas"), ("all", "new"))), shards)
     assert shards.asked[1].terms == (("all", "new"),)
     asyncio.run(clock.advance(KEEP_S + 0.1))
     statistics.counts(demand, shards)
@@ -57,15 +57,15 @@ def test_what_is_known_is_not_asked_again_for_some_seconds() -> None:
 def test_languages_are_remembered_longer() -> None:
     clock, shards = VirtualClock(), Shards()
     statistics = Statistics(clock)
-    statistics.counts(Demand(words=("casa",)), shards)
+    statistics.counts(CountsDemand(words=("casa",)), shards)
     asyncio.run(clock.advance(KEEP_S + 0.1))
-    statistics.counts(Demand(words=("casa",)), shards)
+    statistics.counts(CountsDemand(words=("casa",)), shards)
     assert shards.asked[1].words == ()
 
 
 def test_a_query_without_words_for_it_does_not_count_languages() -> None:
     shards = Shards()
-    Statistics(VirtualClock()).counts(Demand((("all", "cas"),)), shards)
+    Statistics(VirtualClock()).counts(CountsDemand((("all", "cas"),)), shards)
     assert shards.asked[0].words == ()
 
 
@@ -73,27 +73,27 @@ def test_forgetting_asks_anew() -> None:
     shards = Shards()
     statistics = Statistics(VirtualClock())
     for _ in range(2):
-        statistics.counts(Demand((("all", "cas"),)), shards)
+        statistics.counts(CountsDemand((("all", "cas"),)), shards)
         statistics.forget()
     assert len(shards.asked) == 2
 
 
 def test_that_there_is_nothing_is_not_remembered() -> None:
     statistics = Statistics(VirtualClock())
-    demand = Demand((("all", "new"),), ("ne",), ("new",))
+    demand = CountsDemand((("all", "new"),), ("ne",), ("new",))
     statistics.counts(demand, lambda _: [])
     assert statistics.counts(demand, Shards()).pages_with("all", "new") == 4
 
 
 def test_no_shard_at_all_counts_nothing() -> None:
-    counts = Statistics(VirtualClock()).counts(Demand((("all", "cas"),)), lambda _: [])
+    counts = Statistics(VirtualClock()).counts(CountsDemand((("all", "cas"),)), lambda _: [])
     assert (counts.pages, counts.pages_with("all", "cas")) == (0, 0)
     assert counts.idf("all", "cas") == pytest.approx(0.693, abs=0.001)
 
 
 def test_a_prefix_stands_for_its_most_frequent_words() -> None:
     many = {f"ca{number:03d}": number for number in range(200)}
-    counts = Counts(prefixes={"ca": many})
+    counts = TermCounts(prefixes={"ca": many})
     assert len(counts.completions("ca")) == MAX_COMPLETIONS
     assert next(iter(counts.completions("ca"))) == "ca199"
     assert counts.completions("zz") == {}

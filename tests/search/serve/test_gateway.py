@@ -50,7 +50,7 @@ def test_a_shard_that_fails_is_left_out_and_named(shards: list[LocalShard], what
     assert {hit.host for hit in results.hits} == {"a1.test", "a2.test"}
     assert results.is_partial
     assert (results.shards_asked, results.shards_answered) == (3, 2)
-    assert results.warnings == ("2 of 3 cells answered. Missing: cell 0: the disk is gone",)
+    assert results.warnings == ("2 of 3 cells responded. Missing: cell 0: the disk is gone",)
 
 
 def test_a_shard_that_is_late_is_left_out_in_time(shards: list[LocalShard], never: threading.Event) -> None:
@@ -61,7 +61,7 @@ def test_a_shard_that_is_late_is_left_out_in_time(shards: list[LocalShard], neve
         assert time.monotonic() - began < 5
     assert {hit.host for hit in results.hits} == {"a0.test", "a2.test"}
     assert results.is_partial
-    assert "cell 1: did not answer in time" in results.warnings[0]
+    assert "cell 1: no response in time" in results.warnings[0]
 
 
 def test_when_nobody_answers_there_is_an_answer_that_says_so(shards: list[LocalShard]) -> None:
@@ -77,7 +77,7 @@ def test_a_cell_without_an_index_is_named_where_cells_are_one(tmp_path: Path) ->
         results = searcher.search("common")
     assert len(results.hits) == 1
     assert (results.shards_asked, results.shards_answered) == (2, 1)
-    assert results.warnings == ("1 of 2 cells answered. Missing: cell 1: it has no index of this version yet",)
+    assert results.warnings == ("1 of 2 cells responded. Missing: cell 1: it has no index of this version yet",)
 
 
 def test_many_threads_may_search_at_once(shards: list[LocalShard]) -> None:

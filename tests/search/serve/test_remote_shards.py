@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 from teia.clock import VirtualClock
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.index.union import UnionReader
 from teia.search.rank.formula import Keys, Ranking
 from teia.search.serve import shard_server, wire_format
-from teia.search.serve.remote_shards import CarriedShard, Told, narrowed
-from teia.search.serve.searcher import DEADLINE_S, Options, Searcher
-from teia.search.serve.shard_server import Serving
+from teia.search.serve.remote_shards import ReceivedFacts, RemoteShard, narrowed
+from teia.search.serve.searcher import DEADLINE_S, Searcher, SearchOptions
+from teia.search.serve.shard_server import ShardServer
 from teia.search.serve.shards import LocalShard, Show
 from teia.search.serve.wire_format import (
-    AskAll,
-    AskCandidates,
-    AskEntries,
-    AskFacets,
-    Best,
+    BatchRequest,
+    CandidatesReply,
+    CandidatesRequest,
+    EntriesRequest,
+    FacetsRequest,
     Question,
     encode,
     read_best,
@@ -51,12 +51,12 @@ class Post:
     def __init__(self, folder: Path, cells: int) -> None:
         self.questions: list[Question] = []
         self.lost: list[Future[bytes]] = []
-        self.told = Told()
+        self.told = ReceivedFacts()
         self.readers = [UnionReader({f"cell {number}": folder / str(number)}) for number in range(cells)]
         self.shards = [self._shard(number, reader) for number, reader in enumerate(self.readers)]
 
-    def _shard(self, number: int, reader: UnionReader) -> CarriedShard:
-        end = Serving(LocalShard(f"cell {number}", reader), reader, VirtualClock(NOW_S), Known(), Known())
+    def _shard(self, number: int, reader: UnionReader) -> RemoteShard:
+        end = ShardServer(LocalShard(f"cell {number}", reader), reader, VirtualClock(NOW_S), Known(), Known())
 
         def carry(question: bytes) -> Future[bytes]:
             self.questions.append(read_question(question))
@@ -67,7 +67,7 @@ class Post:
                 self.lost.append(future)
             return future
 
-        return CarriedShard(f"cell {number}", 1, carry, self.told)
+        return RemoteShard(f"cell {number}", 1, carry, self.told)
 
     def arrives(self, question: Question) -> bool:
         """Whether a question is answered at all."""
@@ -90,7 +90,7 @@ class Post:
         return [type(question).__name__ for question in self.questions]
 
 
-def pages_of(cell: int, count: int = 30) -> list[Entry]:
+def pages_of(cell: int, count: int = 30) -> list[IndexEntry]:
     return [page(f"http://a{cell}.test/{n}", f"common words, {'common ' * (n % 9)} {cell} {n}") for n in range(count)]
 
 
@@ -108,7 +108,7 @@ def post(folder: Path) -> Iterator[Post]:
         reader.close()
 
 
-def search_twice(searcher: Searcher, post: Post, text: str, options: Options | None = None) -> list[str]:
+def search_twice(searcher: Searcher, post: Post, text: str, options: SearchOptions | None = None) -> list[str]:
     """Search with words that are counted already; returns what was found."""
     searcher.search(text, options=options)
     post.questions.clear()
@@ -121,9 +121,9 @@ def test_a_search_is_one_question_to_each_shard(folder: Path, post: Post) -> Non
         post.searcher() as many,
         Searcher(as_one(folder, 3), VirtualClock(NOW_S), ranking=Ranking(priors=Known())) as one,
     ):
-        options = Options(grouped=False)
+        options = SearchOptions(grouped=False)
         found = search_twice(many, post, "common words", options)
-        assert post.kinds() == ["AskCandidates"] * 3
+        assert post.kinds() == ["CandidatesRequest"] * 3
         results, truth = (each.search("common words", options=options) for each in (many, one))
     assert len(found) == 10
     assert [round(hit.score, 5) for hit in results.hits] == [round(hit.score, 5) for hit in truth.hits]
@@ -133,12 +133,12 @@ def test_a_search_is_one_question_to_each_shard(folder: Path, post: Post) -> Non
 
 def test_facets_and_other_spellings_travel_in_the_same_letter(post: Post) -> None:
     with post.searcher() as many:
-        search_twice(many, post, "common wrods", Options(facets=True))
-    assert post.kinds()[:6] == ["AskCounts"] * 3 + ["AskAll"] * 3  # that no page has a word is not remembered
+        search_twice(many, post, "common wrods", SearchOptions(facets=True))
+    assert post.kinds()[:6] == ["CountsRequest"] * 3 + ["BatchRequest"] * 3  # that no page has a word is not remembered
     letter = post.questions[3]
-    assert isinstance(letter, AskAll)
+    assert isinstance(letter, BatchRequest)
     kinds = [type(wire_format.read_question(each)).__name__ for each in letter.questions]
-    assert kinds == ["AskCandidates", "AskFacets", "AskWordsLike"]
+    assert kinds == ["CandidatesRequest", "FacetsRequest", "WordsLikeRequest"]
 
 
 def test_pages_that_were_not_expected_are_asked_for(tmp_path: Path) -> None:
@@ -147,17 +147,17 @@ def test_pages_that_were_not_expected_are_asked_for(tmp_path: Path) -> None:
     cells_of(tmp_path, [pages_of(0, 200), pages_of(1, 200), rare])
     post = Post(tmp_path, 3)
     with post.searcher() as many:
-        found = search_twice(many, post, "zebra", Options(grouped=False))
+        found = search_twice(many, post, "zebra", SearchOptions(grouped=False))
     assert sorted(found) == sorted(each.url for each in rare)
-    assert post.kinds() == ["AskCandidates"] * 3 + ["AskEntries"]
-    (asked,) = [each for each in post.questions if isinstance(each, AskEntries)]
+    assert post.kinds() == ["CandidatesRequest"] * 3 + ["EntriesRequest"]
+    (asked,) = [each for each in post.questions if isinstance(each, EntriesRequest)]
     assert 0 < len(asked.keys) < 10
 
 
 def test_far_results_are_asked_for_when_it_is_known_which_they_are(post: Post) -> None:
     with post.searcher() as many:
         many.search("common", 10, 40)
-    assert all(each.show is None for each in post.questions if isinstance(each, AskCandidates))
+    assert all(each.show is None for each in post.questions if isinstance(each, CandidatesRequest))
 
 
 def test_pages_that_are_spelt_as_asked_come_with_the_word_that_they_are(tmp_path: Path) -> None:
@@ -165,21 +165,21 @@ def test_pages_that_are_spelt_as_asked_come_with_the_word_that_they_are(tmp_path
     cells_of(tmp_path, [said[:6], said[6:]])
     post = Post(tmp_path, 2)
     with post.searcher() as many:
-        found = search_twice(many, post, '="Common"', Options(grouped=False))
+        found = search_twice(many, post, '="Common"', SearchOptions(grouped=False))
     assert sorted(found) == sorted(each.url for each in said[1::2])
-    assert post.kinds() == ["AskCandidates"] * 2 + ["AskSpelt"] * 2
+    assert post.kinds() == ["CandidatesRequest"] * 2 + ["ExactTextRequest"] * 2
 
 
 class Damaging(Post):
     """Spoils pages that are sent along."""
 
     def passed(self, answer: bytes) -> bytes:
-        if not isinstance(self.questions[-1], AskCandidates):
+        if not isinstance(self.questions[-1], CandidatesRequest):
             return answer
         best = read_best(answer)
         assert best.pages is not None
         spoilt = msgspec.structs.replace(best.pages, entries=dict.fromkeys(best.pages.entries, b"\0"))
-        return encode(Best(best.total, best.rows, best.percentiles, spoilt))
+        return encode(CandidatesReply(best.total, best.rows, best.percentiles, spoilt))
 
 
 def test_a_page_that_arrives_damaged_is_asked_for_again(folder: Path) -> None:
@@ -188,20 +188,20 @@ def test_a_page_that_arrives_damaged_is_asked_for_again(folder: Path) -> None:
         results = many.search("common")
     assert results.hits
     assert not results.is_partial
-    assert "AskEntries" in post.kinds()
+    assert "EntriesRequest" in post.kinds()
 
 
 def test_answers_that_do_not_fit_are_asked_for_by_themselves(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard_server, "MAX_ANSWER_BYTES", 10)
     monkeypatch.setattr(shard_server, "MAX_AHEAD_BYTES", 0)
     with post.searcher() as many:
-        results = many.search("common", options=Options(facets=True))
+        results = many.search("common", options=SearchOptions(facets=True))
     assert (results.total, len(results.hits)) == (90, 10)
     assert sum(results.facets["host"].values()) == 90
-    assert post.kinds().count("AskFacets") == 3
+    assert post.kinds().count("FacetsRequest") == 3
 
 
-@pytest.mark.parametrize("kind", [AskFacets, AskEntries])
+@pytest.mark.parametrize("kind", [FacetsRequest, EntriesRequest])
 def test_what_did_not_fit_is_waited_for_no_longer_than_the_query_may_take(
     folder: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Question]
 ) -> None:
@@ -211,13 +211,15 @@ def test_what_did_not_fit_is_waited_for_no_longer_than_the_query_may_take(
 
     class Dying(Post):
         def arrives(self, question: Question) -> bool:
-            return not isinstance(question, kind) or (kind is AskEntries and self.kinds().count("AskEntries") <= 3)
+            return not isinstance(question, kind) or (
+                kind is EntriesRequest and self.kinds().count("EntriesRequest") <= 3
+            )
 
     post = Dying(folder, 3)
     with post.searcher(deadline_s=0.0) as many:
-        results = many.search("common", options=Options(facets=True))
+        results = many.search("common", options=SearchOptions(facets=True))
     assert results.is_partial
-    assert "did not answer in time" in results.warnings[0]
+    assert "no response in time" in results.warnings[0]
     assert post.lost
     assert all(each.cancelled() for each in post.lost), "nobody answers what nobody waits for"
 
@@ -225,13 +227,13 @@ def test_what_did_not_fit_is_waited_for_no_longer_than_the_query_may_take(
 def test_a_letter_of_which_answers_are_missing_is_no_answer(folder: Path) -> None:
     class Forgetting(Post):
         def passed(self, answer: bytes) -> bytes:
-            is_all = isinstance(self.questions[-1], AskAll)
-            return encode(wire_format.Answers([b"\x00"])) if is_all else answer
+            is_all = isinstance(self.questions[-1], BatchRequest)
+            return encode(wire_format.BatchReply([b"\x00"])) if is_all else answer
 
     with Forgetting(folder, 3).searcher() as many:
-        results = many.search("common", options=Options(facets=True))
+        results = many.search("common", options=SearchOptions(facets=True))
     assert (results.total, results.is_partial) == (0, True)
-    assert "it does not answer what it was asked" in results.warnings[0]
+    assert "its response does not match the request" in results.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +249,7 @@ def test_a_shard_sends_as_many_pages_as_its_share_makes_likely(
 
 def test_what_was_told_of_pages_is_kept_for_as_many_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teia.search.serve.remote_shards.MAX_KEPT", 10)
-    told = Told()
+    told = ReceivedFacts()
     for start in range(0, 100, 10):
         told.ranks.keep((key, 1.0) for key in range(start, start + 10))
     kept = [key for key in range(100) if told.percentiles(np.array([key]))[0] == 1.0]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from teia.clock import VirtualClock
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.query.tree import RESULT_WINDOW
-from teia.search.serve.searcher import MAX_AT_ONCE, Options, Searcher
+from teia.search.serve.searcher import MAX_AT_ONCE, Searcher, SearchOptions
 from teia.search.show.results import Facts
 from tests.index.pages import page
 from tests.search.library import NOW_S, as_one, cells_of, found, searcher_over
@@ -179,7 +179,9 @@ def test_a_hit_says_all_that_is_known_of_its_page(searcher: Searcher) -> None:
 
 
 def test_results_are_json_with_the_keys_that_were_agreed(searcher: Searcher) -> None:
-    said = json.loads(json.dumps(searcher.search("imposto", options=Options(explain=True, facets=True)).as_json()))
+    said = json.loads(
+        json.dumps(searcher.search("imposto", options=SearchOptions(explain=True, facets=True)).as_json())
+    )
     assert {"query", "total", "took_ms", "hits", "warnings"} <= set(said)
     wanted = {"rank", "url", "title", "snippet", "score", "last_visit", "fresh_probability", "lang", "type"}
     assert all(wanted <= set(hit) for hit in said["hits"])
@@ -196,7 +198,7 @@ def test_who_knows_more_of_pages_is_asked(tmp_path: Path) -> None:
 
 
 def test_an_explanation_adds_up_to_the_score(searcher: Searcher) -> None:
-    results = searcher.search("imposto renda", options=Options(explain=True))
+    results = searcher.search("imposto renda", options=SearchOptions(explain=True))
     for hit in results.hits:
         why = hit.explanation
         assert why is not None
@@ -210,7 +212,7 @@ def test_an_explanation_adds_up_to_the_score(searcher: Searcher) -> None:
 
 
 def test_facets_count_all_pages_that_match(searcher: Searcher) -> None:
-    facets = searcher.search("renda tax manual", options=Options(facets=True)).facets
+    facets = searcher.search("renda tax manual", options=SearchOptions(facets=True)).facets
     assert facets["host"] == {"www.camara.test": 3, "news.example": 2}
     assert facets["lang"] == {"pt": 3, "en": 2}
     assert facets["type"] == {"text/html": 4, "application/pdf": 1}
@@ -302,11 +304,11 @@ def test_pages_that_read_the_same_are_one_result_that_counts_them(tmp_path: Path
 def test_the_others_of_a_group_can_be_shown(tmp_path: Path) -> None:
     searcher = searcher_over(tmp_path, *SAME)
     (leader,) = [hit.url for hit in searcher.search("bridge").hits if hit.alike]
-    shown = searcher.search("bridge", options=Options(alike_to=leader))
+    shown = searcher.search("bridge", options=SearchOptions(alike_to=leader))
     assert shown.hits[0].url == leader
     assert len(shown.hits) == 3
-    assert len(searcher.search("bridge", options=Options(grouped=False)).hits) == 6
-    assert searcher.search("bridge", options=Options(alike_to="http://nobody.test/")).hits == ()
+    assert len(searcher.search("bridge", options=SearchOptions(grouped=False)).hits) == 6
+    assert searcher.search("bridge", options=SearchOptions(alike_to="http://nobody.test/")).hits == ()
 
 
 # ---- when little is found -------------------------------------------------------------------------------------------
@@ -335,12 +337,12 @@ def test_nothing_is_offered_where_all_is_well(searcher: Searcher) -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("", "There is no word to look for"),
-        ("-carro", "only says what to leave out"),
-        ("NOT carro", "only says what to leave out"),
+        ("", "There is no word to search for"),
+        ("-carro", "contains only exclusions"),
+        ("NOT carro", "contains only exclusions"),
         ('"imposto', "never closed"),
-        ("nofield:x", "There is no filter"),
-        ("***", "There is no word to look for"),
+        ("nofield:x", "Unknown filter"),
+        ("***", "There is no word to search for"),
     ],
 )
 def test_bad_input_is_answered_with_words_a_person_understands(searcher: Searcher, typed: str, said: str) -> None:
@@ -373,7 +375,7 @@ def test_a_pasted_text_is_answered_by_its_best_words(searcher: Searcher) -> None
 # ---- languages ------------------------------------------------------------------------------------------------------
 
 
-def bilingual() -> list[Entry]:
+def bilingual() -> list[IndexEntry]:
     english, portuguese = "the backup of a server is a copy number", "o backup do servidor é a cópia número"
     pages = [page(f"http://en.test/{n}", f"{english} {n}", language="en") for n in range(30)]
     return [*pages, *(page(f"http://pt.test/{n}", f"{portuguese} {n}", language="pt") for n in range(30))]
@@ -390,7 +392,7 @@ def test_the_language_of_a_query_is_told_by_its_words(tmp_path: Path) -> None:
 def test_pages_in_the_language_of_the_reader_come_first(tmp_path: Path) -> None:
     searcher = searcher_over(tmp_path, *bilingual())
     for language in ("en", "pt"):
-        hits = searcher.search("backup", 30, options=Options(language=language, grouped=False)).hits
+        hits = searcher.search("backup", 30, options=SearchOptions(language=language, grouped=False)).hits
         assert {hit.lang for hit in hits} == {language}
     assert searcher.search("backup lang:pt").languages == {}
 
@@ -398,7 +400,7 @@ def test_pages_in_the_language_of_the_reader_come_first(tmp_path: Path) -> None:
 # ---- expansion and likeness -----------------------------------------------------------------------------------------
 
 
-def topical() -> list[Entry]:
+def topical() -> list[IndexEntry]:
     solar = "energia solar painel telhado inversor bateria"
     pages = [page(f"http://sun.test/{n}", f"{solar} casa{n} " * 3, f"Energia solar {n}") for n in range(6)]
     pages.append(page("http://sun.test/other", "o painel e o inversor no telhado " * 3, "Sem a palavra"))
@@ -416,7 +418,7 @@ def test_expansion_finds_pages_by_words_that_the_best_have_in_common(tmp_path: P
     assert {"painel", "telhado", "inversor"} <= set(expanded.expansion.words)
     assert "http://sun.test/other" in [hit.url for hit in expanded.hits]
     assert not expanded.expansion.offered
-    fewer = searcher.search("energia solar", options=Options(expand=True, unwanted=frozenset({"painel"})))
+    fewer = searcher.search("energia solar", options=SearchOptions(expand=True, unwanted=frozenset({"painel"})))
     assert "painel" not in fewer.expansion.words
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.views.reports.estimate import Captures, Estimate, estimate
+from teia.views.reports.estimate import CaptureLists, PopulationEstimate, estimate
 
 lists = st.tuples(st.integers(1, 2000), st.integers(1, 2000), st.floats(0, 1)).map(
-    lambda drawn: Captures(drawn[0], drawn[1], round(drawn[2] * min(drawn[:2])))
+    lambda drawn: CaptureLists(drawn[0], drawn[1], round(drawn[2] * min(drawn[:2])))
 )
 
 
@@ -22,7 +22,7 @@ def holds(size: int, first: float, second: float, populations: int, rounds: int)
         a = chance.random((populations, size)) < first
         b = chance.random((populations, size)) < second
         counts = zip(a.sum(1).tolist(), b.sum(1).tolist(), (a & b).sum(1).tolist(), strict=True)
-        usable = [Captures(*each) for each in counts if each[0] and each[1]]
+        usable = [CaptureLists(*each) for each in counts if each[0] and each[1]]
         guess = estimate(usable)
         if guess is not None:
             done += 1
@@ -55,27 +55,27 @@ def test_lists_that_depend_on_each_other_make_the_estimate_too_low() -> None:
         easy = chance.random(500) < 0.5
         a = chance.random(500) < np.where(easy, 0.9, 0.3)
         b = chance.random(500) < np.where(easy, 0.8, 0.2)
-        guess = estimate([Captures(int(a.sum()), int(b.sum()), int((a & b).sum()))])
+        guess = estimate([CaptureLists(int(a.sum()), int(b.sum()), int((a & b).sum()))])
         assert guess is not None
         assert guess.high < 500
 
 
 def test_lincoln_petersen_with_chapmans_correction() -> None:
     """The textbook's lake: 10 marked, 15 caught, 5 of them marked."""
-    guess = estimate([Captures(10, 15, 5)])
+    guess = estimate([CaptureLists(10, 15, 5)])
     assert guess is not None
     assert guess.number == pytest.approx(11 * 16 / 6 - 1)
 
 
 @given(lists)
-def test_estimate_is_never_below_what_is_known(captures: Captures) -> None:
+def test_estimate_is_never_below_what_is_known(captures: CaptureLists) -> None:
     guess = estimate([captures])
     assert guess is not None
     assert captures.seen <= guess.low <= guess.number <= guess.high
 
 
 @given(st.lists(lists, min_size=1, max_size=20))
-def test_populations_add_up(captures: list[Captures]) -> None:
+def test_populations_add_up(captures: list[CaptureLists]) -> None:
     together = estimate(captures)
     apart = [estimate([each]) for each in captures]
     assert together is not None
@@ -85,18 +85,18 @@ def test_populations_add_up(captures: list[Captures]) -> None:
 
 def test_nothing_to_go_by() -> None:
     assert estimate([]) is None
-    assert estimate([Captures(0, 0, 0)]) is None
-    assert estimate([Captures(12, 0, 0)]) is None
-    assert estimate([Captures(5, 5, 5), Captures(0, 3, 0)]) is None
+    assert estimate([CaptureLists(0, 0, 0)]) is None
+    assert estimate([CaptureLists(12, 0, 0)]) is None
+    assert estimate([CaptureLists(5, 5, 5), CaptureLists(0, 3, 0)]) is None
 
 
 def test_no_overlap_is_a_wide_guess() -> None:
     """100 unseen, their variance 100**2 * (1/0.5 + 2/10.5) + 100: 20 seen, and 100.5 divided and multiplied by 8.2."""
-    assert estimate([Captures(10, 10, 0)]) == Estimate(120, 32, 848)
+    assert estimate([CaptureLists(10, 10, 0)]) == PopulationEstimate(120, 32, 848)
 
 
 def test_full_overlap_leaves_little_room() -> None:
-    guess = estimate([Captures(100, 100, 100)])
+    guess = estimate([CaptureLists(100, 100, 100)])
     assert guess is not None
     assert (guess.number, guess.low) == (100, 100)
     assert guess.high <= 105
@@ -104,4 +104,4 @@ def test_full_overlap_leaves_little_room() -> None:
 
 def test_impossible_overlap_is_refused() -> None:
     with pytest.raises(ValueError, match="overlap"):
-        Captures(3, 5, 4)
+        CaptureLists(3, 5, 4)

@@ -9,7 +9,7 @@ from typing import get_type_hints
 
 import pytest
 
-from teia.crawler.keep_fresh.bound import Lost
+from teia.crawler.keep_fresh.bound import LostFreshness
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import BY_LINK
 from teia.records import Outcome
@@ -17,7 +17,7 @@ from teia.store.root import open_root
 from teia.views.reports.catalogue import REPORTS, unit_of
 from teia.views.reports.coverage import coverage
 from teia.views.reports.errors import errors
-from teia.views.reports.freshness import Freshness, HostRow
+from teia.views.reports.freshness import FreshnessReport, HostFreshnessRow
 from teia.views.reports.hosts import hosts
 from teia.views.reports.links import links
 from teia.views.reports.outcomes import code_of, meaning_of, outcomes
@@ -70,7 +70,7 @@ def test_every_outcome_has_a_meaning_in_words(outcome: str) -> None:
     assert code_of(outcome) == Outcome(outcome).tarantula_code
 
 
-@pytest.mark.parametrize(("outcome", "meaning"), [("302", "HTTP: Found"), ("999", "HTTP: not a registered status")])
+@pytest.mark.parametrize(("outcome", "meaning"), [("302", "HTTP: Found"), ("999", "HTTP: unregistered status")])
 def test_http_statuses_are_their_own_code(outcome: str, meaning: str) -> None:
     assert (code_of(outcome), meaning_of(outcome)) == (int(outcome), meaning)
 
@@ -187,7 +187,7 @@ def test_report_sees_one_instant_of_a_crawl_that_goes_on(source: Source) -> None
     assert links(source).urls_known == 12
 
 
-@pytest.mark.parametrize("rows", [Freshness, HostRow, Lost])
+@pytest.mark.parametrize("rows", [FreshnessReport, HostFreshnessRow, LostFreshness])
 def test_every_number_of_freshness_has_a_unit(rows: type) -> None:
     """Else `teia report freshness` and the page write 0.9 where 93.4% is meant."""
     named = {name for name, kind in get_type_hints(rows).items() if kind in {float, float | None}}

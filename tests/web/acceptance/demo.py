@@ -28,7 +28,7 @@ from teia.collections.series import ENOUGH_AGAIN
 from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
 from teia.web.app import make_app
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 from tests.waiting import until
 from tests.web.conftest import PASSWORD, QUICK, Web
 from tests.web.test_live_browser import Running
@@ -127,7 +127,7 @@ def _signed_in(base: str, code: str) -> Any:
 def serving_at(data: Path, now_s: float) -> Iterator[Running]:
     """A server in a thread, to which it is this time at the beginning."""
     clock = Later(now_s - time.time())
-    site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
         patch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 100_000)

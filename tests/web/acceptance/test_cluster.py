@@ -19,7 +19,7 @@ from teia.store.root import open_root
 from teia.urls import host_of
 from teia.web.access.accounts import Accounts
 from teia.web.app import make_app
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 from tests.cluster.conftest import run_servers
 from tests.cluster.search.test_search_nodes import Searchable
 from tests.system.labs import running_lab
@@ -68,7 +68,7 @@ class Two:
 def served(data: Path) -> Iterator[Live]:
     """The application over a node's folder, as `teia serve --data` has it."""
     clock = WallClock()
-    site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
     app = make_app(site)
     server = Served(uvicorn.Config(app, port=0, log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run)

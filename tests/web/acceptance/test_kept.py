@@ -18,11 +18,11 @@ import pytest
 from playwright.sync_api import Browser
 
 from teia.clock import from_iso
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 from teia.store.root import open_root
 from teia.urls import split
-from teia.views.reports.freshness import Freshness, freshness
+from teia.views.reports.freshness import FreshnessReport, freshness
 from teia.views.reports.source import looking
 from tests.crawler.fresh_crawls import DAY_S, KeptWeb, kept_web, quiet_world
 from tests.web.test_browser import Live
@@ -43,7 +43,7 @@ class Kept:
     data: Path
     world: World
     now_s: float
-    points: list[tuple[float, Freshness]]
+    points: list[tuple[float, FreshnessReport]]
     visits: dict[str, list[float]]
 
 
@@ -115,7 +115,7 @@ def test_what_is_said_to_be_possible_is_what_the_true_rates_allow_and_nothing_is
     total, pages = 0.0, 0
     for host in kept.world.hosts:
         space = kept.world.spaces[host.index]
-        slots = [slot for slot in range(host.size) if space.kind(slot) is Kind.PAGE]
+        slots = [slot for slot in range(host.size) if space.kind(slot) is UrlKind.PAGE]
         total += optimum([kept.world.changes.habit(host.content, slot).rate_per_day for slot in slots], DAY_S / SLOT_S)
         pages += len(slots)
     bound = total / pages

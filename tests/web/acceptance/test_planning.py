@@ -13,10 +13,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from teia.clock import from_iso
 from teia.collections.coordinator import Coordinator
-from teia.collections.due_runs import Task
-from teia.collections.inbox import Control
+from teia.collections.due_runs import CrawlTask
+from teia.collections.inbox import ControlFile
 from teia.collections.series import FINE_S
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.queue.politeness import Politeness
 from teia.web.access.roles import Role
 from teia.web.language.numbers import ENGLISH
@@ -79,7 +79,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
             charges = coordinator.charges.values()
             if len(ended) == len(charges):
                 coordinator.stop()
-            elif "waits until" in line and all(charge.duty.task is Task.WAIT for charge in charges):
+            elif "waits until" in line and all(charge.duty.task is CrawlTask.WAIT for charge in charges):
                 clock.leap_to(min(charge.duty.until_s for charge in charges))
 
         flags = {f"schedule__{key}": value for key, value in EVERY.items()}
@@ -141,7 +141,7 @@ def test_the_page_never_shows_more_than_it_says_is_possible(demo: Live) -> None:
     """19: of all pages together and of every host; the chart shows what the crawler said; what is lost adds up."""
     site = demo.web.site
     said = [(0.9, 0.95, None), (0.97, 0.95, 0.98), (0.96, 0.95, 0.98)]  # the first by a version that did not say it
-    with closing(Control(site.root.path / "control.sqlite")) as control:  # fresher than it can be kept, and less
+    with closing(ControlFile(site.root.path / "control.sqlite")) as control:  # fresher than it can be kept, and less
         for ago_s, point in zip((20, 15, 10), said, strict=True):
             control.note_point(NAME, FINE_S, site.clock.now_s() - ago_s, (9, 9, 9, 0, *point))
     view = counted(demo.web.client(Role.VIEWER), f"/api/v1/c/{NAME}/freshness?window=15min").json()

@@ -9,7 +9,7 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.errors import StoreError
-from teia.web.background.cache import KEPT, Kept, NotReady
+from teia.web.background.cache import KEPT, AnswerCache, NotReady
 from tests.waiting import until
 
 
@@ -17,7 +17,7 @@ def passes(clock: VirtualClock, seconds: float) -> None:
     asyncio.run(clock.advance(seconds))
 
 
-def settled(kept: Kept) -> None:
+def settled(kept: AnswerCache) -> None:
     """Wait until nothing is being found."""
     until(lambda: all(entry.running is None for entry in kept._entries.values()))
 
@@ -30,7 +30,7 @@ def test_an_answer_is_kept_until_it_is_old() -> None:
         asked += 1
         return asked
 
-    kept = Kept(clock)
+    kept = AnswerCache(clock)
     assert kept.get("a", make, 10.0).value == 1
     passes(clock, 9.0)
     assert kept.get("a", make, 10.0).value == 1
@@ -43,7 +43,7 @@ def test_an_answer_is_kept_until_it_is_old() -> None:
 
 
 def test_what_takes_long_is_not_waited_for_for_ever() -> None:
-    kept, go = Kept(VirtualClock(0.0)), threading.Event()
+    kept, go = AnswerCache(VirtualClock(0.0)), threading.Event()
 
     def make() -> str:
         go.wait(10)
@@ -60,7 +60,7 @@ def test_what_takes_long_is_not_waited_for_for_ever() -> None:
 def test_what_takes_long_is_repeated_seldom() -> None:
     """At most a thirtieth of a processor."""
     clock, asked = VirtualClock(0.0), 0
-    kept = Kept(clock)
+    kept = AnswerCache(clock)
 
     def make() -> int:
         nonlocal asked
@@ -81,7 +81,7 @@ def test_what_takes_long_is_repeated_seldom() -> None:
 
 
 def test_what_goes_wrong_is_told_and_tried_again() -> None:
-    kept, answers = Kept(VirtualClock(0.0)), iter([StoreError("no"), "yes"])
+    kept, answers = AnswerCache(VirtualClock(0.0)), iter([StoreError("no"), "yes"])
 
     def make() -> str:
         answer = next(answers)
@@ -98,7 +98,7 @@ def test_what_goes_wrong_is_told_and_tried_again() -> None:
 
 def test_what_went_wrong_after_long_is_told_again_before_it_is_tried_again() -> None:
     clock, asked = VirtualClock(0.0), 0
-    kept = Kept(clock)
+    kept = AnswerCache(clock)
 
     def make() -> int:
         nonlocal asked
@@ -122,7 +122,7 @@ def test_what_went_wrong_after_long_is_told_again_before_it_is_tried_again() -> 
 
 
 def test_only_so_many_answers_are_kept() -> None:
-    kept = Kept(VirtualClock(0.0))
+    kept = AnswerCache(VirtualClock(0.0))
     for number in range(3 * KEPT):
         assert kept.get(number, lambda number=number: number, 1.0).value == number  # type: ignore[misc]
     assert len(kept._entries) == KEPT
@@ -131,7 +131,7 @@ def test_only_so_many_answers_are_kept() -> None:
 
 def test_there_is_room_for_one_of_each_of_many_things() -> None:
     """A hundred collections have a table of hosts each; none is counted again because of the others."""
-    kept = Kept(VirtualClock(0.0))
+    kept = AnswerCache(VirtualClock(0.0))
     kept.make_room(100)
     for number in range(100):
         kept.get(("hosts", number), lambda: "table", 1.0)

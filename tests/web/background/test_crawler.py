@@ -14,8 +14,9 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections.commands import order
-from teia.collections.inbox import Command
-from teia.config import CollectionSettings, Config, ScheduleSettings, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import CollectionSettings, Config, ScheduleSettings
+from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.web.background.crawler import Supervisor
 from tests.waiting import until

@@ -10,12 +10,12 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.store.root import open_root
-from teia.web.background.open_collections import KEPT_S, Shelf
+from teia.web.background.open_collections import KEPT_S, OpenCollections
 
 
 def test_what_was_given_back_is_borrowed_again_for_a_while(crawled_data: Path) -> None:
     clock = VirtualClock(0)
-    shelf = Shelf(open_root(crawled_data), clock)
+    shelf = OpenCollections(open_root(crawled_data), clock)
     with shelf.borrowed("main") as first, shelf.borrowed("main") as second:
         assert first is not second, "nobody shares"
     with shelf.borrowed("main") as again:
@@ -27,7 +27,7 @@ def test_what_was_given_back_is_borrowed_again_for_a_while(crawled_data: Path) -
 
 
 def test_what_went_wrong_is_not_kept(crawled_data: Path) -> None:
-    shelf = Shelf(open_root(crawled_data), VirtualClock(0))
+    shelf = OpenCollections(open_root(crawled_data), VirtualClock(0))
     with pytest.raises(RuntimeError), shelf.borrowed("main") as first:
         raise RuntimeError
     with shelf.borrowed("main") as second:
@@ -38,7 +38,7 @@ def test_what_went_wrong_is_not_kept(crawled_data: Path) -> None:
 def test_a_collection_that_was_made_anew_is_another_one(crawled_data: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     shutil.copytree(crawled_data, data)
-    shelf = Shelf(open_root(data), VirtualClock(0))
+    shelf = OpenCollections(open_root(data), VirtualClock(0))
     with shelf.borrowed("main") as old:
         pass
     (data / "main").rename(data / "was-main")

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from markupsafe import Markup
 
-from teia.web.charts.charts import Charts, Line, Part
+from teia.web.charts.charts import BarPart, Charts, Line
 from teia.web.language.numbers import ENGLISH, PORTUGUESE
 
 CHARTS = Charts(ENGLISH, lambda text: text)
@@ -22,9 +22,9 @@ def parsed(chart: Markup) -> ET.Element:
 def every_chart() -> dict[str, Markup]:
     return {
         "lines": CHARTS.lines("a", "T", "F", [Line("<b>", POINTS), Line("two", POINTS[:1], "s2")], "a second"),
-        "parts": CHARTS.parts("b", "T", "F", [Part("one", 3), Part("two", 1, "s2")]),
+        "parts": CHARTS.parts("b", "T", "F", [BarPart("one", 3), BarPart("two", 1, "s2")]),
         "columns": CHARTS.columns(
-            "c", "T", "F", [(0, [0.25, 0.75]), (60, [1, 0])], [Part("ok", 0), Part("no", 0, "s2")]
+            "c", "T", "F", [(0, [0.25, 0.75]), (60, [1, 0])], [BarPart("ok", 0), BarPart("no", 0, "s2")]
         ),
         "histogram": CHARTS.histogram("d", "T", "F", [(1, 2, 3), (2, 5, 1), (5, 10, 0)], "s"),
         "strip": CHARTS.strip("e", "T", "F", [(10.0, "s1"), (20.0, "early")], (0.0, 900.0)),
@@ -82,7 +82,9 @@ def test_a_gap_is_not_drawn_over() -> None:
 
 
 def test_parts_are_as_wide_as_their_share() -> None:
-    wide = parsed(CHARTS.parts("b", "T", "F", [Part("one", 3), Part("two", 1, "s2"), Part("none", 0)])).find(".//svg")
+    wide = parsed(CHARTS.parts("b", "T", "F", [BarPart("one", 3), BarPart("two", 1, "s2"), BarPart("none", 0)])).find(
+        ".//svg"
+    )
     assert wide is not None
     bars = [float(each.attrib["width"]) for each in wide.iter("rect") if each.attrib["height"] == "28"]
     assert bars == [538.5, 179.5, 0]

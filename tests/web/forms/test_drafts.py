@@ -15,7 +15,8 @@ from teia.collections.calendar import next_starts, schedule_of
 from teia.collections.commands import order_of
 from teia.collections.drafts import ADMINS, LOCAL, drafted
 from teia.collections.stored import saved
-from teia.config import ScheduleSettings, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import ScheduleSettings
 from teia.web.access.roles import Role
 from teia.web.forms.fields import Fields, fields_of, settings_of
 from tests.web.conftest import Web
@@ -95,12 +96,12 @@ def test_a_form_reads_back_what_it_saved(web: Web) -> None:
 
 
 WRONG = [
-    ("name", "Diário", "cannot name a collection: use up to 63 of a-z"),
-    ("name", "new", "cannot name a collection"),
-    ("name", "lock", "cannot name a collection"),
-    ("name", "", "cannot name a collection"),
-    ("name", "main", "there is a collection main already"),
-    ("seeds", "ftp://x\nhttps://ok.test/", "'ftp://x' is not http or https"),
+    ("name", "Diário", "cannot be the name of a collection: use only a-z"),
+    ("name", "new", "cannot be the name of a collection"),
+    ("name", "lock", "cannot be the name of a collection"),
+    ("name", "", "cannot be the name of a collection"),
+    ("name", "main", "a collection named main already exists"),
+    ("seeds", "ftp://x\nhttps://ok.test/", "'ftp://x' is not an http or https URL"),
     ("seeds", "  ", "at least one seed"),
     ("max_pages", "many", "must be a whole number"),
     ("max_pages", "-1", "must be at least 0"),
@@ -121,10 +122,10 @@ WRONG = [
     ("order", "best", "must be one of"),
     ("more", "[nonsense", "not valid TOML"),
     ("more", "[nothing]\nx = 1", "unknown setting"),
-    ("more", "[courtesy]\ndelay_s = 0", "has a field of its own"),
-    ("more", '[parse]\nprocessors = ["a=b:c"]', "names files or code"),
-    ("more", '[fetch]\nallow_nets = ["all"]', "write networks like"),
-    ("scope", "sites", "counts with “my rules” alone"),
+    ("more", "[courtesy]\ndelay_s = 0", "has its own field"),
+    ("more", '[parse]\nprocessors = ["a=b:c"]', "refers to files or code"),
+    ("more", '[fetch]\nallow_nets = ["all"]', "write networks such as"),
+    ("scope", "sites", "needs the scope “my rules”"),
 ]
 BESIDE: dict[str, dict[str, str]] = {
     "delay_s": {"delay": "other"},
@@ -155,16 +156,16 @@ def test_nonsense_is_said_beside_its_field_and_nothing_typed_is_lost(web: Web) -
 
 WRONG_RULES = [
     ("regex", "(", "missing )"),
-    ("regex", "(?!a)b", "looks ahead or behind; say it with two rules"),
-    ("regex", r"(a)\1", "refers back to a group"),
+    ("regex", "(?!a)b", "uses look-ahead or look-behind; use two rules"),
+    ("regex", r"(a)\1", "uses a back-reference"),
     ("host", "two words", "must be a host name"),
     ("prefix", "ftp://x", "must be an http or https URL"),
     ("query", "maybe", "must be query:no or query:yes"),
     ("rule", "and(host:a.test", "must be KIND:VALUE"),
-    ("rule", "py:os.remove", "names a file or code of this machine"),
-    ("rule", "not(py:os.remove)", "names a file or code of this machine"),
-    ("rule", "list:/etc/passwd", "names a file or code of this machine"),
-    ("rule", "@/etc/passwd", "names a file or code of this machine"),
+    ("rule", "py:os.remove", "refers to a file or code on the server"),
+    ("rule", "not(py:os.remove)", "refers to a file or code on the server"),
+    ("rule", "list:/etc/passwd", "refers to a file or code on the server"),
+    ("rule", "@/etc/passwd", "refers to a file or code on the server"),
 ]
 
 
@@ -184,8 +185,8 @@ def test_a_wrong_rule_is_named_in_its_row(web: Web) -> None:
 def test_what_is_less_polite_needs_an_admin_and_somebodys_consent(web: Web) -> None:
     operator, admin = web.client(Role.OPERATOR), web.client(Role.ADMIN)
     for how in ({"delay": "other", "delay_s": "0.5"}, {"robots": ""}, {"more": "[courtesy]\nper_host = 4"}):
-        assert "an admin has to decide" in faults(send(web, operator, **how, consent="ana").text)["consent"]
-        assert "who consented" in faults(send(web, admin, **how).text)["consent"]
+        assert "an admin must approve" in faults(send(web, operator, **how, consent="ana").text)["consent"]
+        assert "who approved" in faults(send(web, admin, **how).text)["consent"]
     answer = send(web, admin, delay="other", delay_s="0.5", consent="the owner, ana@diario.test")
     assert answer.status_code == 303
     assert saved(web.site.root, "diario").config.courtesy.delay_s == 0.5
@@ -225,7 +226,7 @@ def test_the_api_makes_tells_and_changes(web: Web) -> None:
     api = web.client()
     made = api.post("/api/v1/c", headers=operator,
                     json={"name": "um", "settings": {"collection": {"seeds": ["um.test"]}}})  # fmt: skip
-    assert made.json() == {"message": "um is made", "to": "/c/um"}
+    assert made.json() == {"message": "um was created", "to": "/c/um"}
     again = api.post("/api/v1/c", headers=operator, json={"name": "um", "settings": {"collection": {"seeds": ["a.b"]}}})
     assert again.status_code == 400
     assert "already" in again.json()["message"]
@@ -285,7 +286,7 @@ def test_a_url_is_tried_by_form_and_by_api_alike(web: Web) -> None:
     sent = {**fields, "tries": f"{url}\nftp://x\nhttp://other/", "step": "test", "csrf": web.csrf(client)}
     page = client.post("/c/main/edit", data=sent).text
     assert re.findall(r"<strong>(Yes|No)</strong>", page) == ["Yes", "No", "No"]
-    assert "rule 1 keeps it: suffix:.test" in unescape(page).replace("<wbr>", "")
+    assert "included by rule 1: suffix:.test" in unescape(page).replace("<wbr>", "")
     many = client.post("/api/v1/scope/test", json={"urls": ["a"] * 201, "settings": {}},
                        headers={"x-csrf-token": web.csrf(client)})  # fmt: skip
     assert many.status_code == 400
@@ -319,7 +320,7 @@ def test_urls_that_there_was_no_time_for_are_named(web: Web, monkeypatch: pytest
     client = web.client(Role.OPERATOR)
     answer = client.post("/api/v1/c/main/scope/test", json={"urls": [web.some_url()]},
                          headers={"x-csrf-token": web.csrf(client)}).json()  # fmt: skip
-    assert [(each["is_crawled"], each["why"][:9]) for each in answer["tried"]] == [(False, "not tried")]
+    assert [(each["is_crawled"], each["why"][:10]) for each in answer["tried"]] == [(False, "not tested")]
 
 
 def test_a_rule_of_an_older_version_that_looks_ahead_is_shown_and_can_be_changed(web: Web) -> None:
@@ -334,7 +335,7 @@ def test_a_rule_of_an_older_version_that_looks_ahead_is_shown_and_can_be_changed
     headers = {"x-csrf-token": web.csrf(client)}
     tried = client.post("/api/v1/c/main/scope/test", json={"urls": [web.some_url()]}, headers=headers)
     assert tried.status_code == 400
-    assert "looks ahead or behind; say it with two rules" in tried.text
+    assert "uses look-ahead or look-behind; use two rules" in tried.text
     changed = client.post(
         "/api/v1/c/main/edit", json={"settings": {"scope": {"exclude": ["regex:/admin"]}}}, headers=headers
     )
@@ -352,14 +353,14 @@ def test_a_rule_beside_one_of_an_older_version_that_looks_ahead_is_no_error_of_o
     for path, asked in (("edit", {}), ("scope/test", {"urls": [web.some_url()]})):
         answer = client.post(f"/api/v1/c/main/{path}", json={"settings": settings, **asked}, headers=headers)
         assert answer.status_code == 400, answer.text
-        assert "looks ahead or behind; say it with two rules" in answer.text
+        assert "uses look-ahead or look-behind; use two rules" in answer.text
     fields = fields_of(web.site.config("main")).model_dump()
     fields |= {"rule_lines": f"keep {rule}\nkeep host:b.test", "rule_do": [], "rule_kind": [], "rule_value": []}
     shown = client.post("/api/v1/draft?c=main", data={**fields, "step": "look"}, headers=headers)
-    assert [each["message"] for each in shown.json()["problems"] if "looks ahead" in each["message"]], shown.text
+    assert [each["message"] for each in shown.json()["problems"] if "uses look-ahead" in each["message"]], shown.text
     saved_by_form = client.post("/c/main/edit", data={**fields, "step": "save", "csrf": web.csrf(client)})
     assert saved_by_form.status_code == 400
-    assert "looks ahead or behind" in saved_by_form.text
+    assert "uses look-ahead or look-behind" in saved_by_form.text
     faults_found = drafted({"scope.include": settings["scope"]["include"]}, web.site.config("main")).faults
     assert [(fault.key, fault.place) for fault in faults_found] == [("scope.include", 1)]
 
@@ -389,12 +390,12 @@ def test_the_dates_shown_are_those_on_which_runs_begin_also_when_clocks_change(w
 def test_a_run_that_cannot_reach_all_pages_is_said_so(web: Web) -> None:
     given = {"start": "2027-01-01", "every": "1 day", "stop_after": "1 second", "zone": "UTC", "c": "main"}
     shown = web.client(Role.VIEWER).get("/api/v1/schedule/preview", params=given).json()
-    assert shown["warning"] == "" or "runs will stop before the end" in shown["warning"]
+    assert shown["warning"] == "" or "runs will stop before they are complete" in shown["warning"]
     web.client().post("/api/v1/c/main/edit", headers=web.token(Role.ADMIN),
                       json={"settings": {"courtesy": {"delay_s": 60}}})  # fmt: skip
     warning = web.client(Role.VIEWER).get("/api/v1/schedule/preview", params=given).json()["warning"]
     assert re.fullmatch(
-        r"4 known pages of x\.test, one every 60 s, need 0 h 4 min: runs will stop before the end", warning
+        r"4 known pages of x\.test at one every 60 s take 0 h 4 min: runs will stop before they are complete", warning
     )
 
 
@@ -467,7 +468,7 @@ def test_paths_and_networks_of_the_machine_need_an_admin(web: Web) -> None:
         for path, sent in asked.items():
             refused = operator.post(path, json=sent, headers={"x-csrf-token": web.csrf(operator)})
             assert refused.status_code == 403, (key, refused.text)
-            assert f"this needs the role admin: it leads elsewhere than to the public web ({key})" in refused.text
+            assert f"this requires the role admin: addresses outside the public web are allowed ({key})" in refused.text
         allowed = admin.post(
             "/api/v1/c/main/edit", json={"settings": settings}, headers={"x-csrf-token": web.csrf(admin)}
         )
@@ -486,7 +487,7 @@ def test_files_and_code_of_the_machine_are_not_set_from_far_away(web: Web) -> No
         asked = {"settings": {section: {name: value}}}
         refused = admin.post("/api/v1/c/main/edit", json=asked, headers={"x-csrf-token": web.csrf(admin)})
         assert refused.status_code == 400, key
-        assert "names files or code of this machine" in refused.text
+        assert "refers to files or code on the server" in refused.text
 
 
 def test_a_contact_of_two_lines_is_refused_when_it_is_written(web: Web) -> None:

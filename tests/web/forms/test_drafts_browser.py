@@ -20,7 +20,7 @@ def test_a_collection_is_made_and_changed_without_scripts(live: Live, browser: B
     page.fill("#name", "Nova!")
     page.fill("#seeds", "https://nova.test/")
     page.click("button:text-is('Create')")
-    expect(page.locator("#name-fault")).to_contain_text("cannot name a collection")
+    expect(page.locator("#name-fault")).to_contain_text("cannot be the name of a collection")
     assert page.input_value("#seeds") == "https://nova.test/", "nothing typed is lost"
     page.fill("#name", "nova")
     page.click("button:text-is('Create')")
@@ -56,7 +56,7 @@ def test_the_form_answers_while_somebody_types_and_by_keyboard_alone(live: Live,
     page.locator("[name=rule_do]").first.select_option("skip")
     expect(page.locator("#rule-1")).to_contain_text("4")
     page.fill("#tries", "http://x.test/lei\nftp://x")
-    expect(page.locator("#tried li").nth(0)).to_contain_text("skips it: domain:x.test")
+    expect(page.locator("#tried li").nth(0)).to_contain_text("excluded by rule 2: domain:x.test")
     expect(page.locator("#tried li").nth(1)).to_contain_text("No")
     page.fill("#max_depth", "deep")
     expect(page.locator("#max_depth-fault")).to_have_text("must be a whole number")

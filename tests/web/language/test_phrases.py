@@ -57,26 +57,26 @@ def _is_in(piece: str, said: str) -> bool:
 @pytest.mark.parametrize(
     ("english", "portuguese"),
     [
-        ("its host rests until 2026-11-15T12:00:00Z; behind 1,204 others of its host",
-         "seu servidor descansa até 2026-11-15T12:00:00Z; atrás de 1.204 outras do seu servidor"),
+        ("delay of its host until 2026-11-15T12:00:00Z; queued behind 1,204 URLs of its host",
+         "intervalo do seu servidor até 2026-11-15T12:00:00Z; na fila atrás de 1.204 URLs do seu servidor"),
         ("it is out of scope: regex:/a excludes it; it will not be fetched",
          "está fora do escopo: regex:/a a exclui; não será visitada"),
-        ("failed 3 times (timeout), tried again at 12:00", "falhou 3 vezes (timeout), nova tentativa em 12:00"),
-        ("scope rule 'host:!': must be a host name, like example.org",
+        ("failed 3 times (timeout), next attempt at 12:00", "falhou 3 vezes (timeout), próxima tentativa em 12:00"),
+        ("scope rule 'host:!': must be a host name, such as example.org",
          "regra de escopo 'host:!': precisa ser um nome de servidor, como example.org"),
         ("Every 7 days at 02:00 (America/Sao_Paulo) from Saturday 21 Nov 2026 on, 4 hours at most, until 5 Dec 2026.",
          "A cada 7 dias às 02:00 (America/Sao_Paulo) desde sábado 21 nov. 2026, 4 horas no máximo, até 5 dez. 2026."),
-        ("10,001 seeds are more than 10,000", "10.001 sementes são mais que 10.000"),
-        ("at most 1,048,576 bytes are taken", "no máximo 1.048.576 bytes são aceitos"),
+        ("10,001 seeds exceed the maximum of 10,000", "10.001 sementes passam do máximo de 10.000"),
+        ("at most 1,048,576 bytes are accepted", "no máximo 1.048.576 bytes são aceitos"),
         ("the query took longer than 0.5 s; narrow it, e.g. with WHERE host = …",
          "a consulta passou de 0,5 s; restrinja-a, p. ex. com WHERE host = …"),
         ("courtesy.delay_s = -1.5: must be at least 0.05 s", "courtesy.delay_s = -1.5: precisa ser pelo menos 0,05 s"),
         ("robots.txt asks for a Crawl-delay of 1,204.5 s", "o robots.txt pede um Crawl-delay de 1.204,5 s"),
         ("Sat 21 Nov 2026 02:00 (UTC)", "sáb. 21 nov. 2026 02:00 (UTC)"),
-        ("this needs the role operator; you are viewer", "isto exige o papel operador; você é leitor"),
+        ("this requires the role operator; your role is viewer", "isto exige o papel operador; o seu é leitor"),
         ("n: Input should be greater than or equal to 1", "n: precisa ser pelo menos 1"),
-        ("http://x.test/a is not known in main: no page that was read links to it; did you mean http://x.test/b",
-         "http://x.test/a não é conhecida em main: nenhuma página lida aponta para ela; você quis dizer http://x.test/b"),
+        ("http://x.test/a is not known in main: no fetched page links to it; did you mean http://x.test/b",
+         "http://x.test/a não é conhecida em main: nenhuma página coletada aponta para ela; você quis dizer http://x.test/b"),
     ],
 )  # fmt: skip
 def test_what_is_said_in_english_is_said_in_portuguese(english: str, portuguese: str) -> None:
@@ -97,7 +97,7 @@ def test_english_that_has_no_translation_is_marked_as_english(web: Web, monkeypa
     def wrong(*_: object) -> None:
         raise teia.errors.UsageError("something <b>nobody</b> foresaw")
 
-    monkeypatch.setattr("teia.web.server.installation.Site.config", wrong)
+    monkeypatch.setattr("teia.web.server.installation.Installation.config", wrong)
     portuguese = {"accept-language": "pt"}
     page = web.client(Role.VIEWER).get("/c/main/freshness", headers=portuguese)
     assert '<span lang="en">something &lt;b&gt;nobody&lt;/b&gt; foresaw</span>' in page.text

@@ -9,15 +9,14 @@ import pytest
 from fastapi.routing import APIRoute
 from httpx2 import Response
 
-from teia.web.access.roles import Role
-from teia.web.access.scopes import ALL, Scope
+from teia.web.access.roles import ALL, Role, TokenScope
 from teia.web.app import gates_of
-from teia.web.server.json_routes import API, Gate
+from teia.web.server.json_routes import API, RouteAccess
 from tests.web.conftest import PASSWORD, Web
 from tests.web.labs import some_run
 
 
-def address_of(gate: Gate, web: Web, **here: str) -> str:
+def address_of(gate: RouteAccess, web: Web, **here: str) -> str:
     """An address a gate stands at, with something there for every part of its path; `here` are other parts."""
     node = web.site.cluster.view().here
     parts = {"collection": "main", "host": "x.test", "name": "outcomes", "node": node}
@@ -26,7 +25,7 @@ def address_of(gate: Gate, web: Web, **here: str) -> str:
     return re.sub(r"{(\w+)(:path)?}", lambda part: (parts | here).get(part[1], "x"), gate.path)
 
 
-def ask(web: Web, gate: Gate, client: Any, url: str, **how: Any) -> Response:
+def ask(web: Web, gate: RouteAccess, client: Any, url: str, **how: Any) -> Response:
     answer: Response = client.request(gate.method, address_of(gate, web), params={"url": url}, **how)
     return answer
 
@@ -67,16 +66,16 @@ def test_the_table_of_routes_and_roles_is_kept(web: Web) -> None:
                 assert (by_token.status_code in (401, 403)) == (role < gate.role) or is_sign_in, (gate, role)
 
 
-SCOPES: dict[Scope | None, str] = {
+SCOPES: dict[TokenScope | None, str] = {
     None: "GET /api /health /help/query",
-    Scope.METRICS: "GET /metrics",
-    Scope.SEARCH: """
+    TokenScope.METRICS: "GET /metrics",
+    TokenScope.SEARCH: """
         GET / /copy /indexnow /login /opensearch.xml /page /pages /raw/{signed:path} /search /search.rss
             /c/{collection}/copy /c/{collection}/diff /c/{collection}/feed/{key} /c/{collection}/page
             /c/{collection}/unknown /websub/{collection}/{key}
         POST /choose /indexnow /login /login/first /logout /websub/{collection}/{key}
     """,
-    Scope.READ: """
+    TokenScope.READ: """
         GET /c /c/new /cluster /cluster/nodes/{node} /events /hosts /schedule/preview /settings/data /status
             /c/{collection} /c/{collection}/clone /c/{collection}/data /c/{collection}/edit /c/{collection}/freshness
             /c/{collection}/frontier /c/{collection}/frontier.jsonl /c/{collection}/frontier/add
@@ -87,15 +86,15 @@ SCOPES: dict[Scope | None, str] = {
             /lab /lab/compare /lab/plan /lab/reproduce /lab/runs/{number} /lab/runs/{number}/csv
             /lab/runs/{number}/files/{file} /lab/runs/{number}/svg /lab/simulate /lab/whatif
     """,
-    Scope.CRAWL: """
+    TokenScope.CRAWL: """
         POST /c /c/new /draft /scope/test
             /c/{collection}/add /c/{collection}/check /c/{collection}/command /c/{collection}/data/audit
             /c/{collection}/edit /c/{collection}/frontier/add /c/{collection}/frontier/bulk
             /c/{collection}/hosts/{host} /c/{collection}/needs /c/{collection}/remove /c/{collection}/scope/test
             /c/{collection}/watches/add /c/{collection}/watches/remove /c/{collection}/watches/try
     """,
-    Scope.LAB: "POST /lab/plan /lab/reproduce /lab/runs/{number}/cancel /lab/simulate /lab/whatif",
-    Scope.SETTINGS: """
+    TokenScope.LAB: "POST /lab/plan /lab/reproduce /lab/runs/{number}/cancel /lab/simulate /lab/whatif",
+    TokenScope.SETTINGS: """
         GET /settings/audit /settings/tokens /settings/users /settings/you
         POST /settings/tokens/make /settings/tokens/remove /settings/users/invite /settings/users/remove
             /settings/users/role /settings/you/password
@@ -120,12 +119,12 @@ def test_every_route_has_the_scope_that_is_written_down_for_it(web: Web) -> None
 def test_a_token_is_refused_exactly_where_its_scopes_are_not_for(web: Web) -> None:
     """UX 2.13: every route x a token that is for all but it; and what is read x a token that is for it alone."""
     url, anybody, accounts = web.some_url(), web.client(), web.site.accounts
-    but = {scope: accounts.make_token(f"but-{scope}", "ana", Role.ADMIN, ALL - {scope}) for scope in Scope}
-    only = {scope: accounts.make_token(f"only-{scope}", "ana", Role.ADMIN, frozenset({scope})) for scope in Scope}
+    but = {scope: accounts.make_token(f"but-{scope}", "ana", Role.ADMIN, ALL - {scope}) for scope in TokenScope}
+    only = {scope: accounts.make_token(f"only-{scope}", "ana", Role.ADMIN, frozenset({scope})) for scope in TokenScope}
     for gate in gates_of(web.app):
         for scope, token in [*but.items()] if gate.scope is None else [(gate.scope, but[gate.scope])]:
             answer = ask(web, gate, anybody, url, headers={"authorization": f"Bearer {token}"})
-            is_refused = answer.status_code == 403 and "this needs the scope" in answer.text
+            is_refused = answer.status_code == 403 and "this requires the scope" in answer.text
             assert is_refused == (gate.scope is scope), (gate, scope, answer.status_code)
         if gate.method == "GET" and gate.scope is not None and "/api/" in gate.path:
             answer = ask(web, gate, anybody, url, headers={"authorization": f"Bearer {only[gate.scope]}"})

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from teia.clock import WallClock
 from teia.web import limits
 from teia.web.serve import READING
-from teia.web.server.headers import Shield
+from teia.web.server.headers import SecurityMiddleware
 from tests.waiting import until
 
 HALF = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
@@ -53,7 +53,7 @@ def served(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         "limit_concurrency": limits.CONNECTIONS,
         **READING,
     }
-    server = uvicorn.Server(uvicorn.Config(Shield(app, WallClock(), ["127.0.0.1"]), **how))
+    server = uvicorn.Server(uvicorn.Config(SecurityMiddleware(app, WallClock(), ["127.0.0.1"]), **how))
     bound = socket.create_server(("127.0.0.1", 0), backlog=256)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16 << 10)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)

@@ -13,7 +13,7 @@ from fastapi.sse import ServerSentEvent
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server import events
-from teia.web.server.events import Hub, Topic, _told
+from teia.web.server.events import EventTopic, Hub, _told
 from tests.web.conftest import Web
 
 
@@ -36,7 +36,7 @@ def test_a_stream_begins_with_everything_and_goes_on_with_what_changed(
     web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter([1, 1, 1, 2, 2, 3])
-    monkeypatch.setitem(events.TOPICS, "status", Topic(lambda *_: {"n": next(answers)}, 0.02))
+    monkeypatch.setitem(events.TOPICS, "status", EventTopic(lambda *_: {"n": next(answers)}, 0.02))
 
     async def listen() -> list[tuple[str | None, Any]]:
         hub = Hub()
@@ -54,7 +54,7 @@ def test_many_listeners_cost_as_much_as_one(web: Web, monkeypatch: pytest.Monkey
         made += 1
         return {"n": 1}
 
-    monkeypatch.setitem(events.TOPICS, "status", Topic(make, 60.0))
+    monkeypatch.setitem(events.TOPICS, "status", EventTopic(make, 60.0))
 
     async def listen() -> None:
         hub = Hub()

@@ -12,7 +12,7 @@ from teia.clock import VirtualClock
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import Buckets
-from teia.web.server.headers import Shield
+from teia.web.server.headers import SecurityMiddleware
 from tests.web.conftest import XSS, Web
 
 
@@ -138,7 +138,7 @@ def test_a_name_with_a_port_is_answered_at_that_port_alone() -> None:
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         await PlainTextResponse("ok")(scope, receive, send)
 
-    shield = Shield(answered, VirtualClock(0), ["Teia.example:8443", "::1"])
+    shield = SecurityMiddleware(answered, VirtualClock(0), ["Teia.example:8443", "::1"])
     for host, status in {
         b"teia.example:8443": 200,
         b"teia.example": 421,

@@ -7,11 +7,11 @@ import sqlite3
 
 import pytest
 
-from teia.collections.inbox import Control
-from teia.views.alerts import Disk, Need
+from teia.collections.inbox import ControlFile
+from teia.views.alerts import Alert, Disk
 from teia.web.access.roles import Role
 from teia.web.server import headline
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 from tests.waiting import until
 from tests.web.conftest import Web
 from tests.web.pages.collection.test_monitor import running
@@ -36,7 +36,7 @@ def test_a_quiet_installation_has_no_headline(web: Web, monkeypatch: pytest.Monk
 
 
 def test_operators_see_on_every_page_what_runs_and_what_needs_them(
-    web: Web, running: Control, monkeypatch: pytest.MonkeyPatch
+    web: Web, running: ControlFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("teia.web.pages.collection.monitor.disk_of", lambda *_: Disk(0.06, 0.05))
     monkeypatch.setattr(headline, "PATIENCE_S", 30.0)
@@ -73,7 +73,7 @@ def test_hosts_are_counted_anew_for_it_one_collection_at_a_time(web: Web, monkey
 
     monkeypatch.setattr(headline, "table_of", walk)
     monkeypatch.setattr(headline, "FRESH_S", 0.0)
-    monkeypatch.setattr(Site, "names", lambda _: ["a", "b", "c"])
+    monkeypatch.setattr(Installation, "names", lambda _: ["a", "b", "c"])
 
     def walked_round() -> bool:
         nonlocal made
@@ -87,9 +87,9 @@ def test_hosts_are_counted_anew_for_it_one_collection_at_a_time(web: Web, monkey
 
 
 def test_one_full_disk_is_one_thing_that_needs_somebody(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    full = [Need("disk", "full", 80.0), Need("parked", "left alone", 30.0)]
+    full = [Alert("disk", "full", 80.0), Alert("parked", "left alone", 30.0)]
     monkeypatch.setattr(headline, "needs_now", lambda *_: full)
-    monkeypatch.setattr(Site, "names", lambda _: ["a", "b", "c"])
+    monkeypatch.setattr(Installation, "names", lambda _: ["a", "b", "c"])
     monkeypatch.setattr(headline, "table_of", lambda *_: None)
     assert headline._made(web.site).needs == 1 + 3
 

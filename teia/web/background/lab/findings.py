@@ -34,7 +34,7 @@ COMPARED_ROWS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class ResultWarning:
     """Warning to read before trusting the numbers; `value` or `word` is inserted into its sentence."""
 
     code: str
@@ -101,20 +101,21 @@ def best_bound(report: Mapping[str, Any]) -> tuple[str, float] | None:
     return max(known, key=lambda each: each[1]) if known else None
 
 
-def warned_of_simulation(report: Mapping[str, Any]) -> list[Warned]:
+def warned_of_simulation(report: Mapping[str, Any]) -> list[ResultWarning]:
     found = []
     if report.get("rate_unit"):
-        found.append(Warned("unit", word=report["rate_unit"]))
+        found.append(ResultWarning("unit", word=report["rate_unit"]))
     horizon_s, length_s = report.get("horizon_s") or 0.0, report.get("length_s") or 0.0
     if horizon_s and length_s < 2 * horizon_s:
-        found.append(Warned("few_rounds", length_s / horizon_s))
+        found.append(ResultWarning("few_rounds", length_s / horizon_s))
     rows, bound = policies(report), best_bound(report)
     if rows and bound is not None and rows[0]["staleness"] > (1 + LOOSE) * bound[1]:
-        found.append(Warned("loose_bound", 1 - bound[1] / rows[0]["staleness"], bound[0]))
+        found.append(ResultWarning("loose_bound", 1 - bound[1] / rows[0]["staleness"], bound[0]))
     crawlers = report.get("crawlers") or {}
+    # A budget above the most visits that the crawlers can make is never used up.
     most = crawlers.get("count", 0) * crawlers.get("pages_per_s", 0.0) * horizon_s
     if most and (report.get("budget") or 0) > 1.001 * most:
-        found.append(Warned("budget", most))
+        found.append(ResultWarning("budget", most))
     return found
 
 
@@ -131,18 +132,18 @@ def side(report: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     return {**found, **flat}
 
 
-def warned_of_what_if(report: Mapping[str, Any]) -> list[Warned]:
+def warned_of_what_if(report: Mapping[str, Any]) -> list[ResultWarning]:
     found = []
     if (report.get("visited_again") or 0) < ENOUGH_AGAIN:
-        found.append(Warned("few_visits", report.get("visited_again") or 0))
+        found.append(ResultWarning("few_visits", report.get("visited_again") or 0))
     if (report.get("prior_share") or 0.0) > 0.5:
-        found.append(Warned("prior", report["prior_share"]))
+        found.append(ResultWarning("prior", report["prior_share"]))
     gain = report.get("gain")
     if gain and gain["low"] < 0 < gain["high"]:
-        found.append(Warned("unsure"))
+        found.append(ResultWarning("unsure"))
     after = side(report, "what_if") or side(report, "as_is")
     if after and after["bound"] - after["fresh"] > LOOSE:
-        found.append(Warned("far_from_bound", after["bound"] - after["fresh"]))
+        found.append(ResultWarning("far_from_bound", after["bound"] - after["fresh"]))
     return found
 
 
@@ -233,6 +234,7 @@ def _is_near(ours: float | None, other: float) -> bool:
 
 def thinned(points: Sequence[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
     """Thin points to what a chart can show; keep the last one."""
+    # Rounded up; at least 1, for an empty line.
     every = -(-len(points) // SHOWN_POINTS) or 1
     kept = list(points[::every])
     return kept if not points or kept[-1] == points[-1] else [*kept, points[-1]]
@@ -282,24 +284,24 @@ def csv_of(kind: str, report: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparisonRow:
     """Row of a comparison: one value per run, None if a run has none."""
 
     name: str
     values: list[Any]
 
 
-def compared(kind: str, reports: Sequence[Mapping[str, Any]]) -> list[Compared]:
+def compared(kind: str, reports: Sequence[Mapping[str, Any]]) -> list[ComparisonRow]:
     """Compare the numbers of several reports, side by side."""
     columns = [dict(rows_of(kind, report)) for report in reports]
     names = list(dict.fromkeys(name for column in columns for name in column))[:COMPARED_ROWS]
-    return [Compared(name, [column.get(name) for column in columns]) for name in names]
+    return [ComparisonRow(name, [column.get(name) for column in columns]) for name in names]
 
 
-def differing(asked: Sequence[Mapping[str, Any]]) -> list[Compared]:
+def differing(asked: Sequence[Mapping[str, Any]]) -> list[ComparisonRow]:
     """Return the parameters in which runs differ."""
     names = list(dict.fromkeys(name for each in asked for name in each))
-    rows = [Compared(name, [_plain(each.get(name, "")) for each in asked]) for name in names]
+    rows = [ComparisonRow(name, [_plain(each.get(name, "")) for each in asked]) for name in names]
     return [row for row in rows if len(set(row.values)) > 1]
 
 

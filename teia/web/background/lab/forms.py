@@ -15,17 +15,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from teia.config.choices import POLICIES
 from teia.web import limits
 from teia.web.language.numbers import whole_number
 
-POLICIES = (
-    "psp", "psp-centred", "psp-aged", "mp2", "m-wolf", "edf", "index", "cho", "user-centric",
-    "uniform", "proportional", "rate-update", "round-robin", "sampling",
-)  # fmt: skip
-"""Policies of teia.refresh, the paper's first; a test compares the two lists."""
-
 EXPERIMENTS = {
-    "P6": "PSP beside MP2, M-Wolf and what nobody can beat",
+    "P6": "PSP compared with MP2, M-Wolf and the theoretical best",
     "P7": "Wolf's mix of change processes",
     "A2": "Look-ups over Chord, CAN, Pastry and our circle",
     "A12": "Isolated, hash, geographic and response-time crawlers",
@@ -122,6 +117,7 @@ LIMITS: dict[str, dict[str, Limits]] = {
 
 
 class _Fields(BaseModel):
+    # The API may send numbers as numbers; a form sends text.
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
 
@@ -190,7 +186,7 @@ FIELDS: dict[str, type[_Fields]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RunRequest:
     """A validated run request.
 
     `like` and `work` are the inputs of the time estimate; `files` are written to the run's folder, by name.
@@ -211,7 +207,7 @@ class Question:
 
 
 @dataclass(slots=True)
-class Reading:
+class FormReader:
     """Form being parsed: the command-line words so far, and the errors."""
 
     asked: Mapping[str, Any]
@@ -228,6 +224,7 @@ class Reading:
         if value is None or not limits.low <= value <= limits.high:
             self.wrong(name, limits.words)
             return None
+        # The parsed number goes into the command, never the typed text.
         self.words += [flag, str(value)]
         return value
 
@@ -260,19 +257,20 @@ def _number(text: str, *, whole: bool) -> float | None:
     return int(value) if value.is_integer() else value
 
 
-def simulate_question(fields: SimulateFields) -> tuple[Question | None, list[Mistake]]:
+def simulate_question(fields: SimulateFields) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of a simulation; return a run request or the errors."""
     asked = fields.model_dump()
-    read = Reading(asked, SIMULATE)
+    read = FormReader(asked, SIMULATE)
     found = {name: read.number(name, f"--{name.replace('_', '-')}") for name in SIMULATE}
     read.law("rates", "--rates")
     read.law("weights", "--weights")
     read.choice("rate_unit", "--rate-unit", RATE_UNITS, "day")
     read.choice("process", "--process", PROCESSES, "poisson")
     unknown = [name for name in fields.policies if name not in POLICIES]
+    # In the order of POLICIES: the same choice is the same command.
     policies = [name for name in POLICIES if name in fields.policies]
     if unknown:
-        read.wrong("policies", f"{unknown[0][:40]!r} is not a policy; there are {', '.join(POLICIES)}")
+        read.wrong("policies", f"unknown policy {unknown[0][:40]!r}; available: {', '.join(POLICIES)}")
     elif not policies:
         read.wrong("policies", "choose at least one")
     read.words += ["--policy", ",".join(policies)]
@@ -284,17 +282,18 @@ def simulate_question(fields: SimulateFields) -> tuple[Question | None, list[Mis
     if read.problems:
         return None, read.problems
     words = ("lab", "simulate", *read.words, "--json")
-    return Question("simulate", asked, words, int(found["seed"] or 0), "simulate", work), []
+    return RunRequest("simulate", asked, words, int(found["seed"] or 0), "simulate", work), []
 
 
-def _check_size(read: Reading, found: Mapping[str, float | None], policies: int) -> float:
+def _check_size(read: FormReader, found: Mapping[str, float | None], policies: int) -> float:
     """Return the amount of work, in visits and pages; record an error if it is too much or inconsistent."""
     pages, servers = found["pages"] or 0.0, found["servers"] or 0.0
     if servers > pages:
-        read.wrong("servers", f"must not be more than the {pages:,.0f} pages")
+        read.wrong("servers", f"must be at most the {pages:,.0f} pages")
     horizon_s = 3_600.0 * (found["horizon_h"] or 24.0)
     length_s = horizon_s if found["days"] is None else 86_400.0 * found["days"]
     per_s = (found["crawlers"] or 1.0) * (found["pages_per_s"] or 1.0)
+    # Delays of the servers, and a budget, may allow fewer visits than the crawlers can make.
     if found["politeness_s"]:
         per_s = min(per_s, servers / found["politeness_s"])
     if found["budget"] is not None:
@@ -302,16 +301,16 @@ def _check_size(read: Reading, found: Mapping[str, float | None], policies: int)
     visits = per_s * length_s * policies
     if visits > MOST_VISITS:
         allowed = MOST_VISITS / (per_s * policies) / 86_400.0
-        read.wrong("days", f"{visits:,.0f} visits are more than a run can make: ask for {allowed:.3g} days at most")
+        read.wrong("days", f"{visits:,.0f} visits exceed the maximum of a run: choose at most {allowed:.3g} days")
     return visits + pages * policies * max(1.0, length_s / horizon_s)
 
 
 def whatif_question(
     fields: WhatIfFields, data: Path, collections: Collection[str]
-) -> tuple[Question | None, list[Mistake]]:
+) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of a what-if; return a run request or the errors."""
     asked = fields.model_dump()
-    read = Reading(asked, WHAT_IF)
+    read = FormReader(asked, WHAT_IF)
     name = read.choice("collection", "--collection", collections)
     if not name:
         read.wrong("collection", "choose one")
@@ -320,14 +319,15 @@ def whatif_question(
     read.choice("policy", "--policy", POLICIES)
     if read.problems:
         return None, read.problems
+    # The run has a working folder of its own, so the path is absolute.
     words = ("lab", "whatif", "--data", str(data.resolve()), *read.words, "--json")
-    return Question("whatif", asked, words, int(found["seed"] or 0), f"whatif {name}", found["days"] or 14.0), []
+    return RunRequest("whatif", asked, words, int(found["seed"] or 0), f"whatif {name}", found["days"] or 14.0), []
 
 
-def reproduce_question(fields: ReproduceFields) -> tuple[Question | None, list[Mistake]]:
+def reproduce_question(fields: ReproduceFields) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of an experiment; return a run request or the errors."""
     asked = fields.model_dump()
-    read = Reading(asked, REPRODUCE)
+    read = FormReader(asked, REPRODUCE)
     chosen = fields.id.strip().upper()
     if chosen not in EXPERIMENTS:
         read.wrong("id", f"must be one of {', '.join(EXPERIMENTS)}")
@@ -337,4 +337,4 @@ def reproduce_question(fields: ReproduceFields) -> tuple[Question | None, list[M
     quick = ["--quick"] if fields.quick else []
     words = ("lab", "reproduce", chosen, *quick, *read.words, "--json")
     like = " ".join(["reproduce", chosen, *quick])
-    return Question("reproduce", asked, words, int(seed or 0), like, 1.0), []
+    return RunRequest("reproduce", asked, words, int(seed or 0), like, 1.0), []

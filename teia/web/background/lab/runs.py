@@ -31,6 +31,7 @@ FOLDER = "lab.runs"
 GOING = frozenset({"queued", "running"})
 TAIL_BYTES = 64 << 10
 FILES = 64
+# Plain names: no path, and nothing to escape in a URL or a header.
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\.(csv|svg|md)", re.ASCII)
 
 
@@ -73,7 +74,7 @@ class LabRun:
         return None if self.began_s is None or self.ended_s is None else max(0.0, self.ended_s - self.began_s)
 
 
-class KeptRuns:
+class StoredRuns:
     """Stored runs of a root; any process may read them, one process writes."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -93,7 +94,7 @@ class KeptRuns:
         with self._lock:
             run = self._load(number)
         if run is None:
-            raise UnknownRun(f"there is no run {number} of the lab; the newest {limits.LAB_KEPT} are kept")
+            raise UnknownRun(f"there is no run {number} of the lab; only the newest {limits.LAB_KEPT} are stored")
         return run
 
     def add(self, **values: Any) -> LabRun:
@@ -141,10 +142,12 @@ class KeptRuns:
         path = self.folder(number) / "run.json"
         try:
             found = path.stat()
+            # The file is replaced as a whole, so another inode or time means other contents.
             stamp = (found.st_mtime_ns, found.st_ino)
             known = self._read.get(number)
             if known is None or known[0] != stamp:
                 values = json.loads(path.read_bytes())
+                # A newer teia may have stored fields that are unknown here.
                 names = {each.name for each in fields(LabRun)}
                 known = self._read[number] = (stamp, LabRun(**{k: v for k, v in values.items() if k in names}))
         except (OSError, ValueError, TypeError, AttributeError):
@@ -170,6 +173,7 @@ class KeptRuns:
 
     def file(self, number: int, name: str) -> bytes:
         """Return the contents of one of a run's files."""
+        # Only listed names are opened: a request cannot name another path.
         if name not in self.get(number).files:
             raise UnknownRun(f"run {number} has no file {name[:100]!r}")
         with disk_errors(self.folder(number) / name, "read"):

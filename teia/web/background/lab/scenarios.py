@@ -11,21 +11,13 @@ from functools import cache
 
 import numpy as np
 
+from teia.config.choices import POLICIES
 from teia.errors import TeiaError
 from teia.lib.csvtext import CsvWriter
 from teia.refresh.model import DAY_S
 from teia.refresh.scenario import Scenario, draw_world, scenario_of
-from teia.web.background.lab.forms import (
-    MADE,
-    MOST_PLANNED,
-    PLAN,
-    POLICIES,
-    Mistake,
-    PlanFields,
-    Question,
-    Reading,
-)
-from teia.web.background.lab.runs import KeptRuns, UnknownRun
+from teia.web.background.lab.forms import MADE, MOST_PLANNED, PLAN, FormReader, Mistake, PlanFields, RunRequest
+from teia.web.background.lab.runs import StoredRuns, UnknownRun
 
 SCENARIO, TIMETABLE = "scenario.csv", "plan.csv"
 EXAMPLE = "example"
@@ -34,7 +26,7 @@ OFFERED = 8
 """Number of earlier runs offered for reuse of their pages."""
 
 
-def offered(kept: KeptRuns) -> list[int]:
+def offered(kept: StoredRuns) -> list[int]:
     """Return runs whose pages are still stored, newest first."""
     return [run.number for run in kept.all() if SCENARIO in run.files][:OFFERED]
 
@@ -60,15 +52,16 @@ def example() -> str:
     rows.writerow(("page", "server", "weight", "rate_per_day"))
     for server in range(world.servers):
         for row in range(int(world.starts[server]), int(world.starts[server + 1])):
+            # The weights of a world add up to 1; here their mean is 1, which is easier to read.
             weight, rate = EXAMPLE_PAGES * float(world.weight[row]), DAY_S * float(world.rate[row])
             rows.writerow((int(world.page[row]), f"server-{server + 1}", f"{weight:.4g}", f"{rate:.4g}"))
     return out.getvalue()
 
 
-def plan_question(fields: PlanFields, kept: KeptRuns) -> tuple[Question | None, list[Mistake]]:
+def plan_question(fields: PlanFields, kept: StoredRuns) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of a plan; return a run request or the errors."""
     asked = fields.model_dump()
-    read = Reading(asked, PLAN)
+    read = FormReader(asked, PLAN)
     text, scenario = _scenario(fields, kept, read)
     found = {name: read.number(name, f"--{name.replace('_', '-')}") for name in PLAN}
     read.choice("policy", "--policy", POLICIES, "psp")
@@ -83,10 +76,10 @@ def plan_question(fields: PlanFields, kept: KeptRuns) -> tuple[Question | None, 
         asked["pages_of"] = ""
     asked["scenario"] = ""  # stored as a file of the run instead
     work = visits + len(scenario.pages)
-    return Question("plan", asked, words, 0, "plan", work, {SCENARIO: text}), []
+    return RunRequest("plan", asked, words, 0, "plan", work, {SCENARIO: text}), []
 
 
-def _scenario(fields: PlanFields, kept: KeptRuns, read: Reading) -> tuple[str, Scenario | None]:
+def _scenario(fields: PlanFields, kept: StoredRuns, read: FormReader) -> tuple[str, Scenario | None]:
     """Return the pages as text and parsed; record an error if there are none or one is broken.
 
     Typed text takes precedence over `pages_of`, which a form always has.
@@ -94,11 +87,11 @@ def _scenario(fields: PlanFields, kept: KeptRuns, read: Reading) -> tuple[str, S
     chosen = fields.pages_of.strip()
     given = example() if chosen == EXAMPLE else _of_run(chosen, kept) if chosen else ""
     if chosen and not given:
-        read.wrong("pages_of", "must be empty, example, or the number of a run of plans that is kept")
+        read.wrong("pages_of", "must be empty, example, or the number of a stored run of plans")
         return "", None
     text = fields.scenario if fields.scenario.strip() else given
     if not text:
-        read.wrong("scenario", "choose a file, or write pages here")
+        read.wrong("scenario", "choose a file, or enter pages here")
         return "", None
     try:
         return text, scenario_of(text, SCENARIO)
@@ -107,21 +100,24 @@ def _scenario(fields: PlanFields, kept: KeptRuns, read: Reading) -> tuple[str, S
         return "", None
 
 
-def _of_run(chosen: str, kept: KeptRuns) -> str:
+def _of_run(chosen: str, kept: StoredRuns) -> str:
     try:
         return kept.file(int(chosen), SCENARIO).decode("utf-8", "replace") if chosen.isascii() else ""
     except (UnknownRun, ValueError):
         return ""
 
 
-def _visits(read: Reading, servers: int, found: dict[str, float | None]) -> float:
+def _visits(read: FormReader, servers: int, found: dict[str, float | None]) -> float:
     """Return the most visits that the plan can have; record an error if a file cannot list them."""
     horizon_s, rest_s, budget = 3_600.0 * (found["horizon_h"] or 24.0), found["politeness_s"], found["budget"]
     if not rest_s and budget is None:
-        read.wrong("budget", "is needed where servers do not rest")
+        read.wrong("budget", "is required where servers have no delay")
         return 0.0
+    # A server takes one visit per delay; the budget is for all servers together.
     most = min(servers * horizon_s / rest_s if rest_s else float("inf"), float("inf") if budget is None else budget)
     if most > MOST_PLANNED:
         allowed = MOST_PLANNED * (rest_s or 1.0) / servers / 3_600.0
-        read.wrong("horizon_h", f"{most:,.0f} visits are more than a plan can list: {allowed:.3g} hours, or a budget")
+        read.wrong(
+            "horizon_h", f"{most:,.0f} visits exceed the maximum of a plan: choose {allowed:.3g} hours, or a budget"
+        )
     return most

@@ -31,8 +31,8 @@ from teia.store.root import Root
 from teia.web import limits
 from teia.web.background.lab.estimates import left_s, wait_s
 from teia.web.background.lab.findings import digest_of, finding_of
-from teia.web.background.lab.forms import MADE, Question
-from teia.web.background.lab.runs import FOLDER, GOING, KeptRuns, LabRun
+from teia.web.background.lab.forms import MADE, RunRequest
+from teia.web.background.lab.runs import FOLDER, GOING, LabRun, StoredRuns
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class FullQueue(TeiaError):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class RunProgress:
     """Current state of a run. `share` is the part done (None: unknown); `ahead` runs come first.
 
     `starts_in_s` and `left_s` are estimated from similar runs; None if no similar run was measured.
@@ -86,7 +86,7 @@ class Workbench:
     """Lab of one server; a thread, started with the first run, executes the runs."""
 
     def __init__(self, root: Root, clock: Clock, program: Sequence[str] = PROGRAM) -> None:
-        self.kept = KeptRuns(root.path / FOLDER, clock)
+        self.kept = StoredRuns(root.path / FOLDER, clock)
         self._clock, self._program = clock, tuple(program)
         self._news = Condition()
         self._queue: list[LabRun] = []
@@ -108,16 +108,16 @@ class Workbench:
         self._open()
         return self.kept.get(number)
 
-    def submit(self, question: Question, by: str) -> LabRun:
+    def submit(self, question: RunRequest, by: str) -> LabRun:
         """Add a run to the queue."""
         with disk_errors(self.kept.path, "created"):
             self.kept.path.mkdir(exist_ok=True)
         self._open()
         with self._news:
             if self._lock is None or self._is_closed:
-                raise UsageError("another server of this folder has the lab; ask that one")
+                raise UsageError("another server of this folder runs the lab; use that one")
             if len(self._queue) >= limits.LAB_QUEUE:
-                raise FullQueue(f"{len(self._queue)} runs wait already; cancel one, or come back later")
+                raise FullQueue(f"{len(self._queue)} runs are already queued; cancel one, or try again later")
             self.kept.prune()
             run = self.kept.add(
                 kind=question.kind,
@@ -132,6 +132,7 @@ class Workbench:
             try:
                 self.kept.give(run.number, question.files)
             except BaseException:
+                # Without its input files the run cannot start.
                 self.kept.drop(run.number)
                 raise
             self._queue.append(run)
@@ -155,22 +156,22 @@ class Workbench:
                 self._news.wait_for(lambda: not self._is_turn_of(number), 2 * GRACE_S)
         return self.run(number)
 
-    def moment(self, number: int) -> Moment:
+    def moment(self, number: int) -> RunProgress:
         """Return the current state of a run."""
         run, known = self.run(number), self.kept.all()
         with self._news:
             turn, going, queue = self._turn, self._going, list(self._queue)
         if run.is_over:
-            return Moment(number, run.state, is_over=True, seconds=run.seconds)
+            return RunProgress(number, run.state, is_over=True, seconds=run.seconds)
         left = self._left_s(turn, going, known)
         if turn is not None and turn.number == number:
             if going is None:
-                return Moment(number, "running", False, left_s=left)
+                return RunProgress(number, "running", False, left_s=left)
             so_far_s = self._clock.ticks_s() - going.began
-            return Moment(number, "running", False, going.share, going.doing, left_s=left, seconds=so_far_s)
+            return RunProgress(number, "running", False, going.share, going.doing, left_s=left, seconds=so_far_s)
         ahead = [each for each in queue if each.number < number]
         count = len(ahead) + (turn is not None)
-        return Moment(number, run.state, False, ahead=count, starts_in_s=wait_s(left, ahead, known))
+        return RunProgress(number, run.state, False, ahead=count, starts_in_s=wait_s(left, ahead, known))
 
     def wait_for_new(self) -> tuple[int, float | None]:
         """Return the number of runs ahead of a new one, and their estimated time together, None if unknown."""
@@ -199,7 +200,7 @@ class Workbench:
             self._thread.join()
         with self._news:
             for run in self._queue:
-                self._end(run, "interrupted", "the server ended before its turn", files=self._files(run))
+                self._end(run, "interrupted", "the server stopped before the run started", files=self._files(run))
             self._queue.clear()
             if self._lock is not None:
                 os.close(self._lock)
@@ -215,14 +216,16 @@ class Workbench:
             except OSError:
                 return  # the folder is read-only
             try:
+                # The kernel frees the lock when its holder dies.
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 os.close(held)
                 return
             self._lock = held
+            # The lock was free, so no server works on these runs any more.
             for run in self.kept.all():
                 if run.state in GOING:
-                    self._end(run, "interrupted", "the server ended before it did", files=self._files(run))
+                    self._end(run, "interrupted", "the server stopped before the run finished", files=self._files(run))
             self.kept.prune()
 
     def _files(self, run: LabRun) -> list[str]:
@@ -272,6 +275,7 @@ class Workbench:
         if state != "done" or result is None:
             self._end(run, state, message, files=files)
             return
+        # Before the state is saved: a run that is `done` always has its report.
         self.kept.keep_report(run.number, result)
         more: dict[str, Any] = {
             "digest": digest_of(run.kind, result),
@@ -317,7 +321,7 @@ class Workbench:
             going.weighed = now
             going.ended_by = _too_much_memory() if _memory_bytes(going.process.pid) > limits.LAB_MEMORY_BYTES else ""
         elif _written_bytes(self.kept.folder(going.run.number)) > 2 * limits.LAB_REPORT_BYTES:
-            going.ended_by = "it wrote more than a report can hold"
+            going.ended_by = "its output is larger than a report can be"
         said = _last_progress(self.kept.tail(going.run.number))
         if said is not None:
             going.share, going.doing = said
@@ -345,6 +349,7 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
 
 def _last_progress(tail: str) -> tuple[float | None, str] | None:
     """Return the last progress line of a log: the share done, and a description."""
+    # The piece after the last line end may be half a line.
     for line in reversed(tail.split("\n")[:-1]):
         if line.startswith('{"share"'):
             with suppress(ValueError):
@@ -368,7 +373,7 @@ def _result(printed: Path) -> dict[str, Any] | None:
 def _verdict(going: _Going, result: dict[str, Any] | None, tail: str) -> tuple[str, str]:
     """Return the final state of a run, and its message."""
     if going.ended_by in {"cancelled", "interrupted"}:
-        return going.ended_by, "" if going.ended_by == "cancelled" else "the server ended before it did"
+        return going.ended_by, "" if going.ended_by == "cancelled" else "the server stopped before the run finished"
     if going.ended_by:
         return "failed", going.ended_by
     if going.process.returncode == 0 and result is not None and "error" not in result:
@@ -376,7 +381,7 @@ def _verdict(going: _Going, result: dict[str, Any] | None, tail: str) -> tuple[s
     said = str((result or {}).get("message", "")) or _last_word(tail)
     if "MemoryError" in said:
         said = _too_much_memory()
-    return "failed", (said or f"it ended with status {going.process.returncode} and said nothing")[:1_000]
+    return "failed", (said or f"it exited with status {going.process.returncode} without a message")[:1_000]
 
 
 def _last_word(tail: str) -> str:
@@ -385,7 +390,7 @@ def _last_word(tail: str) -> str:
 
 
 def _too_much_memory() -> str:
-    return f"it needed more memory than the {limits.LAB_MEMORY_BYTES / (1 << 30):g} GiB a run may have; ask for less"
+    return f"it needed more memory than the {limits.LAB_MEMORY_BYTES / (1 << 30):g} GiB of a run; choose a smaller size"
 
 
 def _memory_bytes(session: int) -> int:
@@ -394,6 +399,7 @@ def _memory_bytes(session: int) -> int:
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             with suppress(OSError, ValueError, IndexError):
+                # proc(5): the name in parentheses may hold blanks. After it, [3] is the session, [21] resident pages.
                 stat = (process / "stat").read_bytes().rpartition(b")")[2].split()
                 if int(stat[3]) == session:
                     pages += int(stat[21])

@@ -11,17 +11,17 @@ from fastapi import Form, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from teia.collections.add_urls import MOST, Judged, WrongUrls, add_urls
+from teia.collections.add_urls import MOST, AddUrlResult, WrongUrls, add_urls
 from teia.errors import StoreError
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.server.json_routes import API, OfSite, OfVisitor, Pages
+from teia.web.server.json_routes import API, OfSite, OfVisitor, PageRoutes
 
 NOTED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class LineFault:
     """Error in one typed line; lines are counted from 1."""
 
     line: int
@@ -38,14 +38,14 @@ class AddView:
 
     most: int
     follows_seeds: bool
-    urls: list[Judged] = field(default_factory=list)
+    urls: list[AddUrlResult] = field(default_factory=list)
     widened: list[str] = field(default_factory=list)
     is_running: bool = False
     typed: str = ""
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[LineFault] = field(default_factory=list)
 
 
-class Wanted(BaseModel):
+class AddUrlsForm(BaseModel):
     """URLs to crawl, up to 200; a form sends them one per line."""
 
     urls: Annotated[list[Annotated[str, Field(max_length=limits.BODY_BYTES)]], Field(max_length=10_000)]
@@ -55,7 +55,7 @@ class Wanted(BaseModel):
         return [line.strip() for text in self.urls for line in text.splitlines()]
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     to = "/c/{collection}/frontier/add"
     pages.page(to, "adding.html", Role.OPERATOR)(form)
     pages.add("POST", to, Role.OPERATOR, _by_form(pages), include_in_schema=False)
@@ -68,7 +68,7 @@ def form(site: OfSite, collection: str) -> AddView:
     return AddView(MOST, not site.config(collection).scope.include)
 
 
-def add(site: OfSite, visitor: OfVisitor, collection: str, asked: Wanted) -> AddView:
+def add(site: OfSite, visitor: OfVisitor, collection: str, asked: AddUrlsForm) -> AddView:
     """Add URLs to the crawl; they are checked like seeds, and become seeds."""
     config = site.config(collection)
     with ExitStack() as stack:
@@ -84,17 +84,20 @@ def add(site: OfSite, visitor: OfVisitor, collection: str, asked: Wanted) -> Add
     return AddView(MOST, not config.scope.include, list(done.urls), list(done.widened), done.is_running)
 
 
-def _by_form(pages: Pages) -> Callable[..., Response]:
+def _by_form(pages: PageRoutes) -> Callable[..., Response]:
     """Return the form's handler, which shows the form again with the typed text if there is an error."""
 
     def by_form(
-        request: Request, site: OfSite, visitor: OfVisitor, collection: str, asked: Annotated[Wanted, Form()]
+        request: Request, site: OfSite, visitor: OfVisitor, collection: str, asked: Annotated[AddUrlsForm, Form()]
     ) -> Response:
         try:
             view, status = add(site, visitor, collection, asked), 200
         except WrongUrls as wrong:
+            # `add` got the lines that are not empty; the form counts all of them.
             numbers = [number for number, line in enumerate(asked.lines(), 1) if line]
-            faults = [Fault(numbers[place] if place < len(numbers) else 1, message) for place, message in wrong.faults]
+            faults = [
+                LineFault(numbers[place] if place < len(numbers) else 1, message) for place, message in wrong.faults
+            ]
             follows, typed = not site.config(collection).scope.include, "\n".join(asked.urls)
             view, status = AddView(MOST, follows, typed=typed, faults=faults), 400
         return pages.rendered(request, visitor, "adding.html", view, status)

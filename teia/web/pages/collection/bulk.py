@@ -12,14 +12,14 @@ from pydantic import BaseModel, Field, ValidationError
 
 from teia.clock import iso_utc
 from teia.collections import bulk
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.errors import TeiaError, UsageError
-from teia.frontier.cell.bulk import Chosen, Deed, as_values
+from teia.frontier.cell.bulk import BulkAction, BulkSelection, as_values
 from teia.views.reports.source import snapshot
 from teia.web.access.roles import Role
-from teia.web.background.cache import Found, NotReady
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import Done, OfSite, OfVisitor, Pages
+from teia.web.background.cache import CachedAnswer, NotReady
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import ActionResult, OfSite, OfVisitor, PageRoutes
 from teia.web.server.templates import link
 
 COUNTED_S, COUNT_PATIENCE_S = 10.0, 0.1
@@ -33,7 +33,7 @@ Word = Annotated[str, Query(max_length=40)]
 
 
 @dataclass(frozen=True, slots=True)
-class DeedRow:
+class BulkActionRow:
     """Requested bulk action; `number` is the count of URLs so far, `done` is null until it is complete."""
 
     deed: str
@@ -68,7 +68,7 @@ class BulkView:
     query: str
 
 
-class Wanted(BaseModel):
+class BulkForm(BaseModel):
     """A bulk action and its filter of URLs; empty fields match every URL."""
 
     deed: DeedName
@@ -79,7 +79,7 @@ class Wanted(BaseModel):
     outcome: str = Field(default="", max_length=40)
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/frontier/bulk", "bulk.html", Role.OPERATOR)(counted)
     pages.deed("/c/{collection}/frontier/bulk", Role.OPERATOR)(carry_out)
 
@@ -96,14 +96,14 @@ def counted(
 ) -> BulkView:
     """Count the URLs that a bulk action would affect; change nothing."""
     site.check(collection)
-    wanted = Wanted(deed=deed, host=host, contains=contains, source=source, depth=depth, outcome=outcome)
+    wanted = BulkForm(deed=deed, host=host, contains=contains, source=source, depth=depth, outcome=outcome)
     chosen = _chosen(wanted)
 
-    def make() -> bulk.Counted:
+    def make() -> bulk.BulkCount:
         with snapshot(site.root, collection) as cells:
             return bulk.count([cell.frontier for cell in cells], chosen, site.clock.now_s())
 
-    found: Found[bulk.Counted] | None = None
+    found: CachedAnswer[bulk.BulkCount] | None = None
     with suppress(NotReady):
         found = site.kept.get(("bulk", collection, chosen), make, COUNTED_S, COUNT_PATIENCE_S)
     return BulkView(
@@ -117,12 +117,13 @@ def counted(
     )
 
 
-def moment(site: Site, collection: str, query: str) -> dict[str, Any]:
+def moment(site: Installation, collection: str, query: str) -> dict[str, Any]:
     """Return the live part of the page: the state of the count, its result, or its error."""
     try:
-        wanted = Wanted.model_validate({"deed": "drop", **dict(parse_qsl(query))})
+        # The filter comes from the address of the page, so it is checked like a form.
+        wanted = BulkForm.model_validate({"deed": "drop", **dict(parse_qsl(query))})
     except ValidationError as error:
-        raise UsageError(f"{query!r} is no filter of URLs") from error
+        raise UsageError(f"{query!r} is not a filter of URLs") from error
     found = site.kept.last(("bulk", site.check(collection), _chosen(wanted)))
     if found is not None:  # a live page does not start a new count
         return {"is_counting": False, "counted": iso_utc(found.time_s), "number": found.value.number, "failed": ""}
@@ -133,32 +134,35 @@ def moment(site: Site, collection: str, query: str) -> dict[str, Any]:
     return {"is_counting": view.is_counting, "counted": view.counted, "number": view.number, "failed": ""}
 
 
-def _chosen(wanted: Wanted) -> Chosen:
+def _chosen(wanted: BulkForm) -> BulkSelection:
     depth = int(wanted.depth) if wanted.depth else None
     host = wanted.host.strip().lower()
-    return Chosen(Deed(wanted.deed), host, wanted.contains, wanted.source, depth, wanted.outcome.strip())
+    return BulkSelection(BulkAction(wanted.deed), host, wanted.contains, wanted.source, depth, wanted.outcome.strip())
 
 
-def carry_out(site: OfSite, visitor: OfVisitor, collection: str, asked: Wanted) -> Done:
+def carry_out(site: OfSite, visitor: OfVisitor, collection: str, asked: BulkForm) -> ActionResult:
     """Drop waiting URLs, put them first, or retry them: all that match, in the running crawl or without one."""
     site.check(collection)
     chosen = _chosen(asked)
-    with closing(Control(site.root.path / "control.sqlite")) as control:
+    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         bulk.ask(control, collection, chosen, visitor.name, site.clock.now_s())
         is_running = control.run(collection) is not None
     said = {name: str(value) for name, value in as_values(chosen).items() if value not in ("", None)}
     site.accounts.note(visitor.name, f"many URLs: {chosen.deed}", collection=collection, **said)
+    # Without a running crawl, this server executes the action.
     site.hands.look()
-    who = "by the crawl that runs" if is_running else "now"
-    return Done(f"{chosen.deed} is carried out {who}, for every URL that matches", link(f"/c/{collection}/frontier"))
+    who = "by the running crawl" if is_running else "now"
+    return ActionResult(
+        f"{chosen.deed} is executed {who}, for every URL that matches", link(f"/c/{collection}/frontier")
+    )
 
 
-def deeds_of(site: Site, collection: str) -> list[DeedRow]:
+def deeds_of(site: Installation, collection: str) -> list[BulkActionRow]:
     """Return the last bulk actions on a collection, newest first."""
-    with closing(Control(site.root.path / "control.sqlite")) as control:
+    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         found = bulk.latest(control, collection, SHOWN)
     return [
-        DeedRow(
+        BulkActionRow(
             deed=each.chosen.deed.value,
             **as_values(each.chosen),
             who=each.who,

@@ -8,16 +8,16 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from teia.collections.commands import order
-from teia.collections.inbox import Command
-from teia.collections.overview import Agenda, agenda_of
+from teia.collections.overview import ScheduleOverview, agenda_of
 from teia.collections.remove import remove_collection
 from teia.errors import StoreError, TeiaError, UsageError
-from teia.views.alerts import Need
+from teia.records import Command
+from teia.views.alerts import Alert
 from teia.web.access.roles import Role
 from teia.web.background.crawler import CrawlerState
 from teia.web.pages.collection.monitor import account_of, is_known, last_day, needs_now
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import Done, OfSite, OfVisitor, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import ActionResult, OfSite, OfVisitor, PageRoutes
 
 WORDS: dict[str, Command] = {
     "start": Command.RUN,
@@ -27,9 +27,9 @@ WORDS: dict[str, Command] = {
 }
 SAID = {
     "start": "starts now",
-    "pause": "asked to pause: requests under way are finished, no new ones begin",
-    "resume": "asked to go on",
-    "stop": "asked to stop: it finishes its requests, then stops; start it again any time, nothing is lost",
+    "pause": "pausing: requests in progress are finished, no new ones are sent",
+    "resume": "resuming",
+    "stop": "stopping: requests in progress are finished; it can be started again at any time, nothing is lost",
 }
 NO_CRAWLER = CrawlerState("off")
 
@@ -54,7 +54,7 @@ class CollectionLine:
     next_run: str | None
     words: str
     day: list[tuple[float, float | None]]
-    needs: list[Need]
+    needs: list[Alert]
     problem: str = ""
 
 
@@ -66,19 +66,19 @@ class CollectionsView:
     crawler: CrawlerState
 
 
-class Wanted(BaseModel):
+class CommandForm(BaseModel):
     """Command for a collection."""
 
     command: Literal["start", "pause", "resume", "stop"]
 
 
-class Removed(BaseModel):
+class RemovalForm(BaseModel):
     """Name of a collection, typed by the user to confirm its removal with all its data."""
 
     name: Annotated[str, Field(max_length=64)]
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c", "collections.html", Role.VIEWER)(collections)
     pages.deed("/c/{collection}/command", Role.OPERATOR)(command)
     pages.deed("/c/{collection}/remove", Role.ADMIN)(remove)
@@ -90,7 +90,7 @@ def collections(site: OfSite) -> CollectionsView:
     return CollectionsView([_line(site, name) for name in site.names()], crawler)
 
 
-def _line(site: Site, name: str) -> CollectionLine:
+def _line(site: Installation, name: str) -> CollectionLine:
     account, _ = account_of(site, name)
     freshness = account["freshness"] if is_known(account) else {}
     agenda, problem = _agenda(site, name)
@@ -112,7 +112,7 @@ def _line(site: Site, name: str) -> CollectionLine:
     )
 
 
-def _agenda(site: Site, name: str) -> tuple[Agenda | None, str]:
+def _agenda(site: Installation, name: str) -> tuple[ScheduleOverview | None, str]:
     """Return a collection's schedule, or the error in its settings, which a user may have edited by hand."""
     try:
         return agenda_of(site.root, name, site.clock, with_notes=False), ""
@@ -120,15 +120,15 @@ def _agenda(site: Site, name: str) -> tuple[Agenda | None, str]:
         return None, str(error)
 
 
-def command(site: OfSite, visitor: OfVisitor, collection: str, asked: Wanted) -> Done:
+def command(site: OfSite, visitor: OfVisitor, collection: str, asked: CommandForm) -> ActionResult:
     """Start, pause, resume or stop the crawl of a collection."""
     site.check(collection)
     said = start(site, collection) if asked.command == "start" else _tell(site, collection, asked.command)
     site.accounts.note(visitor.name, asked.command, collection=collection)
-    return Done(f"{collection}: {said}", f"/c/{collection}")
+    return ActionResult(f"{collection}: {said}", f"/c/{collection}")
 
 
-def start(site: Site, collection: str) -> str:
+def start(site: Installation, collection: str) -> str:
     """Let a collection be crawled from now on; return a sentence that tells when it starts."""
     is_running = order(site.root, collection, Command.RUN, site.clock)
     if site.supervisor is None:
@@ -139,12 +139,13 @@ def start(site: Site, collection: str) -> str:
         return SAID["start"]
     site.supervisor.wake()
     holder = site.root.holder()
+    # Another process has the folder, for example `teia crawl` in a terminal.
     if not is_running and holder is not None and holder != site.supervisor.state.pid:
-        return f"starts as soon as process {holder}, which crawls this folder, has ended or takes it up"
+        return f"starts as soon as process {holder}, which is crawling this folder, has ended or takes it over"
     return SAID["start"]
 
 
-def _tell(site: Site, collection: str, word: str) -> str:
+def _tell(site: Installation, collection: str, word: str) -> str:
     account, run = account_of(site, collection)
     if run is None and account["state"] not in {"paused", "starting"}:
         raise StoreError(f"no crawl of {collection} is running")
@@ -154,7 +155,7 @@ def _tell(site: Site, collection: str, word: str) -> str:
     return SAID[word]
 
 
-def remove(site: OfSite, visitor: OfVisitor, collection: str, asked: Removed) -> Done:
+def remove(site: OfSite, visitor: OfVisitor, collection: str, asked: RemovalForm) -> ActionResult:
     """Remove a collection with all its data; the user types its name to confirm."""
     site.check(collection)
     if asked.name.strip() != collection:
@@ -162,4 +163,4 @@ def remove(site: OfSite, visitor: OfVisitor, collection: str, asked: Removed) ->
     remove_collection(site.root, collection, site.clock)
     site.forget(collection)
     site.accounts.note(visitor.name, "remove collection", collection=collection)
-    return Done(f"{collection} is removed", "/c")
+    return ActionResult(f"{collection} was removed", "/c")

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from teia.clock import iso_utc
-from teia.collections.clustered import is_clustered
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
+from teia.collections.stored import is_clustered
 from teia.errors import CorruptFile
 from teia.store.root import CollectionFolder
-from teia.transfer.audits import Audited, Kind, last_audit
-from teia.transfer.disk_use import Backup, Holding, Room, backup_of, holding_of, room_of
+from teia.transfer.audits import AuditKind, AuditResult, last_audit
+from teia.transfer.disk_use import Backup, CollectionBytes, FreeSpace, backup_of, holding_of, room_of
 from teia.web.access.roles import Role
-from teia.web.background.audits import Going
+from teia.web.background.audits import AuditUnderWay
 from teia.web.server.auth import Visitor
-from teia.web.server.installation import LITTLE_PATIENCE_S, Site
-from teia.web.server.json_routes import Done, OfSite, OfVisitor, Pages
+from teia.web.server.installation import LITTLE_PATIENCE_S, Installation
+from teia.web.server.json_routes import ActionResult, OfSite, OfVisitor, PageRoutes
 from teia.web.server.templates import link
 
 WEIGHED_S = 30.0
@@ -41,7 +41,7 @@ class AuditRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class SpaceView:
     """Bytes on disk by purpose, and their total."""
 
     archive_bytes: int
@@ -61,11 +61,11 @@ class DataView:
     commands; for viewers DIR stands for the folder.
     """
 
-    space: Space | None
+    space: SpaceView | None
     weighed: str | None
-    room: Room
+    room: FreeSpace
     audits: list[AuditRow]
-    going: Going | None
+    going: AuditUnderWay | None
     running: list[str]
     is_clustered: bool
     backup: Backup
@@ -76,7 +76,7 @@ class CollectionData:
     """One collection in the list of all."""
 
     name: str
-    space: Space | None
+    space: SpaceView | None
     audits: list[AuditRow]
 
 
@@ -84,18 +84,18 @@ class CollectionData:
 class AllDataView:
     """All collections, and the disk they share."""
 
-    room: Room
+    room: FreeSpace
     collections: list[CollectionData]
-    going: Going | None
+    going: AuditUnderWay | None
 
 
-class Wanted(BaseModel):
+class AuditForm(BaseModel):
     """Kind of audit to start."""
 
-    kind: Kind
+    kind: AuditKind
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/data", "data.html", Role.VIEWER)(data)
     pages.deed("/c/{collection}/data/audit", Role.OPERATOR)(begin_audit)
     pages.page("/settings/data", "all_data.html", Role.VIEWER)(all_data)
@@ -105,7 +105,7 @@ def data(site: OfSite, visitor: OfVisitor, collection: str) -> DataView:
     """Return the disk use of a collection, its last audits, and the commands for a backup."""
     folder = site.root.collection(site.check(collection))
     space, weighed = _space(site, collection, site.patience_s(collection))
-    with closing(Control(site.root.path / "control.sqlite")) as control:
+    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         running = [name for name in site.names() if control.run(name) is not None]
     return DataView(
         space=space,
@@ -128,6 +128,7 @@ def _is_clustered(folder: CollectionFolder) -> bool:
 
 def all_data(site: OfSite) -> AllDataView:
     """Return the disk use of all collections, and their last audits."""
+    # One patience for all collections together.
     until = site.clock.ticks_s() + LITTLE_PATIENCE_S
     rows = []
     for name in site.names():
@@ -136,13 +137,13 @@ def all_data(site: OfSite) -> AllDataView:
     return AllDataView(_room(site), rows, site.auditor.going)
 
 
-def _folder(site: Site, visitor: Visitor) -> str:
+def _folder(site: Installation, visitor: Visitor) -> str:
     """Return the path of the root; hide it from users who may only read."""
     return str(site.root.path.absolute()) if visitor.may(Role.OPERATOR) else "DIR"
 
 
-def _space(site: Site, collection: str, patience_s: float) -> tuple[Space | None, str | None]:
-    def make() -> Holding:
+def _space(site: Installation, collection: str, patience_s: float) -> tuple[SpaceView | None, str | None]:
+    def make() -> CollectionBytes:
         return holding_of(site.root, collection)
 
     found = site.kept.peek(("space", collection), make, WEIGHED_S, patience_s)
@@ -150,19 +151,19 @@ def _space(site: Site, collection: str, patience_s: float) -> tuple[Space | None
         return None, None
     each = found.value
     files = (each.archive_bytes, each.archive_files, each.frontier_bytes, each.index_bytes)
-    return Space(*files, each.log_bytes, each.other_bytes, each.total_bytes), iso_utc(found.time_s)
+    return SpaceView(*files, each.log_bytes, each.other_bytes, each.total_bytes), iso_utc(found.time_s)
 
 
-def _room(site: Site) -> Room:
+def _room(site: Installation) -> FreeSpace:
     return site.kept.get(("room",), lambda: room_of(site.root), WEIGHED_S).value
 
 
-def _audits(site: Site, collection: str) -> list[AuditRow]:
+def _audits(site: Installation, collection: str) -> list[AuditRow]:
     folder = site.root.collection(collection)
-    return [_row(kind, last_audit(folder, kind), site.auditor.failure(collection, kind)) for kind in Kind]
+    return [_row(kind, last_audit(folder, kind), site.auditor.failure(collection, kind)) for kind in AuditKind]
 
 
-def _row(kind: Kind, last: Audited | None, failure: str) -> AuditRow:
+def _row(kind: AuditKind, last: AuditResult | None, failure: str) -> AuditRow:
     if last is None:
         return AuditRow(kind.value, None, None, None, None, [], failure)
     seconds = round(max(0.0, last.ended_s - last.began_s), 3)
@@ -170,9 +171,9 @@ def _row(kind: Kind, last: Audited | None, failure: str) -> AuditRow:
     return AuditRow(kind.value, *found, list(last.details), failure)
 
 
-def begin_audit(site: OfSite, visitor: OfVisitor, collection: str, asked: Wanted) -> Done:
+def begin_audit(site: OfSite, visitor: OfVisitor, collection: str, asked: AuditForm) -> ActionResult:
     """Start an audit of a collection: every record of its archive, every request, its index, or its links."""
     site.check(collection)
     site.auditor.begin(collection, asked.kind)
     site.accounts.note(visitor.name, "audit", collection=collection, kind=asked.kind.value)
-    return Done("the audit is being made", link(f"/c/{collection}/data"))
+    return ActionResult("the audit was started", link(f"/c/{collection}/data"))

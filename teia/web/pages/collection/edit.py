@@ -10,9 +10,9 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, Field
 
 from teia.collections.drafts import (
-    Drafted,
-    Fault,
-    Freedom,
+    DraftResult,
+    RestrictedSetting,
+    SettingFault,
     apply,
     drafted,
     edits_between,
@@ -21,16 +21,17 @@ from teia.collections.drafts import (
 )
 from teia.collections.edits import holds
 from teia.collections.overview import preview_of
-from teia.collections.preview_change import Effect, effect_of
+from teia.collections.preview_change import ChangeEffect, effect_of
 from teia.collections.preview_url import MOST
-from teia.config import Config, ScheduleSettings, flatten
+from teia.config.sections import Config, ScheduleSettings
+from teia.config.tree import flatten
 from teia.errors import ConfigError, StoreError, UsageError
 from teia.web.access.change_log import ChangeLine
 from teia.web.access.roles import Role
 from teia.web.forms.drafts import (
     CONSENT_CHARS,
     DraftView,
-    TriedView,
+    UrlTestView,
     changes_between,
     told,
     tried_by,
@@ -40,15 +41,15 @@ from teia.web.forms.drafts import (
 from teia.web.forms.fields import Fields, fields_of, settings_of
 from teia.web.pages.collection.collections import start
 from teia.web.server.auth import Refused, Visitor
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import API, Done, OfSite, OfVisitor, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import API, ActionResult, OfSite, OfVisitor, PageRoutes
 from teia.web.server.preferences import language_of
 from teia.web.server.templates import phrases_for
 
 Settings = dict[str, dict[str, Any]]
 
 
-class Made(BaseModel):
+class NewCollectionForm(BaseModel):
     """Collection to make: settings as in teia.toml, by section."""
 
     name: Annotated[str, Field(max_length=63)]
@@ -57,7 +58,7 @@ class Made(BaseModel):
     consent: Annotated[str, Field(max_length=CONSENT_CHARS[1])] = ""
 
 
-class Changes(BaseModel):
+class SettingsForm(BaseModel):
     """Settings to change, by section; others keep their values. `dry_run` only reports the effect."""
 
     settings: Settings
@@ -66,19 +67,19 @@ class Changes(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class EditEffect:
     """Effect of a change. `now` applies to the running crawl, `later` from its next start."""
 
     message: str
     to: str
     is_done: bool
-    effect: Effect
+    effect: ChangeEffect
     changes: list[ChangeLine]
     now: list[str]
     later: list[str]
 
 
-class Asked(BaseModel):
+class UrlTestForm(BaseModel):
     """URLs to test, and settings to test them against, if they differ from the saved ones."""
 
     urls: Annotated[list[str], Field(max_length=MOST)]
@@ -96,7 +97,7 @@ class ScheduleView:
     warning: str
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/new", "draft.html", Role.OPERATOR)(new)
     pages.page("/c/{collection}/edit", "draft.html", Role.OPERATOR)(edit)
     pages.page("/c/{collection}/clone", "draft.html", Role.OPERATOR)(clone)
@@ -112,10 +113,10 @@ def add_to(pages: Pages) -> None:
     pages.add("POST", "/draft", Role.OPERATOR, look_in_words, include_in_schema=False, response_model=DraftView)
     pages.add("POST", "/c/{collection}/edit", Role.OPERATOR, edit_by_form, **hidden)
     api: tuple[tuple[str, Any, Any, str], ...] = (
-        ("/c", make, Done, "make_collection"),
-        ("/c/{collection}/edit", change_settings, Edited, "edit_collection"),
-        ("/c/{collection}/scope/test", try_urls, TriedView, "try_urls"),
-        ("/scope/test", try_draft, TriedView, "try_draft"),
+        ("/c", make, ActionResult, "make_collection"),
+        ("/c/{collection}/edit", change_settings, EditEffect, "edit_collection"),
+        ("/c/{collection}/scope/test", try_urls, UrlTestView, "try_urls"),
+        ("/scope/test", try_draft, UrlTestView, "try_draft"),
         ("/draft", look, DraftView, "look_at_draft"),
     )
     for path, deed, record, name in api:
@@ -158,16 +159,19 @@ def clone(site: OfSite, collection: str) -> DraftView:
     return view_of(site, fields.model_copy(update={"name": _free_name(site, collection)}), "")
 
 
-def _free_name(site: Site, like: str) -> str:
+def _free_name(site: Installation, like: str) -> str:
     names, number = set(site.names()), 2
     if not like:
         return "" if names else "main"
+    # A name has at most 63 characters: 58, a dash and four digits.
     while f"{like[:58]}-{number}" in names:
         number += 1
     return f"{like[:58]}-{number}"
 
 
-def _by_form(pages: Pages, request: Request, site: Site, visitor: Visitor, fields: Fields, collection: str) -> Response:
+def _by_form(
+    pages: PageRoutes, request: Request, site: Installation, visitor: Visitor, fields: Fields, collection: str
+) -> Response:
     """Handle a form's button: more rows, a test, a preview of the effect, or saving."""
     view = view_of(site, fields, collection, visitor=visitor)
     wants_done = fields.step in {"save", "start"} and not view.problems
@@ -183,16 +187,16 @@ def _by_form(pages: Pages, request: Request, site: Site, visitor: Visitor, field
     return pages.rendered(request, visitor, "draft.html", view, 400 if is_bad else 200)
 
 
-def _make_from(site: Site, visitor: Visitor, fields: Fields) -> str:
+def _make_from(site: Installation, visitor: Visitor, fields: Fields) -> str:
     config = _good(drafted(settings_of(fields)[0]))
     done = _make(site, visitor, config, fields.consent, is_started=fields.step == "start")
     return done.to
 
 
-def _change_from(site: Site, visitor: Visitor, fields: Fields, collection: str) -> str:
+def _change_from(site: Installation, visitor: Visitor, fields: Fields, collection: str) -> str:
     before = site.config(collection)
     after = _good(drafted(settings_of(fields, before)[0], before))
-    _change(site, visitor, collection, before, after, fields.consent, Effect())
+    _change(site, visitor, collection, before, after, fields.consent, ChangeEffect())
     return f"/c/{collection}"
 
 
@@ -213,13 +217,13 @@ def look_in_words(request: Request, visitor: OfVisitor, view: Annotated[DraftVie
 # ---- the API --------------------------------------------------------------------------------------------------------
 
 
-def make(site: OfSite, visitor: OfVisitor, asked: Made) -> Done:
+def make(site: OfSite, visitor: OfVisitor, asked: NewCollectionForm) -> ActionResult:
     """Make a collection, and optionally start it."""
     values = {**flatten(asked.settings), "collection.name": asked.name}
     return _make(site, visitor, _good(drafted(values)), asked.consent, is_started=asked.start)
 
 
-def _make(site: Site, visitor: Visitor, config: Config, consent: str, *, is_started: bool) -> Done:
+def _make(site: Installation, visitor: Visitor, config: Config, consent: str, *, is_started: bool) -> ActionResult:
     name = config.collection.name
     consented = _check_freedoms(visitor, freedoms(config), consent)
     make_collection(site.root, config, site.clock)
@@ -227,29 +231,30 @@ def _make(site: Site, visitor: Visitor, config: Config, consent: str, *, is_star
         visitor.name, "make collection", collection=name, seeds=len(config.collection.seeds), **consented
     )
     if not is_started:
-        return Done(f"{name} is made", f"/c/{name}")
+        return ActionResult(f"{name} was created", f"/c/{name}")
     site.accounts.note(visitor.name, "start", collection=name)
-    return Done(f"{name} is made, and {start(site, name)}", f"/c/{name}")
+    return ActionResult(f"{name} was created, and {start(site, name)}", f"/c/{name}")
 
 
-def change_settings(site: OfSite, visitor: OfVisitor, collection: str, asked: Changes) -> Edited:
+def change_settings(site: OfSite, visitor: OfVisitor, collection: str, asked: SettingsForm) -> EditEffect:
     """Change settings of a collection, even during its crawl; or preview the effect."""
     before = site.config(collection)
     after = _good(drafted(flatten(asked.settings), before))
     if asked.dry_run:
         effect, changes = effect_of(site.root, collection, before, after), changes_between(before, after)
-        return Edited("nothing was changed", f"/c/{collection}/edit", False, effect, changes, [], [])
+        return EditEffect("nothing was changed", f"/c/{collection}/edit", False, effect, changes, [], [])
     effect = effect_of(site.root, collection, before, after)
     return _change(site, visitor, collection, before, after, asked.consent, effect)
 
 
 def _change(
-    site: Site, visitor: Visitor, name: str, before: Config, after: Config, consent: str, effect: Effect
-) -> Edited:
+    site: Installation, visitor: Visitor, name: str, before: Config, after: Config, consent: str, effect: ChangeEffect
+) -> EditEffect:
+    # The form and the API both end here, so neither can go around the check.
     consented = _check_freedoms(visitor, freedoms(after, before), consent)
     changes = changes_between(before, after)
     if not changes:
-        return Edited("nothing is different", f"/c/{name}", True, effect, [], [], [])
+        return EditEffect("nothing is different", f"/c/{name}", True, effect, [], [], [])
     edits = edits_between(before, after)
 
     def note() -> None:
@@ -265,10 +270,10 @@ def _change(
         raise
     note()
     now, later = list(changed.now), list(changed.later) if changed.running else []
-    return Edited(f"{name} is changed", f"/c/{name}", True, effect, changes, now, later)
+    return EditEffect(f"{name} was changed", f"/c/{name}", True, effect, changes, now, later)
 
 
-def _good(judged: Drafted) -> Config:
+def _good(judged: DraftResult) -> Config:
     if judged.config is None:
         fault = judged.faults[0]
         raise WrongSetting(fault)
@@ -278,30 +283,30 @@ def _good(judged: Drafted) -> Config:
 class WrongSetting(ConfigError):
     """Raised for an invalid setting; `field` is its dotted key."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: SettingFault) -> None:
         super().__init__(f"{fault.key}: {fault.message}" if fault.key else fault.message)
         self.field = fault.key
 
 
-def _check_freedoms(visitor: Visitor, needs: list[Freedom], consent: str) -> dict[str, str]:
+def _check_freedoms(visitor: Visitor, needs: list[RestrictedSetting], consent: str) -> dict[str, str]:
     """Refuse settings that the user may not decide; return the consent to note in the audit log."""
     if needs and not visitor.may(Role.ADMIN):
-        raise Refused(403, f"this needs the role admin: {needs[0].what} ({needs[0].key})", "ask an admin")
+        raise Refused(403, f"this requires the role admin: {needs[0].what} ({needs[0].key})", "ask an admin")
     if not any(need.needs_consent for need in needs):
         return {}
     if len(consent.strip()) < CONSENT_CHARS[0]:
-        raise UsageError(f"{needs[0].what}: say in `consent` who consented; it is written down")
+        raise UsageError(f"{needs[0].what}: enter in `consent` who approved it; it is logged")
     return {"consent": consent.strip()[: CONSENT_CHARS[1]]}
 
 
-def try_urls(site: OfSite, collection: str, asked: Asked) -> TriedView:
+def try_urls(site: OfSite, collection: str, asked: UrlTestForm) -> UrlTestView:
     """Test whether URLs would be crawled: every step, and the rule that decides; no request is sent."""
     before = site.config(collection)
     config = _good(drafted(flatten(asked.settings), before)) if asked.settings else before
     return tried_by(site, collection, config, asked.urls)
 
 
-def try_draft(site: OfSite, asked: Asked) -> TriedView:
+def try_draft(site: OfSite, asked: UrlTestForm) -> UrlTestView:
     """Test whether URLs would be crawled by a collection that does not exist yet."""
     values = {"collection.name": "main", **flatten(asked.settings)}
     return tried_by(site, "", _good(drafted(values)), asked.urls)

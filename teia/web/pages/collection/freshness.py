@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from teia.clock import iso_utc
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.collections.series import COARSE_S, FINE_S, points_of, truth_of
 from teia.collections.series import ENOUGH_AGAIN as ENOUGH
 from teia.durable import write_atomically
@@ -19,8 +19,8 @@ from teia.views.reports.source import looking
 from teia.web.access.roles import Role
 from teia.web.charts.scales import Point, around
 from teia.web.pages.collection.monitor import account_of
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import OfSite, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import OfSite, PageRoutes
 
 FRESH_S = 30.0
 HOSTS = 1_000
@@ -31,6 +31,14 @@ LEAST_SPAN = 0.1
 
 Window = Literal["15min", "24h", "7d", "30d"]
 WINDOWS_S: dict[str, float] = {"15min": 900.0, "24h": 86_400.0, "7d": 7 * 86_400.0, "30d": 30 * 86_400.0}
+
+
+class HostShares(NamedTuple):
+    """Freshness of a host's captures, the most that can be kept in the long run, and the limit now; None: not known."""
+
+    fresh: float | None = None
+    best: float | None = None
+    possible: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,7 @@ class HostFreshness:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class PolicyView:
     """Refresh policy of a crawl that keeps its pages fresh. Of `visits_per_day` allowed, `used` were made."""
 
     keep: bool
@@ -99,7 +107,7 @@ class FreshnessView:
     hosts: int
     rows: list[HostFreshness]
     notes: list[str]
-    policy: Policy
+    policy: PolicyView
     window: str
     series: list[tuple[float, float | None, float | None]]
     truth: list[tuple[float, float]]
@@ -118,11 +126,11 @@ class FreshnessView:
         return around([*values, self.uniform, *(true for _, true in self.truth)], LEAST_SPAN)
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/freshness", "freshness.html", Role.VIEWER)(freshness)
 
 
-def report_of(site: Site, collection: str) -> Any:
+def report_of(site: Installation, collection: str) -> Any:
     """Return the freshness report of a collection, from the cache."""
     site.check(collection)
     key = ("freshness", collection)
@@ -133,6 +141,7 @@ def report_of(site: Site, collection: str) -> Any:
         now_s = site.clock.now_s()
         with looking(site.root, collection) as source:
             found = report(source, HOSTS, site.clock)
+        # On a read-only folder the report is computed anew after a restart.
         with suppress(TeiaError):
             write_atomically(_stored(site, collection), msgspec.json.encode((now_s, found)))
         return found
@@ -142,26 +151,26 @@ def report_of(site: Site, collection: str) -> Any:
     return site.kept.get(key, make, FRESH_S, site.patience_s(collection))
 
 
-def _stored(site: Site, collection: str) -> Path:
+def _stored(site: Installation, collection: str) -> Path:
     """Return the path of the last report; it takes long to compute, so a restarted server reads it from disk."""
     return site.root.collection(collection).path / "freshness.json"
 
 
-def _recall(site: Site, collection: str) -> None:
-    from teia.views.reports.freshness import Freshness
+def _recall(site: Installation, collection: str) -> None:
+    from teia.views.reports.freshness import FreshnessReport
 
     with suppress(OSError, msgspec.DecodeError):
         text = _stored(site, collection).read_bytes()
-        time_s, found = msgspec.json.decode(text, type=tuple[float, Freshness])
+        time_s, found = msgspec.json.decode(text, type=tuple[float, FreshnessReport])
         site.kept.remember(("freshness", collection), found, time_s)
 
 
-def by_host(site: Site, collection: str) -> dict[str, tuple[float | None, float | None]]:
-    """Return the freshness and the best possible freshness of each host, if they are cached."""
+def by_host(site: Installation, collection: str) -> dict[str, HostShares]:
+    """Return the freshness of each host, if the report is cached."""
     found = site.kept.last(("freshness", collection))
     if found is None or found.value.visited_again < ENOUGH:
         return {}
-    return {row.host: (row.fresh, row.possible) for row in found.value.rows}
+    return {row.host: HostShares(row.fresh, row.best, row.possible) for row in found.value.rows}
 
 
 def freshness(site: OfSite, collection: str, window: Window = "24h") -> FreshnessView:
@@ -187,7 +196,7 @@ def freshness(site: OfSite, collection: str, window: Window = "24h") -> Freshnes
         hosts=report.hosts,
         rows=[_row(row) for row in rows[:SHOWN]] if is_enough else [],
         notes=list(report.notes)[:SHOWN],
-        policy=Policy(
+        policy=PolicyView(
             keep=settings.keep,
             policy=settings.policy,
             share=settings.share,
@@ -203,8 +212,8 @@ def freshness(site: OfSite, collection: str, window: Window = "24h") -> Freshnes
     )
 
 
-def _truth(site: Site, collection: str, window: str) -> list[tuple[float, float]]:
-    with closing(Control(site.root.path / "control.sqlite")) as control:
+def _truth(site: Installation, collection: str, window: str) -> list[tuple[float, float]]:
+    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         return truth_of(control, collection, site.clock.now_s() - WINDOWS_S[window], MEASURED_POINTS)
 
 
@@ -223,10 +232,10 @@ def _row(row: Any) -> HostFreshness:
     )
 
 
-def series_of(site: Site, collection: str, window: str) -> list[tuple[float, float | None, float | None]]:
+def series_of(site: Installation, collection: str, window: str) -> list[tuple[float, float | None, float | None]]:
     """Return the history of fresh and possible, for times at which a crawl kept pages fresh."""
     step_s = FINE_S if window == "15min" else COARSE_S
-    control = Control(site.root.path / "control.sqlite")
+    control = ControlFile(site.root.path / "control.sqlite")
     try:
         points = points_of(control, collection, step_s, site.clock.now_s() - WINDOWS_S[window])
     finally:
@@ -240,7 +249,7 @@ def series_of(site: Site, collection: str, window: str) -> list[tuple[float, flo
     return series if any(fresh is not None for _, fresh, _ in series) else []
 
 
-def pair(site: Site, collection: str) -> dict[str, Any]:
+def pair(site: Installation, collection: str) -> dict[str, Any]:
     """Return the live part of the page: current and best freshness, as the running crawler reports them."""
     account, _ = account_of(site, collection)
     said = account.get("freshness") or {}

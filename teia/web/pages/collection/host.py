@@ -17,15 +17,15 @@ from teia.clock import iso_utc
 from teia.collections.change_settings import change
 from teia.collections.drafts import LEAST_DELAY_S
 from teia.collections.edits import Edit, Operator, edited, form_of, holds
-from teia.collections.inbox import Control
-from teia.config import Config, CourtesySettings
+from teia.collections.inbox import ControlFile
+from teia.config.sections import Config, CourtesySettings
 from teia.errors import StoreError, UsageError
 from teia.frontier.queue.host_rules import (
     LEAST_AGREED_S,
     MAX_BUDGET,
     MAX_DELAY_S,
     WHO_CHARS,
-    Agreed,
+    AgreedDelay,
     agreements,
     budget_of,
     delay_of,
@@ -37,16 +37,26 @@ from teia.frontier.queue.host_rules import (
     with_delay,
 )
 from teia.urls import split
-from teia.views.feasibility import Feasibility, WeekPlan, feasibility_of, week_plan
-from teia.views.host import RHYTHM_S, HostView, Possible, host_view, line_of, standing_at
+from teia.views.host import (
+    RHYTHM_S,
+    Feasibility,
+    HostFreshnessEstimate,
+    HostView,
+    WeekPlan,
+    feasibility_of,
+    host_view,
+    line_of,
+    standing_at,
+    week_plan,
+)
 from teia.views.hosts import HostLine
 from teia.web.access.change_log import ChangeLine
 from teia.web.access.roles import Role
 from teia.web.language.numbers import whole_number
 from teia.web.pages.collection.hosts import all_hosts
 from teia.web.server.auth import Visitor
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import API, Done, OfSite, OfVisitor, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import API, ActionResult, OfSite, OfVisitor, PageRoutes
 from teia.web.server.templates import link
 
 STANDING_S, STANDING_PATIENCE_S = 60.0, 0.02
@@ -75,8 +85,8 @@ class HostPage:
     now: Feasibility
     plan: WeekPlan | None
     is_asked: bool
-    possible: Possible | None
-    possible_asked: Possible | None
+    possible: HostFreshnessEstimate | None
+    possible_asked: HostFreshnessEstimate | None
     is_paused: bool
     is_blocked: bool
     own_delay_s: float | None
@@ -107,12 +117,12 @@ def _unix(time: str) -> float:
     return datetime.fromisoformat(time).timestamp()
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/hosts/{host}", "host.html", Role.VIEWER)(host_page)
     pages.add("GET", API + "/c/{collection}/hosts/{host}/feasibility", Role.VIEWER, feasibility)
     to, how = "/c/{collection}/hosts/{host}", {"summary": (treat.__doc__ or ""), "operation_id": "hosts_treat"}
     pages.add("POST", to, Role.OPERATOR, _by_form(pages), include_in_schema=False)
-    pages.add("POST", API + to, Role.OPERATOR, treat, response_model=Done, **how)
+    pages.add("POST", API + to, Role.OPERATOR, treat, response_model=ActionResult, **how)
 
 
 # ---- one host -------------------------------------------------------------------------------------------------------
@@ -128,6 +138,7 @@ def host_page(site: OfSite, collection: str, host: str, delay_s: Delay = None, p
     with site.lookup(collection) as lookup:
         about = host_view(lookup, table, line.host, site.config(collection), site.clock.now_s(), delay_s, pages)
     is_asked = delay_s is not None or pages is not None
+    # A slot is the time of one request: the response and the delay after it.
     asked_slot_s = about.feasibility.delay_s + about.feasibility.response_s
     return HostPage(
         time=iso_utc(site.clock.now_s()),
@@ -141,14 +152,15 @@ def host_page(site: OfSite, collection: str, host: str, delay_s: Delay = None, p
     )
 
 
-def _decided(site: Site, collection: str, host: str) -> dict[str, Any]:
+def _decided(site: Installation, collection: str, host: str) -> dict[str, Any]:
     """Return the settings that users made for a host."""
     config = site.config(collection)
-    with closing(Control(site.root.path / "control.sqlite")) as control:
+    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         wanted = [origin for origin, _ in control.rereads(collection)]
     own_delay_s, agreed_by = _own_rest(config.courtesy, host)
     return {
         "is_paused": host in paused_hosts(config.courtesy.paused),
+        # Only a rule for exactly this host, which `unblock` can remove.
         "is_blocked": rule_of(host) in {form_of(EXCLUDE, rule) for rule in config.scope.exclude},
         "own_delay_s": own_delay_s,
         "agreed_by": agreed_by,
@@ -159,8 +171,8 @@ def _decided(site: Site, collection: str, host: str) -> dict[str, Any]:
     }
 
 
-def _possible(site: Site, collection: str, line: HostLine, slot_s: float) -> Possible | None:
-    def make() -> Possible:
+def _possible(site: Installation, collection: str, line: HostLine, slot_s: float) -> HostFreshnessEstimate | None:
+    def make() -> HostFreshnessEstimate:
         return standing_at(site.root, collection, line, slot_s, site.clock.now_s())
 
     key = ("standing", collection, line.host, round(slot_s, 3))
@@ -168,7 +180,7 @@ def _possible(site: Site, collection: str, line: HostLine, slot_s: float) -> Pos
     return None if found is None else found.value
 
 
-def _possible_at(site: Site, collection: str, line: HostLine, slot_s: float) -> Possible | None:
+def _possible_at(site: Installation, collection: str, line: HostLine, slot_s: float) -> HostFreshnessEstimate | None:
     """Like `_possible`, for a hypothetical slot.
 
     The `possible` freshness follows from visits at the actual slot, so it is unknown for another.
@@ -182,7 +194,7 @@ def feasibility(site: OfSite, collection: str, host: str, delay_s: Delay = None,
     return feasibility_of(line_of(all_hosts(site, collection), host), delay_s, pages)
 
 
-def live_host(site: Site, collection: str, host: str) -> dict[str, Any]:
+def live_host(site: Installation, collection: str, host: str) -> dict[str, Any]:
     """Return the live part of the page, updated every second."""
     table = all_hosts(site, collection)
     with site.lookup(collection) as lookup:
@@ -197,7 +209,7 @@ EXCLUDE, PAUSED_KEY, DELAYS = "scope.exclude", "courtesy.paused", "courtesy.host
 AGREED, BUDGETS = "courtesy.agreed_delays", "limits.host_budgets"
 
 
-class Treatment(BaseModel):
+class HostActionForm(BaseModel):
     """Action on a host.
 
     `delay_s` is for `delay`: the host's own delay in seconds, empty for the collection's. A shorter one needs
@@ -216,7 +228,7 @@ def rule_of(host: str) -> str:
     return f"host:{host}"
 
 
-def treat(site: OfSite, visitor: OfVisitor, collection: str, host: str, asked: Treatment) -> Done:
+def treat(site: OfSite, visitor: OfVisitor, collection: str, host: str, asked: HostActionForm) -> ActionResult:
     """Pause, resume, block or unblock a host, set its delay or its budget, or have its robots.txt fetched again."""
     line, before = line_of(all_hosts(site, collection), host), site.config(collection)
     to = link(f"/c/{collection}/hosts/{line.host}")
@@ -233,10 +245,10 @@ def treat(site: OfSite, visitor: OfVisitor, collection: str, host: str, asked: T
             raise
         said += " at once" if changed.running and changed.now else ""
     _note(site, visitor, collection, line.host, asked, before, after)
-    return Done(said, to)
+    return ActionResult(said, to)
 
 
-def _by_form(pages: Pages) -> Callable[..., Response]:
+def _by_form(pages: PageRoutes) -> Callable[..., Response]:
     """Return the form's handler, which shows the form again with the typed text if there is an error."""
 
     def by_form(
@@ -245,7 +257,7 @@ def _by_form(pages: Pages) -> Callable[..., Response]:
         visitor: OfVisitor,
         collection: str,
         host: str,
-        asked: Annotated[Treatment, Form()],
+        asked: Annotated[HostActionForm, Form()],
     ) -> Response:
         try:
             return RedirectResponse(treat(site, visitor, collection, host, asked).to, 303)
@@ -258,7 +270,13 @@ def _by_form(pages: Pages) -> Callable[..., Response]:
 
 
 def _note(
-    site: Site, visitor: Visitor, collection: str, host: str, asked: Treatment, before: Config, after: Config
+    site: Installation,
+    visitor: Visitor,
+    collection: str,
+    host: str,
+    asked: HostActionForm,
+    before: Config,
+    after: Config,
 ) -> None:
     """Log an action on a host, and have the host table recomputed.
 
@@ -293,22 +311,22 @@ def _own_rest(courtesy: CourtesySettings, host: str) -> tuple[float | None, str]
     return max(agreed.delay_s, longer_s or 0.0), agreed.who
 
 
-def _edits(config: Config, visitor: Visitor, host: str, asked: Treatment) -> tuple[list[Edit], str]:
+def _edits(config: Config, visitor: Visitor, host: str, asked: HostActionForm) -> tuple[list[Edit], str]:
     match asked.deed:
         case "pause":
-            return [Edit(PAUSED_KEY, Operator.ADD, host)], f"{host} is not asked for anything"
+            return [Edit(PAUSED_KEY, Operator.ADD, host)], f"requests to {host} are paused"
         case "resume":
             left = [text for text in config.courtesy.paused if text.strip().lower() != host]
-            return _steps(PAUSED_KEY, config.courtesy.paused, left), f"{host} is asked again"
+            return _steps(PAUSED_KEY, config.courtesy.paused, left), f"requests to {host} are resumed"
         case "block":
-            return [Edit(EXCLUDE, Operator.ADD, rule_of(host))], f"{host} is left out"
+            return [Edit(EXCLUDE, Operator.ADD, rule_of(host))], f"{host} is excluded"
         case "unblock":
-            return [Edit(EXCLUDE, Operator.REMOVE, rule_of(host))], f"{host} is let in again"
+            return [Edit(EXCLUDE, Operator.REMOVE, rule_of(host))], f"{host} is included again"
         case "budget":
             budget = _budget(asked.requests)
             before = config.limits.host_budgets
-            often = "as often as all others" if budget is None else f"{budget:,} times"
-            return _steps(BUDGETS, before, with_budget(before, host, budget)), f"{host} may be asked {often}"
+            often = "the usual number of times" if budget is None else f"{budget:,} times"
+            return _steps(BUDGETS, before, with_budget(before, host, budget)), f"{host} may be requested {often}"
         case _:
             return _rest(config.courtesy, visitor, host, asked)
 
@@ -330,7 +348,7 @@ class WrongTreatment(UsageError):
         self.field, self.message = field, message
 
 
-def _rest(courtesy: CourtesySettings, visitor: Visitor, host: str, asked: Treatment) -> tuple[list[Edit], str]:
+def _rest(courtesy: CourtesySettings, visitor: Visitor, host: str, asked: HostActionForm) -> tuple[list[Edit], str]:
     """Return the edits for a host's own delay.
 
     A longer one is always accepted, a shorter one only if its owner agreed; below a second an admin must decide.
@@ -339,16 +357,19 @@ def _rest(courtesy: CourtesySettings, visitor: Visitor, host: str, asked: Treatm
     longer_s, agreed = delay_s, None
     if delay_s is not None and delay_s < courtesy.delay_s:
         if delay_s < LEAST_DELAY_S and not visitor.may(Role.ADMIN):
-            raise WrongTreatment("delay_s", f"an admin has to decide this: servers rest less than {LEAST_DELAY_S:g} s")
+            raise WrongTreatment(
+                "delay_s", f"an admin must approve this: the delay between requests is below {LEAST_DELAY_S:g} s"
+            )
         if len(who) < WHO_CHARS[0]:
-            usual = f"all hosts rest {courtesy.delay_s:g} s"
-            raise WrongTreatment("agreed_by", f"{usual}; say who agreed to less, it is written down")
-        longer_s, agreed = None, Agreed(delay_s, " ".join(who.split()))
+            usual = f"the usual delay is {courtesy.delay_s:g} s"
+            raise WrongTreatment("agreed_by", f"{usual}; enter who approved a shorter delay, it is logged")
+        longer_s, agreed = None, AgreedDelay(delay_s, " ".join(who.split()))
+    # Both lists are set: a longer delay ends an agreement, and an agreement ends a longer delay.
     edits = [
         *_steps(DELAYS, courtesy.host_delays, with_delay(courtesy.host_delays, host, longer_s)),
         *_steps(AGREED, courtesy.agreed_delays, with_agreement(courtesy.agreed_delays, host, agreed)),
     ]
-    return edits, f"{host} rests {'as all others' if delay_s is None else f'{delay_s:g} s'}"
+    return edits, f"the delay of {host} is {'the usual one' if delay_s is None else f'{delay_s:g} s'}"
 
 
 def _delay(text: str) -> float | None:
@@ -358,6 +379,7 @@ def _delay(text: str) -> float | None:
         delay_s = float(text.strip().replace(",", "."))
     except ValueError:
         delay_s = -1.0
+    # Written so that NaN is refused, too.
     if not LEAST_AGREED_S <= delay_s <= MAX_DELAY_S:
         allowed = f"must be a number of seconds from {LEAST_AGREED_S:g} to {MAX_DELAY_S:,.0f}"
         raise WrongTreatment("delay_s", f"{text!r} {allowed}")
@@ -373,14 +395,14 @@ def _budget(text: str) -> int | None:
     return budget
 
 
-def _reread(site: Site, collection: str, line: HostLine) -> str:
+def _reread(site: Installation, collection: str, line: HostLine) -> str:
     with site.lookup(collection) as lookup:
         origins = [origin for origin, *_ in lookup.cells[line.cell].robots_of(line.host_id, line.host)]
     if not origins:
-        raise UsageError(f"no robots.txt of {line.host} was read yet; it is read before its first page")
-    with closing(Control(site.root.path / "control.sqlite")) as control:
+        raise UsageError(f"robots.txt of {line.host} was not fetched yet; it is fetched before its first page")
+    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         for origin in origins:
             control.ask_reread(collection, origin, site.clock.now_s())
         is_running = control.run(collection) is not None
-    when = f"at the next free moment of {line.host}" if is_running else "when a crawl of the collection runs"
-    return f"robots.txt is read anew {when}"
+    when = f"as soon as the delay of {line.host} allows" if is_running else "during the next crawl of the collection"
+    return f"robots.txt will be fetched again {when}"

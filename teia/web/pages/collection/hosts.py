@@ -15,13 +15,12 @@ from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.errors import StoreError
 from teia.lib.csvtext import CsvWriter
 from teia.views.host import state_of
-from teia.views.host_reasons import count_reasons, reasons_of
-from teia.views.hosts import HostLine, HostTable
+from teia.views.hosts import HostLine, HostTable, count_reasons, reasons_of
 from teia.web.access.roles import Role
-from teia.web.pages.collection.freshness import by_host
+from teia.web.pages.collection.freshness import HostShares, by_host
 from teia.web.pages.collection.monitor import table_of
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import API, OfSite, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import API, OfSite, PageRoutes
 
 PER_PAGE = 50
 CSV_ROWS = 100_000
@@ -32,9 +31,10 @@ Reason = Literal["", "paused", "parked", "unanswered", "errors", "left_out", "sl
 
 
 @dataclass(frozen=True, slots=True)
-class HostRow:
-    """One host in the list. `fresh` and `best` are None if they are not known, or not yet.
+class HostListRow:
+    """One host in the list. `fresh`, `best` and `possible` are None if they are not known, or not yet.
 
+    `best` is the most that can be kept fresh in the long run, `possible` what no polite crawler could exceed now.
     `reasons` are its problems, the worst first.
     """
 
@@ -53,6 +53,7 @@ class HostRow:
     ready_at: str | None
     parked: str
     reasons: list[str]
+    possible: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,10 @@ class HostsView:
     sort: str
     offset: int
     next: int | None
-    rows: list[HostRow]
+    rows: list[HostListRow]
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/hosts", "hosts.html", Role.VIEWER)(hosts)
     pages.add("GET", "/c/{collection}/hosts.csv", Role.VIEWER, as_csv, response_class=PlainTextResponse)
     pages.add("GET", f"{API}/hosts", Role.VIEWER, hosts_anywhere, response_model=HostsView)
@@ -124,11 +125,11 @@ def hosts_anywhere(site: OfSite, c: str = "") -> HostsView:
     """List the hosts of a collection; without a name, of the only one."""
     names = site.names()
     if not c and len(names) != 1:
-        raise StoreError(f"say which collection: c={'|'.join(names) or '(there is none yet)'}")
+        raise StoreError(f"missing collection: c={'|'.join(names) or '(there is none yet)'}")
     return hosts(site, c or names[0])
 
 
-def all_hosts(site: Site, collection: str) -> HostTable:
+def all_hosts(site: Installation, collection: str) -> HostTable:
     site.check(collection)
     table = table_of(site, collection)
     assert table is not None
@@ -143,19 +144,19 @@ def _chosen(table: HostTable, find: str, state: str, reason: str, now_s: float) 
             yield line
 
 
-def _rows(site: Site, collection: str, lines: Iterable[HostLine]) -> list[HostRow]:
+def _rows(site: Installation, collection: str, lines: Iterable[HostLine]) -> list[HostListRow]:
     fresh, now_s = by_host(site, collection), site.clock.now_s()
-    return [_row(line, fresh.get(line.host, (None, None)), now_s) for line in lines]
+    return [_row(line, fresh.get(line.host, HostShares()), now_s) for line in lines]
 
 
-def _row(line: HostLine, fresh: tuple[float | None, float | None], now_s: float) -> HostRow:
-    return HostRow(
+def _row(line: HostLine, fresh: HostShares, now_s: float) -> HostListRow:
+    return HostListRow(
         host=line.host,
         urls=line.urls,
         visited=line.visited,
         waiting=line.waiting,
-        fresh=fresh[0],
-        best=fresh[1],
+        fresh=fresh.fresh,
+        best=fresh.best,
         rest_s=round(line.rest_s, 3),
         pass_s=round(line.pass_s, 1),
         is_slow=line.pass_s > WEEK_S,
@@ -165,6 +166,7 @@ def _row(line: HostLine, fresh: tuple[float | None, float | None], now_s: float)
         ready_at=None if line.ready_at_s is None else iso_utc(line.ready_at_s),
         parked=line.parked,
         reasons=list(reasons_of(line, now_s)),
+        possible=fresh.possible,
     )
 
 
@@ -181,6 +183,6 @@ def as_csv(
     lines = sorted(found, key=_KEYS[sort])[:CSV_ROWS]
     out = io.StringIO()
     writer = CsvWriter(out)
-    writer.writerow(HostRow.__slots__)
+    writer.writerow(HostListRow.__slots__)
     writer.writerows(asdict(row).values() for row in _rows(site, collection, lines))
     return PlainTextResponse(out.getvalue(), media_type="text/csv", headers={"content-disposition": "attachment"})

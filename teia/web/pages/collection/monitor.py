@@ -12,17 +12,26 @@ from pydantic import BaseModel, Field
 from teia.clock import iso_utc
 from teia.collections.account import nothing_yet
 from teia.collections.commands import order_of, state_at_rest
-from teia.collections.inbox import Control, Run
-from teia.collections.series import COARSE_S, ENOUGH_AGAIN, FINE_S, Point, meeting_of, points_of, rates_of
+from teia.collections.inbox import ControlFile, CrawlReport
+from teia.collections.series import COARSE_S, ENOUGH_AGAIN, FINE_S, SeriesPoint, meeting_of, points_of, rates_of
 from teia.errors import StoreError
 from teia.index.reader import META_FILE
 from teia.transfer.read_all import account_at_rest
-from teia.views.alerts import Need, disk_of, needs_of
-from teia.views.dismissals import MAX_ABOUT_CHARS, Dismissed, about, badness, dismissed, sort_out
+from teia.views.alerts import (
+    MAX_ABOUT_CHARS,
+    Alert,
+    DismissedAlert,
+    about,
+    badness,
+    disk_of,
+    dismissed,
+    needs_of,
+    sort_out,
+)
 from teia.views.hosts import HostTable, host_table
 from teia.web.access.roles import Role
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import API, Done, OfSite, OfVisitor, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import API, ActionResult, OfSite, OfVisitor, PageRoutes
 from teia.web.server.templates import link
 
 AT_REST_S = 5.0
@@ -37,17 +46,17 @@ MEETING_POINTS = 24
 """Two minutes: at the start of a crawl everything grows, so a shorter span predicts nothing."""
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}", "monitor.html", Role.VIEWER, twin=False)(status)
     pages.add("GET", API + "/c/{collection}/status", Role.VIEWER, status)
     pages.add("GET", f"{API}/status", Role.VIEWER, first_status)
     pages.deed("/c/{collection}/needs", Role.OPERATOR)(set_aside)
 
 
-def account_of(site: Site, collection: str) -> tuple[dict[str, Any], Run | None]:
+def account_of(site: Installation, collection: str) -> tuple[dict[str, Any], CrawlReport | None]:
     """Return a crawl's status: its last report, or the counts of its folder. Keys of `teia status`."""
     site.check(collection)
-    control = Control(site.root.path / "control.sqlite")
+    control = ControlFile(site.root.path / "control.sqlite")
     try:
         run = control.run(collection)
     finally:
@@ -59,7 +68,7 @@ def account_of(site: Site, collection: str) -> tuple[dict[str, Any], Run | None]
     return {**_at_rest(site, collection), **said}, run
 
 
-def _at_rest(site: Site, collection: str) -> dict[str, Any]:
+def _at_rest(site: Installation, collection: str) -> dict[str, Any]:
     def make() -> dict[str, Any]:
         try:
             return account_at_rest(site.root, collection)
@@ -69,22 +78,24 @@ def _at_rest(site: Site, collection: str) -> dict[str, Any]:
     return site.kept.get(("at rest", collection), make, AT_REST_S, stamp=_written(site, collection)).value
 
 
-def _written(site: Site, collection: str) -> int:
+def _written(site: Installation, collection: str) -> int:
     """Return the last modification time of a collection's files; 0 if there are none."""
     paths = [cell.frontier for cell in site.root.collection(collection).cells()]
+    # A commit goes to the write-ahead log; the database file itself may be older.
     paths += [path.with_name(f"{path.name}-wal") for path in paths]
     paths += [cell.index / META_FILE for cell in site.root.collection(collection).cells()]
     return max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
 
 
-def table_of(site: Site, collection: str, patience_s: float | None = None) -> HostTable | None:
+def table_of(site: Installation, collection: str, patience_s: float | None = None) -> HostTable | None:
     """Return the cached table of all hosts; None if there is none after `patience_s`."""
 
     def make() -> HostTable:
         return host_table(site.root, collection, site.clock.now_s())
 
     key = ("hosts", collection)
-    with closing(Control(site.root.path / "control.sqlite")) as control:
+    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
+        # A finished bulk action changes the table, so its number is the stamp of the cached one.
         stamp = control.last_deed_done(collection)
     if patience_s is None:
         return site.kept.get(key, make, TABLE_S, site.patience_s(collection), stamp).value
@@ -97,7 +108,7 @@ def status(site: OfSite, collection: str) -> dict[str, Any]:
     return {**moment(site, collection), "series": series_of(site, collection)}
 
 
-def moment(site: Site, collection: str) -> dict[str, Any]:
+def moment(site: Installation, collection: str) -> dict[str, Any]:
     """Return the live part of the page: everything but the series."""
     account, run = account_of(site, collection)
     table = table_of(site, collection, TABLE_PATIENCE_S)
@@ -105,6 +116,7 @@ def moment(site: Site, collection: str) -> dict[str, Any]:
     disk = disk_of(site.root.path, site.config(collection).limits.disk_free_bytes)
     needs, aside = _sorted_out(site, collection, needs_of(account, table, disk))
     return {
+        # Defaults: an account without a running crawl lacks these keys.
         "freshness": None,
         "live": None,
         **account,
@@ -126,7 +138,7 @@ def is_known(account: Mapping[str, Any]) -> bool:
     return bool(account.get("freshness")) and account["freshness"].get("visited_again", 0) >= ENOUGH_AGAIN
 
 
-def needs_now(site: Site, collection: str, account: Mapping[str, Any]) -> list[Need]:
+def needs_now(site: Installation, collection: str, account: Mapping[str, Any]) -> list[Alert]:
     """Return the open alerts by cached data; no host is counted for them."""
     found = site.kept.last(("hosts", collection))
     low_bytes = site.config(collection).limits.disk_free_bytes
@@ -134,12 +146,14 @@ def needs_now(site: Site, collection: str, account: Mapping[str, Any]) -> list[N
     return _sorted_out(site, collection, needs)[0]
 
 
-def _sorted_out(site: Site, collection: str, needs: list[Need]) -> tuple[list[Need], list[tuple[Need, Dismissed]]]:
-    with closing(Control(site.root.path / "control.sqlite")) as control:
+def _sorted_out(
+    site: Installation, collection: str, needs: list[Alert]
+) -> tuple[list[Alert], list[tuple[Alert, DismissedAlert]]]:
+    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         return sort_out(needs, dismissed(control, collection))
 
 
-class Warned(BaseModel):
+class AlertForm(BaseModel):
     """An alert by its kind and subject, and the action: dismiss it or show it again."""
 
     kind: str = Field(max_length=40)
@@ -147,29 +161,29 @@ class Warned(BaseModel):
     deed: Literal["dismiss", "restore"] = "dismiss"
 
 
-def set_aside(site: OfSite, visitor: OfVisitor, collection: str, asked: Warned) -> Done:
+def set_aside(site: OfSite, visitor: OfVisitor, collection: str, asked: AlertForm) -> ActionResult:
     """Dismiss an alert until it is twice as bad, or show it again."""
     account, _ = account_of(site, collection)
     disk = disk_of(site.root.path, site.config(collection).limits.disk_free_bytes)
     needs = needs_of(account, table_of(site, collection, TABLE_PATIENCE_S), disk)
     need = next((each for each in needs if (each.kind, about(each)) == (asked.kind, asked.about)), None)
-    with closing(Control(site.root.path / "control.sqlite")) as control:
+    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         if asked.deed == "restore":
             is_known = control.restore(collection, asked.kind, asked.about)
         elif is_known := need is not None:
             now_s = site.clock.now_s()
             control.dismiss(collection, asked.kind, asked.about, badness(need), visitor.name, now_s)
     if not is_known:
-        raise StoreError("there is no such warning now")
+        raise StoreError("there is no such alert now")
     what = {"kind": asked.kind, "about": asked.about}
     site.accounts.note(visitor.name, f"warning: {asked.deed}", collection=collection, **what)
-    said = "it is set aside until it is twice as bad" if asked.deed == "dismiss" else "it is shown again"
-    return Done(said, link(f"/c/{collection}"))
+    said = "it is dismissed until it is twice as bad" if asked.deed == "dismiss" else "it is shown again"
+    return ActionResult(said, link(f"/c/{collection}"))
 
 
-def last_day(site: Site, collection: str) -> list[tuple[float, float | None]]:
+def last_day(site: Installation, collection: str) -> list[tuple[float, float | None]]:
     """Return the requests per second over the last 24 hours, each with its time."""
-    control = Control(site.root.path / "control.sqlite")
+    control = ControlFile(site.root.path / "control.sqlite")
     try:
         points = points_of(control, collection, COARSE_S, site.clock.now_s() - DAY_S)
     finally:
@@ -177,21 +191,21 @@ def last_day(site: Site, collection: str) -> list[tuple[float, float | None]]:
     return [(at, None if rate is None else round(rate, 3)) for at, rate in rates_of(points, COARSE_S)]
 
 
-def _points(site: Site, collection: str) -> list[Point]:
-    control = Control(site.root.path / "control.sqlite")
+def _points(site: Installation, collection: str) -> list[SeriesPoint]:
+    control = ControlFile(site.root.path / "control.sqlite")
     try:
         return points_of(control, collection, FINE_S, site.clock.now_s() - WINDOW_S)
     finally:
         control.close()
 
 
-def _rate_now(points: list[Point]) -> float:
+def _rate_now(points: list[SeriesPoint]) -> float:
     rates = [rate for _, rate in rates_of(points[-NOW_POINTS:], FINE_S, "pages") if rate is not None]
     return round(sum(rates) / len(rates), 2) if rates else 0.0
 
 
 def _finish(
-    account: Mapping[str, Any], table: HostTable | None, points: list[Point], *, is_running: bool
+    account: Mapping[str, Any], table: HostTable | None, points: list[SeriesPoint], *, is_running: bool
 ) -> dict[str, Any] | None:
     """Estimate the end of the crawl from its slowest host; the queue's length over the rate would mislead."""
     slowest = table.slowest if table is not None else None
@@ -208,7 +222,7 @@ def _finish(
     }
 
 
-def series_of(site: Site, collection: str) -> dict[str, list[list[float | None]]]:
+def series_of(site: Installation, collection: str) -> dict[str, list[list[float | None]]]:
     """Return the last 15 minutes: requests per second, known and visited URLs, each with its time."""
     points = _points(site, collection)
     return {
@@ -222,5 +236,5 @@ def first_status(site: OfSite, c: str = "") -> dict[str, Any]:
     """Return the state of a collection's crawl; without a name, of the only one."""
     names = site.names()
     if not c and len(names) != 1:
-        raise StoreError(f"say which collection: c={'|'.join(names) or '(there is none yet)'}")
+        raise StoreError(f"missing collection: c={'|'.join(names) or '(there is none yet)'}")
     return status(site, c or names[0])

@@ -16,18 +16,26 @@ from starlette.types import Receive, Scope, Send
 
 from teia.clock import Clock, iso_utc
 from teia.collections.overview import preview_of
+from teia.crawler.lookup import Lookup
 from teia.errors import TeiaError
-from teia.views.hosts import HostTable, Whys, host_table, whys_of
-from teia.views.lookup import Lookup
-from teia.views.queue import HOSTS_LOOKED_AT, MATCHED_AMONG, Coming, Filter, coming, time_or_never
-from teia.views.waiting_urls import Waiting, waiting_urls
+from teia.views.hosts import HostTable, WaitReasons, host_table, whys_of
+from teia.views.queue import (
+    HOSTS_LOOKED_AT,
+    MATCHED_AMONG,
+    QueueFilter,
+    QueuePreview,
+    WaitingUrl,
+    coming,
+    time_or_never,
+    waiting_urls,
+)
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.pages.collection.bulk import DeedRow, deeds_of
+from teia.web.pages.collection.bulk import BulkActionRow, deeds_of
 from teia.web.pages.collection.monitor import table_of
 from teia.web.server.auth import Refused
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import OfSite, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import OfSite, PageRoutes
 
 PER_PAGE = 50
 MAX_SHOWN = 1_000
@@ -42,7 +50,7 @@ Depth = Annotated[str, Query(max_length=4, pattern=r"^[0-9]{0,4}$")]
 
 
 @dataclass(frozen=True, slots=True)
-class ComingRow:
+class QueuePreviewRow:
     """A waiting URL.
 
     `expected` assumes that no new URLs are found; `ahead` counts the URLs of its host that come before. `expected` is
@@ -74,7 +82,7 @@ class FrontierView:
     counted: str
     order: str
     weights: str
-    whys: Whys
+    whys: WaitReasons
     why: str
     host: str
     contains: str
@@ -87,12 +95,12 @@ class FrontierView:
     is_bounded: bool
     hosts_looked_at: int
     urls_looked_at: int
-    rows: list[ComingRow]
-    deeds: list[DeedRow]
+    rows: list[QueuePreviewRow]
+    deeds: list[BulkActionRow]
     next_run: str | None
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/frontier", "frontier.html", Role.VIEWER)(frontier)
     pages.add("GET", "/c/{collection}/frontier.jsonl", Role.VIEWER, as_lines, response_class=StreamingResponse)
 
@@ -113,9 +121,10 @@ def frontier(
     config = site.config(collection)
     table = table_of(site, collection)
     assert table is not None
-    only = Filter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
+    only = QueueFilter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
     now_s = site.clock.now_s()
     with site.lookup(collection) as lookup:
+        # One row more than shown tells whether there is another page.
         found = coming(lookup, table, config, now_s, MAX_SHOWN if sort else offset + n + 1, only)
         weighed = partial(_weights, site, collection, lookup, table)
         rows = _sorted(found, sort, weighed) if sort else found
@@ -146,7 +155,7 @@ def frontier(
 
 
 def _weights(
-    site: Site, collection: str, lookup: Lookup, table: HostTable, rows: Sequence[Coming]
+    site: Installation, collection: str, lookup: Lookup, table: HostTable, rows: Sequence[QueuePreview]
 ) -> Sequence[float | None]:
     lines = [table.hosts[each.host] for each in rows]
     known = [lookup.links_to(each.url, line.cell, line.host_id) for each, line in zip(rows, lines, strict=True)]
@@ -154,8 +163,8 @@ def _weights(
 
 
 def _sorted(
-    found: Sequence[Coming], sort: Sort, weighed: Callable[[Sequence[Coming]], Sequence[float | None]]
-) -> Sequence[Coming]:
+    found: Sequence[QueuePreview], sort: Sort, weighed: Callable[[Sequence[QueuePreview]], Sequence[float | None]]
+) -> Sequence[QueuePreview]:
     """Sort rows by another key; equal ones stay in crawl order."""
     if sort == "weight":
         pairs = zip(weighed(found), found, strict=True)
@@ -163,15 +172,15 @@ def _sorted(
     return sorted(found, key=_KEYS[sort])
 
 
-_KEYS: dict[str, Callable[[Coming], Any]] = {
+_KEYS: dict[str, Callable[[QueuePreview], Any]] = {
     "waiting": lambda each: each.since_s,
     "depth": lambda each: each.depth,
     "host": lambda each: each.host,
 }
 
 
-def _row(each: Coming, weight: float | None) -> ComingRow:
-    return ComingRow(
+def _row(each: QueuePreview, weight: float | None) -> QueuePreviewRow:
+    return QueuePreviewRow(
         expected=time_or_never(each.expected_s),
         host=each.host,
         url=each.url,
@@ -198,18 +207,18 @@ def as_lines(
     depth: Depth = "",
 ) -> StreamingResponse:
     """Export all waiting URLs, or those of a filter: one JSON object per line."""
-    only = Filter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
+    only = QueueFilter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
     with site.lookup(collection):
         pass  # raises an error if the collection has no data
     if not site.exports.acquire(blocking=False):
-        raise Refused(429, f"{limits.EXPORTS_AT_ONCE} exports are being made", "try again when one has ended")
+        raise Refused(429, f"{limits.EXPORTS_AT_ONCE} exports are already running", "try again when one has finished")
     lines = _lines(site, collection, only)
     next(lines)  # starts the generator, so that its `finally` releases the semaphore in any case
     head = {"content-disposition": f'attachment; filename="{collection}-frontier.jsonl"'}
-    return Export(lines, head)
+    return ExportResponse(lines, head)
 
 
-class Export(StreamingResponse):
+class ExportResponse(StreamingResponse):
     """Streaming response for a client that may read slowly or not at all: after a timeout it is cut off."""
 
     def __init__(self, lines: Generator[str, None, None], headers: Mapping[str, str]) -> None:
@@ -227,7 +236,7 @@ class Export(StreamingResponse):
                 self._lines.close()
 
 
-def _lines(site: Site, collection: str, only: Filter) -> Generator[str, None, None]:
+def _lines(site: Installation, collection: str, only: QueueFilter) -> Generator[str, None, None]:
     """Yield an empty text once everything is loaded, then the lines of an export; release the semaphore at the end."""
     try:
         until, now_s = site.clock.ticks_s() + limits.EXPORT_S, site.clock.now_s()
@@ -240,20 +249,20 @@ def _lines(site: Site, collection: str, only: Filter) -> Generator[str, None, No
         site.exports.release()
 
 
-def _written(found: Iterable[Sequence[Waiting]], clock: Clock, until: float) -> Generator[str, None, None]:
+def _written(found: Iterable[Sequence[WaitingUrl]], clock: Clock, until: float) -> Generator[str, None, None]:
     """Yield URLs as lines. If the export was cut or failed, the last line tells so."""
     try:
         for some in found:
             yield "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in some)
             if clock.ticks_s() > until:
-                said = f"stopped after {limits.EXPORT_S:g} s; there is more"
-                yield json.dumps({"error": "too_long", "message": said, "next": "ask for one host or reason"}) + "\n"
+                said = f"stopped after {limits.EXPORT_S:g} s; the export is incomplete"
+                yield json.dumps({"error": "too_long", "message": said, "next": "select one host or reason"}) + "\n"
                 return
     except TeiaError as error:
         yield json.dumps({"error": "interrupted", "message": str(error), "next": "try again"}) + "\n"
 
 
-def counts(site: Site, collection: str) -> dict[str, Any]:
+def counts(site: Installation, collection: str) -> dict[str, Any]:
     """Return the live part of the page: counts of waiting URLs by reason."""
     table = table_of(site, collection)
     assert table is not None

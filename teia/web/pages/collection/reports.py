@@ -17,16 +17,15 @@ from teia.store.fetchlog import Rows
 from teia.store.sql import MAX_SQL_CHARS
 from teia.views.reports.catalogue import REPORTS, TOP
 from teia.views.reports.source import looking
-from teia.views.sql_child import Bounds, ask
+from teia.views.sql_child import QueryLimits, ask
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import Refused
-from teia.web.server.installation import Site, UnknownCollection
-from teia.web.server.json_routes import API, Elsewhere, OfSite, Pages
+from teia.web.server.installation import Installation, UnknownCollection
+from teia.web.server.json_routes import API, OfSite, PageRoutes, RedirectTo
 
 FRESH_S = 20.0
 SHOWN_ROWS = 500
-CELL_CHARS = 300
 SQL_BEHIND = {
     "outcomes": "SELECT outcome, count(*) AS requests FROM fetches WHERE kind = 'page' GROUP BY ALL ORDER BY 2 DESC",
     "types": "SELECT media_type, count(*) AS answers, sum(bytes) AS bytes FROM fetches GROUP BY ALL ORDER BY 2 DESC",
@@ -56,7 +55,7 @@ class SqlView:
     max_s: float
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/reports", "report.html", Role.VIEWER, twin=False)(first_report)
     pages.page("/c/{collection}/reports/{name}", "report.html", Role.VIEWER)(report)
     pages.add("GET", "/c/{collection}/reports/{name}/csv", Role.VIEWER, as_csv, response_class=PlainTextResponse)
@@ -67,14 +66,14 @@ def add_to(pages: Pages) -> None:
 def first_report(site: OfSite, collection: str) -> dict[str, Any]:
     """Redirect to the first report."""
     site.check(collection)
-    raise Elsewhere(f"/c/{collection}/reports/outcomes")
+    raise RedirectTo(f"/c/{collection}/reports/outcomes")
 
 
 def report(site: OfSite, collection: str, name: str, top: Top = TOP) -> dict[str, Any]:
     """Return a report with the keys of `teia report NAME --json`, as counted at `counted`."""
     site.check(collection)
     if name not in REPORTS:
-        raise UnknownReport(f"there is no report {name[:100]!r}; there is {', '.join(REPORTS)}")
+        raise UnknownReport(f"unknown report {name[:100]!r}; available: {', '.join(REPORTS)}")
 
     def make() -> tuple[dict[str, Any], list[str]]:
         with looking(site.root, collection) as source:
@@ -114,6 +113,7 @@ def sql(request: Request, site: OfSite, collection: str, q: Question = "") -> Sq
         try:
             found = _answer(site, collection, q)
         except QueryError as failure:
+            # The page shows the error beside the query; the API answers with status 400.
             if request.url.path.startswith(API):
                 raise
             error = str(failure)
@@ -131,11 +131,12 @@ def sql_csv(site: OfSite, collection: str, q: Question) -> PlainTextResponse:
     return _csv(found.columns, found.rows)
 
 
-def _answer(site: Site, collection: str, query: str) -> Rows:
+def _answer(site: Installation, collection: str, query: str) -> Rows:
+    # A query has a process of its own, with up to SQL_MEMORY_BYTES.
     if not site.sql_turns.acquire(timeout=limits.SQL_S):
-        raise Refused(503, "others are asking in SQL just now", "try again in a moment")
+        raise Refused(503, "too many SQL queries are running", "try again in a moment")
     try:
-        bounds = Bounds(limits.SQL_S, limits.SQL_MEMORY_BYTES, limits.SQL_ROWS, limits.SQL_ANSWER_BYTES)
+        bounds = QueryLimits(limits.SQL_S, limits.SQL_MEMORY_BYTES, limits.SQL_ROWS, limits.SQL_ANSWER_BYTES)
         return ask(site.root, collection, query, bounds).rows
     finally:
         site.sql_turns.release()

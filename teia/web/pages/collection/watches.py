@@ -18,7 +18,7 @@ from teia.errors import UsageError
 from teia.notify.subscriptions import (
     MAX_QUERY_CHARS,
     MAX_WEBHOOK_CHARS,
-    Watched,
+    ListedSubscription,
     notices_for_feed,
     subscribe,
     subscriptions_of,
@@ -30,11 +30,11 @@ from teia.web.access.roles import Role
 from teia.web.pages.finding.page import MAX_URL_CHARS
 from teia.web.server.atom import MEDIA_TYPE, atom
 from teia.web.server.auth import Refused
-from teia.web.server.installation import Site, site_of
-from teia.web.server.json_routes import Done, OfSite, OfVisitor, Pages
+from teia.web.server.installation import Installation, site_of
+from teia.web.server.json_routes import ActionResult, OfSite, OfVisitor, PageRoutes
 from teia.web.server.templates import link
 
-Whole = Annotated[Site, Depends(site_of)]
+Whole = Annotated[Installation, Depends(site_of)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,14 @@ class WatchesView:
     """
 
     collection: str
-    subscriptions: list[Watched]
+    subscriptions: list[ListedSubscription]
     url: str = ""
     q: str = ""
     made: str = ""
     secret: str = ""
 
 
-class Wanted(BaseModel):
+class SubscriptionForm(BaseModel):
     """A page or a search to watch, and a webhook for its notifications, if wanted."""
 
     url: str = Field("", max_length=MAX_URL_CHARS)
@@ -60,13 +60,13 @@ class Wanted(BaseModel):
     webhook: str = Field("", max_length=MAX_WEBHOOK_CHARS)
 
 
-class Named(BaseModel):
+class SubscriptionId(BaseModel):
     """Subscription, by its id."""
 
     id: str = Field(min_length=1, max_length=64)
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/watches", "watches.html", Role.VIEWER)(watches)
     pages.reveal("/c/{collection}/watches/add", "watches.html", Role.OPERATOR)(add)
     pages.deed("/c/{collection}/watches/remove", Role.OPERATOR)(remove)
@@ -86,31 +86,32 @@ def watches(
     return WatchesView(collection, subscriptions_of(folder), url, q)
 
 
-def add(site: OfSite, visitor: OfVisitor, collection: str, asked: Wanted) -> WatchesView:
+def add(site: OfSite, visitor: OfVisitor, collection: str, asked: SubscriptionForm) -> WatchesView:
     """Watch a page or a search from now on."""
     site.check(collection)
     if post_of(site.root, collection) is not None:
-        raise UsageError(f"{collection} is crawled by a cluster, where nothing can be watched yet")
+        raise UsageError(f"{collection} is crawled by a cluster; subscriptions are not supported there yet")
     given = {"url": asked.url.strip(), "query": asked.query.strip(), "webhook": asked.webhook.strip()}
     made = subscribe(site.root, collection, site.clock, who=visitor.name, **given)
+    # The audit log names the host alone: the path of a webhook may contain a key.
     to = host_of(made.subscription.webhook) if made.subscription.webhook else ""
     site.accounts.note(visitor.name, "watch", collection=collection, watched=made.subscription.what, webhook=to)
     view = watches(site, collection)
     return WatchesView(collection, view.subscriptions, made=made.subscription.id, secret=made.secret)
 
 
-def remove(site: OfSite, visitor: OfVisitor, collection: str, asked: Named) -> Done:
+def remove(site: OfSite, visitor: OfVisitor, collection: str, asked: SubscriptionId) -> ActionResult:
     """Stop watching a page or a search."""
     gone = unsubscribe(site.root, site.check(collection), asked.id)
     site.accounts.note(visitor.name, "stop watching", collection=collection, watched=gone.what)
-    return Done(f"{gone.what} is not watched any more", link(f"/c/{collection}/watches"))
+    return ActionResult(f"the subscription to {gone.what} was removed", link(f"/c/{collection}/watches"))
 
 
-def try_it(site: OfSite, visitor: OfVisitor, collection: str, asked: Named) -> Done:
+def try_it(site: OfSite, visitor: OfVisitor, collection: str, asked: SubscriptionId) -> ActionResult:
     """Send a test message to a webhook."""
     tried = try_webhook(site.root, site.check(collection), site.clock, asked.id)
     site.accounts.note(visitor.name, "try webhook", collection=collection, watched=tried.what)
-    return Done("a message is on its way", link(f"/c/{collection}/watches"))
+    return ActionResult("a message was queued", link(f"/c/{collection}/watches"))
 
 
 def feed(request: Request, site: Whole, collection: str, key: str) -> Response:

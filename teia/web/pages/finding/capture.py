@@ -16,17 +16,17 @@ from fastapi import Query
 from teia.clock import from_iso, iso_utc
 from teia.crawler.child.read_copy import HTML
 from teia.crawler.keep_fresh.page_freshness import freshness_of
+from teia.crawler.lookup import Lookup, UrlEntry, VisitEntry
 from teia.errors import UsageError
 from teia.parse.headers import parse_head
 from teia.parse.mime import content_type, effective_type
 from teia.urls import from_user
-from teia.views.captures import Copy, copy_of, nearest, versions
-from teia.views.lookup import Lookup, UrlEntry, VisitEntry
+from teia.views.captures import StoredCapture, copy_of, nearest, versions
 from teia.web.access.roles import Role
 from teia.web.pages.finding.raw import addresses, payload_of
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import OfSite, Pages
-from teia.web.server.signed_urls import Place, Signer
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import OfSite, PageRoutes
+from teia.web.server.signed_urls import SignedRecord, Signer
 
 PART_CHARS = 40_000
 """Characters of a text or a source on one page."""
@@ -40,7 +40,7 @@ Tab = Literal["page", "text", "source", "record"]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class HeaderField:
     """Header of a WARC record or of an HTTP response."""
 
     name: str
@@ -48,7 +48,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyView:
+class CaptureView:
     """A capture of a page. `time` is null if there is none; then only the URL is known.
 
     `frame`, `picture`, `file` and `record` are addresses that are valid for ten minutes: the page for the frame, an
@@ -84,12 +84,12 @@ class CopyView:
     first_line: int = 1
     part: int = 1
     parts: int = 1
-    record_headers: tuple[Field, ...] = ()
-    answer_headers: tuple[Field, ...] = ()
+    record_headers: tuple[HeaderField, ...] = ()
+    answer_headers: tuple[HeaderField, ...] = ()
     place: str = ""
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/copy", "copy.html", Role.PUBLIC)(copy)
 
 
@@ -100,7 +100,7 @@ def copy(
     time: Annotated[str, Query(max_length=40)] = "",
     tab: Tab = "page",
     part: Annotated[int, Query(ge=1, le=100_000)] = 1,
-) -> CopyView:
+) -> CaptureView:
     """Return a capture of a page: the one nearest to a time, or the last one."""
     site.check_copies(collection)
     asked_s = moment_of(time)
@@ -112,8 +112,8 @@ def copy(
         visits = lookup.visits(entry) if entry is not None else []
         visit = nearest(visits, asked_s)
         if entry is None or visit is None:
-            return CopyView(canonical, collection, tab, asked=time or None, is_exact=False)
-        view = CopyView(
+            return CaptureView(canonical, collection, tab, asked=time or None, is_exact=False)
+        view = CaptureView(
             url=canonical,
             collection=collection,
             tab=tab,
@@ -133,7 +133,7 @@ def _fresh(lookup: Lookup, entry: UrlEntry, now_s: float) -> float | None:
     return None if fresh is None else fresh.fresh_probability
 
 
-def _among_versions(view: CopyView, known: Sequence[VisitEntry], visit: VisitEntry) -> CopyView:
+def _among_versions(view: CaptureView, known: Sequence[VisitEntry], visit: VisitEntry) -> CaptureView:
     """Fill in the number of the version, and the times of its neighbours."""
     # A visit that found no change has no version of its own; it shows the last version before it.
     at = max((n for n, each in enumerate(known) if each.time_s <= visit.time_s), default=0)
@@ -148,13 +148,13 @@ def _among_versions(view: CopyView, known: Sequence[VisitEntry], visit: VisitEnt
     )
 
 
-def _read(site: Site, lookup: Lookup, view: CopyView, found: Copy, part: int) -> CopyView:
+def _read(site: Installation, lookup: Lookup, view: CaptureView, found: StoredCapture, part: int) -> CaptureView:
     """Fill in the contents of the capture that the tab shows."""
     payload, head, signer = payload_of(found), parse_head(found.head), Signer(site)
     media_type = effective_type(content_type(head.headers.all("content-type")), payload)
 
     def signed(kind: str) -> str:
-        return signer.address(Place(kind, lookup.name, found.cell, found.record.file, found.record.offset))
+        return signer.address(SignedRecord(kind, lookup.name, found.cell, found.record.file, found.record.offset))
 
     view = replace(
         view,
@@ -172,29 +172,31 @@ def _read(site: Site, lookup: Lookup, view: CopyView, found: Copy, part: int) ->
         pictures, kept = _pictures(site, signer, lookup, found)
         return replace(view, pictures=pictures, pictures_kept=kept)
     if view.tab == "record":
-        answered = [Field(name, value) for name in head.headers.names for value in head.headers.all(name)]
-        stored = [Field(*each) for each in found.record.headers.items()]
+        answered = [HeaderField(name, value) for name in head.headers.names for value in head.headers.all(name)]
+        stored = [HeaderField(*each) for each in found.record.headers.items()]
         return replace(view, record_headers=tuple(stored), answer_headers=tuple(answered))
     if view.tab in {"text", "source"}:
         return _with_text(site, view, found, part)
     return view
 
 
-def _with_text(site: Site, view: CopyView, found: Copy, part: int) -> CopyView:
+def _with_text(site: Installation, view: CaptureView, found: StoredCapture, part: int) -> CaptureView:
     """Fill in one part of a capture's text or source."""
     read = site.copies.text(found.url, found.head, found.body)
     whole = read.text if view.tab == "text" else read.source
     parts = max(1, -(-len(whole) // PART_CHARS))
+    # An old link may name a part that a shorter text does not have.
     part = min(part, parts)
     begin = (part - 1) * PART_CHARS
     shown = whole[begin : begin + PART_CHARS]
     if view.tab == "text":
         return replace(view, text=shown, part=part, parts=parts)
+    # Lines are numbered from the beginning of the whole source.
     first, lines = whole.count("\n", 0, begin) + 1, tuple(_line(each) for each in shown.splitlines())
     return replace(view, source=lines, first_line=first, part=part, parts=parts)
 
 
-def _pictures(site: Site, signer: Signer, lookup: Lookup, found: Copy) -> tuple[int, int]:
+def _pictures(site: Installation, signer: Signer, lookup: Lookup, found: StoredCapture) -> tuple[int, int]:
     """Return the number of images of a page, and how many of them are archived."""
     shown = site.copies.shown(found.url, found.head, found.body)
     filled = addresses(signer, lookup, found.time_s, shown.references)
@@ -214,5 +216,5 @@ def moment_of(time: str) -> float | None:
     except (ValueError, OverflowError):
         moment_s = -1.0
     if not 0 <= moment_s < LATEST_S:
-        raise UsageError(f"time: {time!r} is not a moment; write it like 2026-11-04T06:12:00Z")
+        raise UsageError(f"time: {time!r} is not a time; write it like 2026-11-04T06:12:00Z")
     return moment_s

@@ -14,7 +14,7 @@ from teia.views.captures import copy_of, nearest, versions
 from teia.views.compare import Comparison, compare
 from teia.web.access.roles import Role
 from teia.web.pages.finding.capture import moment_of
-from teia.web.server.json_routes import OfSite, Pages
+from teia.web.server.json_routes import OfSite, PageRoutes
 
 Tab = Literal["text", "links", "headers"]
 
@@ -33,7 +33,7 @@ class DiffView:
     comparison: Comparison
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/diff", "diff.html", Role.PUBLIC)(diff)
 
 
@@ -51,6 +51,7 @@ def diff(
     canonical = from_user(url)
     if canonical is None:
         raise UsageError(f"{url[:200]!r} is not an http or https URL")
+    # ISO times in UTC sort like texts.
     chosen = sorted(v or ())
     if chosen and len(chosen) != 2:
         raise UsageError("choose two versions to compare")
@@ -60,12 +61,12 @@ def diff(
         visits = lookup.visits(entry) if entry is not None else []
         known = versions(visits)
         if entry is None or not known:
-            raise StoreError(f"there is no copy of {canonical} in {collection}")
+            raise StoreError(f"there is no capture of {canonical} in {collection}")
         last = nearest(visits, moment_of(b)) or known[-1]
         before = [each for each in known if each.time_s < last.time_s and each.digest != last.digest]
         first = nearest(visits, moment_of(a)) if a else (before[-1] if before else known[0])
         if first is None:
-            raise StoreError(f"there is no copy of {canonical} in {collection}")
+            raise StoreError(f"there is no capture of {canonical} in {collection}")
         if first.time_s > last.time_s:
             first, last = last, first
         with site.copy_turns.taken():

@@ -11,13 +11,13 @@ from fastapi.responses import Response
 
 from teia.search.show.results import Hit
 from teia.web.access.roles import Role
-from teia.web.server.json_routes import OfSite, Pages
+from teia.web.server.json_routes import OfSite, PageRoutes
 from teia.web.server.templates import link
 
 ITEMS = 20
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     for path, endpoint in (("/opensearch.xml", description), ("/search.rss", feed)):
         pages.add("GET", path, Role.PUBLIC, endpoint, include_in_schema=False, response_class=Response)
 
@@ -70,6 +70,7 @@ def _text(text: str) -> str:
 
 
 def _may_stand(char: str) -> bool:
+    # XML 1.0, section 2.2: surrogates and these two are not characters.
     return not ("\ud800" <= char <= "\udfff" or char in "\ufffe\uffff")
 
 

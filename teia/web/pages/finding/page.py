@@ -14,17 +14,16 @@ from pydantic import BaseModel, Field
 
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
+from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import StoreError, UsageError
 from teia.records import Outcome
 from teia.urls import from_user
-from teia.views.lookup import Lookup, UrlEntry
-from teia.views.page import entry_of, suggestions
-from teia.views.page_detail import PageDetail, page_detail
+from teia.views.page import PageDetail, entry_of, page_detail, suggestions
 from teia.views.why_waiting import why_unknown, why_waiting
 from teia.web.access.roles import Role
-from teia.web.server.installation import Site, UnknownPage
-from teia.web.server.json_routes import API, Done, Elsewhere, OfSite, OfVisitor, Pages
+from teia.web.server.installation import Installation, UnknownPage
+from teia.web.server.json_routes import API, ActionResult, OfSite, OfVisitor, PageRoutes, RedirectTo
 from teia.web.server.templates import link
 
 MAX_URL_CHARS = 8_000
@@ -47,13 +46,13 @@ class UnknownView:
     added: bool = False
 
 
-class Named(BaseModel):
+class PageUrl(BaseModel):
     """A page, by its URL."""
 
     url: str = Field(min_length=1, max_length=MAX_URL_CHARS)
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/page", "page.html", Role.PUBLIC)(page)
     pages.page("/c/{collection}/unknown", "unknown.html", Role.PUBLIC)(unknown)
     for path in ("/page", "/copy"):
@@ -81,7 +80,7 @@ def page(
         raise UnknownPage(str(error), link(f"/c/{collection}/unknown", url=url)) from error
 
 
-def _detail(site: Site, collection: str, url: str, links_from: int = 0, links_to: int = 0) -> PageDetail:
+def _detail(site: Installation, collection: str, url: str, links_from: int = 0, links_to: int = 0) -> PageDetail:
     config = site.config(collection)
     with site.lookup(collection) as lookup:
         return page_detail(lookup, url, config, site.clock, links_from, links_to)
@@ -97,12 +96,13 @@ def find_page(request: Request, site: OfSite, url: Url) -> RedirectResponse:
     return RedirectResponse(link(f"/c/{_found(site, url, '')[0]}{request.url.path}", url=url), 303)
 
 
-def _found(site: Site, url: str, collection: str) -> tuple[str, PageDetail]:
+def _found(site: Installation, url: str, collection: str) -> tuple[str, PageDetail]:
     names = [site.check(collection)] if collection else site.names()
     for name in names:
         try:
             return name, _detail(site, name, url)
         except StoreError:
+            # No collection knows it: the error of the last one is reported.
             if name == names[-1]:
                 raise
     raise StoreError("there is no collection yet")
@@ -117,13 +117,13 @@ def unknown(site: OfSite, collection: str, url: Url, added: bool = False) -> Unk
     config = site.config(collection)
     with site.lookup(collection) as lookup:
         if lookup.find(canonical) is not None:
-            raise Elsewhere(link(f"/c/{collection}/page", url=canonical))
+            raise RedirectTo(link(f"/c/{collection}/page", url=canonical))
         alike = suggestions(lookup, canonical)
     why = why_unknown(canonical, config)
     return UnknownView(canonical, collection, NOT_NAMED in why, why, alike, added)
 
 
-NOT_NAMED = "no page that was read links to it"
+NOT_NAMED = "no fetched page links to it"
 
 
 def _canonical(url: str) -> str:
@@ -136,33 +136,33 @@ def _canonical(url: str) -> str:
 # ---- changes --------------------------------------------------------------------------------------------------------
 
 
-def check(site: OfSite, visitor: OfVisitor, collection: str, asked: Named) -> Done:
+def check(site: OfSite, visitor: OfVisitor, collection: str, asked: PageUrl) -> ActionResult:
     """Request a visit of a known page, at the next free slot of its server."""
     config = site.config(collection)
     with site.lookup(collection) as lookup:
         entry = entry_of(lookup, asked.url, config)
         _refuse_left_out(lookup, entry, site.clock.now_s())
-    control = Control(site.root.path / "control.sqlite")
+    control = ControlFile(site.root.path / "control.sqlite")
     try:
         control.wish(collection, entry.url, site.clock.now_s())
         is_running = control.run(collection) is not None
     finally:
         control.close()
     site.accounts.note(visitor.name, "check now", collection=collection, url=entry.url)
-    when = f"at the next free moment of {entry.host}" if is_running else "when a crawl of the collection runs"
+    when = f"as soon as the delay of {entry.host} allows" if is_running else "during the next crawl of the collection"
     to = link(f"/c/{collection}/page", url=entry.url, asked="running" if is_running else "waiting")
-    return Done(f"asked {when}; courtesy is not shortened", to)
+    return ActionResult(f"it will be fetched {when}; delays still apply", to)
 
 
 def _refuse_left_out(lookup: Lookup, entry: UrlEntry, now_s: float) -> None:
     if entry.state == "excluded" and entry.outcome != Outcome.ROBOTS:
-        raise UsageError(f"{entry.url} is not visited: {why_waiting(lookup, entry, now_s)}")
+        raise UsageError(f"{entry.url} is not fetched: {why_waiting(lookup, entry, now_s)}")
 
 
-def add(site: OfSite, visitor: OfVisitor, collection: str, asked: Named) -> Done:
+def add(site: OfSite, visitor: OfVisitor, collection: str, asked: PageUrl) -> ActionResult:
     """Add a URL to the seeds of a collection; a running crawl fetches it at once."""
     site.check(collection)
     url = _canonical(asked.url)
     change(site.root, collection, [Edit("collection.seeds", Operator.ADD, url)], site.clock)
     site.accounts.note(visitor.name, "add", collection=collection, url=url)
-    return Done(f"{url} is a seed of {collection} now", link(f"/c/{collection}/unknown", url=url, added="yes"))
+    return ActionResult(f"{url} is now a seed of {collection}", link(f"/c/{collection}/unknown", url=url, added="yes"))

@@ -18,7 +18,8 @@ from fastapi.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from teia.clock import iso_utc
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
+from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors
 from teia.errors import TeiaError
 from teia.parse.decode import decode
@@ -26,32 +27,32 @@ from teia.parse.headers import parse_head
 from teia.parse.html.replay import filled
 from teia.parse.mime import content_type, effective_type
 from teia.urls import split
-from teia.views.captures import Copy, copy_at, member_of, nearest
-from teia.views.lookup import Lookup
+from teia.views.captures import StoredCapture, copy_at, member_of, nearest
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.server.installation import Busy, Site, site_of
-from teia.web.server.json_routes import Pages
-from teia.web.server.signed_urls import Place, Signer
+from teia.web.server.installation import Busy, Installation, site_of
+from teia.web.server.json_routes import PageRoutes
+from teia.web.server.signed_urls import SignedRecord, Signer
 from teia.web.server.templates import link
 
 MAX_RESOLVED = 600
 """Most images and style sheets of one page that are looked up in the archive."""
 
 SMALL_BYTES = 64 << 10
+# Never a type that the browser would show: a body may contain scripts.
 _ATTACHED = "application/octet-stream"
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.add("GET", "/raw/{signed:path}", Role.PUBLIC, raw, include_in_schema=False, response_class=Response)
 
 
-def raw(site: Annotated[Site, Depends(site_of)], signed: str) -> Response:
+def raw(site: Annotated[Installation, Depends(site_of)], signed: str) -> Response:
     """Return a record of the archive to any client that has its signed address."""
     signer = Signer(site)
     place = signer.place(signed)
     if place is None:
-        return PlainTextResponse("this address is not good any more; open the copy again\n", 404)
+        return PlainTextResponse("this URL has expired; open the capture again\n", 404)
     try:
         with site.lookup(place.collection) as lookup, site.copy_turns.taken():
             found = copy_at(lookup, place.cell, place.file, place.offset)
@@ -62,7 +63,7 @@ def raw(site: Annotated[Site, Depends(site_of)], signed: str) -> Response:
         return PlainTextResponse(f"{error}\n", 404)
 
 
-def _answer(site: Site, signer: Signer, lookup: Lookup, place: Place, found: Copy) -> Response:
+def _answer(site: Installation, signer: Signer, lookup: Lookup, place: SignedRecord, found: StoredCapture) -> Response:
     if place.kind == "record":
         return _attached(site, member_of(lookup, found), f"{_name(found.url)}.warc.gz")
     if place.kind == "file":
@@ -70,15 +71,16 @@ def _answer(site: Site, signer: Signer, lookup: Lookup, place: Place, found: Cop
     if place.kind == "picture":
         payload = payload_of(found)
         media_type = effective_type(content_type(parse_head(found.head).headers.all("content-type")), payload)
+        # A page may name any file as its image; only images are sent as such.
         if not media_type.startswith("image/"):
-            return PlainTextResponse("this is not a picture\n", 404)
-        return Sent(site, payload, media_type)
+            return PlainTextResponse("this is not an image\n", 404)
+        return SpooledResponse(site, payload, media_type)
     shown = site.copies.shown(found.url, found.head, found.body, is_style=place.kind == "style")
     if not shown.is_safe:
-        return PlainTextResponse("This page cannot be shown as it was; its text and its source can.\n")
+        return PlainTextResponse("This page cannot be displayed as captured; its text and its source can.\n")
     targets = addresses(signer, lookup, found.time_s, shown.references)
     markup = filled(shown.markup, lambda number: targets[number] if number < len(targets) else "")
-    return Sent(site, markup.encode(), "text/css" if place.kind == "style" else "text/html")
+    return SpooledResponse(site, markup.encode(), "text/css" if place.kind == "style" else "text/html")
 
 
 def addresses(signer: Signer, lookup: Lookup, time_s: float, references: Sequence[tuple[str, str]]) -> list[str]:
@@ -90,6 +92,7 @@ def addresses(signer: Signer, lookup: Lookup, time_s: float, references: Sequenc
     for url, use in references:
         if use == "link":
             to = link(f"/c/{lookup.name}/copy", url=url, time=iso_utc(time_s))
+            # The address replaces a reference inside an attribute of the page.
             filled_in.append(escape(to))
         elif looked_for < MAX_RESOLVED:
             looked_for += 1
@@ -102,27 +105,30 @@ def addresses(signer: Signer, lookup: Lookup, time_s: float, references: Sequenc
 def _address(signer: Signer, lookup: Lookup, time_s: float, url: str, use: str) -> str:
     entry = lookup.find(url)
     visit = nearest(lookup.visits(entry), time_s) if entry is not None else None
+    # The capture of an error page is no image or style sheet.
     if entry is None or visit is None or not visit.outcome.startswith("2"):
         return ""
-    return signer.address(Place(use, lookup.name, entry.cell, visit.file, visit.offset))
+    return signer.address(SignedRecord(use, lookup.name, entry.cell, visit.file, visit.offset))
 
 
-def payload_of(found: Copy) -> bytes:
+def payload_of(found: StoredCapture) -> bytes:
     """Return the body of a capture without chunks and compression."""
     return decode(parse_head(found.head).headers, found.body, LimitSettings()).payload
 
 
-class Sent(Response):
+class SpooledResponse(Response):
     """Response sent from a file as fast as the client reads; only small bodies stay in memory for a slow client.
 
     The file is on the disk of the archive, because the folder for temporary files may itself be in memory.
     """
 
-    def __init__(self, site: Site, octets: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, site: Installation, octets: bytes, media_type: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(b"", media_type=media_type, headers=dict(headers or {}))
         self.headers["content-length"] = str(len(octets))
         if not site.copy_streams.acquire(blocking=False):
-            raise Busy("too many copies are being read")
+            raise Busy("too many captures are being read")
         self._streams = site.copy_streams
         self._file = SpooledTemporaryFile(SMALL_BYTES, dir=str(site.root.path))  # noqa: SIM115  # closed by _end
         try:
@@ -150,8 +156,8 @@ class Sent(Response):
         self._streams.release()
 
 
-def _attached(site: Site, octets: bytes, name: str) -> Response:
-    return Sent(site, octets, _ATTACHED, {"content-disposition": f"attachment; filename*=UTF-8''{name}"})
+def _attached(site: Installation, octets: bytes, name: str) -> Response:
+    return SpooledResponse(site, octets, _ATTACHED, {"content-disposition": f"attachment; filename*=UTF-8''{name}"})
 
 
 def _name(url: str) -> str:

@@ -9,20 +9,20 @@ from typing import Annotated, Literal
 from fastapi import Query, Request
 
 from teia.clock import iso_utc
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.collections.series import ENOUGH_AGAIN
-from teia.search.query.notes import Note
+from teia.search.query.notes import QueryNote
 from teia.search.query.query_language import accepted_languages
-from teia.search.serve.searcher import Options
-from teia.search.show.messages import Message
+from teia.search.serve.searcher import SearchOptions
+from teia.search.show.messages import SearchMessage
 from teia.search.show.results import Expansion, Explanation, Hit, Results
 from teia.search.show.spelling import Suggestion
 from teia.views.page import next_due
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.pages.collection.monitor import is_known
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import API, Elsewhere, OfSite, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import API, OfSite, PageRoutes, RedirectTo
 from teia.web.server.templates import link
 
 PER_PAGE = 10
@@ -73,7 +73,7 @@ Dated = Literal["", "1d", "7d", "30d", "365d"]
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenFilters:
     """Filters chosen beside the query: language, type, greatest age; the query can contain the same."""
 
     language: str = ""
@@ -84,9 +84,6 @@ class Chosen:
         """Prepend the chosen filters to the query; at its end an unclosed quote could swallow them."""
         words = (("lang", self.language), ("type", self.type), ("after", self.dated))
         return " ".join([*(f"{name}:{value}" for name, value in words if value), query]).strip()
-
-    def is_any(self) -> bool:
-        return bool(self.language or self.type or self.dated)
 
     def links(self) -> dict[str, str]:
         """Return the filters as parameters of an address."""
@@ -118,14 +115,14 @@ class SearchView:
     languages: dict[str, float]
     shards: Shards
     collections: list[str]
-    chosen: Chosen
+    chosen: ChosenFilters
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(SearchView):
+class SearchAnswer(SearchView):
     """Search results with notes, which the page translates and JSON has in English."""
 
-    notes: tuple[Note | Message, ...]
+    notes: tuple[QueryNote | SearchMessage, ...]
 
     is_cut: bool = False
 
@@ -152,7 +149,7 @@ class HomeView:
     fresh: float | None = None
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/", "home.html", Role.PUBLIC)(home)
     pages.page("/search", "search.html", Role.PUBLIC)(search)
     pages.page("/help/query", "help_query.html", Role.PUBLIC)(help_query)
@@ -162,7 +159,7 @@ def home(request: Request, site: OfSite) -> HomeView:
     """Return the front page; a query redirects to its results."""
     query = request.query_params.get("q", "")
     if query.strip() and not request.url.path.startswith(API):
-        raise Elsewhere(link("/search", q=query))
+        raise RedirectTo(link("/search", q=query))
     names = site.searchable()
     opened = site.search(None) if names else None
     if opened is None:
@@ -172,7 +169,7 @@ def home(request: Request, site: OfSite) -> HomeView:
     return HomeView(names, opened.pages, site.examples(opened), newest, _fresh(site, names))
 
 
-def _newest_s(site: Site, name: str) -> float | None:
+def _newest_s(site: Installation, name: str) -> float | None:
     """Return the last time a collection saw a new or changed page."""
     with site.lookup(name) as lookup:
         sql = "SELECT last_change_s FROM pages ORDER BY change DESC LIMIT 1"
@@ -180,10 +177,10 @@ def _newest_s(site: Site, name: str) -> float | None:
     return max((row[0] for row in rows if row is not None), default=None)
 
 
-def _fresh(site: Site, names: list[str]) -> float | None:
+def _fresh(site: Installation, names: list[str]) -> float | None:
     """Return the mean probability that a capture is current, over all collections; None if it is unknown."""
     known = []
-    with closing(Control(site.root.path / "control.sqlite")) as control:
+    with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         for name in names:
             run = control.run(name)
             account = {} if run is None else run.account
@@ -237,11 +234,12 @@ def search(
 ) -> SearchView:
     """Search the pages of one collection, or of all."""
     reads = accepted_languages(request.headers.get("accept-language", ""))
-    options = Options(explain=explain, facets=facets, language=lang or None, expand=expand, reads=reads)
-    chosen = Chosen(language, type, dated)
+    options = SearchOptions(explain=explain, facets=facets, language=lang or None, expand=expand, reads=reads)
+    chosen = ChosenFilters(language, type, dated)
     found = site.search(c or None).search(chosen.added_to(q), n, offset, options)
     names = site.searchable()
     hits = _with_next_visits(site, [c] if c else names, [_hit(hit) for hit in found.hits])
+    # The whole query was searched for; only the links of the page repeat a part of it.
     shown = _shown(q)
     return replace(_answer(found, hits, c, n, names), query=shown, chosen=chosen, is_cut=shown != q)
 
@@ -254,7 +252,7 @@ def _shown(query: str) -> str:
     return cut.rpartition(" ")[0] or cut
 
 
-def _with_next_visits(site: Site, names: list[str], hits: list[HitView]) -> list[HitView]:
+def _with_next_visits(site: Installation, names: list[str], hits: list[HitView]) -> list[HitView]:
     """Add the next visit to results that are probably not current."""
     doubtful = [hit.url for hit in hits if hit.fresh_probability is not None and hit.fresh_probability < DOUBTFUL]
     due: dict[str, str | None] = {}
@@ -266,9 +264,9 @@ def _with_next_visits(site: Site, names: list[str], hits: list[HitView]) -> list
     return [replace(hit, next_due=due[hit.url]) if due.get(hit.url) else hit for hit in hits]
 
 
-def _answer(found: Results, hits: list[HitView], collection: str, n: int, collections: list[str]) -> Answer:
+def _answer(found: Results, hits: list[HitView], collection: str, n: int, collections: list[str]) -> SearchAnswer:
     end = found.offset + len(found.hits)
-    return Answer(
+    return SearchAnswer(
         query=found.query,
         understood=found.understood,
         collection=collection,
@@ -287,7 +285,7 @@ def _answer(found: Results, hits: list[HitView], collection: str, n: int, collec
         languages={language: round(share, 4) for language, share in found.languages.items()},
         shards=Shards(found.shards_asked, found.shards_answered),
         collections=collections,
-        chosen=Chosen(),
+        chosen=ChosenFilters(),
         notes=found.notes,
     )
 

@@ -15,24 +15,24 @@ from pydantic import BaseModel, Field
 from teia.crawler.signals_in.indexnow import count_refused, receive
 from teia.errors import UsageError
 from teia.frontier.cell.schema import BY_SIGNAL
-from teia.signals.indexnow import ASKED, CROWDED, MAX_URLS, VERIFIED, Ping, read_ping
+from teia.signals.indexnow import ASKED, CROWDED, MAX_URLS, VERIFIED, IndexNowPing, read_ping
 from teia.web.access.roles import Role
-from teia.web.server.installation import Site, site_of
-from teia.web.server.json_routes import Pages
+from teia.web.server.installation import Installation, site_of
+from teia.web.server.json_routes import PageRoutes
 
 URL_CHARS = 4_096
-Whole = Annotated[Site, Depends(site_of)]
+Whole = Annotated[Installation, Depends(site_of)]
 """Installation with its non-public collections: they may accept pings, too."""
 
 ANSWERS = {
     VERIFIED: (200, "taken\n"),
-    ASKED: (202, "taken; the key is being looked for\n"),
-    CROWDED: (429, "too many keys are being looked for; try again tomorrow\n"),
+    ASKED: (202, "accepted; the key is being verified\n"),
+    CROWDED: (429, "too many keys are being verified; try again tomorrow\n"),
 }
 """HTTP responses of the protocol, best first; the best result over all collections is sent."""
 
 
-class Told(BaseModel):
+class IndexNowMessage(BaseModel):
     """Message of the IndexNow protocol."""
 
     host: str = Field(max_length=255)
@@ -41,7 +41,7 @@ class Told(BaseModel):
     urlList: list[Annotated[str, Field(max_length=URL_CHARS)]] = Field(max_length=MAX_URLS)  # noqa: N815
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     how = {"include_in_schema": False, "response_class": PlainTextResponse}
     pages.add("GET", "/indexnow", Role.PUBLIC, one, **how)
     pages.add("POST", "/indexnow", Role.PUBLIC, many, **how)
@@ -57,12 +57,12 @@ def one(
     return _take(site, key, [url], location, "")
 
 
-def many(site: Whole, told: Told) -> PlainTextResponse:
+def many(site: Whole, told: IndexNowMessage) -> PlainTextResponse:
     """Receive a ping for several changed pages of a host."""
     return _take(site, told.key, told.urlList, told.keyLocation, told.host)
 
 
-def _take(site: Site, key: str, urls: list[str], location: str, host: str) -> PlainTextResponse:
+def _take(site: Installation, key: str, urls: list[str], location: str, host: str) -> PlainTextResponse:
     wanting = [name for name in site.names() if site.config(name).signals.indexnow]
     try:
         ping = read_ping(key, urls, location, host)
@@ -72,13 +72,13 @@ def _take(site: Site, key: str, urls: list[str], location: str, host: str) -> Pl
         return PlainTextResponse(f"{error}\n", 422)
     states = [state for name in wanting if (state := _taken_by(site, name, ping))]
     if not states:
-        return PlainTextResponse("nobody here wants to know of these pages\n", 422)
+        return PlainTextResponse("these pages are not in the scope of any collection here\n", 422)
     best = next((state for state in ANSWERS if state in states), "")
-    status, text = ANSWERS.get(best, (403, "the key was not where it should be\n"))
+    status, text = ANSWERS.get(best, (403, "the key was not found at its location\n"))
     return PlainTextResponse(text, status)
 
 
-def _taken_by(site: Site, name: str, ping: Ping) -> str:
+def _taken_by(site: Installation, name: str, ping: IndexNowPing) -> str:
     """Pass a ping to a collection and return its state; empty if no URL of it is in scope."""
     folder = site.root.collection(name)
     meaning = site.meaning(name)

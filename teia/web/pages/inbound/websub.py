@@ -17,21 +17,21 @@ from starlette.requests import ClientDisconnect
 from teia.crawler.signals_in.websub import announce_push, count_push, opened
 from teia.errors import ParseError
 from teia.frontier.cell.schema import BY_SIGNAL
-from teia.signals.websub import DENIED, MAX_CHALLENGE_CHARS, MAX_PUSH_BYTES, Topic, is_signed
+from teia.signals.websub import DENIED, MAX_CHALLENGE_CHARS, MAX_PUSH_BYTES, HubTopic, is_signed
 from teia.urls import host_of
 from teia.urls import site_of as domain_of
 from teia.web.access.roles import Role
-from teia.web.server.installation import Site, site_of
-from teia.web.server.json_routes import Pages
+from teia.web.server.installation import Installation, site_of
+from teia.web.server.json_routes import PageRoutes
 
 MAX_TOPIC_CHARS = 8_000
 MAX_TYPE_CHARS = 100
-Whole = Annotated[Site, Depends(site_of)]
-UNKNOWN = PlainTextResponse("nothing was asked of you here\n", 404)
+Whole = Annotated[Installation, Depends(site_of)]
+UNKNOWN = PlainTextResponse("there is no subscription here\n", 404)
 TAKEN = "thank you\n"
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     how = {"include_in_schema": False, "response_class": PlainTextResponse}
     pages.add("GET", "/websub/{collection}/{key}", Role.PUBLIC, verify, **how)
     pages.add("POST", "/websub/{collection}/{key}", Role.PUBLIC, push, **how)
@@ -55,6 +55,7 @@ def verify(
     with opened(folder) as hubs:
         if mode == DENIED:
             return PlainTextResponse(TAKEN) if hubs.deny(known, topic, reason, now_s) else UNKNOWN
+        # The echo confirms the subscription (WebSub, 5.3), so it is sent only for one that was requested.
         if challenge and hubs.confirm(known, mode, topic, lease_s, now_s):
             return PlainTextResponse(challenge)
     return UNKNOWN
@@ -75,7 +76,7 @@ async def push(request: Request, site: Whole, collection: str, key: str) -> Plai
     return PlainTextResponse(TAKEN, 202)
 
 
-def _topic(site: Site, collection: str, key: str) -> Topic | None:
+def _topic(site: Installation, collection: str, key: str) -> HubTopic | None:
     """Return the subscription with this key; None also for an unknown collection, so that names are not revealed."""
     if collection not in site.names():
         return None
@@ -86,7 +87,7 @@ def _topic(site: Site, collection: str, key: str) -> Topic | None:
         return hubs.with_key(key)
 
 
-def _take(site: Site, collection: str, known: Topic, body: bytes, signature: str, media_type: str) -> None:
+def _take(site: Installation, collection: str, known: HubTopic, body: bytes, signature: str, media_type: str) -> None:
     folder = site.root.collection(collection)
     with opened(folder) as hubs:
         is_heard = hubs.is_heard(known, site.clock.now_s())
@@ -100,13 +101,14 @@ def _take(site: Site, collection: str, known: Topic, body: bytes, signature: str
         announce_push(folder, known.feed, _pages(site, collection, known.feed, body, media_type), site.clock)
 
 
-def _pages(site: Site, collection: str, feed: str, body: bytes, media_type: str) -> list[str]:
+def _pages(site: Installation, collection: str, feed: str, body: bytes, media_type: str) -> list[str]:
     """Return the pages of the feed's own site in a push.
 
     It is untrusted text, so a child process parses it.
     """
     if not body.strip():
         return []
+    # It becomes a header line of a made-up response, so it must not contain a line end.
     said = "".join(char for char in media_type if " " <= char <= "~") or "application/xml"
     try:
         text = site.copies.text(feed, f"HTTP/1.1 200 OK\r\nContent-Type: {said}\r\n\r\n".encode(), body)

@@ -12,17 +12,17 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 
 from teia.clock import iso_utc
+from teia.config.choices import POLICIES
 from teia.errors import UsageError
 from teia.web.access.roles import Role
 from teia.web.background.lab.forms import (
     EXPERIMENTS,
     FIELDS,
     LIMITS,
-    POLICIES,
     Mistake,
     PlanFields,
-    Question,
     ReproduceFields,
+    RunRequest,
     SimulateFields,
     WhatIfFields,
     reproduce_question,
@@ -33,8 +33,8 @@ from teia.web.background.lab.runs import LabRun
 from teia.web.background.lab.scenarios import EXAMPLE, offered, plan_question
 from teia.web.background.lab.workbench import FullQueue
 from teia.web.server.auth import Refused, Visitor
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import API, Done, OfSite, OfVisitor, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import API, ActionResult, OfSite, OfVisitor, PageRoutes
 
 LISTED_OF_KIND = 10
 SHOWN_CHARS = 20_000
@@ -121,10 +121,10 @@ def line_of(each: LabRun) -> RunLine:
 KINDS = ("plan", "simulate", "whatif", "reproduce")
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     for page in (plan, simulate, whatif, reproduce):
         pages.page(f"/lab/{page.__name__}", "lab_form.html", Role.VIEWER)(page)
-    deeds: tuple[Callable[..., Done], ...] = (ask_plan, ask_simulate, ask_whatif, ask_reproduce)
+    deeds: tuple[Callable[..., ActionResult], ...] = (ask_plan, ask_simulate, ask_whatif, ask_reproduce)
     for kind, deed in zip(KINDS, deeds, strict=True):
         by_form = _by_form(pages, kind) if kind != "plan" else _plan_by_form(pages)
         pages.add("POST", f"/lab/{kind}", Role.OPERATOR, by_form, include_in_schema=False)
@@ -162,7 +162,7 @@ def reproduce(site: OfSite, again: Again = None) -> FormView:
     return _form(site, "reproduce", _fields_of(site, "reproduce", again) or {"quick": "yes"})
 
 
-def _fields_of(site: Site, kind: str, again: int | None) -> dict[str, Any]:
+def _fields_of(site: Installation, kind: str, again: int | None) -> dict[str, Any]:
     """Return the fields of a run to repeat."""
     if again is None:
         return {}
@@ -170,7 +170,7 @@ def _fields_of(site: Site, kind: str, again: int | None) -> dict[str, Any]:
     return before.asked if before.kind == kind else {}
 
 
-def _form(site: Site, kind: str, fields: dict[str, Any], problems: list[Mistake] | None = None) -> FormView:
+def _form(site: Installation, kind: str, fields: dict[str, Any], problems: list[Mistake] | None = None) -> FormView:
     ahead, starts_in_s = site.lab.wait_for_new()
     known = FIELDS[kind].model_fields
     try:
@@ -206,7 +206,7 @@ class WrongField(UsageError):
         self.field = problem.field
 
 
-def _asked(site: Site, fields: BaseModel) -> tuple[Question | None, list[Mistake]]:
+def _asked(site: Installation, fields: BaseModel) -> tuple[RunRequest | None, list[Mistake]]:
     if isinstance(fields, SimulateFields):
         return simulate_question(fields)
     if isinstance(fields, WhatIfFields):
@@ -217,44 +217,44 @@ def _asked(site: Site, fields: BaseModel) -> tuple[Question | None, list[Mistake
     return reproduce_question(fields)
 
 
-def _begin(site: Site, visitor: Visitor, question: Question) -> LabRun:
+def _begin(site: Installation, visitor: Visitor, question: RunRequest) -> LabRun:
     try:
         begun = site.lab.submit(question, visitor.name)
     except FullQueue as full:
-        raise Refused(429, str(full), "look at /lab") from full
+        raise Refused(429, str(full), "see /lab") from full
     site.accounts.note(visitor.name, "start lab run", run=begun.number, command=begun.command)
     return begun
 
 
-def _by_api(site: Site, visitor: Visitor, fields: BaseModel) -> Done:
+def _by_api(site: Installation, visitor: Visitor, fields: BaseModel) -> ActionResult:
     question, problems = _asked(site, fields)
     if question is None:
         raise WrongField(problems[0])
     begun = _begin(site, visitor, question)
-    return Done(f"run {begun.number} waits for its turn", f"/lab/runs/{begun.number}")
+    return ActionResult(f"run {begun.number} is queued", f"/lab/runs/{begun.number}")
 
 
-def ask_plan(site: OfSite, visitor: OfVisitor, asked: PlanFields) -> Done:
+def ask_plan(site: OfSite, visitor: OfVisitor, asked: PlanFields) -> ActionResult:
     """Plan the visits of pages that are sent as CSV; the plan appears at `/lab/runs/NUMBER`."""
     return _by_api(site, visitor, asked)
 
 
-def ask_simulate(site: OfSite, visitor: OfVisitor, asked: SimulateFields) -> Done:
+def ask_simulate(site: OfSite, visitor: OfVisitor, asked: SimulateFields) -> ActionResult:
     """Start a simulation; it appears at `/lab/runs/NUMBER`."""
     return _by_api(site, visitor, asked)
 
 
-def ask_whatif(site: OfSite, visitor: OfVisitor, asked: WhatIfFields) -> Done:
+def ask_whatif(site: OfSite, visitor: OfVisitor, asked: WhatIfFields) -> ActionResult:
     """Estimate a collection's freshness under other settings; the result appears at `/lab/runs/NUMBER`."""
     return _by_api(site, visitor, asked)
 
 
-def ask_reproduce(site: OfSite, visitor: OfVisitor, asked: ReproduceFields) -> Done:
+def ask_reproduce(site: OfSite, visitor: OfVisitor, asked: ReproduceFields) -> ActionResult:
     """Reproduce an experiment of the papers; its report appears at `/lab/runs/NUMBER`."""
     return _by_api(site, visitor, asked)
 
 
-def _by_form(pages: Pages, kind: str) -> Callable[..., Response]:
+def _by_form(pages: PageRoutes, kind: str) -> Callable[..., Response]:
     """Return a form's handler: it redirects to the run, or shows the form again with its errors."""
 
     def by_form(request: Request, site: OfSite, visitor: OfVisitor, fields: BaseModel) -> Response:
@@ -264,6 +264,7 @@ def _by_form(pages: Pages, kind: str) -> Callable[..., Response]:
             return pages.rendered(request, visitor, "lab_form.html", view, 400)
         return RedirectResponse(f"/lab/runs/{_begin(site, visitor, question).number}", 303)
 
+    # The type of `fields` depends on `kind`; FastAPI reads the annotations when the route is added.
     by_form.__annotations__ |= {
         "request": Request,
         "site": OfSite,
@@ -280,12 +281,13 @@ async def uploaded(request: Request) -> str | None:
     if not isinstance(sent, UploadFile):
         return ""
     try:
+        # Spreadsheets write a byte order mark at the beginning.
         return (await sent.read()).decode("utf-8-sig")
     except UnicodeDecodeError:
         return None
 
 
-def _plan_by_form(pages: Pages) -> Callable[..., Response]:
+def _plan_by_form(pages: PageRoutes) -> Callable[..., Response]:
     """Like `_by_form` for plans, whose pages may come as a file; a form shown again has them as text."""
 
     def by_form(
@@ -295,16 +297,17 @@ def _plan_by_form(pages: Pages) -> Callable[..., Response]:
         fields: Annotated[PlanFields, Form()],
         file: Annotated[str | None, Depends(uploaded)],
     ) -> Response:
+        # An uploaded file takes precedence over the text and the choice.
         if file:
             fields = fields.model_copy(update={"scenario": file, "pages_of": ""})
         question, problems = _asked(site, fields)
         if file is None:
-            question, problems = None, [Mistake("scenario", "the file is not a text in UTF-8")]
+            question, problems = None, [Mistake("scenario", "the file is not UTF-8 text")]
         if question is not None:
             return RedirectResponse(f"/lab/runs/{_begin(site, visitor, question).number}", 303)
         shown = fields.model_dump()
         if len(fields.scenario) > SHOWN_CHARS:
-            problems.append(Mistake("scenario", "choose the file again: it is too long to be shown here"))
+            problems.append(Mistake("scenario", "choose the file again: it is too long to be displayed here"))
             shown["scenario"] = ""
         return pages.rendered(request, visitor, "lab_form.html", _form(site, "plan", shown, problems), 400)
 

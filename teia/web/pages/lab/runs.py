@@ -13,12 +13,12 @@ from teia.clock import iso_utc
 from teia.errors import UsageError
 from teia.web.access.roles import Role
 from teia.web.background.lab import findings
-from teia.web.background.lab.findings import Compared, ShownTable, Warned
+from teia.web.background.lab.findings import ComparisonRow, ResultWarning, ShownTable
 from teia.web.background.lab.runs import LabRun, UnknownRun
 from teia.web.charts.scales import Point
 from teia.web.pages.lab.run_forms import RunLine, line_of
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import Done, OfSite, OfVisitor, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import ActionResult, OfSite, OfVisitor, PageRoutes
 
 LISTED = 50
 COMPARED_AT_ONCE = 6
@@ -49,7 +49,7 @@ class LabView:
 
 
 @dataclass(frozen=True, slots=True)
-class RunView:
+class LabRunView:
     """A run and its result: `report` is what the command printed."""
 
     number: int
@@ -73,7 +73,7 @@ class RunView:
     digest: str
     files: list[str]
     log: list[str]
-    warnings: list[Warned]
+    warnings: list[ResultWarning]
     report: dict[str, Any] | None
     finding: dict[str, Any] = field(default_factory=dict)
 
@@ -122,11 +122,11 @@ class CompareView:
 
     kind: str
     runs: list[RunLine]
-    asked: list[Compared]
-    rows: list[Compared]
+    asked: list[ComparisonRow]
+    rows: list[ComparisonRow]
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/lab", "lab.html", Role.VIEWER)(lab)
     pages.page("/lab/compare", "lab_compare.html", Role.VIEWER)(compare)
     pages.page("/lab/runs/{number}", "lab_run.html", Role.VIEWER)(run)
@@ -161,25 +161,25 @@ def lab(site: OfSite) -> LabView:
     )
 
 
-def cancel(site: OfSite, visitor: OfVisitor, number: Number) -> Done:
+def cancel(site: OfSite, visitor: OfVisitor, number: Number) -> ActionResult:
     """Stop a run under way, or remove a waiting one."""
     before = site.lab.run(number)
     if before.is_over:
-        return Done(f"run {number} is over", f"/lab/runs/{number}")
+        return ActionResult(f"run {number} has finished", f"/lab/runs/{number}")
     site.lab.cancel(number)
     site.accounts.note(visitor.name, "cancel lab run", run=number)
-    return Done(f"run {number} is cancelled", f"/lab/runs/{number}")
+    return ActionResult(f"run {number} was cancelled", f"/lab/runs/{number}")
 
 
 # ---- one run --------------------------------------------------------------------------------------------------------
 
 
-def run(site: OfSite, number: Number) -> RunView:
+def run(site: OfSite, number: Number) -> LabRunView:
     """Return a run: its progress, and its result after the end."""
     found, now = site.lab.run(number), site.lab.moment(number)
     report = site.lab.kept.report(number) if found.state == "done" else None
     lines = [line for line in site.lab.kept.tail(number).splitlines() if line and not line.startswith('{"share"')]
-    return RunView(
+    return LabRunView(
         **asdict(now),
         kind=found.kind,
         asked=found.asked,
@@ -199,24 +199,25 @@ def run(site: OfSite, number: Number) -> RunView:
     )
 
 
-OfRun = Annotated[RunView, Depends(run)]
+OfRun = Annotated[LabRunView, Depends(run)]
 
 
-def _warnings(found: LabRun, report: dict[str, Any] | None) -> list[Warned]:
+def _warnings(found: LabRun, report: dict[str, Any] | None) -> list[ResultWarning]:
     if report is None:
         return []
     if found.kind == "simulate":
         return findings.warned_of_simulation(report)
     if found.kind == "whatif":
         return findings.warned_of_what_if(report)
-    return [Warned("quick")] if report.get("quick") else []
+    return [ResultWarning("quick")] if report.get("quick") else []
 
 
-def moment(site: Site, number: str) -> dict[str, Any]:
+def moment(site: Installation, number: str) -> dict[str, Any]:
     """Return the live part of a run's page; without a number, of the run under way."""
     if not number:
         now = lab(site)
         return {"share": now.share, "left_s": now.left_s, "waiting": now.waiting, "is_over": now.running is None}
+    # The number comes from the address of an event stream, where it is free text.
     if not re.fullmatch(r"[1-9]\d{0,5}", number, re.ASCII):
         raise UnknownRun(f"there is no run {number[:20]!r} of the lab")
     return asdict(site.lab.moment(int(number)))
@@ -238,7 +239,7 @@ def as_file(site: OfSite, number: Number, file: Annotated[str, Path(max_length=1
     return Response(content, media_type=kinds[file.rpartition(".")[2]], headers=headers)
 
 
-def _report(site: Site, number: int) -> dict[str, Any]:
+def _report(site: Installation, number: int) -> dict[str, Any]:
     report = site.lab.kept.report(number)
     if report is None:
         raise UnknownRun(f"run {number} has no report")
@@ -247,6 +248,7 @@ def _report(site: Site, number: int) -> dict[str, Any]:
 
 def _standalone(page: str, number: int) -> Response:
     """Return the wide drawing of a rendered chart as an SVG file, with its style."""
+    # Markup of our own templates, so a pattern is enough to cut it out.
     drawn = re.search(r'<svg class="wide"(.*?)>(.*?)</svg>', page, re.DOTALL)
     if drawn is None:
         raise UnknownRun(f"run {number} has no chart")

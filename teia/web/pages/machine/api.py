@@ -14,8 +14,8 @@ from fastapi import FastAPI, Request
 from teia.errors import TeiaError
 from teia.urls import from_user, host_of
 from teia.web.access.roles import Role
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import API, Gate, OfSite, OfVisitor, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import API, OfSite, OfVisitor, PageRoutes, RouteAccess
 
 NO_SITE = "https://example.org/"
 
@@ -41,14 +41,14 @@ class ApiView:
     document: str
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/api", "api.html", Role.PUBLIC)(api)
 
 
 def api(request: Request, site: OfSite, visitor: OfVisitor) -> ApiView:
     """List the routes of the API, each with a command to try it."""
     app = cast("FastAPI", request.app)
-    gates: dict[tuple[str, str], Gate] = {(gate.method, gate.path): gate for gate in app.state.gates}
+    gates: dict[tuple[str, str], RouteAccess] = {(gate.method, gate.path): gate for gate in app.state.gates}
     document, examples = app.openapi(), _examples(site)
     base = f"{request.url.scheme}://{request.url.netloc}"
     found, others = [], 0
@@ -65,7 +65,7 @@ def api(request: Request, site: OfSite, visitor: OfVisitor) -> ApiView:
     return ApiView(sorted(found, key=lambda each: (each.path, each.method)), others, f"{API}/openapi.json")
 
 
-def _examples(site: Site) -> dict[str, str]:
+def _examples(site: Installation) -> dict[str, str]:
     """Return existing values for the parameters of addresses."""
     names = site.names()
     seed = NO_SITE
@@ -104,6 +104,7 @@ def _curl(
     address += f"?{urlencode(query)}" if query else ""
     words = ["curl"]
     if needs_token:
+        # In double quotes, so that the shell inserts $TOKEN.
         words += ["-H", '"Authorization: Bearer $TOKEN"']
     body = operation.get("requestBody", {}).get("content", {}).get("application/json")
     if body is not None:
@@ -137,4 +138,5 @@ def _field(name: str, schema: Mapping[str, Any], known: Mapping[str, Any], examp
     found = _example(schema, known, examples)
     if found != "TEXT":
         return found
+    # `name` and `q` are examples of a report and of SQL, and mean other things in a body.
     return examples[name] if name in examples and name not in {"name", "q"} else name.upper()

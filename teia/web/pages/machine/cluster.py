@@ -9,17 +9,17 @@ from typing import Annotated
 from fastapi import Query
 
 from teia.clock import from_iso
-from teia.cluster.circle.circle import Circle, Point, ident
+from teia.cluster.circle.circle import Circle, CirclePoint, ident
 from teia.cluster.circle.fingers import Fingers
 from teia.cluster.circle.host_cell import point_of_slot
-from teia.cluster.views.host_lookup import Where, host_from, where_is
+from teia.cluster.views.host_lookup import HostLocation, host_from, where_is
 from teia.cluster.views.node_file import STALE_S
 from teia.cluster.views.view import CellView, ClusterView, ExchangeView, MoveView, NodeView
 from teia.errors import StoreError, UsageError
 from teia.web.access.roles import Role
-from teia.web.charts.ring import Look, Ring, looks_of, ring_of
-from teia.web.server.installation import Site, UnknownCollection
-from teia.web.server.json_routes import OfSite, Pages
+from teia.web.charts.ring import NodeStyle, RingChart, looks_of, ring_of
+from teia.web.server.installation import Installation, UnknownCollection
+from teia.web.server.json_routes import OfSite, PageRoutes
 
 ROWS = 200
 """Most cells or pairs of nodes in a table."""
@@ -46,7 +46,7 @@ class NodeLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class SilentNode:
     """A silent node: the duration of its silence, and the nodes that inherit its cells if it is declared dead."""
 
     node: str
@@ -72,10 +72,10 @@ class ClusterPage:
     cells: list[CellView]
     moves: list[MoveView]
     links: list[ExchangeView]
-    silent: list[Silence]
-    where: Where | None
+    silent: list[SilentNode]
+    where: HostLocation | None
 
-    def ring(self) -> Ring:
+    def ring(self) -> RingChart:
         return ring_of(_circle(self.nodes), _looks(self.nodes), self.cells, where=self.where)
 
 
@@ -112,7 +112,7 @@ class NodePage:
     nodes: list[NodeLine]
     cells: list[CellView]
 
-    def ring(self) -> Ring:
+    def ring(self) -> RingChart:
         return ring_of(_circle(self.nodes), _looks(self.nodes), self.cells, self.node.name)
 
 
@@ -122,7 +122,7 @@ class BadHost(UsageError):
     field = "host"
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/cluster", "cluster.html", Role.VIEWER)(cluster)
     pages.page("/cluster/nodes/{node}", "cluster_node.html", Role.VIEWER)(node_page)
 
@@ -141,7 +141,7 @@ def cluster(
     return _page(site, view, _chosen(view, c), _where(view, host, start) if host.strip() else None)
 
 
-def moment(site: Site, c: str) -> ClusterPage:
+def moment(site: Installation, c: str) -> ClusterPage:
     """Return the live part of the page."""
     view = site.cluster.view()
     return _page(site, view, _chosen(view, c), None)
@@ -154,14 +154,14 @@ def _chosen(view: ClusterView, c: str) -> str:
     return c or next(iter(names), "")
 
 
-def _where(view: ClusterView, text: str, start: str) -> Where:
+def _where(view: ClusterView, text: str, start: str) -> HostLocation:
     try:
         return where_is(view, host_from(text), start or None)
     except UsageError as error:
         raise BadHost(str(error)) from None
 
 
-def _page(site: Site, view: ClusterView, collection: str, where: Where | None) -> ClusterPage:
+def _page(site: Installation, view: ClusterView, collection: str, where: HostLocation | None) -> ClusterPage:
     circle = view.circle()
     return ClusterPage(
         time=view.time,
@@ -199,13 +199,13 @@ def _lines(view: ClusterView, circle: Circle) -> list[NodeLine]:
     ]
 
 
-def _silence(view: ClusterView, circle: Circle, node: NodeView) -> Silence:
+def _silence(view: ClusterView, circle: Circle, node: NodeView) -> SilentNode:
     # The next other node on the circle would take over each cell.
     others = {each for each in circle.nodes if each != node.name}
     points = (point_of_slot(cell.first_slot) for cell in view.cells if cell.keeper == node.name)
     heirs = {circle.keeper(point, others) for point in points} - {None}
     seconds = None if node.seen is None else max(0.0, round(from_iso(view.time) - from_iso(node.seen), 1))
-    return Silence(node.name, seconds, node.cells, sorted(each for each in heirs if each), node.dies_in_s)
+    return SilentNode(node.name, seconds, node.cells, sorted(each for each in heirs if each), node.dies_in_s)
 
 
 def node_page(site: OfSite, node: str, c: Name = "") -> NodePage:
@@ -214,7 +214,7 @@ def node_page(site: OfSite, node: str, c: Name = "") -> NodePage:
     lines = _lines(view, view.circle())
     index = next((at for at, line in enumerate(lines) if line.name == node), None)
     if index is None:
-        raise StoreError(f"there is no node {node[:60]!r}; there is {', '.join(line.name for line in lines[:10])}")
+        raise StoreError(f"there is no node {node[:60]!r}; available: {', '.join(line.name for line in lines[:10])}")
     collection, circle = _chosen(view, c), view.circle()
     predecessor, successors, fingers = _neighbours(circle, lines, node)
     return NodePage(
@@ -248,12 +248,13 @@ def _neighbours(circle: Circle, lines: Sequence[NodeLine], node: str) -> tuple[s
         )
         for line in table
     ]
+    # From behind its own point on.
     successors = [each for each in circle.order(own + 1) if each != node][:8]
     before = next((each.node for each in _backwards(circle, own) if each.node != node), None)
     return before, successors, fingers
 
 
-def _backwards(circle: Circle, key: int) -> list[Point]:
+def _backwards(circle: Circle, key: int) -> list[CirclePoint]:
     at = circle.index(key)
     return [circle.point(at - n) for n in range(1, len(circle))]
 
@@ -262,5 +263,5 @@ def _circle(nodes: Sequence[NodeLine]) -> Circle:
     return Circle({node.name: node.capacity for node in nodes if node.share})
 
 
-def _looks(nodes: Sequence[NodeLine]) -> dict[str, Look]:
+def _looks(nodes: Sequence[NodeLine]) -> dict[str, NodeStyle]:
     return looks_of(node.name for node in nodes)

@@ -11,18 +11,18 @@ from prometheus_client.registry import Collector
 from teia.cluster.views.view import ClusterView
 
 NODE_COUNTERS = {
-    "pages": "pages that a node has stored since it started",
-    "requests": "requests that it has sent",
-    "messages": "messages that it has sent to NATS for its cells and addresses",
+    "pages": "pages stored by a node since it started",
+    "requests": "requests sent by a node since it started",
+    "messages": "messages sent to NATS by a node, for its cells and address leases",
     "sent_bytes": "bytes of these messages",
 }
 NODE_GAUGES = {
-    "queued": "URLs that wait in a node's cells",
-    "inbox": "bulks of links that wait for their commit: how far it is behind with what others sent",
-    "unsaved_bytes": "bytes of its cells' logs that are in no snapshot yet",
-    "kept": "pages that it keeps fresh",
-    "load": "load of its machine, by processor",
-    "unknown": "instances of nodes that it found in cells and addresses and that nobody had told it of",
+    "queued": "queued URLs in the cells of a node",
+    "inbox": "received link messages that are not committed yet, the backlog of a node",
+    "unsaved_bytes": "bytes of the logs of a node's cells that are not in a snapshot yet",
+    "kept": "pages kept fresh by a node",
+    "load": "load of a node's machine per processor",
+    "unknown": "instances of nodes found in cells and address leases that are not known as members",
 }
 
 
@@ -48,7 +48,7 @@ class ClusterCounts(Collector):
         return family
 
     def _by_node(self) -> Iterator[Metric]:
-        cells = GaugeMetricFamily("teia_cluster_node_cells", "cells that a node keeps", labels=["node"])
+        cells = GaugeMetricFamily("teia_cluster_node_cells", "cells owned by a node", labels=["node"])
         for node in self._view.nodes:
             cells.add_metric([node.name], node.cells)
         yield cells
@@ -63,7 +63,7 @@ class ClusterCounts(Collector):
     def _cells(self) -> Iterator[Metric]:
         labels = ["collection", "cell"]
         known = GaugeMetricFamily("teia_cluster_cell_urls", "URLs known in a cell", labels=labels)
-        kept = GaugeMetricFamily("teia_cluster_cell_kept", "whether a cell has a keeper", labels=labels)
+        kept = GaugeMetricFamily("teia_cluster_cell_kept", "1 if a cell has an owner, otherwise 0", labels=labels)
         for cell in self._view.cells:
             known.add_metric([cell.collection, str(cell.number)], cell.urls)
             kept.add_metric([cell.collection, str(cell.number)], float(cell.keeper is not None))
@@ -71,7 +71,7 @@ class ClusterCounts(Collector):
         yield kept
 
     def _moves(self) -> Metric:
-        meaning = "cells that changed hands since the node of this folder joined, by reason; died: take-overs"
+        meaning = "cells that changed their owner since the node of this folder joined, by reason; died: take-overs"
         family = CounterMetricFamily("teia_cluster_moves", meaning, labels=["why"])
         for why, count in sorted(self._view.moved.items()):
             family.add_metric([why], count)

@@ -13,24 +13,25 @@ from prometheus_client.registry import Collector
 from teia.web.access.roles import Role
 from teia.web.pages.collection.monitor import account_of
 from teia.web.pages.machine.cluster_metrics import ClusterCounts
-from teia.web.server.json_routes import OfSite, Pages
+from teia.web.server.json_routes import OfSite, PageRoutes
 
 COUNTERS = {
-    "requests": "requests sent since the run began, robots.txt and redirects included",
-    "pages": "answers with a stored body",
-    "bytes": "bytes of answers, heads included",
+    "requests": "requests sent since the run began, including robots.txt and redirects",
+    "pages": "responses with a stored body",
+    "bytes": "bytes of responses, including headers",
     "links": "links found in pages",
     "archive_records": "records written to the archive",
 }
 GAUGES = {
-    "urls_known": "URLs known",
-    "urls_queued": "URLs waiting",
+    "urls_known": "known URLs",
+    "urls_queued": "queued URLs",
     "hosts": "hosts known to the crawler",
 }
+# The media type of Prometheus' text format.
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Accounts(Collector):
+class CollectionMetrics(Collector):
     """Status of all collections, by name."""
 
     def __init__(self, accounts: dict[str, tuple[dict[str, Any], bool]]) -> None:
@@ -53,7 +54,7 @@ class Accounts(Collector):
         return family  # type: ignore[no-any-return]
 
     def _running(self) -> Metric:
-        family = GaugeMetricFamily("teia_running", "whether a crawler is running", labels=["collection"])
+        family = GaugeMetricFamily("teia_running", "1 if a crawler is running, otherwise 0", labels=["collection"])
         for collection, (_, is_running) in self._accounts.items():
             family.add_metric([collection], float(is_running))
         return family
@@ -67,9 +68,9 @@ class Accounts(Collector):
 
     def _freshness(self) -> Iterator[Metric]:
         meanings = {
-            "fresh": "share of copies that are fresh",
-            "best": "what could be kept in the long run",
-            "possible": "what no polite crawler could exceed now",
+            "fresh": "share of captures that are fresh",
+            "best": "share that could be kept fresh in the long run",
+            "possible": "upper bound of the share for any polite crawler, now",
         }
         for key, meaning in meanings.items():
             family = GaugeMetricFamily(f"teia_freshness_{key}", meaning, labels=["collection"])
@@ -79,7 +80,7 @@ class Accounts(Collector):
             yield family
 
     def _early(self) -> Metric:
-        meaning = "requests that came before their server had rested"
+        meaning = "requests sent before the delay of their server had passed"
         family = CounterMetricFamily("teia_early_requests", meaning, labels=["collection"])
         for collection, (account, _) in self._accounts.items():
             if account.get("live"):
@@ -87,7 +88,7 @@ class Accounts(Collector):
         return family
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.add("GET", "/metrics", Role.VIEWER, metrics, response_class=PlainTextResponse, include_in_schema=False)
 
 
@@ -95,6 +96,6 @@ def metrics(site: OfSite) -> PlainTextResponse:
     """Return all metrics for a Prometheus server."""
     found = {name: account_of(site, name) for name in site.names()}
     registry = CollectorRegistry()
-    registry.register(Accounts({name: (account, run is not None) for name, (account, run) in found.items()}))
+    registry.register(CollectionMetrics({name: (account, run is not None) for name, (account, run) in found.items()}))
     registry.register(ClusterCounts(site.cluster.view()))
     return PlainTextResponse(generate_latest(registry).decode(), media_type=TYPE)

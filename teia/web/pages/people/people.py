@@ -13,12 +13,11 @@ from teia.errors import UsageError
 from teia.web import limits
 from teia.web.access.accounts import AuditLine
 from teia.web.access.change_log import ChangeLine, unpacked
-from teia.web.access.roles import Role, role_named
-from teia.web.access.scopes import ALL, Scope
+from teia.web.access.roles import ALL, Role, TokenScope, role_named
 from teia.web.language.numbers import LOCALES
 from teia.web.server.auth import Refused, Visitor
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import Done, OfSite, OfVisitor, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import ActionResult, OfSite, OfVisitor, PageRoutes
 from teia.web.server.preferences import choices_of, chosen
 
 LINES = 50
@@ -28,7 +27,7 @@ Password = Annotated[str, Field(max_length=limits.PASSWORD_CHARS[1])]
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class UserEntry:
     """One user; `seen` is null if the user never came."""
 
     name: str
@@ -38,7 +37,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class TokenEntry:
     """One token and its scopes; the secret itself is stored nowhere."""
 
     name: str
@@ -50,7 +49,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AuditLogEntry:
     """One entry of the audit log; `detail` names the object of the action."""
 
     time: str
@@ -64,7 +63,7 @@ class Change:
 class UsersView:
     """All users and their roles; `invitation` is the address that was just made, shown only once."""
 
-    users: list[Person]
+    users: list[UserEntry]
     invitation: str = ""
 
 
@@ -72,7 +71,7 @@ class UsersView:
 class TokensView:
     """All tokens; `token` is the secret that was just made, shown only once."""
 
-    tokens: list[Key]
+    tokens: list[TokenEntry]
     token: str = ""
 
 
@@ -80,7 +79,7 @@ class TokensView:
 class AuditView:
     """The newest entries of the audit log; `next` leads to those before."""
 
-    changes: list[Change]
+    changes: list[AuditLogEntry]
     next: int | None
 
 
@@ -95,51 +94,51 @@ class YouView:
     density: str
     keys: str
     zone: str
-    tokens: list[Key] = field(default_factory=list)
+    tokens: list[TokenEntry] = field(default_factory=list)
 
 
-class Invited(BaseModel):
+class InvitationForm(BaseModel):
     """Role of an invited user."""
 
     role: RoleWord
 
 
-class Promoted(BaseModel):
+class RoleForm(BaseModel):
     """A user and a new role."""
 
     name: Name
     role: RoleWord
 
 
-class Named(BaseModel):
+class UserName(BaseModel):
     """A user, by name."""
 
     name: Name
 
 
-class TokenWanted(BaseModel):
+class TokenForm(BaseModel):
     """Token to make, and its scopes."""
 
     name: Name
     role: RoleWord = "viewer"
-    scopes: Annotated[list[Scope], Field(max_length=20)] = Field(default_factory=list)
+    scopes: Annotated[list[TokenScope], Field(max_length=20)] = Field(default_factory=list)
 
 
-class TokenNamed(BaseModel):
+class TokenName(BaseModel):
     """A token, by its name and its user."""
 
     name: Name
     user: Name
 
 
-class NewPassword(BaseModel):
+class PasswordForm(BaseModel):
     """A new password and the old one."""
 
     old: Password
     new: Password
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/settings/users", "users.html", Role.ADMIN)(users)
     pages.reveal("/settings/users/invite", "users.html", Role.ADMIN)(invite)
     pages.deed("/settings/users/role", Role.ADMIN)(change_role)
@@ -158,32 +157,34 @@ def add_to(pages: Pages) -> None:
 def users(site: OfSite) -> UsersView:
     """List the users and their roles."""
     found = site.accounts.users()
-    return UsersView([Person(each.name, each.role, iso_utc(each.made_s), _time(each.seen_s)) for each in found])
+    return UsersView([UserEntry(each.name, each.role, iso_utc(each.made_s), _time(each.seen_s)) for each in found])
 
 
-def invite(site: OfSite, visitor: OfVisitor, asked: Invited) -> UsersView:
+def invite(site: OfSite, visitor: OfVisitor, asked: InvitationForm) -> UsersView:
     """Make an invitation: an address with which one person can create an account, once, within ten minutes."""
     _check_has_all(visitor)
     code = site.accounts.invite(_role(asked.role))
     site.accounts.note(visitor.name, "invite", role=asked.role)
+    # Behind `#`: browsers do not send that part, so the code is in no log and no Referer.
     return UsersView(users(site).users, f"/login#{code}")
 
 
-def change_role(site: OfSite, visitor: OfVisitor, asked: Promoted) -> Done:
+def change_role(site: OfSite, visitor: OfVisitor, asked: RoleForm) -> ActionResult:
     """Change the role of a user."""
     before = {each.name: _role(each.role) for each in site.accounts.users()}.get(asked.name, Role.PUBLIC)
+    # Lowering a role gives no rights, so a limited token may do it.
     if _role(asked.role) > before:
         _check_has_all(visitor)
     site.accounts.set_role(asked.name, _role(asked.role))
     site.accounts.note(visitor.name, "change role", [ChangeLine("role", before.word, asked.role)], user=asked.name)
-    return Done(f"{asked.name} is {asked.role} now", "/settings/users")
+    return ActionResult(f"{asked.name} now has the role {asked.role}", "/settings/users")
 
 
-def remove_user(site: OfSite, visitor: OfVisitor, asked: Named) -> Done:
+def remove_user(site: OfSite, visitor: OfVisitor, asked: UserName) -> ActionResult:
     """Remove a user with all sessions and tokens."""
     site.accounts.remove_user(asked.name)
     site.accounts.note(visitor.name, "remove user", user=asked.name)
-    return Done(f"{asked.name} is no user any more", "/settings/users")
+    return ActionResult(f"the user {asked.name} was removed", "/settings/users")
 
 
 def _check_has_all(visitor: Visitor) -> None:
@@ -193,7 +194,7 @@ def _check_has_all(visitor: Visitor) -> None:
     """
     if visitor.scopes != ALL:
         lacks = ", ".join(sorted(ALL - visitor.scopes))
-        raise Refused(403, f"a token cannot give what it does not have: {lacks}", "sign in")
+        raise Refused(403, f"a token cannot grant scopes that it does not have: {lacks}", "sign in")
 
 
 # ---- programs -------------------------------------------------------------------------------------------------------
@@ -204,13 +205,15 @@ def tokens(site: OfSite) -> TokensView:
     return TokensView(_keys(site))
 
 
-def make_token(site: OfSite, visitor: OfVisitor, asked: TokenWanted) -> TokensView:
+def make_token(site: OfSite, visitor: OfVisitor, asked: TokenForm) -> TokensView:
     """Make a token with at least one scope; its secret is shown once."""
     scopes = frozenset(asked.scopes)
     if not scopes:
-        raise WrongScopes(f"say what the token is for, at least one of {', '.join(Scope)}")
+        raise WrongScopes(f"choose at least one scope for the token: {', '.join(TokenScope)}")
     if not scopes <= visitor.scopes:
-        raise WrongScopes(f"a token cannot give what it does not have: {', '.join(sorted(scopes - visitor.scopes))}")
+        raise WrongScopes(
+            f"a token cannot grant scopes that it does not have: {', '.join(sorted(scopes - visitor.scopes))}"
+        )
     token = site.accounts.make_token(asked.name, visitor.name, _role(asked.role), scopes)
     site.accounts.note(visitor.name, "make token", token=asked.name, role=asked.role, scopes=" ".join(sorted(scopes)))
     return TokensView(_keys(site), token)
@@ -222,17 +225,17 @@ class WrongScopes(UsageError):
     field = "scopes"
 
 
-def remove_token(site: OfSite, visitor: OfVisitor, asked: TokenNamed) -> Done:
+def remove_token(site: OfSite, visitor: OfVisitor, asked: TokenName) -> ActionResult:
     """Remove a token."""
     site.accounts.remove_token(asked.name, asked.user)
     site.accounts.note(visitor.name, "remove token", token=asked.name, user=asked.user)
-    return Done(f"the token {asked.name} is not good any more", "/settings/tokens")
+    return ActionResult(f"the token {asked.name} was removed", "/settings/tokens")
 
 
-def _keys(site: Site) -> list[Key]:
+def _keys(site: Installation) -> list[TokenEntry]:
     found = site.accounts.tokens()
     return [
-        Key(each.name, each.user, each.role, iso_utc(each.made_s), _time(each.seen_s), list(each.scopes))
+        TokenEntry(each.name, each.user, each.role, iso_utc(each.made_s), _time(each.seen_s), list(each.scopes))
         for each in found
     ]
 
@@ -242,14 +245,15 @@ def _keys(site: Site) -> list[Key]:
 
 def audit(site: OfSite, before: Annotated[int | None, Query(ge=0, le=1 << 62)] = None) -> AuditView:
     """List the changes that users made, newest first."""
+    # One entry more tells whether there are older ones.
     found = site.accounts.noted(LINES + 1, before)
     shown = found[:LINES]
     return AuditView([_change(line) for _, line in shown], shown[-1][0] if len(found) > LINES else None)
 
 
-def _change(line: AuditLine) -> Change:
+def _change(line: AuditLine) -> AuditLogEntry:
     changes, detail = unpacked(line.detail)
-    return Change(iso_utc(line.time_s), line.who, line.what, detail, changes)
+    return AuditLogEntry(iso_utc(line.time_s), line.who, line.what, detail, changes)
 
 
 # ---- the signed-in user ---------------------------------------------------------------------------------------------
@@ -271,15 +275,16 @@ def you(request: Request, site: OfSite, visitor: OfVisitor) -> YouView:
     )
 
 
-def change_password(site: OfSite, visitor: OfVisitor, asked: NewPassword) -> Done:
+def change_password(site: OfSite, visitor: OfVisitor, asked: PasswordForm) -> ActionResult:
     """Change the password of the signed-in user; all sessions end, and the user signs in again."""
     _check_person(visitor)
     site.accounts.set_password(visitor.name, asked.old, asked.new)
     site.accounts.note(visitor.name, "change password")
-    return Done("the password is changed; sign in with the new one", "/login?to=/settings/you")
+    return ActionResult("the password was changed; sign in with the new one", "/login?to=/settings/you")
 
 
 def _check_person(visitor: Visitor) -> None:
+    # Only a session has a CSRF token.
     if not visitor.csrf:
         raise UsageError("a token has no password; sign in to change one")
 
@@ -287,7 +292,7 @@ def _check_person(visitor: Visitor) -> None:
 def _role(word: str) -> Role:
     role = role_named(word)
     if role is None:
-        raise UsageError(f"{word!r} is not a role: viewer, operator or admin")
+        raise UsageError(f"{word!r} is not a role; choose viewer, operator or admin")
     return role
 
 

@@ -12,7 +12,7 @@ from teia.errors import UsageError
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import COOKIE, Buckets, Refused
-from teia.web.server.json_routes import OfSite, OfVisitor, Pages
+from teia.web.server.json_routes import OfSite, OfVisitor, PageRoutes
 from teia.web.server.preferences import AUTO, COOKIES, zone_named
 
 YEAR_S = 365 * 86_400
@@ -28,7 +28,7 @@ class SignInView:
     name: str = ""
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/login", "login.html", Role.PUBLIC, twin=False)(sign_in_page)
     for path, endpoint in (("/login", sign_in), ("/login/first", begin), ("/logout", sign_out), ("/choose", choose)):
         pages.add("POST", path, Role.PUBLIC, endpoint, include_in_schema=False)
@@ -60,7 +60,7 @@ def sign_in(
     _not_too_often(request, attempts, name)
     secret = site.accounts.sign_in(name, password)
     if secret is None:
-        raise Refused(401, "name or password are not right", "try again")
+        raise Refused(401, "wrong user name or password", "try again")
     return _with_session(RedirectResponse(_ours(to), 303), request, secret)
 
 
@@ -78,7 +78,7 @@ def begin(
     site.accounts.note(name, "first sign-in")
     secret = site.accounts.sign_in(name, password)
     if secret is None:
-        raise UsageError("the account was removed while it was made")
+        raise UsageError("the account was removed during sign-up")
     return _with_session(RedirectResponse("/c", 303), request, secret)
 
 
@@ -103,10 +103,11 @@ def choose(
 ) -> Response:
     """Set the language, the theme, the density of tables, the time zone, or keyboard shortcuts."""
     if zone not in ("", AUTO) and zone_named(zone) is None:
-        raise UsageError(f"{zone!r} is no time zone that is known here, like America/Sao_Paulo")
+        raise UsageError(f"unknown time zone {zone!r}; write it like America/Sao_Paulo")
     answer = RedirectResponse(_ours(to), 303)
     given = {"language": language, "theme": theme, "keys": keys, "density": density, "zone": zone}
     choices = {name: value for name, value in given.items() if value}
+    # Only a session has a CSRF token; all others keep their preferences in cookies.
     if visitor.csrf:
         site.accounts.choose(visitor.name, choices)
         return answer
@@ -129,7 +130,7 @@ def _not_too_often(request: Request, attempts: Buckets, name: str) -> None:
     for asker in (f"from {address}", f"as {name}"):
         wait_s = attempts.wait_s(asker)
         if wait_s:
-            raise Refused(429, f"too many attempts; the next one is taken in {wait_s:.0f} s")
+            raise Refused(429, f"too many attempts; try again in {wait_s:.0f} s")
 
 
 def _ours(to: str) -> str:

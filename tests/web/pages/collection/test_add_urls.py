@@ -88,18 +88,18 @@ def test_a_collection_gets_no_more_seeds_than_its_form_takes(web: Web, monkeypat
 
     assert add("a") == (200, "")
     before = seeds(web)
-    assert add("b", "c") == (400, "4 seeds are more than 3")
+    assert add("b", "c") == (400, "4 seeds exceed the maximum of 3")
     assert seeds(web) == before
     assert add("a", "b") == (200, ""), "what is a seed already is none more"
     operator = web.client(Role.OPERATOR)
     page = operator.post(TO, data={"urls": "https://novo.test/d", "csrf": web.csrf(operator)})
-    assert (page.status_code, "4 seeds are more than 3" in page.text) == (400, True)
+    assert (page.status_code, "4 seeds exceed the maximum of 3" in page.text) == (400, True)
 
 
 def test_so_many_are_taken_at_a_time(web: Web) -> None:
     config = saved(web.site.root, "main").config
     many = [f"https://x.test/{n}" for n in range(MOST + 1)]
-    with pytest.raises(WrongUrls, match="201 URLs are more than 200 at a time"):
+    with pytest.raises(WrongUrls, match="201 URLs exceed the maximum of 200 at a time"):
         judged(many, config, None)
     assert {each.fate for each in judged(many[:MOST], config, None)} == {"added"}
     scoped(web, include=[])

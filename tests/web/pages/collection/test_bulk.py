@@ -51,7 +51,7 @@ def test_the_number_announced_is_the_number_that_leaves_the_queue(cut: Web) -> N
     assert "4 URLs" in client.get("/c/main/frontier").text
     assert client.get("/api/v1/c/main/frontier").json()["whys"]["total"] == before - 4, "it is counted anew"
     url = twin["examples"][0]
-    assert "somebody took it out of the queue" in client.get("/api/v1/c/main/page", params={"url": url}).text
+    assert "removed from the queue by a user" in client.get("/api/v1/c/main/page", params={"url": url}).text
     audit = cut.client(Role.ADMIN).get("/api/v1/settings/audit").json()["changes"]
     assert {"collection": "main", "contains": "o"} in [
         each["detail"] for each in audit if each["what"] == "many URLs: drop"
@@ -96,7 +96,7 @@ def test_while_it_is_counted_the_page_waits_and_then_offers_what_was_counted(
     client, go_on = cut.client(Role.OPERATOR), threading.Event()
     counts = bulk.count
 
-    def count(*args: Any) -> bulk.Counted:
+    def count(*args: Any) -> bulk.BulkCount:
         assert go_on.wait(60)
         return counts(*args)
 
@@ -114,7 +114,7 @@ def test_while_it_is_counted_the_page_waits_and_then_offers_what_was_counted(
     until(lambda: not moment(cut.site, "main", of)["is_counting"], "they are counted")
     assert moment(cut.site, "main", of)["number"] == 4
     assert "Put 4 URLs first?" in client.get(address).text
-    with pytest.raises(UsageError, match="is no filter of URLs"):
+    with pytest.raises(UsageError, match="is not a filter of URLs"):
         moment(cut.site, "main", "deed=burn")
     refused = cut.client(Role.VIEWER).get("/events?topics=bulk&c=main&of=deed%3Ddrop")
     assert refused.status_code == 403
@@ -127,7 +127,7 @@ def test_a_count_that_fails_is_told_and_not_begun_again_for_who_listens(
 ) -> None:
     client, go_on, begun = cut.client(Role.OPERATOR), threading.Event(), 0
 
-    def count(*_: Any) -> bulk.Counted:
+    def count(*_: Any) -> bulk.BulkCount:
         nonlocal begun
         begun += 1
         assert go_on.wait(60)

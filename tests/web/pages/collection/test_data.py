@@ -12,9 +12,9 @@ from threading import Thread
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.errors import TeiaError, UsageError
-from teia.transfer.audits import Kind, audit, last_audit
+from teia.transfer.audits import AuditKind, audit, last_audit
 from teia.transfer.disk_use import backup_of, holding_of
 from teia.web.access.roles import Role
 from teia.web.background.audits import Auditor
@@ -81,7 +81,7 @@ def test_what_an_audit_complains_of_is_shown(web: Web) -> None:
     with file.open("r+b") as opened:
         opened.seek(file.stat().st_size // 2)
         opened.write(b"\0" * 16)
-    assert audit(root, "main", Kind.ARCHIVE, WallClock()).violations > 0
+    assert audit(root, "main", AuditKind.ARCHIVE, WallClock()).violations > 0
     row = web.client(Role.VIEWER).get("/api/v1/c/main/data").json()["audits"][0]
     assert row["violations"] > 0
     assert file.name in row["details"][0]
@@ -90,7 +90,7 @@ def test_what_an_audit_complains_of_is_shown(web: Web) -> None:
 
 def test_politeness_and_index_are_audited_too_and_where_nothing_can_be_kept_it_is_told(web: Web) -> None:
     root, clock = web.site.root, WallClock()
-    for kind in (Kind.POLITENESS, Kind.INDEX):
+    for kind in (AuditKind.POLITENESS, AuditKind.INDEX):
         found = audit(root, "main", kind, clock)
         kept = last_audit(root.collection("main"), kind)
         assert kept is not None
@@ -98,48 +98,48 @@ def test_politeness_and_index_are_audited_too_and_where_nothing_can_be_kept_it_i
     folder = root.collection("main").audits
     for broken in (b"", b"[]", b'{"version": 9}', b'{"version": 1}'):
         (folder / "index.json").write_bytes(broken)
-        assert last_audit(root.collection("main"), Kind.INDEX) is None
+        assert last_audit(root.collection("main"), AuditKind.INDEX) is None
     for path in folder.iterdir():
         path.unlink()
     folder.rmdir()
     folder.write_text("in the way")
-    assert audit(root, "main", Kind.INDEX, clock).violations == 0
-    assert last_audit(root.collection("main"), Kind.INDEX) is None
+    assert audit(root, "main", AuditKind.INDEX, clock).violations == 0
+    assert last_audit(root.collection("main"), AuditKind.INDEX) is None
 
 
 def test_one_audit_at_a_time_and_one_that_fails_says_why(web: Web) -> None:
     slow = auditor_of(web, "import time; time.sleep(600)")
-    slow.begin("main", Kind.ARCHIVE)
-    with pytest.raises(UsageError, match="an audit is being made already"):
-        slow.begin("main", Kind.INDEX)
+    slow.begin("main", AuditKind.ARCHIVE)
+    with pytest.raises(UsageError, match="an audit is already running"):
+        slow.begin("main", AuditKind.INDEX)
     going = slow.going
     assert going is not None
     assert (going.collection, going.kind) == ("main", "archive")
     slow.close()
     until_done(slow)  # it ends with the server
     broken = auditor_of(web, "import sys; print('error: so and so', file=sys.stderr); sys.exit(2)")
-    broken.begin("main", Kind.INDEX)
+    broken.begin("main", AuditKind.INDEX)
     until_done(broken)
-    assert broken.failure("main", Kind.INDEX) == "error: so and so"
+    assert broken.failure("main", AuditKind.INDEX) == "error: so and so"
     web.site.auditor = broken
     assert "error: so and so" in web.client(Role.OPERATOR).get("/c/main/data").text
 
 
 def test_a_failure_is_told_from_faults_that_were_found(web: Web) -> None:
     """Both end with status 1; what was printed tells them apart. Beside a failure the last result stands."""
-    audit(web.site.root, "main", Kind.INDEX, WallClock())
+    audit(web.site.root, "main", AuditKind.INDEX, WallClock())
     said = '{"error": "CorruptFile", "message": "frontier.sqlite: so and so", "next": ""}'
     for program, failure in (
         (f"import sys; print({said!r}); sys.exit(1)", "frontier.sqlite: so and so"),
-        ("raise SystemExit(1)", "it ended with status 1"),
-        ("print('[1]')", "it ended with status 0"),
+        ("raise SystemExit(1)", "it exited with status 1"),
+        ("print('[1]')", "it exited with status 0"),
         ('print(\'{"checked": 1200, "violations": 2, "details": []}\'); raise SystemExit(1)',
-         "1,200 checked, 2 faults; this could not be kept in audits/index.json"),
+         "1,200 checked, 2 errors; the result could not be saved in audits/index.json"),
     ):  # fmt: skip
         web.site.auditor = auditor_of(web, program)
-        web.site.auditor.begin("main", Kind.INDEX)
+        web.site.auditor.begin("main", AuditKind.INDEX)
         until_done(web.site.auditor)
-        assert web.site.auditor.failure("main", Kind.INDEX) == failure
+        assert web.site.auditor.failure("main", AuditKind.INDEX) == failure
         page = web.client(Role.VIEWER).get("/c/main/data").text
         assert failure in page
         assert "all well" in page
@@ -149,7 +149,7 @@ def test_a_failure_is_told_from_faults_that_were_found(web: Web) -> None:
 def test_a_collection_that_cannot_be_audited_says_why(web: Web) -> None:
     made = {"name": "novo", "settings": {"collection": {"seeds": ["https://novo.test/"]}}}
     assert web.client().post("/api/v1/c", json=made, headers=web.token(Role.ADMIN)).status_code in (200, 201)
-    web.site.auditor.begin("novo", Kind.INDEX)
+    web.site.auditor.begin("novo", AuditKind.INDEX)
     until_done(web.site.auditor)
     (row,) = [row for row in web.client(Role.VIEWER).get("/api/v1/c/novo/data").json()["audits"] if row["failure"]]
     assert (row["kind"], row["ended"]) == ("index", None)
@@ -160,9 +160,9 @@ def test_an_audit_ends_with_its_server_however_that_ends(web: Web) -> None:
     """Its standard input is open as long as the server lives, and it ends when that does."""
     looks = "import select, sys; found = select.select([0], [], [], 0.3)[0]"
     watched = auditor_of(web, f'{looks}; print(\'{{"message": "%s %s"}}\' % (found, sys.argv[-1]))')
-    watched.begin("main", Kind.INDEX)
+    watched.begin("main", AuditKind.INDEX)
     until_done(watched)
-    assert watched.failure("main", Kind.INDEX) == "[] --supervised"
+    assert watched.failure("main", AuditKind.INDEX) == "[] --supervised"
     waits = "from teia.cli.supervised import end_with_input; import time; end_with_input(); time.sleep(900)"
     child = subprocess.Popen((sys.executable, "-c", waits), stdin=subprocess.PIPE)
     try:
@@ -183,9 +183,9 @@ def test_where_no_audit_can_be_begun_the_next_one_can(web: Web, monkeypatch: pyt
     with monkeypatch.context() as broken:
         broken.setattr(Thread, "start", fails)
         with pytest.raises(TeiaError, match="can't start new thread"):
-            auditor.begin("main", Kind.INDEX)
+            auditor.begin("main", AuditKind.INDEX)
     assert auditor.going is None
-    auditor.begin("main", Kind.INDEX)
+    auditor.begin("main", AuditKind.INDEX)
     auditor.close()
     until_done(auditor)
 
@@ -216,7 +216,7 @@ def test_a_backup_is_made_while_no_collection_of_the_folder_is_crawled(web: Web)
     assert web.client().post("/api/v1/c", json=made, headers=web.token(Role.ADMIN)).status_code in (200, 201)
     viewer = web.client(Role.VIEWER)
     assert "No crawl runs now." in viewer.get("/c/main/data").text
-    with closing(Control(web.site.root.path / "control.sqlite")) as control:
+    with closing(ControlFile(web.site.root.path / "control.sqlite")) as control:
         control.begin("outra", WallClock().now_s())
         twin, page = viewer.get("/api/v1/c/main/data").json(), viewer.get("/c/main/data").text
         control.end("outra")
@@ -228,7 +228,7 @@ def test_a_backup_is_made_while_no_collection_of_the_folder_is_crawled(web: Web)
 def test_a_page_is_not_loaded_again_by_itself_while_an_audit_is_made(web: Web) -> None:
     """WCAG 2.2.1: somebody may be reading; there is a link."""
     web.site.auditor = auditor_of(web, "import time; time.sleep(600)")
-    web.site.auditor.begin("main", Kind.INDEX)
+    web.site.auditor.begin("main", AuditKind.INDEX)
     page = web.client(Role.VIEWER).get("/c/main/data")
     web.site.auditor.close()
     assert "<progress" in page.text

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from contextlib import closing
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.collections.series import COARSE_S, FINE_S, note_truth
-from teia.crawler.keep_fresh.bound import Lost
-from teia.views.reports.freshness import Freshness, HostRow
+from teia.crawler.keep_fresh.bound import LostFreshness
+from teia.views.reports.freshness import FreshnessReport, HostFreshnessRow
 from teia.web.access.roles import Role
-from teia.web.background.cache import Kept
+from teia.web.background.cache import AnswerCache
 from teia.web.pages.collection.freshness import _recall
 from tests.web.conftest import Web
 
 
-def report(fresh: float, best: float, possible: float, again: int = 900) -> Freshness:
+def report(fresh: float, best: float, possible: float, again: int = 900) -> FreshnessReport:
     """What a report would say; that it says so of real visits is shown in tests/crawler/keep_fresh/test_bound.py."""
     missing = max(0.0, best - fresh)
-    return Freshness(
+    return FreshnessReport(
         pages=1_000, visited_again=again, hosts=1, fresh=fresh, fresh_error=0.01, best=best, best_error=0.02,
         best_next=best, possible=possible, uniform=best - 0.2, well_known=610, requests_a_day=12_960,
-        granted_a_day=17_280.0, lost=Lost(1 - max(fresh, best), missing * 0.75, 0.0, missing * 0.25),
+        granted_a_day=17_280.0, lost=LostFreshness(1 - max(fresh, best), missing * 0.75, 0.0, missing * 0.25),
         rows=(_row(fresh, best, possible),), notes=(),
     )  # fmt: skip
 
 
-def _row(fresh: float, best: float, possible: float) -> HostRow:
-    return HostRow(
+def _row(fresh: float, best: float, possible: float) -> HostFreshnessRow:
+    return HostFreshnessRow(
         host="x.test", pages=1_000, fresh=fresh, fresh_error=0.01, best=best, best_error=0.02, best_next=best,
         possible=possible, slot_s=5.0, requests_a_day=12_960, full_pass_s=5_000.0, late_share=0.0, week_slot_s=600.0,
         weight=1.0, changes_per_day=12.5, lost=1 - fresh,
@@ -62,6 +65,21 @@ def test_what_there_is_what_can_be_kept_and_what_nobody_exceeds_are_shown_as_the
     assert "12,960 / 17,280" in page
 
 
+def test_the_list_of_hosts_has_the_same_numbers_under_the_same_names(web: Web) -> None:
+    """It called `best` what is possible at this moment."""
+    client = web.client(Role.VIEWER)
+    (before,) = client.get("/api/v1/c/main/hosts").json()["rows"]
+    assert (before["fresh"], before["best"], before["possible"]) == (None, None, None)
+    told = report(0.814, 0.849, 0.877)
+    told = replace(told, rows=(replace(told.rows[0], host=before["host"]),))
+    web.site.kept.remember(("freshness", "main"), told, web.site.clock.now_s())
+    (row,) = client.get("/api/v1/c/main/hosts").json()["rows"]
+    assert (row["fresh"], row["best"], row["possible"]) == (0.814, 0.849, 0.877)
+    (in_csv,) = csv.DictReader(io.StringIO(client.get("/c/main/hosts.csv").text))
+    assert (in_csv["best"], in_csv["possible"]) == ("0.849", "0.877")
+    assert "81% / 88%" in client.get("/c/main/hosts").text, "fresh, and the bound of this moment"
+
+
 def test_before_enough_was_seen_again_nothing_is_claimed(web: Web) -> None:
     client = web.client(Role.VIEWER)
     twin, page = client.get("/api/v1/c/main/freshness").json(), client.get("/c/main/freshness").text
@@ -71,7 +89,7 @@ def test_before_enough_was_seen_again_nothing_is_claimed(web: Web) -> None:
 
 
 def test_how_it_went_has_gaps_and_its_bound_beside_it(web: Web) -> None:
-    control, now_s = Control(web.site.root.path / "control.sqlite"), web.site.clock.now_s()
+    control, now_s = ControlFile(web.site.root.path / "control.sqlite"), web.site.clock.now_s()
     for n in (100, 99, 98, 50, 49):
         control.note_point("main", FINE_S, now_s - FINE_S * n, (n, n, 1, 1, 0.9 - n / 1_000, 0.85, 0.91))
     control.note_point("main", COARSE_S, now_s - 4_000, (1, 1, 1, 1, None, None))  # as older versions wrote it
@@ -88,7 +106,7 @@ def test_how_it_went_has_gaps_and_its_bound_beside_it(web: Web) -> None:
 def test_what_is_true_in_the_lab_has_its_own_mark(web: Web) -> None:
     """UX 2.9: in the lab also true freshness, measured; nowhere else."""
     client, now_s = web.client(Role.VIEWER), web.site.clock.now_s()
-    with closing(Control(web.site.root.path / "control.sqlite")) as control:
+    with closing(ControlFile(web.site.root.path / "control.sqlite")) as control:
         for n in (3, 2, 1):
             control.note_point("main", FINE_S, now_s - FINE_S * n, (n, n, 1, 1, 0.9, 0.85, 0.91))
         address = "/c/main/freshness?window=15min"
@@ -112,7 +130,7 @@ def test_the_last_report_is_there_when_the_server_starts_again(web: Web) -> None
     first = client.get("/api/v1/c/main/freshness").json()
     stored = web.site.root.path / "main" / "freshness.json"
     assert stored.exists()
-    again = Kept(web.site.clock)
+    again = AnswerCache(web.site.clock)
     web.site.kept.close()
     web.site.kept = again
     _recall(web.site, "main")
@@ -120,5 +138,5 @@ def test_the_last_report_is_there_when_the_server_starts_again(web: Web) -> None
     assert found is not None
     assert (found.value.pages, found.value.hosts) == (first["pages"], first["hosts"])
     stored.write_bytes(b'{"no": "report"}')
-    web.site.kept = Kept(web.site.clock)
+    web.site.kept = AnswerCache(web.site.clock)
     assert client.get("/api/v1/c/main/freshness").json()["pages"] == first["pages"], "what makes no sense is not used"

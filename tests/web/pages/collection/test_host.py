@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from teia.clock import Clock
-from teia.collections.change_settings import Changed, change
+from teia.collections.change_settings import SettingsChange, change
 from teia.collections.edits import Edit, Operator
 from teia.errors import StoreError
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
-from teia.signals.trust import Kind, Voice
+from teia.signals.trust import SignalKind, SignalSource
 from teia.store.root import Root
 from teia.web.access.roles import Role
 from tests.web.conftest import Web
@@ -203,7 +203,7 @@ def test_a_form_that_cannot_be_comes_back_with_what_was_typed(web: Web) -> None:
     assert answer.status_code == 400
     fault = re.search(r'id="agreed_by-fault">(.*?)</span>', answer.text)
     assert fault is not None
-    assert "quem concordou" in fault[1], "in the reader's words"
+    assert "quem autorizou" in fault[1], "in the reader's words"
     for shown in ('value="2.75"', 'value="J&#34;"', 'aria-describedby="rest-hint agreed_by-fault"', 'id="own" open'):
         assert shown in answer.text, shown
     assert client.post(to, data={**sent, "csrf": "x"}).status_code == 403
@@ -213,9 +213,9 @@ def test_less_than_a_second_is_for_an_admin_and_nobody_agrees_without_a_name(web
     change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
     to, sent = "/api/v1/c/main/hosts/x.test", {"deed": "delay", "delay_s": "0.5", "agreed_by": "Ana Souza"}
     by_operator = web.client().post(to, json=sent, headers=web.token(Role.OPERATOR)).json()
-    assert (by_operator["field"], "an admin has to decide" in by_operator["message"]) == ("delay_s", True)
+    assert (by_operator["field"], "an admin must approve" in by_operator["message"]) == ("delay_s", True)
     nobody = web.client().post(to, json={**sent, "agreed_by": " "}, headers=web.token(Role.ADMIN)).json()
-    assert (nobody["field"], "say who agreed" in nobody["message"]) == ("agreed_by", True)
+    assert (nobody["field"], "enter who approved" in nobody["message"]) == ("agreed_by", True)
     assert web.client().post(to, json=sent, headers=web.token(Role.ADMIN)).status_code == 200
     assert web.site.config("main").courtesy.agreed_delays == ("x.test=0.5 Ana Souza",)
 
@@ -225,7 +225,7 @@ def test_a_change_about_a_host_takes_back_none_about_another(web: Web, monkeypat
     about_y = {"courtesy.delay_s": 5.0, "courtesy.agreed_delays": ["y.test=1 Rui Lima"]}
     change(web.site.root, "main", [Edit(key, Operator.SET, value) for key, value in about_y.items()], web.site.clock)
 
-    def late(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Changed:
+    def late(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> SettingsChange:
         change(root, name, [Edit("courtesy.agreed_delays", Operator.SET, [])], clock)
         change(root, name, [Edit("limits.host_budgets", Operator.ADD, "x.test=7")], clock)
         return change(root, name, edits, clock)
@@ -254,7 +254,7 @@ def test_a_rest_of_its_own_that_is_as_long_as_everybodys_is_written_down(web: We
 def test_a_rest_that_a_stopped_crawl_did_not_hear_of_is_written_down_all_the_same(
     web: Web, monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
-    def unheard(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Changed:
+    def unheard(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> SettingsChange:
         if is_written:
             change(root, name, edits, clock)
         raise StoreError("its crawl did not answer in time")
@@ -275,7 +275,7 @@ def test_a_host_shows_how_far_what_it_says_of_changes_is_believed(web: Web) -> N
     """A sitemap that was true, and a feed that lost its voice; the twin has the same numbers."""
     client = web.client(Role.VIEWER)
     assert client.get("/api/v1/c/main/hosts/x.test").json()["about"]["signals"] == []
-    honest, lying = Voice(future=2, broken=1), Voice()
+    honest, lying = SignalSource(future=2, broken=1), SignalSource()
     for _ in range(40):
         honest.note_visit(changed=True, unchanged_probability=0.9)
         honest.note_change(announced=True)
@@ -283,7 +283,7 @@ def test_a_host_shows_how_far_what_it_says_of_changes_is_believed(web: Web) -> N
     for folder in web.site.root.collection("main").cells():
         cell = FrontierCell(folder.frontier)
         for slot, host_id in cell.db.execute("SELECT slot, host_id FROM hosts").fetchall():
-            voices = [(Kind.SITEMAP, honest.encode()), (Kind.FEED, lying.encode())]
+            voices = [(SignalKind.SITEMAP, honest.encode()), (SignalKind.FEED, lying.encode())]
             site_statements.keep_voices(cell.db, slot, host_id, voices)
         cell.close()
     sitemap, feed = client.get("/api/v1/c/main/hosts/x.test").json()["about"]["signals"]

@@ -20,7 +20,7 @@ from teia.web import limits
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
 from teia.web.pages.collection.queue import as_lines
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, text_of
 from tests.web.conftest import QUICK, Web, app_of
 
@@ -42,7 +42,7 @@ def cut(stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Web:
     monkeypatch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
     data, clock = tmp_path / "data", WallClock()
     shutil.copytree(stopped, data)
-    site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
     return Web(app_of(site), site)
 
 
@@ -121,7 +121,7 @@ def test_all_that_waits_can_be_taken_along(cut: Web) -> None:
 
 def test_an_export_reads_a_little_at_a_time_and_gives_its_turn_back(cut: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     client = cut.client(Role.VIEWER)
-    monkeypatch.setattr("teia.views.waiting_urls.AT_ONCE", 2)
+    monkeypatch.setattr("teia.views.queue.AT_ONCE", 2)
     whole = client.get("/c/main/frontier.jsonl").text
     assert len({json.loads(line)["url"] for line in whole.splitlines()}) == 7
     for _ in range(2):
@@ -166,7 +166,7 @@ def test_an_export_that_fails_says_so(cut: Web, monkeypatch: pytest.MonkeyPatch)
         broken.setattr("teia.web.pages.collection.queue.host_table", fails)
         assert client.get("/c/main/frontier.jsonl").status_code >= 400
     with monkeypatch.context() as broken:
-        broken.setattr("teia.views.waiting_urls.all_of_lane", fails)
+        broken.setattr("teia.views.queue.all_of_lane", fails)
         last = json.loads(client.get("/c/main/frontier.jsonl").text.splitlines()[-1])
         assert (last["error"], last["message"]) == ("interrupted", "frontier.sqlite: so and so")
     assert client.get("/c/main/frontier.jsonl").text.count("\n") == 7, "the turns are given back"
@@ -212,7 +212,7 @@ def test_other_orders_of_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     settings = {"limits__pages": 6, "refresh__weights": "in_links", "courtesy__delay_s": 0.6}  # found in two seconds
     data = crawl_web(ScriptedWeb(sites), tmp_path, "x.test/", "y.test/", **settings).data
     clock = WallClock()
-    site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
     client = Web(app_of(site), site).client(Role.VIEWER)
 
     def rows(query: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import pytest
 
 from teia.frontier.cell.schema import STATE_NAMES
 from teia.frontier.traps.shapes import TRAP_RULES
-from teia.frontier.traps.suspicion import Doubt
+from teia.frontier.traps.suspicion import WatchReason
 from teia.views import reports
 from teia.views.reports.catalogue import REPORTS, unit_of
 from teia.views.reports.links import WAYS
@@ -131,14 +131,14 @@ def test_what_reports_say_can_be_said_in_other_languages() -> None:
     said = set(sentences(str))
     assert static_sentences() <= said
     assert set(MEANINGS.values()) <= said
-    assert {str(doubt) for doubt in Doubt if doubt} <= said
+    assert {str(doubt) for doubt in WatchReason if doubt} <= said
     assert {rule.name for rule in TRAP_RULES} <= said
     assert {*WAYS, *STATE_NAMES, *STANDINGS.values()} <= said
 
 
 def test_a_report_comes_in_portuguese(web: Web) -> None:
     page = web.client(Role.VIEWER).get("/c/main/reports/coverage", headers={"accept-language": "pt"}).text
-    assert "A estimativa erra" in page
+    assert "A estimativa depende" in page
     assert "The estimate" not in page
 
 

@@ -75,7 +75,7 @@ def test_the_list_and_its_twin_say_the_same_and_a_subscription_can_be_ended(web:
     [
         ({"url": "http://x.test/never", "webhook": ""}, "is not known"),
         ({"query": "imposto", "webhook": "http://127.0.0.1:8700/"}, "loopback"),
-        ({}, "either a page"),
+        ({}, "either the URL of a page"),
     ],
 )
 def test_what_makes_no_sense_is_said(web: Web, asked: dict[str, str], why: str) -> None:
@@ -103,7 +103,7 @@ def test_who_has_its_address_reads_a_feed_and_nobody_else(web: Web) -> None:
     assert "<del>&lt;script&gt;alert(1)&lt;/script&gt;</del> <ins>new words</ins> [… 7 …]" in shown
     for key in ("x", "", made["id"], made["feed"][:-1]):
         assert web.client().get(f"/c/main/feed/{key}").status_code == 404
-    for path, said in (("/c/{}/feed/x", "there is no such feed"), ("/websub/{}/x", "nothing was asked of you here")):
+    for path, said in (("/c/{}/feed/x", "there is no such feed"), ("/websub/{}/x", "there is no subscription here")):
         for name in ("main", "none"):
             assert said in web.client().get(path.format(name)).text, "nobody learns which collections there are"
 

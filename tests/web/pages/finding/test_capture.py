@@ -19,7 +19,7 @@ from starlette.types import Message
 from teia.clock import WallClock, from_iso
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import open_root
@@ -27,9 +27,9 @@ from teia.urls import site_of, slot_of
 from teia.web import limits
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
-from teia.web.pages.finding.raw import SMALL_BYTES, Sent
-from teia.web.server.installation import Busy, Site, Turns
-from teia.web.server.signed_urls import Place, Signer
+from teia.web.pages.finding.raw import SMALL_BYTES, SpooledResponse
+from teia.web.server.installation import Busy, Installation, RequestSlots
+from teia.web.server.signed_urls import SignedRecord, Signer
 from tests.web.conftest import QUICK, Web, app_of
 from tests.web.hostile import PDF, XSS, crawl_twice, url_of
 
@@ -44,7 +44,7 @@ def evil(evil_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     data = tmp_path_factory.mktemp("served") / "data"
     shutil.copytree(evil_data, data)
     clock = WallClock()
-    site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
     yield Web(app_of(site), site)
     site.close()
 
@@ -145,7 +145,7 @@ def test_a_signed_address_is_for_one_record_and_ten_minutes(evil: Web, monkeypat
     signer = Signer(evil.site)
     place = signer.place(f"{plain}.{signature}")
     assert place is not None
-    other = signer.address(Place(place.kind, place.collection, place.cell, place.file, place.offset + 1))
+    other = signer.address(SignedRecord(place.kind, place.collection, place.cell, place.file, place.offset + 1))
     forged = other.removeprefix("/raw/").partition(".")[0]
     assert evil.client().get(f"/raw/{forged}.{signature}").status_code == 404
     assert evil.client().get(frame).status_code == 200
@@ -347,7 +347,7 @@ def test_a_check_now_waits_for_a_crawl(evil: Web) -> None:
     assert "Check now" in operator.get("/c/main/page", params={"url": url}).text
     done = operator.post("/c/main/check", data={"url": url, "csrf": evil.csrf(operator)})
     assert "No crawl is running" in operator.get(done.headers["location"]).text
-    control = Control(evil.site.root.path / "control.sqlite")
+    control = ControlFile(evil.site.root.path / "control.sqlite")
     assert [each for _, each in control.wishes("main")] == [url]
     control.close()
     headers = evil.token(Role.OPERATOR)
@@ -359,7 +359,7 @@ def test_a_check_now_waits_for_a_crawl(evil: Web) -> None:
 def test_so_many_copies_are_read_at_a_time_and_the_others_are_told_when_to_come(web: Web) -> None:
     client, url = web.client(), web.some_url()
     frame = client.get("/api/v1/c/main/copy", params={"url": url}).json()["frame"]
-    web.site.copy_turns = Turns(at_once=1, waiting=0, patience_s=0.01)
+    web.site.copy_turns = RequestSlots(at_once=1, waiting=0, patience_s=0.01)
     with web.site.copy_turns.taken():
         for path in (f"/c/main/copy?url={url}", f"/api/v1/c/main/copy?url={url}", frame, f"/c/main/diff?url={url}"):
             answer = client.get(path)
@@ -371,7 +371,7 @@ def test_so_many_copies_are_read_at_a_time_and_the_others_are_told_when_to_come(
 
 
 def test_who_waits_for_a_turn_gets_it_or_is_told_in_time() -> None:
-    turns = Turns(at_once=1, waiting=1, patience_s=30.0)
+    turns = RequestSlots(at_once=1, waiting=1, patience_s=30.0)
     order: list[str] = []
 
     def second() -> None:
@@ -392,10 +392,10 @@ def test_who_waits_for_a_turn_gets_it_or_is_told_in_time() -> None:
 
 def test_so_many_copies_are_sent_at_a_time_and_slow_readers_wait_for_a_file(web: Web) -> None:
     web.site.copy_streams = threading.BoundedSemaphore(1)
-    sent = Sent(web.site, b"x" * (3 * SMALL_BYTES + 1), "text/plain")
+    sent = SpooledResponse(web.site, b"x" * (3 * SMALL_BYTES + 1), "text/plain")
     assert sent._file._rolled, "not in memory"  # type: ignore[attr-defined]
     with pytest.raises(Busy):
-        Sent(web.site, b"x", "text/plain")
+        SpooledResponse(web.site, b"x", "text/plain")
     pieces: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -406,12 +406,12 @@ def test_so_many_copies_are_sent_at_a_time_and_slow_readers_wait_for_a_file(web:
 
     asyncio.run(sent({}, receive, send))
     assert [len(each.get("body", b"")) for each in pieces] == [0, SMALL_BYTES, SMALL_BYTES, SMALL_BYTES, 1, 0]
-    Sent(web.site, b"x", "text/plain")._end()
+    SpooledResponse(web.site, b"x", "text/plain")._end()
 
 
 def test_what_is_being_sent_lies_on_the_disk_of_the_archive(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")  # memory, as the usual folder may be
-    sent = Sent(web.site, b"x" * (SMALL_BYTES + 1), "text/plain")
+    sent = SpooledResponse(web.site, b"x" * (SMALL_BYTES + 1), "text/plain")
     try:
         lies_at = Path(f"/proc/self/fd/{sent._file.fileno()}").readlink()
         assert lies_at.parent == web.site.root.path.resolve()

@@ -24,7 +24,7 @@ from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
 from teia.web.app import gates_of, make_app
 from teia.web.pages.collection.reports import REPORTS
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 from tests.conftest import missing
 from tests.waiting import until
 from tests.web.conftest import QUICK, Web
@@ -73,7 +73,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     data = tmp_path_factory.mktemp("scene") / "data"
     shutil.copytree(crawl_twice(tmp_path_factory.mktemp("evil")), data)
     clock = WallClock()
-    site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
     app = make_app(site)
     logged = Logged(app)
     patch = pytest.MonkeyPatch()

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.collections import compiled
-from teia.config import Config
-from teia.crawler.signals_in.announcements import counts_in, open_inbox
+from teia.config.sections import Config
+from teia.crawler import compiled_settings as compiled
+from teia.crawler.signals_in.inbox import counts_in, open_inbox
 from teia.crawler.signals_in.indexnow import prove
-from teia.frontier.cell.cell import Found, FrontierCell, PageRow, Settled
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import FoundUrl, PageRow, QueuedUrl, SettledVisit, tail_of
 from teia.frontier.cell.schema import STATE_DONE
-from teia.frontier.cell.url_tails import tail_of
-from teia.frontier.queue.schedule import Queued
-from teia.signals.indexnow import KEYS_PER_HOST, Keys
+from teia.signals.indexnow import KEYS_PER_HOST, IndexNowKeys
 from teia.urls import key_of, split
 from teia.web.server import installation as site_module
 from tests.web.conftest import Web
@@ -51,11 +50,13 @@ def visited(web: Web, body: bytes, status: int = 200) -> None:
         cell = FrontierCell(each.frontier)
         if cell.db.execute("SELECT 1 FROM hosts WHERE name = ?", (host,)).fetchone():
             with cell.transaction():
-                cell.absorb([Found(host, key_of(url), tail_of(url, host), 1)], now_s)
-                item = Queued(url, key_of(url), 0, 0, 1, now_s)
+                cell.absorb([FoundUrl(host, key_of(url), tail_of(url, host), 1)], now_s)
+                item = QueuedUrl(url, key_of(url), 0, 0, 1, now_s)
                 page = PageRow(status, sha256(body).digest())
-                cell.settle(Settled(cell.host_id(host, now_s), item, str(status), STATE_DONE, now_s, page=page), host)
-            prove(inbox, Keys(inbox.db), lambda _, cell=cell: cell, now_s)  # type: ignore[misc]
+                cell.settle(
+                    SettledVisit(cell.host_id(host, now_s), item, str(status), STATE_DONE, now_s, page=page), host
+                )
+            prove(inbox, IndexNowKeys(inbox.db), lambda _, cell=cell: cell, now_s)  # type: ignore[misc]
         cell.close()
     inbox.close()
 
@@ -107,7 +108,7 @@ def test_what_the_settings_mean_is_worked_out_once_and_again_when_they_are_other
 ) -> None:
     worked_out = []
 
-    def noted(config: Config, lists: Path) -> compiled.Meaning:
+    def noted(config: Config, lists: Path) -> compiled.CompiledSettings:
         worked_out.append(config)
         return compiled.meaning_of(config, lists)
 

@@ -16,15 +16,15 @@ from urllib.parse import parse_qs, urlencode
 import uvicorn
 
 from teia.clock import WallClock
-from teia.crawler.signals_in.announcements import counts_in
+from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.signals_in.websub import opened, states_in
-from teia.lab.world.exchange import Answer
+from teia.lab.world.exchange import WorldAnswer
 from teia.notify.process import Courier
-from teia.signals.websub import MAX_PUSH_BYTES, Topic
+from teia.signals.websub import MAX_PUSH_BYTES, HubTopic
 from teia.store.root import Root, open_root
 from teia.web.access.accounts import Accounts
 from teia.web.app import make_app
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 from tests.fetch.receiver import Received, Receiver, Said
 from tests.waiting import until, until_async
@@ -63,7 +63,7 @@ def call(url: str, body: bytes | None = None, **headers: str) -> tuple[int, byte
 @contextmanager
 def served(root: Root, bound: socket.socket) -> Iterator[None]:
     clock = WallClock()
-    site = Site(root, clock, Accounts(root.path / "web.sqlite", clock, QUICK))
+    site = Installation(root, clock, Accounts(root.path / "web.sqlite", clock, QUICK))
     server = Served(uvicorn.Config(make_app(site), log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run, args=([bound],))
     thread.start()
@@ -88,7 +88,7 @@ def courier_turn(root: Root) -> None:
     asyncio.run(turn())
 
 
-def topic_of(root: Root) -> Topic:
+def topic_of(root: Root) -> HubTopic:
     with opened(root.collection("main")) as hubs:
         (topic,) = hubs.all()
     return topic
@@ -100,7 +100,12 @@ def test_a_hub_is_asked_confirmed_and_heard_and_what_is_forged_is_not(tmp_path: 
     with bound, Hub() as hub:
         links = f'<link rel="hub" href="{hub.url}"/>'
         feed = f'<feed xmlns="http://www.w3.org/2005/Atom"><title>x</title>{links}{ENTRY.format(at="/old")}</feed>'
-        pages = {"/": html("/feed.xml"), "/feed.xml": Answer(200, TYPE, feed.encode()), "/old": html(), "/new": html()}
+        pages = {
+            "/": html("/feed.xml"),
+            "/feed.xml": WorldAnswer(200, TYPE, feed.encode()),
+            "/old": html(),
+            "/new": html(),
+        }
         web = ScriptedWeb({"f.test": pages})
         first = crawl_web(web, tmp_path, "f.test/", signals__websub=base)
         root = open_root(first.data)

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
+from teia.config.choices import POLICIES
 from teia.lab.reproduce.catalogue import EXPERIMENTS as KNOWN_EXPERIMENTS
 from teia.refresh.policies import POLICIES as KNOWN_POLICIES
 from teia.store.root import Root, open_root
@@ -27,9 +28,8 @@ from teia.web.access.roles import Role
 from teia.web.background.lab.findings import digest_of, warned_of_simulation, warned_of_what_if
 from teia.web.background.lab.forms import (
     EXPERIMENTS,
-    POLICIES,
-    Question,
     ReproduceFields,
+    RunRequest,
     SimulateFields,
     WhatIfFields,
     reproduce_question,
@@ -66,7 +66,7 @@ def ask(web: Web, kind: str, **fields: Any) -> int:
 
 
 def test_the_forms_offer_what_the_commands_know() -> None:
-    assert sorted(POLICIES) == sorted(KNOWN_POLICIES)
+    assert tuple(KNOWN_POLICIES) == POLICIES
     assert {each.id: each.title for each in KNOWN_EXPERIMENTS.values()} == EXPERIMENTS
     assert set(EXPERIMENTS.values()) <= set(sentences(str)), "in other languages, too"
 
@@ -76,14 +76,14 @@ NONSENSE = (
     ("pages", "-5", "must be a whole number"),
     ("pages", "1.5", "must be a whole number"),
     ("pages", "99999999999999999999", "must be a whole number"),
-    ("servers", "61", "must not be more than the 60 pages"),
+    ("servers", "61", "must be at most the 60 pages"),
     ("theta", "nan", "must be a number from 0 to 10"),
     ("theta", "1e9", "must be a number"),
     ("rates", "zipf:", "must be uniform, or zipf:X"),
     ("weights", "__import__('os')", "must be uniform, or zipf:X"),
     ("rate_unit", "week", "must be one of day, hour"),
     ("process", "<script>", "must be one of poisson, mix"),
-    ("policies", "best", "is not a policy"),
+    ("policies", "best", "unknown policy"),
     ("seed", "٣", "must be a whole number"),
     ("days", "0", "must be a number from 0.01"),
 )
@@ -120,7 +120,7 @@ def test_what_would_take_longer_than_an_hour_is_refused() -> None:
     question, wrong = simulate_question(fields)
     assert question is None
     assert wrong[0].field == "days"
-    assert "more than a run can make" in wrong[0].message
+    assert "exceed the maximum of a run" in wrong[0].message
 
 
 def test_a_what_if_and_an_experiment_need_something_that_is_there(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def root(tmp_path: Path) -> Root:
     return open_root(tmp_path / "data", create=True)
 
 
-def question(**fields: Any) -> Question:
+def question(**fields: Any) -> RunRequest:
     found, wrong = simulate_question(SimulateFields(**{**TINY, **fields}))
     assert found is not None, wrong
     return found
@@ -273,7 +273,7 @@ def test_one_run_goes_at_a_time_of_low_priority_and_the_queue_is_bounded(root: R
         assert lab.moment(waiting[0].number).starts_in_s is None, "nothing like it was measured yet"
         for _ in range(limits.LAB_QUEUE - 2):
             lab.submit(question(), "ana")
-        with pytest.raises(FullQueue, match="8 runs wait already"):
+        with pytest.raises(FullQueue, match="8 runs are already queued"):
             lab.submit(question(), "ana")
         assert lab.cancel(waiting[0].number).state == "cancelled"
         assert lab.moment(waiting[1].number).ahead == 1
@@ -321,8 +321,8 @@ def test_how_far_a_run_is_comes_from_what_it_says(root: Root) -> None:
             "more memory than the 0.25 GiB",
         ),
         ("import sys; sys.exit('teia: the disk is made of cheese')", ("LAB_QUEUE", 8), "made of cheese"),
-        ("print('no object')", ("LAB_QUEUE", 8), "ended with status 0 and said nothing"),
-        ("print('x' * (64 << 20)); import time; time.sleep(600)", ("LAB_QUEUE", 8), "more than a report can hold"),
+        ("print('no object')", ("LAB_QUEUE", 8), "exited with status 0 without a message"),
+        ("print('x' * (64 << 20)); import time; time.sleep(600)", ("LAB_QUEUE", 8), "larger than a report can be"),
     ],
 )
 def test_a_run_has_its_limits(

@@ -68,12 +68,12 @@ def test_a_file_becomes_a_plan_that_its_command_gives_again(web: Web, tmp_path: 
 
 
 WRONG = (
-    ("scenario", "", "choose a file, or write pages here"),
-    ("scenario", "page,server\n1,2\n", "the header lacks weight, rate_per_day"),
+    ("scenario", "", "choose a file, or enter pages here"),
+    ("scenario", "page,server\n1,2\n", "the header is missing weight, rate_per_day"),
     ("scenario", PAGES + "z,x,1,often\n", "line 6: rate_per_day is 'often', not a number >= 0"),
-    ("scenario", PAGES + "b,x,1,1\n<b>,,1,1\n", "page b is there already (and 1 more broken rows)"),
-    ("pages_of", "99", "must be empty, example, or the number of a run"),
-    ("pages_of", "../1", "must be empty, example, or the number of a run"),
+    ("scenario", PAGES + "b,x,1,1\n<b>,,1,1\n", "duplicate page b (and 1 more invalid rows)"),
+    ("pages_of", "99", "must be empty, example, or the number of a stored run"),
+    ("pages_of", "../1", "must be empty, example, or the number of a stored run"),
     ("policy", "best", "must be one of psp"),
     ("horizon_h", "-1", "must be a number from 0.1 to 8,760"),
     ("politeness_s", "0", ""),
@@ -90,7 +90,7 @@ def test_what_is_wrong_is_said_beside_its_field_and_nothing_typed_is_lost(web: W
         assert answer.status_code == 400, (field, typed)
         fault = re.search(rf'id="{at}-fault">(.*?)</span>', answer.text)
         assert fault is not None
-        assert (says or "is needed where servers do not rest") in unescape(fault[1])
+        assert (says or "is required where servers have no delay") in unescape(fault[1])
         if field == "scenario":
             kept = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", answer.text, re.DOTALL)
             assert kept is not None
@@ -104,7 +104,7 @@ def test_a_file_that_is_no_text_or_too_long_to_show_is_asked_for_again(web: Web)
     client = web.client(Role.OPERATOR)
     sent = {"csrf": web.csrf(client), **SHORT}
     for file, says in (
-        (b"\xff\xfe\x00", "the file is not a text in UTF-8"),
+        (b"\xff\xfe\x00", "the file is not UTF-8 text"),
         (PAGES.encode() + b"p,x,1,often\n" * 3_000, "choose the file again"),
     ):
         answer = client.post("/lab/plan", data=sent, files={"file": ("pages.csv", file, "text/csv")})

@@ -14,12 +14,12 @@ from fastapi.testclient import TestClient
 
 from teia.clock import WallClock
 from teia.cluster.circle.host_cell import place_of
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
 from teia.web.server import events
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 from tests.web.clusters import TIME, Told, three_nodes
 from tests.web.conftest import QUICK, Web, app_of
 
@@ -31,7 +31,7 @@ def served(crawled_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     shutil.copytree(crawled_data, data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 100_000)
-        site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+        site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
         web = Web(app_of(site), site)
         yield web, web.client(Role.VIEWER)
         site.close()
@@ -73,7 +73,7 @@ def test_one_machine_shows_itself_and_nothing_that_it_has_not(web: Web, client: 
 
 def test_a_crawl_that_runs_is_seen(web: Web, client: TestClient) -> None:
     now_s = web.site.clock.now_s()
-    control = Control(web.site.root.path / "control.sqlite")
+    control = ControlFile(web.site.root.path / "control.sqlite")
     control.begin("main", now_s)
     control.account("main", {"state": "running"}, now_s)
     for ago_s, pages in ((15.0, 0), (10.0, 50), (5.0, 100)):

@@ -14,15 +14,14 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from teia.clock import Clock, WallClock
-from teia.collections.change_settings import Changed, change
+from teia.collections.change_settings import SettingsChange, change
 from teia.collections.edits import Edit, Operator
-from teia.config import toml_value
+from teia.config.load import toml_value
 from teia.errors import StoreError, UsageError
 from teia.store.root import Root
 from teia.web.access.accounts import Accounts
 from teia.web.access.change_log import CHARS, LIST_CHARS, ChangeLine
-from teia.web.access.roles import Role
-from teia.web.access.scopes import Scope
+from teia.web.access.roles import Role, TokenScope
 from teia.web.server.headline import Headline
 from tests.web.conftest import PASSWORD, QUICK, Web
 
@@ -61,7 +60,10 @@ def test_a_token_is_good_for_its_scopes_alone(web: Web) -> None:
     ask = web.client().get
     assert ask("/api/v1/search?q=imposto", headers=headers).json()["hits"]
     refused = ask("/api/v1/c", headers=headers)
-    assert (refused.status_code, refused.json()["message"]) == (403, "this needs the scope read; the token has search")
+    assert (refused.status_code, refused.json()["message"]) == (
+        403,
+        "this requires the scope read; the token has search",
+    )
     assert (
         ask("/metrics", headers=headers).status_code
         == ask("/events?topics=status&c=main", headers=headers).status_code
@@ -75,8 +77,8 @@ def test_a_token_is_for_something_and_gives_no_more_than_it_has(web: Web) -> Non
     admin = web.client(Role.ADMIN)
     nothing = admin.post("/settings/tokens/make", data={"name": "x", "role": "viewer", "csrf": web.csrf(admin)})
     assert nothing.status_code == 400
-    assert "say what the token is for" in nothing.text
-    own = web.site.accounts.make_token("own", "ana", Role.ADMIN, frozenset({Scope.SETTINGS}))
+    assert "choose at least one scope for the token" in nothing.text
+    own = web.site.accounts.make_token("own", "ana", Role.ADMIN, frozenset({TokenScope.SETTINGS}))
     headers = {"authorization": f"Bearer {own}"}
     more = web.client().post("/api/v1/settings/tokens/make", json={"name": "y", "scopes": ["crawl"]}, headers=headers)
     assert (more.status_code, more.json()["field"]) == (400, "scopes")
@@ -93,14 +95,14 @@ def test_a_token_of_some_scopes_makes_nobody_who_has_all_of_them(web: Web) -> No
     web.client(Role.ADMIN)
     viewer = web.client(Role.VIEWER)
     name = web.site.accounts.session(viewer.cookies["teia_session"]).user  # type: ignore[union-attr]
-    own = web.site.accounts.make_token("own", "ana", Role.ADMIN, frozenset(Scope) - {Scope.LAB})
+    own = web.site.accounts.make_token("own", "ana", Role.ADMIN, frozenset(TokenScope) - {TokenScope.LAB})
 
     def sent(to: str, headers: dict[str, str], **what: str) -> tuple[int, str]:
         answer = web.client().post(f"/api/v1/settings/users/{to}", json=what, headers=headers)
         return answer.status_code, answer.json().get("message", "")
 
     some, every = {"authorization": f"Bearer {own}"}, web.token(Role.ADMIN)
-    refused = (403, "a token cannot give what it does not have: lab")
+    refused = (403, "a token cannot grant scopes that it does not have: lab")
     assert sent("invite", some, role="viewer") == refused
     assert sent("role", some, name=name, role="operator") == refused
     assert sent("role", some, name=name, role="viewer")[0] == 200, "no more than before"
@@ -117,8 +119,8 @@ def test_a_token_for_nothing_is_not_made(web: Web) -> None:
 def test_an_operators_token_that_is_not_for_reading_sees_no_headline(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teia.web.server.headline._made", lambda _: Headline(7, 0, "/c"))
     monkeypatch.setattr("teia.web.server.headline.PATIENCE_S", 30.0)
-    for scope, is_shown in ((Scope.READ, True), (Scope.CRAWL, False)):
-        token = web.site.accounts.make_token(scope, "ana", Role.OPERATOR, frozenset({scope, Scope.SEARCH}))
+    for scope, is_shown in ((TokenScope.READ, True), (TokenScope.CRAWL, False)):
+        token = web.site.accounts.make_token(scope, "ana", Role.OPERATOR, frozenset({scope, TokenScope.SEARCH}))
         page = web.client().get("/", headers={"authorization": f"Bearer {token}"}).text
         assert ("7 running" in page) == is_shown
 
@@ -154,7 +156,7 @@ def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "web.sqlite"
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA user_version = 9")
-    with pytest.raises(StoreError, match="is of version 9, and this teia reads"):
+    with pytest.raises(StoreError, match="is of version 9, but this version of teia reads"):
         Accounts(path, WallClock(), QUICK)
 
 
@@ -166,8 +168,8 @@ def test_tokens_from_before_there_were_scopes_are_good_for_all(tmp_path: Path) -
     with closing(sqlite3.connect(path)) as db:
         db.executescript(f"{OLDER[1]}; PRAGMA user_version = 1;")
     accounts = Accounts(path, clock, QUICK)
-    assert accounts.token(secret) == ("ana", Role.VIEWER, frozenset(Scope))
-    assert accounts.tokens()[0].scopes == tuple(Scope)
+    assert accounts.token(secret) == ("ana", Role.VIEWER, frozenset(TokenScope))
+    assert accounts.tokens()[0].scopes == tuple(TokenScope)
     accounts.close()
 
 
@@ -230,7 +232,7 @@ def test_a_new_password_needs_the_old_one_and_ends_all_sessions(web: Web) -> Non
     token = web.csrf(client)
     wrong = client.post("/settings/you/password", data={"old": "something", "new": "x" * 12, "csrf": token})
     assert wrong.status_code == 400
-    assert "the old password is not right" in wrong.text
+    assert "the old password is wrong" in wrong.text
     short = client.post("/settings/you/password", data={"old": PASSWORD, "new": "short", "csrf": token})
     assert short.status_code == 400
     changed = client.post("/settings/you/password", data={"old": PASSWORD, "new": "x" * 12, "csrf": token})
@@ -276,7 +278,7 @@ def test_the_log_tells_what_was_before_and_what_is_after(web: Web) -> None:
 def test_settings_that_a_stopped_crawl_did_not_hear_of_are_written_down_all_the_same(
     web: Web, monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
-    def unheard(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Changed:
+    def unheard(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> SettingsChange:
         elsewhere = [Edit("limits.host_budgets", Operator.ADD, "y.test=7")]
         change(root, name, [*edits, *elsewhere] if is_written else elsewhere, clock)
         raise StoreError("its crawl did not answer in time")

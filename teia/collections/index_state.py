@@ -1,0 +1,149 @@
+"""The state of a collection's index compared with its frontier: pages that can be found, and pages that cannot yet.
+
+The indexer follows the crawl in a process of its own. It may have fallen behind, have died, or have lost a cell's
+folder that a user deleted. Everything here is read from files, so all callers see the same: `teia status`, the
+monitor's alerts, `teia audit index`, and the searcher, which warns of a partial index.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.journal import CLUSTER
+from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
+from teia.index.borrowed import lacking_in
+from teia.index.cell import read_position
+from teia.index.reader import documents_in, has_index
+from teia.store.root import CellFolder, CollectionFolder
+
+LOCK_FILE = "index.lock"
+COUNTED = 10_000
+"""Most pages behind the index that are counted one by one; beyond that, every change counts as a page."""
+
+WORTH_A_WORD, SHARE_WORTH_A_WORD = 50, 0.05
+"""Number of waiting pages, and their share of all, from which an index that is being written is called partial."""
+
+WANTED_STATES = frozenset({STATE_QUEUED, STATE_DONE})
+BELONGS = f"""
+    u.state IN ({STATE_QUEUED}, {STATE_DONE}) AND NOT p.is_gone AND p.status BETWEEN 200 AND 299 AND NOT p.noindex
+    AND p.file <> '' AND (p.text_digest <> x'' OR p.title <> '')
+"""
+"""SQL condition for a page that belongs in the index.
+
+Its last good capture is a page with words, no noindex forbids it, and it is not gone. A page that failed or was
+forbidden stays gone while it waits for its next fetch: its state says only that it waits, and no change number tells
+the index of it. A good visit brings it back, with a change number.
+"""
+
+JOINED = """
+    pages AS p JOIN hosts AS h ON h.host_id = p.host_id
+    JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """An index compared with its frontier.
+
+    `indexed` is the number of pages that can be found now. `behind` counts crawled pages that belong in the index,
+    which has not reached them yet; `unreadable` those whose archived captures it could not read. `without` lists cells
+    that have pages and no index at all. `is_written`: a process holds the lock for writing the index.
+    """
+
+    indexed: int = 0
+    behind: int = 0
+    unreadable: int = 0
+    changes: int = 0
+    without: tuple[int, ...] = ()
+    is_written: bool = False
+
+    @property
+    def is_partial(self) -> bool:
+        """True if a searcher should be warned: pages are missing and no process adds them, or many are missing."""
+        if not self.is_written:
+            return self.behind + self.unreadable > 0
+        return self.unreadable > 0 or self.behind > max(WORTH_A_WORD, SHARE_WORTH_A_WORD * self.changes)
+
+
+def state_of_crawl(folder: CollectionFolder, cells: Iterable[tuple[CellFolder, FrontierCell]]) -> IndexState:
+    """Compare a running crawl's index with its frontiers; safe in any thread, because no database is queried.
+
+    Every changed page counts as behind, also those that the index will leave out. A node of a cluster itself looks for
+    pages whose captures are elsewhere (indexer.py), so they do not count as unreadable.
+    """
+    indexed = behind = unreadable = changes = 0
+    without = list[int]()
+    for cell, frontier in cells:
+        position = read_position(cell.index) if has_index(cell.index) else None
+        indexed += documents_in(cell.index)
+        behind += max(0, frontier.changes - (position or 0))
+        changes += frontier.changes
+        without += [cell.number] if position is None and frontier.changes else []
+        unreadable += 0 if frontier.journal is not None else lacking_in(cell.index)
+    return IndexState(indexed, behind, unreadable, changes, tuple(without), is_written(folder))
+
+
+def state_of(folder: CollectionFolder, cells: Iterable[tuple[CellFolder, FrontierCell]]) -> IndexState:
+    """Compare the index of a collection with its frontiers.
+
+    For the cells of a cluster only searchable pages are counted: another node may own the cells by now.
+    """
+    indexed = behind = unreadable = changes = 0
+    without = list[int]()
+    for cell, frontier in cells:
+        indexed += documents_in(cell.index)
+        if of_cluster(frontier):
+            continue
+        position = read_position(cell.index) if has_index(cell.index) else None
+        last = frontier.last_change()
+        waiting = _waiting(frontier, position or 0, last)
+        without += [cell.number] if position is None and waiting else []
+        behind, changes, unreadable = behind + waiting, changes + last, unreadable + lacking_in(cell.index)
+    return IndexState(indexed, behind, unreadable, changes, tuple(without), is_written(folder))
+
+
+def state_on_disk(folder: CollectionFolder) -> IndexState:
+    """Open the frontiers of a collection, and compare its index with them."""
+    with ExitStack() as stack:
+        opened = list[tuple[CellFolder, FrontierCell]]()
+        for cell in folder.cells():
+            opened.append((cell, FrontierCell(cell.frontier, read_only=True)))
+            stack.callback(opened[-1][1].close)
+        return state_of(folder, opened)
+
+
+def _waiting(frontier: FrontierCell, position: int, last: int) -> int:
+    """Count the pages after a position that belong in the index."""
+    if last <= position:
+        return 0
+    # An upper limit is enough there: this runs every few seconds, and counting would take long.
+    if last - position > COUNTED:
+        return last - position
+    sql = f"SELECT count(*) FROM {JOINED} WHERE p.change > ? AND {BELONGS}"  # noqa: S608  # our own text
+    return int(frontier.db.execute(sql, (position,)).fetchone()[0])
+
+
+def of_cluster(frontier: FrontierCell) -> bool:
+    """Tell whether a cell belongs to a cluster."""
+    return frontier.db.execute("SELECT 1 FROM meta WHERE name = ?", (CLUSTER,)).fetchone() is not None
+
+
+def is_written(folder: CollectionFolder) -> bool:
+    """Tell whether a process holds the lock for writing a collection's index."""
+    try:
+        descriptor = os.open(folder.path / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # A shared lock, for an instant: two readers do not take each other for a writer, and a writer tries again.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,219 @@
+"""Compiled settings: every error in a configuration is found here, before anything is created or opened.
+
+A rule list is a file of the user, who may change or remove it at any time. A crawl reads it once and stores a copy with
+the collection, named by the digest of its content. Parse children read the copy: they may start at any time, and all
+must judge alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from teia.config.sections import Config, CourtesySettings
+from teia.crawler.child.messages import ReadSettings, encode
+from teia.durable import disk_errors, write_atomically
+from teia.errors import ConfigError
+from teia.fetch.guard import AddressGuard
+from teia.fetch.overrides import AddressOverrides, proxy_of
+from teia.frontier.cell.reconsider import ReconsideredUrl
+from teia.frontier.cell.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED
+from teia.frontier.queue.host_rules import agreements, budget_of, host_budgets, host_delays
+from teia.frontier.queue.order import focused, order_named
+from teia.frontier.queue.shared_addresses import Networks
+from teia.frontier.rules.scope import COPIED, Lists, Scope, canonical_list, compile_scope, list_of, seeds_scope
+from teia.records import Outcome
+from teia.signals.websub import base_of
+from teia.urls import from_user, host_of, resolve
+from teia.version import __version__
+
+ASKED_FOR = BY_SEED | BY_REQUISITE | AS_SITEMAP
+"""Ways to find a URL that need no rule of `scope.include`: a user named it, or a page cannot be shown without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSettings:
+    """A configuration as a running crawl uses it.
+
+    `mark` identifies everything that decides whether a URL may be fetched. When it changes, refused URLs are judged
+    again (frontier/cell/reconsider.py).
+    """
+
+    config: Config
+    seeds: tuple[str, ...]
+    scope: Scope
+    reading: bytes
+    mark: str
+
+    def admits(self, url: str, depth: int, found_by: int) -> bool:
+        """Tell whether a URL of the frontier belongs to the collection under its current settings."""
+        # The exclude list holds even for URLs that a user or a page requires.
+        if found_by & ASKED_FOR:
+            return not self.scope.excludes(url)
+        return depth <= self.config.scope.max_depth and self.scope.holds(url)
+
+    def wants_link(self, url: str, depth: int, found_by: int) -> bool:
+        """Like `admits`, for a link that is about to be followed; return False if a user's own rule fails."""
+        try:
+            return self.admits(url, depth, found_by)
+        except Exception:  # noqa: BLE001  # a function of the user's own
+            return False
+
+    def blocks(self, url: str) -> bool:
+        """Tell whether the host of a URL is excluded as a whole: then not even its robots.txt is fetched."""
+        try:
+            return self.scope.excludes(resolve("/", url) or url)
+        except Exception:  # noqa: BLE001  # a rule that is a function of the user's own
+            return False
+
+    def wants(self, judged: ReconsideredUrl) -> bool:
+        """Tell whether a URL that waits, or that was refused, may be fetched."""
+        has_budget = judged.requests < budget_of(self.config.limits, host_of(judged.url))
+        may_come_back = has_budget or judged.outcome != Outcome.BUDGET
+        return may_come_back and self.wants_link(judged.url, judged.depth, judged.found_by)
+
+
+def meaning_of(config: Config, lists_folder: Path) -> CompiledSettings:
+    """Compile a configuration, and copy its rule lists into the folder."""
+    scope, seeds = config.scope, seeds_of(config)
+    include = scope.include or tuple(seeds_scope(seeds))
+    lists = _read_lists((*include, *scope.exclude))
+    compiled = compile_scope(include, scope.exclude, types=scope.types, queries=scope.queries, lists=lists)
+    copies = {path: lists_folder / f"{_digest(rules)}.rules" for path, rules in lists.items()}
+    _keep_copies(lists_folder, {copies[path]: rules for path, rules in lists.items()})
+    as_copied = replace(scope, include=_renamed(include, copies), exclude=_renamed(scope.exclude, copies))
+    reading = _encoded(replace(config, scope=as_copied))
+    return CompiledSettings(config, tuple(seeds), compiled, reading, _mark(config, include, copies))
+
+
+def _mark(config: Config, include: Sequence[str], copies: dict[str, Path]) -> str:
+    # By name: the mark does not depend on where the data folder is.
+    names = {path: Path(copy.name) for path, copy in copies.items()}
+    rules = [_renamed(each, names) for each in (include, config.scope.exclude)]
+    other = replace(config.scope, include=(), exclude=())
+    limits = config.limits
+    budgets = (limits.pages_per_host, limits.pages_per_site, limits.bytes_per_host, limits.bytes_per_site)
+    # Only where there are any, so that the marks of older collections stay valid.
+    own = [list(limits.host_budgets)] if limits.host_budgets else []
+    return _digest([json.dumps([sorted(config.collection.seeds), rules, asdict(other), budgets, *own])])
+
+
+def _read_lists(rules: Iterable[str]) -> Lists:
+    return {path: canonical_list(path) for path in dict.fromkeys(map(list_of, rules)) if path}
+
+
+def _keep_copies(folder: Path, copies: dict[Path, Sequence[str]]) -> None:
+    """Write the missing copies. Old ones stay: a child may be about to read one."""
+    for path, rules in copies.items():
+        if not path.exists():
+            with disk_errors(folder, "created"):
+                folder.mkdir(exist_ok=True)
+            write_atomically(path, "\n".join(rules).encode())
+
+
+def remove_old_copies(folder: Path, meaning: CompiledSettings) -> None:
+    """Remove the copies of rule lists that are no longer read; called before children start."""
+    with disk_errors(folder, "read"):
+        for path in folder.glob("*.rules") if folder.is_dir() else ():
+            # The encoded settings contain the file names of all lists that children read.
+            if path.name.encode() not in meaning.reading:
+                path.unlink()
+
+
+def _renamed(rules: Sequence[str], copies: dict[str, Path]) -> tuple[str, ...]:
+    return tuple(f"{COPIED}{copies[path]}" if (path := list_of(rule)) else rule for rule in rules)
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def user_agent(courtesy: CourtesySettings) -> str:
+    """Return the User-Agent of every request (T9): product, version and the operator's contact."""
+    return f"{courtesy.user_agent}/{__version__} (+{courtesy.contact})"
+
+
+def seeds_of(config: Config) -> list[str]:
+    """Return the collection's seeds in canonical form; raise an error if one is no web address."""
+    seeds = []
+    for text in config.collection.seeds:
+        url = from_user(text)
+        if url is None:
+            raise ConfigError(f"seed {text!r}: must be an http or https URL, such as https://example.org/")
+        if is_a_word(text):
+            raise ConfigError(f"seed {text!r} is not a URL; did you mean https://{host_of(url)}/?")
+        seeds.append(url)
+    return seeds
+
+
+def is_a_word(text: str) -> bool:
+    """Tell whether a user typed a bare word, which is hardly ever a host: resolving its name would take minutes."""
+    url = None if "://" in text else from_user(text)
+    return url is not None and not {".", ":"} & set(host_of(url)) and host_of(url) != "localhost"
+
+
+def reading_of(config: Config) -> bytes:
+    """Encode the parts of the configuration that parse children need; wrong scope rules are refused here."""
+    scope = config.scope
+    include = scope.include or tuple(seeds_scope(seeds_of(config)))
+    compile_scope(include, scope.exclude, types=scope.types)
+    return _encoded(replace(config, scope=replace(scope, include=include)))
+
+
+def _encoded(config: Config) -> bytes:
+    scope = config.scope
+    _check_processors(config.parse.processors)
+    return encode(
+        ReadSettings(
+            scope.include,
+            scope.exclude,
+            scope.types,
+            scope.queries,
+            scope.max_depth,
+            scope.url_rules,
+            config.archive.requisites,
+            config.courtesy.robots,
+            config.courtesy.user_agent,
+            {name: each for name, each in asdict(config.limits).items() if isinstance(each, (int, float))},
+            config.parse.text,
+            config.archive.answers,
+            config.parse.processors,
+            index=config.index.enabled,
+            signals=(config.refresh.keep and config.refresh.signals) or bool(config.signals.websub),
+        )
+    )
+
+
+def _check_processors(names: Sequence[str]) -> None:
+    """Import the processors that the configuration names; the libraries that parse pages are loaded only here."""
+    if names:
+        from teia.parse.processors import with_users
+
+        with_users(names)
+
+
+def check_crawl(config: Config) -> None:
+    """Raise ConfigError for a setting of a crawl with an invalid text: a seed, a rule, a network …"""
+    seeds_of(config)
+    reading_of(config)
+    order_named(config.collection.order)
+    if config.collection.order == focused.name:
+        from teia.crawler.child.topic import check_focus
+
+        check_focus(config)
+    if not config.courtesy.contact.strip():
+        raise ConfigError(
+            "courtesy.contact is empty; set it to a web page or an e-mail address where server owners can reach you"
+        )
+    # Each of these raises ConfigError for a text that it cannot read; the values are made again when used.
+    AddressGuard(config.fetch.allow_nets)
+    proxy_of(config.signals.proxy)
+    base_of(config.signals.websub)
+    Networks(config.courtesy.cdn_nets)
+    host_delays(config.courtesy.host_delays)
+    agreements(config.courtesy.agreed_delays)
+    host_budgets(config.limits.host_budgets)
+    AddressOverrides.parse(config.fetch.resolve)

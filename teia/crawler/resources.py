@@ -1,0 +1,94 @@
+"""Limits of the machine that a crawl respects: open files and disk space.
+
+Every request under way and every idle connection is a descriptor, beside the files of each cell. If a crawl ran out of
+descriptors, servers that were never requested would look dead. So a crawl counts its descriptors at its start, and
+limits the number of concurrent requests to them. If there are almost none, it reports an error and does not start.
+
+Fetching pauses before the disk is full, and continues when there is space again.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+from teia.errors import StoreError
+
+WANTED = 65_536
+SPARE = 12
+"""Descriptors for files opened occasionally: a resolver's socket, a new child's pipes, a log file, an index."""
+
+PER_CHILD = 3
+LEAST = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """Number of concurrent requests and of idle connections for which there are descriptors."""
+
+    at_once: int
+    keep_alive: int
+
+
+def raise_limit() -> int:
+    """Raise the descriptor limit above the shell's default; return the new limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED if hard == resource.RLIM_INFINITY else min(hard, WANTED)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(soft, wanted)
+
+
+def open_now() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # names are enough
+
+
+def share_out(limit: int, used: int, at_once: int, keep_alive: int) -> Sockets:
+    """Return how many of the requested sockets fit beside `used` descriptors.
+
+    The number of idle connections is reduced by a third, because half as many again may be kept for https
+    (fetch/curl.py).
+    """
+    room = limit - used - SPARE
+    if room < LEAST:
+        raise StoreError(
+            f"the limit of {limit} open files is too low, {used + SPARE + LEAST} are needed; raise it with `ulimit -n`"
+        )
+    requests = min(at_once, room // 2)
+    return Sockets(requests, min(keep_alive, (room - requests) * 2 // 3))
+
+
+# ---- disk space ------------------------------------------------------------------------------------------------------
+
+
+LOW_SHARE = 0.05
+ENOUGH_SHARE = 0.08
+
+
+class DiskSpace:
+    """The file system of a data folder.
+
+    Space is low below `low_bytes` or 5% of the disk, whichever is less, because 5% of a large disk is more than a crawl
+    needs in an hour. Fetching continues at eight fifths of that.
+    """
+
+    def __init__(self, folder: Path, low_bytes: int) -> None:
+        self._folder = folder
+        self.low_bytes = low_bytes
+
+    def complaint(self) -> str:
+        """Return a message if space is low, else an empty string."""
+        free, low = self._free_and_low()
+        if free >= low:
+            return ""
+        return f"only {free >> 20} MiB are free at {self._folder}; fetching resumes at {int(low * 1.6) >> 20} MiB"
+
+    def has_enough(self) -> bool:
+        free, low = self._free_and_low()
+        return free >= low * (ENOUGH_SHARE / LOW_SHARE)
+
+    def _free_and_low(self) -> tuple[int, float]:
+        disk = os.statvfs(self._folder)
+        return disk.f_bavail * disk.f_frsize, min(self.low_bytes, LOW_SHARE * disk.f_blocks * disk.f_frsize)

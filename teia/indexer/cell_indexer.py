@@ -1,0 +1,133 @@
+"""The files of one cell that an indexer writes: the index, anchor texts, links, and what is missing.
+
+A damaged index is set aside and built again from the archive.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import re
+import shutil
+from collections import defaultdict
+from pathlib import Path
+
+from teia.durable import disk_errors
+from teia.errors import StoreError
+from teia.graph.linkfile import LinkFile
+from teia.index.anchors import AnchorTexts
+from teia.index.borrowed import BorrowedEntries, LackingPages
+from teia.index.cell import CellIndex, read_position
+from teia.index.handover import HandoverReader
+from teia.index.outgoing import spooled
+from teia.store.archive import place_of
+from teia.store.root import CellFolder
+
+BESIDE, BROKEN = "index.new", "index.broken"
+# Rust's Debug form of an operating system's error, as tantivy passes it on.
+_REFUSED = re.compile(r"\bOs \{ code: (\d+)")
+NOT_A_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
+logger = logging.getLogger(__name__)
+
+
+def beside_index(folder: CellFolder) -> Path:
+    """Return the folder in which another index of a cell is built while the present one continues to answer."""
+    return folder.path / BESIDE
+
+
+def broken_index(folder: CellFolder) -> Path:
+    """Return the folder of a damaged index of a cell that was set aside."""
+    return folder.path / BROKEN
+
+
+def _opened(place: Path, broken: Path) -> CellIndex:
+    """Open an index for writing; set a damaged one aside and put an empty one in its place."""
+    try:
+        return CellIndex(place)
+    except StoreError as error:
+        # Only damage is set aside: a full descriptor table must not throw a sound index away.
+        if not isinstance(error.__cause__, ValueError) or not is_damage(str(error.__cause__)):
+            raise
+        logger.warning("%s; the index is set aside and rebuilt", error)
+        with disk_errors(place, "set aside"):
+            shutil.rmtree(broken, ignore_errors=True)
+            place.rename(broken)
+        return CellIndex(place)
+
+
+def is_damage(said: str) -> bool:
+    """Tell whether an error text of tantivy means that files of an index are missing or damaged.
+
+    Tantivy has one error for that and for a system that does not let it read sound files, for example because too many
+    files are open. Only the text differs: an error of the system has its number in it.
+    """
+    refused = _REFUSED.search(said)
+    return refused is None or int(refused[1]) in NOT_A_FILE
+
+
+class CellIndexer:
+    """The files of one cell's index, or of another index that is built `beside` it from the archive alone."""
+
+    def __init__(self, folder: CellFolder, *, beside: bool = False) -> None:
+        self.number = folder.number
+        place = beside_index(folder) if beside else folder.index
+        self.index = _opened(place, broken_index(folder))
+        self._has_broken = not beside and broken_index(folder).exists()
+        self.anchors = AnchorTexts(place / "anchors.sqlite")
+        self.links = LinkFile(place / "links.bin")
+        self.waiting = HandoverReader(place / "handover" if beside else folder.handover)
+        self._folder = folder
+        self.borrowed = BorrowedEntries(folder.path)
+        self.lacking = LackingPages(place)
+        self.gaps: dict[int, str] = {}
+        """Pages before the position that belong in the index and are missing there: URL by key."""
+        self.tried: int | None = None
+        """Key of the page without a capture that was last tried again; None before the first."""
+        self.position = self.index.position
+        self.uncommitted = 0
+        self._spool = folder.handover
+
+    def check_place(self) -> None:
+        """Raise StoreError if the open index was deleted on disk; the next indexer builds it again."""
+        if read_position(self.index.folder) is None:
+            raise StoreError(f"{self.index.folder} was deleted; the index of cell {self.number} is rebuilt")
+
+    def take_spooled(self) -> None:
+        """Read the anchor texts for this cell's pages that came from other nodes."""
+        for path, rows in spooled(self._spool):
+            by_host: dict[str, list[tuple[int, str]]] = defaultdict(list)
+            for host, target, text in rows:
+                by_host[host].append((target, text))
+            for host, named in by_host.items():
+                self.anchors.add(host, named)
+            path.unlink(missing_ok=True)
+
+    def has_file(self, name: str) -> bool:
+        """Tell whether an archive file is on this node."""
+        return place_of(self._folder.archive, name).exists()
+
+    def look_for_borrowed(self) -> None:
+        """Reopen the store of borrowed entries, to see those that came since."""
+        self.borrowed.close()
+        self.borrowed = BorrowedEntries(self._folder.path)
+
+    def commit(self) -> None:
+        self.check_place()
+        # Order for a crash: the links, then the position that covers them, then the hand-over files behind it.
+        self.links.flush()
+        self.index.commit(self.position)
+        self.waiting.forget(self.position)
+        self.uncommitted = 0
+
+    def drop_broken(self) -> None:
+        """Remove a damaged index that was set aside, if there is one: the new index holds all its pages."""
+        if self._has_broken:
+            shutil.rmtree(broken_index(self._folder), ignore_errors=True)
+            self._has_broken = False
+
+    def close(self) -> None:
+        self.index.close()
+        self.anchors.close()
+        self.links.close()
+        self.borrowed.close()
+        self.lacking.close()

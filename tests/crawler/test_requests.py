@@ -1,0 +1,87 @@
+"""A page that somebody wants visited now is asked for as soon as its server may be asked, and not before."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from teia.collections.inbox import MAX_WISHES, ControlFile
+from teia.crawler.lookup import Lookup
+from teia.errors import UsageError
+from teia.store.root import Root, open_root
+from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots
+from tests.waiting import until
+
+HOST = "w.test"
+
+
+def wish(root: Root, url: str) -> None:
+    control = ControlFile(root.path / "control.sqlite")
+    control.wish("main", url, time.time())
+    control.close()
+
+
+def wishes(root: Root) -> list[tuple[int, str]]:
+    control = ControlFile(root.path / "control.sqlite")
+    try:
+        return control.wishes("main")
+    finally:
+        control.close()
+
+
+def test_a_known_page_is_visited_again_while_a_crawl_runs(tmp_path: Path) -> None:
+    links = [f"/{n}" for n in range(12)]
+    pages = {"/": html(*links), **{link: html() for link in links}}
+
+    def ask(root: Root) -> None:
+        def visited() -> str:
+            with Lookup(root, "main") as lookup:
+                urls = lookup.urls_of_host(HOST, 100)
+                first = next((url for url in urls if url.endswith("/0")), "")
+                entry = lookup.find(first) if first else None
+                return first if entry is not None and entry.page is not None else ""
+
+        wish(root, until(visited, "the page is visited"))
+
+    done = crawl_web(ScriptedWeb({HOST: pages}), tmp_path, f"{HOST}/", meanwhile=ask, courtesy__delay_s=0.2)
+    assert done.asked().count(f"{HOST}/0") == 2
+    assert wishes(open_root(done.data)) == [], "what was granted is not asked for again"
+    own = sorted((entry for entry in done.entries if entry.host == HOST), key=lambda entry: entry.start_s)
+    rests = [later.start_s - earlier.end_s for earlier, later in pairwise(own)]
+    assert min(rests) >= 0.19, "courtesy is not shortened"
+
+
+def test_a_wish_waits_for_the_next_crawl(tmp_path: Path) -> None:
+    web = ScriptedWeb(
+        {HOST: {"/": html("/a", "/no"), "/a": html(), "/robots.txt": robots("User-agent: *\nDisallow: /no")}}
+    )
+    first = crawl_web(web, tmp_path, f"{HOST}/")
+    root = open_root(first.data)
+    with Lookup(root, "main") as lookup:
+        urls = {url.rpartition("/")[2]: url for url in lookup.urls_of_host(HOST, 10)}
+    wish(root, urls["a"])
+    wish(root, urls["a"])
+    wish(root, urls["no"])
+    wish(root, "http://nowhere.test/")
+    assert len(wishes(root)) == 3
+
+    def meanwhile(root: Root) -> None:
+        until(lambda: wishes(root) == [], "the next crawl takes them")
+
+    again = crawl_web(web, tmp_path, f"{HOST}/", port=first.port, meanwhile=meanwhile)
+    asked = again.asked()
+    assert asked.count(f"{HOST}/a") == 1
+    assert f"{HOST}/no" not in asked, "robots.txt still forbids it"
+    assert wishes(root) == []
+
+
+def test_only_so_many_wishes_wait(tmp_path: Path) -> None:
+    control = ControlFile(tmp_path / "control.sqlite")
+    for number in range(MAX_WISHES):
+        control.wish("main", f"http://w.test/{number}", 0.0)
+    with pytest.raises(UsageError, match="waiting to be checked"):
+        control.wish("main", "http://w.test/one-more", 0.0)
+    control.close()

@@ -1,0 +1,37 @@
+"""The token that `teia serve --token-out` writes for scripts."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from teia.clock import WallClock
+from teia.web.access.accounts import Accounts
+from teia.web.access.roles import Role
+from teia.web.serve import SCRIPTS, write_token
+from tests.web.conftest import QUICK
+
+
+def written(accounts: Accounts, path: Path) -> str:
+    write_token(accounts, path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    return path.read_text("utf-8").strip()
+
+
+def test_each_start_replaces_the_token_of_the_last_one(tmp_path: Path) -> None:
+    accounts = Accounts(tmp_path / "web.sqlite", WallClock(), QUICK)
+    first, second = (written(accounts, tmp_path / "token") for _ in range(2))
+    found = accounts.token(second)
+    assert found is not None
+    assert found[:2] == (SCRIPTS, Role.ADMIN)
+    assert accounts.token(first) is None
+
+
+def test_a_token_of_a_user_may_have_the_same_name(tmp_path: Path) -> None:
+    """The server did not start: it wanted to remove the token of a user who had none of that name."""
+    accounts = Accounts(tmp_path / "web.sqlite", WallClock(), QUICK)
+    own = accounts.make_token(SCRIPTS, "ana", Role.ADMIN)
+    for_scripts = written(accounts, tmp_path / "token")
+    assert [accounts.token(secret) is not None for secret in (own, for_scripts)] == [True, True]
+    assert written(accounts, tmp_path / "token") != for_scripts
+    assert [accounts.token(secret) is not None for secret in (own, for_scripts)] == [True, False]
