@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from teia.parse.children.spawn import ZygoteProcess
+from tests import durations, quick
 
 pytest_plugins = ["tests.crawler.crawled"]
 
@@ -30,9 +31,18 @@ IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
 """Signals that every Python ignores, and gives back to the programs that it starts."""
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out the tests that start processes or take long")
+    parser.addoption("--write-durations", action="store_true", help="write tests/durations.txt anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Start processes with their signals as a terminal would, also under `nohup`."""
     hear_signals()
+    if config.getoption("--quick"):
+        config.pluginmanager.register(quick.Watch())
+    if config.getoption("--write-durations") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(durations.Measure())
 
 
 def hear_signals() -> None:
@@ -76,25 +86,32 @@ def program() -> Callable[[str], str]:
     return find
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first, then whole crawls and browsers: with few files at a time, one at the end is waited for.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not quick, if that is wanted; put the files that take longest first.
 
-    Of those that look at a fresh `teia demo` the longest starts it; the others come when it is there.
+    With few files at a time, a long one at the end would be waited for. Of those that look at a fresh `teia demo` the
+    longest starts it; the others should come when it is there, which takes half a minute.
     """
-
-    def turn(item: pytest.Item) -> int:
-        path = item.path.as_posix()
-        if "test_every_page" in path or "test_kill" in path:
-            return 0
-        return 1 if "/system/" in path or "browser" in path else 2 if "/acceptance/" in path else 3
-
-    items.sort(key=turn)
+    if config.getoption("--quick"):
+        heavy = [item for item in items if quick.is_heavy(item)]
+        config.hook.pytest_deselected(items=heavy)
+        left_out = set(heavy)
+        items[:] = [item for item in items if item not in left_out]
+        for item in items:
+            quick.with_few_examples(item)
+    items.sort(key=lambda item: -durations.known().get(item.location[0], 0.0))
 
 
 def pytest_collection_finish() -> None:
     """Thousands of tests stay as long as the process: the collector of garbage need not walk over them each time."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the tests that took too long for a quick run."""
+    for line in quick.took_long(terminalreporter.stats.get("passed", [])):
+        terminalreporter.write_line(f"long for --quick, mark it heavy: {line}")
 
 
 def pytest_unconfigure() -> None:

@@ -306,6 +306,7 @@ def test_a_crawl_learns_which_kind_of_page_leads_to_the_topic(tmp_path: Path, mo
 # ---- what a focused crawl learns from -------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_examples_are_read_from_files_and_what_was_learnt_outlives_them(tmp_path: Path) -> None:
     settings = examples(tmp_path / "examples")
     web, on_topic = topical_web(120)
@@ -319,6 +320,7 @@ def test_examples_are_read_from_files_and_what_was_learnt_outlives_them(tmp_path
     assert sum(url in on_topic for url in first) > 0.9 * len(on_topic), "half of the pages held nearly all of the topic"
 
 
+@pytest.mark.heavy
 def test_pages_of_the_collection_can_be_examples(tmp_path: Path) -> None:
     web, on_topic = topical_web(120)
     first = taken(web, tmp_path, 40)
@@ -364,6 +366,7 @@ def test_what_cannot_be_learnt_is_refused_before_anything_is_made(
     assert not (tmp_path / "data" / "main").exists()
 
 
+@pytest.mark.heavy
 def test_examples_that_hold_nothing_are_named(tmp_path: Path) -> None:
     empty, other = tmp_path / "empty.html", tmp_path / "other.txt"
     empty.write_text("<html></html>")

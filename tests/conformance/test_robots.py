@@ -178,6 +178,7 @@ def paths_named_in(body: bytes) -> Iterator[str]:
             yield url
 
 
+@pytest.mark.heavy
 def test_real_files_bind_us_as_protego_alone_would_or_more(real_files: dict[str, bytes]) -> None:
     different: Counter[tuple[str, str]] = Counter()
     verdicts = 0

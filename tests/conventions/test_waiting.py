@@ -36,6 +36,8 @@ def commented_lines(source: str) -> set[int]:
 
 def unexplained(source: str) -> list[int]:
     """List the lines of naps without a comment beside them or on the line before."""
+    if not any(nap.rpartition(".")[2] in source for nap in NAPS):
+        return []
     commented = commented_lines(source)
     naps = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and is_nap(node)]
     lines = [range(node.lineno - 1, (node.end_lineno or node.lineno) + 1) for node in naps]

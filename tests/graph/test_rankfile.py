@@ -108,6 +108,7 @@ def test_a_file_that_is_not_ours_is_named_with_what_to_do(tmp_path: Path) -> Non
             RankFile.open(path)
 
 
+@pytest.mark.heavy
 def test_threads_share_a_file_that_is_being_replaced(tmp_path: Path) -> None:
     path = tmp_path / "ranks.bin"
     versions = [pagerank(graph({1: list(range(2, 3 + size))})) for size in range(5)]

@@ -136,6 +136,7 @@ def test_a_score_does_not_depend_on_the_cells_that_pages_lie_in(tmp_path: Path) 
     assert scores(union(tmp_path, "a", "b")) == scores(CellReader(tmp_path / "whole"))
 
 
+@pytest.mark.heavy
 def test_the_union_follows_commits_removals_and_merges_of_every_cell(tmp_path: Path) -> None:
     indexes = {cell: CellIndex(tmp_path / cell) for cell in "ab"}
     for index in indexes.values():

@@ -107,6 +107,7 @@ def test_rows_are_read_back() -> None:
     assert list(csv.reader(io.StringIO(out.getvalue()))) == [["'=n", "t"], ["-1", "'=cmd|x"], ["2", 'a "b", c']]
 
 
+@pytest.mark.heavy
 def test_every_csv_is_written_here() -> None:
     writers = set()
     for path in Path(teia.__file__).parent.rglob("*.py"):

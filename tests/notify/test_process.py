@@ -100,6 +100,7 @@ def is_signed(received: Received, secret: str) -> bool:
     return hmac.compare_digest(expected, received.headers["webhook-signature"])
 
 
+@pytest.mark.heavy
 def test_a_change_is_posted_signed_and_once(post: Post) -> None:
     with Receiver() as receiver:
         made = post.subscribe(receiver.url)
@@ -120,6 +121,7 @@ def test_a_change_is_posted_signed_and_once(post: Post) -> None:
     assert (post.state().delivered, post.state().waiting, post.state().problem) == (1, 0, None)
 
 
+@pytest.mark.heavy
 def test_a_receiver_that_fails_is_tried_again_by_the_clock_and_gets_everything_in_order(post: Post) -> None:
     with Receiver(lambda _: Said(503, {"retry-after": "100"})) as receiver:
         post.subscribe(receiver.url)
@@ -141,6 +143,7 @@ def test_a_receiver_that_fails_is_tried_again_by_the_clock_and_gets_everything_i
     assert added == ["second", "third"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("status", [307])
 def test_a_redirect_is_not_followed_and_is_no_arrival(post: Post, status: int) -> None:
     with Receiver() as other, Receiver(lambda _: Said(status, {"location": other.url})) as receiver:
@@ -151,6 +154,7 @@ def test_a_redirect_is_not_followed_and_is_no_arrival(post: Post, status: int) -
     assert (post.state().problem, post.state().waiting) == (f"{status}: redirects are not followed", 1)
 
 
+@pytest.mark.heavy
 def test_a_name_that_leads_inside_is_not_connected_to(tmp_path: Path) -> None:
     """The one address guard, when a message is sent: a name may lead elsewhere than when it was given (rebinding)."""
     with Receiver(address="127.66.0.9") as inside:
@@ -243,6 +247,7 @@ def test_a_hurried_end_leaves_it_to_the_next(post: Post) -> None:
     assert sorted(kinds) == ["page.changed", "test"], "nothing was lost"
 
 
+@pytest.mark.heavy
 def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) -> None:
     silent = threading.Event()
 
@@ -279,6 +284,7 @@ def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) 
     assert (of_slow.delivered, of_slow.waiting, len(slow.received)) == (0, 3, 1)
 
 
+@pytest.mark.heavy
 def test_a_receiver_that_fails_is_left_alone_by_all_its_subscriptions(post: Post) -> None:
     with Receiver(lambda _: Said(503, {"retry-after": "100"})) as receiver:
         made = [post.subscribe(receiver.url) for _ in range(4)]
@@ -380,6 +386,7 @@ def test_hubs_that_cannot_be_written_down_now_are_kept_for_later(tmp_path: Path)
         assert len(other.all()) == 1
 
 
+@pytest.mark.heavy
 def test_what_is_wrong_with_one_file_stops_nothing_else_and_leaves_nothing_behind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

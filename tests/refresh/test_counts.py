@@ -111,6 +111,7 @@ def test_a_thousand_pages_alike_differ_by_one_visit_at_most() -> None:
     assert counts.tolist() == [6] * 760 + [5] * 240
 
 
+@pytest.mark.heavy
 def test_large_random_worlds_agree_with_the_literal_greedy() -> None:
     chance = np.random.default_rng(5)
     for unit_s in (3600.0, DAY_S):
@@ -142,6 +143,7 @@ def test_pages_that_no_visit_helps_get_none() -> None:
     assert plan_counts(world).tolist() == [0, 0, 0, 10]
 
 
+@pytest.mark.heavy
 def test_counts_do_not_depend_on_where_blocks_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers that lie over several blocks, pages left out, bounds, and pages alike: the same as in one block."""
     chance = np.random.default_rng(6)

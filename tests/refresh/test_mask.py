@@ -162,6 +162,7 @@ def judged_in(world: World, days_between: float) -> Counter[tuple[bool, bool, bo
     return counts
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("days_between", [0.5, 2.0])
 def test_meaningful_changes_of_the_lab_are_found_and_cosmetic_ones_masked(days_between: float) -> None:
     """F3: at least 99% and, from the third revisit on, 95%; what has to be learnt first costs a tenth or so."""

@@ -129,6 +129,7 @@ def test_where_rates_are_known_they_are_the_bounds_of_known_rates(seed: int) -> 
     assert np.sqrt(found.variance) / total < 1e-3
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(4))
 def test_whoever_knows_the_rates_is_not_above_the_long_run_either(seed: int) -> None:
     """The optimum for true rates, in many worlds that they may be: on average below, and spread as is said."""

@@ -87,6 +87,7 @@ def test_there_was_something_to_compare(answers: dict[str, list[list[str]]]) -> 
     assert sum(len(each) == 10 for each in answers["one cell"]) > QUERIES / 2
 
 
+@pytest.mark.heavy
 def test_the_rarity_of_words_is_what_makes_shards_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it the measure would notice: a word that is everywhere in its cell counts for little there."""
     from teia.search.rank import tantivy_query as compiling

@@ -110,6 +110,7 @@ def test_a_deadly_query_is_read_within_the_limits(name: str) -> None:
     assert parse(render(query)) == query
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", LONG)
 def test_a_mebibyte_is_read_in_a_second(name: str) -> None:
     query = within(1, lambda: parse(LONG[name]))

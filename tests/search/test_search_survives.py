@@ -64,12 +64,14 @@ def survive(searcher: Searcher, text: str, options: SearchOptions | None = None)
         assert results.hits == ()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("text", [*DEADLY.values(), *LONG.values()], ids=[*DEADLY, *LONG])
 def test_queries_of_death_are_answered(searchers: list[Searcher], text: str) -> None:
     for searcher in searchers:
         survive(searcher, text)
 
 
+@pytest.mark.heavy
 def test_naughty_strings_are_answered(searchers: list[Searcher], conformance: Path) -> None:
     texts = json.loads((conformance / "strings" / "blns.json").read_text("utf-8"))
     assert len(texts) > 400
@@ -92,6 +94,7 @@ def fuzz(searcher: Searcher, times: int, seed: int) -> None:
         survive(searcher, joint.join(chance.choices(FRAGMENTS, k=chance.randint(1, 12))))
 
 
+@pytest.mark.heavy
 def test_five_thousand_made_up_queries_are_answered(searchers: list[Searcher]) -> None:
     fuzz(searchers[0], 5_000, 1)
 

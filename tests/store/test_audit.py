@@ -29,6 +29,7 @@ def test_a_good_archive_has_no_violations(tmp_path: Path) -> None:
     assert audit.checked == 30 * 3 + len(archive_files(tmp_path))
 
 
+@pytest.mark.heavy
 def test_every_flipped_byte_is_noticed(tmp_path: Path) -> None:
     """All bits of a byte: the last few of a deflate stream are padding, and mean nothing to any reader."""
     path = small(tmp_path)

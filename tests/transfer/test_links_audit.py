@@ -155,6 +155,7 @@ def of_known(folder: Path, true: Mapping[str, int]) -> dict[str, int]:
     return {url: true.get(url, 0) for url in in_links(folder)}
 
 
+@pytest.mark.heavy
 def test_in_links_of_pages_that_are_kept_fresh_are_the_truth_at_every_audit(tmp_path: Path) -> None:
     """Twenty visits a page, in a web whose links come and go, over three cells; some hosts answer 304."""
     world = quiet_world(

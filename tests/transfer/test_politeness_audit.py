@@ -156,6 +156,7 @@ SOME_HISTORY = st.lists(
 ).map(lambda found: sorted(found, key=lambda each: each.since_s))  # fmt: skip
 
 
+@pytest.mark.heavy
 @settings(max_examples=60)
 @given(rows=SOME_ROWS, history=SOME_HISTORY, shared=st.sampled_from([{}, {"127.77.0.1": 40}]))
 def test_both_engines_give_the_same_audit(

@@ -69,6 +69,7 @@ def _files() -> Iterator[tuple[str, str, Callable[[], bytes]]]:
 FILES = list(_files())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("name", "make"), [each[1:] for each in FILES], ids=[f"{x[0]} {x[1]}" for x in FILES])
 def test_memory_is_bounded_whatever_a_file_holds(tmp_path: Path, name: str, make: Callable[[], bytes]) -> None:
     """Seen: 2.7 MB took 5.6 GB, because records of one URL were held together whatever their size."""

@@ -14,6 +14,7 @@ from teia.web.access.roles import Role
 from .conftest import Web
 
 
+@pytest.mark.heavy
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 def test_the_api_answers_whatever_it_is_asked(web: Web, mode: GenerationMode) -> None:

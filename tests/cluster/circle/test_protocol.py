@@ -72,6 +72,7 @@ def test_after_whatever_happened_every_look_up_finds_the_successor(actions: list
     run(main())
 
 
+@pytest.mark.heavy
 def test_a_thousand_points_mend_after_a_tenth_crashed_and_others_joined() -> None:
     """One message in twenty is lost. Look-ups are right on the way, too: the owner itself has answered."""
 

@@ -87,6 +87,7 @@ def gain(folder: Path, seed: int, **web: float) -> tuple[float, dict[str, Signal
     return heeded - without, trusted, kept
 
 
+@pytest.mark.heavy
 def test_honest_sitemaps_on_half_of_the_hosts_make_copies_fresher_at_equal_budget(tmp_path: Path) -> None:
     """The same web, the same slots; only whether the sitemaps are listened to differs."""
     gained, trusted, _ = gain(tmp_path, 4, **HONEST)
@@ -94,6 +95,7 @@ def test_honest_sitemaps_on_half_of_the_hosts_make_copies_fresher_at_equal_budge
     assert min(voice.sure_weight for voice in trusted.values()) > 0.5
 
 
+@pytest.mark.heavy
 def test_lying_sitemaps_on_half_of_the_hosts_do_no_harm(tmp_path: Path) -> None:
     """They call every page new and lose their voice. What is left of the difference is that visits fall otherwise."""
     gained, trusted, _ = gain(tmp_path, 4, **LYING)

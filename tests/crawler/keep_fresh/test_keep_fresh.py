@@ -83,6 +83,7 @@ def test_no_slot_is_left_unused_and_no_page_visited_too_often(tmp_path: Path) ->
         assert len(last_day) == pytest.approx(len(web.visits()), abs=4)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_can_keep_a_web_fresh(policy: str, tmp_path: Path) -> None:
     """P9. Every host is asked in nearly every slot, or as often as the timetable says."""
@@ -191,6 +192,7 @@ def test_at_its_size_limit_a_crawl_turns_to_updating(tmp_path: Path) -> None:
         assert web.refresh.is_full
 
 
+@pytest.mark.heavy
 def test_at_its_size_limit_important_pages_take_the_place_of_others(tmp_path: Path) -> None:
     """F2: the least important pages give way; in the end those that are kept have more links than those that went."""
     world = quiet_world(pages=60, hosts=2, seed=3, sites__theta=0.0)
@@ -208,6 +210,7 @@ def test_at_its_size_limit_important_pages_take_the_place_of_others(tmp_path: Pa
 # ---- what is said of it ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_what_is_said_of_freshness_is_true_within_its_error(tmp_path: Path) -> None:
     """By the rates that visits taught, without a look at the truth; twice its error, for rates may be wrong alike."""
     world = quiet_world(pages=80, hosts=3, seed=6, changes__fastest=2.0)

@@ -20,6 +20,7 @@ def freshness(policy: str, folder: Path, *, days: float, slot_s: float, **web: o
         return kept.freshness(days / 4)
 
 
+@pytest.mark.heavy
 def test_the_default_beats_round_robin_by_rates_it_learnt_itself(tmp_path: Path) -> None:
     """Few pages change often and most hardly ever, as on the web; taking turns wastes visits on the latter."""
     web = {"pages": 60, "hosts": 2, "seed": 3, "changes__rates": "zipf:2", "changes__fastest": 100.0}

@@ -69,6 +69,7 @@ def test_an_answer_that_nothing_changed_makes_no_copy_younger(tmp_path: Path) ->
         assert sum(by_visits) / len(by_visits) > true_share(web) + 0.2, "as it would look by visits"
 
 
+@pytest.mark.heavy
 def test_a_part_of_each_host_stands_for_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One page of each small host is looked at; these are fresher, for each host is visited as often as the largest."""
     monkeypatch.setattr(live_freshness, "MOST_PAGES", 30)

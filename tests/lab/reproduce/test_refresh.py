@@ -20,6 +20,7 @@ RUN = ExperimentInput(1, True, Path(), lambda _: None)
 SIZE = Size(20_000, 40)
 
 
+@pytest.mark.heavy
 def test_the_observations_are_counted_from_the_worlds() -> None:
     """P6: the paper's order of policies, in both readings of the rates; its one number stands beside figure 1 alone."""
     found: Worlds = {

@@ -40,6 +40,7 @@ def freshness(web: dict[str, Any], folder: Path, policy: str, slot_s: float, day
         return kept.freshness(days / 3)
 
 
+@pytest.mark.heavy
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("web", "slot_s", "other_slot_s", "other_policy"),

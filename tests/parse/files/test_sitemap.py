@@ -93,6 +93,7 @@ def test_no_more_than_the_limit_of_urls() -> None:
     assert (len(result.entries), len(result.page.links), result.page.truncated) == (MAX_URLS, MAX_URLS, "links")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "body",
     [

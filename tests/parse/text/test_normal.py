@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,6 +39,7 @@ def test_all_ways_to_the_normal_form_agree(text: str) -> None:
     assert normal_octets(text) == expected.encode("utf-8", "replace")
 
 
+@pytest.mark.heavy
 def test_all_ways_to_the_normal_form_agree_on_every_character() -> None:
     for code in range(1, 0x30000):
         text = f"A{chr(code)}b{chr(code)} é"

@@ -51,6 +51,7 @@ def faults(text: str) -> dict[str, str]:
     return {field: unescape(message) for field, message in found if message.strip()}
 
 
+@pytest.mark.heavy
 def test_a_collection_is_made_by_form_without_scripts_and_is_what_was_typed(web: Web) -> None:
     client = web.client(Role.OPERATOR)
     assert client.get("/c/new").status_code == 200
@@ -410,6 +411,7 @@ def test_a_draft_is_judged_while_it_is_typed(web: Web) -> None:
     assert web.site.config("main").scope.exclude == ()
 
 
+@pytest.mark.heavy
 def test_a_closed_collection_does_not_exist_for_those_who_did_not_sign_in(web: Web) -> None:
     url, admin = web.some_url(), web.token(Role.ADMIN)
     page = {"params": {"url": url}}

@@ -36,6 +36,7 @@ def _text(node: ast.AST) -> str:
     return ""
 
 
+@pytest.mark.heavy
 def test_every_phrase_is_still_said_by_somebody() -> None:
     said = written()
     gone = []

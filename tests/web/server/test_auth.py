@@ -47,6 +47,7 @@ def test_every_route_has_its_role(web: Web) -> None:
     assert len(known) == len(gates_of(web.app)), "a route is there twice"
 
 
+@pytest.mark.heavy
 def test_the_table_of_routes_and_roles_is_kept(web: Web) -> None:
     """Every route x every role, by session and by token: refused exactly where the role is too small."""
     people, url, anybody = {role: web.client(role) for role in Role}, web.some_url(), web.client()
@@ -114,6 +115,7 @@ def test_every_route_has_the_scope_that_is_written_down_for_it(web: Web) -> None
     assert found == written
 
 
+@pytest.mark.heavy
 def test_a_token_is_refused_exactly_where_its_scopes_are_not_for(web: Web) -> None:
     """UX 2.13: every route x a token that is for all but it; and what is read x a token that is for it alone."""
     url, anybody, accounts = web.some_url(), web.client(), web.site.accounts

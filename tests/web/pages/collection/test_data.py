@@ -56,6 +56,7 @@ def test_space_is_what_the_files_take(web: Web) -> None:
     assert "Run now" not in page, "a viewer reads"
 
 
+@pytest.mark.heavy
 def test_an_audit_is_made_beside_and_what_it_found_is_kept(web: Web) -> None:
     client = web.client(Role.OPERATOR)
     done = client.post("/c/main/data/audit", data={"kind": "archive", "csrf": web.csrf(client)})
@@ -144,6 +145,7 @@ def test_a_failure_is_told_from_faults_that_were_found(web: Web) -> None:
         assert "all well" in page
 
 
+@pytest.mark.heavy
 def test_a_collection_that_cannot_be_audited_says_why(web: Web) -> None:
     made = {"name": "novo", "settings": {"collection": {"seeds": ["https://novo.test/"]}}}
     assert web.client().post("/api/v1/c", json=made, headers=web.token(Role.ADMIN)).status_code in (200, 201)

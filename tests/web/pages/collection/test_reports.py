@@ -56,6 +56,7 @@ def test_a_report_that_is_not_there_is_said_so(web: Web) -> None:
 # ---- SQL ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_sql_answers_what_reads(web: Web) -> None:
     client = web.client(Role.VIEWER)
     query = "SELECT host, count(*) AS n FROM fetches GROUP BY ALL"
@@ -67,6 +68,7 @@ def test_sql_answers_what_reads(web: Web) -> None:
     assert urls["rows"] == [[4]]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "query",
     [
@@ -91,6 +93,7 @@ def test_sql_refuses_everything_else_and_keeps_what_was_typed(web: Web, query: s
     assert "49" not in page.text.partition("<form action")[2].partition("</form>")[0]
 
 
+@pytest.mark.heavy
 def test_sql_is_stopped_when_it_takes_too_long(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teia.web.limits.SQL_S", 0.2)
     query = "SELECT sum(a.range * b.range) FROM range(1000000) AS a, range(1000000) AS b"
@@ -99,6 +102,7 @@ def test_sql_is_stopped_when_it_takes_too_long(web: Web, monkeypatch: pytest.Mon
     assert "longer than 0.2 s" in answer.json()["message"]
 
 
+@pytest.mark.heavy
 def test_what_a_spreadsheet_would_take_for_a_formula_is_text(web: Web) -> None:
     answer = web.client(Role.VIEWER).get("/c/main/sql.csv", params={"q": "SELECT '=1+1' AS a, -1 AS b, '@x' AS c"})
     assert answer.text == "a,b,c\n'=1+1,-1,'@x\n"

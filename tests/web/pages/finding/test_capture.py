@@ -58,6 +58,7 @@ def seen(evil: Web, path: str, kind: str = "copy", **query: Any) -> dict[str, An
     return found
 
 
+@pytest.mark.heavy
 def test_a_copy_is_what_was_stored_and_is_checked(evil: Web) -> None:
     copy = seen(evil, "/changing")
     assert (copy["version"], copy["versions"], copy["is_whole"], copy["type"]) == (2, 2, True, "text/html")
@@ -71,6 +72,7 @@ def test_a_copy_is_what_was_stored_and_is_checked(evil: Web) -> None:
     assert "version 2 of 2" in page
 
 
+@pytest.mark.heavy
 def test_the_copy_nearest_in_time_is_shown_and_said_to_be(evil: Web) -> None:
     newest = seen(evil, "/changing")
     for time, wanted in (("1999-01-01", newest["older"]), ("2100-01-01T00:00:00Z", newest["time"])):
@@ -353,6 +355,7 @@ def test_a_check_now_waits_for_a_crawl(evil: Web) -> None:
     assert bad.status_code == 404
 
 
+@pytest.mark.heavy
 def test_so_many_copies_are_read_at_a_time_and_the_others_are_told_when_to_come(web: Web) -> None:
     client, url = web.client(), web.some_url()
     frame = client.get("/api/v1/c/main/copy", params={"url": url}).json()["frame"]

@@ -168,6 +168,7 @@ def test_a_simulation_says_on_its_page_what_its_twin_says_and_its_command_gives_
     assert 'value="60"' in shown, "what was asked can be asked again, with changes"
 
 
+@pytest.mark.heavy
 def test_a_what_if_leads_to_the_form_with_its_value_filled_in(web: Web, tmp_path: Path) -> None:
     values = {"pages": 12, "hosts": 2, "seed": 3, "changes__fastest": 3.0, "text__paragraphs": 1}
     with kept_web(quiet_world(**values), tmp_path / "kept", courtesy__delay_s=3_600.0) as kept:
@@ -191,6 +192,7 @@ def test_a_what_if_leads_to_the_form_with_its_value_filled_in(web: Web, tmp_path
     assert web.site.config("kept").courtesy.delay_s == 3_600.0, "nothing is saved yet"
 
 
+@pytest.mark.heavy
 def test_a_run_that_fails_says_why_in_the_commands_own_words(web: Web) -> None:
     run = ended(web, ask(web, "whatif", collection="main"))
     assert run.state == "failed"
@@ -200,6 +202,7 @@ def test_a_run_that_fails_says_why_in_the_commands_own_words(web: Web) -> None:
     assert web.client(Role.VIEWER).get(f"/lab/runs/{run.number}/csv").status_code == 404
 
 
+@pytest.mark.heavy
 def test_an_experiment_shows_the_published_numbers_beside_ours(web: Web) -> None:
     run = ended(web, ask(web, "reproduce", id="P7", quick="yes"))
     assert (run.state, run.message) == ("done", "")
@@ -390,6 +393,7 @@ def test_viewers_read_and_operators_start_and_cancel(web: Web) -> None:
     assert operator.get("/lab/runs/77").status_code == 404
 
 
+@pytest.mark.heavy
 def test_cancelling_is_written_down(web: Web) -> None:
     web.site.lab._program = (sys.executable, "-c", SLEEP)
     client = web.client(Role.OPERATOR)

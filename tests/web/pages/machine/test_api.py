@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import jsonschema_rs
+import pytest
 
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
@@ -41,6 +42,7 @@ def parsed(line: str, token: str) -> tuple[str, str, dict[str, str], Any]:
     return method, urlsplit(words[-1])._replace(scheme="", netloc="").geturl(), headers, body
 
 
+@pytest.mark.heavy
 def test_every_route_of_the_document_has_a_line_that_runs(web: Web) -> None:
     keep_plan(web.site.lab.kept)
     token = web.token(Role.ADMIN)["authorization"].partition(" ")[2]
