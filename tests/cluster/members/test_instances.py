@@ -107,7 +107,7 @@ def test_what_a_key_says_and_cannot_be_read_is_passed_over_and_told(caplog: pyte
     with caplog.at_level(logging.WARNING):
         session.see("b", None, 3)
         session.see("b", NodeState("c", "1"), 4)
-    assert len([each for each in caplog.records if "node=b says cannot be read" in each.getMessage()]) == 2
+    assert len([each for each in caplog.records if "node=b cannot be read" in each.getMessage()]) == 2
     assert list(session.nodes()) == ["a"]
 
 

@@ -243,7 +243,7 @@ def test_a_record_that_is_none_is_named_with_its_file(revisited: Revisited, chan
     revisited.visit("<p>third</p>", ETag='"b"')
     with revisited.frontier.transaction():
         revisited.frontier.db.execute(f"UPDATE {change} = x'0909'")
-    with pytest.raises(CorruptFile, match=r"frontier\.sqlite.*visits cannot be read"):
+    with pytest.raises(CorruptFile, match=r"frontier\.sqlite.*visit history of a page cannot be read"):
         revisited.visit("<p>fourth</p>")
     if change != "histories SET mask":
         with pytest.raises(CorruptFile, match="cannot be read"):

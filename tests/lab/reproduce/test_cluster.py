@@ -107,7 +107,7 @@ def test_a_round_that_fails_is_made_anew_and_said_to_be(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(strategies, "make_round", make_round)
     list(strategies.strategies.body(ExperimentInput(1, True, tmp_path, said.append)))
-    assert sum("made anew, because a node died" in each for each in said) == 2
+    assert sum("repeated, because a node died" in each for each in said) == 2
 
 
 def test_only_rounds_of_all_strategies_are_compared() -> None:

@@ -19,7 +19,7 @@ from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser, Page
 
 from teia import __version__
-from teia.config.choices import POLICIES
+from teia.config.choices import ORDERS, POLICIES
 from teia.records import Outcome
 from teia.views.reports.catalogue import REPORTS
 from teia.web.access.roles import Role
@@ -39,6 +39,9 @@ VIOLATIONS = {"resultTypes": ["violations"], "preload": False, "iframes": False}
 FULL = {"rules": {"target-size": {"enabled": True}}, **VIOLATIONS}
 ROWS = 12
 """Of lists: one row is like another."""
+
+CODES = frozenset({*REPORTS, *(outcome.value for outcome in Outcome), *ORDERS, *POLICIES})
+"""Names that are shown as they are in every language, though some are English words."""
 
 FILES = (".csv", "/csv", ".svg", "/svg", ".rss", ".xml", "/json", ".jsonl")
 TOOK = re.compile(r'"took_ms":[\d.]+|"(counted|weighed)":"[^"]*"')
@@ -218,9 +221,9 @@ class Broken:
 
 
 def _words(text: str) -> set[str]:
-    """The words of a text; SQL, operators of queries, names like `delay_s` and those of reports are none."""
+    """The words of a text; SQL, operators of queries, names like `delay_s` and `CODES` are none."""
     bare = re.sub(r"%\(\w+\)s|\{\w+\}|\b[A-Z]{2,}\b|\b\w+[_.:/]\w[\w.:/]*|`[^`]*`", " ", text)
-    return set(re.findall(r"(?<![-\w])[a-zà-ú]{2,}(?![-\w])", bare.lower())) - REPORTS.keys()
+    return set(re.findall(r"(?<![-\w])[a-zà-ú]{2,}(?![-\w])", bare.lower())) - CODES
 
 
 @pytest.fixture(scope="module")
