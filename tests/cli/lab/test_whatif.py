@@ -53,7 +53,7 @@ def test_without_a_question_the_collection_is_shown_as_it_is(teia: Teia, data: s
     [
         (("--policy", "efd"), "unknown policy 'efd'; did you mean edf?", 2),
         (("--budget", "0"), "--budget: 0 must be 1 or more visits per day", 2),
-        (("--delay", "-3"), "--delay: -3 is not a time", 2),
+        (("--delay", "-3"), "--delay: -3 must be 0 s or more", 2),
         (("--collection", "other"), "there is no collection 'other'", 2),
     ],
 )
