@@ -202,7 +202,7 @@ def test_a_stale_keepers_snapshot_is_refused(kept: Kept) -> None:
     stale, _ = kept.take("a", snapshots)
     kept.write(stale, "a", 1_000)
     log, _ = kept.take("b")
-    with pytest.raises(CellLost, match="b keeps it"):
+    with pytest.raises(CellLost, match="b owns it"):
         save(kept, snapshots, stale)
     assert kept.do(snapshots.pointer_of(log)) is None
     assert len(kept.names()) == 2

@@ -275,7 +275,7 @@ def test_a_split_that_cannot_go_on_is_given_up_with_the_reason(halves: Halves, m
     with monkeypatch.context() as patch:
         patch.setattr(Snapshots, "divide", away)
         now = halves.run("a")
-    assert (now.splits, now.unsplit) == ([], {"7": "tried 3 times: the store is away"})
+    assert (now.splits, now.unsplit) == ([], {"7": "failed after 3 attempts: the store is away"})
     with closing(halves.old_half("a")) as old:
         assert len(urls(old)) == 100
     halves.wish()  # a person may

@@ -91,7 +91,7 @@ def test_everybody_sees_the_same_circle() -> None:
 
 def test_nobody_on_the_circle_is_said() -> None:
     empty = Circle({})
-    with pytest.raises(ValueError, match="nobody"):
+    with pytest.raises(ValueError, match="no nodes"):
         empty.owner(0)
 
 

@@ -260,7 +260,7 @@ def test_a_claim_that_is_not_ours_to_read_is_told(nats: Nats, unique: str) -> No
             await until_async(lambda: one._bucket is not None)
             bucket = await open_bucket(session_of(one).wire, nats.clock, BUCKET, nats.count)
             await bucket.put(key_of(address), b"nonsense")
-            with pytest.raises(ClusterError, match=f"says of {address} cannot be read"):
+            with pytest.raises(ClusterError, match=f"entry for {address} cannot be read"):
                 await one._read(address)
             await bucket.put(key_of(address), b'{"node": "x", "instance": "y", "version": 9}')
             with pytest.raises(ClusterError, match="another version of teia"):

@@ -122,7 +122,7 @@ def test_a_node_of_another_strategy_is_refused(nats: Nats, tmp_path: Path) -> No
         wire = await nats.wire()
         await agree(wire, nats.clock, "placed", Config(), 1, "geo")
         assert (await agree(wire, nats.clock, "placed", None, 1)).strategy == "geo"
-        with pytest.raises(ClusterError, match="'placed' goes by geo"):
+        with pytest.raises(ClusterError, match="'placed' uses geo"):
             await agree(wire, nats.clock, "placed", None, 1, "rtt")
 
     nats.run(work())
