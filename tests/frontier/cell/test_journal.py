@@ -153,7 +153,7 @@ def test_changes_that_are_none_are_refused(tmp_path: Path) -> None:
     assert isinstance(cell.db, RecordingConnection)
     for changes, says in (
         (b"junk", "cannot be read"),
-        (msgspec.msgpack.encode([1, 99, [], []]), "run the same version of teia"),
+        (msgspec.msgpack.encode([1, 99, [], []]), "run the same version"),
         (msgspec.msgpack.encode([1, 3, ["ATTACH '/tmp/x' AS x"], [[0, [[]]]]]), "not a change of a cell"),
         (msgspec.msgpack.encode([1, 3, ["PRAGMA journal_mode = OFF"], [[0, [[]]]]]), "not a change of a cell"),
     ):

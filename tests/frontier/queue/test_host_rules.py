@@ -75,7 +75,7 @@ def test_a_rest_is_shorter_only_where_somebody_agreed_and_is_named() -> None:
     "text", ["a.test=1", "a.test=1 ab", "a.test=0 Ana", "=1 Ana", "a.test=x Ana", "a.test=nan Ana"]
 )
 def test_an_agreement_without_a_person_or_a_rest_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"^courtesy\.agreed_delays = .*must be HOST=SECONDS WHO"):
+    with pytest.raises(ConfigError, match=r"^courtesy\.agreed_delays = .*must be HOST=SECONDS NAME"):
         agreements((text,))
 
 
