@@ -57,7 +57,7 @@ def test_a_crawl_from_python_can_be_read_from_python(lab: dict[str, Any], tmp_pa
         assert collection.audit_archive().violations == 0
         assert collection.account()["requests"] == summary.requests
         assert collection.settings.courtesy.delay_s == 0.02
-        with pytest.raises(StoreError, match="no copy"):
+        with pytest.raises(StoreError, match="no capture"):
             collection.copy("http://nowhere.test/")
 
 

@@ -192,7 +192,7 @@ NO_SENSE = (
     ({"url": URL, "query": "x"}, "either the URL of a page"),
     ({"url": URL, "webhook": "ftp://b.test/"}, "webhook: must be"),
     ({"url": URL, "webhook": "http://ana:x@b.test/"}, "name and a password"),
-    ({"url": URL, "webhook": "http://127.0.0.1/"}, "127.0.0.1 is loopback; fetch.allow_nets says"),
+    ({"url": URL, "webhook": "http://127.0.0.1/"}, "127.0.0.1 is loopback; allow such networks with fetch.allow_nets"),
     ({"url": URL, "webhook": "http://0x7f.1/"}, "loopback"),
     ({"url": URL, "webhook": "http://[::1]:9000/"}, "loopback"),
     ({"url": URL, "webhook": "http://169.254.169.254/latest"}, "link-local"),

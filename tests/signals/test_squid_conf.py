@@ -315,7 +315,7 @@ def test_what_squid_could_not_read_is_not_printed() -> None:
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [({"way": "log"}, "--way requires --conf"), ({"print_it": True, "conf": True}, "one at a time")],
+    [({"way": "log"}, "--way requires --conf"), ({"print_it": True, "conf": True}, "cannot be combined")],
 )
 def test_flags_that_would_be_ignored_are_refused(words: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):

@@ -347,7 +347,7 @@ def test_a_rewriter_whose_socket_is_something_else_says_so_and_leaves_it_alone(p
     path.write_bytes(b"before\n")
     out, complaint = told(path, "http://a.test/ - - GET\n")
     assert (out, path.read_bytes()) == (b"ERR\n", b"before\n")
-    assert b"is no socket" in complaint
+    assert b"is not a socket" in complaint
 
 
 def test_a_real_squid_announces_what_it_has_answered(path: Path) -> None:

@@ -203,7 +203,7 @@ def test_an_audit_finds_a_wrong_count_and_a_repair_mends_it(tmp_path: Path) -> N
     write(tmp_path, f"UPDATE urls SET in_links = 767 WHERE key = {key_of(B)}")
     found = audit_links(root_of(tmp_path), "main")
     assert (found.differences, found.violations) == (1, 1)
-    assert found.details == (f"{B}: 767 in-links, 2 pages link to it",)
+    assert found.details == (f"{B}: 767 in-links stored, 2 pages link to it",)
     mended = repair_links(root_of(tmp_path), "main", WallClock())
     assert (mended.differences, mended.repaired) == (0, 1)
     assert in_links(tmp_path) == {A: 3, B: 2, C: 2, D: 1}

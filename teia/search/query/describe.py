@@ -1,6 +1,6 @@
 """A description of a query in plain words, so that a user sees how it was understood: English and Portuguese.
 
-+imposto renda -2025 site:receita.test    pages with imposto, better with renda, without 2025, from receita.test
++imposto renda -2025 site:receita.test    pages with imposto, preferably with renda, without 2025, from receita.test
 """
 
 from __future__ import annotations

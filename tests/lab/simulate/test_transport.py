@@ -83,5 +83,5 @@ def test_even_gaps_win_on_a_full_server_and_planned_instants_on_one_with_room(vi
 
 
 def test_more_visits_than_slots_are_refused() -> None:
-    with pytest.raises(UsageError, match="3 visits to 2 slots"):
+    with pytest.raises(UsageError, match="3 visits in 2 slots"):
         nearest_slots(np.zeros(3), np.zeros(2))

@@ -42,7 +42,7 @@ def test_scale_zero_switches_errors_off_and_two_doubles_them() -> None:
 
 
 def test_errors_that_leave_no_room_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"lower errors\.scale"):
+    with pytest.raises(ConfigError, match=r"reduce errors\.scale"):
         make_world(pages=1_000, errors__scale=5.0, text__pdfs=0.9)
 
 

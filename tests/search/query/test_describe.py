@@ -17,7 +17,7 @@ from tests.search.texts import queries
         ("café carro bolo", "pages with café, carro or bolo", "páginas com café, carro ou bolo"),
         (
             '+imposto +renda "pessoa física" prazo -2025 -2024',
-            'pages with imposto, renda and "pessoa física", better with prazo, without 2025 or 2024',
+            'pages with imposto, renda and "pessoa física", preferably with prazo, without 2025 or 2024',
             'páginas com imposto, renda e "pessoa física", melhor com prazo, sem 2025 nem 2024',
         ),
         ("a AND b OR c", "pages with (a and b) or c", "páginas com (a e b) ou c"),

@@ -68,7 +68,7 @@ def test_when_nobody_answers_there_is_an_answer_that_says_so(shards: list[LocalS
     with Searcher([Failing(shard, "counts", broken) for shard in shards], WallClock()) as searcher:
         results = searcher.search("common")
     assert (results.total, results.hits) == (0, ())
-    assert results.warnings[0].startswith("0 of 3 cells answered")
+    assert results.warnings[0].startswith("0 of 3 cells responded")
 
 
 def test_a_cell_without_an_index_is_named_where_cells_are_one(tmp_path: Path) -> None:
