@@ -18,7 +18,7 @@ from tests.search.texts import queries
         (
             '+imposto +renda "pessoa física" prazo -2025 -2024',
             'pages with imposto, renda and "pessoa física", preferably with prazo, without 2025 or 2024',
-            'páginas com imposto, renda e "pessoa física", melhor com prazo, sem 2025 nem 2024',
+            'páginas com imposto, renda e "pessoa física", de preferência com prazo, sem 2025 nem 2024',
         ),
         ("a AND b OR c", "pages with (a and b) or c", "páginas com (a e b) ou c"),
         (
