@@ -380,7 +380,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, default=None)
     options = parser.parse_args()
     began = time.perf_counter()
-    spec = WorldSpec.of({**QUIET, "pages": options.pages, "hosts": options.hosts})
+    spec = WorldSpec.from_values({**QUIET, "pages": options.pages, "hosts": options.hosts})
     web = read_world(World(spec, epoch_s=0.0, port=80), options.topic)
     lens = lens_for(web, options.topic, FocusSettings())
     of_topic = sum(topic == options.topic for topic in web.topics.values())

@@ -123,7 +123,7 @@ class CommitGroup:
     settled: list[ActiveVisit] = field(default_factory=list)
     seeds: list[FoundUrl] = field(default_factory=list)
     refills: list[RefillOrder] = field(default_factory=list)
-    rests: list[DelayEntry] = field(default_factory=list)
+    delays: list[DelayEntry] = field(default_factory=list)
     parked: list[tuple[HostQueue, str]] = field(default_factory=list)
     meaning: CompiledSettings | None = None
     must_judge: bool = False
@@ -189,9 +189,9 @@ class Committer:
         # 1. The ledger of delays, before any visit counts.
         if group.courtesy is not None:
             self._ledger.note_courtesy(group.courtesy)
-        if group.rests:
-            self._ledger.write(group.rests)
-        self._forget_rested()
+        if group.delays:
+            self._ledger.write(group.delays)
+        self._forget_expired()
         self._absorb_seeds(group, done)
         by_cell: dict[int, list[ActiveVisit]] = defaultdict(list)
         for visit in group.visits:
@@ -254,10 +254,10 @@ class Committer:
             for cell, hosts in self.refresh.plan_again():
                 self._note(done, cell, hosts)
 
-    def _forget_rested(self) -> None:
+    def _forget_expired(self) -> None:
         now = self._clock.ticks_s()
         if now >= self._forget_at:
-            self._ledger.forget_rested(self._clock.now_s())
+            self._ledger.forget_expired(self._clock.now_s())
             self._forget_at = now + FORGET_EVERY_S
 
     # -- step 2 --------------------------------------------------------------------------------------------

@@ -68,12 +68,12 @@ class LiveRequests:
     def started(self, visit: ActiveVisit) -> None:
         """Note a request that is sent, and the time since its server's last answer."""
         self._under_way[visit] = None
-        rested_s, rest_s = visit.rested_s, visit.rest_before_s
-        if rested_s is None or not rest_s:
+        waited_s, delay_s = visit.waited_s, visit.delay_before_s
+        if waited_s is None or not delay_s:
             return
-        self.early += rested_s < rest_s - TOLERANCE_S
-        if self.closest is None or rested_s - rest_s < self.closest[0] - self.closest[1]:
-            self.closest = (rested_s, rest_s)
+        self.early += waited_s < delay_s - TOLERANCE_S
+        if self.closest is None or waited_s - delay_s < self.closest[0] - self.closest[1]:
+            self.closest = (waited_s, delay_s)
 
     def ended(self, visit: ActiveVisit) -> None:
         self._under_way.pop(visit, None)

@@ -155,7 +155,7 @@ class Crawler:
             self._mind_the_disk()
         if now >= self._forget_at:
             self._forget_at = now + FORGET_EVERY_S
-            self._schedule.politeness.forget_rested(now)
+            self._schedule.politeness.forget_expired(now)
         if self._pool.trouble or self._has_trouble:
             self._mind_the_children()
         self._dispatch(now)
@@ -348,7 +348,7 @@ class Crawler:
         item = queue.take()
         visit = ActiveVisit(queue, item, address=destination.address, started=now)
         if queue.server.last_end > float("-inf"):
-            visit.rest_before_s, visit.rested_s = queue.server.last_rest_s, now - queue.server.last_end
+            visit.delay_before_s, visit.waited_s = queue.server.last_delay_s, now - queue.server.last_end
         crawl.started(visit)
         crawl.live.started(visit)
         self._schedule.started(queue)
@@ -376,12 +376,12 @@ class Crawler:
         # The server named no time: the crawler's own back-off applies.
         if fetched.status in {429, 503} and back_off_s == 0:
             back_off_s = self._schedule.politeness.refused(visit.queue.server, now, self._chance.random())
-        visit.rest_s = self._schedule.finished(visit.queue, visit.address, visit.started, now, back_off_s)
-        if visit.rest_s == 0:
+        visit.delay_s = self._schedule.finished(visit.queue, visit.address, visit.started, now, back_off_s)
+        if visit.delay_s == 0:
             self._brisk_until = now + BRISK_S
         politeness = self._schedule.politeness
         # For the ledger: written with the next group, before the visit itself.
-        crawl.note_rest(visit.queue.server, politeness.address(visit.address), now, self._clock.now_s())
+        crawl.note_delay(visit.queue.server, politeness.address(visit.address), now, self._clock.now_s())
         self.metrics.bytes_received += visit.bytes_received
         crawl.note_answer(visit, now)
         # Cut off by the stop itself: the URL is still queued on disk.
@@ -475,7 +475,7 @@ class Crawler:
         rules = self._robots.learn(origin, visit.outcome, status, body, self._clock.now_s(), visit.detail)
         host = split(f"{origin}/").host
         self._take_crawl_delay(origin, rules)
-        crawl.note_rest(self._schedule.politeness.server(host), None, self._clock.ticks_s(), self._clock.now_s())
+        crawl.note_delay(self._schedule.politeness.server(host), None, self._clock.ticks_s(), self._clock.now_s())
         crawl.add_sitemaps(rules.sitemaps, origin)
         self._wake_all(host)
 

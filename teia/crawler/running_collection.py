@@ -121,7 +121,7 @@ class Crawl:
         self._seeds: list[FoundUrl] = []
         self._hungry: dict[HostQueue, None] = {}
         self._held_back: set[HostQueue] = set()
-        self._rests: dict[tuple[str, str], DelayEntry] = {}
+        self._delays: dict[tuple[str, str], DelayEntry] = {}
         self._held: list[HostQueue] = []
         self._parked: list[tuple[HostQueue, str]] = []
         self.budgets = Budgets()
@@ -329,11 +329,11 @@ class Crawl:
             self._oldest = now
         self.uncommitted.append(visit)
 
-    def note_rest(self, server: DelayTarget, address: DelayTarget | None, now: float, now_s: float) -> None:
+    def note_delay(self, server: DelayTarget, address: DelayTarget | None, now: float, now_s: float) -> None:
         """Remember delays that have begun or grown, for the ledger."""
-        self._rests["server", server.name] = rest_of("server", server, now, now_s)
+        self._delays["server", server.name] = delay_entry("server", server, now, now_s)
         if address is not None:
-            self._rests["address", address.name] = rest_of("address", address, now, now_s)
+            self._delays["address", address.name] = delay_entry("address", address, now, now_s)
 
     # -- hosts ---------------------------------------------------------------------------------------------
 
@@ -401,7 +401,7 @@ class Crawl:
 
         While the crawl runs, delays are committed with the visits that caused them.
         """
-        learnt = self.uncommitted or self._seeds or self._rests or self._parked or self._courtesy is not None
+        learnt = self.uncommitted or self._seeds or self._delays or self._parked or self._courtesy is not None
         return bool(learnt) or self._group is not None
 
     @property
@@ -418,9 +418,9 @@ class Crawl:
         """Hand over the waiting results; a failed group is handed over again, and newer results wait for the next."""
         self._last_group = now
         if self._group is None:
-            self._group = CommitGroup(self.uncommitted, seeds=self._seeds, rests=list(self._rests.values()))
+            self._group = CommitGroup(self.uncommitted, seeds=self._seeds, delays=list(self._delays.values()))
             self._group.parked, self._group.courtesy = self._parked, self._courtesy
-            self.uncommitted, self._seeds, self._rests, self._parked, self._courtesy = [], [], {}, [], None
+            self.uncommitted, self._seeds, self._delays, self._parked, self._courtesy = [], [], {}, [], None
         if self._group.refills:  # the last commit failed, so these hosts still need URLs
             self._hungry = dict.fromkeys(order[0] for order in self._group.refills) | self._hungry
         # Results of a failed try: the buffers are read again.
@@ -436,8 +436,8 @@ class Crawl:
 
     def _soon_needed(self, queue: HostQueue) -> int:
         """Return the number of URLs a host needs for two commits: a URL in memory cannot be overtaken any more."""
-        rest_s = max(queue.server.last_rest_s or self.config.courtesy.delay_s, 0.001)
-        return max(REFILL_AT_LEAST, min(REFILL_AT_MOST, ceil(2 * self.config.commit.every_s / rest_s)))
+        delay_s = max(queue.server.last_delay_s or self.config.courtesy.delay_s, 0.001)
+        return max(REFILL_AT_LEAST, min(REFILL_AT_MOST, ceil(2 * self.config.commit.every_s / delay_s)))
 
     def _in_use(self, queue: HostQueue) -> frozenset[int]:
         """Return the URLs not to be read into a buffer again; a restless order may read its buffered URLs again."""
@@ -521,7 +521,7 @@ class Crawl:
         fresh = [item for item in items if item.key not in queue.loaded]
         # The buffer ran empty and was filled whole: it is too small for this host.
         if was_empty and len(fresh) == queue.refill and not self.keeps_fresh:
-            growth = BRISK_GROWTH if queue.server.needs_no_rest else 2
+            growth = BRISK_GROWTH if queue.server.needs_no_delay else 2
             queue.refill = min(REFILL_AT_MOST, queue.refill * growth)
         else:
             queue.exhausted = len(items) < queue.refill
@@ -560,10 +560,10 @@ class Crawl:
             failed[url] = f"{visit.outcome}{visit.detail and f' ({visit.detail})'}"
 
 
-def rest_of(kind: str, place: DelayTarget, now: float, now_s: float) -> DelayEntry:
+def delay_entry(kind: str, place: DelayTarget, now: float, now_s: float) -> DelayEntry:
     """Return the delay of a server or address as the ledger stores it: in Unix time."""
     sites = place.site_count if place.site_count >= KEPT_FROM else 0
-    return DelayEntry(kind, place.name, now_s + place.ready_at - now, place.last_rest_s, sites)
+    return DelayEntry(kind, place.name, now_s + place.ready_at - now, place.last_delay_s, sites)
 
 
 def _found(url: str, depth: int, by: int) -> FoundUrl:

@@ -30,7 +30,7 @@ from teia.crawler.order_hints import agree_on_kinds
 from teia.crawler.proxy_collector import collecting
 from teia.crawler.resources import PER_CHILD, DiskSpace, open_now, raise_limit, share_out
 from teia.crawler.robots import RobotsCache
-from teia.crawler.running_collection import Crawl, rest_of
+from teia.crawler.running_collection import Crawl, delay_entry
 from teia.crawler.signals_in.announcements import announcing
 from teia.crawler.write_cdxj import indexing
 from teia.errors import StoreError, TeiaError
@@ -227,13 +227,13 @@ def recover(
     was_clean = ledger.open()
     now, now_s = clock.ticks_s(), clock.now_s()
     politeness = schedule.politeness
-    for rest in ledger.rests(now_s) if was_clean else ledger.all_places():
+    for rest in ledger.delays(now_s) if was_clean else ledger.all_entries():
         place = politeness.server(rest.name) if rest.kind == "server" else politeness.address(rest.name)
-        rests_s = max(0.0, min(rest.ready_at_s - now_s, Ledger.MAX_REST_S))
+        remaining_s = max(0.0, min(rest.ready_at_s - now_s, Ledger.MAX_DELAY_S))
         # After a clean stop the recorded time is exact; after a crash each place waits its whole delay again.
-        place.ready_at = now + (rests_s if was_clean else max(rests_s, rest.rest_s))
+        place.ready_at = now + (remaining_s if was_clean else max(remaining_s, rest.delay_s))
         # As if a request had ended then: a Crawl-delay that is read later lengthens this delay.
-        place.last_end, place.last_rest_s = place.ready_at - rest.rest_s, rest.rest_s
+        place.last_end, place.last_delay_s = place.ready_at - rest.delay_s, rest.delay_s
     for address, sites in ledger.shared().items():
         politeness.address(address).known_sites = sites
     for crawl in crawls:
@@ -261,7 +261,7 @@ def _recover_hosts(crawl: Crawl, schedule: HostSchedule, now: float, *, was_clea
             queue = crawl.host(host, host_id, schedule)
             queue.requests = requests
             if not was_clean:
-                schedule.politeness.rest_after_death([(host, address)], now)
+                schedule.politeness.delay_after_crash([(host, address)], now)
             crawl.notice_hunger(queue)
 
 
@@ -277,11 +277,11 @@ def _try_seeds_again(crawl: Crawl, now_s: float) -> None:
                 visit_soon(frontier, url, now_s)
 
 
-def running_rests(politeness: Politeness, clock: Clock) -> list[DelayEntry]:
+def running_delays(politeness: Politeness, clock: Clock) -> list[DelayEntry]:
     """Return every delay still in force, by the current Unix time: the clock may have been set since it began."""
     now, now_s = clock.ticks_s(), clock.now_s()
     return [
-        rest_of(kind, place, now, now_s)
+        delay_entry(kind, place, now, now_s)
         for kind, places in (("server", politeness.servers), ("address", politeness.addresses))
         for place in places.values()
         if place.ready_at > now
@@ -296,7 +296,7 @@ def _close_ledger(
         return
     try:
         with suppress(StoreError):
-            ledger.write(running_rests(politeness, clock))
+            ledger.write(running_delays(politeness, clock))
     finally:
         ledger.close(clean=is_clean, now_s=clock.now_s())
 

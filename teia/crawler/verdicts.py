@@ -81,7 +81,7 @@ def is_asked_again(visit: ActiveVisit) -> bool:
 def verdict_of(visit: ActiveVisit, config: Config, chance: random.Random) -> RetryVerdict:
     """Return the URL's next state; waits are up to a tenth longer at random, so that retries spread out."""
     if is_asked_again(visit):
-        return RetryVerdict(STATE_QUEUED, visit.rest_s)
+        return RetryVerdict(STATE_QUEUED, visit.delay_s)
     judged = verdict(visit.outcome, visit.item.failures, config.courtesy.retry_wait_s)
     # A page with a capture is not given up for a bad day of its server, if it is visited regularly.
     comes_again = visit.item.visits and (config.refresh.keep or bool(config.schedule.start))
@@ -90,7 +90,7 @@ def verdict_of(visit: ActiveVisit, config: Config, chance: random.Random) -> Ret
     if judged.state != STATE_QUEUED:
         return judged
     # Never before the server's own delay is over.
-    return RetryVerdict(STATE_QUEUED, max(judged.wait_s, visit.rest_s) * (1 + chance.random() / 10))
+    return RetryVerdict(STATE_QUEUED, max(judged.wait_s, visit.delay_s) * (1 + chance.random() / 10))
 
 
 def _patient(failures: int, retry_wait_s: float) -> RetryVerdict:

@@ -29,9 +29,9 @@ class ActiveVisit:
     item: QueuedUrl
     address: str = ""
     started: float = 0.0
-    rest_before_s: float | None = None
-    rested_s: float | None = None
-    rest_s: float = 0.0
+    delay_before_s: float | None = None
+    waited_s: float | None = None
+    delay_s: float = 0.0
     bytes_received: int = 0
     outcome: str = ""
     detail: str = ""

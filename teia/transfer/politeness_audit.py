@@ -186,7 +186,7 @@ def _agreed(courtesy: CourtesySettings) -> str:
 
 
 def _address_rest(courtesy: CourtesySettings, agreed: str) -> str:
-    """Return the delay of an address that `sites` registered domains share: `sharing.shared_rest_s`, in SQL."""
+    """Return the delay of an address that `sites` registered domains share: `shared_addresses.shared_delay_s`, in SQL."""
     shared = f"greatest({float(courtesy.shared_rest_s)}, owed * {courtesy.shared_sites} / sites)"
     rest = f"CASE WHEN sites <= {courtesy.shared_sites} THEN owed ELSE least(owed, {shared}) END"
     return f"least(agreed, {rest})" if agreed else rest

@@ -77,7 +77,7 @@ class Hands:
 def quiet_world(**values: Any) -> World:
     """A web in which nothing fails; keys have `__` for the dot."""
     return World(
-        WorldSpec.of(QUIET | {key.replace("__", "."): value for key, value in values.items()}), epoch_s=EPOCH_S
+        WorldSpec.from_values(QUIET | {key.replace("__", "."): value for key, value in values.items()}), epoch_s=EPOCH_S
     )
 
 
@@ -125,7 +125,7 @@ class KeptWeb:
             for host_id, host in cell.frontier.db.execute(
                 "SELECT host_id, name FROM hosts ORDER BY host_id"
             ).fetchall():
-                queue = HostQueue(host, host_id, cell.number, 0, DelayTarget(host, last_rest_s=slot_s))
+                queue = HostQueue(host, host_id, cell.number, 0, DelayTarget(host, last_delay_s=slot_s))
                 queue.requests = self._requests[host]
                 queues.append(queue)
         return queues
@@ -137,7 +137,7 @@ class KeptWeb:
         (item,) = refill.items
         self._requests[queue.host] += 1
         self.taken.append((self.clock.at_s, item.url))
-        visit = ActiveVisit(queue, item, rest_s=queue.server.last_rest_s, fetched=self._fetch(item))
+        visit = ActiveVisit(queue, item, delay_s=queue.server.last_delay_s, fetched=self._fetch(item))
         assert visit.fetched is not None
         if visit.fetched.status:
             visit.result = decode_result(read(encode(task_for(self.crawl.reading, "page", item, visit.fetched))))

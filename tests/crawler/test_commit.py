@@ -186,8 +186,8 @@ def test_rests_are_on_disk_before_anything_else_can_fail(bench: Bench, monkeypat
     break_once(monkeypatch, bench.cells[0].frontier)
     rest = DelayEntry("server", host_in(0), NOW_S + 600, 600.0)
     with pytest.raises(DiskFull):
-        bench.committer.commit(CommitGroup(visits=[bench.visit(url)], rests=[rest]))
-    assert bench.ledger.rests(NOW_S) == [rest]
+        bench.committer.commit(CommitGroup(visits=[bench.visit(url)], delays=[rest]))
+    assert bench.ledger.delays(NOW_S) == [rest]
 
 
 @pytest.mark.parametrize("step", ["_absorb_seeds", "_commit_cell", "deliver"])

@@ -77,9 +77,9 @@ def test_a_host_rests_longer_than_the_others_and_tells_its_rules_anew(tmp_path: 
     done = crawl_web(ScriptedWeb({A: pages}), tmp_path, f"{A}/", meanwhile=meanwhile, courtesy__delay_s=0.1)
     assert done.asked().count(f"{A}/robots.txt") == 2
     own = sorted((entry for entry in done.entries if entry.host == A), key=lambda entry: entry.start_s)
-    rests = [later.start_s - earlier.end_s for earlier, later in pairwise(own)]
-    assert min(rests) >= 0.09
-    assert min(rests[-2:]) >= 0.55, "from then on it rests as long as was said"
+    delays = [later.start_s - earlier.end_s for earlier, later in pairwise(own)]
+    assert min(delays) >= 0.09
+    assert min(delays[-2:]) >= 0.55, "from then on it rests as long as was said"
 
 
 def test_a_host_whose_owner_agreed_is_asked_sooner_and_one_with_a_budget_no_more_than_that(tmp_path: Path) -> None:
@@ -93,10 +93,10 @@ def test_a_host_whose_owner_agreed_is_asked_sooner_and_one_with_a_budget_no_more
     web = ScriptedWeb({A: PAGES, B: PAGES})
     done = crawl_web(web, tmp_path, f"{A}/", f"{B}/", meanwhile=meanwhile, courtesy__delay_s=0.8, sites__aliases=False)
     own = {host: sorted((each.start_s, each.end_s) for each in done.entries if each.host == host) for host in (A, B)}
-    rests = [later[0] - earlier[1] for earlier, later in pairwise(own[A])]
-    assert min(rests[:2]) >= 0.79
-    assert min(rests[-3:]) < 0.7, "as was agreed"
-    assert min(rests) >= 0.09
+    delays = [later[0] - earlier[1] for earlier, later in pairwise(own[A])]
+    assert min(delays[:2]) >= 0.79
+    assert min(delays[-3:]) < 0.7, "as was agreed"
+    assert min(delays) >= 0.09
     assert len(own[B]) <= 6, "one request may have been under way"
     assert len(own[A]) == 1 + len(PAGES)
     with looking(Root(done.data), "main") as source:

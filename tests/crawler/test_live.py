@@ -19,10 +19,10 @@ from tests.crawler.webs import ScriptedWeb, crawl_web, html, text_of
 from tests.waiting import until
 
 
-def visit(number: int, rested_s: float | None = None, rest_s: float | None = None) -> ActiveVisit:
+def visit(number: int, waited_s: float | None = None, delay_s: float | None = None) -> ActiveVisit:
     queue = HostQueue(f"h{number}.test", number, 0, 0, DelayTarget(f"h{number}.test"))
     item = QueuedUrl(f"http://h{number}.test/{'x' * 1_000}", number, 0, 0, 1, 0.0)
-    made = ActiveVisit(queue, item, started=float(number), rest_before_s=rest_s, rested_s=rested_s)
+    made = ActiveVisit(queue, item, started=float(number), delay_before_s=delay_s, waited_s=waited_s)
     made.fetched, made.outcome = Fetched(item.url, "200", 200, 10.0, 10.5), "200"
     return made
 
@@ -51,8 +51,8 @@ def test_a_request_that_ended_is_no_longer_under_way() -> None:
 def test_the_closest_rest_is_the_one_with_the_least_to_spare() -> None:
     live = LiveRequests()
     assert live.account([], VirtualClock(0.0))["closest_s"] is None
-    for rested_s, rest_s in ((9.0, 5.0), (5.003, 5.0), (60.0, 60.0005), (7.0, 5.0)):
-        live.started(visit(1, rested_s, rest_s))
+    for waited_s, delay_s in ((9.0, 5.0), (5.003, 5.0), (60.0, 60.0005), (7.0, 5.0)):
+        live.started(visit(1, waited_s, delay_s))
     assert live.closest == (60.0, 60.0005)
     assert live.early == 0, "half a millisecond is the clock's"
     live.started(visit(2, 4.9, 5.0))

@@ -50,8 +50,8 @@ def test_a_known_page_is_visited_again_while_a_crawl_runs(tmp_path: Path) -> Non
     assert done.asked().count(f"{HOST}/0") == 2
     assert wishes(open_root(done.data)) == [], "what was granted is not asked for again"
     own = sorted((entry for entry in done.entries if entry.host == HOST), key=lambda entry: entry.start_s)
-    rests = [later.start_s - earlier.end_s for earlier, later in pairwise(own)]
-    assert min(rests) >= 0.19, "courtesy is not shortened"
+    delays = [later.start_s - earlier.end_s for earlier, later in pairwise(own)]
+    assert min(delays) >= 0.19, "courtesy is not shortened"
 
 
 def test_a_wish_waits_for_the_next_crawl(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_stop_while_no_server_answers_ends(tmp_path: Path, caplog: pytest.LogC
     assert crawl.state is CrawlState.STOPPED
     assert not crawl.has_uncommitted
     ledger = Ledger(tmp_path / "data" / "ledger.sqlite")
-    assert {rest.name for rest in ledger.all_places() if rest.kind == "server"} >= {f"h{n}.test" for n in range(40)}
+    assert {rest.name for rest in ledger.all_entries() if rest.kind == "server"} >= {f"h{n}.test" for n in range(40)}
     assert ledger.open(), "it was closed cleanly"
     ledger.close(clean=True, now_s=time.time())
 
@@ -240,7 +240,7 @@ def test_delays_are_kept_when_a_commit_has_failed(tmp_path: Path, monkeypatch: p
     with pytest.raises(StoreError, match="the disk failed"):
         crawl_and(web, tmp_path, lambda _: None)
     ledger = Ledger(tmp_path / "data" / "ledger.sqlite")
-    (rest,) = [each for each in ledger.all_places() if each.kind == "server"]
+    (rest,) = [each for each in ledger.all_entries() if each.kind == "server"]
     ledger.close(clean=False, now_s=time.time())
     assert rest.ready_at_s > time.time() + 3_000
 

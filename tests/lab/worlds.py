@@ -34,12 +34,12 @@ VARIED = {
 
 
 def make_world(epoch_s: float = EPOCH_S, **values: Any) -> World:
-    return World(WorldSpec.of({key.replace("__", "."): value for key, value in values.items()}), epoch_s=epoch_s)
+    return World(WorldSpec.from_values({key.replace("__", "."): value for key, value in values.items()}), epoch_s=epoch_s)
 
 
 @lru_cache(maxsize=1)
 def varied_world() -> World:
-    return World(WorldSpec.of(VARIED), epoch_s=EPOCH_S)
+    return World(WorldSpec.from_values(VARIED), epoch_s=EPOCH_S)
 
 
 def ask(world: World, url: str, now_s: float = EPOCH_S, **headers: str) -> WorldAnswer:

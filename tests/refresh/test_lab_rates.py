@@ -52,8 +52,8 @@ def visited(world: World, seed: int, mean_days: float) -> list[Visited]:
                     history.observe(saw, now_s, half_life_s=float("inf"))
                 before = now
                 days += mean_days * float(np.exp(rng.uniform(np.log(0.4), np.log(2.0))))
-            habit = world.changes.habit(host.content, slot)
-            found.append(Visited(history, host.index, habit.process, habit.rate_per_day * (1 - COSMETIC)))
+            change_process = world.changes.change_process(host.content, slot)
+            found.append(Visited(history, host.index, change_process.process, change_process.rate_per_day * (1 - COSMETIC)))
     return found
 
 

@@ -70,22 +70,22 @@ class Departure(NamedTuple):
     site: str
     cell: int
     to_cell: int
-    rests: Mapping[str, float]
+    delays: Mapping[str, float]
     note: str = ""
 
 
-def long_rests(frontier: FrontierCell, now_s: float) -> dict[str, float]:
+def long_delays(frontier: FrontierCell, now_s: float) -> dict[str, float]:
     """Return the times until which hosts of a cell are delayed, as earlier owners wrote; delete those that are over.
 
     Without room for that they stay: a cell that could not be opened could not be copied, and nothing would make room.
     """
     written = frontier.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (REST, REST_END))
-    rests = {name: float(until_s) for name, until_s in written}
-    if any(until_s < now_s for until_s in rests.values()):
+    delays = {name: float(until_s) for name, until_s in written}
+    if any(until_s < now_s for until_s in delays.values()):
         with suppress(DiskFull), frontier.transaction():
             frontier.db.execute("DELETE FROM meta WHERE name >= ? AND name < ? AND value < ?", (REST, REST_END, now_s))
-    latest_s = now_s + Ledger.MAX_REST_S
-    return {name.removeprefix(REST): min(until_s, latest_s) for name, until_s in rests.items() if until_s >= now_s}
+    latest_s = now_s + Ledger.MAX_DELAY_S
+    return {name.removeprefix(REST): min(until_s, latest_s) for name, until_s in delays.items() if until_s >= now_s}
 
 
 class SiteHomes:
@@ -146,7 +146,7 @@ class SiteHomes:
     def send(self, frontier: FrontierCell, leaving: Departure) -> move_site.MovedSite:
         """Send a site to another cell, and notify its home if that is a third one."""
         site, cell, to_cell = leaving.site, leaving.cell, leaving.to_cell
-        moved = move_site.send(frontier, site, to_cell, leaving.rests, leaving.note)
+        moved = move_site.send(frontier, site, to_cell, leaving.delays, leaving.note)
         frontier.db.executemany("DELETE FROM meta WHERE name = ?", [(REST + host,) for host in moved.hosts])
         self._leave(cell, frontier, site, to_cell)
         home = self.home_of(site)
@@ -187,8 +187,8 @@ class SiteHomes:
 
     def _come(self, cell: int, frontier: FrontierCell, part: move_site.SiteRows, now_s: float) -> list[tuple[int, str]]:
         touched = move_site.take(frontier, part)
-        rests = [(REST + host, until_s) for host, until_s in part.rests.items() if until_s > now_s]
-        frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rests)
+        delays = [(REST + host, until_s) for host, until_s in part.delays.items() if until_s > now_s]
+        frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", delays)
         site = part.site
         frontier.db.execute("DELETE FROM meta WHERE name = ?", (AWAY + site,))
         self.away.setdefault(cell, {}).pop(site, None)

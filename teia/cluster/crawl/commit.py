@@ -79,7 +79,7 @@ class NodeCommitter(Committer):
         """Number of pages that each cell has ever stored."""
         self.usual_s = 0.0
         """Usual delay; longer delays are written into the cell, for its next owner."""
-        self._rests: dict[str, DelayEntry] = {}
+        self._delays: dict[str, DelayEntry] = {}
 
     def _is_here(self, host: str) -> bool:
         return self.homes.lives_here(site_of(host)) and self.cells.keeps(self.homes.number_of(host))
@@ -100,7 +100,7 @@ class NodeCommitter(Committer):
         """Commit a group; leave out everything that belongs to a lost cell."""
         while True:
             self._leave_out_lost(group)
-            self._rests = {rest.name: rest for rest in group.rests if rest.kind == "server"}
+            self._delays = {rest.name: rest for rest in group.delays if rest.kind == "server"}
             try:
                 if not self.is_winding_up:  # else the cells' next owner merges it
                     self._hear({visit.queue.cell for visit in group.visits}, group.done)
@@ -128,7 +128,7 @@ class NodeCommitter(Committer):
         """Commit half of a group's pages first: the links of all lead to more cells than one batch reaches."""
         half = len(group.visits) // 2
         # `settled` and `done` are shared with the whole group: nothing is counted twice.
-        part = CommitGroup(group.visits[:half], group.settled, rests=group.rests, done=group.done)
+        part = CommitGroup(group.visits[:half], group.settled, delays=group.delays, done=group.done)
         others = group.visits[half:]
         try:
             self.commit(part)
@@ -192,7 +192,7 @@ class NodeCommitter(Committer):
                 self._note(done, cell, self.homes.hear(cell.number, frontier, said, now_s, onward))
                 if isinstance(said, SiteRows):
                     self._from_others += frontier.known - known
-                    self.arrived |= dict.fromkeys(said.names.values(), 0.0) | said.rests
+                    self.arrived |= dict.fromkeys(said.names.values(), 0.0) | said.delays
                 mail.note_heard(frontier, sender, seq)
         for to_cell, links in onward.items():
             mail.post(frontier, to_cell, links)
@@ -295,9 +295,9 @@ class NodeCommitter(Committer):
     ) -> None:
         self._merge(cell, self._next_bulks(cell.number), done)
         super()._record(cell, visits, stored, done)
-        rests = {name: self._rests[name] for visit in visits if (name := visit.queue.server.name) in self._rests}
+        delays = {name: self._delays[name] for visit in visits if (name := visit.queue.server.name) in self._delays}
         # Longer delays go with the cell: its next owner does not have this node's ledger.
-        rows = [(REST + name, rest.ready_at_s) for name, rest in rests.items() if rest.rest_s > self.usual_s]
+        rows = [(REST + name, rest.ready_at_s) for name, rest in delays.items() if rest.delay_s > self.usual_s]
         pages = sum(is_stored(visit) for visit in visits)
         rows += [(STORED, self.stored[cell.number] + pages)] if pages else []
         cell.frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)

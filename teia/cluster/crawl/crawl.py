@@ -18,7 +18,7 @@ from teia.clock import Clock
 from teia.cluster.cells.log import CellLog
 from teia.cluster.cells.open_cells import ClusterCells, opened_cell
 from teia.cluster.cells.publish import LogJournal
-from teia.cluster.cells.site_homes import SiteHomes, long_rests
+from teia.cluster.cells.site_homes import SiteHomes, long_delays
 from teia.cluster.crawl.commit import NodeCommitter
 from teia.cluster.crawl.limits import LimitShares
 from teia.cluster.crawl.refresh import NodeRefresh
@@ -93,8 +93,8 @@ class NodeCrawl(Crawl):
         self._taken_at = taken_at
         self._turns = turns
         turns.usual_s = config.courtesy.delay_s
-        rests = [long_rests(cell.frontier, clock.now_s()) for cell in committer.cells]
-        self._long_rests = {host: until_s for each in rests for host, until_s in each.items()}
+        delays = [long_delays(cell.frontier, clock.now_s()) for cell in committer.cells]
+        self._long_delays = {host: until_s for each in delays for host, until_s in each.items()}
         self.shares: LimitShares | None = None
         """Shares of the page limit among nodes (limits.py); set when the cells are opened."""
         self.is_over = False
@@ -143,22 +143,22 @@ class NodeCrawl(Crawl):
         """
         is_refused = self.analyzer is not None and not self.analyzer.accepts(queue)
         is_ahead, courtesy = self._is_ahead(queue), self.config.courtesy
-        rest_s = delay_of(courtesy, queue.host)
-        self._is_waited_for = self._is_waited_for or (is_ahead and rest_s < courtesy.delay_s)
+        delay_s = delay_of(courtesy, queue.host)
+        self._is_waited_for = self._is_waited_for or (is_ahead and delay_s < courtesy.delay_s)
         if is_refused or is_ahead:
             # A short delay, so that other hosts are served meanwhile.
             queue.server.ready_at = max(queue.server.ready_at, now + (LOOK_AGAIN_S if is_refused else LOOK_SOON_S))
             return False
         place = schedule.politeness.address(queue.address)
-        again_at = self._turns.begin(queue.address, site_of(queue.host), rest_s)
+        again_at = self._turns.begin(queue.address, site_of(queue.host), delay_s)
         place.ready_at = max(place.ready_at, again_at)
         place.known_sites = max(place.known_sites, self._turns.sites_at(queue.address))
         return again_at <= now
 
-    def note_rest(self, server: DelayTarget, address: DelayTarget | None, now: float, now_s: float) -> None:
-        super().note_rest(server, address, now, now_s)
+    def note_delay(self, server: DelayTarget, address: DelayTarget | None, now: float, now_s: float) -> None:
+        super().note_delay(server, address, now, now_s)
         if address is not None:
-            self._turns.finished(address.name, address.ready_at, address.last_rest_s)
+            self._turns.finished(address.name, address.ready_at, address.last_delay_s)
 
     def reaches(self, url: str) -> bool:
         return self.committer.homes.lives_here(site_of(split(url).host))
@@ -197,8 +197,8 @@ class NodeCrawl(Crawl):
         """Delay a host for its full time after its cell was taken: its last owner may just have sent it a request."""
         server, taken_at = queue.server, self._taken_at.get(queue.cell)
         if taken_at is not None:
-            schedule.politeness.rest_after_death([(server.name, "")], taken_at)
-        until_s = self._long_rests.get(server.name)
+            schedule.politeness.delay_after_crash([(server.name, "")], taken_at)
+        until_s = self._long_delays.get(server.name)
         if until_s is not None:
             server.ready_at = max(server.ready_at, self._clock.ticks_s() + until_s - self._clock.now_s())
 
@@ -249,10 +249,10 @@ class NodeCrawl(Crawl):
         """Delay hosts of sites that arrived as long as where they were, and for their full time from now."""
         arrived, self.committer.arrived = self.committer.arrived, {}
         now, now_s = self._clock.ticks_s(), self._clock.now_s()
-        schedule.politeness.rest_after_death([(host, "") for host in arrived], now)
+        schedule.politeness.delay_after_crash([(host, "") for host in arrived], now)
         for host, until_s in arrived.items():
             server = schedule.politeness.server(host)
-            server.ready_at = max(server.ready_at, now + min(until_s - now_s, Ledger.MAX_REST_S))
+            server.ready_at = max(server.ready_at, now + min(until_s - now_s, Ledger.MAX_DELAY_S))
 
     def _let_go(self) -> None:
         """Forget hosts of sites that were sent away."""

@@ -163,9 +163,9 @@ class Analyzer:
         for site in ready:
             self._going.add(site)
             to_cell, note = self._leaving[site]
-            rests = {queue.host: now_s + queue.server.ready_at - now for queue in self._queues[site]}
+            delays = {queue.host: now_s + queue.server.ready_at - now for queue in self._queues[site]}
             cell = next((queue.cell for queue in self._queues[site]), self.homes.home_of(site))
-            found.append(Departure(site, cell, to_cell, rests, note))
+            found.append(Departure(site, cell, to_cell, delays, note))
         return found
 
     def gone(self, leaving: Departure, moved: MovedSite | None) -> list[HostQueue]:

@@ -231,7 +231,7 @@ class Refresh:
     def _pace(self, host: RefreshedHost, visit: ActiveVisit) -> None:
         """Update the average time between a host's requests."""
         assert visit.fetched is not None
-        slot_s = visit.rest_s + max(0.0, visit.fetched.ended_s - visit.fetched.started_s)
+        slot_s = visit.delay_s + max(0.0, visit.fetched.ended_s - visit.fetched.started_s)
         host.paced += 1
         # A plain mean of the first requests, then an exponential one.
         host.slot_s += max(PACE_MEMORY, 1.0 / host.paced) * (slot_s - host.slot_s)
@@ -475,8 +475,8 @@ class Refresh:
         kept = frontier.robots_of(host.host_id, host.name) if courtesy.robots else []
         asked = [parse_robots(body, courtesy.user_agent).crawl_delay_s for *_, status, body in kept if status == 200]
         delay_s = delay_of(courtesy, host.name)
-        rests_s = (delay_s, courtesy.response_factor * took_s if delay_s else 0.0)
-        return took_s + max(*rests_s, *(each for each in asked if each is not None))
+        remaining_s = (delay_s, courtesy.response_factor * took_s if delay_s else 0.0)
+        return took_s + max(*remaining_s, *(each for each in asked if each is not None))
 
     def _carry(self, columns: PageColumns, found: Gamma, slot_s: float, now_s: float) -> PolicyQueue | None:
         if self._settings.policy == ON_DISK or columns.is_gone.all():

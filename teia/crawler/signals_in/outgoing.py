@@ -103,7 +103,7 @@ class ReceiverStates:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._asked: dict[str, str] = {}
-        self._rests: dict[str, float] = {}
+        self._delays: dict[str, float] = {}
         self._failing: dict[str, FailingReceiver] = {}
 
     @property
@@ -117,7 +117,7 @@ class ReceiverStates:
     def is_free(self, url: str) -> bool:
         """Tell whether a message may be sent to the host of an address now."""
         host = host_of(url)
-        return host not in self._asked and self._rests.get(host, 0.0) <= self._clock.ticks_s()
+        return host not in self._asked and self._delays.get(host, 0.0) <= self._clock.ticks_s()
 
     def begin(self, url: str, kind: str, rest_s: float) -> None:
         """Note a message to a host: the next must wait for its answer and for `rest_s`."""
@@ -131,9 +131,9 @@ class ReceiverStates:
 
     def _rest(self, host: str, rest_s: float) -> None:
         now = self._clock.ticks_s()
-        if len(self._rests) >= MANY:
-            self._rests = {each: until for each, until in self._rests.items() if until > now}
-        self._rests[host] = max(self._rests.get(host, 0.0), now + rest_s)
+        if len(self._delays) >= MANY:
+            self._delays = {each: until for each, until in self._delays.items() if until > now}
+        self._delays[host] = max(self._delays.get(host, 0.0), now + rest_s)
 
     # -- receivers -----------------------------------------------------------------------------------------
 

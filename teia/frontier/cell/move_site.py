@@ -5,7 +5,7 @@ message contains the rows as they are, including queue, schedule and history, an
 Host numbers are local to a cell: the receiver assigns new ones. The rows name the locations of its captures in the
 archive; the captures themselves stay.
 
-    a part:  "site" MessagePack, packed [version, version of the tables, site, hosts {number: name}, rests {host: time},
+    a part:  "site" MessagePack, packed [version, version of the tables, site, hosts {number: name}, delays {host: time},
              note, [[table, [row, ...]], ...], is it the last]
 
 The sender's transaction deletes the rows and posts the parts to the other cell, so that they are in the one atomic
@@ -66,7 +66,7 @@ class SiteRows(msgspec.Struct, array_like=True, frozen=True):
     tables: int
     site: str
     names: dict[int, str]
-    rests: dict[str, float]
+    delays: dict[str, float]
     note: str
     rows: list[tuple[str, list[Row]]]
     is_last: bool
@@ -130,7 +130,7 @@ def urls_of(cell: FrontierCell, site: str) -> int:
     return sum(int(cell.db.execute(sql, (slot, host_id)).fetchone()[0]) for host_id in hosts_of(cell, site))
 
 
-def send(cell: FrontierCell, site: str, to_cell: int, rests: Mapping[str, float], note: str = "") -> MovedSite:
+def send(cell: FrontierCell, site: str, to_cell: int, delays: Mapping[str, float], note: str = "") -> MovedSite:
     """Take a site out of a cell and post it to another.
 
     Inside the sender's transaction, which SiteTooLarge ends.
@@ -143,7 +143,7 @@ def send(cell: FrontierCell, site: str, to_cell: int, rests: Mapping[str, float]
         raise SiteTooLarge(f"{site} was not moved: it needs more than {PARTS_MOST} messages")
     for at, rows in enumerate(pieces):
         is_last = at == len(pieces) - 1
-        part = SiteRows(VERSION, TABLES_VERSION, site, names, dict(rests), note, rows, is_last, cell.knows_links)
+        part = SiteRows(VERSION, TABLES_VERSION, site, names, dict(delays), note, rows, is_last, cell.knows_links)
         packed = MARK + isal_zlib.compress(_encode(part), 1)
         if len(packed) > PACKED_MOST:
             raise SiteTooLarge(f"{site} was not moved: one of its messages would have {len(packed):,} bytes")

@@ -6,10 +6,10 @@ start, the requests under way at the crash are unknown, so every host that the l
 full delay from now. If it finds it closed, the recorded times are exact.
 
 Times on disk are Unix seconds. A calendar that was set back meanwhile can only lengthen a delay, and never beyond
-MAX_REST_S. A calendar that was set forward while no crawler ran makes delays end sooner.
+MAX_DELAY_S. A calendar that was set forward while no crawler ran makes delays end sooner.
 
 A crash of the machine, unlike a crash of the process, may lose data that was not synced. So the two marks are
-synced, and so is a delay longer than LONG_REST_S: it comes from Retry-After or is a back-off, and no other file
+synced, and so is a delay longer than LONG_DELAY_S: it comes from Retry-After or is a back-off, and no other file
 records it. Ordinary delays are not synced, because every place waits its full delay after such a crash anyway.
 
 Entries whose delay ended long ago are deleted, so that the size of the file follows the hosts being visited and not
@@ -31,7 +31,7 @@ from teia.frontier.cell.database import open_database, open_to_read, sqlite_erro
 from teia.frontier.queue.host_rules import agreements
 
 VERSION = 1
-LONG_REST_S = 60.0
+LONG_DELAY_S = 60.0
 # Changes of the courtesy settings that are kept for audits.
 MAX_HISTORY = 500
 FORGOTTEN_AFTER_S = 3_600.0
@@ -53,7 +53,7 @@ _DO_NOT_SYNC = "PRAGMA synchronous = NORMAL"
 
 @dataclass(frozen=True, slots=True)
 class DelayEntry:
-    """Entry of one place: `kind` is `server` or `address`; `rest_s` is the delay after each answer.
+    """Entry of one place: `kind` is `server` or `address`; `delay_s` is the delay after each answer.
 
     `sites` is the number of registered domains that share an address, where that is more than a few.
     """
@@ -61,7 +61,7 @@ class DelayEntry:
     kind: str
     name: str
     ready_at_s: float
-    rest_s: float
+    delay_s: float
     sites: int = 0
 
 
@@ -83,7 +83,7 @@ class CourtesyInForce:
 class Ledger:
     """The file `ledger.sqlite` of a root. The root's lock makes sure that one process opens it at a time."""
 
-    MAX_REST_S = 86_400.0
+    MAX_DELAY_S = 86_400.0
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -104,31 +104,31 @@ class Ledger:
         self._db.execute(_SYNC)
         self._db.execute("INSERT OR REPLACE INTO meta VALUES ('state', ?)", (state,))
 
-    def rests(self, now_s: float) -> list[DelayEntry]:
+    def delays(self, now_s: float) -> list[DelayEntry]:
         """Return every delay that has not ended, none longer than a day from now."""
         # If the calendar was set back, no place waits longer than a day.
-        latest_s = now_s + self.MAX_REST_S
-        rests = [rest for rest in self.all_places() if rest.ready_at_s > now_s]
-        return [replace(rest, ready_at_s=min(rest.ready_at_s, latest_s)) for rest in rests]
+        latest_s = now_s + self.MAX_DELAY_S
+        delays = [rest for rest in self.all_entries() if rest.ready_at_s > now_s]
+        return [replace(rest, ready_at_s=min(rest.ready_at_s, latest_s)) for rest in delays]
 
-    def all_places(self) -> list[DelayEntry]:
-        """Return every place requested since the last clean stop; `rest_s` is at most a day.
+    def all_entries(self) -> list[DelayEntry]:
+        """Return every place requested since the last clean stop; `delay_s` is at most a day.
 
-        After a crash each place waits its `rest_s` again in full.
+        After a crash each place waits its `delay_s` again in full.
         """
         with sqlite_errors(self.path):
             rows = self._db.execute("SELECT kind, name, ready_at_s, rest_s FROM places").fetchall()
         return [
-            DelayEntry(kind, name, ready_at_s, min(rest_s, self.MAX_REST_S)) for kind, name, ready_at_s, rest_s in rows
+            DelayEntry(kind, name, ready_at_s, min(delay_s, self.MAX_DELAY_S)) for kind, name, ready_at_s, delay_s in rows
         ]
 
-    def write(self, rests: Iterable[DelayEntry]) -> None:
+    def write(self, delays: Iterable[DelayEntry]) -> None:
         """Record delays in one transaction."""
-        rests = list(rests)
-        rows = [(rest.kind, rest.name, rest.ready_at_s, rest.rest_s) for rest in rests]
-        shared = [(rest.name, rest.sites) for rest in rests if rest.sites]
+        delays = list(delays)
+        rows = [(rest.kind, rest.name, rest.ready_at_s, rest.delay_s) for rest in delays]
+        shared = [(rest.name, rest.sites) for rest in delays if rest.sites]
         with sqlite_errors(self.path):
-            self._db.execute(_SYNC if any(row[3] > LONG_REST_S for row in rows) else _DO_NOT_SYNC)
+            self._db.execute(_SYNC if any(row[3] > LONG_DELAY_S for row in rows) else _DO_NOT_SYNC)
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._db.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?)", rows)
@@ -143,7 +143,7 @@ class Ledger:
         with sqlite_errors(self.path):
             return dict(self._db.execute("SELECT address, sites FROM shared"))
 
-    def forget_rested(self, now_s: float) -> None:
+    def forget_expired(self, now_s: float) -> None:
         """Delete the places whose delay ended long ago."""
         with sqlite_errors(self.path):
             self._db.execute("DELETE FROM places WHERE ready_at_s < ?", (now_s - FORGOTTEN_AFTER_S,))
@@ -163,7 +163,7 @@ class Ledger:
             with sqlite_errors(self.path):
                 if clean:
                     # Delays that ended mean nothing after a clean stop. After a crash every place is needed
-                    # (`all_places`).
+                    # (`all_entries`).
                     self._db.execute("DELETE FROM places WHERE ready_at_s < ?", (now_s,))
                     self._mark("closed")
         finally:
@@ -204,4 +204,4 @@ def servers_now(path: Path) -> dict[str, tuple[float, float]]:
         return {}
     with closing(open_to_read(path, VERSION)) as db, sqlite_errors(path):
         rows = db.execute("SELECT name, ready_at_s, rest_s FROM places WHERE kind = 'server'")
-        return {name: (ready_at_s, rest_s) for name, ready_at_s, rest_s in rows}
+        return {name: (ready_at_s, delay_s) for name, ready_at_s, delay_s in rows}

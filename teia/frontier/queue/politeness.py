@@ -30,7 +30,7 @@ from weakref import WeakValueDictionary
 
 from teia.config.sections import CourtesySettings
 from teia.frontier.queue.host_rules import delay_of, host_delays
-from teia.frontier.queue.shared_addresses import MAX_SITES, OF_A_CDN, Networks, address_rest_s, shared_rest_s
+from teia.frontier.queue.shared_addresses import MAX_SITES, OF_A_CDN, Networks, address_delay_s, shared_delay_s
 from teia.urls import site_of
 
 MAX_BACK_OFF_S = 86_400.0
@@ -55,7 +55,7 @@ class DelayTarget:
     crawl_delay_s: float = 0.0
     delays_s: dict[str, float] | None = None
     last_response_s: float = 0.0
-    last_rest_s: float = 0.0
+    last_delay_s: float = 0.0
     refusals: int = 0
     backs_off_until: float = float("-inf")
     sites: set[str] | None = None
@@ -67,9 +67,9 @@ class DelayTarget:
         return max(self.known_sites, len(self.sites or ()))
 
     @property
-    def needs_no_rest(self) -> bool:
+    def needs_no_delay(self) -> bool:
         """True if it was requested, and could be requested again at once."""
-        return self.last_end > float("-inf") and self.last_rest_s == 0
+        return self.last_end > float("-inf") and self.last_delay_s == 0
 
     def free(self, now: float, at_once: int) -> bool:
         return self.busy < at_once and now >= self.ready_at
@@ -83,7 +83,7 @@ class DelayTarget:
 class Politeness:
     """The delays of all places requested lately, by any collection.
 
-    `forget_rested` deletes places whose delay ended and that are not busy, so memory follows the number of hosts
+    `forget_expired` deletes places whose delay ended and that are not busy, so memory follows the number of hosts
     being visited, not the number ever seen. A place that other code still references is found again, not created
     again: two objects for one server would let it be requested twice at once.
     """
@@ -110,9 +110,9 @@ class Politeness:
         self.networks = Networks(courtesy.cdn_nets)
         self._delays_s = host_delays(courtesy.host_delays)
         for server in self.servers.values():
-            self._rest_from(server, server.last_end, self.rest_s(server))
+            self._delay_from(server, server.last_end, self.delay_s(server))
         for address in self.addresses.values():
-            self._rest_from(address, address.last_end, shared_rest_s(courtesy, self.sites_at(address)))
+            self._delay_from(address, address.last_end, shared_delay_s(courtesy, self.sites_at(address)))
 
     def server(self, host: str) -> DelayTarget:
         place = self.servers.get(host)
@@ -152,12 +152,12 @@ class Politeness:
         address.busy -= 1
         server.last_response_s = ended - started
         server.last_end = address.last_end = ended
-        server.last_rest_s = max(self.rest_s(server), retry_after_s)
-        address.last_rest_s = self._address_rest_s(server, address)
+        server.last_delay_s = max(self.delay_s(server), retry_after_s)
+        address.last_delay_s = self._address_delay_s(server, address)
         # `ready_at` only moves later, also if parallel answers end out of order.
-        server.ready_at = max(server.ready_at, ended + server.last_rest_s)
-        address.ready_at = max(address.ready_at, ended + address.last_rest_s)
-        return server.last_rest_s
+        server.ready_at = max(server.ready_at, ended + server.last_delay_s)
+        address.ready_at = max(address.ready_at, ended + address.last_delay_s)
+        return server.last_delay_s
 
     def asked_for(self, server: DelayTarget, crawl_delay_s: float, origin: str = "") -> None:
         """Apply a Crawl-delay, also to the delay already running after the robots.txt that names it.
@@ -169,28 +169,28 @@ class Politeness:
             delays_s = {**(server.delays_s or {}), origin: crawl_delay_s}
             server.delays_s = {each: delay_s for each, delay_s in delays_s.items() if delay_s} or None
             server.crawl_delay_s = max(delays_s.values())
-        server.last_rest_s = max(server.last_rest_s, server.crawl_delay_s)
+        server.last_delay_s = max(server.last_delay_s, server.crawl_delay_s)
         server.ready_at = max(server.ready_at, server.last_end + server.crawl_delay_s)
 
-    def rest_s(self, server: DelayTarget) -> float:
+    def delay_s(self, server: DelayTarget) -> float:
         """Return a server's delay after an answer, from its last response time and its Crawl-delay."""
-        return max(self._own_rest_s(server), server.crawl_delay_s, self._delays_s.get(server.name, 0.0))
+        return max(self._own_delay_s(server), server.crawl_delay_s, self._delays_s.get(server.name, 0.0))
 
-    def _own_rest_s(self, server: DelayTarget) -> float:
+    def _own_delay_s(self, server: DelayTarget) -> float:
         delay_s = delay_of(self.courtesy, server.name)
         if delay_s == 0:
             return 0.0
         return max(delay_s, self.courtesy.response_factor * server.last_response_s)
 
-    def _address_rest_s(self, server: DelayTarget, address: DelayTarget) -> float:
+    def _address_delay_s(self, server: DelayTarget, address: DelayTarget) -> float:
         """Return an address's delay after an answer of a server.
 
         It is shorter than usual where the server's owner agreed to that, unless another site is known at the
         address.
         """
         sites = self.sites_at(address)
-        rest_s = address_rest_s(self.courtesy, sites, server.last_response_s)
-        return min(rest_s, self._own_rest_s(server)) if sites <= 1 else rest_s
+        delay_s = address_delay_s(self.courtesy, sites, server.last_response_s)
+        return min(delay_s, self._own_delay_s(server)) if sites <= 1 else delay_s
 
     def refused(self, server: DelayTarget, now: float, jitter: float) -> float:
         """Return the back-off after a 429 or 503 that named no time: 60 s doubled each time, up to a day.
@@ -207,24 +207,24 @@ class Politeness:
         server.backs_off_until = now + min(MAX_BACK_OFF_S, back_off_s)
         return min(MAX_BACK_OFF_S, back_off_s)
 
-    def rest_after_death(self, hosts_and_addresses: list[tuple[str, str]], now: float) -> None:
+    def delay_after_crash(self, hosts_and_addresses: list[tuple[str, str]], now: float) -> None:
         """Make every place that may have been requested just before a crash wait its full delay from now.
 
         That counts as the end of a request, so a Crawl-delay that is read from disk later lengthens this delay.
         """
         for host, address in hosts_and_addresses:
             server = self.server(host)
-            self._rest_from(server, now, self.rest_s(server))
+            self._delay_from(server, now, self.delay_s(server))
             if address:
-                self._rest_from(self.address(address), now, max(self._own_rest_s(server), self.courtesy.delay_s))
+                self._delay_from(self.address(address), now, max(self._own_delay_s(server), self.courtesy.delay_s))
 
     @staticmethod
-    def _rest_from(place: DelayTarget, now: float, rest_s: float) -> None:
+    def _delay_from(place: DelayTarget, now: float, delay_s: float) -> None:
         place.last_end = max(place.last_end, now)
-        place.last_rest_s = max(place.last_rest_s, rest_s)
-        place.ready_at = max(place.ready_at, now + rest_s)
+        place.last_delay_s = max(place.last_delay_s, delay_s)
+        place.ready_at = max(place.ready_at, now + delay_s)
 
-    def forget_rested(self, now: float) -> None:
+    def forget_expired(self, now: float) -> None:
         """Drop places that need no memory: idle, ready, forgiven, without Crawl-delay and with few sites."""
         few = self.courtesy.shared_sites
         for places in (self.servers, self.addresses):

@@ -291,7 +291,7 @@ class HostSchedule:
     ) -> float:
         """Count the end of a request; return the delay that follows."""
         place = self.politeness.address(address)
-        rest_s = self.politeness.finished(queue.server, place, started, ended, retry_after_s)
+        delay_s = self.politeness.finished(queue.server, place, started, ended, retry_after_s)
         if queue.server.busy == 0:
             # Engaged until its delay ends: `max_hosts` limits servers, not requests.
             self._engaged[queue.host] = queue.server.ready_at
@@ -302,7 +302,7 @@ class HostSchedule:
         if queue.state is HostState.FETCHING:
             queue.state = HostState.IDLE
             self.wake(queue)
-        return rest_s
+        return delay_s
 
     def next_event(self) -> float:
         """Return the earliest time at which `next_host` may find a host; infinity if no delay is running."""

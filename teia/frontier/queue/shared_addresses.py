@@ -5,7 +5,7 @@ each would get one page every thousand delays, for ever; and an address of so ma
 than one request every few seconds. So up to `courtesy.shared_sites` registered domains delay the address as if it
 were one server. Beyond that the delay is divided:
 
-    rest = max(shared_rest_s, delay_s x shared_sites / sites), never more than delay_s
+    delay = max(shared_rest_s, delay_s x shared_sites / sites), never more than delay_s
 
 This is the rate at which `shared_sites` servers would be requested together, and never more than 1 / shared_rest_s
 requests a second. An address in a network that the operator names (`courtesy.cdn_nets`) has the delay
@@ -61,7 +61,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
         raise ConfigError(f"courtesy.cdn_nets = {text!r}: must be a network, such as 104.16.0.0/13: {error}") from error
 
 
-def shared_rest_s(courtesy: CourtesySettings, sites: int) -> float:
+def shared_delay_s(courtesy: CourtesySettings, sites: int) -> float:
     """Return our own delay for an address of so many sites, however fast it answers."""
     delay_s = courtesy.delay_s
     if sites <= courtesy.shared_sites:
@@ -69,9 +69,9 @@ def shared_rest_s(courtesy: CourtesySettings, sites: int) -> float:
     return min(delay_s, max(courtesy.shared_rest_s, delay_s * courtesy.shared_sites / sites))
 
 
-def address_rest_s(courtesy: CourtesySettings, sites: int, response_s: float) -> float:
+def address_delay_s(courtesy: CourtesySettings, sites: int, response_s: float) -> float:
     """Return an address's delay after an answer that took `response_s`; 0 for the user's own hosts (`delay_s` = 0)."""
     if courtesy.delay_s == 0:
         return 0.0
-    rest_s = shared_rest_s(courtesy, sites)
-    return rest_s if sites >= OF_A_CDN else max(rest_s, courtesy.response_factor * response_s)
+    delay_s = shared_delay_s(courtesy, sites)
+    return delay_s if sites >= OF_A_CDN else max(delay_s, courtesy.response_factor * response_s)

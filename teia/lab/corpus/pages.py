@@ -68,7 +68,7 @@ class Corpus:
         self.pages, self.seed, self.cells = pages, seed, cells
         hosts = max(1, pages // PAGES_PER_HOST)
         wanted = {"seed": seed, "pages": pages, "hosts": hosts, "errors.scale": 0.0, "text.paragraphs": 2}
-        self._world = World(WorldSpec.of({**wanted, "robots.excluded": 0.0}), epoch_s=VISITED_S, port=80)
+        self._world = World(WorldSpec.from_values({**wanted, "robots.excluded": 0.0}), epoch_s=VISITED_S, port=80)
         self._writer = PageWriter(self._world.spec, self._world.graph, self._world.roots)
         self.vocabularies = {code: vocabulary(code, seed, words) for code in ("en", "pt")}
         self._first_pages = np.cumsum([0, *(host.size for host in self._world.hosts)])
@@ -162,7 +162,7 @@ class Corpus:
 
     def _links(self, space: UrlSpace, slot: int) -> Iterator[Anchor]:
         """Yield the links of a page, each target once, with the titles of the target pages."""
-        links = self._world.graph.of_page(space, slot, self._world.graph.draws(space, slot))
+        links = self._world.graph.page_links(space, slot, self._world.graph.draws(space, slot))
         seen = {slot}
         for target in (*links.children, *links.inside):
             if target not in seen:

@@ -71,10 +71,10 @@ def _is_fresh(world: World, url: str, copied_s: float, now_s: float) -> bool | N
     """Tell whether a page is unchanged since it was fetched; None for URLs that are not pages of the world."""
     parts = split(canonicalize(url) or url)
     host = world.names.get(parts.host) if parts.port == world.port else None
-    place = world.place(host, parts.target.encode()) if host is not None else None
-    if place is None or place.kind not in WITH_BODY | {UrlKind.CALENDAR}:
+    target = world.resolve_target(host, parts.target.encode()) if host is not None else None
+    if target is None or target.kind not in WITH_BODY | {UrlKind.CALENDAR}:
         return None
-    return place.kind is UrlKind.CALENDAR or world.rewritten_s(place, now_s) <= copied_s
+    return target.kind is UrlKind.CALENDAR or world.rewritten_s(target, now_s) <= copied_s
 
 
 @contextmanager

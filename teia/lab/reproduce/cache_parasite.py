@@ -102,7 +102,7 @@ class ParasiteResult:
 def _given(run: ExperimentInput) -> Iterator[str]:
     """Yield the pages of the web, their popularity with the users, and their changes during the judged time."""
     yield f"{FACTOR:g} {DELAY_S:g} {REQUESTS_PER_S:g} {USERS_FROM_DAY:g}"
-    world = World(WorldSpec.of(flatten(tomllib.loads(_spec(run.seed)))), epoch_s=0.0, port=80)
+    world = World(WorldSpec.from_values(flatten(tomllib.loads(_spec(run.seed)))), epoch_s=0.0, port=80)
     _, weights = pages_of(world, run.seed)
     for (url, host, slot), weight in zip(_slots(world), weights.tolist(), strict=True):
         changes = world.changes.events(host.content, slot, QUICK_DAYS if run.quick else DAYS)

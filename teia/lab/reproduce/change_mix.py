@@ -49,9 +49,9 @@ def draw(changes: ChangeHistories, pages: int) -> dict[int, Floats]:
     """Return the gaps of all pages by process, one row a page. The time before a page's first change is not a gap."""
     drawn: dict[int, list[list[float]]] = {process: [] for process in NAMES}
     for page in range(pages):
-        habit = changes.habit(0, page)
+        change_process = changes.change_process(0, page)
         times = (time for time, _ in islice(changes.events(0, page, math.inf), GAPS_PER_PAGE + 1))
-        drawn[habit.process].append([(later - earlier) * habit.rate_per_day for earlier, later in pairwise(times)])
+        drawn[change_process.process].append([(later - earlier) * change_process.rate_per_day for earlier, later in pairwise(times)])
     return {process: np.array(rows) for process, rows in drawn.items()}
 
 

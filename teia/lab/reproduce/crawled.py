@@ -146,7 +146,7 @@ def settings_lines(values: Mapping[str, Any]) -> Iterator[str]:
 def world_lines(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield a world as the seed decides it: its settings, its hosts, and every path with the kind of its answer."""
     yield from settings_lines(values)
-    world = World(WorldSpec.of(values), epoch_s=0.0, port=80)
+    world = World(WorldSpec.from_values(values), epoch_s=0.0, port=80)
     for host in world.hosts:
         space = world.spaces[host.index]
         yield f"{host.name} {host.size}"

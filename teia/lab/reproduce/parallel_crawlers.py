@@ -155,7 +155,7 @@ def parallel_crawlers(run: ExperimentInput) -> Results:
     """Measure coverage, overlap, communication and quality of each mode and split, and of three real nodes."""
     pages = QUICK_PAGES if run.quick else PAGES
     run.progress(f"A16: the links of {pages:,} pages")
-    study = Study(run, web_of(World(WorldSpec.of(spec_of(run, pages)), epoch_s=0.0)))
+    study = Study(run, web_of(World(WorldSpec.from_values(spec_of(run, pages)), epoch_s=0.0)))
     yield modes_table(study)
     numbers = QUICK_PROCESSES if run.quick else PROCESSES
     yield coverage_figure(study, numbers)
@@ -232,7 +232,7 @@ def nodes_table(run: ExperimentInput) -> Table:
     """Crawl a world to its end with three nodes; the lab's own log records their requests."""
     pages = QUICK_REAL_PAGES if run.quick else REAL_PAGES
     run.progress(f"A16: three nodes crawl {pages:,} pages")
-    web = web_of(World(WorldSpec.of(spec_of(run, pages)), epoch_s=0.0))
+    web = web_of(World(WorldSpec.from_values(spec_of(run, pages)), epoch_s=0.0))
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
         folder = Path(name)
         (folder / "world.toml").write_text(toml_of(spec_of(run, pages)), encoding="utf-8")

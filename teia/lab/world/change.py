@@ -79,7 +79,7 @@ class ChangeHistories:
         self._seed = seed
         self._progress: dict[tuple[int, int], Progress] = {}
 
-    def habit(self, host: int, slot: int) -> ChangeProcess:
+    def change_process(self, host: int, slot: int) -> ChangeProcess:
         """Return a page's process, mean rate and age."""
         process, rate, age_bits, _ = self._first_block(host, slot)
         return ChangeProcess(process, rate, _age(rate, age_bits))

@@ -29,7 +29,7 @@ def headers_of(host: WorldHost, media_type: str) -> bytes:
 
 def html_headers(host: WorldHost) -> bytes:
     """Return the header lines that all HTML of a host has."""
-    charset = f"; charset={host.charset}" if host.charset_told_by != "meta" else ""
+    charset = f"; charset={host.charset}" if host.charset_declared_in != "meta" else ""
     return headers_of(host, f"text/html{charset}") + (b"Vary: Accept-Encoding\r\n" if host.gzip else b"")
 
 

@@ -44,7 +44,7 @@ class WorldHost:
     topic: str
     salt: int
     charset: str
-    charset_told_by: str  # header, meta or both
+    charset_declared_in: str  # header, meta or both
     sloppy: bool
     relative: bool
     queries: bool
@@ -105,7 +105,7 @@ def make_hosts(spec: WorldSpec, first_address: str = FIRST_ADDRESS) -> tuple[lis
     hosts: list[WorldHost] = []
     for index, size in enumerate(sizes[: len(sizes) - mirrors]):
         host = _make_host(spec, index, size, len(sizes) - mirrors, hosts, addresses, taken)
-        hosts.append(_with_park(host) if unit(spec.seed, "host", index, "park") < spec.urls.parks else host)
+        hosts.append(_add_park(host) if unit(spec.seed, "host", index, "park") < spec.urls.parks else host)
     originals = len(hosts)
     for copy in range(mirrors):
         hosts.append(_make_mirror(spec, hosts[originals - 1 - copy], len(hosts), next(addresses), taken))
@@ -114,7 +114,7 @@ def make_hosts(spec: WorldSpec, first_address: str = FIRST_ADDRESS) -> tuple[lis
     hosts = [replace(host, canonical=True) if host.content in mirrored else host for host in hosts]
     surplus = spec.pages - sum(host.size for host in hosts)
     hosts[0] = replace(hosts[0], size=max(1, hosts[0].size + surplus))
-    return hosts, list(_dead_names(spec, addresses, taken))
+    return hosts, list(_make_dead_names(spec, addresses, taken))
 
 
 def zipf_sizes(pages: int, hosts: int, theta: float) -> list[int]:
@@ -147,10 +147,10 @@ def _make_host(
 ) -> WorldHost:
     key = (spec.seed, "host", index)
     sites = spec.sites
-    sister = hosts[-1] if hosts and unit(*key, "domain") < sites.same_domain else None
-    code = sister.language if sister else "pt" if unit(*key, "language") < sites.portuguese else "en"
+    sibling = hosts[-1] if hosts and unit(*key, "domain") < sites.same_domain else None
+    code = sibling.language if sibling else "pt" if unit(*key, "language") < sites.portuguese else "en"
     language = LANGUAGES[code]
-    name, domain, title = _name_beside(sister, language, key, taken) if sister else _new_name(language, key, taken)
+    name, domain, title = _name_in_domain(sibling, language, key, taken) if sibling else _make_name(language, key, taken)
     shares_address = hosts and unit(*key, "address") < sites.shared_address
     is_small, is_leaf = index >= count / 2 and index > 0, index > 0 and BRANCHES * index + 1 >= count
     latin = unit(*key, "charset") < sites.latin1
@@ -159,17 +159,17 @@ def _make_host(
         index=index,
         content=index,
         name=name,
-        aliases=_aliases(name, domain, taken) if is_small and unit(*key, "alias") < sites.aliases else (),
+        aliases=_make_aliases(name, domain, taken) if is_small and unit(*key, "alias") < sites.aliases else (),
         domain=domain,
         title=title,
         address=hosts[-1].address if shares_address else next(addresses),
         region=index % len(spec.regions.names),
         size=size,
         language=code,
-        topic=sister.topic if sister else pick(TOPICS, *key, "topic"),
+        topic=sibling.topic if sibling else pick(TOPICS, *key, "topic"),
         salt=bits64(*key, "salt"),
         charset=pick(("iso-8859-1", "windows-1252"), *key, "latin") if latin else "utf-8",
-        charset_told_by=pick(("header", "meta", "both"), *key, "told by"),
+        charset_declared_in=pick(("header", "meta", "both"), *key, "told by"),
         sloppy=unit(*key, "sloppy") < sites.sloppy,
         relative=unit(*key, "relative") < spec.urls.relative,
         queries=unit(*key, "queries") < spec.urls.queries,
@@ -179,17 +179,17 @@ def _make_host(
         extension=pick(EXTENSIONS, *key, "extension"),
         canonical=unit(*key, "canonical") < 0.5,
         robots=_robots(spec, key, is_leaf),
-        sitemap=_draw_of(spec.sitemaps, ("honest", "lying", "bare"), *key, "sitemap"),
-        feed=_draw_of(spec.feeds, ("rss", "atom"), *key, "feed"),
+        sitemap=_draw_kind(spec.sitemaps, ("honest", "lying", "bare"), *key, "sitemap"),
+        feed=_draw_kind(spec.feeds, ("rss", "atom"), *key, "feed"),
         # A page with a new session id at every visit has no honest validator.
-        validators="none" if session else _draw_of(spec.validators, ("honest", "eager", "frozen"), *key, "validators"),
+        validators="none" if session else _draw_kind(spec.validators, ("honest", "eager", "frozen"), *key, "validators"),
         validator_form=pick(("both", "both", "etag", "date"), *key, "validator form"),
         gzip=unit(*key, "gzip") < sites.gzip,
         chunked=unit(*key, "chunked") < sites.chunked,
         server=pick(SERVERS, *key, "server"),
         soft_404=pick(("plain", "echo"), *key, "not found") if unit(*key, "soft 404") < sites.soft_404 else "",
-        delay_s=_slowness(sites, key),
-        drip_s=_drip(sites, key),
+        delay_s=_draw_delay_s(sites, key),
+        drip_s=_draw_drip_s(sites, key),
     )
 
 
@@ -197,7 +197,7 @@ def _make_mirror(spec: WorldSpec, original: WorldHost, index: int, address: str,
     """Return a mirror: same pages, robots and validators, but another name, address, region and server."""
     key = (spec.seed, "host", index)
     label = LANGUAGES[original.language].phrases["mirror"]
-    name = _untaken(f"{label}-{original.name.removeprefix('www.')}", taken)
+    name = _unique_name(f"{label}-{original.name.removeprefix('www.')}", taken)
     return replace(
         original,
         index=index,
@@ -209,22 +209,22 @@ def _make_mirror(spec: WorldSpec, original: WorldHost, index: int, address: str,
         server=pick(SERVERS, *key, "server"),
         gzip=unit(*key, "gzip") < spec.sites.gzip,
         chunked=unit(*key, "chunked") < spec.sites.chunked,
-        delay_s=_slowness(spec.sites, key),
-        drip_s=_drip(spec.sites, key),
+        delay_s=_draw_delay_s(spec.sites, key),
+        drip_s=_draw_drip_s(spec.sites, key),
     )
 
 
-def _with_park(host: WorldHost) -> WorldHost:
+def _add_park(host: WorldHost) -> WorldHost:
     """Return the host with a trap park: only its links show which of its URLs are pages."""
     plain = {"relative": False, "queries": False, "session": "", "sitemap": "none", "feed": "none"}
     return replace(host, park=True, canonical=False, calendar=False, **plain)  # type: ignore[arg-type]  # of their types
 
 
-def _slowness(sites: SitesSpec, key: tuple[object, ...]) -> float:
+def _draw_delay_s(sites: SitesSpec, key: tuple[object, ...]) -> float:
     return sites.slow_s if unit(*key, "slow") < sites.slow else 0.0
 
 
-def _drip(sites: SitesSpec, key: tuple[object, ...]) -> float:
+def _draw_drip_s(sites: SitesSpec, key: tuple[object, ...]) -> float:
     return sites.drip_s if unit(*key, "dripping") < sites.dripping else 0.0
 
 
@@ -238,7 +238,7 @@ def _robots(spec: WorldSpec, key: tuple[object, ...], is_leaf: bool) -> str:
     return "some" if unit(*key, "robots") < spec.robots.present else "none"
 
 
-def _draw_of(section: object, names: tuple[str, ...], *key: object) -> str:
+def _draw_kind(section: object, names: tuple[str, ...], *key: object) -> str:
     """Draw one of the named shares of a section; the rest up to 1 is `none`."""
     chance = unit(*key)
     for name in names:
@@ -251,7 +251,7 @@ def _draw_of(section: object, names: tuple[str, ...], *key: object) -> str:
 # ---- names ----------------------------------------------------------------------------------------------------------
 
 
-def _untaken(name: str, taken: set[str]) -> str:
+def _unique_name(name: str, taken: set[str]) -> str:
     """Return the name, with a number where it exists already."""
     label, dot, rest = name.partition(".")
     number = 2
@@ -262,7 +262,7 @@ def _untaken(name: str, taken: set[str]) -> str:
     return name
 
 
-def _new_name(language: Language, key: tuple[object, ...], taken: set[str]) -> tuple[str, str, str]:
+def _make_name(language: Language, key: tuple[object, ...], taken: set[str]) -> tuple[str, str, str]:
     """Return name, domain and title of an independent site: `www.gazeta-de-valmourisco.test`."""
     label, kind = pick(language.site_kinds, *key, "kind")
     place = place_name(language, *key, "site")
@@ -270,31 +270,31 @@ def _new_name(language: Language, key: tuple[object, ...], taken: set[str]) -> t
         domain, title = f"{label}-de-{slug(place)}.test", f"{kind} de {place}"
     else:
         domain, title = f"{slug(place)}-{label}.test", f"{place} {kind}"
-    domain = _untaken(domain, taken)
-    name = domain if unit(*key, "bare") < 0.3 else _untaken(f"www.{domain}", taken)
+    domain = _unique_name(domain, taken)
+    name = domain if unit(*key, "bare") < 0.3 else _unique_name(f"www.{domain}", taken)
     return name, domain, title
 
 
-def _name_beside(
-    sister: WorldHost, language: Language, key: tuple[object, ...], taken: set[str]
+def _name_in_domain(
+    sibling: WorldHost, language: Language, key: tuple[object, ...], taken: set[str]
 ) -> tuple[str, str, str]:
     """Return another host of the sister's domain: `blog.gazeta-de-valmourisco.test`."""
     label = pick(language.subdomains, *key, "subdomain")
-    name = _untaken(f"{label}.{sister.domain}", taken)
-    return name, sister.domain, f"{sister.title} {label}"
+    name = _unique_name(f"{label}.{sibling.domain}", taken)
+    return name, sibling.domain, f"{sibling.title} {label}"
 
 
-def _aliases(name: str, domain: str, taken: set[str]) -> tuple[str, ...]:
+def _make_aliases(name: str, domain: str, taken: set[str]) -> tuple[str, ...]:
     other = domain if name == f"www.{domain}" else f"{slug(name.removesuffix('.test'))}-online.test"
     if other == domain:
         return (other,)  # reserved for this site when it was named
-    return (_untaken(other, taken),)
+    return (_unique_name(other, taken),)
 
 
-def _dead_names(spec: WorldSpec, addresses: Iterator[str], taken: set[str]) -> Iterator[DeadName]:
+def _make_dead_names(spec: WorldSpec, addresses: Iterator[str], taken: set[str]) -> Iterator[DeadName]:
     count = spec.host_count
     for number in range(int(spec.sites.nxdomain * count + 0.5)):
-        yield DeadName(_new_name(LANGUAGES["pt"], (spec.seed, "nxdomain", number), taken)[0], "")
+        yield DeadName(_make_name(LANGUAGES["pt"], (spec.seed, "nxdomain", number), taken)[0], "")
     for number in range(int(spec.sites.unreachable * count + 0.5)):
-        name = _new_name(LANGUAGES["en"], (spec.seed, "unreachable", number), taken)[0]
+        name = _make_name(LANGUAGES["en"], (spec.seed, "unreachable", number), taken)[0]
         yield DeadName(name, next(addresses))

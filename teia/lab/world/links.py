@@ -64,7 +64,7 @@ class Layout:
         return self.outside_at + self.most_outside * OUTSIDE_DRAWS
 
     @classmethod
-    def of(cls, spec: WorldSpec) -> Layout:
+    def from_spec(cls, spec: WorldSpec) -> Layout:
         paragraphs, inside, outside = (
             mean + mean // 2 for mean in (spec.text.paragraphs, spec.links.inside, spec.links.outside)
         )
@@ -72,7 +72,7 @@ class Layout:
         return cls(Struct(f"<{count}H"), paragraphs, inside, outside)
 
 
-def around(mean: int, number: int) -> int:
+def count_around(mean: int, number: int) -> int:
     """Turn 16 bits into a count between half the mean and one and a half times the mean."""
     low = mean - mean // 2
     return low + number * (mean // 2 * 2 + 1) // 65536
@@ -82,7 +82,7 @@ class LinkGraph:
     """All links of a world; nothing is kept per page."""
 
     def __init__(self, spec: WorldSpec, spaces: Sequence[UrlSpace], dead: Sequence[DeadName]) -> None:
-        self.layout = Layout.of(spec)
+        self.layout = Layout.from_spec(spec)
         self._inside, self._outside = spec.links.inside, spec.links.outside
         self._nofollow_below = round(spec.links.nofollow * 65536)
         self._changing_below = round(spec.links.changing * 65536)
@@ -103,10 +103,10 @@ class LinkGraph:
         """Return the random numbers of a page: its links and all else about it that is random."""
         return uint16s(self._numbers, b"%b%d" % (self._keys[space.host.index], slot))
 
-    def of_page(self, space: UrlSpace, slot: int, draws: tuple[int, ...], meaningful: int = 0) -> PageLinks:
+    def page_links(self, space: UrlSpace, slot: int, draws: tuple[int, ...], meaningful: int = 0) -> PageLinks:
         """Return the links of a page from its draws, after `meaningful` meaningful changes."""
         size, power = space.size, self._power
-        numbers: Sequence[int] = draws[FIXED_DRAWS : FIXED_DRAWS + around(self._inside, draws[8])]
+        numbers: Sequence[int] = draws[FIXED_DRAWS : FIXED_DRAWS + count_around(self._inside, draws[8])]
         if meaningful and self._changing_below:
             numbers = [self._moved(number, meaningful) for number in numbers]
         inside = [int(size * (number / 65536) ** power) for number in numbers]
@@ -138,7 +138,7 @@ class LinkGraph:
     def _outside_of(self, space: UrlSpace, draws: tuple[int, ...], meaningful: int) -> list[OutsideLink]:
         found = []
         power, below, first = self._power, self._nofollow_below, self._outside_at
-        for at in range(first, first + OUTSIDE_DRAWS * around(self._outside, draws[9]), OUTSIDE_DRAWS):
+        for at in range(first, first + OUTSIDE_DRAWS * count_around(self._outside, draws[9]), OUTSIDE_DRAWS):
             how = draws[at + 2]
             target = self._another(space, draws[at], how)
             number = draws[at + 1]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from teia.lab.text.prose import ITEMS, NAMES, PASSAGES, Lexicon
 from teia.lab.world.change import WorldPageState
 from teia.lab.world.feeds import MEDIA_TYPES
-from teia.lab.world.links import PARAGRAPH_DRAWS, LinkGraph, PageLinks, around
+from teia.lab.world.links import PARAGRAPH_DRAWS, LinkGraph, PageLinks, count_around
 from teia.lab.world.markup import MARKUPS, Markup
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.urlspace import LinkStyle, UrlSpace
@@ -56,7 +56,7 @@ def make_frame(space: UrlSpace, canonical_root: bytes, shared: dict[bytes, bytes
     """Render the boilerplate of a host. `shared` makes equal pieces of all hosts one object, to spare the cache."""
     host, lexicon = space.host, space.lexicon
     markup = MARKUPS[host.sloppy]
-    told = markup.charset % host.charset.encode() if host.charset_told_by != "header" else b""
+    told = markup.charset % host.charset.encode() if host.charset_declared_in != "header" else b""
     title = host.title.encode(lexicon.codec)
     entries = [(space.path(slot), space.title(slot)) for slot in range(host.fronts + 1)]
     entries[0] = b"", lexicon.phrases["home"]
@@ -131,7 +131,7 @@ class PageWriter:
         meaningful, cosmetic, _, _ = state
         draws = self._graph.draws(space, slot)
         path, title = space.reference(slot, meaningful // REVISIONS_PER_TITLE)
-        links = self._graph.of_page(space, slot, draws, meaningful)
+        links = self._graph.page_links(space, slot, draws, meaningful)
         style = self._style(space, frame.markup, path, session)
         up, *anchors = space.anchors(style, (space.parent(slot), *links.children, *links.inside))
         inside_at = len(links.children)
@@ -158,7 +158,7 @@ class PageWriter:
     def texts(self, space: UrlSpace, slot: int, meaningful: int) -> list[bytes]:
         """Return title and paragraphs of a page without markup, as its PDF shows them."""
         draws = self._graph.draws(space, slot)
-        count = around(self._mean_paragraphs, draws[0])
+        count = count_around(self._mean_paragraphs, draws[0])
         written = paragraphs(space.lexicon, draws, self._paragraphs_at, count, meaningful, PLAIN)
         title = space.title(slot, meaningful // REVISIONS_PER_TITLE)
         return [_named(text, space.lexicon, draws) for text in (title, *written)]
@@ -179,7 +179,7 @@ class PageWriter:
         """Return the page's own text, with a list of facts before its second half."""
         markup, items = frame.markup, lexicon.items
         when, first = draws[3], draws[11] % (ITEMS - 2)
-        count = around(self._mean_paragraphs, draws[0])
+        count = count_around(self._mean_paragraphs, draws[0])
         pieces = paragraphs(lexicon, draws, self._paragraphs_at, count, meaningful, markup.paragraphs)
         subheading = markup.subheading % lexicon.subheadings[draws[4] % len(lexicon.subheadings)]
         facts = markup.facts % (items[first], items[first + 1], items[first + 2])

@@ -34,11 +34,11 @@ class Regions:
         self._known: dict[str, int] = {}
 
     @property
-    def are_one(self) -> bool:
+    def is_instant(self) -> bool:
         """True if no answer is ever delayed here."""
         return not self._latency_s and not self._bytes_per_s
 
-    def of_client(self, address: str) -> int:
+    def client_region(self, address: str) -> int:
         """Return a client's region: that of the narrowest network it is in, else the first."""
         region = self._known.get(address)
         if region is None:
@@ -50,7 +50,7 @@ class Regions:
 
     def delay_s(self, client: str, host: WorldHost, size_bytes: int) -> float:
         """Return latency plus the time the bytes take."""
-        here = self.of_client(client)
+        here = self.client_region(client)
         latency_s = self._latency_s[here][host.region] if self._latency_s else 0.0
         bytes_per_s = self._bytes_per_s[here][host.region] if self._bytes_per_s else 0.0
         return latency_s + (size_bytes / bytes_per_s if bytes_per_s else 0.0)

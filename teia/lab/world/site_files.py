@@ -31,10 +31,10 @@ class SiteFiles:
         roots: Mapping[str, bytes],
         frame: Callable[[UrlSpace], PageFrame],
         rewritten_s: Callable[[UrlSpace, int, float], float],
-        told_s: Callable[[float], float],
+        published_s: Callable[[float], float],
     ) -> None:
         self._spec, self._graph, self._roots, self._frame, self._rewritten_s = spec, graph, roots, frame, rewritten_s
-        self._told_s = told_s
+        self._published_s = published_s
         self._answers: dict[UrlKind, Callable[[UrlTarget, float], WorldAnswer]] = {
             UrlKind.ROBOTS: self._robots,
             UrlKind.SITEMAP: self._sitemap,
@@ -59,12 +59,12 @@ class SiteFiles:
             return UrlKind.IMAGE
         return UrlKind.CALENDAR if endless_calendar.find_month(space, path) else UrlKind.NOWHERE
 
-    def answer(self, place: UrlTarget, now_s: float) -> WorldAnswer:
+    def answer(self, target: UrlTarget, now_s: float) -> WorldAnswer:
         """Answer a request for a path that belongs to no slot."""
-        if place.kind is UrlKind.STYLE:
-            return WorldAnswer(200, headers_of(place.space.host, "text/css"), STYLE)
-        make = self._answers.get(place.kind)
-        return make(place, now_s) if make else _failed(place, 404, "not_found")
+        if target.kind is UrlKind.STYLE:
+            return WorldAnswer(200, headers_of(target.space.host, "text/css"), STYLE)
+        make = self._answers.get(target.kind)
+        return make(target, now_s) if make else _failed(target, 404, "not_found")
 
     def robots_txt(self, host: WorldHost) -> str:
         """Return a host's robots.txt; empty if it has none or serves an error instead."""
@@ -75,12 +75,12 @@ class SiteFiles:
     def _root(self, host: WorldHost) -> str:
         return self._roots[host.name].decode()
 
-    def _robots(self, place: UrlTarget, _now_s: float) -> WorldAnswer:
-        host = place.space.host
+    def _robots(self, target: UrlTarget, _now_s: float) -> WorldAnswer:
+        host = target.space.host
         if host.robots == "none":
-            return _failed(place, 404, "not_found")
+            return _failed(target, 404, "not_found")
         if host.robots == "broken":
-            return _failed(place, 503, "error")
+            return _failed(target, 503, "error")
         return WorldAnswer(200, headers_of(host, "text/plain; charset=utf-8"), self.robots_txt(host).encode())
 
     def _sitemap_part(self, space: UrlSpace, name: bytes) -> int | None:
@@ -89,21 +89,21 @@ class SiteFiles:
         # A sitemap that fits into one file has no parts: it is /sitemap.xml itself.
         return int(match.group(1)) if match and count > 1 and int(match.group(1)) < count else None
 
-    def _sitemap(self, place: UrlTarget, now_s: float) -> WorldAnswer:
-        space, root = place.space, self._root(place.space.host)
+    def _sitemap(self, target: UrlTarget, now_s: float) -> WorldAnswer:
+        space, root = target.space, self._root(target.space.host)
         per_file = self._spec.sitemaps.urls_per_file
         count = sitemaps.parts(space, per_file)
-        number = self._sitemap_part(space, place.path.partition(b"?")[0])
+        number = self._sitemap_part(space, target.path.partition(b"?")[0])
         if number is None and count > 1:
             return WorldAnswer(200, headers_of(space.host, "application/xml"), sitemaps.index(root, count))
         first = (number or 0) * per_file
         slots = range(first, min(first + per_file, space.size))
-        told_s = self._told_s(now_s)
-        body = sitemaps.part(space, root, slots, lambda slot: self._rewritten_s(space, slot, now_s), told_s)
+        published_s = self._published_s(now_s)
+        body = sitemaps.part(space, root, slots, lambda slot: self._rewritten_s(space, slot, now_s), published_s)
         return WorldAnswer(200, headers_of(space.host, "application/xml"), body)
 
-    def _feed(self, place: UrlTarget, now_s: float) -> WorldAnswer:
-        space, root = place.space, self._root(place.space.host)
+    def _feed(self, target: UrlTarget, now_s: float) -> WorldAnswer:
+        space, root = target.space, self._root(target.space.host)
         host, codec = space.host, space.lexicon.codec
         slots = [slot for slot in range(min(feeds.WATCHED_SLOTS, space.size)) if space.kind(slot) is UrlKind.PAGE]
         times = {slot: self._rewritten_s(space, slot, now_s) for slot in slots}
@@ -121,17 +121,17 @@ class SiteFiles:
             return None
         return int(match.group(2))
 
-    def _picture(self, place: UrlTarget, _now_s: float) -> WorldAnswer:
-        slot = self._image(place.space, place.path.partition(b"?")[0]) or 0
-        return WorldAnswer(200, headers_of(place.space.host, "image/png"), png(scramble(slot, place.space.host.salt)))
+    def _picture(self, target: UrlTarget, _now_s: float) -> WorldAnswer:
+        slot = self._image(target.space, target.path.partition(b"?")[0]) or 0
+        return WorldAnswer(200, headers_of(target.space.host, "image/png"), png(scramble(slot, target.space.host.salt)))
 
-    def _month(self, place: UrlTarget, _now_s: float) -> WorldAnswer:
-        month = endless_calendar.find_month(place.space, place.path)
+    def _month(self, target: UrlTarget, _now_s: float) -> WorldAnswer:
+        month = endless_calendar.find_month(target.space, target.path)
         if month is None:
-            return _failed(place, 404, "not_found")
-        body = endless_calendar.month_page(place.space, self._frame(place.space), self._graph, month)
-        return WorldAnswer(200, html_headers(place.space.host), body)
+            return _failed(target, 404, "not_found")
+        body = endless_calendar.month_page(target.space, self._frame(target.space), self._graph, month)
+        return WorldAnswer(200, html_headers(target.space.host), body)
 
 
-def _failed(place: UrlTarget, status: int, phrase: str) -> WorldAnswer:
-    return WorldAnswer(status, html_headers(place.space.host), error_page(place.space.lexicon, phrase, status))
+def _failed(target: UrlTarget, status: int, phrase: str) -> WorldAnswer:
+    return WorldAnswer(status, html_headers(target.space.host), error_page(target.space.lexicon, phrase, status))

@@ -11,14 +11,14 @@ from teia.lab.world.urlspace import UrlSpace
 def not_found_page(space: UrlSpace, frame: PageFrame, path: bytes) -> bytes:
     """Write the page in the host's usual frame. An `echo` host names the requested path, a `plain` one does not."""
     lexicon, markup = space.lexicon, frame.markup
-    said = lexicon.phrases["not_found"]
+    phrase = lexicon.phrases["not_found"]
     shown = b"/" + escape(path.decode("latin-1")).encode("ascii", "xmlcharrefreplace")
-    title, sentence = said, said + b"."
+    title, sentence = phrase, phrase + b"."
     if space.host.soft_404 == "echo":
-        title, sentence = b"%b: %b" % (said, shown), b"%b: %b." % (said, shown)
+        title, sentence = b"%b: %b" % (phrase, shown), b"%b: %b." % (phrase, shown)
     pieces = (
         frame.top, title, frame.after_title, frame.head_end, frame.banner, frame.navigation,
-        markup.subheading % said, markup.paragraphs[0] % sentence,
+        markup.subheading % phrase, markup.paragraphs[0] % sentence,
         markup.aside % (lexicon.phrases["advertisement"], lexicon.advertisements[0], lexicon.proverbs[0]),
         frame.footer, b"0", markup.end,
     )  # fmt: skip

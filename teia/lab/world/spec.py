@@ -243,10 +243,10 @@ class WorldSpec:
     def load(cls, path: Path | None = None, **overrides: Any) -> WorldSpec:
         """Read a TOML file, if given; overrides (`seed=3`, or `{"errors.scale": 0}`) win, None means not given."""
         values = {} if path is None else flatten(read_toml(path))
-        return cls.of({**values, **{key: value for key, value in overrides.items() if value is not None}})
+        return cls.from_values({**values, **{key: value for key, value in overrides.items() if value is not None}})
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> WorldSpec:
+    def from_values(cls, values: Mapping[str, Any]) -> WorldSpec:
         """Make a spec of dotted keys; raise ConfigError for invalid ones."""
         spec = read_tree(cls, values)
         _check(spec)

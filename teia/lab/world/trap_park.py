@@ -113,14 +113,14 @@ def entrances(space: UrlSpace, slot: int) -> list[bytes]:
     ]
 
 
-def with_entrances(body: bytes, space: UrlSpace, frame: PageFrame, slot: int) -> bytes:
+def add_entrances(body: bytes, space: UrlSpace, frame: PageFrame, slot: int) -> bytes:
     """Return a page of the host with its links into the park added before its end."""
     end = frame.markup.end
     anchors = [frame.markup.anchor % (frame.escaped(url), b"", b"more") for url in entrances(space, slot)]
     return b"%b%b%b" % (body.removesuffix(end), b" ".join(anchors), end)
 
 
-def in_session(body: bytes, space: UrlSpace, path: bytes) -> bytes:
+def add_session_ids(body: bytes, space: UrlSpace, path: bytes) -> bytes:
     """Return a page of the host whose links all carry a session id, different from that of the request."""
     token = _token(space, bits64(path.decode("latin-1")), 3)
     return re.sub(rb"(<a href=[\"']?)/", rb"\g<1>/s/%b/" % token, body, flags=re.IGNORECASE)
@@ -165,11 +165,11 @@ def _calendar(_space: UrlSpace, path: bytes) -> Written:
     day, found = _DAY.fullmatch(name), _MONTH.fullmatch(name[:-3]) or _MONTH.fullmatch(name)
     assert found is not None
     month = Month(b"calendar", int(found.group(1)), int(found.group(2)))
-    around = [(b"/" + each.path, b"%d/%d" % (each.month, each.year)) for each in month.neighbours]
+    count_around = [(b"/" + each.path, b"%d/%d" % (each.month, each.year)) for each in month.neighbours]
     if day:
-        return b"%d-%02d-%b" % (month.year, month.month, day.group(3)), b"There are no events on this day.", around
+        return b"%d-%02d-%b" % (month.year, month.month, day.group(3)), b"There are no events on this day.", count_around
     days = [(b"/%b/%02d" % (month.path, n), b"%d" % n) for n in range(1, 29)]
-    return b"%d/%d" % (month.month, month.year), b"There are no events in this month.", [*around, *days]
+    return b"%d/%d" % (month.month, month.year), b"There are no events in this month.", [*count_around, *days]
 
 
 def _list(space: UrlSpace, path: bytes) -> Written:

@@ -60,8 +60,8 @@ def pages(world: World, until_s: float) -> Iterator[TruthLine]:
         space = world.spaces[host.index]
         for name in (host.name, *host.aliases):
             for slot in range(host.size):
-                place = UrlTarget(space, space.kind(slot), space.path(slot), slot)
-                yield _line(world, place, name, permission, until_s)
+                target = UrlTarget(space, space.kind(slot), space.path(slot), slot)
+                yield _line(world, target, name, permission, until_s)
 
 
 def line(world: World, url: str, until_s: float) -> TruthLine | None:
@@ -71,50 +71,50 @@ def line(world: World, url: str, until_s: float) -> TruthLine | None:
     host = world.names.get(parts.host) if parts and parts.port == world.port else None
     if parts is None or host is None:
         return None
-    place = world.place(host, parts.target.encode())
-    if place.kind is UrlKind.NOWHERE:
+    target = world.resolve_target(host, parts.target.encode())
+    if target.kind is UrlKind.NOWHERE:
         return None
-    return _line(world, place, parts.host, RobotsPermissions(host, world.robots_txt(host)), until_s)
+    return _line(world, target, parts.host, RobotsPermissions(host, world.robots_txt(host)), until_s)
 
 
-def _line(world: World, place: UrlTarget, name: str, permission: RobotsPermissions, until_s: float) -> TruthLine:
-    space, slot = place.space, place.slot
-    url = (world.roots[name] + place.path).decode()
-    versions, meaningful = _versions(world, place, until_s)
-    changes = place.kind in WITH_BODY
+def _line(world: World, target: UrlTarget, name: str, permission: RobotsPermissions, until_s: float) -> TruthLine:
+    space, slot = target.space, target.slot
+    url = (world.roots[name] + target.path).decode()
+    versions, meaningful = _versions(world, target, until_s)
+    changes = target.kind in WITH_BODY
     count = len(meaningful) - 1 if changes else 0
-    links, nofollow = _links(world, place, name, count)
+    links, nofollow = _links(world, target, name, count)
     since = []
     if world.spec.links.changing:
         for number, moment in enumerate(meaningful):
-            then, shunned = _links(world, place, name, number)
+            then, shunned = _links(world, target, name, number)
             since.append((moment, [url for url in then if url not in shunned]))
-    habit = world.changes.habit(space.host.content, slot) if changes else None
+    change_process = world.changes.change_process(space.host.content, slot) if changes else None
     return TruthLine(
         url=url,
         host=name,
-        kind=place.kind.value,
+        kind=target.kind.value,
         versions=versions,
         meaningful=meaningful,
         links=links,
         nofollow=nofollow,
-        location=world.location(place).decode() if place.kind in REDIRECTS else None,
+        location=world.location(target).decode() if target.kind in REDIRECTS else None,
         robots_allowed=permission.allows(url),
-        same_as=_original(world, place, name),
-        process=PROCESS_NAMES[habit.process] if habit else None,
-        rate_per_day=habit.rate_per_day * world.spec.time_factor if habit else None,
+        same_as=_original(world, target, name),
+        process=PROCESS_NAMES[change_process.process] if change_process else None,
+        rate_per_day=change_process.rate_per_day * world.spec.time_factor if change_process else None,
         links_since=since,
     )
 
 
-def _versions(world: World, place: UrlTarget, until_s: float) -> tuple[list[str], list[str]]:
+def _versions(world: World, target: UrlTarget, until_s: float) -> tuple[list[str], list[str]]:
     """Return the times of all versions, and of those that differ in more than boilerplate."""
-    if place.kind not in WITH_BODY:
+    if target.kind not in WITH_BODY:
         return [], []
-    content = place.space.host.content
-    began = iso_utc(world.time_s(-world.changes.habit(content, place.slot).age))
+    content = target.space.host.content
+    began = iso_utc(world.time_s(-world.changes.change_process(content, target.slot).age))
     versions, meaningful = [began], [began]
-    for days, is_meaningful in world.changes.events(content, place.slot, world.days(until_s)):
+    for days, is_meaningful in world.changes.events(content, target.slot, world.days(until_s)):
         moment = iso_utc(world.time_s(days))
         versions.append(moment)
         if is_meaningful:
@@ -122,29 +122,29 @@ def _versions(world: World, place: UrlTarget, until_s: float) -> tuple[list[str]
     return versions, meaningful
 
 
-def _links(world: World, place: UrlTarget, name: str, meaningful: int) -> tuple[list[str], list[str]]:
+def _links(world: World, target: UrlTarget, name: str, meaningful: int) -> tuple[list[str], list[str]]:
     """Return URLs that the body links to after `meaningful` changes, each once, and those with only nofollow links."""
     root = world.roots[name]
-    if place.kind is UrlKind.CHOICES:
-        return _unique(world.choices(place)), []
-    if place.kind in REDIRECTS:
-        return _unique([world.location(place)]), []
-    nav = [root + path for path in world.frame(place.space).nav]
-    if place.kind is UrlKind.CALENDAR:
-        month = find_month(place.space, place.path)
+    if target.kind is UrlKind.CHOICES:
+        return _unique(world.choices(target)), []
+    if target.kind in REDIRECTS:
+        return _unique([world.location(target)]), []
+    nav = [root + path for path in world.frame(target.space).nav]
+    if target.kind is UrlKind.CALENDAR:
+        month = find_month(target.space, target.path)
         return _unique([*nav, *(root + other.path for other in month.neighbours)] if month else nav), []
-    if place.kind not in WITH_BODY or place.kind is UrlKind.PDF:
+    if target.kind not in WITH_BODY or target.kind is UrlKind.PDF:
         return [], []
-    followed, shunned = _page_links(world, place, root, meaningful)
+    followed, shunned = _page_links(world, target, root, meaningful)
     links = _unique([*nav, *followed, *shunned])
     # A URL that has links of both kinds may be followed.
     sure = set(_unique([*nav, *followed]))
     return links, [url for url in links if url not in sure]
 
 
-def _page_links(world: World, place: UrlTarget, root: bytes, meaningful: int) -> tuple[list[bytes], list[bytes]]:
-    space, slot = place.space, place.slot
-    found = world.graph.of_page(space, slot, world.graph.draws(space, slot), meaningful)
+def _page_links(world: World, target: UrlTarget, root: bytes, meaningful: int) -> tuple[list[bytes], list[bytes]]:
+    space, slot = target.space, target.slot
+    found = world.graph.page_links(space, slot, world.graph.draws(space, slot), meaningful)
     parent = [space.parent(slot)] if slot else []
     followed = [root + space.path(each) for each in (*parent, *found.children, *found.inside)]
     shunned = [root + space.path(found.nofollow)] if found.nofollow is not None else []
@@ -152,17 +152,17 @@ def _page_links(world: World, place: UrlTarget, root: bytes, meaningful: int) ->
         (shunned if link.nofollow else followed).append(world.roots[link.name] + link.space.path(link.slot))
     followed += [world.roots[partner] for partner in found.partners]
     if space.host.park:
-        page = (root + place.path).decode()
+        page = (root + target.path).decode()
         entrances = [resolve(each.decode(), page) for each in trap_park.entrances(space, slot)]
         followed += [url.encode() for url in entrances if url]
     return followed, shunned
 
 
-def _original(world: World, place: UrlTarget, name: str) -> str | None:
-    original: WorldHost = world.hosts[place.space.host.content]
-    if name == original.name or place.slot < 0:
+def _original(world: World, target: UrlTarget, name: str) -> str | None:
+    original: WorldHost = world.hosts[target.space.host.content]
+    if name == original.name or target.slot < 0:
         return None
-    return (world.roots[original.name] + place.space.path(place.slot)).decode()
+    return (world.roots[original.name] + target.space.path(target.slot)).decode()
 
 
 def _unique(urls: list[bytes]) -> list[str]:

@@ -61,9 +61,9 @@ class World:
         self._frames: dict[int, PageFrame] = {}
         self._shared: dict[bytes, bytes] = {}
         self._html = [html_headers(host) for host in self.hosts]
-        self._beside = SiteFiles(spec, self.graph, self.roots, self.frame, self._rewritten_s, self.told_s)
+        self._site_files = SiteFiles(spec, self.graph, self.roots, self.frame, self._rewritten_s, self.published_s)
         self._days_per_s = spec.time_factor / DAY_S
-        self._is_instant = self.regions.are_one and not any(host.delay_s or host.drip_s for host in self.hosts)
+        self._is_instant = self.regions.is_instant and not any(host.delay_s or host.drip_s for host in self.hosts)
 
     def seeds(self) -> list[str]:
         """Return the URL to begin with: every host is reachable from the first one's home page."""
@@ -91,14 +91,14 @@ class World:
         target = request.target.encode("latin-1", "replace")
         if not target.startswith(b"/"):
             return WorldAnswer(400, b"Content-Type: text/plain\r\n", b"Not a path.\n")
-        answer = self._answer_at(self.place(host, target), request, now_s)
+        answer = self._answer_target(self.resolve_target(host, target), request, now_s)
         if self._is_instant:
             return answer
         size_bytes = len(answer.headers) + len(answer.body)
         delay_s = host.delay_s + self.regions.delay_s(request.client, host, size_bytes)
         return msgspec.structs.replace(answer, delay_s=answer.delay_s + delay_s, drip_s=host.drip_s)
 
-    def place(self, host: WorldHost, target: bytes) -> UrlTarget:
+    def resolve_target(self, host: WorldHost, target: bytes) -> UrlTarget:
         """Return the target of a request on a host."""
         space, path = self.spaces[host.index], target[1:]
         slot = space.find(path)
@@ -106,22 +106,22 @@ class World:
             return UrlTarget(space, space.kind(slot), path, slot)
         if host.park and (found := trap_park.trap_at(space, path)):
             return UrlTarget(space, UrlKind.PARK if found.slot < 0 else space.kind(found.slot), path, found.slot)
-        return UrlTarget(space, self._beside.kind(space, path), path)
+        return UrlTarget(space, self._site_files.kind(space, path), path)
 
-    def _answer_at(self, place: UrlTarget, request: WorldRequest, now_s: float) -> WorldAnswer:
-        if place.kind is _PAGE or place.kind in WITH_BODY:
-            return self._text(place, request, now_s)
-        if place.kind in REDIRECTS or place.kind is UrlKind.CHOICES:
-            return self._redirect(place)
-        if place.kind is UrlKind.PARK and (found := trap_park.trap_at(place.space, place.path)):
-            body = trap_park.park_page(place.space, self.frame(place.space), found.trap, place.path)
-            return WorldAnswer(200, self._html[place.space.host.index], body)
-        if place.kind in _NOWHERE and place.space.host.soft_404:
-            body = not_found_page(place.space, self.frame(place.space), place.path)
-            return WorldAnswer(200, self._html[place.space.host.index], body)
-        if place.slot >= 0:
-            return self._failures.answer(place.kind, place.space, place.slot)
-        return self._beside.answer(place, now_s)
+    def _answer_target(self, target: UrlTarget, request: WorldRequest, now_s: float) -> WorldAnswer:
+        if target.kind is _PAGE or target.kind in WITH_BODY:
+            return self._text(target, request, now_s)
+        if target.kind in REDIRECTS or target.kind is UrlKind.CHOICES:
+            return self._redirect(target)
+        if target.kind is UrlKind.PARK and (found := trap_park.trap_at(target.space, target.path)):
+            body = trap_park.park_page(target.space, self.frame(target.space), found.trap, target.path)
+            return WorldAnswer(200, self._html[target.space.host.index], body)
+        if target.kind in _NOWHERE and target.space.host.soft_404:
+            body = not_found_page(target.space, self.frame(target.space), target.path)
+            return WorldAnswer(200, self._html[target.space.host.index], body)
+        if target.slot >= 0:
+            return self._failures.answer(target.kind, target.space, target.slot)
+        return self._site_files.answer(target, now_s)
 
     # ---- pages -------------------------------------------------------------------------------------------------------
 
@@ -129,54 +129,54 @@ class World:
         """Return the numbers of changes of a page up to now, and the times of the last ones."""
         return self.changes.state(space.host.content, slot, (now_s - self.epoch_s) * self._days_per_s)
 
-    def rewritten_s(self, place: UrlTarget, now_s: float) -> float:
+    def rewritten_s(self, target: UrlTarget, now_s: float) -> float:
         """Return the time of a page's last meaningful change."""
-        return self.time_s(self.state(place.space, place.slot, now_s).rewritten)
+        return self.time_s(self.state(target.space, target.slot, now_s).rewritten)
 
     def _rewritten_s(self, space: UrlSpace, slot: int, now_s: float) -> float:
-        return self.told_s(self.time_s(self.state(space, slot, now_s).rewritten))
+        return self.published_s(self.time_s(self.state(space, slot, now_s).rewritten))
 
-    def told_s(self, moment_s: float) -> float:
+    def published_s(self, moment_s: float) -> float:
         """Return a time as sitemaps and feeds show it: on a calendar that may be as fast as the world."""
         if not self.spec.sitemaps.fast_dates:
             return moment_s
         return self.epoch_s + (moment_s - self.epoch_s) * self.spec.time_factor
 
-    def _text(self, place: UrlTarget, request: WorldRequest, now_s: float) -> WorldAnswer:
+    def _text(self, target: UrlTarget, request: WorldRequest, now_s: float) -> WorldAnswer:
         """Answer with a page or a PDF: 304, or the body, compressed where host and client agree."""
-        space, slot = place.space, place.slot
+        space, slot = target.space, target.slot
         host = space.host
         state = self.state(space, slot, now_s)
-        told = NO_CLAIM
+        claimed = NO_CLAIM
         if host.validators != "none":
-            first_s = self.time_s(-self.changes.habit(host.content, slot).age) if host.validators == "frozen" else 0.0
-            told = claim(host, slot, state[:2], first_s, self.time_s(state.changed), now_s)
-            if request.headers and told.matches(request):
-                return WorldAnswer(304, b"Server: %b\r\n%b" % (host.server.encode(), told.headers))
-        if place.kind is _PDF:
-            return WorldAnswer(200, headers_of(host, "application/pdf") + told.headers, self._pdf(space, slot, state))
+            first_s = self.time_s(-self.changes.change_process(host.content, slot).age) if host.validators == "frozen" else 0.0
+            claimed = claim(host, slot, state[:2], first_s, self.time_s(state.changed), now_s)
+            if request.headers and claimed.matches(request):
+                return WorldAnswer(304, b"Server: %b\r\n%b" % (host.server.encode(), claimed.headers))
+        if target.kind is _PDF:
+            return WorldAnswer(200, headers_of(host, "application/pdf") + claimed.headers, self._pdf(space, slot, state))
         session = self._session(host, now_s) if host.session else b""
         frame = self._frames.get(host.index) or self.frame(space)
         body = self._writer.write(space, frame, slot, state, session)
         if host.park:
-            body = self._in_park(place, frame, body)
-        headers = self._html[host.index] + told.headers
+            body = self._add_trap_links(target, frame, body)
+        headers = self._html[host.index] + claimed.headers
         if host.gzip and "gzip" in request.headers.get("accept-encoding", ""):
             headers += b"Content-Encoding: gzip\r\n"
             body = isal_zlib.compress(body, _GZIP_LEVEL, _GZIP_WBITS)
         return WorldAnswer(200, headers, body, chunked=host.chunked)
 
     @staticmethod
-    def _in_park(place: UrlTarget, frame: PageFrame, body: bytes) -> bytes:
+    def _add_trap_links(target: UrlTarget, frame: PageFrame, body: bytes) -> bytes:
         """Add links into the trap park to a page of its host, and session ids if the URL is a session trap."""
-        found = trap_park.trap_at(place.space, place.path)
+        found = trap_park.trap_at(target.space, target.path)
         if found is not None and found.trap is trap_park.Trap.SESSION:
-            body = trap_park.in_session(body, place.space, place.path)
-        return trap_park.with_entrances(body, place.space, frame, place.slot)
+            body = trap_park.add_session_ids(body, target.space, target.path)
+        return trap_park.add_entrances(body, target.space, frame, target.slot)
 
     def robots_txt(self, host: WorldHost) -> str:
         """Return a host's robots.txt; empty if it has none or serves an error instead."""
-        return self._beside.robots_txt(host)
+        return self._site_files.robots_txt(host)
 
     def frame(self, space: UrlSpace) -> PageFrame:
         """Return the shared parts of all pages of a host; rendered when first needed, then cached."""
@@ -200,30 +200,30 @@ class World:
 
     # ---- redirects ---------------------------------------------------------------------------------------------------
 
-    def location(self, place: UrlTarget) -> bytes:
+    def location(self, target: UrlTarget) -> bytes:
         """Return the target of a redirect, as an absolute URL."""
-        space, slot = place.space, place.slot
+        space, slot = target.space, target.slot
         draws = self.graph.draws(space, slot)
         if draws[10] < self.spec.errors.loops * 65536:
             url = self.roots[space.host.name] + space.path(slot)
-            return url if AGAIN in place.path else b"%b%b%b" % (url, b"&" if b"?" in url else b"?", AGAIN)
+            return url if AGAIN in target.path else b"%b%b%b" % (url, b"&" if b"?" in url else b"?", AGAIN)
         found = self.graph.redirect(space, slot, draws, chained=draws[11] < self.spec.errors.chains * 65536)
         return self.roots[found.name] + found.space.path(found.slot)
 
-    def choices(self, place: UrlTarget) -> list[bytes]:
+    def choices(self, target: UrlTarget) -> list[bytes]:
         """Return the URLs a 300 offers: its redirect target, and the page above."""
-        space = place.space
-        return [self.location(place), self.roots[space.host.name] + space.path(space.parent(place.slot))]
+        space = target.space
+        return [self.location(target), self.roots[space.host.name] + space.path(space.parent(target.slot))]
 
-    def _redirect(self, place: UrlTarget) -> WorldAnswer:
-        headers, lexicon = self._html[place.space.host.index], place.space.lexicon
-        if place.kind is UrlKind.CHOICES:
-            return WorldAnswer(300, headers, moved_page(lexicon, "choices", self.choices(place)))
-        url = self.location(place)
-        root = self.roots[place.space.host.name]
-        written = b"/" + url[len(root) :] if place.space.host.relative and url.startswith(root) else url
+    def _redirect(self, target: UrlTarget) -> WorldAnswer:
+        headers, lexicon = self._html[target.space.host.index], target.space.lexicon
+        if target.kind is UrlKind.CHOICES:
+            return WorldAnswer(300, headers, moved_page(lexicon, "choices", self.choices(target)))
+        url = self.location(target)
+        root = self.roots[target.space.host.name]
+        written = b"/" + url[len(root) :] if target.space.host.relative and url.startswith(root) else url
         headers += b"Location: %b\r\n" % written
-        return WorldAnswer(int(place.kind), headers, moved_page(lexicon, "moved", [url]))
+        return WorldAnswer(int(target.kind), headers, moved_page(lexicon, "moved", [url]))
 
     # ---- building ----------------------------------------------------------------------------------------------------
 

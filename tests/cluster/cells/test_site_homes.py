@@ -66,9 +66,9 @@ class Cells:
             stack.callback(cell.close)
         self.homes = [SiteHomes(STARTS, [(number, cell)]) for number, cell in enumerate(self.cells)]
 
-    def send(self, site: str, cell: int, to_cell: int, rests: dict[str, float] | None = None, note: str = "") -> None:
+    def send(self, site: str, cell: int, to_cell: int, delays: dict[str, float] | None = None, note: str = "") -> None:
         with self.cells[cell].transaction() as frontier:
-            self.homes[cell].send(frontier, Departure(site, cell, to_cell, rests or {}, note))
+            self.homes[cell].send(frontier, Departure(site, cell, to_cell, delays or {}, note))
 
     def say(self, to_cell: int, *urls: str) -> None:
         """Send links to a cell, as any other would."""

@@ -10,7 +10,7 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.cluster.cells.copies import CellCopies
-from teia.cluster.cells.site_homes import REST, long_rests
+from teia.cluster.cells.site_homes import REST, long_delays
 from teia.cluster.cells.snapshot_schedule import SHARE, TRY_AGAIN_S, SnapshotScheduler
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.nats.thread import LoopThread
@@ -118,14 +118,14 @@ def test_a_cell_can_be_opened_while_room_is_short(kept: Kept) -> None:
             frontier.db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
         log.has_room = lambda: False
         records = kept.messages()
-        assert long_rests(frontier, 50.0) == {"rests.test": 90.0}
+        assert long_delays(frontier, 50.0) == {"rests.test": 90.0}
         log.has_room = lambda: True
         assert kept.messages() == records
         for _ in range(2):
-            assert long_rests(frontier, 50.0) == {"rests.test": 90.0}
+            assert long_delays(frontier, 50.0) == {"rests.test": 90.0}
             assert kept.messages() == records + 1
-        (rests,) = frontier.db.execute("SELECT count(*) FROM meta WHERE name LIKE ?", (REST + "%",)).fetchone()
-        assert rests == 1
+        (delays,) = frontier.db.execute("SELECT count(*) FROM meta WHERE name LIKE ?", (REST + "%",)).fetchone()
+        assert delays == 1
 
 
 def test_what_took_long_is_not_done_again_for_long(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:

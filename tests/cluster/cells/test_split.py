@@ -148,8 +148,8 @@ class Halves(Kept):
             assert (old.known, old.queued) == (len(urls(old)), len(urls(old)))
             assert (new.known, new.queued) == (len(urls(new)), len(urls(new)))
             assert 30 <= old.known <= 70  # of a hundred
-            assert rests(old) == {host for host, _ in urls(old)}
-            assert rests(new) == {host for host, _ in urls(new)}
+            assert delays(old) == {host for host, _ in urls(old)}
+            assert delays(new) == {host for host, _ in urls(new)}
             assert split_off(old.db) == {8: split.slot}
             assert split_off(new.db) == {}
         return split.slot
@@ -164,7 +164,7 @@ def slots(cell: FrontierCell) -> set[int]:
     return {slot for table in ("urls", "hosts", "queue") for (slot,) in cell.db.execute(f"SELECT slot FROM {table}")}
 
 
-def rests(cell: FrontierCell) -> set[str]:
+def delays(cell: FrontierCell) -> set[str]:
     rows = cell.db.execute("SELECT name FROM meta WHERE name LIKE 'rest %'").fetchall()
     return {name.removeprefix(REST) for (name,) in rows}
 

@@ -122,8 +122,8 @@ def test_an_agreed_rest_holds_at_an_address_whose_requests_were_cut_off(nats: Na
                     assert one.begin(address, f"{number}.test", usual_s) == 0.0
                 before = nats.clock.ticks_s()
                 one.settle()
-                rests_s = one._turns[address].ready_at - before
-                assert expected_s <= rests_s <= expected_s + nats.clock.ticks_s() - before
+                remaining_s = one._turns[address].ready_at - before
+                assert expected_s <= remaining_s <= expected_s + nats.clock.ticks_s() - before
 
     nats.run(main())
 

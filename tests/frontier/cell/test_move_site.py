@@ -70,7 +70,7 @@ def test_rows_that_the_cell_has_already_are_counted_once(site: FrontierCell, rec
     whole = part_of(site, HOSTS, "urls", QUEUE)
     (queue,) = (rows for table, rows in whole.rows if table == QUEUE)
     one = next(row for row in queue if row[2] == lane)
-    some = SiteRows(*(getattr(whole, name) for name in ("version", "tables", "site", "names", "rests", "note")),
+    some = SiteRows(*(getattr(whole, name) for name in ("version", "tables", "site", "names", "delays", "note")),
                 [(HOSTS, whole.rows[0][1]), (QUEUE, [one])], is_last=False)  # fmt: skip
     for part in (some, whole, whole):
         with receiver.transaction():

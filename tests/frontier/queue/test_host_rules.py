@@ -37,8 +37,8 @@ def test_nonsense_is_refused_in_one_line(text: str) -> None:
 
 def test_a_rest_is_only_ever_made_longer() -> None:
     politeness = Politeness(CourtesySettings(delay_s=5.0, host_delays=("slow.test=20", "quick.test=1")))
-    rests = {host: politeness.rest_s(politeness.server(host)) for host in ("slow.test", "quick.test", "other.test")}
-    assert rests == {"slow.test": 20.0, "quick.test": 5.0, "other.test": 5.0}
+    delays = {host: politeness.delay_s(politeness.server(host)) for host in ("slow.test", "quick.test", "other.test")}
+    assert delays == {"slow.test": 20.0, "quick.test": 5.0, "other.test": 5.0}
 
 
 def test_collections_that_run_together_keep_every_longer_rest() -> None:
@@ -56,7 +56,7 @@ def asked_once(politeness: Politeness, host: str, address: str) -> tuple[float, 
     """How long a server and its address rest after an answer that took no time."""
     server, place = politeness.server(host), politeness.address(address)
     politeness.started(server, place)
-    return politeness.finished(server, place, 0.0, 0.0), place.last_rest_s
+    return politeness.finished(server, place, 0.0, 0.0), place.last_delay_s
 
 
 def test_a_rest_is_shorter_only_where_somebody_agreed_and_is_named() -> None:
@@ -68,7 +68,7 @@ def test_a_rest_is_shorter_only_where_somebody_agreed_and_is_named() -> None:
     assert asked_once(politeness, "other.test", "1.1.1.1") == (5.0, 5.0)
     assert asked_once(politeness, "quick.test", "1.1.1.1") == (1.0, 5.0), "now two sites are known to be there"
     politeness.asked_for(politeness.server("quick.test"), 7.0)
-    assert politeness.rest_s(politeness.server("quick.test")) == 7.0
+    assert politeness.delay_s(politeness.server("quick.test")) == 7.0
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ NOW_S = 1_700_000_000.0
 HOUR_S = 3_600.0
 
 
-def server(name: str, ready_in_s: float, rest_s: float = 5.0) -> DelayEntry:
-    return DelayEntry("server", name, NOW_S + ready_in_s, rest_s)
+def server(name: str, ready_in_s: float, delay_s: float = 5.0) -> DelayEntry:
+    return DelayEntry("server", name, NOW_S + ready_in_s, delay_s)
 
 
 @pytest.fixture
@@ -23,20 +23,20 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.sqlite"
 
 
-def run(path: Path, *rests: DelayEntry, clean: bool = True, until_s: float = NOW_S) -> bool:
+def run(path: Path, *delays: DelayEntry, clean: bool = True, until_s: float = NOW_S) -> bool:
     """One crawler's life; returns whether it found the ledger closed."""
     ledger = Ledger(path)
     was_clean = ledger.open()
-    ledger.write(rests)
+    ledger.write(delays)
     ledger.close(clean=clean, now_s=until_s)
     return was_clean
 
 
 def reopened(path: Path, now_s: float = NOW_S) -> list[DelayEntry]:
     ledger = Ledger(path)
-    rests = ledger.rests(now_s)
+    delays = ledger.delays(now_s)
     ledger.close(clean=False, now_s=now_s)
-    return sorted(rests, key=lambda rest: (rest.kind, rest.name))
+    return sorted(delays, key=lambda rest: (rest.kind, rest.name))
 
 
 # ---- marks ----------------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def test_process_that_never_closed_died(path: Path) -> None:
     dying.write([server("a", 60)])
     ledger = Ledger(path)
     assert not ledger.open()
-    assert ledger.all_places() == [server("a", 60)]
+    assert ledger.all_entries() == [server("a", 60)]
     ledger.close(clean=False, now_s=NOW_S)
     dying.close(clean=False, now_s=NOW_S)
 
@@ -76,9 +76,9 @@ def test_marks_and_long_rests_are_synced_and_ordinary_rests_are_not(path: Path) 
     synchronous = "PRAGMA synchronous"
     ledger.open()
     assert ledger._db.execute(synchronous).fetchone() == full
-    ledger.write([server("a", 5, rest_s=5)])
+    ledger.write([server("a", 5, delay_s=5)])
     assert ledger._db.execute(synchronous).fetchone() == normal
-    ledger.write([server("a", 5, rest_s=5), server("b", 3_600, rest_s=3_600)])
+    ledger.write([server("a", 5, delay_s=5), server("b", 3_600, delay_s=3_600)])
     assert ledger._db.execute(synchronous).fetchone() == full
     ledger.close(clean=True, now_s=NOW_S)
 
@@ -95,10 +95,10 @@ def test_rests_survive_a_clean_stop(path: Path) -> None:
 def test_rests_that_are_over_are_dropped_at_a_clean_stop_only(path: Path) -> None:
     run(path, server("over", -1), server("rests", 60), clean=False)
     ledger = Ledger(path)
-    assert {rest.name for rest in ledger.all_places()} == {"over", "rests"}, "after a death all must rest again"
+    assert {rest.name for rest in ledger.all_entries()} == {"over", "rests"}, "after a death all must rest again"
     ledger.close(clean=True, now_s=NOW_S)
     ledger = Ledger(path)
-    assert ledger.all_places() == [server("rests", 60)]
+    assert ledger.all_entries() == [server("rests", 60)]
     ledger.close(clean=True, now_s=NOW_S)
 
 
@@ -120,7 +120,7 @@ def test_calendar_set_back_lengthens_a_rest_but_not_beyond_a_day(path: Path) -> 
     run(path, server("a", 60))
     assert reopened(path, NOW_S - HOUR_S)[0].ready_at_s == NOW_S + 60
     year_ago_s = NOW_S - 365 * 86_400
-    assert reopened(path, year_ago_s)[0].ready_at_s == year_ago_s + Ledger.MAX_REST_S
+    assert reopened(path, year_ago_s)[0].ready_at_s == year_ago_s + Ledger.MAX_DELAY_S
 
 
 def test_calendar_set_forward_ends_rests_and_harms_nothing_else(path: Path) -> None:
@@ -136,10 +136,10 @@ def test_wrong_times_of_a_set_back_calendar_are_replaced_by_the_next_request(pat
 
 @pytest.mark.parametrize("huge_s", [1e12, 1e300, float("inf")])
 def test_huge_times_are_capped(path: Path, huge_s: float) -> None:
-    run(path, server("a", huge_s, rest_s=huge_s), clean=False)
+    run(path, server("a", huge_s, delay_s=huge_s), clean=False)
     ledger = Ledger(path)
-    assert ledger.rests(NOW_S) == [server("a", Ledger.MAX_REST_S, Ledger.MAX_REST_S)]
-    assert [rest.rest_s for rest in ledger.all_places()] == [Ledger.MAX_REST_S]
+    assert ledger.delays(NOW_S) == [server("a", Ledger.MAX_DELAY_S, Ledger.MAX_DELAY_S)]
+    assert [rest.delay_s for rest in ledger.all_entries()] == [Ledger.MAX_DELAY_S]
     ledger.close(clean=False, now_s=NOW_S)
 
 
@@ -174,10 +174,10 @@ def test_full_disk_is_said_and_the_ledger_goes_on_afterwards(path: Path) -> None
     ledger._db.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(DiskFull):
         ledger.write([server(f"{number}{'x' * 200}", 60) for number in range(500)])
-    assert ledger.all_places() == [server("kept", 60)]
+    assert ledger.all_entries() == [server("kept", 60)]
     ledger._db.execute("PRAGMA max_page_count = 100000")
     ledger.write([server("more", 60)])
-    assert len(ledger.all_places()) == 2
+    assert len(ledger.all_entries()) == 2
     ledger.close(clean=True, now_s=NOW_S)
 
 
@@ -185,7 +185,7 @@ def test_rest_without_a_time_is_refused_whole(path: Path) -> None:
     ledger = Ledger(path)
     with pytest.raises(StoreError):
         ledger.write([server("a", 60), DelayEntry("server", "b", float("nan"), 5.0)])
-    assert ledger.all_places() == []
+    assert ledger.all_entries() == []
     ledger.close(clean=True, now_s=NOW_S)
 
 
@@ -195,8 +195,8 @@ def test_rest_without_a_time_is_refused_whole(path: Path) -> None:
 def test_places_that_have_not_rested_for_long_are_forgotten(path: Path) -> None:
     ledger = Ledger(path)
     ledger.write([server("old", -FORGOTTEN_AFTER_S - 1), server("young", -1), server("resting", 100)])
-    ledger.forget_rested(NOW_S)
-    assert {rest.name for rest in ledger.all_places()} == {"young", "resting"}
+    ledger.forget_expired(NOW_S)
+    assert {rest.name for rest in ledger.all_entries()} == {"young", "resting"}
     ledger.close(clean=False, now_s=NOW_S)
 
 

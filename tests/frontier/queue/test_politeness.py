@@ -99,7 +99,7 @@ def test_crawl_delay_lengthens_the_rest_that_is_running() -> None:
     visit(politeness, "a", "1.1.1.1", 10, 11)
     server = politeness.server("a")
     politeness.asked_for(server, 60)
-    assert (server.ready_at, server.last_rest_s) == (71, 60)
+    assert (server.ready_at, server.last_delay_s) == (71, 60)
 
 
 def test_shorter_crawl_delay_does_not_shorten_a_running_rest() -> None:
@@ -180,14 +180,14 @@ def test_refusals_of_requests_under_way_together_are_one() -> None:
 
 def test_after_death_server_and_address_rest_their_full_time() -> None:
     politeness = polite(delay_s=5)
-    politeness.rest_after_death([("a", "1.1.1.1"), ("b", "")], now=100)
+    politeness.delay_after_crash([("a", "1.1.1.1"), ("b", "")], now=100)
     assert [politeness.server(name).ready_at for name in "ab"] == [105, 105]
     assert politeness.address("1.1.1.1").ready_at == 105
 
 
 def test_after_death_a_crawl_delay_read_from_disk_lengthens_the_rest() -> None:
     politeness = polite(delay_s=5)
-    politeness.rest_after_death([("a", "1.1.1.1")], now=100)
+    politeness.delay_after_crash([("a", "1.1.1.1")], now=100)
     politeness.asked_for(politeness.server("a"), 60)
     assert politeness.server("a").ready_at == 160
 
@@ -195,16 +195,16 @@ def test_after_death_a_crawl_delay_read_from_disk_lengthens_the_rest() -> None:
 def test_after_death_no_recorded_rest_is_shortened() -> None:
     politeness = polite(delay_s=5)
     politeness.server("a").ready_at = 4_000
-    politeness.rest_after_death([("a", "")], now=100)
+    politeness.delay_after_crash([("a", "")], now=100)
     assert politeness.server("a").ready_at == 4_000
 
 
 def test_what_still_rests_is_not_forgotten() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 0, 1)
-    politeness.forget_rested(6)
+    politeness.forget_expired(6)
     assert set(politeness.servers) == {"a"}
-    politeness.forget_rested(6.01)
+    politeness.forget_expired(6.01)
     assert not politeness.servers
     assert not politeness.addresses
 
@@ -215,7 +215,7 @@ def test_what_is_busy_refused_or_asked_for_a_delay_is_not_forgotten() -> None:
     back_off_s = politeness.refused(politeness.server("refused"), 0, jitter=0)
     politeness.asked_for(politeness.server("slow"), 20)
     politeness.server("free")
-    politeness.forget_rested(back_off_s + FORGIVEN_AFTER_S)
+    politeness.forget_expired(back_off_s + FORGIVEN_AFTER_S)
     assert set(politeness.servers) == {"busy", "refused", "slow"}
     assert set(politeness.addresses) == {"1.1.1.1"}
 
@@ -224,7 +224,7 @@ def test_forgotten_place_that_somebody_holds_is_found_again() -> None:
     """Two objects for one server would let two collections ask it at once."""
     politeness = polite()
     held = politeness.server("a")
-    politeness.forget_rested(1_000_000)
+    politeness.forget_expired(1_000_000)
     politeness.started(held, politeness.address("1.1.1.1"))
     assert politeness.server("a") is held
     assert not politeness.server("a").free(1_000_000, 1)
@@ -234,7 +234,7 @@ def test_forgotten_place_that_nobody_holds_takes_no_memory() -> None:
     politeness = polite()
     for number in range(100):
         politeness.server(f"h{number}")
-    politeness.forget_rested(1_000_000)
+    politeness.forget_expired(1_000_000)
     gc.collect()
     assert not any(isinstance(each, DelayTarget) and each.name.startswith("h") for each in gc.get_objects())
 
@@ -267,7 +267,7 @@ class Web:
         self.politeness = polite(delay_s, factor, per_host)
         self.now = 0.0
         self.requests: list[Request] = []
-        self.rests: list[Rest] = []
+        self.delays: list[Rest] = []
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
@@ -296,7 +296,7 @@ class Web:
         self.politeness.finished(request.server, request.address, request.started, self.now, retry_after_s)
 
     def must_rest(self, place: DelayTarget, until: float) -> None:
-        self.rests.append(Rest(place, len(self.requests), until))
+        self.delays.append(Rest(place, len(self.requests), until))
 
     def learn_delay(self) -> None:
         server = self.politeness.server(f"h{self.chance.randrange(4)}")
@@ -307,7 +307,7 @@ class Web:
             self.must_rest(server, max(ends) + delay_s)
 
     def forget(self) -> None:
-        self.politeness.forget_rested(self.now)
+        self.politeness.forget_expired(self.now)
 
 
 @settings(max_examples=150)
@@ -320,7 +320,7 @@ class Web:
 def test_no_two_requests_closer_than_the_rest(seed: int, delay_s: float, factor: float, per_host: int) -> None:
     web = Web(random.Random(seed), delay_s, factor, per_host)
     web.run(150)
-    for rest in web.rests:
+    for rest in web.delays:
         for request in web.requests[rest.requests :]:
             if rest.place in (request.server, request.address):
                 assert request.started >= rest.until

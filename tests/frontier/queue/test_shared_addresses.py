@@ -15,7 +15,7 @@ from teia.config.sections import CourtesySettings
 from teia.errors import ConfigError
 from teia.frontier.queue.ledger import DelayEntry, Ledger, shared_addresses
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.shared_addresses import OF_A_CDN, Networks, address_rest_s, shared_rest_s
+from teia.frontier.queue.shared_addresses import OF_A_CDN, Networks, address_delay_s, shared_delay_s
 
 COURTESY = CourtesySettings(delay_s=5.0, response_factor=2.0, shared_sites=8, shared_rest_s=1.0)
 ADDRESS = "192.0.2.1"
@@ -30,23 +30,23 @@ def visit(politeness: Politeness, host: str, started: float, ended: float, addre
 # ---- the rule -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("sites", "rest_s"), [(1, 5.0), (8, 5.0), (10, 4.0), (20, 2.0), (40, 1.0), (1_000, 1.0)])
-def test_rest_is_divided_from_the_ninth_site_on(sites: int, rest_s: float) -> None:
-    assert shared_rest_s(COURTESY, sites) == rest_s
+@pytest.mark.parametrize(("sites", "delay_s"), [(1, 5.0), (8, 5.0), (10, 4.0), (20, 2.0), (40, 1.0), (1_000, 1.0)])
+def test_rest_is_divided_from_the_ninth_site_on(sites: int, delay_s: float) -> None:
+    assert shared_delay_s(COURTESY, sites) == delay_s
 
 
 def test_rest_of_an_address_is_never_longer_than_the_delay() -> None:
     quick = CourtesySettings(delay_s=0.2, shared_rest_s=1.0)
-    assert {shared_rest_s(quick, sites) for sites in (1, 9, 1_000, OF_A_CDN)} == {0.2}
+    assert {shared_delay_s(quick, sites) for sites in (1, 9, 1_000, OF_A_CDN)} == {0.2}
 
 
 def test_slow_answer_rests_a_shared_address_and_not_a_network_of_content_delivery() -> None:
-    assert address_rest_s(COURTESY, 1_000, response_s=3.0) == 6.0
-    assert address_rest_s(COURTESY, OF_A_CDN, response_s=3.0) == 1.0
+    assert address_delay_s(COURTESY, 1_000, response_s=3.0) == 6.0
+    assert address_delay_s(COURTESY, OF_A_CDN, response_s=3.0) == 1.0
 
 
 def test_hosts_of_ones_own_do_not_rest_whoever_shares_them() -> None:
-    assert address_rest_s(CourtesySettings(delay_s=0.0), 1_000, response_s=3.0) == 0.0
+    assert address_delay_s(CourtesySettings(delay_s=0.0), 1_000, response_s=3.0) == 0.0
 
 
 # ---- networks -------------------------------------------------------------------------------------------------------
@@ -72,22 +72,22 @@ def test_names_of_one_site_are_one_site() -> None:
     politeness = Politeness(COURTESY)
     for number in range(50):
         visit(politeness, f"n{number}.example.org", 10 * number, 10 * number)
-    assert politeness.address(ADDRESS).last_rest_s == 5.0
+    assert politeness.address(ADDRESS).last_delay_s == 5.0
 
 
 def test_address_of_many_sites_rests_less_and_each_host_its_full_time() -> None:
     politeness = Politeness(COURTESY)
     for number in range(40):
         visit(politeness, f"site{number}.example", 10 * number, 10 * number)
-    assert politeness.address(ADDRESS).last_rest_s == 1.0
-    assert politeness.server("site39.example").last_rest_s == 5.0
+    assert politeness.address(ADDRESS).last_delay_s == 1.0
+    assert politeness.server("site39.example").last_delay_s == 5.0
 
 
 def test_first_request_to_a_named_network_is_already_followed_by_the_short_rest() -> None:
     politeness = Politeness(CourtesySettings(delay_s=5.0, cdn_nets=("192.0.2.0/24",)))
     visit(politeness, "a.example", 0, 0)
-    assert politeness.address(ADDRESS).last_rest_s == 1.0
-    assert politeness.server("a.example").last_rest_s == 5.0
+    assert politeness.address(ADDRESS).last_delay_s == 1.0
+    assert politeness.server("a.example").last_delay_s == 5.0
 
 
 def test_longer_delay_that_comes_into_force_holds_for_shared_addresses_too() -> None:
@@ -103,7 +103,7 @@ def test_shared_address_is_remembered_when_it_has_rested() -> None:
     for number in range(40):
         visit(politeness, f"site{number}.example", 10 * number, 10 * number)
     visit(politeness, "alone.example", 500, 500, "192.0.2.9")
-    politeness.forget_rested(1e6)
+    politeness.forget_expired(1e6)
     assert list(politeness.addresses) == [ADDRESS]
 
 
@@ -148,7 +148,7 @@ def test_ledger_keeps_how_many_sites_share_an_address(tmp_path: Path) -> None:
     ledger.close(clean=True, now_s=1e9)
     again = Ledger(path)
     assert again.shared() == {ADDRESS: 40}
-    assert again.all_places() == [], "their rests are over, what they are is not"
+    assert again.all_entries() == [], "their rests are over, what they are is not"
     assert shared_addresses(path) == {ADDRESS: 40}
     again.close(clean=False, now_s=0.0)
 

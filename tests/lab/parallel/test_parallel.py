@@ -32,7 +32,7 @@ OWNERS = (0, 0, 0, 1, 1, 1)
 
 
 def lab_web(pages: int = 400) -> WebGraph:
-    return web_of(World(WorldSpec.of({"seed": 5, "pages": pages, "hosts": 20, **QUIET}), epoch_s=0.0))
+    return web_of(World(WorldSpec.from_values({"seed": 5, "pages": pages, "hosts": 20, **QUIET}), epoch_s=0.0))
 
 
 def test_a_firewall_loses_what_only_others_lead_to() -> None:

@@ -128,7 +128,7 @@ def test_a_statistic_that_is_not_there_is_left_out() -> None:
 
 
 def test_the_world_of_a_round_has_three_regions() -> None:
-    regions = WorldSpec.of({"seed": 1, **rounds.WORLD}).regions
+    regions = WorldSpec.from_values({"seed": 1, **rounds.WORLD}).regions
     assert regions.names == rounds.REGIONS
     assert all(regions.latency_s[at][at] == min(regions.latency_s[at]) for at in range(3))
 
@@ -170,7 +170,7 @@ def test_a16_repeats_and_firewall_loses_what_exchange_finds() -> None:
 
 def _modes(seed: int) -> Table:
     run = ExperimentInput(seed, True, Path(), lambda _: None)
-    world = parallel_crawlers.World(WorldSpec.of(spec_of(run, 400)), epoch_s=0.0)
+    world = parallel_crawlers.World(WorldSpec.from_values(spec_of(run, 400)), epoch_s=0.0)
     return parallel_crawlers.modes_table(Study(run, parallel_crawlers.web_of(world)))
 
 

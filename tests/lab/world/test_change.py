@@ -20,21 +20,21 @@ def _changes(**values: object) -> ChangeHistories:
 
 def test_processes_have_the_shares_of_wolfs_mix() -> None:
     changes = _changes()
-    kinds = [changes.habit(0, slot).process for slot in range(20_000)]
+    kinds = [changes.change_process(0, slot).process for slot in range(20_000)]
     assert kinds.count(POISSON) / 20_000 == pytest.approx(0.6, abs=0.015)
     assert kinds.count(PARETO) / 20_000 == pytest.approx(0.3, abs=0.015)
     assert kinds.count(REGULAR) / 20_000 == pytest.approx(0.1, abs=0.01)
 
 
 def test_rates_are_uniform_by_default() -> None:
-    rates = [_changes().habit(0, slot).rate_per_day for slot in range(10_000)]
+    rates = [_changes().change_process(0, slot).rate_per_day for slot in range(10_000)]
     assert min(rates) >= 0.01
     assert max(rates) <= 1.0
     assert fmean(rates) == pytest.approx(0.505, abs=0.01)
 
 
 def test_zipf_rates_are_mostly_slow() -> None:
-    rates = sorted(_changes(rates="zipf:1", slowest=0.0).habit(0, slot).rate_per_day for slot in range(5_000))
+    rates = sorted(_changes(rates="zipf:1", slowest=0.0).change_process(0, slot).rate_per_day for slot in range(5_000))
     assert rates[2_500] == pytest.approx(1 / 5_000, rel=0.1)
     assert rates[-1] > 0.05
 
@@ -79,7 +79,7 @@ def test_state_is_what_the_events_say_in_any_order_of_questions(slot: int, days:
         state = changes.state(3, slot, instant)
         assert state.version == len(events)
         assert state.meaningful == sum(meaningful for _, meaningful in events)
-        began = -changes.habit(3, slot).age
+        began = -changes.change_process(3, slot).age
         assert state.changed == (events[-1][0] if events else began)
         assert state.rewritten == max((when for when, meaningful in events if meaningful), default=began)
 

@@ -40,7 +40,7 @@ def test_some_hosts_share_a_registered_domain_and_some_an_address() -> None:
 
 
 def test_addresses_begin_where_told_and_skip_ends() -> None:
-    hosts, _ = make_hosts(WorldSpec.of({"pages": 600, "hosts": 600, "sites.shared_address": 0.0}), "127.77.3.9")
+    hosts, _ = make_hosts(WorldSpec.from_values({"pages": 600, "hosts": 600, "sites.shared_address": 0.0}), "127.77.3.9")
     addresses = [host.address for host in hosts]
     assert addresses[0] == "127.77.3.9"
     assert len(set(addresses)) == 600
@@ -49,7 +49,7 @@ def test_addresses_begin_where_told_and_skip_ends() -> None:
 
 def test_running_out_of_addresses_is_said() -> None:
     with pytest.raises(LabError, match="use fewer hosts"):
-        make_hosts(WorldSpec.of({"pages": 300, "hosts": 300, "sites.shared_address": 0.0}), "127.77.254.1")
+        make_hosts(WorldSpec.from_values({"pages": 300, "hosts": 300, "sites.shared_address": 0.0}), "127.77.254.1")
 
 
 def test_closed_and_broken_hosts_are_leaves_of_the_tree_of_hosts() -> None:

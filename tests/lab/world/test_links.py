@@ -69,7 +69,7 @@ def test_in_links_follow_a_power_law() -> None:
     counts: Counter[int] = Counter()
     for slot in range(space.size):
         if space.kind(slot) is UrlKind.PAGE:
-            counts.update(world.graph.of_page(space, slot, world.graph.draws(space, slot)).inside)
+            counts.update(world.graph.page_links(space, slot, world.graph.draws(space, slot)).inside)
     total = sum(counts.values())
     top = sum(count for _, count in counts.most_common(space.size // 100))
     assert top / total > 0.15
@@ -80,7 +80,7 @@ def test_outside_links_prefer_the_same_topic_as_told() -> None:
     kept = total = 0
     for space in world.spaces:
         for slot in range(min(space.size, 20)):
-            for link in world.graph.of_page(space, slot, world.graph.draws(space, slot)).outside:
+            for link in world.graph.page_links(space, slot, world.graph.draws(space, slot)).outside:
                 total += 1
                 kept += link.space.host.topic == space.host.topic
     assert kept / total > 0.95

@@ -45,19 +45,19 @@ def test_overrides_win_over_the_file_and_none_is_not_given(tmp_path: Path) -> No
 )
 def test_wrong_values_are_refused_with_what_is_allowed(values: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
-        WorldSpec.of(values)
+        WorldSpec.from_values(values)
     assert "\n" not in str(caught.value)
 
 
 def test_hosts_follow_from_pages_where_not_given() -> None:
-    assert WorldSpec.of({"pages": 1_000}).host_count == 10
-    assert WorldSpec.of({"pages": 20}).host_count == 1
+    assert WorldSpec.from_values({"pages": 1_000}).host_count == 10
+    assert WorldSpec.from_values({"pages": 20}).host_count == 1
 
 
 @pytest.mark.parametrize("pages", [1, 2, 3, 8, 9, 10, 50])
 def test_even_the_smallest_world_can_be_made(pages: int) -> None:
     for hosts in {1, pages}:
-        world = World(WorldSpec.of({"pages": pages, "hosts": hosts}), epoch_s=0.0)
+        world = World(WorldSpec.from_values({"pages": pages, "hosts": hosts}), epoch_s=0.0)
         assert sum(host.size for host in world.hosts) == pages
 
 

@@ -34,7 +34,7 @@ def _questions(world: World, count: int) -> list[tuple[str, float]]:
 
 
 def test_two_worlds_of_one_seed_are_equal_in_any_order_of_questions() -> None:
-    first, second = World(WorldSpec.of(VARIED), epoch_s=EPOCH_S), World(WorldSpec.of(VARIED), epoch_s=EPOCH_S)
+    first, second = World(WorldSpec.from_values(VARIED), epoch_s=EPOCH_S), World(WorldSpec.from_values(VARIED), epoch_s=EPOCH_S)
     questions = _questions(first, 1_500)
     answers = {question: ask(first, *question) for question in questions}
     random.Random(4).shuffle(questions)
@@ -70,7 +70,7 @@ def test_time_factor_makes_pages_change_as_much_faster() -> None:
 
 
 def test_links_carry_the_port_and_port_80_is_left_out() -> None:
-    spec = WorldSpec.of({"pages": 200})
+    spec = WorldSpec.from_values({"pages": 200})
     assert World(spec, epoch_s=0, port=8123).seeds()[0].endswith(".test:8123/")
     assert World(spec, epoch_s=0, port=80).seeds()[0].endswith(".test/")
 
@@ -118,7 +118,7 @@ def test_gzip_comes_only_when_asked_for_and_holds_the_same_page() -> None:
 @pytest.mark.parametrize("told_by", ["header", "meta", "both"])
 def test_latin_hosts_tell_their_charset_where_they_say_they_do(told_by: str) -> None:
     world = make_world(pages=6_000, hosts=60, sites__latin1=1.0, sites__portuguese=1.0)
-    host = next(host for host in world.hosts if host.charset_told_by == told_by)
+    host = next(host for host in world.hosts if host.charset_declared_in == told_by)
     answer = world.answer(WorldRequest(host.name, "/"), EPOCH_S)
     assert (f"charset={host.charset}".encode() in answer.headers) == (told_by != "meta")
     assert (f"charset={host.charset}".encode() in answer.body.replace(b'"', b"")) == (told_by != "header")

@@ -116,7 +116,7 @@ def test_what_is_said_to_be_possible_is_what_the_true_rates_allow_and_nothing_is
     for host in kept.world.hosts:
         space = kept.world.spaces[host.index]
         slots = [slot for slot in range(host.size) if space.kind(slot) is UrlKind.PAGE]
-        total += optimum([kept.world.changes.habit(host.content, slot).rate_per_day for slot in slots], DAY_S / SLOT_S)
+        total += optimum([kept.world.changes.change_process(host.content, slot).rate_per_day for slot in slots], DAY_S / SLOT_S)
         pages += len(slots)
     bound = total / pages
     for _, said in kept.points:
@@ -143,7 +143,7 @@ def served(kept: Kept) -> Iterator[Live]:
 def texts_of(world: World, url: str, at_s: float) -> list[str]:
     """What the lab wrote on a page at an instant: its title, and its paragraphs."""
     parts = split(url)
-    place = world.place(world.names[parts.host], parts.target.encode())
+    place = world.resolve_target(world.names[parts.host], parts.target.encode())
     state = world.changes.state(place.space.host.content, place.slot, world.days(at_s))
     texts = world._writer.texts(place.space, place.slot, state.meaningful)  # what its bodies are made of
     return [text.decode(place.space.lexicon.codec) for text in texts]
