@@ -73,18 +73,18 @@ class FetchOnly:
     def _serve(self, queue: HostQueue, now: float) -> None:
         item = queue.head
         if item is None:
-            self._schedule.give_back(queue)
+            self._schedule.put_back(queue)
             return
         destination = self._destinations.known(queue.host, split(item.url).port)
         assert isinstance(destination, Destination), "the name was resolved"
-        queue.take()
-        self._schedule.started(queue)
+        queue.pop()
+        self._schedule.begin_request(queue)
         request = FetchRequest(item.url, destination.address, destination.port)
         self._fetcher.start(request, partial(self._fetched, queue, now))
 
     def _fetched(self, queue: HostQueue, started: float, fetched: Fetched) -> None:
         self.answers += bool(fetched.status)
-        self._schedule.finished(queue, queue.address, started, self._clock.ticks_s(), 0.0)
+        self._schedule.end_request(queue, queue.address, started, self._clock.ticks_s(), 0.0)
 
 
 def fetch_only(truth: Path, dns: str, seconds: float, delay_s: float) -> int:

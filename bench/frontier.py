@@ -149,9 +149,9 @@ def again(paths: list[Path]) -> dict[str, object]:
         served = time.perf_counter()
         requests = 0
         while (queue := schedule.next_host(0.0)) is not None:
-            queue.take()
-            schedule.started(queue)
-            schedule.finished(queue, queue.address, 0.0, 0.0)
+            queue.pop()
+            schedule.begin_request(queue)
+            schedule.end_request(queue, queue.address, 0.0, 0.0)
             requests += 1
         turn_s = (time.perf_counter() - served) / max(1, requests)
     big = [round(1e3 * seconds, 2) for host, seconds in refills if host == BIG_HOST]

@@ -31,7 +31,7 @@ from teia.crawler.start import open_crawler
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import url_from
 from teia.lab.measure.true_freshness import PageTruth, true_freshness
-from teia.lab.server.listen import loopback
+from teia.lab.server.listen import check_loopback
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
 from teia.lab.server.witness import early_requests
@@ -99,7 +99,7 @@ def keep(policy: str, wanted: argparse.Namespace, folder: Path, number: int) -> 
         with root.locked():
             asyncio.run(crawl(root, settings(root, policy, wanted, ready), clock, wanted.days * DAY_S))
         time.sleep(0.5)
-    world = World(WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=loopback(address))
+    world = World(WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=check_loopback(address))
 
     def days(clock_s: float) -> float:
         return world.days(since_s + (clock_s - since_s) / wanted.factor)

@@ -113,7 +113,7 @@ def links_to(name: str, tree: Path, path: str) -> list[str]:
     return list(found)
 
 
-def explained(name: str, tree: Path, paths: Iterable[str]) -> list[str]:
+def explain_rows(name: str, tree: Path, paths: Iterable[str]) -> list[str]:
     lines = []
     for path in sorted(paths)[:SHOWN]:
         where = links_to(name, tree, path)
@@ -132,19 +132,19 @@ def section(name: str, tree: Path, result: Comparison) -> list[str]:
         f"HTML pages: {len(ours):,} by teia, {len(theirs):,} by wget2, {len(ours & theirs):,} by both.",
         "",
         "Pages only wget2 fetched:",
-        *explained(name, tree, theirs - ours),
+        *explain_rows(name, tree, theirs - ours),
         "",
         "Pages only teia fetched:",
-        *explained(name, tree, ours - theirs),
+        *explain_rows(name, tree, ours - theirs),
         "",
         "Links that led nowhere and that only teia requested:",
-        *explained(name, tree, failures(result.ours) - failures(result.theirs)),
+        *explain_rows(name, tree, failures(result.ours) - failures(result.theirs)),
         "",
         "Links that led nowhere and that only wget2 requested:",
-        *explained(name, tree, failures(result.theirs) - failures(result.ours)),
+        *explain_rows(name, tree, failures(result.theirs) - failures(result.ours)),
         "",
         "Files of the package that neither fetched, and the pages that link to them:",
-        *explained(name, tree, files - ours - theirs),
+        *explain_rows(name, tree, files - ours - theirs),
         "",
     ]
 

@@ -26,7 +26,7 @@ from statistics import mean, stdev
 from bench.keep_fresh import DAY_S, SPEC, crawl, settings, truth, visits_of
 from teia.clock import FastClock, WallClock, from_iso
 from teia.lab.measure.true_freshness import true_freshness
-from teia.lab.server.listen import loopback
+from teia.lab.server.listen import check_loopback
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
 from teia.lab.server.witness import early_requests
@@ -85,7 +85,7 @@ def keep(way: Way, wanted: argparse.Namespace, folder: Path, number: int) -> Hee
             config = replace(config, courtesy=courtesy, refresh=refresh)
             asyncio.run(crawl(root, config, clock, wanted.days * DAY_S))
         time.sleep(0.5)
-    world = World(WorldSpec.load(spec), epoch_s=epoch_s, port=ready["port"], address=loopback(address))
+    world = World(WorldSpec.load(spec), epoch_s=epoch_s, port=ready["port"], address=check_loopback(address))
     visits = {url: [(each - epoch_s) / DAY_S for each in times] for url, times in visits_of(root).items()}
     reached = {split(url).host for url in visits}
     if len(reached) < len(world.hosts):
@@ -97,7 +97,7 @@ def keep(way: Way, wanted: argparse.Namespace, folder: Path, number: int) -> Hee
         way,
         true_freshness(pages, wanted.from_day, wanted.days),
         sum(map(len, visits.values())),
-        tuple(f"{each.rested_s:.4f} s before {each.after.host}{each.after.path}" for each in early),
+        tuple(f"{each.waited_s:.4f} s before {each.after.host}{each.after.path}" for each in early),
         sum(host.sitemap != "none" for host in world.hosts),
         time.monotonic() - began,
     )

@@ -386,7 +386,7 @@ def _pid(root: Root, name: str) -> int:
 
     control = ControlFile(root.path / "control.sqlite")
     try:
-        run = control.run(name)
+        run = control.running_crawl(name)
         assert run is not None
         return run.pid
     finally:

@@ -27,7 +27,7 @@ from typing import Any
 from bench.keep_fresh import DAY_S, crawl, settings, truth, visits_of
 from teia.clock import FastClock, VirtualClock, WallClock, from_iso
 from teia.lab.measure.true_freshness import true_freshness
-from teia.lab.server.listen import loopback
+from teia.lab.server.listen import check_loopback
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
 from teia.lab.server.witness import early_requests
@@ -143,7 +143,7 @@ def crawled(
             asyncio.run(crawl(root, settings(root, policy, asked, ready), clock, wanted.days * DAY_S))
         ended_s = clock.now_s()
         time.sleep(0.5)
-    world = World(WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=loopback(address))
+    world = World(WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=check_loopback(address))
 
     def days(clock_s: float) -> float:
         return world.days(since_s + (clock_s - since_s) / wanted.factor)

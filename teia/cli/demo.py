@@ -87,18 +87,18 @@ def demo(
             if not once:
                 _keep_fresh(root)
                 _say_what_next(lab, folder, kept=data is not None)
-                with _measuring(WorldSpec.load(spec, **size), lab, root):
+                with _measure_regularly(WorldSpec.load(spec, **size), lab, root):
                     _serve(folder, web_port)
 
 
-def _measuring(spec: WorldSpec, lab: dict[str, Any], root: Root) -> AbstractContextManager[None]:
+def _measure_regularly(spec: WorldSpec, lab: dict[str, Any], root: Root) -> AbstractContextManager[None]:
     """Record the true freshness of the captures, by a second instance of the same generated web."""
-    from teia.lab.measure.live_freshness import measuring
+    from teia.lab.measure.live_freshness import measure_regularly
     from teia.lab.world.world import World
 
     # The same spec, epoch and port give the same pages and the same changes.
     world = World(spec, epoch_s=from_iso(lab["epoch"]), port=lab["port"])
-    return measuring(world, root, NAME, WallClock())
+    return measure_regularly(world, root, NAME, WallClock())
 
 
 def _flags(lab: dict[str, Any]) -> dict[str, Any]:
@@ -116,13 +116,13 @@ def _flags(lab: dict[str, Any]) -> dict[str, Any]:
 def _keep_fresh(root: Root) -> None:
     """Change the collection to be kept fresh by the crawler of the web server."""
     from teia.collections.change_settings import change
-    from teia.collections.commands import order
+    from teia.collections.commands import give_command
     from teia.collections.edits import Edit, Operator
     from teia.records import Command
 
     clock = WallClock()
     change(root, NAME, [Edit(key, Operator.SET, value) for key, value in KEPT.items()], clock)
-    order(root, NAME, Command.RUN, clock)
+    give_command(root, NAME, Command.RUN, clock)
     progress_console().print(
         f"\nIts pages change {TIME_FACTOR:,} times as fast as real ones and are now kept fresh; delay between"
         f" requests to a server: {KEPT['courtesy.delay_s']:g} s."

@@ -2,7 +2,7 @@
 
 An action is a row of `control.sqlite` from its request until its final number of URLs is recorded there. A running
 crawl works on it with its commits, a little at a time. While no crawl runs, the process that holds the folder lock does
-it (`carry_out`). Each cell stores how far it came, so any process may die at any point, any number of times. Actions on
+it (`run_actions`). Each cell stores how far it came, so any process may die at any point, any number of times. Actions on
 one collection run one after the other.
 """
 
@@ -24,11 +24,11 @@ from teia.frontier.cell.bulk import END, BulkAction, BulkSelection, as_values, c
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CollectionFolder, Root
 
-AT_REST_S = 0.2
+LOCK_HOLD_S = 0.2
 """Longest time, in seconds, that the folder lock is held at once while no crawl runs."""
 
 EXAMPLES = 10
-MAX_WAITING = 20
+MAX_PENDING = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class BulkCount:
     examples: tuple[str, ...]
 
 
-def count(cells: Sequence[FrontierCell], chosen: BulkSelection, now_s: float) -> BulkCount:
+def count_urls(cells: Sequence[FrontierCell], chosen: BulkSelection, now_s: float) -> BulkCount:
     """Count the chosen URLs, without changing anything; a walk over all URLs, unless a host is named."""
     number, examples = 0, list[str]()
     for cell in cells:
@@ -50,30 +50,30 @@ def count(cells: Sequence[FrontierCell], chosen: BulkSelection, now_s: float) ->
     return BulkCount(number, tuple(examples))
 
 
-def ask(control: ControlFile, collection: str, chosen: BulkSelection, who: str, now_s: float) -> int:
+def request_action(control: ControlFile, collection: str, chosen: BulkSelection, who: str, now_s: float) -> int:
     """Record an action in `control.sqlite`; it runs as soon as a process can, and survives the death of any process."""
     if is_clustered(CollectionFolder(collection, control.path.parent / collection)):
         raise ClusterError(
             f"{collection!r} is crawled by a cluster, where single URLs cannot be selected; exclude them with `teia"
             " block`"
         )
-    if len(control.deeds(collection)) >= MAX_WAITING:
-        raise UsageError(f"{MAX_WAITING} actions on {collection} are already pending; wait until they are done")
+    if len(control.pending_actions(collection)) >= MAX_PENDING:
+        raise UsageError(f"{MAX_PENDING} actions on {collection} are already pending; wait until they are done")
     text = json.dumps({"deed": chosen.deed, **as_values(chosen)})
-    return control.ask_deed(collection, secrets.token_hex(8), text, who, now_s)
+    return control.request_action(collection, secrets.token_hex(8), text, who, now_s)
 
 
-def waiting(control: ControlFile, collection: str) -> list[BulkRequest]:
+def pending_actions(control: ControlFile, collection: str) -> list[BulkRequest]:
     """Return the actions that are not done, in the order of their requests."""
-    return [_asked(row) for row in control.deeds(collection)]
+    return [_request_from_row(row) for row in control.pending_actions(collection)]
 
 
-def latest(control: ControlFile, collection: str, limit: int) -> list[BulkRequest]:
+def recent_actions(control: ControlFile, collection: str, limit: int) -> list[BulkRequest]:
     """Return the last actions, newest first."""
-    return [_asked(row) for row in control.last_deeds(collection, limit)]
+    return [_request_from_row(row) for row in control.recent_actions(collection, limit)]
 
 
-def _asked(row: Sequence[Any]) -> BulkRequest:
+def _request_from_row(row: Sequence[Any]) -> BulkRequest:
     number, mark, text, *rest = row
     values = json.loads(text)
     return BulkRequest(number, mark, BulkSelection(**{**values, "deed": BulkAction(values["deed"])}), *rest)
@@ -82,33 +82,33 @@ def _asked(row: Sequence[Any]) -> BulkRequest:
 # ---- no crawl runs -------------------------------------------------------------------------------------------
 
 
-def carry_out(root: Root, collection: str, clock: Clock) -> bool:
-    """Continue the actions on a collection that is not being crawled, for `AT_REST_S`; return True if all are done.
+def run_actions(root: Root, collection: str, clock: Clock) -> bool:
+    """Continue the actions on a collection that is not being crawled, for `LOCK_HOLD_S`; return True if all are done.
 
     The caller holds the folder lock (`Root.locked`).
     """
     control = ControlFile(root.path / "control.sqlite")
-    with closing(control), _opened(root, collection) as cells:
-        until = clock.ticks_s() + AT_REST_S
-        for asked in waiting(control, collection):
+    with closing(control), _open_cells(root, collection) as cells:
+        until = clock.ticks_s() + LOCK_HOLD_S
+        for request in pending_actions(control, collection):
             for cell in cells:
-                while progress(cell, asked.mark)[0] != END:
+                while progress(cell, request.mark)[0] != END:
                     with cell.transaction():
                         # One portion in each transaction, so that the lock is given back in time.
-                        carry_on(cell, asked.chosen, asked.mark, clock.now_s(), lambda: False)
+                        carry_on(cell, request.chosen, request.mark, clock.now_s(), lambda: False)
                     if clock.ticks_s() >= until:
-                        control.note_deed(asked.id, _so_far(cells, asked))
+                        control.note_action_progress(request.id, _urls_done(cells, request))
                         return False
-            control.deed_done(asked.id, _so_far(cells, asked), clock.now_s())
+            control.complete_action(request.id, _urls_done(cells, request), clock.now_s())
     return True
 
 
-def _so_far(cells: Sequence[FrontierCell], asked: BulkRequest) -> int:
-    return sum(progress(cell, asked.mark)[1] for cell in cells)
+def _urls_done(cells: Sequence[FrontierCell], request: BulkRequest) -> int:
+    return sum(progress(cell, request.mark)[1] for cell in cells)
 
 
 @contextmanager
-def _opened(root: Root, collection: str) -> Iterator[list[FrontierCell]]:
+def _open_cells(root: Root, collection: str) -> Iterator[list[FrontierCell]]:
     """Open the existing cells of a collection for writing."""
     cells: list[FrontierCell] = []
     try:
@@ -120,11 +120,11 @@ def _opened(root: Root, collection: str) -> Iterator[list[FrontierCell]]:
             cell.close()
 
 
-def try_to_carry_out(root: Root, collection: str, clock: Clock) -> bool:
-    """Like `carry_out`, but take the folder lock first; return False if another process holds it."""
+def try_to_run_actions(root: Root, collection: str, clock: Clock) -> bool:
+    """Like `run_actions`, but take the folder lock first; return False if another process holds it."""
     try:
         with root.locked():
-            return carry_out(root, collection, clock)
+            return run_actions(root, collection, clock)
     # The process that holds the lock runs the actions itself.
     except StoreError:
         return False

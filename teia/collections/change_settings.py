@@ -52,7 +52,7 @@ def change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Settin
             with root.collection(name).editing():
                 # The file first, then the request: a death in between leaves the change in the file.
                 before, after = amend(root, name, edits)
-                number = control.ask_change(name, to_text(edits), clock.now_s())
+                number = control.request_change(name, to_text(edits), clock.now_s())
             answer = _answer(control, name, number, clock)
     finally:
         control.close()
@@ -70,9 +70,9 @@ def _change_all(
     """Have the node that runs here propose a change to the cluster; each node writes the file once all agreed."""
     before = saved(root, name).config
     edited(before, edits)  # raise an error before anything is written
-    if control.run(name) is None:
+    if control.running_crawl(name) is None:
         raise nobody_hears(root.collection(name))
-    answer = _answer(control, name, control.ask_change(name, to_text(edits), clock.now_s()), clock)
+    answer = _answer(control, name, control.request_change(name, to_text(edits), clock.now_s()), clock)
     if not answer:
         raise nobody_hears(root.collection(name))
     return before, saved(root, name).config, answer
@@ -81,7 +81,7 @@ def _change_all(
 def _answer(control: ControlFile, name: str, number: int, clock: Clock) -> dict[str, Any]:
     """Wait for the running crawl's answer to a change; return an empty dict if no crawl is running."""
     until = clock.ticks_s() + PATIENCE_S
-    while control.run(name) is not None:
+    while control.running_crawl(name) is not None:
         answer = control.answer(number)
         if answer is not None:
             return dict(json.loads(answer))

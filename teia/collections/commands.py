@@ -9,7 +9,7 @@ crawl that a user began in a terminal does not.
 Removing a collection takes both sides: the command requests the removal, then the crawler closes the collection's files
 and records that.
 
-`order` gives a command, and also sends it to the running crawl (T7).
+`give_command` gives a command, and also sends it to the running crawl (T7).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.collections.calendar import Schedule
-from teia.collections.due_runs import CrawlTask, duty_of
+from teia.collections.due_runs import CrawlTask, find_due_task
 from teia.collections.inbox import ControlFile
 from teia.collections.run_log import ScheduledRun
 from teia.frontier.cell.database import LIMIT_LOG, sqlite_errors
@@ -34,46 +34,46 @@ CREATE TABLE IF NOT EXISTS orders (
     collection TEXT PRIMARY KEY, wanted_s REAL, paused_s REAL, stopped_s REAL, removal TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 """
-_GIVEN = {
+_ASSIGNMENTS = {
     Command.RUN: "wanted_s = :now_s, paused_s = NULL, stopped_s = NULL",
     Command.PAUSE: "paused_s = :now_s",
     Command.RESUME: "paused_s = NULL",
     Command.STOP: "wanted_s = NULL, paused_s = NULL, stopped_s = :now_s",
 }
-ASKED, RELEASED = "asked", "released"
+REQUESTED, RELEASED = "asked", "released"
 
 
 @dataclass(frozen=True, slots=True)
 class StandingCommands:
-    """Standing commands for one collection, with their times; None: not given. `removal`: ASKED, then RELEASED."""
+    """Standing commands for one collection, with their times; None: not given. `removal`: REQUESTED, then RELEASED."""
 
     wanted_s: float | None = None
     paused_s: float | None = None
     stopped_s: float | None = None
     removal: str = ""
 
-    def holds_back(self, schedule: Schedule | None, now_s: float) -> bool:
+    def is_held(self, schedule: Schedule | None, now_s: float) -> bool:
         """Tell whether the collection was stopped, and no start of its schedule came since."""
-        again_s = self.again_s(schedule)
-        return bool(self.removal) or (self.stopped_s is not None and (again_s is None or now_s < again_s))
+        restart_s = self.restart_s(schedule)
+        return bool(self.removal) or (self.stopped_s is not None and (restart_s is None or now_s < restart_s))
 
-    def again_s(self, schedule: Schedule | None) -> float | None:
+    def restart_s(self, schedule: Schedule | None) -> float | None:
         """Return the time at which a stopped collection starts again by its schedule; None if it does not."""
         return None if schedule is None or self.stopped_s is None else schedule.next_start(self.stopped_s)
 
 
-NO_ORDER = StandingCommands()
+NO_COMMANDS = StandingCommands()
 
 
-def is_needed(order: StandingCommands, schedule: Schedule | None, last: ScheduledRun | None, now_s: float) -> bool:
+def is_needed(commands: StandingCommands, schedule: Schedule | None, last: ScheduledRun | None, now_s: float) -> bool:
     """Tell whether a crawler process must exist for a collection, to crawl it now or at its next start."""
-    if order.removal or order.paused_s is not None:
+    if commands.removal or commands.paused_s is not None:
         return False
-    if order.wanted_s is not None:
+    if commands.wanted_s is not None:
         return True
-    if order.holds_back(schedule, now_s):
-        return order.again_s(schedule) is not None
-    return schedule is not None and duty_of(schedule, last, now_s).task is not CrawlTask.NOTHING
+    if commands.is_held(schedule, now_s):
+        return commands.restart_s(schedule) is not None
+    return schedule is not None and find_due_task(schedule, last, now_s).task is not CrawlTask.NOTHING
 
 
 class CommandTable:
@@ -97,22 +97,22 @@ class CommandTable:
         with sqlite_errors(self.path):
             return {name: StandingCommands(*rest) for name, *rest in self._db.execute(sql)}
 
-    def of(self, collection: str) -> StandingCommands:
-        return self.all().get(collection, NO_ORDER)
+    def get(self, collection: str) -> StandingCommands:
+        return self.all().get(collection, NO_COMMANDS)
 
-    def give(self, collection: str, command: Command, now_s: float) -> None:
+    def record(self, collection: str, command: Command, now_s: float) -> None:
         """Record a standing command, effective from now on."""
-        self._write(f"UPDATE orders SET {_GIVEN[command]} WHERE collection = :name", collection, now_s=now_s)  # noqa: S608
+        self._write(f"UPDATE orders SET {_ASSIGNMENTS[command]} WHERE collection = :name", collection, now_s=now_s)  # noqa: S608
 
-    def done(self, collection: str, wanted_s: float | None) -> None:
+    def mark_done(self, collection: str, wanted_s: float | None) -> None:
         """Record that the crawl requested at `wanted_s` is done; a later request stays in force."""
         sql = "UPDATE orders SET wanted_s = NULL WHERE collection = :name AND wanted_s = :wanted_s"
         self._write(sql, collection, wanted_s=wanted_s)
 
-    def ask_removal(self, collection: str) -> None:
+    def request_removal(self, collection: str) -> None:
         """Request the removal of a collection; the process that has its files open then closes them."""
         self._write(
-            "UPDATE orders SET wanted_s = NULL, removal = :word WHERE collection = :name", collection, word=ASKED
+            "UPDATE orders SET wanted_s = NULL, removal = :word WHERE collection = :name", collection, word=REQUESTED
         )
 
     def release(self, collection: str) -> None:
@@ -130,33 +130,33 @@ class CommandTable:
             self._db.execute(sql, {"name": collection, **values})
 
 
-def order(root: Root, name: str, command: Command, clock: Clock) -> bool:
+def give_command(root: Root, name: str, command: Command, clock: Clock) -> bool:
     """Record a standing command, and send it to the running crawl; return True if one is running."""
     path, now_s = root.path / "control.sqlite", clock.now_s()
-    orders, control = CommandTable(path), ControlFile(path)
+    table, control = CommandTable(path), ControlFile(path)
     try:
         # The standing command first: if this process dies now, the next crawler still follows it.
-        orders.give(name, command, now_s)
-        if control.run(name) is None:
+        table.record(name, command, now_s)
+        if control.running_crawl(name) is None:
             return False
-        control.ask(name, command, now_s)
+        control.send_command(name, command, now_s)
     finally:
-        orders.close()
+        table.close()
         control.close()
     return True
 
 
-def order_of(root: Root, name: str) -> StandingCommands:
+def standing_commands(root: Root, name: str) -> StandingCommands:
     """Return the standing commands of a collection."""
-    orders = CommandTable(root.path / "control.sqlite")
+    table = CommandTable(root.path / "control.sqlite")
     try:
-        return orders.of(name)
+        return table.get(name)
     finally:
-        orders.close()
+        table.close()
 
 
-def state_at_rest(order: StandingCommands) -> dict[str, Any]:
+def idle_state(commands: StandingCommands) -> dict[str, Any]:
     """Return the state keys of an account while no crawl runs but a standing command is pending."""
-    if order.paused_s is not None:
+    if commands.paused_s is not None:
         return {"state": "paused", "paused_why": "asked to"}
-    return {"state": "starting"} if order.wanted_s is not None else {}
+    return {"state": "starting"} if commands.wanted_s is not None else {}

@@ -7,23 +7,23 @@ from math import inf
 
 from teia.collections.account import Summary
 from teia.collections.calendar import Schedule, schedule_of
-from teia.collections.commands import NO_ORDER, StandingCommands
-from teia.collections.due_runs import CrawlTask, DueTask, duty_of
+from teia.collections.commands import NO_COMMANDS, StandingCommands
+from teia.collections.due_runs import CrawlTask, DueTask, find_due_task
 from teia.collections.run_log import ScheduledRun
 from teia.config.sections import Config
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll, RoundAccount
 from teia.crawler.running_collection import Crawl, RunCounts
 
-NO_DUTY = DueTask(CrawlTask.NOTHING)
+NO_TASK = DueTask(CrawlTask.NOTHING)
 
 
 @dataclass(slots=True, eq=False)
 class CollectionController:
     """State of one collection in the coordinator. `crawl` is its part of the current shift, if any.
 
-    `doing` is the due run that `crawl` serves, until it has ended by itself. `is_wanted`: a user requested a run.
-    `is_over`: it needs nothing more from this process. `kept_until_s`: its work until that time ended by itself.
-    `order` and `is_announced` are for the coordinator that follows standing commands (resident.py). `parked` is the
+    `current_task` is the due run that `crawl` serves, until it has ended by itself. `is_requested`: a user requested a run.
+    `is_over`: it needs nothing more from this process. `done_until_s`: its work until that time ended by itself.
+    `commands` and `is_announced` are for the coordinator that follows standing commands (resident.py). `parked` is the
     error of the collection, if any: it is left alone until its settings change, a user requests it, or another process
     begins. `failed` is the last crawl whose failure was noted: it stays open until its shift ends, and parks the
     collection once.
@@ -32,21 +32,21 @@ class CollectionController:
     name: str
     config: Config
     schedule: Schedule | None
-    duty: DueTask = NO_DUTY
+    due_task: DueTask = NO_TASK
     run: ScheduledRun | None = None
     crawl: Crawl | None = None
-    doing: DueTask | None = None
+    current_task: DueTask | None = None
     counts: RunCounts = field(default_factory=RunCounts)
     seconds: float = 0.0
     summary: Summary | None = None
     is_paused: bool = False
     is_stopped: bool = False
-    is_wanted: bool = False
+    is_requested: bool = False
     is_over: bool = False
     has_lost_schedule: bool = False
-    kept_until_s: float = -inf
-    said: tuple[object, ...] = ()
-    order: StandingCommands = NO_ORDER
+    done_until_s: float = -inf
+    reported: tuple[object, ...] = ()
+    commands: StandingCommands = NO_COMMANDS
     is_announced: bool = False
     parked: str = ""
     parked_until_s: float = inf
@@ -61,17 +61,17 @@ class CollectionController:
         """Its part of the current shift, unless that has failed."""
         return None if self.crawl is None or self.crawl.failure is not None else self.crawl
 
-    def take(self, config: Config, now_s: float) -> None:
+    def apply_config(self, config: Config, now_s: float) -> None:
         """Apply other settings. A schedule that was over may begin again; without one there is nothing more to do."""
         before = self.schedule
         if config != self.config:
             self.unpark()
-        self.config, self.schedule = config, schedule_in(config)
+        self.config, self.schedule = config, collection_schedule(config)
         if self.schedule is None:
             self.has_lost_schedule = self.has_lost_schedule or before is not None
         elif self.schedule != before:
             self.has_lost_schedule = False
-            self.is_over = self.is_over and duty_of(self.schedule, self.run, now_s).task is CrawlTask.NOTHING
+            self.is_over = self.is_over and find_due_task(self.schedule, self.run, now_s).task is CrawlTask.NOTHING
 
     @property
     def account(self) -> RoundAccount | None:
@@ -82,15 +82,15 @@ class CollectionController:
         return None
 
 
-def schedule_in(config: Config) -> Schedule | None:
+def collection_schedule(config: Config) -> Schedule | None:
     """Return a collection's schedule; a collection that keeps its pages fresh does so between runs."""
     found = schedule_of(config.schedule)
     return None if found is None else replace(found, keep_fresh=found.keep_fresh or config.refresh.keep)
 
 
-def config_for(charge: CollectionController) -> Config:
+def shift_config(controller: CollectionController) -> Config:
     """Return the settings of a collection's part in a shift."""
-    if charge.duty.task is CrawlTask.CRAWL:
-        return charge.config
-    refresh = replace(charge.config.refresh, keep=charge.duty.task is CrawlTask.KEEP_FRESH)
-    return replace(charge.config, refresh=refresh)
+    if controller.due_task.task is CrawlTask.CRAWL:
+        return controller.config
+    refresh = replace(controller.config.refresh, keep=controller.due_task.task is CrawlTask.KEEP_FRESH)
+    return replace(controller.config, refresh=refresh)

@@ -20,10 +20,10 @@ from math import inf
 
 from teia.clock import Clock
 from teia.collections.account import summarize
-from teia.collections.bulk import carry_out
-from teia.collections.controllers import CollectionController, config_for, schedule_in
+from teia.collections.bulk import run_actions
+from teia.collections.controllers import CollectionController, shift_config, collection_schedule
 from teia.collections.crawler_reports import announce, hear, take_up, tell
-from teia.collections.due_runs import CrawlTask, deadline_of, duty_of
+from teia.collections.due_runs import CrawlTask, deadline_of, find_due_task
 from teia.collections.edits import from_json
 from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
 from teia.collections.run_log import EndReason, RunLog, in_words
@@ -44,16 +44,16 @@ PARKED_FOR_ROOM_S = 60.0
 
 SCHEDULE_KEYS = frozenset(f"schedule.{name}" for name in keys_of(ScheduleSettings))
 
-Around = Callable[[Crawler, Sequence[Config]], AbstractAsyncContextManager[None]]
-Say = Callable[[str], object]
+ShiftContext = Callable[[Crawler, Sequence[Config]], AbstractAsyncContextManager[None]]
+Report = Callable[[str], object]
 
 
 class Coordinator:
     """Serves the schedules of a root, which the caller has locked, until they are over or `stop` is called.
 
     `read` returns the settings of a collection, `names` the names of all collections; both are called again after a
-    change. `at_once` begins a run of each now and returns when they have ended. `around` is entered with each shift;
-    `say` receives progress lines.
+    change. `run_now` begins a run of each now and returns when they have ended. `shift_context` is entered with each shift;
+    `report` receives progress lines.
     """
 
     def __init__(
@@ -63,23 +63,23 @@ class Coordinator:
         read: Callable[[str], Config],
         clock: Clock,
         *,
-        at_once: bool = False,
-        around: Around | None = None,
-        say: Say | None = None,
+        run_now: bool = False,
+        shift_context: ShiftContext | None = None,
+        report: Report | None = None,
         zygote: ZygoteProcess | None = None,
         poll_s: float = POLL_S,
     ) -> None:
         self._root, self._names, self._read, self._clock = root, names, read, clock
-        self._at_once, self._around, self._say, self._zygote = at_once, around or _alone, say or _say_nothing, zygote
+        self._run_now, self._shift_context, self._report, self._zygote = run_now, shift_context or _no_context, report or _discard_line, zygote
         self._poll_s = poll_s
-        self.charges: dict[str, CollectionController] = {}
+        self.controllers: dict[str, CollectionController] = {}
         self._crawler: Crawler | None = None
         self._stopping = False
         self._decide_at_s = -inf
         self._account_at = -inf
         self._since = 0
         self._shift_began = 0.0
-        self.unread: dict[str, str] = {}
+        self.config_errors: dict[str, str] = {}
         """Errors in the settings of collections that cannot be served because of them, by name."""
         self._announced: set[str] = set()
         """Names of those that have an account all the same."""
@@ -98,185 +98,185 @@ class Coordinator:
 
     async def serve(self) -> None:
         """Turn due schedules into runs, shift by shift."""
-        with self._opened():
-            await self._meet()
-            if self._at_once:
-                self._begin_all()
+        with self._open_files():
+            await self._load_collections()
+            if self._run_now:
+                self._begin_all_runs()
             while not self._stopping:
-                going = self._decide()
-                if going:
-                    await self._shift(going)
-                elif self._has_prospects():
+                running = self._decide()
+                if running:
+                    await self._run_shift(running)
+                elif self._has_future_work():
                     await self._wait()
                 else:
                     return
 
     @contextmanager
-    def _opened(self) -> Iterator[None]:
+    def _open_files(self) -> Iterator[None]:
         path = self._root.path / "control.sqlite"
-        self._control, self._book = ControlFile(path), RunLog(path)
+        self._control, self._run_log = ControlFile(path), RunLog(path)
         # Read before any settings are: a change after this number may not be in them.
         self._since, self._series = self._control.last_change(), SeriesWriter(self._control)
         try:
             yield
         finally:
-            for name in (*self.charges, *self._announced):
+            for name in (*self.controllers, *self._announced):
                 with suppress(DiskFull):
                     self._control.end(name)
-            self._book.close()
+            self._run_log.close()
             self._control.close()
 
-    async def _meet(self) -> None:
+    async def _load_collections(self) -> None:
         """Load the existing collections with their current settings."""
         self._decide_at_s, now_s = -inf, self._clock.now_s()
-        self.unread = {}
-        for name in dict.fromkeys([*self._names(), *self.charges]):
+        self.config_errors = {}
+        for name in dict.fromkeys([*self._names(), *self.controllers]):
             try:
                 config = self._read(name)
-                schedule = schedule_in(config)
+                schedule = collection_schedule(config)
             except TeiaError as error:  # the settings that made sense hold on
-                self.unread[name] = str(error)
-                what = "its new settings are ignored" if name in self.charges else "skipped"
-                self._say(f"{name}: {what}: {error}")
+                self.config_errors[name] = str(error)
+                what = "its new settings are ignored" if name in self.controllers else "skipped"
+                self._report(f"{name}: {what}: {error}")
                 continue
-            if name in self.charges:
-                self.charges[name].take(config, now_s)
+            if name in self.controllers:
+                self.controllers[name].apply_config(config, now_s)
             else:
-                charge = CollectionController(name, config, schedule, run=self._book.last(name))
-                await self._greet(charge)
-                self.charges[name] = charge
+                controller = CollectionController(name, config, schedule, run=self._run_log.last(name))
+                await self._init_controller(controller)
+                self.controllers[name] = controller
 
-    async def _greet(self, charge: CollectionController) -> None:
-        await announce(self._control, charge.name, self._clock)
+    async def _init_controller(self, controller: CollectionController) -> None:
+        await announce(self._control, controller.name, self._clock)
 
-    def _begin_all(self) -> None:
-        for charge in self.charges.values():
-            if charge.run is None or not charge.run.is_open:
-                self._begin_run(charge, self._clock.now_s())
+    def _begin_all_runs(self) -> None:
+        for controller in self.controllers.values():
+            if controller.run is None or not controller.run.is_open:
+                self._begin_run(controller, self._clock.now_s())
 
     @staticmethod
-    def _is_served(charge: CollectionController) -> bool:
-        return not charge.is_over and not charge.is_stopped and not charge.parked
+    def _is_served(controller: CollectionController) -> bool:
+        return not controller.is_over and not controller.is_stopped and not controller.parked
 
     def _park(self, name: str, error: TeiaError) -> None:
         """Park a collection that has an error; the others continue."""
-        charge = self.charges[name]
-        if not charge.parked:
-            charge.parked = str(error)
-            charge.parked_until_s = self._clock.now_s() + PARKED_FOR_ROOM_S if isinstance(error, DiskFull) else inf
+        controller = self.controllers[name]
+        if not controller.parked:
+            controller.parked = str(error)
+            controller.parked_until_s = self._clock.now_s() + PARKED_FOR_ROOM_S if isinstance(error, DiskFull) else inf
             self._decide_at_s = self._account_at = -inf
-            self._say(f"{name}: skipped: {error}")
+            self._report(f"{name}: skipped: {error}")
 
     def _park_failed(self, crawler: Crawler) -> None:
         """Park the collections whose crawls have failed, each crawl once: a user may have fixed the cause since."""
         for crawl in crawler.crawls:
-            charge = self.charges[crawl.name]
-            if crawl.failure is not None and charge.failed is not crawl:
-                charge.failed = crawl
+            controller = self.controllers[crawl.name]
+            if crawl.failure is not None and controller.failed is not crawl:
+                controller.failed = crawl
                 self._park(crawl.name, crawl.failure)
 
-    def _has_prospects(self) -> bool:
+    def _has_future_work(self) -> bool:
         """Tell whether there will be work later, though there is none now."""
-        return any(self._is_served(charge) or charge.parked_until_s < inf for charge in self.charges.values())
+        return any(self._is_served(controller) or controller.parked_until_s < inf for controller in self.controllers.values())
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
     def _decide(self) -> list[CollectionController]:
         """Decide the task of every collection; return those that need a crawler."""
         now_s, again_s = self._clock.now_s(), -inf
-        for charge in self.charges.values():
-            if now_s >= charge.parked_until_s:
-                charge.unpark()
+        for controller in self.controllers.values():
+            if now_s >= controller.parked_until_s:
+                controller.unpark()
             try:
-                self._note_end(charge, now_s)
-                if self._is_served(charge):
-                    self._give_duty(charge, now_s)
+                self._note_end(controller, now_s)
+                if self._is_served(controller):
+                    self._assign_task(controller, now_s)
             except DiskFull as error:  # an end or a run that cannot be recorded does not count
-                self._say(f"{charge.name}: {error}")
+                self._report(f"{controller.name}: {error}")
                 again_s = now_s + DISK_RETRY_S
-        served = [charge for charge in self.charges.values() if self._is_served(charge)]
-        until_s = [charge.duty.until_s for charge in served] + [each.parked_until_s for each in self.charges.values()]
+        served = [controller for controller in self.controllers.values() if self._is_served(controller)]
+        until_s = [controller.due_task.until_s for controller in served] + [each.parked_until_s for each in self.controllers.values()]
         # At the first end of a task; on a full disk not before some seconds have passed.
         self._decide_at_s = max(again_s, min(until_s, default=inf))
-        going = [charge for charge in served if charge.duty.task.needs_crawler and self._may_go(charge, now_s)]
-        for charge in served:
-            self._tell_duty(charge, is_going=charge in going)
-        return going
+        running = [controller for controller in served if controller.due_task.task.needs_crawler and self._may_run(controller, now_s)]
+        for controller in served:
+            self._report_task(controller, is_running=controller in running)
+        return running
 
-    def _note_end(self, charge: CollectionController, now_s: float) -> None:
+    def _note_end(self, controller: CollectionController, now_s: float) -> None:
         """Check whether a collection has completed its task."""
-        crawl, doing = charge.crawl, charge.doing
+        crawl, current_task = controller.crawl, controller.current_task
         # Ended by itself, not stopped: the task is done.
-        if crawl is not None and doing is not None and crawl.state in {CrawlState.FINISHED, CrawlState.LIMIT}:
-            if doing.task is CrawlTask.RUN:
+        if crawl is not None and current_task is not None and crawl.state in {CrawlState.FINISHED, CrawlState.LIMIT}:
+            if current_task.task is CrawlTask.RUN:
                 self._end_run(
-                    charge, EndReason.FINISHED if crawl.state is CrawlState.FINISHED else EndReason.LIMIT, now_s
+                    controller, EndReason.FINISHED if crawl.state is CrawlState.FINISHED else EndReason.LIMIT, now_s
                 )
             else:
-                charge.kept_until_s = doing.until_s
-                charge.is_over = doing.until_s == inf
-                self._has_ended(charge)
-            charge.doing = None
-        run = charge.run
-        if run is not None and run.is_open and now_s >= deadline_of(charge.schedule, run.due_s):
+                controller.done_until_s = current_task.until_s
+                controller.is_over = current_task.until_s == inf
+                self._on_task_done(controller)
+            controller.current_task = None
+        run = controller.run
+        if run is not None and run.is_open and now_s >= deadline_of(controller.schedule, run.due_s):
             if crawl is not None:
-                self._end_run(charge, EndReason.DEADLINE, now_s)
+                self._end_run(controller, EndReason.DEADLINE, now_s)
             else:
                 # No crawler was running then: it ended when it was last seen.
-                self._end_run(charge, EndReason.INTERRUPTED, run.seen_s)
+                self._end_run(controller, EndReason.INTERRUPTED, run.seen_s)
 
-    def _give_duty(self, charge: CollectionController, now_s: float) -> None:
+    def _assign_task(self, controller: CollectionController, now_s: float) -> None:
         # A run that is open serves the request as well.
-        if charge.is_wanted and not (charge.run is not None and charge.run.is_open):
-            self._begin_wanted(charge, now_s)
-        charge.is_wanted = False
-        duty = duty_of(charge.schedule, charge.run, now_s)
-        if duty.task is CrawlTask.NOTHING or (duty.task is CrawlTask.CRAWL and charge.has_lost_schedule):
-            charge.is_over = True
-        is_new = charge.run is None or not charge.run.is_open
-        if duty.task is CrawlTask.RUN and is_new and not charge.is_paused:
-            self._begin_run(charge, duty.due_s or now_s)
+        if controller.is_requested and not (controller.run is not None and controller.run.is_open):
+            self._begin_requested_run(controller, now_s)
+        controller.is_requested = False
+        due_task = find_due_task(controller.schedule, controller.run, now_s)
+        if due_task.task is CrawlTask.NOTHING or (due_task.task is CrawlTask.CRAWL and controller.has_lost_schedule):
+            controller.is_over = True
+        is_new = controller.run is None or not controller.run.is_open
+        if due_task.task is CrawlTask.RUN and is_new and not controller.is_paused:
+            self._begin_run(controller, due_task.due_s or now_s)
         # Another task: its counts begin at zero.
-        if (duty.task, duty.due_s) != (charge.duty.task, charge.duty.due_s):
-            charge.counts, charge.seconds = RunCounts(), 0.0
-        charge.duty = duty
+        if (due_task.task, due_task.due_s) != (controller.due_task.task, controller.due_task.due_s):
+            controller.counts, controller.seconds = RunCounts(), 0.0
+        controller.due_task = due_task
 
-    def _begin_wanted(self, charge: CollectionController, now_s: float) -> None:
+    def _begin_requested_run(self, controller: CollectionController, now_s: float) -> None:
         """Begin the run that a user requested."""
-        self._begin_run(charge, now_s)
+        self._begin_run(controller, now_s)
 
-    def _has_ended(self, charge: CollectionController) -> None:
+    def _on_task_done(self, controller: CollectionController) -> None:
         """Handle a collection that has completed its task by itself."""
 
-    def _may_go(self, charge: CollectionController, now_s: float) -> bool:
-        return now_s >= charge.kept_until_s and (charge.crawl is not None or not charge.is_paused)
+    def _may_run(self, controller: CollectionController, now_s: float) -> bool:
+        return now_s >= controller.done_until_s and (controller.crawl is not None or not controller.is_paused)
 
-    def _begin_run(self, charge: CollectionController, due_s: float) -> None:
+    def _begin_run(self, controller: CollectionController, due_s: float) -> None:
         now_s = self._clock.now_s()
-        charge.run, charge.said = self._book.begin(charge.name, due_s, now_s), ()
-        self._book.note(charge.run, None, _finite(deadline_of(charge.schedule, due_s)), now_s)
+        controller.run, controller.reported = self._run_log.begin(controller.name, due_s, now_s), ()
+        self._run_log.note(controller.run, None, _finite(deadline_of(controller.schedule, due_s)), now_s)
         late_s = now_s - due_s
         was_due = f", due {late_s:,.0f} s ago" if late_s >= 60 else ""
-        self._say(f"{charge.name}: run {charge.run.number} starts{was_due}")
+        self._report(f"{controller.name}: run {controller.run.number} starts{was_due}")
 
-    def _end_run(self, charge: CollectionController, why: EndReason, ended_s: float) -> None:
-        assert charge.run is not None
+    def _end_run(self, controller: CollectionController, why: EndReason, ended_s: float) -> None:
+        assert controller.run is not None
         # The last counts are recorded before the run is closed.
-        self._note_run(charge)
-        self._book.end(charge.run, why, ended_s)
-        charge.run = run = self._book.last(charge.name)
+        self._note_progress(controller)
+        self._run_log.end(controller.run, why, ended_s)
+        controller.run = run = self._run_log.last(controller.name)
         assert run is not None
         what = in_words(run.known, run.visited, run.new, is_over=True)
-        self._say(f"{run.collection}: run {run.number} ended ({run.why}): {what}")
-        charge.is_over = charge.is_over or self._at_once
-        self._has_ended(charge)
+        self._report(f"{run.collection}: run {run.number} ended ({run.why}): {what}")
+        controller.is_over = controller.is_over or self._run_now
+        self._on_task_done(controller)
 
-    def _note_run(self, charge: CollectionController) -> None:
+    def _note_progress(self, controller: CollectionController) -> None:
         """Record the progress of a run; also after its end, for requests that were under way then."""
-        if charge.run is not None and charge.crawl is not None and charge.account is not None:
-            seen_s = self._clock.now_s() if charge.run.is_open else charge.run.seen_s
-            deadline_s = _finite(deadline_of(charge.schedule, charge.run.due_s))
-            self._book.note(charge.run, charge.account, deadline_s, seen_s)
+        if controller.run is not None and controller.crawl is not None and controller.account is not None:
+            seen_s = self._clock.now_s() if controller.run.is_open else controller.run.seen_s
+            deadline_s = _finite(deadline_of(controller.schedule, controller.run.due_s))
+            self._run_log.note(controller.run, controller.account, deadline_s, seen_s)
 
     # -- nothing is due ------------------------------------------------------------------------------------
 
@@ -288,7 +288,7 @@ class Coordinator:
             self._zygote = None
         while not self._stopping and self._clock.now_s() < self._decide_at_s:
             await self._sleep()
-            await self._attend()
+            await self._poll_control()
 
     async def _sleep(self) -> None:
         left_s = self._decide_at_s - self._clock.now_s()
@@ -296,12 +296,12 @@ class Coordinator:
 
     # -- a shift -------------------------------------------------------------------------------------------
 
-    async def _shift(self, going: Sequence[CollectionController]) -> None:
+    async def _run_shift(self, running: Sequence[CollectionController]) -> None:
         """Crawl some collections until one of them has to begin or to change its task, or all have ended."""
-        going = sorted(going, key=lambda charge: -charge.config.courtesy.delay_s)  # the longest delay applies to all
-        configs = [config_for(charge) for charge in going]
+        running = sorted(running, key=lambda controller: -controller.config.courtesy.delay_s)  # the longest delay applies to all
+        configs = [shift_config(controller) for controller in running]
         since_s = {
-            each.name: each.run.began_s for each in going if each.duty.task is CrawlTask.RUN and each.run is not None
+            each.name: each.run.began_s for each in running if each.due_task.task is CrawlTask.RUN and each.run is not None
         }
         zygote, self._zygote = self._zygote, None
         clock = self._clock
@@ -309,37 +309,37 @@ class Coordinator:
         seed = int(clock.now_s())
         try:
             async with open_crawler(self._root, configs, clock, seed, zygote, since_s, park=self._park) as crawler:
-                await self._crawl_together(crawler)
+                await self._crawl_shift(crawler)
         except TeiaError:
             # All collections of the shift are parked with their errors; the coordinator continues.
-            if any(not charge.parked for charge in going):
+            if any(not controller.parked for controller in running):
                 raise
 
-    async def _crawl_together(self, crawler: Crawler) -> None:
+    async def _crawl_shift(self, crawler: Crawler) -> None:
         """Run a crawler for the collections that could be opened."""
-        clock, going = self._clock, [self.charges[crawl.name] for crawl in crawler.crawls]
+        clock, running = self._clock, [self.controllers[crawl.name] for crawl in crawler.crawls]
         configs = [crawl.config for crawl in crawler.crawls]
-        for charge, crawl in zip(going, crawler.crawls, strict=True):
+        for controller, crawl in zip(running, crawler.crawls, strict=True):
             # Counts go on over all shifts of one task.
-            charge.crawl, charge.doing, crawl.counts = crawl, charge.duty, charge.counts
+            controller.crawl, controller.current_task, crawl.counts = crawl, controller.due_task, controller.counts
         self._crawler = crawler
         self._park_failed(crawler)  # before changes are read: they may fix what failed
-        duties = {charge.name: (charge.duty.task, charge.duty.due_s) for charge in going}
+        tasks = {controller.name: (controller.due_task.task, controller.due_task.due_s) for controller in running}
         try:
-            async with self._around(crawler, configs):
-                await self._oversee(crawler, duties)
+            async with self._shift_context(crawler, configs):
+                await self._run_crawler(crawler, tasks)
         finally:
             self._crawler = None
-            for charge in going:
-                assert charge.crawl is not None
-                charge.seconds += clock.ticks_s() - self._shift_began
-                charge.summary = summarize(charge.crawl, charge.seconds)
+            for controller in running:
+                assert controller.crawl is not None
+                controller.seconds += clock.ticks_s() - self._shift_began
+                controller.summary = summarize(controller.crawl, controller.seconds)
                 with suppress(DiskFull):
-                    self._note_run(charge)
-                    self._note_end(charge, clock.now_s())
-                charge.crawl = charge.doing = charge.failed = None
+                    self._note_progress(controller)
+                    self._note_end(controller, clock.now_s())
+                controller.crawl = controller.current_task = controller.failed = None
 
-    async def _oversee(self, crawler: Crawler, duties: dict[str, tuple[CrawlTask, float | None]]) -> None:
+    async def _run_crawler(self, crawler: Crawler, tasks: dict[str, tuple[CrawlTask, float | None]]) -> None:
         """Run a crawler and keep it on its due runs; a collection that fails is parked."""
         if self._stopping:
             crawler.stop()
@@ -349,10 +349,10 @@ class Coordinator:
                 sleeping = asyncio.create_task(self._sleep())
                 await asyncio.wait([running, sleeping], return_when=asyncio.FIRST_COMPLETED)
                 sleeping.cancel()
-                await self._attend()
+                await self._poll_control()
                 self._park_failed(crawler)
-                if not running.done() and self._has_news():
-                    self._steer(crawler, duties)
+                if not running.done() and self._needs_decision():
+                    self._update_tasks(crawler, tasks)
         finally:
             if not running.done():
                 # Cancelled or failed: end without waiting for requests, but commit.
@@ -362,123 +362,123 @@ class Coordinator:
             finally:
                 self._park_failed(crawler)
 
-    def _has_news(self) -> bool:
-        crawls = (charge.crawl for charge in self.charges.values() if charge.crawl is not None)
+    def _needs_decision(self) -> bool:
+        crawls = (controller.crawl for controller in self.controllers.values() if controller.crawl is not None)
         return self._clock.now_s() >= self._decide_at_s or any(not crawl.state.is_going for crawl in crawls)
 
-    def _steer(self, crawler: Crawler, duties: dict[str, tuple[CrawlTask, float | None]]) -> None:
+    def _update_tasks(self, crawler: Crawler, tasks: dict[str, tuple[CrawlTask, float | None]]) -> None:
         """End tasks that are no longer due; end the shift if another task is due instead or as well."""
-        wanted = {charge.name: (charge.duty.task, charge.duty.due_s) for charge in self._decide()}
-        for name in duties.keys() - wanted.keys():
+        wanted = {controller.name: (controller.due_task.task, controller.due_task.due_s) for controller in self._decide()}
+        for name in tasks.keys() - wanted.keys():
             # Its task is over; the shift continues for the others.
-            crawl = self.charges[name].crawl
+            crawl = self.controllers[name].crawl
             if crawl is not None:
                 crawl.end()
-        if any(duties.get(name) != duty or self._was_ended(name) for name, duty in wanted.items()):
+        if any(tasks.get(name) != due_task or self._was_ended(name) for name, due_task in wanted.items()):
             crawler.stop()
 
     def _was_ended(self, name: str) -> bool:
         """Tell whether a collection's part of the shift was stopped; it needs another shift to continue."""
-        crawl = self.charges[name].crawl
+        crawl = self.controllers[name].crawl
         return crawl is not None and crawl.state is CrawlState.STOPPED
 
     # -- commands and changes ------------------------------------------------------------------------------
 
-    async def _attend(self) -> None:
+    async def _poll_control(self) -> None:
         """Execute commands, apply changes, and write the accounts."""
         control, now_s = self._control, self._clock.now_s()
-        for charge in list(self.charges.values()):
-            self._obey(charge, control.take(charge.name, now_s))
-            if charge.crawl is not None and self._crawler is not None:
-                hear(control, self._crawler, charge.crawl, self._clock)
-            elif control.deeds(charge.name):
+        for controller in list(self.controllers.values()):
+            self._execute(controller, control.take_commands(controller.name, now_s))
+            if controller.crawl is not None and self._crawler is not None:
+                hear(control, self._crawler, controller.crawl, self._clock)
+            elif control.pending_actions(controller.name):
                 # No crawl has the collection open, and this process holds the folder lock.
-                await asyncio.to_thread(carry_out, self._root, charge.name, self._clock)
+                await asyncio.to_thread(run_actions, self._root, controller.name, self._clock)
         last = control.last_change()
         if last > self._since:
-            await self._take_changes()
+            await self._apply_changes()
             self._since = last
         if self._clock.ticks_s() >= self._account_at:
             self._account_at = self._clock.ticks_s() + ACCOUNT_S
-            self._tell()
+            self._write_accounts()
 
-    def _obey(self, charge: CollectionController, commands: Sequence[Command]) -> None:
+    def _execute(self, controller: CollectionController, commands: Sequence[Command]) -> None:
         """Execute the commands of users for one collection."""
         for command in commands:
-            charge.is_paused = (charge.is_paused or command is Command.PAUSE) and command is not Command.RESUME
-            charge.is_stopped = charge.is_stopped or command is Command.STOP
-            charge.is_wanted = charge.is_wanted or command is Command.RUN
+            controller.is_paused = (controller.is_paused or command is Command.PAUSE) and command is not Command.RESUME
+            controller.is_stopped = controller.is_stopped or command is Command.STOP
+            controller.is_requested = controller.is_requested or command is Command.RUN
             if command in {Command.RUN, Command.RESUME}:
-                charge.unpark()
+                controller.unpark()
             self._decide_at_s = self._account_at = -inf
-        if self._crawler is not None and charge.crawl is not None:
-            self._crawler.obey(commands, charge.crawl)
+        if self._crawler is not None and controller.crawl is not None:
+            self._crawler.obey(commands, controller.crawl)
 
-    async def _take_changes(self) -> None:
+    async def _apply_changes(self) -> None:
         """Apply changed settings; those that the current shift cannot apply take effect with the next."""
         answers: list[tuple[int, str]] = []
-        for charge in self.charges.values():
-            for number, edits in self._control.changes(charge.name, self._since):
-                crawl = charge.sound_crawl
+        for controller in self.controllers.values():
+            for number, edits in self._control.changes(controller.name, self._since):
+                crawl = controller.sound_crawl
                 if self._crawler is not None and crawl is not None:
                     answers.append((number, await take_up(self._crawler, crawl, self._root, edits, SCHEDULE_KEYS)))
                 else:
                     # Nothing is running: the next shift reads the settings from the file.
                     answers.append((number, json.dumps({"now": [edit.key for edit in from_json(edits)]})))
-        await self._meet()
+        await self._load_collections()
         for number, answer in answers:
             with suppress(DiskFull):
                 self._control.answer_change(number, answer)
 
-    def _tell(self) -> None:
+    def _write_accounts(self) -> None:
         """Write every collection's account; on a full disk the last one stays until there is room."""
-        for charge in self.charges.values():
+        for controller in self.controllers.values():
             with suppress(DiskFull):
-                self._tell_of(charge)
-        for name in self.unread.keys() - self.charges.keys():
+                self._write_account(controller)
+        for name in self.config_errors.keys() - self.controllers.keys():
             with suppress(DiskFull):
                 if name not in self._announced:
                     self._control.begin(name, self._clock.now_s())
                     self._announced.add(name)
-                self._control.account(name, {"state": "paused", "paused_why": self.unread[name]}, self._clock.now_s())
+                self._control.write_account(name, {"state": "paused", "paused_why": self.config_errors[name]}, self._clock.now_s())
 
-    def _tell_of(self, charge: CollectionController) -> None:
-        if charge.is_stopped and (charge.crawl is None or charge.crawl.is_settled):
-            self._control.end(charge.name)
-        elif charge.parked:
-            self._control.account(charge.name, {"state": "paused", "paused_why": charge.parked}, self._clock.now_s())
-        elif charge.sound_crawl is not None:
-            seconds = charge.seconds + self._clock.ticks_s() - self._shift_began
-            tell(self._control, self._series, charge.sound_crawl, self._clock, seconds)
-            self._note_run(charge)
+    def _write_account(self, controller: CollectionController) -> None:
+        if controller.is_stopped and (controller.crawl is None or controller.crawl.is_settled):
+            self._control.end(controller.name)
+        elif controller.parked:
+            self._control.write_account(controller.name, {"state": "paused", "paused_why": controller.parked}, self._clock.now_s())
+        elif controller.sound_crawl is not None:
+            seconds = controller.seconds + self._clock.ticks_s() - self._shift_began
+            tell(self._control, self._series, controller.sound_crawl, self._clock, seconds)
+            self._note_progress(controller)
         else:
-            why = "asked to" if charge.is_paused else ""
-            state = "paused" if charge.is_paused else "waiting"
-            self._control.account(charge.name, {"state": state, "paused_why": why}, self._clock.now_s())
+            why = "asked to" if controller.is_paused else ""
+            state = "paused" if controller.is_paused else "waiting"
+            self._control.write_account(controller.name, {"state": state, "paused_why": why}, self._clock.now_s())
 
-    def _tell_duty(self, charge: CollectionController, *, is_going: bool) -> None:
+    def _report_task(self, controller: CollectionController, *, is_running: bool) -> None:
         """Report a collection's task in a line, if it has changed."""
-        duty = charge.duty
-        says = (duty.task, duty.until_s, is_going)
-        if says == charge.said or duty.task in {CrawlTask.RUN, CrawlTask.CRAWL}:
+        due_task = controller.due_task
+        report = (due_task.task, due_task.until_s, is_running)
+        if report == controller.reported or due_task.task in {CrawlTask.RUN, CrawlTask.CRAWL}:
             return
-        charge.said = says
-        if duty.task is CrawlTask.NOTHING:
-            self._say(f"{charge.name}: its schedule has ended")
-        elif duty.until_s < inf and charge.schedule is not None:
-            what = "is kept fresh until" if duty.task is CrawlTask.KEEP_FRESH and is_going else "waits until"
-            self._say(f"{charge.name}: {what} {charge.schedule.shown(duty.until_s)}")
+        controller.reported = report
+        if due_task.task is CrawlTask.NOTHING:
+            self._report(f"{controller.name}: its schedule has ended")
+        elif due_task.until_s < inf and controller.schedule is not None:
+            what = "is kept fresh until" if due_task.task is CrawlTask.KEEP_FRESH and is_running else "waits until"
+            self._report(f"{controller.name}: {what} {controller.schedule.shown(due_task.until_s)}")
 
 
 def _finite(at_s: float) -> float | None:
     return at_s if at_s < inf else None
 
 
-def _say_nothing(line: str) -> None:
+def _discard_line(line: str) -> None:
     """Discard a line: the default output."""
 
 
 @asynccontextmanager
-async def _alone(crawler: Crawler, configs: Sequence[Config]) -> AsyncIterator[None]:  # noqa: ARG001
-    """Default for `around`: run nothing beside a shift."""
+async def _no_context(crawler: Crawler, configs: Sequence[Config]) -> AsyncIterator[None]:  # noqa: ARG001
+    """Default for `shift_context`: run nothing beside a shift."""
     yield

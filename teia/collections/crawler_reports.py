@@ -12,9 +12,9 @@ from teia.clock import Clock
 from teia.collections.account import summarize
 from teia.collections.bulk import waiting
 from teia.collections.edits import LIVE, SHARED, edited, from_json
-from teia.collections.inbox import ACCOUNT_S, KEPT_S, POLL_S, ControlFile
+from teia.collections.inbox import ACCOUNT_S, RETENTION_S, POLL_S, ControlFile
 from teia.collections.series import SeriesWriter
-from teia.crawler.compiled_settings import meaning_of
+from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Crawl
 from teia.errors import DiskFull, TeiaError
@@ -46,7 +46,7 @@ async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None
         accounts_at = began
         while True:
             for crawl in crawler.crawls:
-                crawler.obey(control.take(crawl.name, clock.now_s()), crawl)
+                crawler.obey(control.take_commands(crawl.name, clock.now_s()), crawl)
                 hear(control, crawler, crawl, clock)
                 for number, edits in control.changes(crawl.name, since):
                     answer = await take_up(crawler, crawl, root, edits)
@@ -67,20 +67,20 @@ async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None
 def hear(control: ControlFile, crawler: Crawler, crawl: Crawl, clock: Clock) -> None:
     """Pass the visit requests and bulk actions of users to a crawl, and record its progress for them."""
     wishes = crawl.committer.wishes
-    granted = wishes.take(control.wishes(crawl.name))
+    granted = wishes.take(control.visit_requests(crawl.name))
     for number in granted:
         # A request that cannot be recorded is granted again, which does no harm.
         with suppress(DiskFull):
-            control.grant(number)
+            control.remove_visit_request(number)
     wishes.forget(granted)
     for number, urls in wishes.bulk.take(waiting(control, crawl.name)):
         with suppress(DiskFull):
-            control.deed_done(number, urls, clock.now_s())
+            control.complete_action(number, urls, clock.now_s())
         wishes.bulk.forget(number)
-    for origin, asked_s in control.rereads(crawl.name):
-        if crawler.reread_robots(crawl, origin, asked_s) or clock.now_s() > asked_s + KEPT_S:
+    for origin, asked_s in control.robots_requests(crawl.name):
+        if crawler.reread_robots(crawl, origin, asked_s) or clock.now_s() > asked_s + RETENTION_S:
             with suppress(DiskFull):
-                control.reread_done(crawl.name, origin)
+                control.remove_robots_request(crawl.name, origin)
 
 
 async def announce(control: ControlFile, name: str, clock: Clock) -> None:
@@ -99,7 +99,7 @@ def tell(control: ControlFile, series: SeriesWriter, crawl: Crawl, clock: Clock,
     summary = summarize(crawl, seconds)
     account = {**asdict(summary), "live": crawl.live.account(crawl.queues.values(), clock)}
     with suppress(DiskFull):
-        control.account(crawl.name, account, clock.now_s())
+        control.write_account(crawl.name, account, clock.now_s())
         series.note(summary, clock.now_s())
 
 
@@ -115,8 +115,8 @@ async def take_up(crawler: Crawler, crawl: Crawl, root: Root, edits: str, also: 
     try:
         config = edited(crawl.config, live)
         # A long list of rules takes a second to read: not on the loop.
-        meaning = await asyncio.to_thread(meaning_of, config, root.collection(crawl.name).lists)
+        compiled = await asyncio.to_thread(compile_settings, config, root.collection(crawl.name).lists)
     except TeiaError as error:
         return json.dumps({"error": str(error)})
-    crawler.reconfigure(crawl, config, meaning)
+    crawler.reconfigure(crawl, config, compiled)
     return json.dumps({"now": [edit.key for edit in live]})

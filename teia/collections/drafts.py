@@ -230,7 +230,7 @@ def make_collection(root: Root, config: Config, clock: Clock) -> None:
     control = ControlFile(root.path / "control.sqlite")
     try:
         # An empty change only makes a running crawler look for new collections.
-        control.ask_change(name, "[]", clock.now_s())
+        control.request_change(name, "[]", clock.now_s())
     finally:
         control.close()
 

@@ -38,7 +38,7 @@ class DueTask:
     due_s: float | None = None
 
 
-def duty_of(schedule: Schedule | None, last: ScheduledRun | None, now_s: float) -> DueTask:
+def find_due_task(schedule: Schedule | None, last: ScheduledRun | None, now_s: float) -> DueTask:
     """Return the task at an instant; `last` is the collection's last run, which may be under way."""
     if last is not None and last.is_open:
         deadline_s = deadline_of(schedule, last.due_s)

@@ -32,19 +32,19 @@ from teia.records import Command
 
 POLL_S = 0.2
 ACCOUNT_S = 1.0
-KEPT_S = 86_400.0
+RETENTION_S = 86_400.0
 """Retention of an answered change, in seconds."""
 
 SPARE_BYTES = 256 * 1024
 """Spare room in bytes: several times the size of an account with its list of the last requests."""
 
-MAX_WISHES = 1_000
+MAX_VISIT_REQUESTS = 1_000
 """Most waiting visit requests of a collection."""
 
-DEEDS_KEPT_S = 30 * 86_400.0
+ACTIONS_RETENTION_S = 30 * 86_400.0
 """Retention of a completed bulk action, in seconds."""
 
-_DEEDS = "SELECT id, mark, chosen, who, asked_s, number, done_s FROM deeds"
+_ACTIONS_SQL = "SELECT id, mark, chosen, who, asked_s, number, done_s FROM deeds"
 _DDL = """
 CREATE TABLE IF NOT EXISTS commands (
     id INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, command TEXT NOT NULL,
@@ -102,17 +102,17 @@ class CrawlReport:
         return True
 
 
-def hold(path: Path) -> sqlite3.Connection:
+def keep_log_open(path: Path) -> sqlite3.Connection:
     """Keep the file's log alive until the returned connection is closed, by any thread.
 
     Without it the first reader recreates the log, which fails on a full disk.
     """
     ControlFile(path).close()
     with sqlite_errors(path):
-        held = sqlite3.connect(path, check_same_thread=False)
+        connection = sqlite3.connect(path, check_same_thread=False)
         # Only a read opens the log.
-        held.execute("SELECT count(*) FROM runs").fetchone()
-    return held
+        connection.execute("SELECT count(*) FROM runs").fetchone()
+    return connection
 
 
 class ControlFile:
@@ -134,7 +134,7 @@ class ControlFile:
 
     # -- requesters ----------------------------------------------------------------------------------------
 
-    def ask(self, collection: str, command: Command, now_s: float) -> int:
+    def send_command(self, collection: str, command: Command, now_s: float) -> int:
         """Write a command; return its number, for `is_done`."""
         sql = "INSERT INTO commands (collection, command, asked_s) VALUES (?, ?, ?)"
         return self._write(sql, (collection, str(command), now_s))
@@ -143,7 +143,7 @@ class ControlFile:
         row = self._db.execute("SELECT done_s FROM commands WHERE id = ?", (number,)).fetchone()
         return row is not None and row[0] is not None
 
-    def run(self, collection: str) -> CrawlReport | None:
+    def running_crawl(self, collection: str) -> CrawlReport | None:
         """Return the running crawl of a collection; None if there is none."""
         sql = "SELECT collection, pid, started_s, updated_s, account FROM runs WHERE collection = ?"
         row = self._db.execute(sql, (collection,)).fetchone()
@@ -153,9 +153,9 @@ class ControlFile:
         run = CrawlReport(name, pid, started_s, updated_s, json.loads(account))
         return run if run.is_alive else None
 
-    def ask_change(self, collection: str, edits: str, now_s: float) -> int:
+    def request_change(self, collection: str, edits: str, now_s: float) -> int:
         """Write a change that is already in the collection's file; return its number, for `answer`."""
-        self._write("DELETE FROM changes WHERE asked_s < ?", (now_s - KEPT_S,))
+        self._write("DELETE FROM changes WHERE asked_s < ?", (now_s - RETENTION_S,))
         sql = "INSERT INTO changes (collection, edits, asked_s) VALUES (?, ?, ?)"
         return self._write(sql, (collection, edits, now_s))
 
@@ -170,24 +170,24 @@ class ControlFile:
         rows = self._db.execute(sql, (collection, step_s, since_s))
         return [(time_s, json.loads(point)) for time_s, point in rows]
 
-    def wish(self, collection: str, url: str, now_s: float) -> None:
+    def request_visit(self, collection: str, url: str, now_s: float) -> None:
         """Request a visit of a known page, after the politeness delay; the request waits for a crawl if none runs."""
-        if len(self.wishes(collection)) >= MAX_WISHES:
-            raise UsageError(f"{MAX_WISHES:,} pages of {collection} are already waiting to be checked")
+        if len(self.visit_requests(collection)) >= MAX_VISIT_REQUESTS:
+            raise UsageError(f"{MAX_VISIT_REQUESTS:,} pages of {collection} are already waiting to be checked")
         sql = "INSERT OR IGNORE INTO wishes (collection, url, asked_s) VALUES (?, ?, ?)"
         self._write(sql, (collection, url, now_s))
 
-    def ask_reread(self, collection: str, origin: str, now_s: float) -> None:
+    def request_robots(self, collection: str, origin: str, now_s: float) -> None:
         """Request a new fetch of a robots.txt; the request waits for a crawl if none runs, for a day at most."""
-        self._write("DELETE FROM rereads WHERE asked_s < ?", (now_s - KEPT_S,))
+        self._write("DELETE FROM rereads WHERE asked_s < ?", (now_s - RETENTION_S,))
         self._write("INSERT OR REPLACE INTO rereads VALUES (?, ?, ?)", (collection, origin, now_s))
 
-    def rereads(self, collection: str) -> list[tuple[str, float]]:
-        """Return (origin, asked) of the robots.txt files that users want fetched again."""
+    def robots_requests(self, collection: str) -> list[tuple[str, float]]:
+        """Return (origin, time of request) of the robots.txt files that users want fetched again."""
         sql = "SELECT origin, asked_s FROM rereads WHERE collection = ? LIMIT ?"
-        return self._db.execute(sql, (collection, MAX_WISHES)).fetchall()
+        return self._db.execute(sql, (collection, MAX_VISIT_REQUESTS)).fetchall()
 
-    def reread_done(self, collection: str, origin: str) -> None:
+    def remove_robots_request(self, collection: str, origin: str) -> None:
         self._write("DELETE FROM rereads WHERE collection = ? AND origin = ?", (collection, origin))
 
     def dismiss(self, collection: str, kind: str, about: str, badness: float, who: str, now_s: float) -> None:
@@ -201,20 +201,20 @@ class ControlFile:
         with sqlite_errors(self.path):
             return self._db.execute(sql, (collection, kind, about)).rowcount > 0
 
-    def dismissed(self, collection: str) -> list[tuple[Any, ...]]:
+    def dismissed_alerts(self, collection: str) -> list[tuple[Any, ...]]:
         """Return (kind, about, badness, who, time) of the dismissed alerts."""
         sql = "SELECT kind, about, badness, who, time_s FROM dismissed WHERE collection = ? ORDER BY time_s DESC"
         return self._db.execute(sql, (collection,)).fetchall()
 
-    def ask_deed(self, collection: str, mark: str, chosen: str, who: str, now_s: float) -> int:
+    def request_action(self, collection: str, mark: str, chosen: str, who: str, now_s: float) -> int:
         """Record a bulk action (bulk.py); return its number."""
-        self._write("DELETE FROM deeds WHERE done_s < ?", (now_s - DEEDS_KEPT_S,))
+        self._write("DELETE FROM deeds WHERE done_s < ?", (now_s - ACTIONS_RETENTION_S,))
         sql = "INSERT INTO deeds (collection, mark, chosen, who, asked_s) VALUES (?, ?, ?, ?, ?)"
         return self._write(sql, (collection, mark, chosen, who, now_s))
 
-    def last_deeds(self, collection: str, limit: int) -> list[tuple[Any, ...]]:
-        """Return (number, mark, what, who, asked, URLs, done) of the last bulk actions, newest first."""
-        sql = f"{_DEEDS} WHERE collection = ? ORDER BY id DESC LIMIT ?"
+    def recent_actions(self, collection: str, limit: int) -> list[tuple[Any, ...]]:
+        """Return (number, mark, what, who, requested, URLs, done) of the last bulk actions, newest first."""
+        sql = f"{_ACTIONS_SQL} WHERE collection = ? ORDER BY id DESC LIMIT ?"
         return self._db.execute(sql, (collection, limit)).fetchall()
 
     # -- the crawler ---------------------------------------------------------------------------------------
@@ -233,31 +233,31 @@ class ControlFile:
     def answer_change(self, number: int, answer: str) -> None:
         self._write("UPDATE changes SET answer = ? WHERE id = ?", (answer, number))
 
-    def wishes(self, collection: str) -> list[tuple[int, str]]:
+    def visit_requests(self, collection: str) -> list[tuple[int, str]]:
         """Return (number, URL) of the pages that users want visited."""
         sql = "SELECT id, url FROM wishes WHERE collection = ? ORDER BY id LIMIT ?"
-        return self._db.execute(sql, (collection, MAX_WISHES)).fetchall()
+        return self._db.execute(sql, (collection, MAX_VISIT_REQUESTS)).fetchall()
 
-    def grant(self, number: int) -> None:
+    def remove_visit_request(self, number: int) -> None:
         """Forget a visit request: it is in the frontier."""
         self._write("DELETE FROM wishes WHERE id = ?", (number,))
 
-    def deeds(self, collection: str) -> list[tuple[Any, ...]]:
-        """Like `last_deeds`, of the actions that are not done, oldest first."""
-        sql = f"{_DEEDS} WHERE collection = ? AND done_s IS NULL ORDER BY id"
+    def pending_actions(self, collection: str) -> list[tuple[Any, ...]]:
+        """Like `recent_actions`, of the actions that are not done, oldest first."""
+        sql = f"{_ACTIONS_SQL} WHERE collection = ? AND done_s IS NULL ORDER BY id"
         return self._db.execute(sql, (collection,)).fetchall()
 
-    def last_deed_done(self, collection: str) -> float | None:
+    def last_action_done_s(self, collection: str) -> float | None:
         """Return the time at which the last bulk action was completed; None if there was none."""
         sql = "SELECT max(done_s) FROM deeds WHERE collection = ?"
         found: float | None = self._db.execute(sql, (collection,)).fetchone()[0]
         return found
 
-    def note_deed(self, number: int, urls: int) -> None:
+    def note_action_progress(self, number: int, urls: int) -> None:
         """Record how many URLs an action has covered so far."""
         self._write("UPDATE deeds SET number = ? WHERE id = ?", (urls, number))
 
-    def deed_done(self, number: int, urls: int, now_s: float) -> None:
+    def complete_action(self, number: int, urls: int, now_s: float) -> None:
         self._write("UPDATE deeds SET number = ?, done_s = ? WHERE id = ?", (urls, now_s, number))
 
     def begin(self, collection: str, now_s: float) -> None:
@@ -266,9 +266,9 @@ class ControlFile:
         row = (collection, os.getpid(), now_s, now_s, "{}")
         self._write("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", row)
         # While the disk has room: later reports need none.
-        self._take_room()
+        self._reserve_room()
 
-    def _take_room(self) -> None:
+    def _reserve_room(self) -> None:
         """Grow the file and its log while the disk has room; later writes reuse the free pages."""
         with suppress(sqlite3.OperationalError):  # the disk has none, or another process holds the database
             self._db.execute("CREATE TABLE IF NOT EXISTS spare (room BLOB)")
@@ -276,7 +276,7 @@ class ControlFile:
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
             self._db.execute("DROP TABLE spare")
 
-    def account(self, collection: str, account: Mapping[str, Any], now_s: float) -> None:
+    def write_account(self, collection: str, account: Mapping[str, Any], now_s: float) -> None:
         sql = "UPDATE runs SET updated_s = ?, account = ? WHERE collection = ?"
         self._write(sql, (now_s, json.dumps(account), collection))
 
@@ -289,7 +289,7 @@ class ControlFile:
         sql = "DELETE FROM series WHERE collection = ? AND step_s = ? AND time_s < ?"
         self._write(sql, (collection, step_s, before_s))
 
-    def take(self, collection: str, now_s: float) -> list[Command]:
+    def take_commands(self, collection: str, now_s: float) -> list[Command]:
         """Return the pending commands, marked as done: executing them cannot fail.
 
         On a full disk even the mark may fail; then they are returned again, which does no harm.

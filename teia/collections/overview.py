@@ -11,7 +11,7 @@ from typing import Any
 
 from teia.clock import Clock, iso_utc
 from teia.collections.calendar import Schedule, in_words, next_starts, schedule_of
-from teia.collections.due_runs import CrawlTask, duty_of
+from teia.collections.due_runs import CrawlTask, find_due_task
 from teia.collections.inbox import ControlFile
 from teia.collections.run_log import RunLog, ScheduledRun
 from teia.collections.stored import saved
@@ -123,7 +123,7 @@ def _runs(root: Root, name: str, number: int) -> tuple[list[ScheduledRun], bool]
         return [], False
     try:
         # One more, because the open run is shown apart from the last ones.
-        return book.recent(name, number + 1), control.run(name) is not None
+        return book.recent(name, number + 1), control.running_crawl(name) is not None
     finally:
         book.close()
         control.close()
@@ -148,11 +148,11 @@ def _notes(
     root: Root, config: Config, schedule: Schedule, runs: list[ScheduledRun], running: bool, now_s: float
 ) -> tuple[str, ...]:
     notes = []
-    duty = duty_of(schedule, runs[0] if runs else None, now_s)
-    if not running and duty.task is not CrawlTask.NOTHING:
+    due_task = find_due_task(schedule, runs[0] if runs else None, now_s)
+    if not running and due_task.task is not CrawlTask.NOTHING:
         what = (
             "a run is due, but no crawler is running"
-            if duty.task is CrawlTask.RUN
+            if due_task.task is CrawlTask.RUN
             else "no crawler is waiting for the next run"
         )
         notes.append(f"{what}: start `teia crawl --scheduled --data {root.path}`")

@@ -15,7 +15,7 @@ from pathlib import Path
 from teia.clock import Clock
 from teia.collections.edits import implied_scope
 from teia.config.sections import Config
-from teia.crawler.compiled_settings import CompiledSettings, meaning_of
+from teia.crawler.compiled_settings import CompiledSettings, compile_settings
 from teia.errors import ConfigError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.reconsider import END, in_question, progress, reconsider
@@ -52,7 +52,7 @@ class ChangeEffect:
 def effect_of(root: Root, name: str, before: Config, after: Config) -> ChangeEffect:
     """Count the effect of a change, exactly."""
     lists = root.collection(name).lists
-    was, will = _meant(before, lists), meaning_of(after, lists)
+    was, will = _meant(before, lists), compile_settings(after, lists)
     with ExitStack() as stack:
         cells = _cells(root, name, stack)
         known, queued = sum(cell.known for cell in cells), sum(cell.queued for cell in cells)
@@ -80,7 +80,7 @@ def effect_of(root: Root, name: str, before: Config, after: Config) -> ChangeEff
 def _meant(before: Config, lists: Path) -> CompiledSettings | None:
     """Compile the settings before the change; None if an older version wrote them and they are invalid now."""
     try:
-        return meaning_of(before, lists)
+        return compile_settings(before, lists)
     except ConfigError:
         return None
 
@@ -118,7 +118,7 @@ class SampledEffect:
 
 def sample_effect(root: Root, name: str, after: Config, clock: Clock) -> SampledEffect:
     """Estimate the effect of a configuration from some thousand URLs; their hashed keys make the sample random."""
-    will = meaning_of(after, root.collection(name).lists)
+    will = compile_settings(after, root.collection(name).lists)
     include = after.scope.include or tuple(implied_scope(after.collection.seeds))
     book = Rulebook(include, after.scope.exclude)
     until = clock.ticks_s() + SAMPLE_S
@@ -163,15 +163,15 @@ def _drawn(
 
 def judge_at_rest(root: Root, name: str, config: Config) -> None:
     """Judge all URLs of a collection now, as a crawl would at its start; the caller holds the root's lock."""
-    meaning = meaning_of(config, root.collection(name).lists)
+    compiled = compile_settings(config, root.collection(name).lists)
     for folder in root.collection(name).cells():
         if not folder.frontier.exists():
             continue
         cell = FrontierCell(folder.frontier)
         try:
-            while progress(cell, meaning.mark) < END:
+            while progress(cell, compiled.mark) < END:
                 with cell.transaction():
                     # One portion in each transaction.
-                    reconsider(cell, meaning.mark, meaning.wants, lambda: False)
+                    reconsider(cell, compiled.mark, compiled.wants, lambda: False)
         finally:
             cell.close()

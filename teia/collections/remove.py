@@ -19,8 +19,8 @@ from teia.frontier.cell.database import sqlite_errors
 from teia.store.root import Root
 
 TRASH = ".removed-"
-PATIENCE_S = 20.0
-LOOK_S = 0.05
+CLOSE_TIMEOUT_S = 20.0
+POLL_S = 0.05
 _TABLES = (
     "commands", "changes", "wishes", "deeds", "rereads", "dismissed", "runs", "series", "scheduled_runs", "orders",
 )  # fmt: skip
@@ -29,43 +29,43 @@ _TABLES = (
 def remove_collection(root: Root, name: str, clock: Clock) -> None:
     """Remove a collection; a crawler that has it open closes it first, or StoreError names it."""
     folder = root.collection(name)
-    orders = CommandTable(root.path / "control.sqlite")
+    table = CommandTable(root.path / "control.sqlite")
     try:
-        orders.ask_removal(name)
+        table.request_removal(name)
         # Nothing was touched yet: the request is withdrawn.
-        if not _is_free(root, name, orders, clock):
-            orders.forget(name)
+        if not _is_free(root, name, table, clock):
+            table.forget(name)
             raise StoreError(f"process {root.holder()} is crawling this folder; stop it first")
     finally:
-        orders.close()
-    place = root.path / f"{TRASH}{name}-{int(clock.now_s() * 1e6):x}"
+        table.close()
+    trash = root.path / f"{TRASH}{name}-{int(clock.now_s() * 1e6):x}"
     with disk_errors(folder.path, "removed"):
         # From here on the collection is gone; the rest is cleaning up.
-        folder.path.rename(place)
+        folder.path.rename(trash)
         sync_folder(root.path)
-    _forget(root, name)
+    _delete_rows(root, name)
     remove_trash(root)
 
 
-def _is_free(root: Root, name: str, orders: CommandTable, clock: Clock) -> bool:
+def _is_free(root: Root, name: str, table: CommandTable, clock: Clock) -> bool:
     """Wait until no process has the collection open; return False if that takes too long."""
-    until = clock.ticks_s() + PATIENCE_S
-    while root.holder() is not None and orders.of(name).removal != RELEASED:
+    until = clock.ticks_s() + CLOSE_TIMEOUT_S
+    while root.holder() is not None and table.get(name).removal != RELEASED:
         if clock.ticks_s() > until:
             return False
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     return True
 
 
-def _forget(root: Root, name: str) -> None:
+def _delete_rows(root: Root, name: str) -> None:
     """Delete the reports and commands of a collection, so that a new one of the same name does not inherit them."""
     path = root.path / "control.sqlite"
     ControlFile(path).close()
     with sqlite_errors(path):
         db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
         try:
-            there = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            for table in there.intersection(_TABLES):
+            tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            for table in tables.intersection(_TABLES):
                 db.execute(f"DELETE FROM {table} WHERE collection = ?", (name,))  # noqa: S608  # our own names
         finally:
             db.close()

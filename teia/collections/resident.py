@@ -19,8 +19,8 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.collections.calendar import Schedule
-from teia.collections.commands import ASKED, NO_ORDER, CommandTable, StandingCommands, is_needed
-from teia.collections.controllers import CollectionController, schedule_in
+from teia.collections.commands import REQUESTED, NO_COMMANDS, CommandTable, StandingCommands, is_needed
+from teia.collections.controllers import CollectionController, collection_schedule
 from teia.collections.coordinator import Coordinator
 from teia.collections.run_log import RunLog
 from teia.collections.stored import saved
@@ -39,132 +39,132 @@ class Resident(Coordinator):
         super().__init__(*given, **named)
         self._idle_s = idle_s
         self._idle_from = self._clock.ticks_s()
-        self._heard: Mapping[str, StandingCommands] = {}
+        self._last_commands: Mapping[str, StandingCommands] = {}
 
     @contextmanager
-    def _opened(self) -> Iterator[None]:
-        self._orders = CommandTable(self._root.path / "control.sqlite")
+    def _open_files(self) -> Iterator[None]:
+        self._command_table = CommandTable(self._root.path / "control.sqlite")
         try:
-            with super()._opened():
+            with super()._open_files():
                 yield
         finally:
-            self._orders.close()
+            self._command_table.close()
 
-    async def _greet(self, charge: CollectionController) -> None:
+    async def _init_controller(self, controller: CollectionController) -> None:
         """Read the standing commands of a collection; it is announced when there is something to do."""
-        self._heed(charge, self._orders.of(charge.name))
+        self._apply_commands(controller, self._command_table.get(controller.name))
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
     def _decide(self) -> list[CollectionController]:
-        now_s, again_s = self._clock.now_s(), inf
-        for charge in self.charges.values():
-            order = charge.order
-            charge.is_stopped = order.holds_back(charge.schedule, now_s)
-            if charge.is_stopped:
-                again_s = min(again_s, order.again_s(charge.schedule) or inf)
-            if charge.schedule is None and order.wanted_s is None and charge.crawl is None:
-                charge.is_over = True
-            if charge.schedule is not None and order.wanted_s is not None and not charge.is_wanted:
-                self._has_ended(charge)  # its run has begun, and is written down
-        going = super()._decide()
-        if going:
+        now_s, restart_s = self._clock.now_s(), inf
+        for controller in self.controllers.values():
+            commands = controller.commands
+            controller.is_stopped = commands.is_held(controller.schedule, now_s)
+            if controller.is_stopped:
+                restart_s = min(restart_s, commands.restart_s(controller.schedule) or inf)
+            if controller.schedule is None and commands.wanted_s is None and controller.crawl is None:
+                controller.is_over = True
+            if controller.schedule is not None and commands.wanted_s is not None and not controller.is_requested:
+                self._on_task_done(controller)  # its run has begun, and is written down
+        running = super()._decide()
+        if running:
             # Busy: the idle time begins when the last shift has ended.
             self._idle_from = inf
         elif self._idle_from == inf:
             self._idle_from = self._clock.ticks_s()
         left_s = max(0.0, self._idle_from + self._idle_s - self._clock.ticks_s())
-        self._decide_at_s = min(self._decide_at_s, again_s, now_s + left_s if not self._is_needed() else inf)
-        return going
+        self._decide_at_s = min(self._decide_at_s, restart_s, now_s + left_s if not self._is_needed() else inf)
+        return running
 
     def _is_needed(self) -> bool:
         now_s = self._clock.now_s()
-        return any(is_needed(each.order, each.schedule, each.run, now_s) for each in self.charges.values())
+        return any(is_needed(each.commands, each.schedule, each.run, now_s) for each in self.controllers.values())
 
-    def _has_prospects(self) -> bool:
+    def _has_future_work(self) -> bool:
         return self._is_needed() or self._clock.ticks_s() < self._idle_from + self._idle_s
 
-    def _begin_wanted(self, charge: CollectionController, now_s: float) -> None:
+    def _begin_requested_run(self, controller: CollectionController, now_s: float) -> None:
         """Begin a run; without a schedule, continue an unfinished crawl instead."""
-        goes_on = charge.config.refresh.keep or _has_waiting(self._root, charge.name)
-        if charge.schedule is not None or not goes_on:
-            self._begin_run(charge, now_s)
-        if charge.schedule is not None:
-            self._has_ended(charge)
+        has_work = controller.config.refresh.keep or _has_queued(self._root, controller.name)
+        if controller.schedule is not None or not has_work:
+            self._begin_run(controller, now_s)
+        if controller.schedule is not None:
+            self._on_task_done(controller)
 
-    def _has_ended(self, charge: CollectionController) -> None:
+    def _on_task_done(self, controller: CollectionController) -> None:
         """Record that the commanded crawl is complete; without a schedule nothing remains to do."""
         with suppress(DiskFull):
-            self._orders.done(charge.name, charge.order.wanted_s)
-            charge.order = replace(charge.order, wanted_s=None)
-        charge.is_over = charge.is_over or charge.schedule is None
+            self._command_table.mark_done(controller.name, controller.commands.wanted_s)
+            controller.commands = replace(controller.commands, wanted_s=None)
+        controller.is_over = controller.is_over or controller.schedule is None
 
     # -- commands ------------------------------------------------------------------------------------------
 
-    async def _attend(self) -> None:
-        await super()._attend()
-        orders = self._orders.all()
-        if orders != self._heard:
-            self._heard = orders
-            for charge in self.charges.values():
-                self._heed(charge, orders.get(charge.name, NO_ORDER))
+    async def _poll_control(self) -> None:
+        await super()._poll_control()
+        all_commands = self._command_table.all()
+        if all_commands != self._last_commands:
+            self._last_commands = all_commands
+            for controller in self.controllers.values():
+                self._apply_commands(controller, all_commands.get(controller.name, NO_COMMANDS))
             self._decide_at_s = self._account_at = -inf
-        self._let_go(orders)
+        self._release_removed(all_commands)
 
-    def _obey(self, charge: CollectionController, commands: Sequence[Command]) -> None:
+    def _execute(self, controller: CollectionController, commands: Sequence[Command]) -> None:
         """Record commands as standing commands, which are applied next; a parked collection is tried again."""
         for command in commands:
-            if command is Command.RESUME and charge.parked:
-                charge.unpark()
+            if command is Command.RESUME and controller.parked:
+                controller.unpark()
                 self._decide_at_s = self._account_at = -inf
             with suppress(DiskFull):
-                # The sender of RUN has recorded it already (`order`); a second time stamp would start the crawl
+                # The sender of RUN has recorded it already (`give_command`); a second time stamp would start the crawl
                 # twice.
-                if command is not Command.RUN or self._orders.of(charge.name).wanted_s is None:
-                    self._orders.give(charge.name, command, self._clock.now_s())
+                if command is not Command.RUN or self._command_table.get(controller.name).wanted_s is None:
+                    self._command_table.record(controller.name, command, self._clock.now_s())
 
-    def _heed(self, charge: CollectionController, order: StandingCommands) -> None:
+    def _apply_commands(self, controller: CollectionController, commands: StandingCommands) -> None:
         """Apply the current standing commands of a collection."""
-        before, charge.order = charge.order, order
+        before, controller.commands = controller.commands, commands
         # A start that was not seen before.
-        if order.wanted_s is not None and order.wanted_s != before.wanted_s:
-            charge.is_wanted, charge.is_over, charge.has_lost_schedule = True, False, False
-            charge.unpark()
-        was_paused, charge.is_paused = charge.is_paused, order.paused_s is not None
-        if self._crawler is None or charge.crawl is None:
+        if commands.wanted_s is not None and commands.wanted_s != before.wanted_s:
+            controller.is_requested, controller.is_over, controller.has_lost_schedule = True, False, False
+            controller.unpark()
+        was_paused, controller.is_paused = controller.is_paused, commands.paused_s is not None
+        if self._crawler is None or controller.crawl is None:
             return
-        if order.removal or (order.stopped_s is not None and order.stopped_s != before.stopped_s):
-            self._crawler.obey([Command.STOP], charge.crawl)
-        elif charge.is_paused != was_paused:
-            self._crawler.obey([Command.PAUSE if charge.is_paused else Command.RESUME], charge.crawl)
+        if commands.removal or (commands.stopped_s is not None and commands.stopped_s != before.stopped_s):
+            self._crawler.obey([Command.STOP], controller.crawl)
+        elif controller.is_paused != was_paused:
+            self._crawler.obey([Command.PAUSE if controller.is_paused else Command.RESUME], controller.crawl)
 
-    def _let_go(self, orders: Mapping[str, StandingCommands]) -> None:
+    def _release_removed(self, all_commands: Mapping[str, StandingCommands]) -> None:
         """Close the files of collections to be removed, and record that."""
-        for name in [name for name, order in orders.items() if order.removal == ASKED]:
-            charge = self.charges.get(name)
-            if charge is not None and charge.crawl is not None and self._crawler is not None:
+        for name in [name for name, commands in all_commands.items() if commands.removal == REQUESTED]:
+            controller = self.controllers.get(name)
+            if controller is not None and controller.crawl is not None and self._crawler is not None:
                 self._crawler.stop()  # the shift ends, and with it all that is open
                 continue
             with suppress(DiskFull):
-                self.charges.pop(name, None)
+                self.controllers.pop(name, None)
                 self._control.end(name)
-                self._orders.release(name)
+                self._command_table.release(name)
 
-    def _tell_of(self, charge: CollectionController) -> None:
+    def _write_account(self, controller: CollectionController) -> None:
         """Write a collection's account while it has something to do."""
-        is_idle = not self._is_served(charge) and not charge.parked
-        if is_idle and (charge.crawl is None or charge.crawl.is_settled):
-            if charge.is_announced:
-                self._control.end(charge.name)
-            charge.is_announced = False
+        is_idle = not self._is_served(controller) and not controller.parked
+        if is_idle and (controller.crawl is None or controller.crawl.is_settled):
+            if controller.is_announced:
+                self._control.end(controller.name)
+            controller.is_announced = False
             return
-        if not charge.is_announced:
-            self._control.begin(charge.name, self._clock.now_s())
-            charge.is_announced = True
-        super()._tell_of(charge)
+        if not controller.is_announced:
+            self._control.begin(controller.name, self._clock.now_s())
+            controller.is_announced = True
+        super()._write_account(controller)
 
 
-def _has_waiting(root: Root, name: str) -> bool:
+def _has_queued(root: Root, name: str) -> bool:
     """Tell whether URLs of a collection are queued."""
     for folder in root.collection(name).cells():
         if folder.frontier.exists():
@@ -187,22 +187,22 @@ class CrawlerDemand:
 
     def __init__(self, root: Root, clock: Clock) -> None:
         self._root, self._clock = root, clock
-        self._orders = CommandTable(root.path / "control.sqlite")
-        self._book = RunLog(root.path / "control.sqlite")
+        self._command_table = CommandTable(root.path / "control.sqlite")
+        self._run_log = RunLog(root.path / "control.sqlite")
         self._read: dict[str, tuple[tuple[int, int], Schedule | None]] = {}
 
     def close(self) -> None:
-        self._orders.close()
-        self._book.close()
+        self._command_table.close()
+        self._run_log.close()
 
     def is_anything(self) -> bool:
         """True if some collection has to be crawled, or waits for its start time."""
-        orders, now_s = self._orders.all(), self._clock.now_s()
+        all_commands, now_s = self._command_table.all(), self._clock.now_s()
         for name in self._root.collections():
-            order, schedule = orders.get(name, NO_ORDER), self._schedule(name)
-            if order is NO_ORDER and schedule is None:
+            commands, schedule = all_commands.get(name, NO_COMMANDS), self._schedule(name)
+            if commands is NO_COMMANDS and schedule is None:
                 continue
-            if is_needed(order, schedule, self._book.last(name), now_s):
+            if is_needed(commands, schedule, self._run_log.last(name), now_s):
                 return True
         return False
 
@@ -216,7 +216,7 @@ class CrawlerDemand:
         stamp, known = (found.st_mtime_ns, found.st_ino), self._read.get(name)
         if known is None or known[0] != stamp:
             try:
-                schedule = schedule_in(saved(self._root, name).config)
+                schedule = collection_schedule(saved(self._root, name).config)
             except TeiaError:
                 schedule = None
             known = self._read[name] = (stamp, schedule)

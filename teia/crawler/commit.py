@@ -114,7 +114,7 @@ class CommitGroup:
     A visit moves from `visits` to `settled` with its cell's transaction, and the results stay in `done`. So a group
     whose commit failed half way can be committed again: no page is counted twice, no host is forgotten.
 
-    `must_judge`: for a short time, URLs that were judged by earlier settings are judged again by `meaning`, the
+    `must_judge`: for a short time, URLs that were judged by earlier settings are judged again by `compiled`, the
     compiled settings in force. `only_settles`: the crawl is over, so nothing is planned, ranked, judged again or read
     into buffers.
     """
@@ -125,7 +125,7 @@ class CommitGroup:
     refills: list[RefillOrder] = field(default_factory=list)
     delays: list[DelayEntry] = field(default_factory=list)
     parked: list[tuple[HostQueue, str]] = field(default_factory=list)
-    meaning: CompiledSettings | None = None
+    compiled: CompiledSettings | None = None
     must_judge: bool = False
     courtesy: CourtesyInForce | None = None
     only_settles: bool = False
@@ -153,7 +153,7 @@ class Committer:
         self.aliases = aliases
         self.authority: CrawlPageRank | None = None
         self.refresh: Refresh | RevisitAll | None = None
-        self.wishes = VisitRequests(cells, starts, clock)
+        self.visit_requests = VisitRequests(cells, starts, clock)
         self._starts = starts
         self.number_of = numbering(starts)
         self._ledger = ledger
@@ -201,7 +201,7 @@ class Committer:
             self._commit_cell(self.cells[number], visits, done)
             group.settled += visits
             group.visits = [visit for visit in group.visits if visit.queue.cell != number]
-        came_nearer = self._may_plan(group) and group.meaning is not None and self._spread_depths(group.meaning, done)
+        came_nearer = self._may_plan(group) and group.compiled is not None and self._spread_depths(group.compiled, done)
         # 4. Links for other cells.
         if group.settled or came_nearer:
             self.deliver(done)
@@ -214,7 +214,7 @@ class Committer:
         if self._may_plan(group):
             self._plan(group, done)
         if not self.is_winding_up:
-            for cell, hosts in self.wishes.grant():
+            for cell, hosts in self.visit_requests.grant():
                 self._note(done, cell, hosts)
         done.some_came_nearer = any(shorter_paths.waiting(cell.frontier.db, 1) for cell in self.cells)
         for queue, limit, skip in group.refills:
@@ -245,8 +245,8 @@ class Committer:
 
     def _plan(self, group: CommitGroup, done: CommitResult) -> None:
         """Update the queue of next visits: new settings, new scores, pages scheduled for a revisit."""
-        if group.meaning is not None and group.must_judge:
-            self._judge_again(group.meaning, done)
+        if group.compiled is not None and group.must_judge:
+            self._judge_again(group.compiled, done)
         if self.authority is not None and self._may_plan(group):
             for cell, hosts in self.authority.rank_again():
                 self._note(done, cell, hosts)
@@ -504,30 +504,30 @@ class Committer:
             cell = self.cells[number]
             self._note(done, cell, [(cell.frontier.host_id(host, self._clock.now_s()), host)])
 
-    def _spread_depths(self, meaning: CompiledSettings, done: CommitResult) -> bool:
+    def _spread_depths(self, compiled: CompiledSettings, done: CommitResult) -> bool:
         """Give the links of pages that came nearer to a seed their new depth; return whether there were any."""
         came_nearer = False
         for cell in self.cells:
             known_before = cell.frontier.known
-            touched = spread(cell, self.number_of, meaning, self._clock.now_s(), self._rewritten)
+            touched = spread(cell, self.number_of, compiled, self._clock.now_s(), self._rewritten)
             if touched is not None:
                 self._note(done, cell, touched)
                 done.new_urls += cell.frontier.known - known_before
                 came_nearer = True
         return came_nearer
 
-    def _judge_again(self, meaning: CompiledSettings, done: CommitResult) -> None:
+    def _judge_again(self, compiled: CompiledSettings, done: CommitResult) -> None:
         """Judge URLs by new settings, as many as there is time for (frontier/cell/reconsider.py)."""
         until = self._clock.ticks_s() + JUDGE_S
         for cell in self.cells:
-            if progress(cell.frontier, meaning.mark) < END:
+            if progress(cell.frontier, compiled.mark) < END:
                 with cell.frontier.transaction() as frontier:
-                    back = reconsider(frontier, meaning.mark, meaning.wants, lambda: self._clock.ticks_s() < until)
+                    back = reconsider(frontier, compiled.mark, compiled.wants, lambda: self._clock.ticks_s() < until)
                     self._note(done, cell, back)
                 if self._clock.ticks_s() >= until:
                     return
-        if all(progress(cell.frontier, meaning.mark) == END for cell in self.cells):
-            done.judged_by = meaning.mark
+        if all(progress(cell.frontier, compiled.mark) == END for cell in self.cells):
+            done.judged_by = compiled.mark
 
     # -- buffers -------------------------------------------------------------------------------------------
 

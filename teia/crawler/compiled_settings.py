@@ -76,17 +76,17 @@ class CompiledSettings:
         return may_come_back and self.wants_link(judged.url, judged.depth, judged.found_by)
 
 
-def meaning_of(config: Config, lists_folder: Path) -> CompiledSettings:
+def compile_settings(config: Config, lists_folder: Path) -> CompiledSettings:
     """Compile a configuration, and copy its rule lists into the folder."""
     scope, seeds = config.scope, seeds_of(config)
     include = scope.include or tuple(seeds_scope(seeds))
     lists = _read_lists((*include, *scope.exclude))
-    compiled = compile_scope(include, scope.exclude, types=scope.types, queries=scope.queries, lists=lists)
+    compiled_scope = compile_scope(include, scope.exclude, types=scope.types, queries=scope.queries, lists=lists)
     copies = {path: lists_folder / f"{_digest(rules)}.rules" for path, rules in lists.items()}
     _keep_copies(lists_folder, {copies[path]: rules for path, rules in lists.items()})
     as_copied = replace(scope, include=_renamed(include, copies), exclude=_renamed(scope.exclude, copies))
     reading = _encoded(replace(config, scope=as_copied))
-    return CompiledSettings(config, tuple(seeds), compiled, reading, _mark(config, include, copies))
+    return CompiledSettings(config, tuple(seeds), compiled_scope, reading, _mark(config, include, copies))
 
 
 def _mark(config: Config, include: Sequence[str], copies: dict[str, Path]) -> str:
@@ -114,12 +114,12 @@ def _keep_copies(folder: Path, copies: dict[Path, Sequence[str]]) -> None:
             write_atomically(path, "\n".join(rules).encode())
 
 
-def remove_old_copies(folder: Path, meaning: CompiledSettings) -> None:
+def remove_old_copies(folder: Path, compiled: CompiledSettings) -> None:
     """Remove the copies of rule lists that are no longer read; called before children start."""
     with disk_errors(folder, "read"):
         for path in folder.glob("*.rules") if folder.is_dir() else ():
             # The encoded settings contain the file names of all lists that children read.
-            if path.name.encode() not in meaning.reading:
+            if path.name.encode() not in compiled.reading:
                 path.unlink()
 
 

@@ -41,7 +41,7 @@ Rewrite = Callable[[list[FoundLink]], list[FoundLink]]
 
 
 def spread(
-    cell: Cell, number_of: Callable[[str], int], meaning: CompiledSettings, now_s: float, rewritten: Rewrite
+    cell: Cell, number_of: Callable[[str], int], compiled: CompiledSettings, now_s: float, rewritten: Rewrite
 ) -> list[tuple[int, str]] | None:
     """Give the links of some pages of a cell their new depth; return (host id, name) of hosts with new work.
 
@@ -53,7 +53,7 @@ def spread(
     by_cell: dict[int, list[FoundUrl]] = defaultdict(list)
     reader = ArchiveReader(cell.folder.archive)
     # The archive is read before the transaction begins, which keeps the transaction short.
-    named = [_links_of(page, reader, meaning) for page in pages]
+    named = [_links_of(page, reader, compiled) for page in pages]
     with cell.frontier.transaction() as frontier:
         for page, (links, is_hop) in zip(pages, named, strict=True):
             for found in _found(cell, page, rewritten(links), is_hop=is_hop):
@@ -82,7 +82,7 @@ def _found(cell: Cell, page: shorter_paths.NearerPage, links: list[FoundLink], *
 
 
 def _links_of(
-    page: shorter_paths.NearerPage, reader: ArchiveReader, meaning: CompiledSettings
+    page: shorter_paths.NearerPage, reader: ArchiveReader, compiled: CompiledSettings
 ) -> tuple[list[FoundLink], bool]:
     """Return a capture's links that may be followed, and whether it is a redirect; no links if it cannot be read."""
     if page.outcome == Outcome.SOFT_404:
@@ -94,19 +94,19 @@ def _links_of(
         return [], False
     if record is None or record.kind != "metadata":
         return [], False
-    return copied_links(record.block, page.depth, meaning)
+    return copied_links(record.block, page.depth, compiled)
 
 
-def copied_links(block: bytes, depth: int, meaning: CompiledSettings) -> tuple[list[FoundLink], bool]:
+def copied_links(block: bytes, depth: int, compiled: CompiledSettings) -> tuple[list[FoundLink], bool]:
     """Return the links of a metadata record that may be followed from a depth, and whether it is a redirect."""
-    config, obeys = meaning.config, meaning.config.courtesy.robots
+    config, obeys = compiled.config, compiled.config.courtesy.robots
     links = outlinks_of(block)
     is_hop = any(link.kind is LinkKind.REDIRECT for link in links)
     if obeys and field_of(block, "robots") == "nofollow":
         return [], is_hop
     too_deep = depth + (0 if is_hop else 1) > config.scope.max_depth
-    place_of = _failing_safe(partial(place_of_link, scope=meaning.scope, limits=config.limits))
-    requisite = _failing_safe(partial(place_of_requisite, scope=meaning.scope, limits=config.limits))
+    place_of = _failing_safe(partial(place_of_link, scope=compiled.scope, limits=config.limits))
+    requisite = _failing_safe(partial(place_of_requisite, scope=compiled.scope, limits=config.limits))
     found = []
     for times, _, by, place, links_to in judged_links(links, place_of, requisite, obeys=obeys, too_deep=too_deep):
         if isinstance(place, FrontierUrl):

@@ -203,19 +203,19 @@ class Crawler:
             elif command is Command.STOP:
                 crawl.end()
 
-    def reconfigure(self, crawl: Crawl, config: Config, meaning: CompiledSettings) -> None:
+    def reconfigure(self, crawl: Crawl, config: Config, compiled: CompiledSettings) -> None:
         """Apply new settings to one crawl; settings that crawls share are taken from the first crawl."""
         configs = [config if each is crawl else each.config for each in self.crawls]
         shared, courtesy = configs[0], courtesy_of_all(configs)
-        crawl.reconfigure(config, meaning, CourtesyInForce.of(self._clock.now_s(), courtesy), self._schedule)
-        self._schedule.take(courtesy)
+        crawl.reconfigure(config, compiled, CourtesyInForce.of(self._clock.now_s(), courtesy), self._schedule)
+        self._schedule.apply_courtesy(courtesy)
         self._robots.take(shared.courtesy, shared.limits)
         self._disk.low_bytes = shared.limits.disk_free_bytes
         # Of an excluded host not even robots.txt is fetched; another crawl may still request it.
         for queue in crawl.queues.values():
-            if queue.errands and meaning.blocks(f"http://{queue.host}/"):
-                self._robots.awaited.difference_update(errand.origin for errand in queue.errands)
-                queue.errands.clear()
+            if queue.prerequisites and compiled.blocks(f"http://{queue.host}/"):
+                self._robots.awaited.difference_update(errand.origin for errand in queue.prerequisites)
+                queue.prerequisites.clear()
 
     def _dispatch(self, now: float) -> None:
         while self._has_room():
@@ -282,7 +282,7 @@ class Crawler:
                 self._start(crawl, queue, destination, now)
                 return
             break
-        self._schedule.give_back(queue, held=held)
+        self._schedule.put_back(queue, held=held)
         crawl.notice_hunger(queue)
 
     def _permission(self, crawl: Crawl, queue: HostQueue, item: QueuedUrl, parts: Parts) -> RobotsDecision:
@@ -296,7 +296,7 @@ class Crawler:
             if origin in self._robots.awaited:
                 return RobotsDecision.LATER
             self._robots.awaited.add(origin)
-            queue.errands.insert(0, self._robots.errand(origin, item))
+            queue.prerequisites.insert(0, self._robots.errand(origin, item))
         elif self._asks_for_too_much(known.rules):
             crawl.park(queue, f"robots.txt asks for a Crawl-delay of {known.rules.crawl_delay_s:g} s")
             return RobotsDecision.LATER
@@ -318,14 +318,14 @@ class Crawler:
 
     def _forgo_robots(self, queue: HostQueue) -> None:
         """Drop a robots.txt request: the budget of its host or site is used up, so no page would follow it."""
-        self._robots.awaited.discard(queue.take().origin)
+        self._robots.awaited.discard(queue.pop().origin)
         for each in self.crawls:
             if queue.host in each.queues and each.queues[queue.host] is not queue:
                 self._schedule.wake(each.queues[queue.host])
 
     def _refuse(self, crawl: Crawl, queue: HostQueue, outcome: Outcome, detail: str) -> None:
         """Settle the host's next URL without a request."""
-        visit = ActiveVisit(queue, queue.take(), outcome=outcome, detail=detail)
+        visit = ActiveVisit(queue, queue.pop(), outcome=outcome, detail=detail)
         crawl.started(visit)
         if visit.item.purpose == "robots":
             self._learn_robots(crawl, visit, 0, b"")
@@ -338,20 +338,20 @@ class Crawler:
             try:
                 await self._destinations.find(queue.host, port)
             finally:
-                self._schedule.give_back(queue)
+                self._schedule.put_back(queue)
 
         task = asyncio.get_running_loop().create_task(find())
         self._resolving.add(task)
         task.add_done_callback(self._resolving.discard)
 
     def _start(self, crawl: Crawl, queue: HostQueue, destination: Destination, now: float) -> None:
-        item = queue.take()
+        item = queue.pop()
         visit = ActiveVisit(queue, item, address=destination.address, started=now)
         if queue.server.last_end > float("-inf"):
             visit.delay_before_s, visit.waited_s = queue.server.last_delay_s, now - queue.server.last_end
         crawl.started(visit)
         crawl.live.started(visit)
-        self._schedule.started(queue)
+        self._schedule.begin_request(queue)
         self.metrics.requests += 1
         is_robots = item.purpose == "robots"
         limits = crawl.config.limits
@@ -375,8 +375,8 @@ class Crawler:
         back_off_s = retry_after_s(fetched, self._clock.now_s())
         # The server named no time: the crawler's own back-off applies.
         if fetched.status in {429, 503} and back_off_s == 0:
-            back_off_s = self._schedule.politeness.refused(visit.queue.server, now, self._chance.random())
-        visit.delay_s = self._schedule.finished(visit.queue, visit.address, visit.started, now, back_off_s)
+            back_off_s = self._schedule.politeness.back_off(visit.queue.server, now, self._chance.random())
+        visit.delay_s = self._schedule.end_request(visit.queue, visit.address, visit.started, now, back_off_s)
         if visit.delay_s == 0:
             self._brisk_until = now + BRISK_S
         politeness = self._schedule.politeness
@@ -441,7 +441,7 @@ class Crawler:
         assert visit.fetched is not None
         assert visit.result is not None
         to = visit.result.redirect_to
-        if to and crawl.meaning.blocks(to):
+        if to and crawl.compiled.blocks(to):
             visit.outcome, visit.detail = Outcome.OUT_OF_SCOPE, f"it redirects to {to}, which is excluded"
             self._learn_robots(crawl, visit, 0, b"")
         elif to and not crawl.reaches(to):
@@ -495,7 +495,7 @@ class Crawler:
         politeness = self._schedule.politeness
         if not self._asks_for_too_much(rules):
             server = politeness.server(split(f"{origin}/").host)
-            politeness.asked_for(server, rules.crawl_delay_s or 0.0, origin)
+            politeness.apply_crawl_delay(server, rules.crawl_delay_s or 0.0, origin)
 
     def _asks_for_too_much(self, rules: RobotsRules) -> bool:
         return (rules.crawl_delay_s or 0.0) > self._schedule.politeness.courtesy.max_crawl_delay_s
@@ -513,7 +513,7 @@ class Crawler:
         queue.is_unresolved = failed
         known = self._destinations.known(queue.host, split(visit.item.url).port) if failed else None
         is_sure = known is not None and known.outcome is Outcome.DNS and not known.is_temporary
-        queue.is_nameless = is_sure and not queue.requests  # a host that has answered will resolve again
+        queue.is_unresolvable = is_sure and not queue.requests  # a host that has answered will resolve again
 
     # -- commits -------------------------------------------------------------------------------------------
 
@@ -544,7 +544,7 @@ class Crawler:
         else:
             crawl.fail(error if isinstance(error, TeiaError) else StoreError(f"commit failed: {error!r}"))
             for queue in crawl.queues.values():
-                while queue.errands:  # other crawls may wait for them
+                while queue.prerequisites:  # other crawls may wait for them
                     self._forgo_robots(queue)
             if all(each.failure is not None for each in self.crawls):
                 self._failure = crawl.failure

@@ -97,7 +97,7 @@ class ProxyCollector:
     ) -> None:
         self._crawler, self._crawl, self._fetcher = crawler, crawl, fetcher
         self._robots, self._schedule, self._clock = robots, schedule, clock
-        self._announced = crawl.committer.wishes.announced
+        self._announced = crawl.committer.visit_requests.announced
         self._proxy = proxy_of(crawl.config.signals.proxy)
         self._second_s = clock.factor if isinstance(clock, FastClock) else 1.0  # the cache uses real seconds
         self._waiting: dict[CacheRequest, int] = {}
@@ -312,7 +312,7 @@ async def collecting(
             try:
                 ear = AnnouncementSocket(Path(path))
             except ConfigError as error:
-                is_heard = all(crawl.committer.wishes.announced.elsewhere is not None for crawl in wanting)
+                is_heard = all(crawl.committer.visit_requests.announced.elsewhere is not None for crawl in wanting)
                 if isinstance(error, PathTaken) and is_heard:
                     logger.warning("%s; signals received by other nodes are still forwarded to this one", error)
                     continue

@@ -39,9 +39,9 @@ class VisitRequests:
     def is_waiting(self) -> bool:
         return bool(self._waiting) or self.bulk.is_waiting or self.announced.is_waiting
 
-    def take(self, wishes: Sequence[tuple[int, str]]) -> list[int]:
+    def take(self, visit_requests: Sequence[tuple[int, str]]) -> list[int]:
         """Accept requests as (number, URL), each once; return the numbers of those that are in the frontier by now."""
-        for number, url in wishes:
+        for number, url in visit_requests:
             if number not in self._known:
                 self._known.add(number)
                 self._waiting.append((number, url))

@@ -31,7 +31,7 @@ from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry
 from teia.frontier.queue.order import order_named
 from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
-from teia.frontier.queue.shared_addresses import KEPT_FROM
+from teia.frontier.queue.shared_addresses import RECORDED_FROM
 from teia.records import Outcome
 from teia.urls import key_of, resolve, split
 
@@ -99,14 +99,14 @@ class Crawl:
         committer: Committer,
         starts: tuple[int, ...],
         reading: bytes,
-        meaning: CompiledSettings,
+        compiled: CompiledSettings,
     ) -> None:
         self.number = number
         self.name = name
         self.config = config
         self.committer = committer
         self.reading = reading
-        self.meaning = meaning
+        self.compiled = compiled
         self.state = CrawlState.RUNNING
         self.paused_why = ""
         self.waits_for: AwaitedResource | None = None
@@ -160,13 +160,13 @@ class Crawl:
                 self._seeds.append(_found(url, 1, BY_SITEMAP | AS_SITEMAP))
 
     def reconfigure(
-        self, config: Config, meaning: CompiledSettings, courtesy: CourtesyInForce, schedule: HostSchedule
+        self, config: Config, compiled: CompiledSettings, courtesy: CourtesyInForce, schedule: HostSchedule
     ) -> None:
         """Apply new settings from now on; the next commits find URLs that they let in again."""
-        self.add_seeds([seed for seed in meaning.seeds if seed not in self.meaning.seeds])
-        self.config, self.meaning = config, meaning
+        self.add_seeds([seed for seed in compiled.seeds if seed not in self.compiled.seeds])
+        self.config, self.compiled = config, compiled
         self._paused_hosts = paused_hosts(config.courtesy.paused)
-        self.reading = with_focus(meaning.reading, decode_reading(self.reading).focus)
+        self.reading = with_focus(compiled.reading, decode_reading(self.reading).focus)
         self._must_judge, self._courtesy = True, courtesy
         for queue in self.queues.values():
             if queue.parked:
@@ -216,7 +216,7 @@ class Crawl:
 
     def _is_done(self) -> bool:
         waits = self._open or self._seeds or self._hungry or self.committing or self._has_later()
-        waits = waits or self._must_judge or self._must_spread or self.committer.wishes.is_waiting
+        waits = waits or self._must_judge or self._must_spread or self.committer.visit_requests.is_waiting
         if self.committer.refresh is not None and not waits:
             waits = self.committer.refresh.has_pages or self.committer.refresh.is_behind
         return not waits and all(queue.head is None or queue.parked for queue in self.queues.values())
@@ -275,7 +275,7 @@ class Crawl:
         if self.names.is_elsewhere(queue, item):
             return Outcome.ALIAS, f"{queue.host} is an alias of {queue.alias_of}"
         try:
-            if item.purpose == "page" and not self.meaning.admits(item.url, item.depth, item.found_by):
+            if item.purpose == "page" and not self.compiled.admits(item.url, item.depth, item.found_by):
                 return Outcome.OUT_OF_SCOPE, "excluded by the settings of the collection"
         except Exception as error:  # noqa: BLE001  # a rule that is a function written by the user
             return Outcome.SYSTEM, f"a scope rule failed: {type(error).__name__}: {error}"
@@ -292,7 +292,7 @@ class Crawl:
     def holds(self, url: str) -> bool:
         """Tell whether a URL is in scope, independent of the page that names it."""
         try:
-            return self.meaning.scope.holds(url)
+            return self.compiled.scope.holds(url)
         except Exception:  # noqa: BLE001  # a rule that is a function written by the user
             return False
 
@@ -352,7 +352,7 @@ class Crawl:
     def run_errand(self, errand: QueuedUrl, schedule: HostSchedule) -> None:
         """Queue a prerequisite (a redirected robots.txt) at its host, ahead of its pages."""
         queue = self.host(split(errand.url).host, 0, schedule)
-        queue.errands.append(errand)
+        queue.prerequisites.append(errand)
         schedule.wake(queue)
 
     def notice_hunger(self, queue: HostQueue) -> None:
@@ -379,7 +379,7 @@ class Crawl:
         if self.is_ending:
             # Requests of the user are granted even if the crawl itself has nothing to do.
             may_wish = not self.is_winding_up and now - self._last_group >= REFILL_PAUSE_S
-            return self.has_uncommitted or (may_wish and self.committer.wishes.is_waiting)
+            return self.has_uncommitted or (may_wish and self.committer.visit_requests.is_waiting)
         # A failed group is tried again before anything else.
         if len(self.uncommitted) >= commit.every_pages or self._group is not None:
             return True
@@ -389,7 +389,7 @@ class Crawl:
             return True
         waits = self._hungry or self._seeds or self._parked or self._must_judge or self._must_spread or self._must_rank
         waits = waits or (self.committer.refresh is not None and self.committer.refresh.is_behind)
-        return bool(waits or self.committer.wishes.is_waiting) and now - self._last_group >= REFILL_PAUSE_S
+        return bool(waits or self.committer.visit_requests.is_waiting) and now - self._last_group >= REFILL_PAUSE_S
 
     @property
     def _must_rank(self) -> bool:
@@ -431,7 +431,7 @@ class Crawl:
             del self._hungry[queue]
             queue.refill = self._soon_needed(queue) if self.keeps_fresh else queue.refill
         self._group.refills = [(queue, queue.refill, self._in_use(queue)) for queue in chosen]
-        self._group.meaning, self._group.must_judge = self.meaning, self._must_judge
+        self._group.compiled, self._group.must_judge = self.compiled, self._must_judge
         return self._group
 
     def _soon_needed(self, queue: HostQueue) -> int:
@@ -459,7 +459,7 @@ class Crawl:
                 self._held_back.discard(visit.queue)
                 self._look_now(visit.queue)
         self._group = None
-        self._must_judge = self._must_judge and done.judged_by != self.meaning.mark
+        self._must_judge = self._must_judge and done.judged_by != self.compiled.mark
         self._must_spread = done.some_came_nearer
         self._release_held(schedule)
         self.counts.urls_new += done.new_urls
@@ -473,7 +473,7 @@ class Crawl:
             queue.received_bytes = max(queue.received_bytes, received)
         for name, patterns in done.shunned.items():
             self._put_back(self.queues[name], patterns)
-        for name in self.committer.wishes.take_changed():
+        for name in self.committer.visit_requests.take_changed():
             self._forget_buffer(name)
         for (_, name), host_id in done.hosts.items():
             queue = self.host(name, host_id, schedule)
@@ -533,7 +533,7 @@ class Crawl:
         schedule.wake(queue)
 
     def _look_again(self, queue: HostQueue, at: float) -> None:
-        later = self._later_if_going if queue.is_nameless else self._later
+        later = self._later_if_going if queue.is_unresolvable else self._later
         heapq.heappush(later, (at, next(self._order), queue))
 
     def _count(self, visit: ActiveVisit) -> None:
@@ -546,7 +546,7 @@ class Crawl:
         if visit.was_asked:
             counts.requests += 1
             counts.bytes_received += visit.bytes_received
-        self.committer.wishes.announced.note(visit)
+        self.committer.visit_requests.announced.note(visit)
         if visit.result is not None:
             counts.links += visit.result.links_seen
             counts.pages += visit.item.purpose == "page" and bool(visit.result.payload_bytes)
@@ -562,7 +562,7 @@ class Crawl:
 
 def delay_entry(kind: str, place: DelayTarget, now: float, now_s: float) -> DelayEntry:
     """Return the delay of a server or address as the ledger stores it: in Unix time."""
-    sites = place.site_count if place.site_count >= KEPT_FROM else 0
+    sites = place.site_count if place.site_count >= RECORDED_FROM else 0
     return DelayEntry(kind, place.name, now_s + place.ready_at - now, place.last_delay_s, sites)
 
 

@@ -22,7 +22,7 @@ from teia.config.sections import Config
 from teia.crawler.child import JOB
 from teia.crawler.child.messages import Focus, probe_of, with_focus
 from teia.crawler.commit import CommitResult, Committer
-from teia.crawler.compiled_settings import check_crawl, meaning_of, remove_old_copies, user_agent
+from teia.crawler.compiled_settings import check_crawl, compile_settings, remove_old_copies, user_agent
 from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
 from teia.crawler.loop import Crawler
 from teia.crawler.open_cell import Cell
@@ -171,15 +171,15 @@ def _crawl_of(
         committer.refresh = RevisitAll(cells, since_s[folder.name], config, clock)
     if focus is not None:
         agree_on_kinds(cells, focus)
-    meaning = meaning_of(config, folder.lists)
-    remove_old_copies(folder.lists, meaning)
-    reading = with_focus(meaning.reading, focus)
-    crawl = Crawl(number, folder.name, config, committer, starts, reading, meaning)
-    crawl.add_seeds(list(meaning.seeds))
+    compiled = compile_settings(config, folder.lists)
+    remove_old_copies(folder.lists, compiled)
+    reading = with_focus(compiled.reading, focus)
+    crawl = Crawl(number, folder.name, config, committer, starts, reading, compiled)
+    crawl.add_seeds(list(compiled.seeds))
     _try_seeds_again(crawl, clock.now_s())
     if config.sites.aliases:
         crawl.know_aliases()
-    stack.enter_context(announcing(committer.wishes.announced, folder.signals, config, crawl.holds))
+    stack.enter_context(announcing(committer.visit_requests.announced, folder.signals, config, crawl.holds))
     return crawl
 
 
@@ -227,13 +227,13 @@ def recover(
     was_clean = ledger.open()
     now, now_s = clock.ticks_s(), clock.now_s()
     politeness = schedule.politeness
-    for rest in ledger.delays(now_s) if was_clean else ledger.all_entries():
-        place = politeness.server(rest.name) if rest.kind == "server" else politeness.address(rest.name)
-        remaining_s = max(0.0, min(rest.ready_at_s - now_s, Ledger.MAX_DELAY_S))
+    for entry in ledger.delays(now_s) if was_clean else ledger.all_entries():
+        place = politeness.server(entry.name) if entry.kind == "server" else politeness.address(entry.name)
+        remaining_s = max(0.0, min(entry.ready_at_s - now_s, Ledger.MAX_DELAY_S))
         # After a clean stop the recorded time is exact; after a crash each place waits its whole delay again.
-        place.ready_at = now + (remaining_s if was_clean else max(remaining_s, rest.delay_s))
+        place.ready_at = now + (remaining_s if was_clean else max(remaining_s, entry.delay_s))
         # As if a request had ended then: a Crawl-delay that is read later lengthens this delay.
-        place.last_end, place.last_delay_s = place.ready_at - rest.delay_s, rest.delay_s
+        place.last_end, place.last_delay_s = place.ready_at - entry.delay_s, entry.delay_s
     for address, sites in ledger.shared().items():
         politeness.address(address).known_sites = sites
     for crawl in crawls:
@@ -269,7 +269,7 @@ def _try_seeds_again(crawl: Crawl, now_s: float) -> None:
     """Make seeds whose names had no address due: the user may have fixed that before crawling again."""
     if crawl.keeps_fresh:
         return
-    for url in crawl.meaning.seeds[:SEEDS_TRIED_AGAIN]:
+    for url in crawl.compiled.seeds[:SEEDS_TRIED_AGAIN]:
         host = split(url).host
         cell = crawl.committer.cells[crawl.committer.number_of(host)]
         if outcome_of(cell.frontier, url) == Outcome.DNS:

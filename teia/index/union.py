@@ -65,7 +65,7 @@ class UnionReader(IndexReader):
         """Remove the temporary folder; searchers that are still used stay good."""
         self._cleaned()
 
-    def reckon_with(self, elsewhere: Extent) -> None:
+    def include_elsewhere(self, elsewhere: Extent) -> None:
         """Include pages of other machines in the mean lengths, from the next view on."""
         self._wanted = elsewhere
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from teia.crawler.commit import CommitGroup
-from teia.crawler.compiled_settings import meaning_of
+from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.keep_fresh.weights import MARK, LogBeginning, hits_file, read_hits
 from teia.durable import disk_errors, write_atomically
 from teia.errors import UsageError
@@ -66,7 +66,7 @@ def take_in(
 ) -> HitsImport:
     """Count the hits of logs, store those of pages in scope, and queue pages that are not known."""
     done = HitsImport(folder.name)
-    meaning = meaning_of(target.config, folder.lists)
+    compiled = compile_settings(target.config, folder.lists)
     path = hits_file(folder)
     kept, marks = read_hits(path)
     found = Hits(Counter(), Counter())
@@ -87,7 +87,7 @@ def take_in(
         done.formats[file.name] = chosen
         marks.append(reading.mark)
         done.files += 1
-    in_scope = {url: hits for url, hits in found.urls.items() if meaning.wants_link(url, DEPTH, BY_SIGNAL)}
+    in_scope = {url: hits for url, hits in found.urls.items() if compiled.wants_link(url, DEPTH, BY_SIGNAL)}
     done.out_of_scope = found.urls.total() - sum(in_scope.values())
     done.hits, done.urls = sum(in_scope.values()), len(in_scope)
     for name in ("lines", "broken", "not_pages", "no_url", "dropped", "torn"):

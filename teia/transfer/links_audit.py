@@ -29,7 +29,7 @@ from teia.collections.stored import saved
 from teia.config.sections import Config
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.commit import CommitResult
-from teia.crawler.compiled_settings import CompiledSettings, meaning_of
+from teia.crawler.compiled_settings import CompiledSettings, compile_settings
 from teia.crawler.depths import copied_links
 from teia.crawler.outlinks import MAX_OUTLINKS, outlinks_of
 from teia.crawler.sites.aliases import AliasBook
@@ -113,7 +113,7 @@ class _Recount:
 
     cells: Sequence[FrontierCell]
     readers: Sequence[ArchiveReader]
-    meaning: CompiledSettings
+    compiled: CompiledSettings
     rewritten: Rewrite
     paired: set[str] = field(default_factory=set)
     """Hosts that are, or were, one of two names of a site: links to them may be counted under the other."""
@@ -157,7 +157,7 @@ class _Recount:
         block = self._block(number, page.file, page.offset + page.length)
         if not block:
             return None
-        links, _ = copied_links(block, page.depth, self.meaning)
+        links, _ = copied_links(block, page.depth, self.compiled)
         return {link.key: link.host for link in self.rewritten(links) if link.count and link.key != page.key}
 
     def _has_all(self, number: int, page: _ReadPage, targets: dict[int, str]) -> bool:
@@ -303,8 +303,8 @@ def audit_links(root: Root, name: str) -> LinksAudit:
         folders = folder.cells()
         cells = [_reading(each, stack) for each in folders]
         _hold_still(cells)
-        meaning = meaning_of(config, folder.lists)
-        recount = _Recount(cells, _readers(folders), meaning, _rewriting(cells, folder.starts(), config, meaning))
+        compiled = compile_settings(config, folder.lists)
+        recount = _Recount(cells, _readers(folders), compiled, _rewriting(cells, folder.starts(), config, compiled))
         return _audited(recount, stack)
 
 
@@ -347,11 +347,11 @@ def _readers(folders: Sequence[CellFolder]) -> list[ArchiveReader]:
 
 
 def _rewriting(
-    cells: Sequence[FrontierCell], starts: Sequence[int], config: Config, meaning: CompiledSettings
+    cells: Sequence[FrontierCell], starts: Sequence[int], config: Config, compiled: CompiledSettings
 ) -> Rewrite:
     if not config.sites.aliases:
         return lambda links: links
-    book = AliasBook(cells, starts, config.sites, lambda url: meaning.wants_link(url, 0, 0))
+    book = AliasBook(cells, starts, config.sites, lambda url: compiled.wants_link(url, 0, 0))
     return lambda links: [book.rewritten(link) for link in links]
 
 
@@ -429,7 +429,7 @@ def _open_cells(root: Root, name: str, clock: Clock) -> Iterator[tuple[list[Fron
             cells = [cell.frontier for cell in crawl.committer.cells]
             for cell in cells:
                 cell.db.execute("PRAGMA temp_store = FILE")  # all pages of a cell are sorted
-            rewritten = _rewriting(cells, folder.starts(), config, crawl.meaning)
-            yield cells, _Recount(cells, _readers(folder.cells()), crawl.meaning, rewritten)
+            rewritten = _rewriting(cells, folder.starts(), config, crawl.compiled)
+            yield cells, _Recount(cells, _readers(folder.cells()), crawl.compiled, rewritten)
     finally:
         ledger.close(clean=False, now_s=clock.now_s())

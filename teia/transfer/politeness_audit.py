@@ -25,7 +25,7 @@ from teia.clock import iso_utc
 from teia.config.sections import CourtesySettings
 from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
 from teia.frontier.queue.ledger import CourtesyInForce
-from teia.frontier.queue.shared_addresses import OF_A_CDN, Networks
+from teia.frontier.queue.shared_addresses import CDN_SITES, Networks
 from teia.store.fetchlog import Log
 
 TOLERANCE_S = 0.002
@@ -80,7 +80,7 @@ def _sites_by_address(log: Log, courtesy: CourtesySettings, shared: Mapping[str,
     """Count the sites of each shared address from sources beside the log: named networks and the ledger."""
     networks = Networks(courtesy.cdn_nets)
     rows = log.query(f"SELECT DISTINCT address FROM {_OURS} WHERE address IS NOT NULL").rows  # noqa: S608  # our own text
-    sites = {address: OF_A_CDN if address in networks else shared.get(address, 0) for (address,) in rows}
+    sites = {address: CDN_SITES if address in networks else shared.get(address, 0) for (address,) in rows}
     return {address: number for address, number in sites.items() if number > courtesy.shared_sites}
 
 
@@ -182,7 +182,7 @@ def _owed(history: Sequence[CourtesyInForce]) -> str:
 def _agreed(courtesy: CourtesySettings) -> str:
     """Return SQL for the delay that the previous host agreed to; NULL if none, or if many sites share its address."""
     found = f"(SELECT min(delay_s) FROM times WHERE of_host = last_host AND {_BETWEEN})"  # noqa: S608  # our own text
-    return f"CASE WHEN counted <= {courtesy.shared_sites} AND known < {OF_A_CDN} THEN {found} END"
+    return f"CASE WHEN counted <= {courtesy.shared_sites} AND known < {CDN_SITES} THEN {found} END"
 
 
 def _address_rest(courtesy: CourtesySettings, agreed: str) -> str:

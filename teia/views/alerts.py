@@ -184,7 +184,7 @@ def badness(need: Alert) -> float:
 
 def dismissed(control: ControlFile, collection: str) -> list[DismissedAlert]:
     """Return all dismissed alerts."""
-    return [DismissedAlert(*row) for row in control.dismissed(collection)]
+    return [DismissedAlert(*row) for row in control.dismissed_alerts(collection)]
 
 
 def sort_out(

@@ -24,7 +24,7 @@ PAGES = {"/": html(*LINKS), **{link: html(text=text_of(number)) for number, link
 def ask(root: Root, chosen: BulkSelection) -> int:
     control = ControlFile(root.path / "control.sqlite")
     try:
-        return bulk.ask(control, "main", chosen, "ana", time.time())
+        return bulk.request_action(control, "main", chosen, "ana", time.time())
     finally:
         control.close()
 
@@ -32,7 +32,7 @@ def ask(root: Root, chosen: BulkSelection) -> int:
 def asked(root: Root) -> list[bulk.BulkRequest]:
     control = ControlFile(root.path / "control.sqlite")
     try:
-        return bulk.latest(control, "main", 10)
+        return bulk.recent_actions(control, "main", 10)
     finally:
         control.close()
 
@@ -50,8 +50,8 @@ def test_a_running_crawl_drops_what_waits_also_in_its_memory(tmp_path: Path) -> 
     paths = {path.removeprefix(HOST) for path in done.asked()}
     assert deed.done_s is not None
     assert 15 <= deed.number <= 20
-    asked_for = sum("/agenda/" in path for path in paths)
-    assert 20 - deed.number <= asked_for <= 21 - deed.number, "and at most the one that was under way"
+    apply_crawl_delay = sum("/agenda/" in path for path in paths)
+    assert 20 - deed.number <= apply_crawl_delay <= 21 - deed.number, "and at most the one that was under way"
     assert {link for link in LINKS if "/lei/" in link} <= paths, "the others are visited"
 
 
@@ -71,9 +71,9 @@ def test_nobody_needs_to_crawl_for_it(tmp_path: Path, monkeypatch: pytest.Monkey
     clock = WallClock()
     ask(root, BulkSelection(BulkAction.DROP, contains="/agenda/"))
     ask(root, BulkSelection(BulkAction.RETRY, outcome="dropped"))
-    monkeypatch.setattr(bulk, "AT_REST_S", -1.0)
+    monkeypatch.setattr(bulk, "LOCK_HOLD_S", -1.0)
     turns = 0
-    while not bulk.try_to_carry_out(root, "main", clock):
+    while not bulk.try_to_run_actions(root, "main", clock):
         turns += 1
         assert turns < 20
     assert turns, "it was done bit by bit"
@@ -82,7 +82,7 @@ def test_nobody_needs_to_crawl_for_it(tmp_path: Path, monkeypatch: pytest.Monkey
     assert dropped.number in (19, 20)
     assert dropped.who == "ana"
     with root.locked():
-        assert not bulk.try_to_carry_out(root, "main", clock), "somebody else holds the folder, who does it"
+        assert not bulk.try_to_run_actions(root, "main", clock), "somebody else holds the folder, who does it"
 
 
 def test_a_deed_that_nobody_finished_is_done_by_the_next_crawl(tmp_path: Path) -> None:
@@ -101,8 +101,8 @@ def test_a_deed_that_nobody_finished_is_done_by_the_next_crawl(tmp_path: Path) -
 
 def test_only_so_many_wait(tmp_path: Path) -> None:
     control = ControlFile(tmp_path / "control.sqlite")
-    for _ in range(bulk.MAX_WAITING):
-        bulk.ask(control, "main", BulkSelection(BulkAction.FIRST), "ana", 0.0)
+    for _ in range(bulk.MAX_PENDING):
+        bulk.request_action(control, "main", BulkSelection(BulkAction.FIRST), "ana", 0.0)
     with pytest.raises(UsageError, match="already pending"):
-        bulk.ask(control, "main", BulkSelection(BulkAction.FIRST), "ana", 0.0)
+        bulk.request_action(control, "main", BulkSelection(BulkAction.FIRST), "ana", 0.0)
     control.close()

@@ -80,13 +80,13 @@ class Served:
 
 def pages_of(coordinator: Coordinator, name: str) -> int:
     """How many pages a collection has had in what it does now."""
-    return coordinator.charges[name].counts.pages if name in coordinator.charges else 0
+    return coordinator.controllers[name].counts.pages if name in coordinator.controllers else 0
 
 
 def run_of(coordinator: Coordinator) -> int:
     """The number of the last run."""
-    charge = coordinator.charges.get("main")
-    return charge.run.number if charge is not None and charge.run is not None else 0
+    controller = coordinator.controllers.get("main")
+    return controller.run.number if controller is not None and controller.run is not None else 0
 
 
 async def stop_in_the_middle(coordinator: Coordinator, _: LeapingClock, root: Root) -> None:
@@ -105,7 +105,7 @@ def serve(
     *,
     now_s: float = START_S - DAY_S,
     port: int = 0,
-    at_once: bool = False,
+    run_now: bool = False,
     meanwhile: Callable[[Coordinator, LeapingClock, Root], Awaitable[None]] | None = None,
     **settings: Any,
 ) -> tuple[Served, int]:
@@ -114,7 +114,7 @@ def serve(
     flags = {"schedule.start": START, "schedule.zone": "UTC", "schedule.every": "1 day"}
     flags |= {key.replace("__", "."): value for key, value in settings.items()}
     own = collections or {"main": {}}
-    return uvloop.run(_serve(web, folder, listener, own, flags, now_s, port, at_once, meanwhile))
+    return uvloop.run(_serve(web, folder, listener, own, flags, now_s, port, run_now, meanwhile))
 
 
 async def _serve(
@@ -125,7 +125,7 @@ async def _serve(
     flags: Mapping[str, Any],
     now_s: float,
     port: int,
-    at_once: bool,
+    run_now: bool,
     meanwhile: Callable[[Coordinator, LeapingClock, Root], Awaitable[None]] | None,
 ) -> tuple[Served, int]:
     log, served, clock = folder / "requests.jsonl", Served(), LeapingClock(now_s)
@@ -154,7 +154,7 @@ async def _serve(
             return configure(root, name, None, {}, {"fetch.dns": lab.dns}).config
 
         with root.locked():
-            coordinator = Coordinator(root, lambda: list(collections), read, clock, at_once=at_once, say=heard)
+            coordinator = Coordinator(root, lambda: list(collections), read, clock, run_now=run_now, report=heard)
             async with asyncio.timeout(60):
                 beside = [] if meanwhile is None else [meanwhile(coordinator, clock, root)]
                 await asyncio.gather(coordinator.serve(), *beside)
@@ -171,7 +171,7 @@ async def _serve(
 def leap(coordinator: Coordinator, clock: LeapingClock, line: str) -> None:
     """Leap to the next start as soon as there is nothing to do before it."""
     if "waits until" in line:
-        clock.leap_to(min(charge.duty.until_s for charge in coordinator.charges.values()))
+        clock.leap_to(min(controller.due_task.until_s for controller in coordinator.controllers.values()))
 
 
 def leap_until(number: int) -> Listener:
@@ -180,7 +180,7 @@ def leap_until(number: int) -> Listener:
     def listener(coordinator: Coordinator, clock: LeapingClock, line: str) -> None:
         if f"run {number} ended" in line:
             coordinator.stop()
-        elif not any(charge.run and charge.run.number == number for charge in coordinator.charges.values()):
+        elif not any(controller.run and controller.run.number == number for controller in coordinator.controllers.values()):
             leap(coordinator, clock, line)
 
     return listener
@@ -280,9 +280,9 @@ def test_collections_that_are_due_together_share_the_rests_of_their_servers(tmp_
         clock.leap_to(START_S + 600)
 
     def listener(coordinator: Coordinator, clock: LeapingClock, line: str) -> None:
-        if all(charge.run and not charge.run.is_open for charge in coordinator.charges.values()):
+        if all(controller.run and not controller.run.is_open for controller in coordinator.controllers.values()):
             coordinator.stop()
-        elif not any(charge.run for charge in coordinator.charges.values()):
+        elif not any(controller.run for controller in coordinator.controllers.values()):
             leap(coordinator, clock, line)
 
     collections = {"one": {}, "two": {"schedule.start": "2026-11-21 02:10"}}
@@ -301,11 +301,11 @@ def test_a_collection_without_a_schedule_is_crawled_at_once_beside_one_that_wait
     def listener(coordinator: Coordinator, clock: LeapingClock, line: str) -> None:
         if "run 1 ended" in line:
             coordinator.stop()
-        elif coordinator.charges["plain"].is_over:
+        elif coordinator.controllers["plain"].is_over:
             leap(coordinator, clock, line)
 
     async def then_leap(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:
-        await until_async(lambda: "plain" in coordinator.charges and coordinator.charges["plain"].is_over)
+        await until_async(lambda: "plain" in coordinator.controllers and coordinator.controllers["plain"].is_over)
         clock.leap_to(START_S)
 
     collections = {"plain": {"schedule.start": ""}, "timed": {}}
@@ -319,8 +319,8 @@ def test_a_collection_without_a_schedule_is_crawled_at_once_beside_one_that_wait
 
 def test_a_run_at_once_visits_everything_again_and_is_the_only_one(tmp_path: Path) -> None:
     web = ScriptedWeb({"a.test": site(4)})
-    first, port = serve(web, tmp_path, leap, at_once=True)
-    second, _ = serve(web, tmp_path, leap, at_once=True, port=port, now_s=START_S - 3_600)
+    first, port = serve(web, tmp_path, leap, run_now=True)
+    second, _ = serve(web, tmp_path, leap, run_now=True, port=port, now_s=START_S - 3_600)
     assert [(run.number, run.why, run.visited, run.new) for run in second.runs["main"]] == [
         (1, "finished", 0, 4),
         (2, "finished", 4, 0),
@@ -332,11 +332,11 @@ def test_whoever_waits_can_be_asked_for_a_run_now(tmp_path: Path) -> None:
     web = ScriptedWeb({"a.test": site(3)})
 
     async def ask(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:
-        await until_async(lambda: "main" in coordinator.charges)
+        await until_async(lambda: "main" in coordinator.controllers)
         await asyncio.to_thread(tell, root, Command.RUN)
 
     def listener(coordinator: Coordinator, clock: LeapingClock, line: str) -> None:
-        if coordinator.charges["main"].run is not None:
+        if coordinator.controllers["main"].run is not None:
             leap_until(2)(coordinator, clock, line)
 
     served, _ = serve(web, tmp_path, listener, meanwhile=ask)
@@ -354,7 +354,7 @@ def test_commands_and_changes_are_taken_at_once_while_nothing_is_due(tmp_path: P
     web, heard = ScriptedWeb({"a.test": site(3)}), list[Any]()
 
     async def talk(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:
-        await until_async(lambda: "main" in coordinator.charges)
+        await until_async(lambda: "main" in coordinator.controllers)
         heard.append(await asyncio.to_thread(_talk, root))
 
     def _talk(root: Root) -> Any:
@@ -386,7 +386,7 @@ def tell(root: Root, command: Command) -> None:
 
 
 def _told(control: ControlFile, command: Command) -> None:
-    number = control.ask("main", command, 0.0)
+    number = control.send_command("main", command, 0.0)
     until(lambda: control.is_done(number), f"{command} is done")
 
 
@@ -394,7 +394,7 @@ def _state(control: ControlFile, wanted: str) -> str:
     """The state of the account, once it is the one that is wanted."""
 
     def state() -> str:
-        run = control.run("main")
+        run = control.running_crawl("main")
         return "" if run is None else str(run.account.get("state"))
 
     until(lambda: state() == wanted, f"the account says {wanted}", state=state)
@@ -405,11 +405,11 @@ def test_a_start_that_comes_while_paused_is_made_up_for_on_resume(tmp_path: Path
     web = ScriptedWeb({"a.test": site(3)})
 
     async def talk(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:
-        await until_async(lambda: "main" in coordinator.charges)
+        await until_async(lambda: "main" in coordinator.controllers)
         await asyncio.to_thread(tell, root, Command.PAUSE)
         clock.leap_to(START_S + 60)
         await asyncio.sleep(0.5)  # nothing happens for a while
-        assert coordinator.charges["main"].run is None
+        assert coordinator.controllers["main"].run is None
         await asyncio.to_thread(tell, root, Command.RESUME)
 
     def listener(coordinator: Coordinator, _: LeapingClock, line: str) -> None:
@@ -428,9 +428,9 @@ def test_between_runs_pages_are_kept_fresh_where_that_is_wanted(tmp_path: Path) 
 
     async def wait_for_revisits(coordinator: Coordinator, clock: LeapingClock, root: Root) -> None:
         await until_async(
-            lambda: "main" in coordinator.charges and coordinator.charges["main"].duty.task is CrawlTask.KEEP_FRESH
+            lambda: "main" in coordinator.controllers and coordinator.controllers["main"].due_task.task is CrawlTask.KEEP_FRESH
         )
-        await until_async(lambda: coordinator.charges["main"].counts.requests >= 12)
+        await until_async(lambda: coordinator.controllers["main"].counts.requests >= 12)
         clock.leap_to(START_S + DAY_S)
 
     served, _ = serve(

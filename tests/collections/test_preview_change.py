@@ -67,7 +67,7 @@ def test_the_number_announced_is_the_fall_of_the_queue_of_a_crawl_that_is_paused
 
     def meanwhile(root: Root) -> None:
         control = ControlFile(root.path / "control.sqlite")
-        control.ask("main", Command.PAUSE, CLOCK.now_s())
+        control.send_command("main", Command.PAUSE, CLOCK.now_s())
         until(lambda: account(control).get("state") == "paused" and account(control).get("urls_queued", 0) > 20)
         time.sleep(1.5)  # what was under way is committed, and the account says so
         before = account(control)["urls_queued"]
@@ -77,7 +77,7 @@ def test_the_number_announced_is_the_fall_of_the_queue_of_a_crawl_that_is_paused
         until(lambda: account(control)["urls_queued"] < before)
         until(lambda: account(control)["urls_queued"] == queued(root), "the account says what is on disk")
         seen.append((announced, before, account(control)["urls_queued"]))
-        control.ask("main", Command.RESUME, CLOCK.now_s())
+        control.send_command("main", Command.RESUME, CLOCK.now_s())
         control.close()
 
     web = ScriptedWeb({"a.test": site(pages=PAGES)})
@@ -88,7 +88,7 @@ def test_the_number_announced_is_the_fall_of_the_queue_of_a_crawl_that_is_paused
 
 
 def account(control: ControlFile) -> dict[str, Any]:
-    run = control.run("main")
+    run = control.running_crawl("main")
     return {} if run is None else dict(run.account)
 
 

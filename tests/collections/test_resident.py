@@ -12,7 +12,7 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.collections.calendar import schedule_of
-from teia.collections.commands import NO_ORDER, CommandTable, StandingCommands, is_needed, order
+from teia.collections.commands import NO_COMMANDS, CommandTable, StandingCommands, is_needed, give_command
 from teia.collections.drafts import make_collection
 from teia.collections.inbox import ControlFile
 from teia.collections.remove import remove_collection
@@ -70,27 +70,27 @@ def visits(entries: list[RequestLogEntry]) -> Counter[str]:
 
 
 async def give(root: Root, name: str, command: Command) -> None:
-    await asyncio.to_thread(order, root, name, command, WallClock())
+    await asyncio.to_thread(give_command, root, name, command, WallClock())
 
 
 def is_done(root: Root, name: str) -> bool:
-    orders = CommandTable(root.path / "control.sqlite")
+    table = CommandTable(root.path / "control.sqlite")
     try:
-        return orders.of(name).wanted_s is None
+        return table.get(name).wanted_s is None
     finally:
-        orders.close()
+        table.close()
 
 
 def pages_of(resident: Resident, name: str) -> int:
-    charge = resident.charges.get(name)
-    return 0 if charge is None else charge.counts.pages
+    controller = resident.controllers.get(name)
+    return 0 if controller is None else controller.counts.pages
 
 
 def test_a_collection_made_while_it_serves_is_crawled_when_it_is_started(tmp_path: Path) -> None:
     async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
         await asyncio.sleep(0.2)  # it serves nothing for a while
         make("one")
-        await until_async(lambda: "one" in resident.charges)
+        await until_async(lambda: "one" in resident.controllers)
         await asyncio.sleep(0.3)  # nothing happens for a while
         assert pages_of(resident, "one") == 0, "nobody has started it"
         await give(root, "one", Command.RUN)
@@ -118,7 +118,7 @@ def test_what_was_stopped_goes_on_when_it_is_started_and_nothing_is_asked_twice(
         await until_async(lambda: pages_of(resident, "one") >= 3)
         await give(root, "one", Command.STOP)
         control = ControlFile(root.path / "control.sqlite")
-        await until_async(lambda: control.run("one") is None)
+        await until_async(lambda: control.running_crawl("one") is None)
         control.close()
         await until_async(lambda: pages_of(resident, "two") >= 12)
         await give(root, "one", Command.RUN)
@@ -149,7 +149,7 @@ def test_a_paused_collection_is_not_waited_for(tmp_path: Path) -> None:
     async def talk(root: Root, make: Callable[..., None], _: Resident) -> None:
         make("one")
         for command in (Command.RUN, Command.PAUSE):
-            order(root, "one", command, WallClock())
+            give_command(root, "one", command, WallClock())
 
     assert serve(tmp_path, talk) == []
 
@@ -160,11 +160,11 @@ def test_who_is_needed_when() -> None:
     start_s = daily.next_start(0.0)
     assert start_s is not None
     day_s = 86_400.0
-    assert not is_needed(NO_ORDER, None, None, start_s)
+    assert not is_needed(NO_COMMANDS, None, None, start_s)
     assert is_needed(StandingCommands(wanted_s=1.0), None, None, start_s)
     assert not is_needed(StandingCommands(wanted_s=1.0, paused_s=2.0), None, None, start_s)
-    assert is_needed(NO_ORDER, daily, None, start_s - day_s), "it waits for its time"
+    assert is_needed(NO_COMMANDS, daily, None, start_s - day_s), "it waits for its time"
     stopped = StandingCommands(stopped_s=start_s + 60)
-    assert stopped.holds_back(daily, start_s + 120)
-    assert not stopped.holds_back(daily, start_s + day_s), "the next start counts again"
-    assert StandingCommands(stopped_s=1.0).holds_back(None, 1e12), "without a schedule somebody has to start it"
+    assert stopped.is_held(daily, start_s + 120)
+    assert not stopped.is_held(daily, start_s + day_s), "the next start counts again"
+    assert StandingCommands(stopped_s=1.0).is_held(None, 1e12), "without a schedule somebody has to start it"

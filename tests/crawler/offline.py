@@ -119,7 +119,7 @@ class OfflineCrawl:
 
     def _commit(self, group: CommitGroup) -> CommitResult:
         asyncio.run(self.clock.advance(1.0))
-        group.meaning = self.crawl.meaning
+        group.compiled = self.crawl.compiled
         return self.crawl.committer.commit(group)
 
 

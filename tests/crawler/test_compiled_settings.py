@@ -10,7 +10,7 @@ import pytest
 from teia.collections.stored import check
 from teia.config.sections import CollectionSettings, Config, LimitSettings, ScopeSettings
 from teia.crawler.child.messages import decode_reading
-from teia.crawler.compiled_settings import CompiledSettings, meaning_of, remove_old_copies, seeds_of
+from teia.crawler.compiled_settings import CompiledSettings, compile_settings, remove_old_copies, seeds_of
 from teia.errors import ConfigError
 from teia.frontier.cell.reconsider import ReconsideredUrl
 from teia.frontier.cell.schema import AS_SITEMAP, BY_LINK, BY_REQUISITE, BY_SEED
@@ -21,15 +21,15 @@ def config(**scope: object) -> Config:
     return Config(CollectionSettings(seeds=("http://a.test/",)), scope=ScopeSettings(**scope))  # type: ignore[arg-type]
 
 
-def meaning(folder: Path, **scope: object) -> CompiledSettings:
-    return meaning_of(config(**scope), folder / "lists")
+def compiled(folder: Path, **scope: object) -> CompiledSettings:
+    return compile_settings(config(**scope), folder / "lists")
 
 
 # ---- who is admitted ------------------------------------------------------------------------------------------------
 
 
 def test_links_need_a_rule_and_may_not_be_too_deep(tmp_path: Path) -> None:
-    of_seeds = meaning(tmp_path, max_depth=3)
+    of_seeds = compiled(tmp_path, max_depth=3)
     assert of_seeds.admits("http://a.test/x", 3, BY_LINK)
     assert not of_seeds.admits("http://a.test/x", 4, BY_LINK)
     assert not of_seeds.admits("http://b.test/x", 1, BY_LINK)
@@ -37,13 +37,13 @@ def test_links_need_a_rule_and_may_not_be_too_deep(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("found_by", [BY_SEED, BY_REQUISITE, AS_SITEMAP, BY_LINK | BY_SEED])
 def test_what_was_asked_for_needs_no_rule_but_may_not_be_excluded(tmp_path: Path, found_by: int) -> None:
-    assert meaning(tmp_path).admits("http://b.test/x", 99, found_by)
-    assert not meaning(tmp_path, exclude=("host:b.test",)).admits("http://b.test/x", 0, found_by)
+    assert compiled(tmp_path).admits("http://b.test/x", 99, found_by)
+    assert not compiled(tmp_path, exclude=("host:b.test",)).admits("http://b.test/x", 0, found_by)
 
 
 def test_a_host_is_blocked_by_a_rule_for_all_of_it_alone(tmp_path: Path) -> None:
     """A rule for some URLs, `.txt` for one, must not forbid robots.txt: then nothing could be fetched at all."""
-    excluding = meaning(tmp_path, exclude=("host:b.test", r"regex:\.txt$"))
+    excluding = compiled(tmp_path, exclude=("host:b.test", r"regex:\.txt$"))
     assert excluding.blocks("http://b.test/robots.txt")
     assert not excluding.blocks("http://a.test/robots.txt")
 
@@ -52,20 +52,20 @@ def test_a_budget_that_was_raised_lets_urls_come_back(tmp_path: Path) -> None:
     spent = ReconsideredUrl("http://a.test/x", 1, BY_LINK, "budget", 10)
     for pages, wanted in ((10, False), (11, True)):
         of = replace(config(), limits=LimitSettings(pages_per_host=pages))
-        assert meaning_of(of, tmp_path / "lists").wants(spent) is wanted
+        assert compile_settings(of, tmp_path / "lists").wants(spent) is wanted
 
 
 def test_only_what_decides_about_urls_changes_the_mark(tmp_path: Path) -> None:
-    before = meaning(tmp_path)
+    before = compiled(tmp_path)
     marks = {
-        meaning(tmp_path, exclude=("host:b.test",)).mark,
-        meaning(tmp_path, queries=False).mark,
-        meaning(tmp_path, max_depth=2).mark,
-        meaning_of(replace(config(), limits=LimitSettings(pages_per_host=5)), tmp_path / "lists").mark,
-        meaning_of(replace(config(), collection=CollectionSettings(seeds=("http://b.test/",))), tmp_path).mark,
+        compiled(tmp_path, exclude=("host:b.test",)).mark,
+        compiled(tmp_path, queries=False).mark,
+        compiled(tmp_path, max_depth=2).mark,
+        compile_settings(replace(config(), limits=LimitSettings(pages_per_host=5)), tmp_path / "lists").mark,
+        compile_settings(replace(config(), collection=CollectionSettings(seeds=("http://b.test/",))), tmp_path).mark,
     }
     assert len(marks | {before.mark}) == 6
-    assert meaning_of(replace(config(), limits=LimitSettings(pages=5)), tmp_path / "lists").mark == before.mark
+    assert compile_settings(replace(config(), limits=LimitSettings(pages=5)), tmp_path / "lists").mark == before.mark
 
 
 # ---- lists ----------------------------------------------------------------------------------------------------------
@@ -74,9 +74,9 @@ def test_only_what_decides_about_urls_changes_the_mark(tmp_path: Path) -> None:
 def test_children_read_a_copy_that_the_user_cannot_pull_away(tmp_path: Path) -> None:
     blocked = tmp_path / "blocked.txt"
     blocked.write_text("b.test\n")
-    first = meaning(tmp_path, include=("suffix:.test",), exclude=(f"list:{blocked}",))
+    first = compiled(tmp_path, include=("suffix:.test",), exclude=(f"list:{blocked}",))
     blocked.write_text("c.test\n")
-    second = meaning(tmp_path, include=("suffix:.test",), exclude=(f"list:{blocked}",))
+    second = compiled(tmp_path, include=("suffix:.test",), exclude=(f"list:{blocked}",))
     blocked.unlink()
     for of, url in ((first, "http://b.test/"), (second, "http://c.test/")):
         reading = decode_reading(of.reading)
@@ -90,7 +90,7 @@ def test_copies_that_nobody_reads_are_removed_at_the_next_start(tmp_path: Path) 
     blocked = tmp_path / "blocked.txt"
     for name in ("b.test", "c.test"):
         blocked.write_text(name)
-        last = meaning(tmp_path, exclude=(f"list:{blocked}",))
+        last = compiled(tmp_path, exclude=(f"list:{blocked}",))
     assert len(list((tmp_path / "lists").iterdir())) == 2
     remove_old_copies(tmp_path / "lists", last)
     (kept,) = (tmp_path / "lists").iterdir()

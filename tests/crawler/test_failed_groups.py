@@ -21,7 +21,7 @@ def test_hosts_whose_buffers_a_failed_group_should_have_filled_are_still_hungry(
     crawl.state = CrawlState.RUNNING
     crawl._group, crawl._restless, crawl._must_judge, crawl.keeps_fresh = CommitGroup(), False, False, False
     crawl._hungry = dict.fromkeys(queues)  # type: ignore[assignment]
-    crawl.meaning = None  # type: ignore[assignment]
+    crawl.compiled = None  # type: ignore[assignment]
     first = [order[0] for order in crawl.take_group(1.0).refills]
     again = [order[0] for order in crawl.take_group(2.0).refills]
     assert first == again == queues[:REFILLS_PER_GROUP]

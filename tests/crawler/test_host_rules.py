@@ -68,8 +68,8 @@ def test_a_host_rests_longer_than_the_others_and_tells_its_rules_anew(tmp_path: 
                 if (row := cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (A,)).fetchone())
             ]
             ((origin, *_),) = cell.robots_of(host_id, A)
-        control.ask_reread("main", origin, time.time())
-        until(lambda: not control.rereads("main"))
+        control.request_robots("main", origin, time.time())
+        until(lambda: not control.robots_requests("main"))
         control.close()
         set_to(root, "courtesy.host_delays", f"{A}=0.6")
 

@@ -100,7 +100,7 @@ def test_a_running_crawl_tells_what_it_just_did(tmp_path: Path) -> None:
         control = ControlFile(root.path / "control.sqlite")
 
         def account() -> dict[str, Any] | None:
-            run = control.run("main")
+            run = control.running_crawl("main")
             return dict(run.account) if run is not None and (run.account.get("live") or {}).get("done") else None
 
         seen.append(until(account, "the account has requests that are done"))

@@ -14,7 +14,7 @@ import pytest
 from teia.cli.crawl.control import current_account
 from teia.clock import WallClock
 from teia.collections.change_settings import change
-from teia.collections.commands import order
+from teia.collections.commands import give_command
 from teia.collections.edits import Edit, Operator
 from teia.collections.resident import Resident
 from teia.crawler.start import open_crawler
@@ -79,7 +79,7 @@ WAYS = [
 
 def is_parked(resident: Resident, name: str) -> bool:
     """Tell whether the resident has taken a collection up and parked it."""
-    return name in resident.charges and resident.charges[name].parked != ""
+    return name in resident.controllers and resident.controllers[name].parked != ""
 
 
 @pytest.mark.parametrize(("spoil", "why"), WAYS)
@@ -126,9 +126,9 @@ async def both_begin_and_one_fails(root: Root, make: Callable[..., None], reside
     make("bad", **{"signals.socket": str(socket)})
     make("good")
     for name in ("bad", "good"):
-        order(root, name, Command.RUN, WallClock())
+        give_command(root, name, Command.RUN, WallClock())
     await until(lambda: is_parked(resident, "bad") and pages_of(resident, "good") > 0)
-    assert resident.charges["bad"].crawl is not None
+    assert resident.controllers["bad"].crawl is not None
     assert not is_done(root, "good")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.inbox import MAX_WISHES, ControlFile
+from teia.collections.inbox import MAX_VISIT_REQUESTS, ControlFile
 from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
 from teia.store.root import Root, open_root
@@ -20,14 +20,14 @@ HOST = "w.test"
 
 def wish(root: Root, url: str) -> None:
     control = ControlFile(root.path / "control.sqlite")
-    control.wish("main", url, time.time())
+    control.request_visit("main", url, time.time())
     control.close()
 
 
 def wishes(root: Root) -> list[tuple[int, str]]:
     control = ControlFile(root.path / "control.sqlite")
     try:
-        return control.wishes("main")
+        return control.visit_requests("main")
     finally:
         control.close()
 
@@ -80,8 +80,8 @@ def test_a_wish_waits_for_the_next_crawl(tmp_path: Path) -> None:
 
 def test_only_so_many_wishes_wait(tmp_path: Path) -> None:
     control = ControlFile(tmp_path / "control.sqlite")
-    for number in range(MAX_WISHES):
-        control.wish("main", f"http://w.test/{number}", 0.0)
+    for number in range(MAX_VISIT_REQUESTS):
+        control.request_visit("main", f"http://w.test/{number}", 0.0)
     with pytest.raises(UsageError, match="waiting to be checked"):
-        control.wish("main", "http://w.test/one-more", 0.0)
+        control.request_visit("main", "http://w.test/one-more", 0.0)
     control.close()

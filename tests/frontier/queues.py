@@ -34,13 +34,13 @@ def ask(schedule: HostSchedule, now: float) -> HostQueue | None:
     """Start the next request, as the crawler does; None when there is none to start."""
     queue = schedule.next_host(now)
     if queue is not None:
-        queue.take()
-        schedule.started(queue)
+        queue.pop()
+        schedule.begin_request(queue)
     return queue
 
 
 def answer(schedule: HostSchedule, queue: HostQueue, now: float, started: float | None = None) -> None:
-    schedule.finished(queue, queue.address, now if started is None else started, now)
+    schedule.end_request(queue, queue.address, now if started is None else started, now)
 
 
 def all_asked(schedule: HostSchedule, now: float) -> list[HostQueue]:

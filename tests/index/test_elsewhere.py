@@ -44,7 +44,7 @@ def test_an_index_that_reckons_with_others_scores_as_all_together(
     here, there, both = readers
     before = here.extent()
     assert differ(before, both.extent()) > 0.5
-    here.reckon_with(there.extent())
+    here.include_elsewhere(there.extent())
     assert here.extent() == before
     assert here.elsewhere == there.extent()
     view = here.searcher()
@@ -57,7 +57,7 @@ def test_an_index_that_reckons_with_others_scores_as_all_together(
 
 def test_nothing_more_is_found(readers: tuple[UnionReader, UnionReader, UnionReader]) -> None:
     here, there, _ = readers
-    here.reckon_with(there.extent())
+    here.include_elsewhere(there.extent())
     view = here.searcher()
     assert len(view.search(every_page(here.schema), limit=100).hits) == 30
     assert len(list(here.all_entries())) == 30
@@ -68,7 +68,7 @@ def test_what_is_elsewhere_may_change_again_and_again(readers: tuple[UnionReader
     here, there, _ = readers
     first, old = here.extent(), here.searcher()
     for pages in (5, 5_000_000, 0, 7):
-        here.reckon_with(Extent(pages, tuple(pages * words for words in (40, 3, 0, 60))))
+        here.include_elsewhere(Extent(pages, tuple(pages * words for words in (40, 3, 0, 60))))
         assert here.extent() == first
         assert here.searcher().doc_freq("exact", "two") == 30
     assert old.doc_freq("exact", "two") == 30  # a view that is still used stays as it is

@@ -17,7 +17,7 @@ from .pages import indexed, page
 KB = 1024
 
 
-def asked_for(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+def apply_crawl_delay(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """By the name of a file: from where on it was asked for."""
     asked: dict[str, int] = {}
     monkeypatch.setattr(paging, "bring", lambda file, start=0: asked.__setitem__(file.name, start))
@@ -32,7 +32,7 @@ def files_of(folder: Path, sizes: dict[str, int]) -> list[Path]:
 
 
 def test_columns_are_wanted_whole_and_of_others_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = asked_for(monkeypatch)
+    asked = apply_crawl_delay(monkeypatch)
     sizes = {"a.fast": 90 * KB, "a.fieldnorm": 5, "a.term": 90 * KB, "a.idx": 3, "a.store": 40 * KB, "a.del": 9}
     paging.read_ahead([*files_of(tmp_path, sizes), tmp_path / "gone.pos"])
     expected = {"a.fast": 0, "a.fieldnorm": 0, "a.term": 74 * KB, "a.idx": 0, "a.store": 24 * KB, "gone.pos": 0}
@@ -42,7 +42,7 @@ def test_columns_are_wanted_whole_and_of_others_the_end(tmp_path: Path, monkeypa
 def test_small_segments_are_wanted_from_the_smallest_as_far_as_they_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = asked_for(monkeypatch)
+    asked = apply_crawl_delay(monkeypatch)
     monkeypatch.setattr(paging, "SMALL_BYTES", 6)
     files = files_of(tmp_path, {"a.term": 50, "b.term": 4, "c.term": 3, "c.idx": 5, "b.pos": 7, "a.store": 1})
     paging.read_words_ahead(files, most=50)

@@ -19,7 +19,7 @@ import pytest
 
 from teia.cli.signals.squid import squid_helper as command
 from teia.errors import MissingComponent, UsageError
-from teia.lab.server.squid import Squid, program, squid_process
+from teia.lab.server.squid import Squid, find_squid, squid_process
 from teia.signals.datagrams import AnnouncementSocket
 from teia.signals.squid_conf import AT_ONCE, DEFAULT, GRACE, PROGRAM, PYTHON, TTL_S, WAYS, Way, lines
 from tests.conftest import missing
@@ -35,7 +35,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "signals.md"
 @pytest.fixture(autouse=True)
 def _squid() -> None:
     try:
-        program()
+        find_squid()
     except MissingComponent:
         missing("squid is not installed")
 
@@ -126,7 +126,7 @@ def test_other_logs_are_written_and_rotated_as_before_and_pages_announced_to_a_c
         assert not squid.socket.exists(), "nothing was written there"
         assert "error:transaction-end-before-headers" in log.read_text("ascii")
         assert "without an HTTP request" not in (squid.folder / "cache.log").read_text("ascii")
-        subprocess.run([program(), "-k", "rotate", "-f", str(squid.folder / "squid.conf")], check=True, timeout=20)
+        subprocess.run([find_squid(), "-k", "rotate", "-f", str(squid.folder / "squid.conf")], check=True, timeout=20)
         until(rotated.exists)
         ear = AnnouncementSocket(squid.socket)
         squid.socket.chmod(0o666)

@@ -145,7 +145,7 @@ def true_in_links(web: KeptWeb) -> dict[str, int]:
     last = {url: time_s for time_s, url in web.taken}
     count: Counter[str] = Counter(dict.fromkeys(last, 0))
     for url, time_s in last.items():
-        line = truth.line(web.world, url, time_s)
+        line = truth.find_line(web.world, url, time_s)
         assert line is not None
         count.update({link for link in line.links if link not in line.nofollow and link != url})
     return dict(count)

@@ -203,8 +203,8 @@ def test_the_weekly_delay_finishes_in_a_week(pages: int, response_s: float) -> N
     sample = 2_000
     for _ in range(sample):
         at = max(at, server.ready_at, address.ready_at)
-        politeness.started(server, address)
-        politeness.finished(server, address, at, at + response_s)
+        politeness.begin_request(server, address)
+        politeness.end_request(server, address, at, at + response_s)
         at, asked = at + response_s, asked + 1
     assert server.ready_at / asked * pages == pytest.approx(WEEK_S, rel=0.001)
 

@@ -145,7 +145,7 @@ def _ask_for_all(data: Path) -> None:
     control = ControlFile(root.path / "control.sqlite")
     with Lookup(root, "main") as lookup:
         for url in lookup.urls_of_host(HOST, 100):
-            control.wish("main", url, time.time())
+            control.request_visit("main", url, time.time())
     control.close()
 
 
@@ -153,7 +153,7 @@ def _all_taken(root: Root) -> None:
     """Wait until the crawler has taken all requests."""
     control = ControlFile(root.path / "control.sqlite")
     try:
-        until(lambda: not control.wishes("main"), "the crawler takes the requests")
+        until(lambda: not control.visit_requests("main"), "the crawler takes the requests")
     finally:
         control.close()
 

@@ -117,7 +117,7 @@ class Crawling:
             live = {"now": [], "under_way": 0, "done": [done], "hosts": hosts, "early": 0}
             live |= {"closest_s": None, "closest_of_s": None}
             said = {**self.account, "state": "running", "pages": 1_000 + number, "live": live}
-            control.account("main", said, clock.now_s())
+            control.write_account("main", said, clock.now_s())
         control.end("main")
         control.close()
 
@@ -302,7 +302,7 @@ def test_a_waiting_url_is_seen_to_be_fetched(browser: Browser, tmp_path: Path) -
         roots.put(root)
         is_over.wait(180)
         with closing(ControlFile(root.path / "control.sqlite")) as control:
-            control.ask("main", Command.STOP, time.time())
+            control.send_command("main", Command.STOP, time.time())
 
     def crawl() -> None:
         rests = {"courtesy__delay_s": REST_S, "courtesy__response_factor": 0.0}
@@ -357,7 +357,7 @@ def test_what_is_being_counted_is_offered_when_it_is_counted(
     running: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """UX 1: nothing moves unasked; the page says that it is counted, and is loaded again by its reader."""
-    go_on, counts = threading.Event(), bulk.count
+    go_on, counts = threading.Event(), bulk.count_urls
 
     def count(*args: Any) -> bulk.BulkCount:
         assert go_on.wait(60)

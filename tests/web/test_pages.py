@@ -69,16 +69,16 @@ def test_an_operator_pauses_a_running_crawl_and_it_is_written_down(web: Web) -> 
     control = ControlFile(web.site.root.path / "control.sqlite")
     now_s = web.site.clock.now_s()
     control.begin("main", now_s)
-    control.account("main", {**web.client(Role.VIEWER).get("/api/v1/status").json(), "state": "running"}, now_s)
+    control.write_account("main", {**web.client(Role.VIEWER).get("/api/v1/status").json(), "state": "running"}, now_s)
     assert ">Pause<" not in web.client(Role.VIEWER).get("/c").text, "what one may not do is not shown"
     client = web.client(Role.OPERATOR)
     assert ">Pause<" in client.get("/c").text
     answer = client.post("/c/main/command", data={"command": "pause", "csrf": web.csrf(client)})
     assert answer.headers["location"] == "/c/main"
-    assert control.take("main", now_s) == [Command.PAUSE]
+    assert control.take_commands("main", now_s) == [Command.PAUSE]
     by_api = web.client().post("/api/v1/c/main/command", json={"command": "stop"}, headers=web.token(Role.OPERATOR))
     assert "nothing is lost" in by_api.json()["message"]
-    assert control.take("main", now_s) == [Command.STOP]
+    assert control.take_commands("main", now_s) == [Command.STOP]
     assert [line.what for _, line in web.site.accounts.noted(10)][:2] == ["stop", "pause"]
     refused = web.client().post("/api/v1/c/main/command", json={"command": "explode"}, headers=web.token(Role.ADMIN))
     assert refused.status_code == 400

@@ -42,7 +42,7 @@ def current_account(root: Root, name: str) -> dict[str, Any]:
     except StoreError:  # a folder without write permission has no crawler
         return account_at_rest(root, name)
     try:
-        run = control.run(name)
+        run = control.running_crawl(name)
     finally:
         control.close()
     # A crawl that has just started has not reported its counts yet.
@@ -77,16 +77,16 @@ def tell(root: Root, collection: str | None, command: Command, done: str) -> Non
     name, clock = choose(root, collection), WallClock()
     control = ControlFile(root.path / "control.sqlite")
     try:
-        if control.run(name) is None:
+        if control.running_crawl(name) is None:
             if is_clustered(root.collection(name)):
                 raise nobody_hears(root.collection(name))
             raise StoreError(
                 f"no crawl of {name!r} is running in {root.path}; start one with `teia crawl --data {root.path}`"
             )
-        number = control.ask(name, command, clock.now_s())
+        number = control.send_command(name, command, clock.now_s())
         until = clock.ticks_s() + (STOP_PATIENCE_S if command is Command.STOP else PATIENCE_S)
         # A stop is complete when the crawl is gone, not when it has received the command.
-        while not control.is_done(number) or (command is Command.STOP and control.run(name) is not None):
+        while not control.is_done(number) or (command is Command.STOP and control.running_crawl(name) is not None):
             if clock.ticks_s() > until:
                 raise StoreError(f"the crawl of {name!r} did not respond in time; check whether its process is stopped")
             time.sleep(0.05)

@@ -57,7 +57,7 @@ def queue(
     name = choose(root, collection)
     chosen = BulkSelection(deed, host.strip().lower(), contains, source, depth, outcome.strip())
     with snapshot(root, name) as cells:
-        counted = bulk.count([cell.frontier for cell in cells], chosen, WallClock().now_s())
+        counted = bulk.count_urls([cell.frontier for cell in cells], chosen, WallClock().now_s())
     done = _do(root, name, chosen) if yes else None
     answer: dict[str, Any] = {"collection": name, "deed": str(deed), **as_values(chosen)}
     answer |= {"matched": counted.number, "examples": list(counted.examples), "done": done}
@@ -79,13 +79,13 @@ def _do(root: Root, name: str, chosen: BulkSelection) -> int:
     """Request the action, wait until the running crawl or this process has executed it, and return the URL count."""
     clock = WallClock()
     with closing(ControlFile(root.path / "control.sqlite")) as control:
-        number = bulk.ask(control, name, chosen, getpass.getuser(), clock.now_s())
+        number = bulk.request_action(control, name, chosen, getpass.getuser(), clock.now_s())
         until = clock.ticks_s() + PATIENCE_S
         while clock.ticks_s() < until:
             # No crawl will execute it, so this process locks the folder for a moment and executes a part.
-            if control.run(name) is None and root.holder() is None:
-                bulk.try_to_carry_out(root, name, clock)
-            found = next(each for each in bulk.latest(control, name, bulk.MAX_WAITING) if each.id == number)
+            if control.running_crawl(name) is None and root.holder() is None:
+                bulk.try_to_run_actions(root, name, clock)
+            found = next(each for each in bulk.recent_actions(control, name, bulk.MAX_PENDING) if each.id == number)
             if found.done_s is not None:
                 return found.number
             time.sleep(LOOK_S)

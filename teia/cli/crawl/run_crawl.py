@@ -124,7 +124,7 @@ def _serve(
         return configure(root, name, None, os.environ, {**flags, "collection.seeds": None}).config
 
     is_resident = when is RunMode.AS_ORDERED
-    serve_and_report(root, names, read, as_json, zygote, at_once=when is RunMode.NOW, is_resident=is_resident)
+    serve_and_report(root, names, read, as_json, zygote, run_now=when is RunMode.NOW, is_resident=is_resident)
 
 
 def _scheduled(root: Root, name: str | None) -> list[str]:

@@ -46,36 +46,36 @@ def serve_and_report(
     as_json: bool,
     zygote: ZygoteProcess | None,
     *,
-    at_once: bool = False,
+    run_now: bool = False,
     is_resident: bool = False,
 ) -> None:
     """Serve the schedules of some collections until they are over or the user stops them; then report."""
-    coordinator, interrupted = uvloop.run(_serve(root, names, read, zygote, at_once, is_resident))
+    coordinator, interrupted = uvloop.run(_serve(root, names, read, zygote, run_now, is_resident))
     if is_resident:
         return
-    accounts = [_account(root, charge) for charge in coordinator.charges.values()]
+    accounts = [_account(root, controller) for controller in coordinator.controllers.values()]
     for account in accounts:
         print_summary(account, progress_console())
     if as_json:
         print_json(accounts[0] if len(accounts) == 1 else {"collections": accounts})
     if interrupted:
         raise typer.Exit(INTERRUPTED)
-    if coordinator.unread or any(charge.parked for charge in coordinator.charges.values()):
+    if coordinator.config_errors or any(controller.parked for controller in coordinator.controllers.values()):
         raise typer.Exit(FAILED)  # the error was printed when it was found
 
 
 async def _serve(
-    root: Root, names: Names, read: Read, zygote: ZygoteProcess | None, at_once: bool, is_resident: bool
+    root: Root, names: Names, read: Read, zygote: ZygoteProcess | None, run_now: bool, is_resident: bool
 ) -> tuple[Coordinator, bool]:
     """Run the coordinator with a live display; return it, and whether Ctrl-C ended it."""
     clock, console, signals = WallClock(), progress_console(), list[int]()
     beside = _Beside(root, clock, is_shown=not is_resident)
     courier = None if is_resident else CourierSupervisor(root, clock)  # a server has its own
 
-    def say(line: str) -> None:
+    def report(line: str) -> None:
         console.print(line, soft_wrap=True, markup=False)
 
-    how: dict[str, Any] = {"at_once": at_once, "around": beside.around, "say": say, "zygote": zygote}
+    how: dict[str, Any] = {"run_now": run_now, "shift_context": beside.shift_context, "report": report, "zygote": zygote}
     if is_resident:
         coordinator: Coordinator = Resident(root, names, read, clock, **how)
         _mind_the_server(coordinator)
@@ -134,7 +134,7 @@ class _Beside:
         self._finishing: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def around(self, crawler: Crawler, configs: Sequence[Config]) -> AsyncIterator[None]:
+    async def shift_context(self, crawler: Crawler, configs: Sequence[Config]) -> AsyncIterator[None]:
         # The indexer of the shift before may still be at work; two must not write one index.
         await self.leave()
         self._companion = await IndexerProcess.start(self._root, configs)
@@ -165,21 +165,21 @@ class _Beside:
             await companion.leave()
 
 
-def _account(root: Root, charge: CollectionController) -> dict[str, Any]:
+def _account(root: Root, controller: CollectionController) -> dict[str, Any]:
     """Return the result of a collection's runs, under the keys of a crawl's summary."""
-    if charge.summary is None:
-        account = asdict(nothing_yet(charge.name))
+    if controller.summary is None:
+        account = asdict(nothing_yet(controller.name))
     else:
-        violations, summary = 0, charge.summary
-        with nullcontext() if not charge.parked else suppress(StoreError):  # a parked collection may be unreadable
-            violations = audit_of(root, charge.name, charge.config.courtesy).violations
-            if charge.config.index.enabled:
-                summary = with_index(summary, state_on_disk(root.collection(charge.name)))
+        violations, summary = 0, controller.summary
+        with nullcontext() if not controller.parked else suppress(StoreError):  # a parked collection may be unreadable
+            violations = audit_of(root, controller.name, controller.config.courtesy).violations
+            if controller.config.index.enabled:
+                summary = with_index(summary, state_on_disk(root.collection(controller.name)))
         account = {**asdict(summary), "politeness_violations": violations}
     # A run that is not over is continued by the next crawler.
     account["state"] = "stopped"
-    account["paused_why"] = charge.parked
-    if charge.is_over:
-        was_cut = charge.run is not None and charge.run.why in {EndReason.DEADLINE, EndReason.LIMIT}
+    account["paused_why"] = controller.parked
+    if controller.is_over:
+        was_cut = controller.run is not None and controller.run.why in {EndReason.DEADLINE, EndReason.LIMIT}
         account["state"] = "limit" if was_cut else "finished"
-    return {**account, **in_summary(root, charge.name, WallClock())}
+    return {**account, **in_summary(root, controller.name, WallClock())}

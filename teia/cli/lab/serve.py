@@ -63,15 +63,15 @@ def serve(
     import uvloop
 
     from teia.lab.server.control import LabControl, write_truth
-    from teia.lab.server.listen import loopback, reserved_port
+    from teia.lab.server.listen import check_loopback, reserve_port
     from teia.lab.server.serve import LabServer
     from teia.lab.world.spec import WorldSpec
     from teia.lab.world.world import World
 
     clock = WallClock()
     loaded = WorldSpec.load(spec, seed=seed, hosts=hosts, pages=pages, time_factor=time_factor)
-    with reserved_port() if port == 0 else nullcontext(port) as known_port:
-        world = World(loaded, epoch_s=_epoch_s(epoch, clock), port=known_port, address=loopback(address))
+    with reserve_port() if port == 0 else nullcontext(port) as known_port:
+        world = World(loaded, epoch_s=_epoch_s(epoch, clock), port=known_port, address=check_loopback(address))
         if truth is not None:
             write_truth(truth, world, world.time_s(truth_days))
         lab = LabServer(

@@ -54,7 +54,7 @@ class NodeCommitter(Committer):
         self.inbox: deque[tuple[int, int, bytes]] = deque()
         self.homes = SiteHomes(starts, [(cell.number, cell.frontier) for cell in cells])
         self.number_of = self.homes.number_of
-        self.wishes.announced.elsewhere = HostOwners(self._is_here, self.homes.number_of, self._pass_on)
+        self.visit_requests.announced.elsewhere = HostOwners(self._is_here, self.homes.number_of, self._pass_on)
         self.departures: deque[Departure] = deque()
         """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
         self.departed: list[tuple[Departure, MovedSite | None]] = []
@@ -100,7 +100,7 @@ class NodeCommitter(Committer):
         """Commit a group; leave out everything that belongs to a lost cell."""
         while True:
             self._leave_out_lost(group)
-            self._delays = {rest.name: rest for rest in group.delays if rest.kind == "server"}
+            self._delays = {entry.name: entry for entry in group.delays if entry.kind == "server"}
             try:
                 if not self.is_winding_up:  # else the cells' next owner merges it
                     self._hear({visit.queue.cell for visit in group.visits}, group.done)
@@ -199,7 +199,7 @@ class NodeCommitter(Committer):
 
     def _take_up_passed(self) -> None:
         passed, self._passed = self._passed, []
-        self.wishes.announced.passed.extend(passed)
+        self.visit_requests.announced.passed.extend(passed)
 
     def _commit_cell(self, cell: Cell, visits: Sequence[ActiveVisit], done: CommitResult) -> None:
         try:
@@ -297,7 +297,7 @@ class NodeCommitter(Committer):
         super()._record(cell, visits, stored, done)
         delays = {name: self._delays[name] for visit in visits if (name := visit.queue.server.name) in self._delays}
         # Longer delays go with the cell: its next owner does not have this node's ledger.
-        rows = [(REST + name, rest.ready_at_s) for name, rest in delays.items() if rest.delay_s > self.usual_s]
+        rows = [(REST + name, entry.ready_at_s) for name, entry in delays.items() if entry.delay_s > self.usual_s]
         pages = sum(is_stored(visit) for visit in visits)
         rows += [(STORED, self.stored[cell.number] + pages)] if pages else []
         cell.frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)

@@ -27,7 +27,7 @@ from teia.cluster.nats.thread import LoopThread
 from teia.cluster.placing.site_analyzer import Analyzer
 from teia.config.sections import Config
 from teia.crawler.commit import CommitGroup, CommitResult
-from teia.crawler.compiled_settings import CompiledSettings, meaning_of, remove_old_copies
+from teia.crawler.compiled_settings import CompiledSettings, compile_settings, remove_old_copies
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll
 from teia.crawler.keep_fresh.weights import weigher
 from teia.crawler.pagerank_order import CrawlPageRank
@@ -80,13 +80,13 @@ class NodeCrawl(Crawl):
         config: Config,
         committer: NodeCommitter,
         starts: tuple[int, ...],
-        meaning: CompiledSettings,
+        compiled: CompiledSettings,
         may_ask: Callable[[int], bool],
         clock: Clock,
         taken_at: Mapping[int, float],
         turns: AddressLeases,
     ) -> None:
-        super().__init__(0, name, config, committer, starts, meaning.reading, meaning)
+        super().__init__(0, name, config, committer, starts, compiled.reading, compiled)
         committer.usual_s = config.courtesy.delay_s
         self._may_ask = may_ask
         self._clock = clock
@@ -323,13 +323,13 @@ def open_kept(
             stack.callback(committer.refresh.close)
         elif since_s:
             committer.refresh = RevisitAll(committer.cells, since_s[folder.name], config, clock)
-        meaning = meaning_of(config, folder.lists)
-        remove_old_copies(folder.lists, meaning)
-        crawl = NodeCrawl(folder.name, config, committer, starts, meaning, may_ask, clock, taken_at, turns)
+        compiled = compile_settings(config, folder.lists)
+        remove_old_copies(folder.lists, compiled)
+        crawl = NodeCrawl(folder.name, config, committer, starts, compiled, may_ask, clock, taken_at, turns)
         crawl.analyzer = analyze(committer.homes)
         crawl.shares = shares
-        crawl.add_seeds([seed for seed in meaning.seeds if crawl.reaches(seed)])
-        with announcing(committer.wishes.announced, folder.signals, config, crawl.holds):
+        crawl.add_seeds([seed for seed in compiled.seeds if crawl.reaches(seed)])
+        with announcing(committer.visit_requests.announced, folder.signals, config, crawl.holds):
             yield [crawl]
 
 

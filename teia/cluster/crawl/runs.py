@@ -30,8 +30,8 @@ from teia.cluster.crawl.settings import CommandReceiver
 from teia.cluster.members.agreement import Agreement, ClusterRun
 from teia.cluster.members.session import NodeSession
 from teia.cluster.nats.thread import LoopThread
-from teia.collections.controllers import schedule_in
-from teia.collections.due_runs import CrawlTask, DueTask, duty_of
+from teia.collections.controllers import collection_schedule
+from teia.collections.due_runs import CrawlTask, DueTask, find_due_task
 from teia.collections.run_log import EndReason, ScheduledRun
 from teia.config.sections import Config
 from teia.errors import TeiaError
@@ -56,14 +56,14 @@ class ClusterTask(NamedTuple):
 
 def duty_now(config: Config, runs: list[ClusterRun], now_s: float) -> DueTask:
     """Return the task of a collection's schedule; without a schedule it is to crawl."""
-    schedule = schedule_in(config)
+    schedule = collection_schedule(config)
     if schedule is None:
         return DueTask(CrawlTask.CRAWL)
     last = None
     if runs:
         run = runs[-1]
         last = ScheduledRun("", len(runs), run.due_s, run.began_s, run.began_s, None, run.ended_s, run.why)
-    return duty_of(schedule, last, now_s)
+    return find_due_task(schedule, last, now_s)
 
 
 def begun(agreement: Agreement, due_s: float, now_s: float) -> Agreement:
@@ -92,11 +92,11 @@ class ClusterSchedule:
     def work(self) -> ClusterTask:
         """Return the present task."""
         runs = self._desk.agreement.runs
-        duty = duty_now(self._desk.config, runs, self._clock.now_s())
-        if duty.task is not CrawlTask.RUN:
-            return ClusterTask(duty.task)
+        due_task = duty_now(self._desk.config, runs, self._clock.now_s())
+        if due_task.task is not CrawlTask.RUN:
+            return ClusterTask(due_task.task)
         # A run that is due and that no node has begun yet makes all nodes wait.
-        is_on = runs and runs[-1].ended_s is None and runs[-1].due_s == duty.due_s
+        is_on = runs and runs[-1].ended_s is None and runs[-1].due_s == due_task.due_s
         return ClusterTask(CrawlTask.RUN, runs[-1].began_s) if is_on else ClusterTask(CrawlTask.WAIT)
 
     def config(self) -> Config:
@@ -109,17 +109,17 @@ class ClusterSchedule:
     async def look(self, session: NodeSession, keeper: CellOwner) -> None:
         """Begin a run that is due, or end one that is over, if this node is the first by name."""
         now_s, runs = self._clock.now_s(), self._desk.agreement.runs
-        duty = duty_now(self._desk.config, runs, now_s)
+        due_task = duty_now(self._desk.config, runs, now_s)
         # The first by name writes. The write is conditional, so that a wrong belief does no harm.
         is_ours = session.has_watched and session.may_work and min(session.alive()) == session.node.name
-        if duty.task is CrawlTask.CRAWL or not is_ours:
+        if due_task.task is CrawlTask.CRAWL or not is_ours:
             return
         last = runs[-1] if runs and runs[-1].ended_s is None else None
-        due_s = duty.due_s
+        due_s = due_task.due_s
         # Its deadline is over, or the next start is due.
-        if last is not None and (duty.task is not CrawlTask.RUN or due_s != last.due_s):
+        if last is not None and (due_task.task is not CrawlTask.RUN or due_s != last.due_s):
             await self._end(last, EndReason.DEADLINE, now_s)
-        elif last is None and duty.task is CrawlTask.RUN and due_s is not None:
+        elif last is None and due_task.task is CrawlTask.RUN and due_s is not None:
             _log.warning("run starts")
             await self._desk.amend(lambda now: begun(now, due_s, now_s))
         elif last is not None and await self._is_quiet(session, keeper):

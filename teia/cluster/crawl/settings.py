@@ -42,7 +42,7 @@ from teia.collections.series import SeriesWriter
 from teia.collections.stored import check
 from teia.config.load import to_toml
 from teia.config.sections import Config
-from teia.crawler.compiled_settings import meaning_of
+from teia.crawler.compiled_settings import compile_settings
 from teia.crawler.running_collection import CrawlState
 from teia.errors import DiskFull, TeiaError, UsageError
 from teia.frontier.rules.scope import list_of
@@ -135,7 +135,7 @@ class CommandReceiver:
         self._nudged = True
 
     async def _hear(self, control: ControlFile) -> None:
-        self._waiting += control.take(self._name, self._clock.now_s())
+        self._waiting += control.take_commands(self._name, self._clock.now_s())
         while self._waiting:
             command = self._waiting[0]
             try:
@@ -238,11 +238,11 @@ class CommandReceiver:
         if not keys <= LIVE:
             return False
         try:
-            meaning = await asyncio.to_thread(meaning_of, config, self._root.collection(self._name).lists)
+            compiled = await asyncio.to_thread(compile_settings, config, self._root.collection(self._name).lists)
         except TeiaError as error:
             _log.warning("settings not applied: %s", error)
             return True
-        crawler.reconfigure(crawl, config, meaning)
+        crawler.reconfigure(crawl, config, compiled)
         return True
 
 

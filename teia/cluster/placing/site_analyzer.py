@@ -182,7 +182,7 @@ class Analyzer:
         queues = self._queues.pop(site, [])
         for queue in queues:
             queue.buffer.clear()
-            queue.errands.clear()
+            queue.prerequisites.clear()
             queue.loaded.clear()
             # Its rows are in another cell now: no buffer is filled from this one.
             queue.host_id = 0

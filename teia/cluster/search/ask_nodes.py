@@ -171,8 +171,8 @@ class NodeDirectory:
 class NodeShard(RemoteShard):
     """The cells that one node answers for. A failure makes the directory look again."""
 
-    def __init__(self, search: ClusterSearch, node: str, cells: tuple[int, ...], told: ReceivedFacts) -> None:
-        super().__init__(f"{node} (cells {numbers(cells)})", len(cells), self._carried, told)
+    def __init__(self, search: ClusterSearch, node: str, cells: tuple[int, ...], received: ReceivedFacts) -> None:
+        super().__init__(f"{node} (cells {numbers(cells)})", len(cells), self._carried, received)
         self.node = node
         self.numbers = cells
         self._search = search
@@ -200,7 +200,7 @@ class NodeShard(RemoteShard):
         if missing:
             self._search.look_again()
         gone = {f"cell {cell}": f"{self.node} does not own it any more" for cell in sorted(missing)}
-        self.silent_cells = gone | answer.left_out
+        self.missing_cells = gone | answer.left_out
         return answer.body
 
 

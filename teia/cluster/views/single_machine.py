@@ -69,7 +69,7 @@ class SingleMachine:
         control = ControlFile(path)
         try:
             for collection in self.root.collections():
-                run = control.run(collection)
+                run = control.running_crawl(collection)
                 if run is not None:
                     # Rates lie between points, so that one more point is read.
                     points = points_of(control, collection, FINE_S, self.clock.now_s() - NOW_S - FINE_S)

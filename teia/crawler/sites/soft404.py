@@ -58,7 +58,7 @@ def send_probe(queue: HostQueue, item: QueuedUrl) -> None:
     """Put a probe before a URL of the host, with the same port and scheme."""
     parts = split(item.url)
     url = f"{parts.scheme}://{parts.authority}{probe_path(parts.host)}"
-    queue.errands.append(QueuedUrl(url, key_of(url), -1, 0, item.depth, item.since_s, purpose=PROBE))
+    queue.prerequisites.append(QueuedUrl(url, key_of(url), -1, 0, item.depth, item.since_s, purpose=PROBE))
     queue.probed = True
 
 

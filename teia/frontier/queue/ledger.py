@@ -108,8 +108,8 @@ class Ledger:
         """Return every delay that has not ended, none longer than a day from now."""
         # If the calendar was set back, no place waits longer than a day.
         latest_s = now_s + self.MAX_DELAY_S
-        delays = [rest for rest in self.all_entries() if rest.ready_at_s > now_s]
-        return [replace(rest, ready_at_s=min(rest.ready_at_s, latest_s)) for rest in delays]
+        delays = [entry for entry in self.all_entries() if entry.ready_at_s > now_s]
+        return [replace(entry, ready_at_s=min(entry.ready_at_s, latest_s)) for entry in delays]
 
     def all_entries(self) -> list[DelayEntry]:
         """Return every place requested since the last clean stop; `delay_s` is at most a day.
@@ -125,8 +125,8 @@ class Ledger:
     def write(self, delays: Iterable[DelayEntry]) -> None:
         """Record delays in one transaction."""
         delays = list(delays)
-        rows = [(rest.kind, rest.name, rest.ready_at_s, rest.delay_s) for rest in delays]
-        shared = [(rest.name, rest.sites) for rest in delays if rest.sites]
+        rows = [(entry.kind, entry.name, entry.ready_at_s, entry.delay_s) for entry in delays]
+        shared = [(entry.name, entry.sites) for entry in delays if entry.sites]
         with sqlite_errors(self.path):
             self._db.execute(_SYNC if any(row[3] > LONG_DELAY_S for row in rows) else _DO_NOT_SYNC)
             self._db.execute("BEGIN IMMEDIATE")

@@ -30,7 +30,7 @@ from weakref import WeakValueDictionary
 
 from teia.config.sections import CourtesySettings
 from teia.frontier.queue.host_rules import delay_of, host_delays
-from teia.frontier.queue.shared_addresses import MAX_SITES, OF_A_CDN, Networks, address_delay_s, shared_delay_s
+from teia.frontier.queue.shared_addresses import MAX_SITES, CDN_SITES, Networks, address_delay_s, shared_delay_s
 from teia.urls import site_of
 
 MAX_BACK_OFF_S = 86_400.0
@@ -53,7 +53,7 @@ class DelayTarget:
     busy: int = 0
     last_end: float = float("-inf")
     crawl_delay_s: float = 0.0
-    delays_s: dict[str, float] | None = None
+    crawl_delays_s: dict[str, float] | None = None
     last_response_s: float = 0.0
     last_delay_s: float = 0.0
     refusals: int = 0
@@ -71,10 +71,10 @@ class DelayTarget:
         """True if it was requested, and could be requested again at once."""
         return self.last_end > float("-inf") and self.last_delay_s == 0
 
-    def free(self, now: float, at_once: int) -> bool:
+    def is_free(self, now: float, at_once: int) -> bool:
         return self.busy < at_once and now >= self.ready_at
 
-    def forgiven(self, now: float) -> bool:
+    def is_forgiven(self, now: float) -> bool:
         """Tell whether half an hour passed without a refusal, counted from the end of the back-off."""
         return now - self.backs_off_until > FORGIVEN_AFTER_S
 
@@ -101,7 +101,7 @@ class Politeness:
         self.networks = Networks(self.courtesy.cdn_nets)
         self._delays_s = host_delays(self.courtesy.host_delays)
 
-    def take(self, courtesy: CourtesySettings) -> None:
+    def apply_courtesy(self, courtesy: CourtesySettings) -> None:
         """Use other courtesy settings.
 
         A longer delay applies to delays already running, a shorter one from the next on.
@@ -129,7 +129,7 @@ class Politeness:
             self.addresses[address] = self._held_addresses[address] = place
         return place
 
-    def started(self, server: DelayTarget, address: DelayTarget) -> None:
+    def begin_request(self, server: DelayTarget, address: DelayTarget) -> None:
         # A place may have been forgotten between its choice and this request.
         self.servers[server.name] = server
         self.addresses[address.name] = address
@@ -142,9 +142,9 @@ class Politeness:
 
     def sites_at(self, address: DelayTarget) -> int:
         """Return the number of sites that share an address; enough for any rule in a network the operator listed."""
-        return OF_A_CDN if address.name in self.networks else address.site_count
+        return CDN_SITES if address.name in self.networks else address.site_count
 
-    def finished(
+    def end_request(
         self, server: DelayTarget, address: DelayTarget, started: float, ended: float, retry_after_s: float = 0.0
     ) -> float:
         """Count the end of a request and return the server's delay; `retry_after_s` delays the server alone."""
@@ -159,15 +159,15 @@ class Politeness:
         address.ready_at = max(address.ready_at, ended + address.last_delay_s)
         return server.last_delay_s
 
-    def asked_for(self, server: DelayTarget, crawl_delay_s: float, origin: str = "") -> None:
+    def apply_crawl_delay(self, server: DelayTarget, crawl_delay_s: float, origin: str = "") -> None:
         """Apply a Crawl-delay, also to the delay already running after the robots.txt that names it.
 
         A server may have several robots.txt, one for each scheme and port (`origin`); the longest delay applies.
         """
         # A robots.txt without a Crawl-delay withdraws that of its own origin alone.
-        if crawl_delay_s or server.delays_s:
-            delays_s = {**(server.delays_s or {}), origin: crawl_delay_s}
-            server.delays_s = {each: delay_s for each, delay_s in delays_s.items() if delay_s} or None
+        if crawl_delay_s or server.crawl_delays_s:
+            delays_s = {**(server.crawl_delays_s or {}), origin: crawl_delay_s}
+            server.crawl_delays_s = {each: delay_s for each, delay_s in delays_s.items() if delay_s} or None
             server.crawl_delay_s = max(delays_s.values())
         server.last_delay_s = max(server.last_delay_s, server.crawl_delay_s)
         server.ready_at = max(server.ready_at, server.last_end + server.crawl_delay_s)
@@ -192,7 +192,7 @@ class Politeness:
         delay_s = address_delay_s(self.courtesy, sites, server.last_response_s)
         return min(delay_s, self._own_delay_s(server)) if sites <= 1 else delay_s
 
-    def refused(self, server: DelayTarget, now: float, jitter: float) -> float:
+    def back_off(self, server: DelayTarget, now: float, jitter: float) -> float:
         """Return the back-off after a 429 or 503 that named no time: 60 s doubled each time, up to a day.
 
         `jitter` is a draw from [0, 1): up to a tenth is added, so that hosts do not come back together.
@@ -200,7 +200,7 @@ class Politeness:
         """
         if now < server.backs_off_until:
             return server.backs_off_until - now
-        if server.forgiven(now):
+        if server.is_forgiven(now):
             server.refusals = 0
         back_off_s = FIRST_BACK_OFF_S * 2.0 ** min(server.refusals, _MAX_DOUBLINGS) * (1 + jitter / 10)
         server.refusals += 1
@@ -231,5 +231,5 @@ class Politeness:
             for name, place in list(places.items()):
                 # A Crawl-delay and the sites of a shared address would be lost with the object.
                 is_plain = not place.crawl_delay_s and place.site_count <= few
-                if is_plain and not place.busy and now > place.ready_at and place.forgiven(now):
+                if is_plain and not place.busy and now > place.ready_at and place.is_forgiven(now):
                     del places[name]

@@ -15,7 +15,7 @@ none, because the end of the request checks it. So a request costs a few heap op
 for the same address.
 
 At most `max_hosts` servers are engaged (fetching, or delayed after a fetch) at a time (T4); hosts called beyond
-that wait in `_outside`, in the order of `_ready`.
+that wait in `_over_limit`, in the order of `_ready`.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class HostQueue:
     """The next URLs of one host in one collection.
 
     `loaded` are the keys in memory: in the buffer, under way or waiting for their commit. `exhausted`: the disk had
-    no more than these when it was last read. `errands` go before the buffer: robots.txt and its redirects, a probe.
+    no more than these when it was last read. `prerequisites` go before the buffer: robots.txt and its redirects, a probe.
     `requests` and `received_bytes` are totals, `failures` counts those in a row. A host is not requested while
     `parked` is set; its text is the reason.
 
-    `buffer` and `errands` are lists: an empty deque takes 620 bytes, and there may be 100,000 hosts. `called_at`
+    `buffer` and `prerequisites` are lists: an empty deque takes 620 bytes, and there may be 100,000 hosts. `called_at`
     are the places in whose lines its turn has come. `is_unresolved`: its name had no address when it was last
-    needed; `is_nameless`: the name servers are sure of that. `alias_of` is the main name, if this host is an alias
+    needed; `is_unresolvable`: the name servers are sure of that. `alias_of` is the main name, if this host is an alias
     of it (A7). `not_found` is the host's answer for URLs that do not exist, once it was `probed`; before, `repeats`
     counts pages in a row that equal the one before.
     """
@@ -62,7 +62,7 @@ class HostQueue:
     server: DelayTarget
     state: HostState = HostState.IDLE
     buffer: list[QueuedUrl] = field(default_factory=list)
-    errands: list[QueuedUrl] = field(default_factory=list)
+    prerequisites: list[QueuedUrl] = field(default_factory=list)
     loaded: set[int] = field(default_factory=set)
     exhausted: bool = False
     address: str = ""
@@ -76,7 +76,7 @@ class HostQueue:
     last_failure: Outcome = Outcome.CONNECT
     called_at: tuple[DelayTarget, ...] = ()
     is_unresolved: bool = False
-    is_nameless: bool = False
+    is_unresolvable: bool = False
     alias_of: str = ""
     not_found: ProbeResult | None = None
     probed: bool = False
@@ -85,13 +85,13 @@ class HostQueue:
 
     @property
     def head(self) -> QueuedUrl | None:
-        if self.errands:
-            return self.errands[0]
+        if self.prerequisites:
+            return self.prerequisites[0]
         return self.buffer[0] if self.buffer else None
 
-    def take(self) -> QueuedUrl:
+    def pop(self) -> QueuedUrl:
         """Take the next URL; it stays `loaded` until its visit is committed."""
-        return self.errands.pop(0) if self.errands else self.buffer.pop(0)
+        return self.prerequisites.pop(0) if self.prerequisites else self.buffer.pop(0)
 
 
 class HostSchedule:
@@ -100,29 +100,29 @@ class HostSchedule:
     def __init__(self, politeness: Politeness, max_hosts: int) -> None:
         self.politeness = politeness
         self._max_hosts = max_hosts
-        self._at_once = politeness.courtesy.per_host
+        self._per_host = politeness.courtesy.per_host
         # Breaks ties in the heaps, which must never compare hosts.
         self._order = itertools.count()
         self._lines: dict[DelayTarget, list[HostQueue]] = {}
         self._called: set[DelayTarget] = set()  # a host of its line was called and is in `_ready` or on its way there
-        self._timed: set[DelayTarget] = set()  # its line is in `_timers`
+        self._with_timer: set[DelayTarget] = set()  # its line is in `_timers`
         self._timers: list[tuple[float, int, DelayTarget | HostQueue]] = []
         self._ready: list[tuple[float, int, HostQueue]] = []
-        self._outside: list[tuple[float, int, HostQueue]] = []
+        self._over_limit: list[tuple[float, int, HostQueue]] = []
         # End of the delay of each engaged server; infinity while a request is under way.
         self._engaged: dict[str, float] = {}
         self._engaged_ends: list[tuple[float, str]] = []
 
-    def take(self, courtesy: CourtesySettings) -> None:
+    def apply_courtesy(self, courtesy: CourtesySettings) -> None:
         """Use other courtesy settings from now on; running delays may grow, none is cut short."""
-        self.politeness.take(courtesy)
-        self._max_hosts, self._at_once = courtesy.max_hosts, courtesy.per_host
+        self.politeness.apply_courtesy(courtesy)
+        self._max_hosts, self._per_host = courtesy.max_hosts, courtesy.per_host
 
     # -- hosts come and go ---------------------------------------------------------------------------------
 
     def wake(self, queue: HostQueue) -> None:
         """Put a host that has URLs again, or room for one more request, in line."""
-        may_have_more = queue.state is HostState.FETCHING and queue.server.busy < self._at_once
+        may_have_more = queue.state is HostState.FETCHING and queue.server.busy < self._per_host
         if queue.head is not None and (queue.state is HostState.IDLE or may_have_more):
             self._wait(queue)
 
@@ -132,84 +132,84 @@ class HostSchedule:
         if queue.hold_until:
             heapq.heappush(self._timers, (queue.hold_until, next(self._order), queue))
         else:
-            self._line_up(queue, queue.server)
+            self._join_line(queue, queue.server)
 
     def _address(self, queue: HostQueue) -> DelayTarget:
         return self.politeness.address(queue.address)
 
     # -- lines ---------------------------------------------------------------------------------------------
 
-    def _line_up(self, queue: HostQueue, place: DelayTarget) -> None:
+    def _join_line(self, queue: HostQueue, place: DelayTarget) -> None:
         line = self._lines.get(place)
         if line is None:
             self._lines[place] = [queue]
         else:
             line.append(queue)
-        self._time(place)
+        self._set_timer(place)
 
-    def _time(self, place: DelayTarget) -> None:
+    def _set_timer(self, place: DelayTarget) -> None:
         """Schedule the call of the next host in a place's line for the end of the place's delay."""
         # One timer for each line, and none while the place is busy: the end of the request calls this again.
         if (
             place in self._lines
             and place not in self._called
-            and place not in self._timed
-            and place.busy < self._at_once
+            and place not in self._with_timer
+            and place.busy < self._per_host
         ):
-            self._timed.add(place)
+            self._with_timer.add(place)
             heapq.heappush(self._timers, (place.ready_at, next(self._order), place))
 
     def _call_due(self, now: float) -> None:
         while self._timers and self._timers[0][0] <= now:
-            timed = heapq.heappop(self._timers)[2]
-            if isinstance(timed, DelayTarget):
-                self._call_next(timed, now)
+            waiter = heapq.heappop(self._timers)[2]
+            if isinstance(waiter, DelayTarget):
+                self._call_next(waiter, now)
             else:
-                self._line_up(timed, timed.server)
+                self._join_line(waiter, waiter.server)
 
     def _call_next(self, place: DelayTarget, now: float) -> None:
         """Call the next host of a line, unless its place is busy after all or its delay was lengthened."""
-        self._timed.remove(place)
-        if not place.free(now, self._at_once):
-            self._time(place)
+        self._with_timer.remove(place)
+        if not place.is_free(now, self._per_host):
+            self._set_timer(place)
             return
         line = self._lines[place]
         queue = line.pop(0)
         if not line:
             del self._lines[place]
-        self._be_called(queue, place)
+        self._mark_called(queue, place)
         # Without a known address the server alone decides; `is_free` looks at the address later.
         address = self._address(queue) if queue.address else place
         if queue.head is None:
-            self._send_away(queue)
+            self._make_idle(queue)
         elif address in queue.called_at:
             self._make_ready(queue)
         # No other host waits for the address: this one is called there at once, without a line.
-        elif self._nobody_at(address) and address.free(now, self._at_once):
-            self._be_called(queue, address)
+        elif self._is_unclaimed(address) and address.is_free(now, self._per_host):
+            self._mark_called(queue, address)
             self._make_ready(queue)
         else:
-            self._line_up(queue, address)
+            self._join_line(queue, address)
 
-    def _be_called(self, queue: HostQueue, place: DelayTarget) -> None:
+    def _mark_called(self, queue: HostQueue, place: DelayTarget) -> None:
         self._called.add(place)
         queue.called_at = (*queue.called_at, place)
 
-    def _nobody_at(self, place: DelayTarget) -> bool:
+    def _is_unclaimed(self, place: DelayTarget) -> bool:
         return place not in self._lines and place not in self._called
 
     def _make_ready(self, queue: HostQueue) -> None:
         assert queue.head is not None
         heapq.heappush(self._ready, (queue.head.since_s, next(self._order), queue))
 
-    def _leave(self, queue: HostQueue) -> None:
+    def _release(self, queue: HostQueue) -> None:
         """Give the turn to the next host in each line that called this one."""
         for place in queue.called_at:
             self._called.remove(place)
-            self._time(place)
+            self._set_timer(place)
 
-    def _send_away(self, queue: HostQueue) -> None:
-        self._leave(queue)
+    def _make_idle(self, queue: HostQueue) -> None:
+        self._release(queue)
         queue.state = HostState.IDLE
 
     # -- the next host -------------------------------------------------------------------------------------
@@ -228,25 +228,25 @@ class HostSchedule:
             entry = heapq.heappop(heap)
             queue = entry[2]
             if queue.head is None:
-                self._send_away(queue)
+                self._make_idle(queue)
             elif not self._has_room_for(queue.host):
                 # It stays called at its places, so that hosts behind it do not overtake it.
-                heapq.heappush(self._outside, entry)
+                heapq.heappush(self._over_limit, entry)
             else:
-                self._leave(queue)
-                if self._may_go(queue, now):
+                self._release(queue)
+                if self._may_start(queue, now):
                     return queue
                 self._wait(queue)
 
     def _longest_waiting(self) -> list[tuple[float, int, HostQueue]]:
-        """Return the heap whose top comes first; hosts in `_outside` count only while there is room."""
-        if not self._outside or len(self._engaged) >= self._max_hosts:
+        """Return the heap whose top comes first; hosts in `_over_limit` count only while there is room."""
+        if not self._over_limit or len(self._engaged) >= self._max_hosts:
             return self._ready
-        return self._ready if self._ready and self._ready[0] < self._outside[0] else self._outside
+        return self._ready if self._ready and self._ready[0] < self._over_limit[0] else self._over_limit
 
-    def _may_go(self, queue: HostQueue, now: float) -> bool:
+    def _may_start(self, queue: HostQueue, now: float) -> bool:
         """Tell whether the host may still go: since its call no delay was lengthened and no hold was set."""
-        return queue.hold_until <= now and all(place.free(now, self._at_once) for place in queue.called_at)
+        return queue.hold_until <= now and all(place.is_free(now, self._per_host) for place in queue.called_at)
 
     def _has_room_for(self, host: str) -> bool:
         return host in self._engaged or len(self._engaged) < self._max_hosts
@@ -264,10 +264,10 @@ class HostSchedule:
         Its address may have become known only just now; then it must not overtake the hosts that wait in its line.
         """
         address = self._address(queue)
-        is_its_turn = address in queue.called_at or self._nobody_at(address)
-        return is_its_turn and queue.server.free(now, self._at_once) and address.free(now, self._at_once)
+        is_its_turn = address in queue.called_at or self._is_unclaimed(address)
+        return is_its_turn and queue.server.is_free(now, self._per_host) and address.is_free(now, self._per_host)
 
-    def give_back(self, queue: HostQueue, *, held: bool = False) -> None:
+    def put_back(self, queue: HostQueue, *, held: bool = False) -> None:
         """Put a host that was not requested after all (URL refused, name being resolved, address busy) back in line.
 
         A `held` host has URLs but its crawl may not start them; it is idle until `wake`.
@@ -279,25 +279,25 @@ class HostSchedule:
 
     # -- requests begin and end ----------------------------------------------------------------------------
 
-    def started(self, queue: HostQueue) -> None:
+    def begin_request(self, queue: HostQueue) -> None:
         """Count a request that was sent; one of the user's own hosts may be requested again at once."""
-        self.politeness.started(queue.server, self._address(queue))
+        self.politeness.begin_request(queue.server, self._address(queue))
         self._engaged[queue.host] = float("inf")
         queue.state = HostState.FETCHING
         self.wake(queue)
 
-    def finished(
+    def end_request(
         self, queue: HostQueue, address: str, started: float, ended: float, retry_after_s: float = 0.0
     ) -> float:
         """Count the end of a request; return the delay that follows."""
         place = self.politeness.address(address)
-        delay_s = self.politeness.finished(queue.server, place, started, ended, retry_after_s)
+        delay_s = self.politeness.end_request(queue.server, place, started, ended, retry_after_s)
         if queue.server.busy == 0:
             # Engaged until its delay ends: `max_hosts` limits servers, not requests.
             self._engaged[queue.host] = queue.server.ready_at
             heapq.heappush(self._engaged_ends, (queue.server.ready_at, queue.host))
-        self._time(queue.server)
-        self._time(place)
+        self._set_timer(queue.server)
+        self._set_timer(place)
         # WAITING if the host was put in line for another request meanwhile (`per_host` above 1).
         if queue.state is HostState.FETCHING:
             queue.state = HostState.IDLE
@@ -309,7 +309,7 @@ class HostSchedule:
         if self._ready:
             return 0.0
         rested = self._timers[0][0] if self._timers else float("inf")
-        room = self._engaged_ends[0][0] if self._outside and self._engaged_ends else float("inf")
+        room = self._engaged_ends[0][0] if self._over_limit and self._engaged_ends else float("inf")
         return min(rested, room)
 
     @property

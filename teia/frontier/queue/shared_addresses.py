@@ -28,10 +28,10 @@ from teia.errors import ConfigError
 MAX_SITES = 4_096
 """Number of sites of one address that are distinguished; more make no difference to any sensible delay."""
 
-KEPT_FROM = 3
+RECORDED_FROM = 3
 """Number of sites of one address from which on it is recorded; most addresses have one."""
 
-OF_A_CDN = 1 << 30
+CDN_SITES = 1 << 30
 """Number of sites assumed for an address in a named network."""
 
 
@@ -74,4 +74,4 @@ def address_delay_s(courtesy: CourtesySettings, sites: int, response_s: float) -
     if courtesy.delay_s == 0:
         return 0.0
     delay_s = shared_delay_s(courtesy, sites)
-    return delay_s if sites >= OF_A_CDN else max(delay_s, courtesy.response_factor * response_s)
+    return delay_s if sites >= CDN_SITES else max(delay_s, courtesy.response_factor * response_s)

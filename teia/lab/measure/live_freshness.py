@@ -37,32 +37,32 @@ MOST_PAGES = 2_000
 _FIRST_KEY = -(1 << 63)
 
 
-def measured(world: World, root: Root, collection: str, now_s: float) -> float | None:
+def measure_freshness(world: World, root: Root, collection: str, now_s: float) -> float | None:
     """Return the share of a collection's captures, by weight, that match the world now; None if there is none."""
     weigh = weigher(saved(root, collection).config.refresh, root.collection(collection).ranks)
     total = fresh = 0.0
     with snapshot(root, collection) as cells:
-        for host, count, copies in _held(cells):
-            known = [(page, _is_fresh(world, url_from(host, page.tail), at_s, now_s)) for page, at_s in copies]
-            judged = [(page, is_fresh) for page, is_fresh in known if is_fresh is not None]
-            if judged:
+        for host, count, captures in _sample_captures(cells):
+            checks = [(page, _is_fresh(world, url_from(host, page.tail), at_s, now_s)) for page, at_s in captures]
+            checked = [(page, is_fresh) for page, is_fresh in checks if is_fresh is not None]
+            if checked:
                 # Each sampled page stands for count / len(copies) pages of its host.
-                weights = weigh([page for page, _ in judged]) * (count / len(copies))
+                weights = weigh([page for page, _ in checked]) * (count / len(captures))
                 total += float(weights.sum())
-                fresh += float(weights[[is_fresh for _, is_fresh in judged]].sum())
+                fresh += float(weights[[is_fresh for _, is_fresh in checked]].sum())
     return fresh / total if total else None
 
 
-def _held(cells: tuple[OpenCell, ...]) -> Iterator[tuple[str, int, list[tuple[revisits.CapturedPage, float]]]]:
+def _sample_captures(cells: tuple[OpenCell, ...]) -> Iterator[tuple[str, int, list[tuple[revisits.CapturedPage, float]]]]:
     """Yield each host, its number of captures, and all or part of them, each with its fetch time."""
-    places = []
+    hosts = []
     for cell in cells:
         for host_id, host, *_ in revisits.hosts_with_pages(cell.frontier.db):
             slot = slot_of(site_of(host))
             count = revisits.count_held(cell.frontier.db, slot, host_id)
-            places.append((cell.frontier.db, host, slot, host_id, count))
-    part = min(1.0, MOST_PAGES / max(1, sum(count for *_, count in places)))
-    for db, host, slot, host_id, count in places:
+            hosts.append((cell.frontier.db, host, slot, host_id, count))
+    part = min(1.0, MOST_PAGES / max(1, sum(count for *_, count in hosts)))
+    for db, host, slot, host_id, count in hosts:
         pages = revisits.held(db, slot, host_id, _FIRST_KEY, ceil(part * count))
         yield host, count, [(page, revisits.copied_s(db, (slot, host_id, page.key))) for page in pages]
 
@@ -78,20 +78,20 @@ def _is_fresh(world: World, url: str, copied_s: float, now_s: float) -> bool | N
 
 
 @contextmanager
-def measuring(world: World, root: Root, collection: str, clock: Clock) -> Iterator[None]:
+def measure_regularly(world: World, root: Root, collection: str, clock: Clock) -> Iterator[None]:
     """Measure regularly in a background thread, and record the results (collections/series.py)."""
-    ending = Event()
+    stopping = Event()
 
     def measure() -> None:
         while True:
             try:
-                share = measured(world, root, collection, clock.now_s())
+                share = measure_freshness(world, root, collection, clock.now_s())
                 if share is not None:
                     with closing(ControlFile(root.path / "control.sqlite")) as control:
                         note_truth(control, collection, clock.now_s(), share)
             except (TeiaError, sqlite3.Error) as error:  # the next measurement may succeed
                 logger.warning("true freshness could not be measured: %s", error)
-            if ending.wait(TRUE_S):
+            if stopping.wait(TRUE_S):
                 return
 
     thread = Thread(target=measure, name="measuring", daemon=True)
@@ -99,5 +99,5 @@ def measuring(world: World, root: Root, collection: str, clock: Clock) -> Iterat
     try:
         yield
     finally:
-        ending.set()
+        stopping.set()
         thread.join()

@@ -26,12 +26,12 @@ def fresh_time_s(page: PageTruth, begin_s: float, end_s: float) -> float:
     # The last visit before the span counts too: its capture may be fresh within the span.
     first = max(0, bisect_right(visits, begin_s) - 1)
     fresh_s = 0.0
-    for place in range(first, bisect_left(visits, end_s)):
-        visit_s = visits[place]
+    for index in range(first, bisect_left(visits, end_s)):
+        visit_s = visits[index]
         # A change at the very instant of the visit is part of the capture.
         changed = bisect_right(page.changes_s, visit_s)
         stale_s = page.changes_s[changed] if changed < len(page.changes_s) else end_s
-        next_s = visits[place + 1] if place + 1 < len(visits) else end_s
+        next_s = visits[index + 1] if index + 1 < len(visits) else end_s
         fresh_s += max(0.0, min(stale_s, next_s, end_s) - max(visit_s, begin_s))
     return fresh_s
 

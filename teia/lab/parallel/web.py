@@ -33,7 +33,7 @@ class WebGraph:
 
 def web_of(world: World) -> WebGraph:
     """Read the links of a world from its truth, at its beginning. Links that lead out of it are left out."""
-    lines = list(truth.pages(world, world.epoch_s))
+    lines = list(truth.all_lines(world, world.epoch_s))
     number = {line.url: at for at, line in enumerate(lines)}
     links = []
     for at, line in enumerate(lines):

@@ -37,7 +37,7 @@ from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Results, Tab
 from teia.lab.server.listen import loopback
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
-from teia.lab.server.squid import OUTGOING, Squid, program, squid_process
+from teia.lab.server.squid import OUTGOING, Squid, find_squid, squid_process
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
@@ -121,7 +121,7 @@ def _spec(seed: int) -> str:
 )
 def cache_parasite(run: ExperimentInput) -> Results:
     """Reproduce the paper's table 3 with a real Squid, and compare true freshness with and without the parasite."""
-    program()
+    find_squid()
     days = QUICK_DAYS if run.quick else DAYS
     run.progress(f"C7: two crawls of {days:g} days at {FACTOR:g} times real speed, one of them beside a Squid")
     wanted = [ParasiteSettings(run.seed, days, is_parasite) for is_parasite in (True, False)]

@@ -37,7 +37,7 @@ DRAIN_S = 2.0
 END_S = 2.0
 _LINGER_OFF = struct.pack("ii", 1, 0)  # close() then sends RST
 _NO_FAULT = ServerFault.NONE  # looking a member up in its class is slow
-_WORDLESS = frozenset({ServerFault.RESET, ServerFault.SILENT})
+_WITHOUT_ANSWER = frozenset({ServerFault.RESET, ServerFault.SILENT})
 
 
 class Responder(Protocol):
@@ -55,13 +55,13 @@ class LabServerState:
         self.clock = clock
         self.log = log
         self.date = DateLine()
-        self.answered = 0
+        self.answered_requests = 0
         self.refused_connections = 0
         self._most_connections = most_connections
         self._open: set[Connection] = set()
         self._changed = asyncio.Event()
 
-    def enter(self, connection: Connection) -> bool:
+    def register(self, connection: Connection) -> bool:
         """Register a connection; False if there is no room for one more."""
         if len(self._open) >= self._most_connections:
             self.refused_connections += 1
@@ -69,19 +69,19 @@ class LabServerState:
         self._open.add(connection)
         return True
 
-    def leave(self, connection: Connection) -> None:
+    def unregister(self, connection: Connection) -> None:
         self._open.discard(connection)
         self._changed.set()
 
     def sweep(self) -> None:
         """Cut the connections without any progress since the last sweep."""
-        for connection in [one for one in self._open if one.stood_still()]:
-            connection.cut()
+        for connection in [one for one in self._open if one.check_stalled()]:
+            connection.abort()
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         """Cut all connections, and wait until each is closed, because its last request is logged at that point."""
         for connection in list(self._open):
-            connection.cut()
+            connection.abort()
         with suppress(TimeoutError):
             async with asyncio.timeout(END_S):
                 while self._open:
@@ -90,16 +90,16 @@ class LabServerState:
 
 
 class Connection(asyncio.Protocol):
-    """A connection in one of the module's states. `_head` is set while answering, `_deaf` from draining on."""
+    """A connection in one of the module's states. `_head` is set while answering, `_ignores_input` from draining on."""
 
     __slots__ = (
-        "_address", "_answer", "_asked_s", "_buffer", "_client", "_deaf", "_desk", "_ended", "_ended_s", "_head",
-        "_latest_s", "_mark", "_reading_paused", "_sent_s", "_skip_bytes", "_start_s", "_timer", "_transport",
+        "_address", "_answer", "_requested_s", "_buffer", "_client", "_ignores_input", "_state", "_client_ended", "_client_ended_s", "_head",
+        "_latest_s", "_last_progress", "_reading_paused", "_sent_s", "_skip_bytes", "_start_s", "_timer", "_transport",
         "_unsent", "_writing_paused",
     )  # fmt: skip
 
-    def __init__(self, desk: LabServerState) -> None:
-        self._desk = desk
+    def __init__(self, state: LabServerState) -> None:
+        self._state = state
         self._transport: asyncio.Transport
         self._client = ("", 0)
         self._address = ""
@@ -109,26 +109,26 @@ class Connection(asyncio.Protocol):
         self._skip_bytes = 0  # rest of a request's body, still to arrive
         self._head: RequestHead | None = None
         self._answer = WorldAnswer(0, b"")
-        self._asked_s = 0.0  # arrival of the first byte of the request being answered
+        self._requested_s = 0.0  # arrival of the first byte of the request being answered
         self._sent_s = 0.0  # time at which its last bytes were handed over
         self._unsent: bytes | memoryview = b""  # of a large answer
         self._timer: asyncio.TimerHandle | None = None
-        self._ended = False  # the client sends no more, but may still read
-        self._ended_s = inf
-        self._deaf = False
+        self._client_ended = False  # the client sends no more, but may still read
+        self._client_ended_s = inf
+        self._ignores_input = False
         self._reading_paused = False
         self._writing_paused = False
-        self._mark = (0.0, 0)
+        self._last_progress = (0.0, 0)
 
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if not self._desk.enter(self):
-            self._deaf = True
+        if not self._state.register(self):
+            self._ignores_input = True
             self._transport.abort()
             return
-        self._latest_s = self._desk.clock.now_s()
+        self._latest_s = self._state.clock.now_s()
         # With a limit of 0 a write goes to the kernel at once, and `resume_writing` is called when the kernel has all
         # of it. That is the end of an answer for the log.
         self._transport.set_write_buffer_limits(high=0)
@@ -136,16 +136,16 @@ class Connection(asyncio.Protocol):
         self._address = transport.get_extra_info("sockname")[0]
 
     def data_received(self, data: bytes) -> None:
-        if self._deaf:
+        if self._ignores_input:
             return
-        self._latest_s = self._desk.clock.now_s()
+        self._latest_s = self._state.clock.now_s()
         if self._buffer:
             self._buffer += data
         else:
             self._buffer = data
             self._start_s = self._latest_s
         if self._head is None:
-            self._take_requests()
+            self._answer_requests()
         elif len(self._buffer) > MOST_WAITING_BYTES and not self._reading_paused:
             self._reading_paused = True
             self._transport.pause_reading()
@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
 
         A client that ends while an answer waits for its delay may have given up: for the log its request ends here.
         """
-        self._ended, self._ended_s = True, self._desk.clock.now_s()
+        self._client_ended, self._client_ended_s = True, self._state.clock.now_s()
         is_dripping = self._timer is not None and bool(self._unsent)
         return self._head is not None and self._answer.fault is not ServerFault.SILENT and not is_dripping
 
@@ -164,55 +164,55 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writing_paused = False
-        self._sent_s = self._desk.clock.now_s()
+        self._sent_s = self._state.clock.now_s()
         if self._head is not None and self._timer is None:
-            self._push()
-            self._take_requests()
+            self._send_rest()
+            self._answer_requests()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # the event loop passes it
-        self._deaf = True
+        self._ignores_input = True
         if self._head is not None:
-            self._sent_s = self._desk.clock.now_s()
+            self._sent_s = self._state.clock.now_s()
             self._record(0 if self._timer is not None else self._answer.status)
             self._head = None
         if self._timer is not None:
             self._timer.cancel()
-        self._desk.leave(self)
+        self._state.unregister(self)
 
     # Called by the lab.
 
-    def stood_still(self) -> bool:
+    def check_stalled(self) -> bool:
         """Tell whether there was no progress since the last call; a delayed answer counts as progress."""
-        mark = (self._latest_s, self._transport.get_write_buffer_size() + len(self._unsent))
-        if mark == self._mark and self._timer is None:
+        progress = (self._latest_s, self._transport.get_write_buffer_size() + len(self._unsent))
+        if progress == self._last_progress and self._timer is None:
             return True
-        self._mark = mark
+        self._last_progress = progress
         return False
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         self._transport.abort()
 
     # Reading.
 
-    def _take_requests(self) -> None:
+    def _answer_requests(self) -> None:
         """Answer the complete requests in the buffer, until an answer has to wait."""
-        while self._buffer and self._head is None and not self._deaf:
+        while self._buffer and self._head is None and not self._ignores_input:
             if self._skip_bytes:
                 skipped_bytes = min(self._skip_bytes, len(self._buffer))
                 self._skip_bytes -= skipped_bytes
-                self._drop(skipped_bytes)
+                self._consume(skipped_bytes)
                 continue
             try:
                 head = self._next_head()
             except BadRequest as error:
-                self._refuse(error.status)
+                self._reject(error.status)
                 return
             if head is None:
                 break
-            self._begin(head)
-        if self._head is not None or self._deaf:
+            self._start_answer(head)
+        if self._head is not None or self._ignores_input:
             return
-        if self._ended:
+        if self._client_ended:
             self._close()
         elif self._reading_paused:
             self._reading_paused = False
@@ -227,39 +227,39 @@ class Connection(asyncio.Protocol):
                 raise BadRequest(431)
             return None
         head = parse_head(self._buffer[:end])
-        self._asked_s = self._start_s
+        self._requested_s = self._start_s
         self._skip_bytes = head.body_bytes
-        self._drop(end + 4)
+        self._consume(end + 4)
         return head
 
-    def _drop(self, size_bytes: int) -> None:
+    def _consume(self, size_bytes: int) -> None:
         """Drop the first bytes. The rest is dated by the last packet, which is nearly always correct."""
         self._buffer = self._buffer[size_bytes:]
         self._start_s = self._latest_s
 
     # Answering.
 
-    def _begin(self, head: RequestHead) -> None:
+    def _start_answer(self, head: RequestHead) -> None:
         self._head = head
         request = WorldRequest(head.host, head.target, head.method, head.headers, self._client[0])
-        self._answer = self._desk.web.answer(request, self._desk.clock.now_s())
+        self._answer = self._state.web.answer(request, self._state.clock.now_s())
         if self._answer.delay_s > 0:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._answer.delay_s, self._after_delay)
         else:
-            self._act(head)
+            self._send_answer(head)
 
     def _after_delay(self) -> None:
         self._timer = None
         if self._head is not None:
-            self._act(self._head)
-            self._take_requests()
+            self._send_answer(self._head)
+            self._answer_requests()
 
-    def _act(self, head: RequestHead) -> None:
+    def _send_answer(self, head: RequestHead) -> None:
         fault = self._answer.fault
-        self._sent_s = self._desk.clock.now_s()
-        if fault is _NO_FAULT or fault not in _WORDLESS:
-            start, body = render(self._answer, head, self._desk.date.at(self._sent_s))
+        self._sent_s = self._state.clock.now_s()
+        if fault is _NO_FAULT or fault not in _WITHOUT_ANSWER:
+            start, body = render(self._answer, head, self._state.date.at(self._sent_s))
             if self._answer.drip_s > 0:
                 self._unsent = start + body
                 self._drip(max(1, len(self._unsent) // DRIPS))
@@ -269,43 +269,43 @@ class Connection(asyncio.Protocol):
             else:
                 self._transport.write(start)
                 self._unsent = memoryview(body)
-            self._push()
+            self._send_rest()
             return
         self._finish(0)
         if fault is ServerFault.SILENT:
             self._close()
             return
         self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_OFF)
-        self._deaf = True
+        self._ignores_input = True
         self._transport.abort()
 
-    def _push(self) -> None:
+    def _send_rest(self) -> None:
         """Send the rest of a large answer, as far as the kernel takes it."""
         while self._unsent and not self._writing_paused:
             if self._transport.is_closing():
                 return  # the client is gone, and the loop is about to report it
-            self._sent_s = self._desk.clock.now_s()
+            self._sent_s = self._state.clock.now_s()
             self._transport.write(self._unsent[:PIECE_BYTES])
             self._unsent = self._unsent[PIECE_BYTES:]
         if not self._writing_paused:
-            self._answered()
+            self._finish_answer()
 
     def _drip(self, size_bytes: int) -> None:
         """Send one piece of a dripping answer, and schedule the next."""
         self._timer = None
         if self._head is None or self._transport.is_closing():
             return  # the client is gone, and the loop reports it
-        self._sent_s = self._desk.clock.now_s()
+        self._sent_s = self._state.clock.now_s()
         piece, self._unsent = self._unsent[:size_bytes], self._unsent[size_bytes:]
         self._transport.write(piece)
         if self._unsent:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._answer.drip_s / DRIPS, self._drip, size_bytes)
             return
-        self._push()
-        self._take_requests()
+        self._send_rest()
+        self._answer_requests()
 
-    def _answered(self) -> None:
+    def _finish_answer(self) -> None:
         """Finish the request: the kernel has the whole answer."""
         head = self._head
         assert head is not None
@@ -314,23 +314,23 @@ class Connection(asyncio.Protocol):
         if not (head.keep_alive and is_proper):
             self._close()
 
-    def _refuse(self, status: int) -> None:
+    def _reject(self, status: int) -> None:
         """Answer an invalid request, and drain."""
-        self._head = head = RequestHead("GET", "", "", {}, keep_alive=False, old=False, body_bytes=0)
-        self._asked_s = self._start_s
+        self._head = head = RequestHead("GET", "", "", {}, keep_alive=False, is_http10=False, body_bytes=0)
+        self._requested_s = self._start_s
         self._answer = WorldAnswer(
             status, b"Content-Type: text/plain\r\n", b"this is not a request that can be answered\n"
         )
-        self._deaf = True
+        self._ignores_input = True
         self._buffer = b""
         self._sent_s = self._latest_s
-        self._transport.write(b"".join(render(self._answer, head, self._desk.date.at(self._sent_s))))
+        self._transport.write(b"".join(render(self._answer, head, self._state.date.at(self._sent_s))))
         self._finish(status)
         self._transport.write_eof()
         self._timer = asyncio.get_running_loop().call_later(DRAIN_S, self._transport.abort)
 
     def _close(self) -> None:
-        self._deaf = True
+        self._ignores_input = True
         self._transport.close()
 
     def _finish(self, status: int) -> None:
@@ -338,16 +338,16 @@ class Connection(asyncio.Protocol):
         self._head = None
 
     def _record(self, status: int) -> None:
-        head, desk = self._head, self._desk
+        head, state = self._head, self._state
         assert head is not None
-        desk.answered += 1
-        if desk.log is not None:
+        state.answered_requests += 1
+        if state.log is not None:
             # Log the time before the last write, not after it. On a busy machine the client may have read the answer
             # and begun its politeness delay before this process runs again. Its next request would then look early by
             # that time.
-            desk.log.add(
-                self._asked_s,
-                max(self._asked_s, min(self._sent_s, self._ended_s)),
+            state.log.add(
+                self._requested_s,
+                max(self._requested_s, min(self._sent_s, self._client_ended_s)),
                 self._client,
                 self._address,
                 head.host,

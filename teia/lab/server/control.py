@@ -30,7 +30,7 @@ class RefusedRequest(Exception):
         self.status = status
 
 
-Asked = Mapping[str, str]
+Params = Mapping[str, str]
 
 
 class LabControl:
@@ -38,7 +38,7 @@ class LabControl:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._pages: Mapping[str, Callable[[Asked, float], object]] = {
+        self._pages: Mapping[str, Callable[[Params, float], object]] = {
             "/": self._contents,
             "/now": self._now,
             "/hosts": self._hosts,
@@ -50,12 +50,12 @@ class LabControl:
         try:
             if path not in self._pages:
                 raise RefusedRequest(404, f"nothing at {path}; available: {' '.join(self._pages)}")
-            status, found = 200, self._pages[path](_asked(query), now_s)
+            status, found = 200, self._pages[path](_parse_query(query), now_s)
         except RefusedRequest as refused:
             status, found = refused.status, {"error": str(refused)}
         return WorldAnswer(status, _JSON, msgspec.json.encode(found) + b"\n")
 
-    def _contents(self, _asked: Asked, _now_s: float) -> object:
+    def _contents(self, _params: Params, _now_s: float) -> object:
         world = self._world
         return {
             "seed": world.spec.seed,
@@ -72,31 +72,31 @@ class LabControl:
             },
         }
 
-    def _now(self, _asked: Asked, now_s: float) -> object:
+    def _now(self, _params: Params, now_s: float) -> object:
         return {"now": iso_utc(now_s), "world_days": self._world.days(now_s)}
 
-    def _hosts(self, _asked: Asked, _now_s: float) -> object:
+    def _hosts(self, _params: Params, _now_s: float) -> object:
         hosts = [
             {"host": host.name, "aliases": host.aliases, "address": host.address, "pages": host.size}
             for host in self._world.hosts
         ]
         return {"hosts": hosts}
 
-    def _truth(self, asked: Asked, now_s: float) -> object:
-        url = asked.get("url")
+    def _truth(self, params: Params, now_s: float) -> object:
+        url = params.get("url")
         if not url:
             raise RefusedRequest(400, "missing page: /truth?url=URL, with the URL percent-encoded")
         try:
-            until_s = from_iso(asked["until"]) if "until" in asked else now_s
+            until_s = from_iso(params["until"]) if "until" in params else now_s
         except ValueError:
-            raise RefusedRequest(400, f"until={asked['until']} is not a time; write it like {iso_utc(now_s)}") from None
-        found = truth.line(self._world, url, until_s)
+            raise RefusedRequest(400, f"until={params['until']} is not a time; write it like {iso_utc(now_s)}") from None
+        found = truth.find_line(self._world, url, until_s)
         if found is None:
             raise RefusedRequest(404, f"{url} is not a page of this web")
         return found
 
 
-def _asked(query: str) -> Asked:
+def _parse_query(query: str) -> Params:
     try:
         return {key: values[-1] for key, values in parse_qs(query, max_num_fields=MOST_FIELDS).items()}
     except ValueError:
@@ -104,12 +104,12 @@ def _asked(query: str) -> Asked:
 
 
 def write_truth(path: Path, world: World, until_s: float) -> int:
-    """Write the lines of `truth.pages`, a JSON object each; return the number of lines."""
+    """Write the lines of `truth.all_lines`, a JSON object each; return the number of lines."""
     encoder = msgspec.json.Encoder()
     count = 0
     try:
         with path.open("wb") as file:
-            for count, line in enumerate(truth.pages(world, until_s), 1):  # noqa: B007  # the count is the result
+            for count, line in enumerate(truth.all_lines(world, until_s), 1):  # noqa: B007  # the count is the result
                 file.write(encoder.encode(line) + b"\n")
     except OSError as error:
         raise LabError(f"cannot write the truth to {path}: {error.strerror}; choose another --truth") from error

@@ -37,7 +37,7 @@ Names = Mapping[str, HasAddress]
 """Lower-case names without a last dot; several may have one address."""
 
 
-def reply(names: Names, packet: bytes) -> bytes | None:
+def answer_query(names: Names, packet: bytes) -> bytes | None:
     """Return the answer to one packet; None for packets that are not DNS or are themselves answers."""
     try:
         query = dns.message.from_wire(packet)
@@ -54,11 +54,11 @@ def reply(names: Names, packet: bytes) -> bytes | None:
     elif query.question[0].rdclass != dns.rdataclass.IN:
         response.set_rcode(dns.rcode.REFUSED)
     else:
-        _fill(response, names, query.question[0])
+        _fill_response(response, names, query.question[0])
     return response.to_wire()
 
 
-def _fill(response: dns.message.Message, names: Names, question: dns.rrset.RRset) -> None:
+def _fill_response(response: dns.message.Message, names: Names, question: dns.rrset.RRset) -> None:
     host = names.get(question.name.to_text(omit_final_dot=True).lower())
     if host is not None and question.rdtype in _ADDRESS_TYPES:
         response.answer.append(dns.rrset.from_text(question.name, TTL_S, "IN", "A", host.address))
@@ -81,7 +81,7 @@ class _Datagrams(asyncio.DatagramProtocol):
         self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str | object, int]) -> None:
-        answer = reply(self._names, data)
+        answer = answer_query(self._names, data)
         if answer is not None and self._writable:  # the client repeats a lost query, as everywhere in DNS
             self._transport.sendto(answer, addr)
 

@@ -26,19 +26,19 @@ SPARE_FILES = 64
 _LOOPBACK = ipaddress.IPv4Network("127.0.0.0/8")
 
 
-def loopback(address: str) -> str:
+def check_loopback(address: str) -> str:
     """Return the address itself, if it is one of 127.0.0.0/8; LabError otherwise."""
     try:
-        inside = ipaddress.IPv4Address(address) in _LOOPBACK
+        is_loopback = ipaddress.IPv4Address(address) in _LOOPBACK
     except ValueError:
-        inside = False
-    if not inside:
+        is_loopback = False
+    if not is_loopback:
         raise LabError(f"{address} is not a loopback address; the lab serves on 127.0.0.0/8 only, such as 127.77.0.1")
     return address
 
 
 @contextmanager
-def reserved_port(port: int = 0) -> Iterator[int]:
+def reserve_port(port: int = 0) -> Iterator[int]:
     """Reserve a TCP port (0: the kernel chooses one) that is free on every address, while the block runs.
 
     A world writes its port into its links, so the port must be known before there is a world, and so before there are
@@ -47,17 +47,17 @@ def reserved_port(port: int = 0) -> Iterator[int]:
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _claim(holder, "0.0.0.0", port)  # noqa: S104  # never listens, so nothing can be reached through it
+        _bind(holder, "0.0.0.0", port)  # noqa: S104  # never listens, so nothing can be reached through it
         yield int(holder.getsockname()[1])
 
 
-def listeners(addresses: Iterable[str], port: int) -> list[socket.socket]:
+def open_listeners(addresses: Iterable[str], port: int) -> list[socket.socket]:
     """Return a listening socket for each address, all on one port; on failure none is left open."""
     made: list[socket.socket] = []
     try:
         for address in addresses:
-            made.append(_socket(socket.SOCK_STREAM, address))
-            _claim(made[-1], address, port, listen=True)
+            made.append(_open_socket(socket.SOCK_STREAM, address))
+            _bind(made[-1], address, port, listen=True)
     except BaseException:
         for one in made:
             one.close()
@@ -65,30 +65,30 @@ def listeners(addresses: Iterable[str], port: int) -> list[socket.socket]:
     return made
 
 
-def datagrams(address: str, port: int) -> socket.socket:
+def open_datagram_socket(address: str, port: int) -> socket.socket:
     """Return a UDP socket, with as much room for datagrams that wait as the kernel grants."""
-    made = _socket(socket.SOCK_DGRAM, address)
+    made = _open_socket(socket.SOCK_DGRAM, address)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, WAITING_BYTES)
-        _claim(made, address, port)
+        _bind(made, address, port)
     except BaseException:
         made.close()
         raise
     return made
 
 
-def allow_files(count: int) -> int:
+def raise_file_limit(count: int) -> int:
     """Raise this process's limit on open files towards `count`, as far as its hard limit lets it; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= count:
         return count
-    reached = count if hard == resource.RLIM_INFINITY else min(count, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (reached, hard))
-    return reached
+    limit = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit
 
 
-def _socket(kind: socket.SocketKind, address: str) -> socket.socket:
-    loopback(address)
+def _open_socket(kind: socket.SocketKind, address: str) -> socket.socket:
+    check_loopback(address)
     try:
         made = socket.socket(socket.AF_INET, kind)
     except OSError as error:
@@ -99,7 +99,7 @@ def _socket(kind: socket.SocketKind, address: str) -> socket.socket:
     return made
 
 
-def _claim(made: socket.socket, address: str, port: int, *, listen: bool = False) -> None:
+def _bind(made: socket.socket, address: str, port: int, *, listen: bool = False) -> None:
     flag = "--dns-address" if made.type == socket.SOCK_DGRAM else "--port"
     try:
         made.bind((address, port))

@@ -31,38 +31,38 @@ def lab_process(*flags: str, cores: Sequence[int] = (), start_s: float = START_S
     """
     command = [sys.executable, "-m", "teia", "lab", "serve", "--ready-json", "--lifeline", *flags]
     with (
-        tempfile.TemporaryFile() as complaints,
+        tempfile.TemporaryFile() as stderr,
         subprocess.Popen(  # noqa: S603  # our own program, no shell
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
         ) as process,
     ):
         try:
             if cores:
                 os.sched_setaffinity(process.pid, cores)
-            yield _ready(process, complaints, start_s)
+            yield _wait_until_ready(process, stderr, start_s)
         finally:
-            _end(process)
+            _stop(process)
 
 
-def _ready(process: subprocess.Popen[bytes], complaints: IO[bytes], start_s: float) -> dict[str, Any]:
+def _wait_until_ready(process: subprocess.Popen[bytes], stderr: IO[bytes], start_s: float) -> dict[str, Any]:
     assert process.stdout is not None
     # readline has no time limit of its own; it returns when the killed process closes its pipe.
-    too_late = Timer(start_s, process.kill)
-    too_late.start()
+    kill_timer = Timer(start_s, process.kill)
+    kill_timer.start()
     try:
         line = process.stdout.readline()
     finally:
-        too_late.cancel()
+        kill_timer.cancel()
     try:
         return msgspec.json.decode(line, type=dict[str, Any])  # Any: a JSON object, see `cli.lab.serve`
     except msgspec.DecodeError as error:
-        complaints.seek(0)
-        words = complaints.read().decode(errors="replace").split("\n")
-        last = next((text for text in reversed(words) if text), f"not ready within {start_s:g} s")
+        stderr.seek(0)
+        lines = stderr.read().decode(errors="replace").split("\n")
+        last = next((text for text in reversed(lines) if text), f"not ready within {start_s:g} s")
         raise LabError(f"the lab did not start: {last.removeprefix('teia: ')}") from error
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
         process.wait(END_S)

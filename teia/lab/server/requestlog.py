@@ -23,11 +23,11 @@ import msgspec
 from teia.clock import from_iso, iso_utc
 from teia.errors import CorruptFile, LabError
 
-MOST_WAITING = 1000
+MOST_PENDING = 1000
 """Number of lines in memory at which they are written without waiting for the next flush."""
 
 
-_Noted = tuple[float, float, tuple[str, int], str, str, str, int, Mapping[str, str]]
+_Row = tuple[float, float, tuple[str, int], str, str, str, int, Mapping[str, str]]
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -70,7 +70,7 @@ class RequestLog:
         self.path = path
         self._second = -1
         self._second_text = ""
-        self._waiting: list[_Noted] = []
+        self._pending: list[_Row] = []
         self._error: OSError | None = None
         self._encoder = msgspec.json.Encoder()
         try:
@@ -91,13 +91,13 @@ class RequestLog:
         headers: Mapping[str, str],
     ) -> None:
         """Record a request; its line is formatted when the batch is written, not in the middle of an answer."""
-        self._waiting.append((start_s, end_s, client, address, host, path, status, headers))
-        if len(self._waiting) >= MOST_WAITING:
+        self._pending.append((start_s, end_s, client, address, host, path, status, headers))
+        if len(self._pending) >= MOST_PENDING:
             self._write()
 
     def flush(self) -> None:
         """Hand all entries to the operating system; LabError if that, or a write since the last flush, failed."""
-        if self._waiting:
+        if self._pending:
             self._write()
         if self._error is not None:
             reason = self._error.strerror or str(self._error)
@@ -123,11 +123,11 @@ class RequestLog:
             self._encoder.encode_lines(
                 [
                     _Line(stamp(start_s), stamp(end_s), *client, address, host, path, status, headers)
-                    for start_s, end_s, client, address, host, path, status, headers in self._waiting
+                    for start_s, end_s, client, address, host, path, status, headers in self._pending
                 ]
             )
         )
-        self._waiting.clear()
+        self._pending.clear()
         if self._error is not None:
             return
         try:

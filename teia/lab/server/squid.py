@@ -29,7 +29,7 @@ from teia.signals.squid_conf import Way
 
 USER = "proxy"
 START_S = 20.0
-LOOK_S = 0.02
+POLL_S = 0.02
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  # where Linux has it
 OUTGOING = "127.0.0.9"
 """Address from which servers receive the users' requests."""
@@ -64,7 +64,7 @@ class Squid:
     pid: int
 
 
-def program() -> str:
+def find_squid() -> str:
     """Return the path of Squid; MissingComponent if it is not installed."""
     found = shutil.which("squid", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if found is None:
@@ -87,7 +87,7 @@ def squid_process(
     An ACL is notified of a page once in `ttl_s`, the other ways of every request. `words` are flags of rewriter and
     ACL.
     """
-    command = program()
+    command = find_squid()
     with tempfile.TemporaryDirectory(prefix="teia-squid-") as name:
         folder, port = Path(name), _free_port()
         # A unique name, because Squid names its shared memory after the service.
@@ -96,28 +96,28 @@ def squid_process(
         script = folder / ("teia-announce-log" if way == "log" else "teia-announce")
         shutil.copyfile(squid_helper.__file__, script)
         script.chmod(0o755)
-        configured = extra + CONFIG.format(port=port, folder=folder, outgoing=OUTGOING)
+        config = extra + CONFIG.format(port=port, folder=folder, outgoing=OUTGOING)
         if way is not None:
             where = str(folder / "run" / "teia.sock")
-            configured += squid_conf.lines(way, where, program=str(script), words=words, ttl_s=ttl_s)
+            config += squid_conf.lines(way, where, program=str(script), words=words, ttl_s=ttl_s)
         if way != "log":
-            configured += "access_log none\n"
+            config += "access_log none\n"
         (folder / "run").mkdir()
         (folder / "hosts").write_text("".join(f"{where} {host}\n" for host, where in hosts.items()), "ascii")
-        (folder / "squid.conf").write_text(configured, "utf-8")
-        _give_to_squid(folder)
-        with (folder / "complaints").open("wb") as complaints:
+        (folder / "squid.conf").write_text(config, "utf-8")
+        _chown_to_squid(folder)
+        with (folder / "complaints").open("wb") as errors:
             process = subprocess.Popen(  # noqa: S603  # no shell, our own words
                 [command, "-N", "-n", service, "-f", str(folder / "squid.conf")],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=complaints,
+                stderr=errors,
             )
         try:
             _await_ready(process, port, folder, clock or WallClock())
             yield Squid(port, folder, folder / "run" / "teia.sock", process.pid)
         finally:
-            _end(process, service)
+            _kill(process, service)
 
 
 def _free_port() -> int:
@@ -126,7 +126,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _give_to_squid(folder: Path) -> None:
+def _chown_to_squid(folder: Path) -> None:
     """Give the folder to Squid's own user, if we are root; the socket's folder stays ours, usable by Squid's group."""
     if os.geteuid() != 0:
         return
@@ -143,20 +143,20 @@ def _give_to_squid(folder: Path) -> None:
 def _await_ready(process: subprocess.Popen[bytes], port: int, folder: Path, clock: Clock) -> None:
     until = clock.ticks_s() + START_S
     while clock.ticks_s() < until and process.poll() is None:
-        with socket.socket() as knock:
-            if knock.connect_ex(("127.0.0.1", port)) == 0:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
-        time.sleep(LOOK_S)
-    raise LabError(f"Squid did not start: {_last_words(folder / 'complaints', folder / 'cache.log')}")
+        time.sleep(POLL_S)
+    raise LabError(f"Squid did not start: {_last_error(folder / 'complaints', folder / 'cache.log')}")
 
 
-def _last_words(*logs: Path) -> str:
+def _last_error(*logs: Path) -> str:
     lines = [line for log in logs if log.exists() for line in log.read_text("utf-8", "replace").splitlines()]
-    complaints = [line for line in lines if "FATAL" in line or "ERROR" in line]
-    return (complaints or lines or ["no message"])[-1]
+    errors = [line for line in lines if "FATAL" in line or "ERROR" in line]
+    return (errors or lines or ["no message"])[-1]
 
 
-def _end(process: subprocess.Popen[bytes], service: str) -> None:
+def _kill(process: subprocess.Popen[bytes], service: str) -> None:
     """Kill Squid, which has no state to save (a regular stop takes two seconds); helpers end when their pipe closes.
 
     A killed Squid leaves its shared memory behind, which would block another user's Squid of the same name.

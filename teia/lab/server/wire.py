@@ -20,11 +20,11 @@ MOST_BODY_BYTES = 1024 * 1024
 """Largest body of a request. Bodies are skipped, not used; a longer one is refused."""
 
 CHUNK_BYTES = 4096
-KNOWN_BLOCKS = 4096
+CACHED_BLOCKS = 4096
 
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 _CLOSE = b"Connection: close\r\n"
-_KEPT = {
+_CONNECTION_LINES = {
     (True, False): b"",
     (True, True): b"Connection: keep-alive\r\n",
     (False, False): _CLOSE,
@@ -52,7 +52,7 @@ class RequestHead(msgspec.Struct, frozen=True, gc=False):
     host: str
     headers: Mapping[str, str]
     keep_alive: bool
-    old: bool  # HTTP/1.0
+    is_http10: bool  # HTTP/1.0
     body_bytes: int  # bytes that follow and are to be skipped
 
 
@@ -65,29 +65,29 @@ def parse_head(head: bytes) -> RequestHead:
         raise BadRequest(400) from None
     if version not in ("HTTP/1.1", "HTTP/1.0"):
         raise BadRequest(505 if version.startswith("HTTP/") else 400)
-    told = _told(rest)
-    old = version == "HTTP/1.0"
-    host = told.host
+    parsed = _parse_headers(rest)
+    is_http10 = version == "HTTP/1.0"
+    host = parsed.host
     if not target.startswith("/"):
-        host, target = _absolute(target)
-    if not method or (host is None and not old):
+        host, target = _split_absolute(target)
+    if not method or (host is None and not is_http10):
         raise BadRequest(400)
-    keep_alive = told.wants_kept if old else not told.wants_closed
-    return RequestHead(method, target, host or "", told.headers, keep_alive, old, told.body_bytes)
+    keep_alive = parsed.wants_keep_alive if is_http10 else not parsed.wants_close
+    return RequestHead(method, target, host or "", parsed.headers, keep_alive, is_http10, parsed.body_bytes)
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _ParsedHeaders(msgspec.Struct, frozen=True):
     """The parsed headers of a request."""
 
     headers: Mapping[str, str]
     host: str | None
-    wants_closed: bool
-    wants_kept: bool
+    wants_close: bool
+    wants_keep_alive: bool
     body_bytes: int
 
 
-@lru_cache(KNOWN_BLOCKS)
-def _told(block: str) -> _Told:
+@lru_cache(CACHED_BLOCKS)
+def _parse_headers(block: str) -> _ParsedHeaders:
     """Parse the headers. A client sends the same headers to a host every time, so results are cached."""
     headers: dict[str, str] = {}
     for line in block.split("\r\n") if block else ():
@@ -97,21 +97,21 @@ def _told(block: str) -> _Told:
         name = name.lower()
         value = value.strip(" \t")
         headers[name] = value if name not in headers else f"{headers[name]}, {value}"
-    host = _without_port(headers["host"]) if "host" in headers else None
+    host = _strip_port(headers["host"]) if "host" in headers else None
     connection = headers.get("connection", "").lower()
-    return _Told(headers, host, "close" in connection, "keep-alive" in connection, _body_bytes(headers))
+    return _ParsedHeaders(headers, host, "close" in connection, "keep-alive" in connection, _body_bytes(headers))
 
 
-def _absolute(target: str) -> tuple[str, str]:
+def _split_absolute(target: str) -> tuple[str, str]:
     """Return host and path of a target in absolute form, as a client sends it to a proxy."""
     scheme, _, rest = target.partition("://")
     if scheme.lower() != "http" or not rest:
         raise BadRequest(400)
     host, slash, path = rest.partition("/")
-    return _without_port(host), f"/{path}" if slash else "/"
+    return _strip_port(host), f"/{path}" if slash else "/"
 
 
-def _without_port(host: str) -> str:
+def _strip_port(host: str) -> str:
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdecimal() else host).lower()
 
@@ -149,23 +149,23 @@ def render(answer: WorldAnswer, head: RequestHead, date_line: bytes) -> tuple[by
     """Return the answer to a request as bytes: the head with its empty line, and the body."""
     if answer.fault is not _NO_FAULT and answer.fault is ServerFault.GARBAGE:
         return b"", answer.body
-    length_line, body = _framed(answer, head)
+    length_line, body = _frame_body(answer, head)
     if head.method == "HEAD":
         body = b""
     start = _STATUS_LINES.get(answer.status) or b"HTTP/1.1 %d Unknown\r\n" % answer.status
     server_line = b"" if b"Server:" in answer.headers else b"Server: teia-lab\r\n"
-    kept_line = _KEPT[head.keep_alive, head.old]
-    return b"".join((start, date_line, server_line, answer.headers, length_line, kept_line, b"\r\n")), body
+    connection_line = _CONNECTION_LINES[head.keep_alive, head.is_http10]
+    return b"".join((start, date_line, server_line, answer.headers, length_line, connection_line, b"\r\n")), body
 
 
-def _framed(answer: WorldAnswer, head: RequestHead) -> tuple[bytes, bytes]:
+def _frame_body(answer: WorldAnswer, head: RequestHead) -> tuple[bytes, bytes]:
     """Return the header line that delimits the body, and the body in that form."""
     body = answer.body
     if answer.fault is not _NO_FAULT and answer.fault is ServerFault.SHORT:
         return b"Content-Length: %d\r\n" % max(1, len(body)), body[: len(body) // 2]
     if answer.status in _BODYLESS:
         return b"", b""
-    if answer.chunked and not head.old:
+    if answer.chunked and not head.is_http10:
         return b"Transfer-Encoding: chunked\r\n", _chunks(body)
     return b"Content-Length: %d\r\n" % len(body), body
 

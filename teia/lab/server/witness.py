@@ -20,10 +20,10 @@ TOLERANCE_S = 0.001
 
 @dataclass(frozen=True, slots=True)
 class EarlyRequest:
-    """Two requests to one place that were too close: the actual and the required delay between them."""
+    """Two requests to one server that were too close: the actual and the required delay between them."""
 
-    place: str
-    rested_s: float
+    server: str
+    waited_s: float
     delay_s: float
     before: RequestLogEntry
     after: RequestLogEntry
@@ -32,26 +32,26 @@ class EarlyRequest:
 def early_requests(
     entries: Iterable[RequestLogEntry],
     delay_s: float,
-    place_of: Callable[[RequestLogEntry], str],
+    server_of: Callable[[RequestLogEntry], str],
     tolerance_s: float = TOLERANCE_S,
 ) -> list[EarlyRequest]:
-    """Return every request that came before its place's delay of `delay_s` was over."""
-    by_place: dict[str, list[RequestLogEntry]] = defaultdict(list)
+    """Return every request that came before its server's delay of `delay_s` was over."""
+    by_server: dict[str, list[RequestLogEntry]] = defaultdict(list)
     for entry in entries:
-        by_place[place_of(entry)].append(entry)
+        by_server[server_of(entry)].append(entry)
     early = []
-    for place, visits in by_place.items():
+    for server, visits in by_server.items():
         visits.sort(key=lambda entry: entry.start_s)
         for before, after in pairwise(visits):
-            rested_s = after.start_s - before.end_s
-            if rested_s < delay_s - tolerance_s:
-                early.append(EarlyRequest(place, rested_s, delay_s, before, after))
+            waited_s = after.start_s - before.end_s
+            if waited_s < delay_s - tolerance_s:
+                early.append(EarlyRequest(server, waited_s, delay_s, before, after))
     return early
 
 
-def repeated(entries: Sequence[RequestLogEntry]) -> dict[str, int]:
+def count_repeats(entries: Sequence[RequestLogEntry]) -> dict[str, int]:
     """Return the number of repeated requests of each URL (host and path) that was requested more than once."""
-    seen: dict[str, int] = defaultdict(int)
+    counts: dict[str, int] = defaultdict(int)
     for entry in entries:
-        seen[entry.host + entry.path] += 1
-    return {url: number - 1 for url, number in seen.items() if number > 1}
+        counts[entry.host + entry.path] += 1
+    return {url: number - 1 for url, number in counts.items() if number > 1}

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from teia.config.sections import Config, CourtesySettings
-from teia.frontier.queue.shared_addresses import OF_A_CDN, Networks, address_delay_s
+from teia.frontier.queue.shared_addresses import CDN_SITES, Networks, address_delay_s
 from teia.lab.whatif.past import HostPast, Past
 from teia.refresh.history import DAY_S
 from teia.refresh.priors import LONGEST_S
@@ -190,7 +190,7 @@ def _shared(
     """Slow down hosts that share an address, so that together they do not exceed its request rate."""
     networks, slowed = Networks(courtesy.cdn_nets), request_s.copy()
     for address, names in _addresses(hosts).items():
-        sites = OF_A_CDN if address in networks else len({site_of(hosts[each].name) for each in names})
+        sites = CDN_SITES if address in networks else len({site_of(hosts[each].name) for each in names})
         took_s = float(manners.took_s[names].mean())
         least_s = address_delay_s(courtesy, sites, took_s) + took_s + float(manners.late_s[names].mean())
         wanted = float((1.0 / np.maximum(request_s[names], 1e-3)).sum())

@@ -107,8 +107,8 @@ def make_hosts(spec: WorldSpec, first_address: str = FIRST_ADDRESS) -> tuple[lis
         host = _make_host(spec, index, size, len(sizes) - mirrors, hosts, addresses, taken)
         hosts.append(_add_park(host) if unit(spec.seed, "host", index, "park") < spec.urls.parks else host)
     originals = len(hosts)
-    for copy in range(mirrors):
-        hosts.append(_make_mirror(spec, hosts[originals - 1 - copy], len(hosts), next(addresses), taken))
+    for number in range(mirrors):
+        hosts.append(_make_mirror(spec, hosts[originals - 1 - number], len(hosts), next(addresses), taken))
     mirrored = {mirror.content for mirror in hosts[originals:]}
     # A mirrored site names the canonical one on both sides, so that the bytes are the same.
     hosts = [replace(host, canonical=True) if host.content in mirrored else host for host in hosts]
@@ -178,7 +178,7 @@ def _make_host(
         park=False,
         extension=pick(EXTENSIONS, *key, "extension"),
         canonical=unit(*key, "canonical") < 0.5,
-        robots=_robots(spec, key, is_leaf),
+        robots=_draw_robots(spec, key, is_leaf),
         sitemap=_draw_kind(spec.sitemaps, ("honest", "lying", "bare"), *key, "sitemap"),
         feed=_draw_kind(spec.feeds, ("rss", "atom"), *key, "feed"),
         # A page with a new session id at every visit has no honest validator.
@@ -228,7 +228,7 @@ def _draw_drip_s(sites: SitesSpec, key: tuple[object, ...]) -> float:
     return sites.drip_s if unit(*key, "dripping") < sites.dripping else 0.0
 
 
-def _robots(spec: WorldSpec, key: tuple[object, ...], is_leaf: bool) -> str:
+def _draw_robots(spec: WorldSpec, key: tuple[object, ...], is_leaf: bool) -> str:
     """Draw the robots.txt; closed and broken ones first, and only where no other host depends on this one."""
     chance = unit(*key, "robots trouble")
     if is_leaf and chance < spec.robots.closed:
@@ -278,7 +278,7 @@ def _make_name(language: Language, key: tuple[object, ...], taken: set[str]) -> 
 def _name_in_domain(
     sibling: WorldHost, language: Language, key: tuple[object, ...], taken: set[str]
 ) -> tuple[str, str, str]:
-    """Return another host of the sister's domain: `blog.gazeta-de-valmourisco.test`."""
+    """Return another host of the sibling's domain: `blog.gazeta-de-valmourisco.test`."""
     label = pick(language.subdomains, *key, "subdomain")
     name = _unique_name(f"{label}.{sibling.domain}", taken)
     return name, sibling.domain, f"{sibling.title} {label}"

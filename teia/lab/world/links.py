@@ -95,7 +95,8 @@ class LinkGraph:
         for space in spaces:
             self._by_topic.setdefault(space.host.topic, []).append(space)
         # A host that is alone with its topic links to all other hosts.
-        self._kin = [kin if len(kin) > 1 else spaces for kin in (self._by_topic[s.host.topic] for s in spaces)]
+        same_topic = (self._by_topic[space.host.topic] for space in spaces)
+        self._same_topic = [group if len(group) > 1 else spaces for group in same_topic]
         self._power = spec.links.power
         self._numbers, self._outside_at = self.layout.numbers, self.layout.outside_at
 
@@ -108,14 +109,14 @@ class LinkGraph:
         size, power = space.size, self._power
         numbers: Sequence[int] = draws[FIXED_DRAWS : FIXED_DRAWS + count_around(self._inside, draws[8])]
         if meaningful and self._changing_below:
-            numbers = [self._moved(number, meaningful) for number in numbers]
+            numbers = [self._shift_number(number, meaningful) for number in numbers]
         inside = [int(size * (number / 65536) ** power) for number in numbers]
         if space.has_orphans:
             inside = space.linkables(inside)
-        shunned = inside.pop() if len(inside) > 1 and draws[12] < self._nofollow_below * len(inside) else None
-        outside = self._outside_of(space, draws, meaningful) if self._outside and len(self._spaces) > 1 else []
+        nofollow = inside.pop() if len(inside) > 1 and draws[12] < self._nofollow_below * len(inside) else None
+        outside = self._outside_links(space, draws, meaningful) if self._outside and len(self._spaces) > 1 else []
         partners = self._partners(space.content) if slot == 0 else []
-        return PageLinks(space.children(slot), inside, shunned, outside, partners)
+        return PageLinks(space.children(slot), inside, nofollow, outside, partners)
 
     def redirect(self, space: UrlSpace, slot: int, draws: tuple[int, ...], *, chained: bool) -> OutsideLink:
         """Return the target of a redirect: a live page here or on another host, or the next redirect of this host."""
@@ -125,38 +126,38 @@ class LinkGraph:
                     return OutsideLink(space.host.name, space, other, False)
         target, name = space, space.host.name
         if draws[4] < 16384 and len(self._spaces) > 1:
-            target = self._another(space, draws[5], draws[6])
+            target = self._pick_host(space, draws[5], draws[6])
             name = target.host.name
         return OutsideLink(name, target, target.live(int(target.size * (draws[7] / 65536) ** self._power)), False)
 
-    def _moved(self, number: int, meaningful: int) -> int:
+    def _shift_number(self, number: int, meaningful: int) -> int:
         """Return the number of a link's target after `meaningful` changes of its page; only changing links move."""
         if number * 40_503 % 65_536 >= self._changing_below:
             return number
         return (number + meaningful * 26_511) % 65_536
 
-    def _outside_of(self, space: UrlSpace, draws: tuple[int, ...], meaningful: int) -> list[OutsideLink]:
+    def _outside_links(self, space: UrlSpace, draws: tuple[int, ...], meaningful: int) -> list[OutsideLink]:
         found = []
         power, below, first = self._power, self._nofollow_below, self._outside_at
         for at in range(first, first + OUTSIDE_DRAWS * count_around(self._outside, draws[9]), OUTSIDE_DRAWS):
-            how = draws[at + 2]
-            target = self._another(space, draws[at], how)
+            traits = draws[at + 2]
+            target = self._pick_host(space, draws[at], traits)
             number = draws[at + 1]
             if meaningful and self._changing_below:
-                number = self._moved(number, meaningful)
+                number = self._shift_number(number, meaningful)
             page = int(target.size * (number / 65536) ** power)
             if target.has_orphans:
                 page = target.linkable(page)
-            found.append(OutsideLink(target.names[how & 1], target, page, how < below))
+            found.append(OutsideLink(target.names[traits & 1], target, page, traits < below))
         return found
 
-    def _another(self, space: UrlSpace, which: int, how: int) -> UrlSpace:
+    def _pick_host(self, space: UrlSpace, number: int, traits: int) -> UrlSpace:
         """Return another host by its size, often one of the same topic."""
-        among = self._kin[space.host.index] if how < self._same_topic_below else self._spaces
-        index = int(len(among) * (which / 65536) ** self._power)
-        target = among[index]
+        candidates = self._same_topic[space.host.index] if traits < self._same_topic_below else self._spaces
+        index = int(len(candidates) * (number / 65536) ** self._power)
+        target = candidates[index]
         # A mirror must show the links of its original, so a host links neither to itself nor to its mirror.
-        return target if target.content != space.content else among[(index + 1) % len(among)]
+        return target if target.content != space.content else candidates[(index + 1) % len(candidates)]
 
     def _partners(self, content: int) -> list[str]:
         first = BRANCHES * content + 1

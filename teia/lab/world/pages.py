@@ -56,14 +56,14 @@ def make_frame(space: UrlSpace, canonical_root: bytes, shared: dict[bytes, bytes
     """Render the boilerplate of a host. `shared` makes equal pieces of all hosts one object, to spare the cache."""
     host, lexicon = space.host, space.lexicon
     markup = MARKUPS[host.sloppy]
-    told = markup.charset % host.charset.encode() if host.charset_declared_in != "header" else b""
+    charset = markup.charset % host.charset.encode() if host.charset_declared_in != "header" else b""
     title = host.title.encode(lexicon.codec)
     entries = [(space.path(slot), space.title(slot)) for slot in range(host.fronts + 1)]
     entries[0] = b"", lexicon.phrases["home"]
     if host.calendar:
         entries.append((lexicon.phrases["agenda"] + b"/" + CALENDAR_START, lexicon.phrases["calendar"]))
     anchors = markup.between.join(markup.anchor % (b"/" + path, b"", name) for path, name in entries)
-    said = {name: text.replace(b"%", b"%%") for name, text in lexicon.phrases.items()}  # inside templates
+    phrases = {name: text.replace(b"%", b"%%") for name, text in lexicon.phrases.items()}  # inside templates
     feed = markup.feed % MEDIA_TYPES[host.feed].encode() if host.feed != "none" else b""
 
     def one(piece: bytes) -> bytes:
@@ -71,15 +71,15 @@ def make_frame(space: UrlSpace, canonical_root: bytes, shared: dict[bytes, bytes
 
     return PageFrame(
         markup=markup,
-        top=one(markup.top % (host.language.encode(), told)),
+        top=one(markup.top % (host.language.encode(), charset)),
         after_title=markup.after_title % title,
         head_end=one(feed + markup.head_end),
         banner=markup.banner % title,
         navigation=one(markup.navigation % anchors),
-        headline=one(markup.headline % (said["by"], said["on"])),
-        picture=one(markup.picture % (said["images"], said["photo"])),
-        see_also=one(markup.see_also % (said["see"], b"%b")),
-        aside=one(markup.aside % (said["advertisement"], b"%b", b"%b")),
+        headline=one(markup.headline % (phrases["by"], phrases["on"])),
+        picture=one(markup.picture % (phrases["images"], phrases["photo"])),
+        see_also=one(markup.see_also % (phrases["see"], b"%b")),
+        aside=one(markup.aside % (phrases["advertisement"], b"%b", b"%b")),
         headings={name: one(markup.list_start % lexicon.phrases[name]) for name in HEADINGS},
         footer=markup.footer % (title, lexicon.phrases["rights"], lexicon.phrases["visits"]),
         nav=tuple(path for path, _ in entries),
@@ -153,7 +153,7 @@ class PageWriter:
         proverb = lexicon.proverbs[(draws[4] + cosmetic) % len(lexicon.proverbs)]
         counter = b"%d" % (draws[5] + 37 * cosmetic)
         pieces += (frame.aside % (advertisement, proverb), frame.footer, counter, frame.markup.end)
-        return _named(b"".join(pieces), lexicon, draws)
+        return _fill_names(b"".join(pieces), lexicon, draws)
 
     def texts(self, space: UrlSpace, slot: int, meaningful: int) -> list[bytes]:
         """Return title and paragraphs of a page without markup, as its PDF shows them."""
@@ -161,7 +161,7 @@ class PageWriter:
         count = count_around(self._mean_paragraphs, draws[0])
         written = paragraphs(space.lexicon, draws, self._paragraphs_at, count, meaningful, PLAIN)
         title = space.title(slot, meaningful // REVISIONS_PER_TITLE)
-        return [_named(text, space.lexicon, draws) for text in (title, *written)]
+        return [_fill_names(text, space.lexicon, draws) for text in (title, *written)]
 
     def _style(self, space: UrlSpace, markup: Markup, path: bytes, session: bytes) -> LinkStyle:
         """Return the link style of the page at `path`; cached for the other pages of its folder and session."""
@@ -231,6 +231,6 @@ class PageWriter:
         return found
 
 
-def _named(text: bytes, lexicon: Lexicon, draws: tuple[int, ...]) -> bytes:
+def _fill_names(text: bytes, lexicon: Lexicon, draws: tuple[int, ...]) -> bytes:
     """Insert the page's own place and person into the placeholders of the tables."""
     return text.replace(b"\x01", lexicon.places[draws[1] % NAMES]).replace(b"\x02", lexicon.people[draws[2] % NAMES])

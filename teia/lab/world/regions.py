@@ -17,8 +17,8 @@ _REMEMBERED_CLIENTS = 4096
 
 def as_countries(hosts: Iterable[WorldHost], names: tuple[str, ...]) -> str:
     """Return the regions of servers in the format of `teia node --countries`: a network and its region in each line."""
-    places = {host.address: host.region for host in hosts}
-    return "".join(f"{address}/32,{names[region]}\n" for address, region in places.items())
+    regions = {host.address: host.region for host in hosts}
+    return "".join(f"{address}/32,{names[region]}\n" for address, region in regions.items())
 
 
 class Regions:
@@ -42,7 +42,7 @@ class Regions:
         """Return a client's region: that of the narrowest network it is in, else the first."""
         region = self._known.get(address)
         if region is None:
-            region = self._look_up(address)
+            region = self._find_region(address)
             if len(self._known) >= _REMEMBERED_CLIENTS:
                 self._known.clear()
             self._known[address] = region
@@ -50,12 +50,12 @@ class Regions:
 
     def delay_s(self, client: str, host: WorldHost, size_bytes: int) -> float:
         """Return latency plus the time the bytes take."""
-        here = self.client_region(client)
-        latency_s = self._latency_s[here][host.region] if self._latency_s else 0.0
-        bytes_per_s = self._bytes_per_s[here][host.region] if self._bytes_per_s else 0.0
+        origin = self.client_region(client)
+        latency_s = self._latency_s[origin][host.region] if self._latency_s else 0.0
+        bytes_per_s = self._bytes_per_s[origin][host.region] if self._bytes_per_s else 0.0
         return latency_s + (size_bytes / bytes_per_s if bytes_per_s else 0.0)
 
-    def _look_up(self, address: str) -> int:
+    def _find_region(self, address: str) -> int:
         try:
             parsed = ip_address(address)
         except ValueError:

@@ -1,7 +1,7 @@
 """The truth about a world: every page, its versions, its links, and whether a crawler may fetch it.
 
-`pages` yields all URLs of all hosts' trees, under every name of a host. Pictures, sitemaps, feeds, calendars and dead
-names are not pages and are left out, though `line` answers for any URL of the world. Nothing here requests an answer
+`all_lines` yields all URLs of all hosts' trees, under every name of a host. Pictures, sitemaps, feeds, calendars and dead
+names are not pages and are left out, though `find_line` answers for any URL of the world. Nothing here requests an answer
 from the world; tests/lab/world/test_truth.py shows that both agree.
 """
 
@@ -53,7 +53,7 @@ class TruthLine:
         return asdict(self)
 
 
-def pages(world: World, until_s: float) -> Iterator[TruthLine]:
+def all_lines(world: World, until_s: float) -> Iterator[TruthLine]:
     """Yield a line for every URL of every host's tree, host by host and name by name."""
     for host in world.hosts:
         permission = RobotsPermissions(host, world.robots_txt(host))
@@ -61,10 +61,10 @@ def pages(world: World, until_s: float) -> Iterator[TruthLine]:
         for name in (host.name, *host.aliases):
             for slot in range(host.size):
                 target = UrlTarget(space, space.kind(slot), space.path(slot), slot)
-                yield _line(world, target, name, permission, until_s)
+                yield _make_line(world, target, name, permission, until_s)
 
 
-def line(world: World, url: str, until_s: float) -> TruthLine | None:
+def find_line(world: World, url: str, until_s: float) -> TruthLine | None:
     """Return the line of one URL, in any spelling; None if the world has no such host or URL."""
     canonical = canonicalize(url)
     parts = split(canonical) if canonical else None
@@ -74,10 +74,10 @@ def line(world: World, url: str, until_s: float) -> TruthLine | None:
     target = world.resolve_target(host, parts.target.encode())
     if target.kind is UrlKind.NOWHERE:
         return None
-    return _line(world, target, parts.host, RobotsPermissions(host, world.robots_txt(host)), until_s)
+    return _make_line(world, target, parts.host, RobotsPermissions(host, world.robots_txt(host)), until_s)
 
 
-def _line(world: World, target: UrlTarget, name: str, permission: RobotsPermissions, until_s: float) -> TruthLine:
+def _make_line(world: World, target: UrlTarget, name: str, permission: RobotsPermissions, until_s: float) -> TruthLine:
     space, slot = target.space, target.slot
     url = (world.roots[name] + target.path).decode()
     versions, meaningful = _versions(world, target, until_s)
@@ -87,8 +87,8 @@ def _line(world: World, target: UrlTarget, name: str, permission: RobotsPermissi
     since = []
     if world.spec.links.changing:
         for number, moment in enumerate(meaningful):
-            then, shunned = _links(world, target, name, number)
-            since.append((moment, [url for url in then if url not in shunned]))
+            then, nofollow_then = _links(world, target, name, number)
+            since.append((moment, [url for url in then if url not in nofollow_then]))
     change_process = world.changes.change_process(space.host.content, slot) if changes else None
     return TruthLine(
         url=url,
@@ -135,8 +135,8 @@ def _links(world: World, target: UrlTarget, name: str, meaningful: int) -> tuple
         return _unique([*nav, *(root + other.path for other in month.neighbours)] if month else nav), []
     if target.kind not in WITH_BODY or target.kind is UrlKind.PDF:
         return [], []
-    followed, shunned = _page_links(world, target, root, meaningful)
-    links = _unique([*nav, *followed, *shunned])
+    followed, nofollow = _page_links(world, target, root, meaningful)
+    links = _unique([*nav, *followed, *nofollow])
     # A URL that has links of both kinds may be followed.
     sure = set(_unique([*nav, *followed]))
     return links, [url for url in links if url not in sure]
@@ -147,15 +147,15 @@ def _page_links(world: World, target: UrlTarget, root: bytes, meaningful: int) -
     found = world.graph.page_links(space, slot, world.graph.draws(space, slot), meaningful)
     parent = [space.parent(slot)] if slot else []
     followed = [root + space.path(each) for each in (*parent, *found.children, *found.inside)]
-    shunned = [root + space.path(found.nofollow)] if found.nofollow is not None else []
+    nofollow = [root + space.path(found.nofollow)] if found.nofollow is not None else []
     for link in found.outside:
-        (shunned if link.nofollow else followed).append(world.roots[link.name] + link.space.path(link.slot))
+        (nofollow if link.nofollow else followed).append(world.roots[link.name] + link.space.path(link.slot))
     followed += [world.roots[partner] for partner in found.partners]
     if space.host.park:
         page = (root + target.path).decode()
         entrances = [resolve(each.decode(), page) for each in trap_park.entrances(space, slot)]
         followed += [url.encode() for url in entrances if url]
-    return followed, shunned
+    return followed, nofollow
 
 
 def _original(world: World, target: UrlTarget, name: str) -> str | None:

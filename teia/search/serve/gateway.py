@@ -23,8 +23,8 @@ from teia.clock import Clock
 from teia.search.serve.shards import Shard
 
 MAX_THREADS = 32
-THREADS_A_SHARD = 2
-LEAST_WAIT_S = 0.25
+THREADS_PER_SHARD = 2
+MIN_WAIT_S = 0.25
 """Time that answering shards get for each further request when a silent one has used up the query's time."""
 
 logger = logging.getLogger(__name__)
@@ -40,15 +40,15 @@ class Gateway:
 
     def __init__(self, shards: Shards, clock: Clock) -> None:
         self._shards = shards if callable(shards) else tuple(shards)
-        threads = MAX_THREADS if callable(shards) else max(1, min(MAX_THREADS, THREADS_A_SHARD * len(shards)))
+        threads = MAX_THREADS if callable(shards) else max(1, min(MAX_THREADS, THREADS_PER_SHARD * len(shards)))
         self._clock = clock
         self._threads = ThreadPoolExecutor(threads, "search")
         self._logged: dict[str, str] = {}
 
-    def turn(self, seconds: float) -> QueryTurn:
+    def start_query(self, seconds: float) -> QueryFanOut:
         """Begin a query that may take this long."""
         shards = self._shards() if callable(self._shards) else self._shards
-        return QueryTurn(shards, self._threads, self._clock, self._clock.ticks_s() + seconds, self._logged)
+        return QueryFanOut(shards, self._threads, self._clock, self._clock.ticks_s() + seconds, self._logged)
 
     def close(self) -> None:
         """Shut the threads down; a search that still runs ends by itself."""
@@ -62,12 +62,12 @@ _NOT_SENT: Future[Any] = Future()
 class PendingAnswer(Generic[Answer]):
     """A request whose answer is still to come, and the decoder of its answer. Before it is sent nothing can come."""
 
-    finish: Callable[[Any], Answer]  # Any: bytes of a remote shard, or already the answer
+    decode: Callable[[Any], Answer]  # Any: bytes of a remote shard, or already the answer
     future: Future[Any] = _NOT_SENT
 
-    def taken(self) -> Answer:
+    def result(self) -> Answer:
         """Wait for the answer and return it."""
-        return self.finish(self.future.result())
+        return self.decode(self.future.result())
 
 
 class ShardRequests(Protocol):
@@ -80,21 +80,21 @@ class ShardRequests(Protocol):
 class BatchingShard(Protocol):
     """A shard on another machine, which receives requests in batches."""
 
-    def letter(self) -> ShardRequests: ...
+    def start_batch(self) -> ShardRequests: ...
 
 
 class StartedRequests(Generic[Answer]):
     """Requests that were started; the caller waits for the answers when it needs them."""
 
-    def __init__(self, take: Callable[[], dict[int, Answer]]) -> None:
-        self._take = take
+    def __init__(self, collect: Callable[[], dict[int, Answer]]) -> None:
+        self._collect = collect
 
-    def answers(self) -> dict[int, Answer]:
+    def collect(self) -> dict[int, Answer]:
         """Return the answers by shard number, from the shards that still answer; to be called once."""
-        return self._take()
+        return self._collect()
 
 
-class QueryTurn:
+class QueryFanOut:
     """One query: the shards that still answer, and the deadline."""
 
     def __init__(
@@ -113,21 +113,21 @@ class QueryTurn:
         self._until_s = until_s
         self._shards = tuple(shards)
         self._failed: dict[str, str] = {}
-        self._letters: dict[int, ShardRequests] = {}
-        """Letters that were not sent yet, by shard number: they are sent when a caller waits for an answer."""
+        self._batches: dict[int, ShardRequests] = {}
+        """Batches that were not sent yet, by shard number: they are sent when a caller waits for an answer."""
 
     @property
-    def asked(self) -> int:
+    def cells(self) -> int:
         """Number of cells."""
         return sum(shard.cells for shard in self._shards)
 
     @property
-    def answered(self) -> int:
+    def answered_cells(self) -> int:
         """Number of cells that were searched."""
         return sum(shard.cells - len(shard.left_out) for shard in self._live.values())
 
     @property
-    def silent(self) -> dict[str, str]:
+    def omitted(self) -> dict[str, str]:
         """Reasons why shards or cells are left out, by name."""
         return self._failed | {name: why for shard in self._live.values() for name, why in shard.left_out.items()}
 
@@ -138,49 +138,49 @@ class QueryTurn:
 
     @property
     def left_s(self) -> float:
-        return max(LEAST_WAIT_S, self._until_s - self._clock.ticks_s())
+        return max(MIN_WAIT_S, self._until_s - self._clock.ticks_s())
 
-    def ask(self, call: Callable[[Shard], Answer]) -> dict[int, Answer]:
+    def query_all(self, call: Callable[[Shard], Answer]) -> dict[int, Answer]:
         """Send the request `call` to all shards that still answer; return the answers by shard number."""
-        return self.ask_each(dict.fromkeys(self._live, call))
+        return self.query_each(dict.fromkeys(self._live, call))
 
-    def ask_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> dict[int, Answer]:
+    def query_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> dict[int, Answer]:
         """Send each shard its own request."""
-        return self.begin_each(calls).answers()
+        return self.start_each(calls).collect()
 
-    def begin(self, call: Callable[[Shard], Answer]) -> StartedRequests[Answer]:
-        """Like `ask`, without waiting. A single shard is requested when the answer is read."""
-        return self.begin_each(dict.fromkeys(self._live, call))
+    def start_all(self, call: Callable[[Shard], Answer]) -> StartedRequests[Answer]:
+        """Like `query_all`, without waiting. A single shard is requested when the answer is read."""
+        return self.start_each(dict.fromkeys(self._live, call))
 
-    def begin_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> StartedRequests[Answer]:
-        """Like `ask_each`, without waiting."""
+    def start_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> StartedRequests[Answer]:
+        """Like `query_each`, without waiting."""
         wanted = {number: call for number, call in calls.items() if number in self._live}
         # One shard needs no thread, and is waited for: without it there is no answer.
         if len(self._shards) == 1:
-            return StartedRequests(partial(self._asked_here, wanted))
-        asked = {number: self._begun(call, number) for number, call in wanted.items()}
-        return StartedRequests(partial(self._waited_for, asked))
+            return StartedRequests(partial(self._run_here, wanted))
+        requests = {number: self._start(call, number) for number, call in wanted.items()}
+        return StartedRequests(partial(self._wait_for, requests))
 
-    def _waited_for(self, asked: Mapping[int, PendingAnswer[Answer]]) -> dict[int, Answer]:
+    def _wait_for(self, requests: Mapping[int, PendingAnswer[Answer]]) -> dict[int, Answer]:
         # All requests begun since the last wait leave now, one message a shard.
-        for letter in self._letters.values():
-            letter.send(lambda: self.left_s)
-        self._letters.clear()
+        for batch in self._batches.values():
+            batch.send(lambda: self.left_s)
+        self._batches.clear()
         # Late shards are not waited for; `_has_answered` leaves them out of this query.
-        wait([pending.future for number, pending in asked.items() if number in self._live], timeout=self.left_s)
-        has_answered = [number for number, pending in asked.items() if self._has_answered(number, pending.future)]
-        return self._asked_here({number: partial(_finished, asked[number]) for number in has_answered})
+        wait([pending.future for number, pending in requests.items() if number in self._live], timeout=self.left_s)
+        has_answered = [number for number, pending in requests.items() if self._has_answered(number, pending.future)]
+        return self._run_here({number: partial(_result, requests[number]) for number in has_answered})
 
-    def _begun(self, call: Callable[[Shard], Answer], number: int) -> PendingAnswer[Answer]:
-        """Start a request: to a remote shard, by adding it to the letter; to a local one, in a thread."""
+    def _start(self, call: Callable[[Shard], Answer], number: int) -> PendingAnswer[Answer]:
+        """Start a request: to a remote shard, by adding it to its batch; to a local one, in a thread."""
         shard = self._live[number]
-        if not hasattr(shard, "letter"):  # `isinstance` of a protocol takes longer than many requests
-            return PendingAnswer(_as_it_is, self._threads.submit(call, shard))
-        if number not in self._letters:
-            self._letters[number] = cast("BatchingShard", shard).letter()
-        return cast("PendingAnswer[Answer]", call(cast("Shard", self._letters[number])))
+        if not hasattr(shard, "start_batch"):  # `isinstance` of a protocol takes longer than many requests
+            return PendingAnswer(_identity, self._threads.submit(call, shard))
+        if number not in self._batches:
+            self._batches[number] = cast("BatchingShard", shard).start_batch()
+        return cast("PendingAnswer[Answer]", call(cast("Shard", self._batches[number])))
 
-    def _asked_here(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> dict[int, Answer]:
+    def _run_here(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> dict[int, Answer]:
         """Run the calls in this thread."""
         answers: dict[int, Answer] = {}
         for number, call in calls.items():
@@ -189,7 +189,7 @@ class QueryTurn:
             try:
                 answers[number] = call(self._live[number])
             except Exception as error:  # noqa: BLE001  # any exception is this shard's failure
-                self._leave_out(number, _why(error))
+                self._omit(number, _error_text(error))
         return answers
 
     def _has_answered(self, number: int, future: Future[Any]) -> bool:
@@ -199,15 +199,15 @@ class QueryTurn:
         # `cancel` stops a request that still waits for a thread; one that runs continues and is ignored.
         if not future.done():
             future.cancel()
-            self._leave_out(number, "no response in time")
+            self._omit(number, "no response in time")
             return False
         error = future.exception()
         if error is not None:
-            self._leave_out(number, _why(error))
+            self._omit(number, _error_text(error))
             return False
         return True
 
-    def _leave_out(self, number: int, why: str) -> None:
+    def _omit(self, number: int, why: str) -> None:
         name = self._live.pop(number).name
         self._failed[name] = why
         # The same failure is logged once, not with every query.
@@ -216,14 +216,14 @@ class QueryTurn:
             logger.warning("shard omitted name=%s why=%s", name, why)
 
 
-def _as_it_is(answer: Answer) -> Answer:
+def _identity(answer: Answer) -> Answer:
     return answer
 
 
-def _finished(pending: PendingAnswer[Answer], _: Shard) -> Answer:
-    return pending.taken()
+def _result(pending: PendingAnswer[Answer], _: Shard) -> Answer:
+    return pending.result()
 
 
-def _why(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """Return a failure in one line, as it is shown in the answer."""
     return str(error).partition("\n")[0][:200] or type(error).__name__

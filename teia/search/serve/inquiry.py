@@ -1,6 +1,6 @@
 """One query on its way from a tree to results; `Searcher` (searcher.py) lists the steps.
 
-An inquiry lasts as long as its query. It sends all requests to shards through one `QueryTurn`, so that there is one
+An inquiry lasts as long as its query. It sends all requests to shards through one `QueryFanOut`, so that there is one
 deadline, and a shard that fails is left out from then on.
 """
 
@@ -83,17 +83,17 @@ class QueryExecution:
 
     def __init__(
         self,
-        means: SearchComponents,
+        components: SearchComponents,
         query: Query,
         *,
         language: str | None = None,
         reads: Sequence[str] = (),
         grouped: bool = True,
     ) -> None:
-        self.means = means
+        self.components = components
         self.query = query
         # The deadline begins here: all requests of this query share it.
-        self.turn = means.gateway.turn(means.deadline_s)
+        self.fan_out = components.gateway.start_query(components.deadline_s)
         self.messages: list[SearchMessage] = []
         self.related: tuple[Related, ...] = ()
         self.is_cut = False
@@ -102,9 +102,9 @@ class QueryExecution:
         self._unpacked: dict[int, IndexEntry] = {}
         """Pages that shards sent along with their best, by key; and those of them that were needed."""
 
-        self._now_s = means.clock.now_s()
+        self._now_s = components.clock.now_s()
         self.counts, self.languages = self._counted(language, reads)
-        self._planner = Planner(self.counts, means.ranking.weights.fields)
+        self._planner = Planner(self.counts, components.ranking.weights.fields)
         self.query = narrowed(query, self._planner.worth)
 
     def _counted(self, language: str | None, reads: Sequence[str]) -> tuple[TermCounts, Shares]:
@@ -121,13 +121,13 @@ class QueryExecution:
 
     def count(self, demand: CountsDemand) -> TermCounts:
         """Count over all shards; cached counts are not requested again."""
-        counts = self.means.statistics.counts(demand, self._ask_counts)
-        if self.turn.has_failed:
-            self.means.statistics.forget()  # counts without a shard must not serve the next query
+        counts = self.components.statistics.counts(demand, self._ask_counts)
+        if self.fan_out.has_failed:
+            self.components.statistics.forget()  # counts without a shard must not serve the next query
         return counts
 
     def _ask_counts(self, lacking: CountsDemand) -> list[TermCounts]:
-        return list(self.turn.ask(lambda shard: shard.counts(lacking)).values())
+        return list(self.fan_out.query_all(lambda shard: shard.counts(lacking)).values())
 
     def plan(self) -> Plan:
         terms = expansion.added(self.related, self._plain_words(), self.counts)
@@ -190,11 +190,11 @@ class QueryExecution:
         return Show(wanted.start, wanted.stop, dict(self.languages), self._now_s, is_grouped)
 
     def _begin(self, plan: Plan, limit: int, show: Show | None = None) -> StartedRequests[Candidates]:
-        return self.turn.begin(lambda shard: shard.candidates(plan, limit, show))
+        return self.fan_out.start_all(lambda shard: shard.candidates(plan, limit, show))
 
     def _gathered(self, best: StartedRequests[Candidates], limit: int) -> Candidates:
         """Return the best pages by text of all shards together."""
-        answers = best.answers()
+        answers = best.collect()
         for number, answer in answers.items():
             # The number is the gateway's own; a shard does not know it.
             answer.rows["shard"] = number
@@ -203,20 +203,20 @@ class QueryExecution:
         return Candidates(everything.total, everything.rows[:limit])
 
     def ranked(self, rows: Rows) -> Rows:
-        model = self.means.model()
+        model = self.components.model()
         likeness = model.likeness(wanted_words(self.query)) if model is not None else None
-        return self.means.ranking.ranked(rows, self.languages, self._now_s, likeness)
+        return self.components.ranking.ranked(rows, self.languages, self._now_s, likeness)
 
     def _listed(self, rows: Rows) -> Rows:
         """Return pages of a query without words, the newest first and unscored."""
         # In a search by date, tantivy returns the date as the score.
         rows["text"] = 0.0
-        return self.means.ranking.unranked(rows)
+        return self.components.ranking.unranked(rows)
 
     def _spelt(self, rows: Rows, total: int, needed: int) -> tuple[Rows, int]:
         """Return those of the first rows that contain the exact texts."""
         texts, show = self.query.exact, self._show(range(needed)) if needed <= MAX_AHEAD else None
-        answers = self.turn.ask_each(
+        answers = self.fan_out.query_each(
             {number: partial(_spelt, some, texts, show) for number, some in _by_shard(rows).items()}
         )
         kept = {key for answer in answers.values() for key in answer.keys}
@@ -233,20 +233,20 @@ class QueryExecution:
 
     def entries(self, rows: Rows) -> dict[int, IndexEntry]:
         """Return the pages of rows, by key, in the order of the rows, without those deleted meanwhile."""
-        return self._in_order(rows, self.begin_entries(rows))
+        return self._in_order(rows, self.start_entries(rows))
 
-    def begin_entries(self, rows: Rows) -> StartedRequests[Mapping[int, IndexEntry]]:
+    def start_entries(self, rows: Rows) -> StartedRequests[Mapping[int, IndexEntry]]:
         """Request the pages of rows that were not sent along, without waiting."""
         for key in rows["key"].tolist():
             if key in self._sent:
                 with suppress(IndexFailure):  # a damaged page is requested again
                     self._unpacked[key] = arrived(self._sent.pop(key))
         lacking = rows[[key not in self._unpacked for key in rows["key"].tolist()]] if self._unpacked else rows
-        return self.turn.begin_each({number: partial(_entries, some) for number, some in _by_shard(lacking).items()})
+        return self.fan_out.start_each({number: partial(_entries, some) for number, some in _by_shard(lacking).items()})
 
     def _in_order(self, rows: Rows, pages: StartedRequests[Mapping[int, IndexEntry]]) -> dict[int, IndexEntry]:
         found = dict(self._unpacked)
-        for answer in pages.answers().values():
+        for answer in pages.collect().values():
             found.update(answer)
         return {key: found[key] for key in rows["key"].tolist() if key in found}
 
@@ -258,8 +258,8 @@ class QueryExecution:
         pages: StartedRequests[Mapping[int, IndexEntry]] | None = None,
     ) -> list[Hit]:
         """Return rows as hits to show; `pages` are their pages, if already requested."""
-        entries = self._in_order(rows, pages or self.begin_entries(rows))
-        facts = self.means.facts.facts({key: entry.url for key, entry in entries.items()}) if self.means.facts else {}
+        entries = self._in_order(rows, pages or self.start_entries(rows))
+        facts = self.components.facts.facts({key: entry.url for key, entry in entries.items()}) if self.components.facts else {}
         highlighter = self.highlighter()
         shown = zip(rows["key"].tolist(), rows["score"].tolist(), alike, strict=True)
         return [

@@ -1,9 +1,9 @@
 """Shards on other machines, as a gateway requests them (wire_format.py), over any transport.
 
-    CarriedShard  --question-->  Serving (shard_server.py)
-                  <---answer---
+    RemoteShard  --request-->  ShardServer (shard_server.py)
+                 <---reply---
 
-Requests to a shard that are started together travel as one letter: a message costs as much as many requests.
+Requests to a shard that are started together travel as one batch: a message costs as much as many requests.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from teia.search.serve.wire_format import (
 )
 from teia.search.show.results import Facts
 
-MAX_KEPT = 20_000
+MAX_CACHED = 20_000
 """Number of pages whose data is cached; up to twice as many."""
 
-SPREAD = 2.0
+MARGIN_DEVIATIONS = 2.0
 """Standard deviations by which the number of pages a shard sends along exceeds its share of all pages."""
 
 Column: TypeAlias = NDArray[Any]
@@ -68,7 +68,7 @@ Value = TypeVar("Value")
 # ---- data sent along ------------------------------------------------------------------------------------------------
 
 
-class _Kept(Generic[Value]):
+class _PageCache(Generic[Value]):
     """The last data received about pages, by key: the newer ones, and as many older ones."""
 
     def __init__(self) -> None:
@@ -76,9 +76,9 @@ class _Kept(Generic[Value]):
         self._old: dict[int, Value] = {}
         self._lock = Lock()
 
-    def keep(self, values: Iterable[tuple[int, Value]]) -> None:
+    def store(self, values: Iterable[tuple[int, Value]]) -> None:
         with self._lock:
-            if len(self._new) > MAX_KEPT:
+            if len(self._new) > MAX_CACHED:
                 self._old = self._new  # first: a concurrent reader then finds them twice, not nowhere
                 self._new = {}
             self._new.update(values)
@@ -94,10 +94,10 @@ class ReceivedFacts:
     """Data that shards sent along with their answers: their extents, and the ranks and facts of pages."""
 
     extents: dict[str, Extent] = field(default_factory=dict)
-    ranks: _Kept[float] = field(default_factory=_Kept)
-    known: _Kept[Facts] = field(default_factory=_Kept)
+    ranks: _PageCache[float] = field(default_factory=_PageCache)
+    page_facts: _PageCache[Facts] = field(default_factory=_PageCache)
 
-    def whole(self) -> Extent:
+    def total_extent(self) -> Extent:
         """Return the extent of all shards together."""
         return total(list(self.extents.values()))
 
@@ -107,26 +107,26 @@ class ReceivedFacts:
 
     def facts(self, urls: Mapping[int, str], /) -> Mapping[int, Facts]:
         """Implement `PageFacts` of search/show/results.py."""
-        return dict(zip(urls, self.known.get_all(urls, _NO_FACTS), strict=True))
+        return dict(zip(urls, self.page_facts.get_all(urls, _NO_FACTS), strict=True))
 
 
 _NO_FACTS = Facts()
 
 
-# ---- letters --------------------------------------------------------------------------------------------------------
+# ---- batches --------------------------------------------------------------------------------------------------------
 
-LeftS: TypeAlias = Callable[[], float | None]
-"""Function that returns the time a query has left; None: as long as the carrier waits."""
+RemainingTime: TypeAlias = Callable[[], float | None]
+"""Function that returns the time a query has left; None: as long as the transport waits."""
 
 
-def _any_time() -> None:
+def _no_deadline() -> None:
     return None
 
 
 class ShardTransport(Protocol):
     """Transport of requests to a shard; the answer comes later, or IndexFailure if there is none."""
 
-    def __call__(self, question: bytes, /) -> Future[bytes]: ...
+    def __call__(self, request: bytes, /) -> Future[bytes]: ...
 
 
 class RequestBatch:
@@ -138,54 +138,54 @@ class RequestBatch:
 
     def __init__(self, shard: RemoteShard) -> None:
         self._shard = shard
-        self._questions: list[bytes] = []
+        self._requests: list[bytes] = []
         self._pending: list[PendingAnswer[Any]] = []
         self._answers: list[bytes] = []
-        self._left_s: LeftS = _any_time
+        self._left_s: RemainingTime = _no_deadline
 
     def __getattr__(self, name: str) -> Callable[..., PendingAnswer[Any]]:  # Any: the answer of the method of that name
-        # The gateway calls a letter like a shard: `letter.counts(demand)` adds the request and returns a Pending.
-        put, take = self._shard.forms[name]
+        # The gateway calls a batch like a shard: `batch.counts(demand)` adds the request and returns a `PendingAnswer`.
+        make_request, decode_answer = self._shard.codecs[name]
 
-        def ask(*words: Any) -> PendingAnswer[Any]:
-            self._questions.append(encode(put(*words)))
-            self._pending.append(PendingAnswer(partial(self._taken, len(self._pending), partial(take, self, *words))))
+        def add_request(*arguments: Any) -> PendingAnswer[Any]:
+            self._requests.append(encode(make_request(*arguments)))
+            self._pending.append(PendingAnswer(partial(self._decode_answer, len(self._pending), partial(decode_answer, self, *arguments))))
             return self._pending[-1]
 
-        return ask
+        return add_request
 
-    def send(self, left_s: LeftS) -> None:
+    def send(self, left_s: RemainingTime) -> None:
         self._left_s = left_s
-        questions = self._questions
-        octets = questions[0] if len(questions) == 1 else encode(BatchRequest(tuple(map(msgspec.Raw, questions))))
-        sent = self._shard.carry(octets)
+        requests = self._requests
+        octets = requests[0] if len(requests) == 1 else encode(BatchRequest(tuple(map(msgspec.Raw, requests))))
+        sent = self._shard.transport(octets)
         for pending in self._pending:
             pending.future = sent
 
-    def _taken(self, number: int, take: Callable[[bytes], Any], octets: bytes) -> Any:
+    def _decode_answer(self, number: int, decode_answer: Callable[[bytes], Any], octets: bytes) -> Any:
         """Return one of the answers."""
-        if len(self._questions) == 1:
-            return take(octets)
+        if len(self._requests) == 1:
+            return decode_answer(octets)
         # One message holds all answers: the first reader unpacks it for the others.
         if not self._answers:
             self._answers = read(read_answers, octets).each
-        if len(self._answers) != len(self._questions):
+        if len(self._answers) != len(self._requests):
             raise IndexFailure("its response does not match the request")
         # An empty answer did not fit into the message, and is requested by itself.
-        return take(self._answers[number] or self._waited_for(self._shard.carry(self._questions[number])))
+        return decode_answer(self._answers[number] or self._wait_for(self._shard.transport(self._requests[number])))
 
-    def again(self, name: str, *words: Any) -> Any:  # Any: as above
+    def request_again(self, name: str, *arguments: Any) -> Any:  # Any: as above
         """Request the data that was left out of an answer."""
-        letter = self._shard.letter()
-        pending: PendingAnswer[Any] = getattr(letter, name)(*words)
-        letter.send(self._left_s)
-        return pending.finish(self._waited_for(pending.future))
+        batch = self._shard.start_batch()
+        pending: PendingAnswer[Any] = getattr(batch, name)(*arguments)
+        batch.send(self._left_s)
+        return pending.decode(self._wait_for(pending.future))
 
-    def _waited_for(self, asked: Future[bytes]) -> bytes:
+    def _wait_for(self, pending: Future[bytes]) -> bytes:
         try:
-            return asked.result(self._left_s())
+            return pending.result(self._left_s())
         except TimeoutError:
-            asked.cancel()
+            pending.cancel()
             raise IndexFailure("no response in time") from None
 
 
@@ -195,21 +195,21 @@ class RequestBatch:
 class RemoteShard(Shard):
     """A shard on another machine, as the gateway uses it."""
 
-    def __init__(self, name: str, cells: int, carry: ShardTransport, told: ReceivedFacts) -> None:
+    def __init__(self, name: str, cells: int, transport: ShardTransport, received: ReceivedFacts) -> None:
         self._name = name
         self._cells = cells
-        self.carry = carry
-        self._told = told
-        self.silent_cells: dict[str, str] = {}
+        self.transport = transport
+        self._received = received
+        self.missing_cells: dict[str, str] = {}
         """Cells, by name, that were requested and are not searched there."""
-        self.forms: dict[str, tuple[Callable[..., Question], Callable[..., Any]]] = {
-            "counts": (_ask_counts, self._read_counts),
-            "candidates": (self._ask_candidates, self._read_candidates),
-            "entries": (_ask_entries, self._read_entries),
-            "spelt": (self._ask_spelt, self._read_spelt),
-            "facets": (FacetsRequest, _reading(read_facets)),
-            "parts": (_ask_parts, _reading(read_parts)),
-            "words_like": (_ask_words_like, _reading(read_words_like)),
+        self.codecs: dict[str, tuple[Callable[..., Question], Callable[..., Any]]] = {
+            "counts": (_counts_request, self._read_counts),
+            "candidates": (self._candidates_request, self._read_candidates),
+            "entries": (_entries_request, self._read_entries),
+            "spelt": (self._exact_text_request, self._read_spelt),
+            "facets": (FacetsRequest, _make_decoder(read_facets)),
+            "parts": (_leaf_scores_request, _make_decoder(read_parts)),
+            "words_like": (_similar_words_request, _make_decoder(read_words_like)),
         }
         """The encoder of the request and the decoder of the answer, by method."""
 
@@ -223,21 +223,21 @@ class RemoteShard(Shard):
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        return self.silent_cells
+        return self.missing_cells
 
-    def letter(self) -> RequestBatch:
-        """Return a letter to this shard (`gateway.BatchingShard`)."""
+    def start_batch(self) -> RequestBatch:
+        """Start a batch of requests to this shard (`gateway.BatchingShard`)."""
         return RequestBatch(self)
 
-    def _ask(self, name: str, *words: Any) -> Any:  # Any: as in `RequestBatch`
-        return self.letter().again(name, *words)
+    def _request(self, name: str, *arguments: Any) -> Any:  # Any: as in `RequestBatch`
+        return self.start_batch().request_again(name, *arguments)
 
     def counts(self, demand: CountsDemand) -> TermCounts:
-        return cast("TermCounts", self._ask("counts", demand))
+        return cast("TermCounts", self._request("counts", demand))
 
     def _read_counts(self, _: RequestBatch, demand: CountsDemand, octets: bytes) -> TermCounts:
         found = read(read_counted, octets)
-        self._told.extents[self._name] = found.extent
+        self._received.extents[self._name] = found.extent
         return TermCounts(
             dict(zip(demand.terms, found.terms, strict=True)),
             dict(zip(demand.prefixes, found.prefixes, strict=True)),
@@ -245,65 +245,65 @@ class RemoteShard(Shard):
         )
 
     def candidates(self, plan: Plan, limit: int, show: Show | None = None) -> Candidates:
-        return cast("Candidates", self._ask("candidates", plan, limit, show))
+        return cast("Candidates", self._request("candidates", plan, limit, show))
 
-    def _ask_candidates(self, plan: Plan, limit: int, show: Show | None = None) -> CandidatesRequest:
-        whole = self._told.whole()
-        return CandidatesRequest(plan, limit, whole, self._narrowed(show, whole))
+    def _candidates_request(self, plan: Plan, limit: int, show: Show | None = None) -> CandidatesRequest:
+        total_extent = self._received.total_extent()
+        return CandidatesRequest(plan, limit, total_extent, self._likely_range(show, total_extent))
 
-    def _narrowed(self, show: Show | None, whole: Extent) -> Show | None:
+    def _likely_range(self, show: Show | None, total_extent: Extent) -> Show | None:
         """Return the part of the shown results that is likely to be on this shard."""
-        here = self._told.extents.get(self._name)
+        here = self._received.extents.get(self._name)
         # Until the first counts have arrived the extent is unknown, and the shard sends the whole range.
-        if show is None or show.is_of_each or here is None or not whole.pages:
+        if show is None or show.is_of_each or here is None or not total_extent.pages:
             return show
-        return narrowed(show, here.pages / whole.pages)
+        return narrowed(show, here.pages / total_extent.pages)
 
-    def _read_candidates(self, *words_and_octets: Any) -> Candidates:
-        found = read(read_best, words_and_octets[-1])
+    def _read_candidates(self, *arguments_and_octets: Any) -> Candidates:
+        found = read(read_best, arguments_and_octets[-1])
         # A bytearray, because the gateway writes the shard's number into the rows.
         rows = np.frombuffer(bytearray(found.rows), CANDIDATE)
         ranks = np.frombuffer(found.percentiles, np.float32).tolist()
-        self._told.ranks.keep(zip(rows["key"][: len(ranks)].tolist(), ranks, strict=True))
-        return Candidates(found.total, rows, self._known(found.pages))
+        self._received.ranks.store(zip(rows["key"][: len(ranks)].tolist(), ranks, strict=True))
+        return Candidates(found.total, rows, self._accept_pages(found.pages))
 
-    def _known(self, pages: EntriesReply | None) -> Mapping[int, bytes]:
+    def _accept_pages(self, pages: EntriesReply | None) -> Mapping[int, bytes]:
         """Return pages that were sent along; their facts are cached."""
         if pages is None:
             return {}
-        self._told.known.keep((key, Facts(*facts)) for key, facts in pages.facts.items())
+        self._received.page_facts.store((key, Facts(*facts)) for key, facts in pages.facts.items())
         return pages.entries
 
     def entries(self, keys: Sequence[int]) -> Mapping[int, IndexEntry]:
-        return cast("Mapping[int, IndexEntry]", self._ask("entries", keys))
+        return cast("Mapping[int, IndexEntry]", self._request("entries", keys))
 
-    def _read_entries(self, letter: RequestBatch, keys: Sequence[int], octets: bytes) -> Mapping[int, IndexEntry]:
+    def _read_entries(self, batch: RequestBatch, keys: Sequence[int], octets: bytes) -> Mapping[int, IndexEntry]:
         answer = read(read_pages, octets)
         found = {entry.key: entry for entry in map(arrived, answer.entries.values())}
-        self._known(answer)
+        self._accept_pages(answer)
         # Without progress, requesting the rest again would never end.
         if len(answer.rest) >= len(keys):
             raise IndexFailure("it sends no pages")
-        return found | letter.again("entries", answer.rest) if answer.rest else found
+        return found | batch.request_again("entries", answer.rest) if answer.rest else found
 
     def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> ExactMatches:
-        return cast("ExactMatches", self._ask("spelt", keys, texts, show))
+        return cast("ExactMatches", self._request("spelt", keys, texts, show))
 
-    def _ask_spelt(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> ExactTextRequest:
-        return ExactTextRequest(tuple(keys), tuple(texts), self._narrowed(show, self._told.whole()))
+    def _exact_text_request(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> ExactTextRequest:
+        return ExactTextRequest(tuple(keys), tuple(texts), self._likely_range(show, self._received.total_extent()))
 
-    def _read_spelt(self, *words_and_octets: Any) -> ExactMatches:
-        found = read(read_spelt, words_and_octets[-1])
-        return ExactMatches(found.keys, self._known(found.pages))
+    def _read_spelt(self, *arguments_and_octets: Any) -> ExactMatches:
+        found = read(read_spelt, arguments_and_octets[-1])
+        return ExactMatches(found.keys, self._accept_pages(found.pages))
 
     def facets(self, plan: Plan) -> FacetCounts:
-        return cast("FacetCounts", self._ask("facets", plan))
+        return cast("FacetCounts", self._request("facets", plan))
 
     def parts(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        return cast("Mapping[int, Sequence[float]]", self._ask("parts", plan, keys))
+        return cast("Mapping[int, Sequence[float]]", self._request("parts", plan, keys))
 
     def words_like(self, words: Sequence[str], slips: int) -> Mapping[str, Mapping[str, int]]:
-        return cast("Mapping[str, Mapping[str, int]]", self._ask("words_like", words, slips))
+        return cast("Mapping[str, Mapping[str, int]]", self._request("words_like", words, slips))
 
 
 def narrowed(show: Show, share: float) -> Show:
@@ -315,30 +315,30 @@ def narrowed(show: Show, share: float) -> Show:
     def before(results: int, deviations: float) -> float:
         return results * share + deviations * sqrt(results * share * (1 - share))
 
-    first, last = floor(before(show.first, -SPREAD)), ceil(before(show.last, SPREAD))
+    first, last = floor(before(show.first, -MARGIN_DEVIATIONS)), ceil(before(show.last, MARGIN_DEVIATIONS))
     return msgspec.structs.replace(show, first=max(0, first), last=min(show.last, last))
 
 
-def _ask_counts(demand: CountsDemand) -> CountsRequest:
+def _counts_request(demand: CountsDemand) -> CountsRequest:
     return CountsRequest(demand.terms, demand.prefixes, demand.words)
 
 
-def _ask_entries(keys: Sequence[int]) -> EntriesRequest:
+def _entries_request(keys: Sequence[int]) -> EntriesRequest:
     return EntriesRequest(tuple(keys))
 
 
-def _ask_parts(plan: Plan, keys: Sequence[int]) -> PartsRequest:
+def _leaf_scores_request(plan: Plan, keys: Sequence[int]) -> PartsRequest:
     return PartsRequest(plan, tuple(keys))
 
 
-def _ask_words_like(words: Sequence[str], slips: int) -> WordsLikeRequest:
+def _similar_words_request(words: Sequence[str], slips: int) -> WordsLikeRequest:
     return WordsLikeRequest(tuple(words), slips)
 
 
-def _reading(decode: Callable[[bytes], Value]) -> Callable[..., Value]:
+def _make_decoder(decode: Callable[[bytes], Value]) -> Callable[..., Value]:
     """Return a reader for answers that do not depend on the request."""
 
-    def take(*words_and_octets: Any) -> Value:
-        return read(decode, words_and_octets[-1])
+    def decode_answer(*arguments_and_octets: Any) -> Value:
+        return read(decode, arguments_and_octets[-1])
 
-    return take
+    return decode_answer

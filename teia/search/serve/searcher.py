@@ -33,10 +33,10 @@ from teia.search.rank.rows import Rows
 from teia.search.rank.semantic import Model
 from teia.search.rank.similar import Subject
 from teia.search.rank.statistics import Statistics
-from teia.search.serve.gateway import Gateway, QueryTurn, Shards
-from teia.search.serve.inquiry import DEADLINE_S, QueryExecution, RankedPages, SearchComponents
-from teia.search.show.explain import explained
-from teia.search.show.facets import begin_facets, facets_of
+from teia.search.serve.gateway import Gateway, QueryFanOut, Shards
+from teia.search.serve.execution import DEADLINE_S, QueryExecution, RankedPages, SearchComponents
+from teia.search.show.explain import explain_rows
+from teia.search.show.facets import start_facets, collect_facets
 from teia.search.show.messages import MessageKind, SearchMessage
 from teia.search.show.results import Expansion, Hit, PageFacts, Results
 from teia.search.show.suggestions import FEW_RESULTS, Spellings, Suggestions
@@ -78,45 +78,45 @@ class Searcher:
         model: Callable[[], Model | None] = lambda: None,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        self._means = SearchComponents(
+        self._components = SearchComponents(
             Gateway(shards, clock), Statistics(clock), clock, ranking or Ranking(), facts, model, deadline_s
         )
 
     def search(self, text: str, n: int = 10, offset: int = 0, options: SearchOptions | None = None) -> Results:
         """Answer a typed text with at most `n` results from number `offset` + 1 on."""
         options = options or SearchOptions()
-        began = self._means.clock.ticks_s()
+        began = self._components.clock.ticks_s()
         query = parse(text)
         # 1. Nothing to search for: no request is sent, the notes say why.
         if not query.is_answerable:
             return Results(query=text, understood=describe(query), total=0, notes=query.notes)
         # 2. Count the terms, decide the language, drop question words; expand on request.
-        inquiry = QueryExecution(
-            self._means, query, language=options.language, reads=options.reads, grouped=options.grouped
+        execution = QueryExecution(
+            self._components, query, language=options.language, reads=options.reads, grouped=options.grouped
         )
-        if _expands(inquiry.query, options):
-            inquiry.expand(options.unwanted)
-        plan = inquiry.plan()
-        first, last = _range(n, offset, inquiry.messages)
+        if _expands(execution.query, options):
+            execution.expand(options.unwanted)
+        plan = execution.plan()
+        first, last = _range(n, offset, execution.messages)
         # 3. Requests that do not depend on each other start together (gateway.py).
-        best = inquiry.begin(plan, range(first, last))
-        facets = begin_facets(inquiry.turn, plan) if options.facets else None
-        spellings = Spellings(inquiry.turn, inquiry.query, inquiry.counts)
+        best = execution.begin(plan, range(first, last))
+        facets = start_facets(execution.fan_out, plan) if options.facets else None
+        spellings = Spellings(execution.fan_out, execution.query, execution.counts)
         # 4. Gather, rank and group.
-        found = inquiry.found(plan, last, best)
+        found = execution.found(plan, last, best)
         rows, alike = _shown(found, range(first, last), options)
         # 5. The pages to show, and spellings of rare words if little was found.
-        pages = inquiry.begin_entries(rows)
-        spellings.look_further(found.total)
-        hits = inquiry.hits(rows, alike, first + 1, pages)
+        pages = execution.start_entries(rows)
+        spellings.check_rare_words(found.total)
+        hits = execution.hits(rows, alike, first + 1, pages)
         # 6. Explanations, suggestions and facets are read last: results do not wait for them.
         if options.explain:
-            reasons = explained(inquiry.turn, plan, rows, inquiry.counts)
+            reasons = explain_rows(execution.fan_out, plan, rows, execution.counts)
             hits = [msgspec.structs.replace(hit, explanation=reasons.get(hit.key)) for hit in hits]
         offered = spellings.offered()
-        counted = {} if facets is None else facets_of(facets)
-        results = _answer(text, inquiry, found, hits, offered)
-        took_ms = 1000 * (self._means.clock.ticks_s() - began)
+        counted = {} if facets is None else collect_facets(facets)
+        results = _answer(text, execution, found, hits, offered)
+        took_ms = 1000 * (self._components.clock.ticks_s() - began)
         return replace(results, offset=first, facets=counted, took_ms=took_ms)
 
     def among(self, text: str, keys: Sequence[int]) -> list[Hit] | None:
@@ -127,42 +127,42 @@ class Searcher:
         query = parse(text)
         if not query.is_answerable or not keys:
             return []
-        inquiry = QueryExecution(self._means, query, grouped=False)
-        plan = inquiry.plan()
+        execution = QueryExecution(self._components, query, grouped=False)
+        plan = execution.plan()
         some = msgspec.structs.replace(plan, conditions=(*plan.conditions, AnyOf("key", tuple(keys))))
-        found = inquiry.found(some, len(keys))
-        hits = inquiry.hits(found.rows, [0] * len(found.rows), 1)
-        return None if inquiry.turn.silent else hits
+        found = execution.found(some, len(keys))
+        hits = execution.hits(found.rows, [0] * len(found.rows), 1)
+        return None if execution.fan_out.omitted else hits
 
     def cached(self, url: str) -> IndexEntry | None:
         """Return a page as the index holds it, with its text; None if it is not there."""
-        return _entry(self._means.gateway.turn(self._means.deadline_s), _key(url))
+        return _entry(self._components.gateway.start_query(self._components.deadline_s), _key(url))
 
     def similar(self, url: str, n: int = 10) -> Results:
         """Return pages on the subject of a page of the index, without those of nearly the same text."""
-        began = self._means.clock.ticks_s()
-        inquiry = QueryExecution(self._means, Query())
+        began = self._components.clock.ticks_s()
+        execution = QueryExecution(self._components, Query())
         key = _key(url)
-        entry = _entry(inquiry.turn, key)
+        entry = _entry(execution.fan_out, key)
         if entry is None:
             return Results(
                 query=url, understood="", total=0, notes=(SearchMessage(MessageKind.NOT_INDEXED, (url[:200],)),)
             )
         subject = Subject(entry)
-        inquiry.counts = inquiry.count(subject.demand())
-        plan = subject.plan(inquiry.counts)
+        execution.counts = execution.count(subject.demand())
+        plan = subject.plan(execution.counts)
         if plan is None:
             return Results(query=url, understood="", total=0)
         # One more, for the page itself is its own best match.
-        found = inquiry.found(plan, n + 1)
+        found = execution.found(plan, n + 1)
         same = {key} | {int(found.rows[other]["key"]) for other in _group_of(found, key)}
         places = [place for place in found.places if int(found.rows[place]["key"]) not in same][: max(0, n)]
-        hits = inquiry.hits(found.rows[np.array(places, np.intp)], [len(found.alike(place)) for place in places], 1)
-        results = _answer(url, inquiry, found, hits, Suggestions())
-        return replace(results, total=len(hits), took_ms=1000 * (self._means.clock.ticks_s() - began))
+        hits = execution.hits(found.rows[np.array(places, np.intp)], [len(found.alike(place)) for place in places], 1)
+        results = _answer(url, execution, found, hits, Suggestions())
+        return replace(results, total=len(hits), took_ms=1000 * (self._components.clock.ticks_s() - began))
 
     def close(self) -> None:
-        self._means.gateway.close()
+        self._components.gateway.close()
 
     def __enter__(self) -> Self:
         return self
@@ -178,8 +178,8 @@ def _key(url: str) -> int:
     return key_of(from_user(url) or url)
 
 
-def _entry(turn: QueryTurn, key: int) -> IndexEntry | None:
-    answers = turn.ask(lambda shard: shard.entries([key])).values()
+def _entry(fan_out: QueryFanOut, key: int) -> IndexEntry | None:
+    answers = fan_out.query_all(lambda shard: shard.entries([key])).values()
     return next((answer[key] for answer in answers if key in answer), None)
 
 
@@ -221,19 +221,19 @@ def _group_of(found: RankedPages, key: int) -> list[int]:
 
 
 def _answer(
-    text: str, inquiry: QueryExecution, found: RankedPages, hits: Sequence[Hit], offered: Suggestions
+    text: str, execution: QueryExecution, found: RankedPages, hits: Sequence[Hit], offered: Suggestions
 ) -> Results:
-    turn, query = inquiry.turn, inquiry.query
-    messages = list(inquiry.messages)
-    silent = turn.silent
-    if silent:
-        names = "; ".join(f"{name}: {why}" for name, why in silent.items())
-        messages.append(SearchMessage(MessageKind.SILENT, (str(turn.answered), str(turn.asked), names)))
-    elif not inquiry.counts.pages:
+    fan_out, query = execution.fan_out, execution.query
+    messages = list(execution.messages)
+    omitted = fan_out.omitted
+    if omitted:
+        names = "; ".join(f"{name}: {why}" for name, why in omitted.items())
+        messages.append(SearchMessage(MessageKind.SILENT, (str(fan_out.answered_cells), str(fan_out.cells), names)))
+    elif not execution.counts.pages:
         messages.append(SearchMessage(MessageKind.NO_PAGES))
     # Only the first page of results shows whether the list is flat.
     scores = [hit.score for hit in hits] if hits and hits[0].rank == 1 else []
-    is_offered = query.is_plain and not inquiry.related and is_worth_offering(found.total, scores)
+    is_offered = query.is_plain and not execution.related and is_worth_offering(found.total, scores)
     return Results(
         query=text,
         understood=describe(query),
@@ -242,9 +242,9 @@ def _answer(
         notes=(*query.notes, *messages),
         suggestions=offered.spellings if found.total < FEW_RESULTS or offered.missing else (),
         missing=offered.missing,
-        expansion=Expansion(tuple(each.word for each in inquiry.related), is_offered),
-        languages=inquiry.languages,
-        is_partial=bool(silent) or inquiry.is_cut,
-        shards_asked=turn.asked,
-        shards_answered=turn.answered,
+        expansion=Expansion(tuple(each.word for each in execution.related), is_offered),
+        languages=execution.languages,
+        is_partial=bool(omitted) or execution.is_cut,
+        shards_queried=fan_out.cells,
+        shards_answered=fan_out.answered_cells,
     )

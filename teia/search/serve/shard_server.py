@@ -159,7 +159,7 @@ class ShardServer:
         # An update makes a new view of the index, which drops cached page addresses: not at every change.
         if now - self._renewed_at >= (RENEW_S / 8 if by > MUCH else RENEW_S):
             self._renewed_at = now
-            reader.reckon_with(wanted)
+            reader.include_elsewhere(wanted)
 
     def _pages(self, keys: Sequence[int], room: int, *, insist: bool = False) -> EntriesReply:
         """Return as many pages as fit, with their facts; with `insist`, at least one."""

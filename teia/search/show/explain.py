@@ -10,18 +10,18 @@ from teia.search.rank.make_plan import counted
 from teia.search.rank.plan import Leaf, Plan, Term, leaves
 from teia.search.rank.rows import Rows
 from teia.search.rank.statistics import TermCounts
-from teia.search.serve.gateway import QueryTurn
+from teia.search.serve.gateway import QueryFanOut
 from teia.search.serve.shards import Shard
 from teia.search.show.results import Component, Explanation
 
 
-def explained(turn: QueryTurn, plan: Plan, rows: Rows, counts: TermCounts) -> dict[int, Explanation]:
+def explain_rows(fan_out: QueryFanOut, plan: Plan, rows: Rows, counts: TermCounts) -> dict[int, Explanation]:
     """Return the explanation of each row, by key."""
     by_shard: dict[int, list[int]] = defaultdict(list)
     for row in rows:
         by_shard[int(row["shard"])].append(int(row["key"]))
     parts: dict[int, Sequence[float]] = {}
-    for answer in turn.ask_each({number: partial(_parts, plan, keys) for number, keys in by_shard.items()}).values():
+    for answer in fan_out.query_each({number: partial(_parts, plan, keys) for number, keys in by_shard.items()}).values():
         parts.update(answer)
     scored = leaves(plan.scored) if plan.scored is not None else []
     return {int(row["key"]): _explanation(row, scored, parts.get(int(row["key"]), ()), counts) for row in rows}

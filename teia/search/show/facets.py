@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from teia.search.rank.plan import Plan
-from teia.search.serve.gateway import QueryTurn, StartedRequests
+from teia.search.serve.gateway import QueryFanOut, StartedRequests
 from teia.search.serve.shards import FACETS, FacetCounts
 
 SHOWN = 10
@@ -13,14 +13,14 @@ BY_VALUE = frozenset({"year"})
 """Facets whose values are shown in their own order, the latest first, and not by their counts."""
 
 
-def begin_facets(turn: QueryTurn, plan: Plan) -> StartedRequests[FacetCounts]:
+def start_facets(fan_out: QueryFanOut, plan: Plan) -> StartedRequests[FacetCounts]:
     """Request the counts of all shards, without waiting."""
-    return turn.begin(lambda shard: shard.facets(plan))
+    return fan_out.start_all(lambda shard: shard.facets(plan))
 
 
-def facets_of(counting: StartedRequests[FacetCounts]) -> FacetCounts:
+def collect_facets(counting: StartedRequests[FacetCounts]) -> FacetCounts:
     """Return the most frequent values of each facet over all shards; a rare value may lack the pages of some."""
-    answers = list(counting.answers().values())
+    answers = list(counting.collect().values())
     return {name: _top(name, [answer.get(name, {}) for answer in answers]) for name in FACETS}
 
 

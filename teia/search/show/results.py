@@ -131,7 +131,7 @@ class Results:
     languages: Mapping[str, float] = field(default_factory=dict)
     offset: int = 0
     is_partial: bool = False
-    shards_asked: int = 0
+    shards_queried: int = 0
     shards_answered: int = 0
     took_ms: float = 0.0
 
@@ -155,7 +155,7 @@ class Results:
             "expansion": asdict(self.expansion),
             "facets": {name: dict(counts) for name, counts in self.facets.items()},
             "languages": {language: round(share, 4) for language, share in self.languages.items()},
-            "shards": {"asked": self.shards_asked, "answered": self.shards_answered},
+            "shards": {"asked": self.shards_queried, "answered": self.shards_answered},
         }
 
 

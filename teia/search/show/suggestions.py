@@ -22,7 +22,7 @@ from teia.search.rank.formula import Candidates
 from teia.search.rank.make_plan import counted
 from teia.search.rank.plan import Group, Plan, Term
 from teia.search.rank.statistics import TermCounts
-from teia.search.serve.gateway import QueryTurn, StartedRequests
+from teia.search.serve.gateway import QueryFanOut, StartedRequests
 from teia.search.serve.shards import Shard, Show
 from teia.search.serve.wire_format import arrived
 from teia.search.show.snippets import forms_in
@@ -55,23 +55,23 @@ class Suggestions:
 class Spellings:
     """Other spellings of words that no page has or, where few results were found, few pages have.
 
-    The requests for words that no page has start with the object, those for the others with `look_further`.
+    The requests for words that no page has start with the object, those for the others with `check_rare_words`.
     """
 
-    def __init__(self, turn: QueryTurn, query: Query, counts: TermCounts) -> None:
-        self._turn = turn
+    def __init__(self, fan_out: QueryFanOut, query: Query, counts: TermCounts) -> None:
+        self._fan_out = fan_out
         self._query = query
         self._pages = {
             word: counts.pages_with(*counted(word, counts)) for word in wanted_words(query) if not only_asks(word)
         }
         self._folded = self._doubtful(1)
-        self._looking = [self._begun(list(self._folded.values()), 1)]
+        self._requests = [self._start(list(self._folded.values()), 1)]
 
-    def look_further(self, total: int) -> None:
+    def check_rare_words(self, total: int) -> None:
         """Search also for words that few pages have, if few results were found."""
         if total < FEW_RESULTS:
             known, self._folded = self._folded, self._doubtful(FEW_PAGES)
-            self._looking.append(self._begun([each for each in self._folded.values() if each not in known.values()], 1))
+            self._requests.append(self._start([each for each in self._folded.values() if each not in known.values()], 1))
 
     def _doubtful(self, few: int) -> dict[str, str]:
         """Return the first words that fewer pages have, each with its folded form."""
@@ -82,7 +82,7 @@ class Spellings:
         """Wait for the answers and return the suggestions."""
         missing = tuple(word for word, pages in self._pages.items() if not pages)
         best = self._best()
-        written = as_written(self._turn, sorted({other for other, _ in best.values()})) if best else {}
+        written = restore_accents(self._fan_out, sorted({other for other, _ in best.values()})) if best else {}
         found = [
             Suggestion(word, written[other], count, render(replaced(self._query, word, written[other])))
             for word, (other, count) in best.items()
@@ -91,10 +91,10 @@ class Spellings:
 
     def _best(self) -> dict[str, tuple[str, int]]:
         """Return for each word the most frequent similar one, if it is much more frequent."""
-        alike = _added(*self._looking)
+        alike = _sum_answers(*self._requests)
         # Distance 2 takes longest: only for words for which no shard found anything at distance 1.
         strange = [word for word in self._folded.values() if word not in alike and may_be_a_slip(word, FAR_MIN_CHARS)]
-        alike |= _added(self._begun(strange, 2)) if strange else {}
+        alike |= _sum_answers(self._start(strange, 2)) if strange else {}
         best: dict[str, tuple[str, int]] = {}
         for word, folded in self._folded.items():
             others = [each for each in alike.get(folded, {}).items() if each[0] != folded]
@@ -104,26 +104,26 @@ class Spellings:
                 best[word] = first
         return best
 
-    def _begun(self, words: Sequence[str], slips: int) -> StartedRequests[Alike] | None:
-        return self._turn.begin(lambda shard: shard.words_like(words, slips)) if words else None
+    def _start(self, words: Sequence[str], slips: int) -> StartedRequests[Alike] | None:
+        return self._fan_out.start_all(lambda shard: shard.words_like(words, slips)) if words else None
 
 
-def _added(*looking: StartedRequests[Alike] | None) -> dict[str, Counter[str]]:
+def _sum_answers(*looking: StartedRequests[Alike] | None) -> dict[str, Counter[str]]:
     """Return the sums over all shards, without words for which nothing was found."""
     alike: dict[str, Counter[str]] = {}
-    for answer in [answer for each in looking if each is not None for answer in each.answers().values()]:
+    for answer in [answer for each in looking if each is not None for answer in each.collect().values()]:
         for word, others in answer.items():
             if others:
                 alike.setdefault(word, Counter()).update(others)
     return alike
 
 
-def as_written(turn: QueryTurn, words: Sequence[str]) -> dict[str, str]:
+def restore_accents(fan_out: QueryFanOut, words: Sequence[str]) -> dict[str, str]:
     """Return for each folded word its form with the accents of the pages, or itself if no page has it."""
     # Two rounds for all words together: find example pages, then read those that were not sent along.
-    finding = {word: turn.begin(partial(_examples, word)) for word in words}
-    found = {word: each.answers() for word, each in finding.items()}
-    reading = {word: turn.begin_each(_reading(answers)) for word, answers in found.items()}
+    finding = {word: fan_out.start_all(partial(_examples, word)) for word in words}
+    found = {word: each.collect() for word, each in finding.items()}
+    reading = {word: fan_out.start_each(_reading(answers)) for word, answers in found.items()}
     return {word: _form(word, _pages(found[word], each)) for word, each in reading.items()}
 
 
@@ -132,7 +132,7 @@ def _pages(found: Mapping[int, Candidates], reading: StartedRequests[Mapping[int
     for octets in (octets for best in found.values() for octets in best.pages.values()):
         with suppress(IndexFailure):  # then other pages serve
             yield arrived(octets)
-    for entries in reading.answers().values():
+    for entries in reading.collect().values():
         yield from entries.values()
 
 

@@ -50,7 +50,7 @@ class OfflineBulk:
     def _collections(self) -> list[str]:
         """Return the collections with pending actions."""
         with closing(ControlFile(self._root.path / "control.sqlite")) as control:
-            return [name for name in self._root.collections() if control.deeds(name)]
+            return [name for name in self._root.collections() if control.pending_actions(name)]
 
     def _work(self) -> None:
         try:
@@ -73,6 +73,6 @@ class OfflineBulk:
         if self._root.holder() is not None:
             return
         try:
-            bulk.try_to_carry_out(self._root, name, self._clock)
+            bulk.try_to_run_actions(self._root, name, self._clock)
         except TeiaError as error:
             logger.warning("bulk actions on %s failed: %s", name, error)

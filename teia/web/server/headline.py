@@ -57,7 +57,7 @@ def _made(site: Installation) -> Headline:
     running, places, is_disk_said = 0, [], False
     for name in names:
         with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-            run = control.run(name)
+            run = control.running_crawl(name)
         account = AT_REST if run is None else {**AT_REST, **run.account}
         running += account["state"] == "running"
         with suppress(TeiaError, OSError):  # the page of a collection with invalid settings shows that

@@ -17,10 +17,10 @@ from teia.cluster.search.open import OpenedSearch, open_search
 from teia.cluster.search.processes import post_of
 from teia.cluster.views.node_file import cluster_of
 from teia.cluster.views.view import ClusterSource
-from teia.collections.inbox import hold
+from teia.collections.inbox import keep_log_open
 from teia.collections.stored import saved
 from teia.config.sections import Config, PublicSettings
-from teia.crawler.compiled_settings import CompiledSettings, meaning_of
+from teia.crawler.compiled_settings import CompiledSettings, compile_settings
 from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.crawler.keep_fresh.weights import weigh_keys, weigher
 from teia.crawler.lookup import Lookup
@@ -93,7 +93,7 @@ class Installation:
         self.lab = Workbench(self.root, self.clock)
         self.auditor = Auditor(self.root, self.clock)
         with suppress(TeiaError):  # the folder is read-only
-            self._held = hold(self.root.path / "control.sqlite")
+            self._held = keep_log_open(self.root.path / "control.sqlite")
 
     def names(self) -> list[str]:
         """Return the visible collections, in order."""
@@ -148,7 +148,7 @@ class Installation:
             known = self._meanings.get(name)
             # `_config` returns the same object until the file is replaced.
             if known is None or known.config is not config:
-                known = self._meanings[name] = meaning_of(config, self.root.collection(name).lists)
+                known = self._meanings[name] = compile_settings(config, self.root.collection(name).lists)
         return known
 
     def weigher(self, name: str, patience_s: float | None = None) -> Weigh | None:

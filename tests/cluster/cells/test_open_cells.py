@@ -307,7 +307,7 @@ def test_announcements_of_other_nodes_are_taken_up_once_however_often_their_comm
         del committer._take
         committer.cells[1].frontier = frontier
         committer.homes = SiteHomes([0], [(1, frontier)])
-        committer.wishes = SimpleNamespace(announced=announced)  # type: ignore[assignment]
+        committer.visit_requests = SimpleNamespace(announced=announced)  # type: ignore[assignment]
         page = Announcement("http://a.test/", PROXY, 5.0, 6.0)
         with announcing(announced, tmp_path / "signals.sqlite", Config(), lambda _: True):
             committer.inbox.append((1, 10, PASSED + msgspec.msgpack.encode(ForwardedSignals([page]))))

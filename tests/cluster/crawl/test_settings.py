@@ -83,8 +83,8 @@ def test_deeds_on_many_urls_are_refused(folder: Root) -> None:
     control = ControlFile(folder.path / "control.sqlite")
     try:
         with pytest.raises(ClusterError, match="single URLs cannot be selected"):
-            bulk.ask(control, "main", BulkSelection(BulkAction.RETRY), "me", 0.0)
-        assert control.deeds("main") == []
+            bulk.request_action(control, "main", BulkSelection(BulkAction.RETRY), "me", 0.0)
+        assert control.pending_actions("main") == []
     finally:
         control.close()
 

@@ -172,7 +172,7 @@ def test_a_node_that_hangs_is_left_out_its_cells_are_named_and_the_next_query_do
             results = search.search("common")
             assert time.monotonic() - began < 1.0 + 0.5  # half a second for a busy machine
             assert (results.total, results.is_partial) == (5, True)
-            assert (results.shards_asked, results.shards_answered) == (2, 1)
+            assert (results.shards_queried, results.shards_answered) == (2, 1)
             assert "b (cells 1): no response in time" in results.warnings[0]
             said = "cell 1: no node answers for it"
             later = searched(search, "common", lambda results: said in "".join(results.warnings))
@@ -194,7 +194,7 @@ def test_a_node_that_was_hardly_waited_for_is_not_called_silent(
     with closing(gateway(nats, collection, deadline_s=30.0)) as search:
         shard = shard_of(search, "b")
         monkeypatch.setattr(search, "look_again", lambda: None)
-        shard.carry(b"").cancel()
+        shard.transport(b"").cancel()
         assert "b" in search._directory.heard.cells
         search.was_given_up("b", 29.0)
         assert "b" not in search._directory.heard.cells
@@ -205,7 +205,7 @@ def test_what_is_given_up_while_a_search_is_closed_begins_nothing(nats: Nats, pa
     search = gateway(nats, collection, deadline_s=30.0)
     shard = shard_of(search, "b")
     with hung(hanging):
-        under_way = shard.carry(b"")
+        under_way = shard.transport(b"")
         search.close()
     assert under_way.cancelled()
     search.is_silent("b")

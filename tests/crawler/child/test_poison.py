@@ -64,7 +64,7 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
         control = ControlFile(root.path / "control.sqlite")
 
         def paused_account() -> dict[str, Any] | None:
-            found = control.run("main")
+            found = control.running_crawl("main")
             return found.account if found is not None and found.account.get("paused_why") else None
 
         try:

@@ -54,7 +54,7 @@ def waiting(inbox: AnnouncementInbox, kind: str) -> list[Announcement]:
 def test_what_is_for_others_is_sent_and_then_forgotten_and_what_is_ours_is_taken(tmp_path: Path) -> None:
     others = Others()
     with offline_crawl({HERE: "<p>one"}, tmp_path, HERE, signals__indexnow=True) as crawl:
-        announced = crawl.crawl.committer.wishes.announced
+        announced = crawl.crawl.committer.visit_requests.announced
         announced.elsewhere = others.elsewhere
         inbox = announced._inbox
         assert inbox is not None
@@ -124,7 +124,7 @@ def test_a_key_whose_host_becomes_ours_before_it_was_sent_is_looked_for_here(tmp
     """Else its file is visited by nobody, and after a week the site's own pages count as forged."""
     others = Others()
     with offline_crawl({HERE: "<p>one"}, tmp_path, HERE, signals__indexnow=True) as crawl:
-        announced, clock = crawl.crawl.committer.wishes.announced, VirtualClock()
+        announced, clock = crawl.crawl.committer.visit_requests.announced, VirtualClock()
         announced.elsewhere = others.elsewhere
         inbox = announced._inbox
         assert inbox is not None

@@ -124,7 +124,7 @@ def test_an_inbox_that_somebody_holds_is_left_for_the_next_look(tmp_path: Path) 
     with offline_crawl(WEB, tmp_path, f"{HERE}/", signals__indexnow=True) as crawl:
         crawl.run()
         pinged(crawl, "/")
-        announced = crawl.crawl.committer.wishes.announced
+        announced = crawl.crawl.committer.visit_requests.announced
         holder = sqlite3.connect(inbox_of(crawl), isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
         announced.hear([f"{HERE}/new"])
@@ -144,7 +144,7 @@ def test_of_announcements_that_come_to_nothing_no_name_is_left(tmp_path: Path, n
     settings = {"signals__indexnow": True, "signals__new_pages": new_pages, "signals__delay_s": 0.0}
     with offline_crawl(WEB, tmp_path, f"{HERE}/", **settings) as crawl:
         crawl.run()
-        announced = crawl.crawl.committer.wishes.announced
+        announced = crawl.crawl.committer.visit_requests.announced
         announced.hear(f"http://secret-{number}.test/" for number in range(50))
         run(crawl)
         assert rows(crawl, "hosts") == 1

@@ -21,7 +21,7 @@ def test_a_host_in_line_rests_with_its_main_name_from_then_on() -> None:
     taken = schedule.next_host(102)
     assert taken is alias, "it was in line under its own name"
     assert not schedule.is_free(alias, 102), "but its main name rests"
-    schedule.give_back(alias)
+    schedule.put_back(alias)
     assert schedule.next_host(105.9) is None
     assert [ask(schedule, 106), ask(schedule, 106)] == [main, None]
 

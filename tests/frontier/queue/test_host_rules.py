@@ -55,8 +55,8 @@ def test_collections_that_run_together_keep_every_longer_rest() -> None:
 def asked_once(politeness: Politeness, host: str, address: str) -> tuple[float, float]:
     """How long a server and its address rest after an answer that took no time."""
     server, place = politeness.server(host), politeness.address(address)
-    politeness.started(server, place)
-    return politeness.finished(server, place, 0.0, 0.0), place.last_delay_s
+    politeness.begin_request(server, place)
+    return politeness.end_request(server, place, 0.0, 0.0), place.last_delay_s
 
 
 def test_a_rest_is_shorter_only_where_somebody_agreed_and_is_named() -> None:
@@ -67,7 +67,7 @@ def test_a_rest_is_shorter_only_where_somebody_agreed_and_is_named() -> None:
     assert asked_once(politeness, "late.test", "2.2.2.2") == (5.0, 5.0), "what was agreed never makes a rest longer"
     assert asked_once(politeness, "other.test", "1.1.1.1") == (5.0, 5.0)
     assert asked_once(politeness, "quick.test", "1.1.1.1") == (1.0, 5.0), "now two sites are known to be there"
-    politeness.asked_for(politeness.server("quick.test"), 7.0)
+    politeness.apply_crawl_delay(politeness.server("quick.test"), 7.0)
     assert politeness.delay_s(politeness.server("quick.test")) == 7.0
 
 

@@ -36,7 +36,7 @@ def reopened(path: Path, now_s: float = NOW_S) -> list[DelayEntry]:
     ledger = Ledger(path)
     delays = ledger.delays(now_s)
     ledger.close(clean=False, now_s=now_s)
-    return sorted(delays, key=lambda rest: (rest.kind, rest.name))
+    return sorted(delays, key=lambda entry: (entry.kind, entry.name))
 
 
 # ---- marks ----------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def test_rests_survive_a_clean_stop(path: Path) -> None:
 def test_rests_that_are_over_are_dropped_at_a_clean_stop_only(path: Path) -> None:
     run(path, server("over", -1), server("rests", 60), clean=False)
     ledger = Ledger(path)
-    assert {rest.name for rest in ledger.all_entries()} == {"over", "rests"}, "after a death all must rest again"
+    assert {entry.name for entry in ledger.all_entries()} == {"over", "rests"}, "after a death all must rest again"
     ledger.close(clean=True, now_s=NOW_S)
     ledger = Ledger(path)
     assert ledger.all_entries() == [server("rests", 60)]
@@ -110,7 +110,7 @@ def test_later_rest_of_a_place_replaces_the_earlier_one(path: Path) -> None:
 
 def test_server_and_address_of_one_name_are_two_places(path: Path) -> None:
     run(path, DelayEntry("server", "1.1.1.1", NOW_S + 9, 9), DelayEntry("address", "1.1.1.1", NOW_S + 5, 5))
-    assert [rest.kind for rest in reopened(path)] == ["address", "server"]
+    assert [entry.kind for entry in reopened(path)] == ["address", "server"]
 
 
 # ---- the calendar ---------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_calendar_set_back_lengthens_a_rest_but_not_beyond_a_day(path: Path) -> 
 
 def test_calendar_set_forward_ends_rests_and_harms_nothing_else(path: Path) -> None:
     run(path, server("a", 60), server("b", 2 * HOUR_S))
-    assert [rest.name for rest in reopened(path, NOW_S + HOUR_S)] == ["b"]
+    assert [entry.name for entry in reopened(path, NOW_S + HOUR_S)] == ["b"]
 
 
 def test_wrong_times_of_a_set_back_calendar_are_replaced_by_the_next_request(path: Path) -> None:
@@ -139,7 +139,7 @@ def test_huge_times_are_capped(path: Path, huge_s: float) -> None:
     run(path, server("a", huge_s, delay_s=huge_s), clean=False)
     ledger = Ledger(path)
     assert ledger.delays(NOW_S) == [server("a", Ledger.MAX_DELAY_S, Ledger.MAX_DELAY_S)]
-    assert [rest.delay_s for rest in ledger.all_entries()] == [Ledger.MAX_DELAY_S]
+    assert [entry.delay_s for entry in ledger.all_entries()] == [Ledger.MAX_DELAY_S]
     ledger.close(clean=False, now_s=NOW_S)
 
 
@@ -196,7 +196,7 @@ def test_places_that_have_not_rested_for_long_are_forgotten(path: Path) -> None:
     ledger = Ledger(path)
     ledger.write([server("old", -FORGOTTEN_AFTER_S - 1), server("young", -1), server("resting", 100)])
     ledger.forget_expired(NOW_S)
-    assert {rest.name for rest in ledger.all_entries()} == {"young", "resting"}
+    assert {entry.name for entry in ledger.all_entries()} == {"young", "resting"}
     ledger.close(clean=False, now_s=NOW_S)
 
 

@@ -22,8 +22,8 @@ def visit(
     politeness: Politeness, host: str, address: str, started: float, ended: float, retry_after_s: float = 0
 ) -> float:
     server, place = politeness.server(host), politeness.address(address)
-    politeness.started(server, place)
-    return politeness.finished(server, place, started, ended, retry_after_s)
+    politeness.begin_request(server, place)
+    return politeness.end_request(server, place, started, ended, retry_after_s)
 
 
 # ---- one rest -------------------------------------------------------------------------------------------------------
@@ -33,8 +33,8 @@ def test_server_rests_from_the_end_of_the_answer() -> None:
     politeness = polite(delay_s=5)
     assert visit(politeness, "a", "1.1.1.1", 10, 13) == 5
     server = politeness.server("a")
-    assert not server.free(17.99, 1)
-    assert server.free(18, 1)
+    assert not server.is_free(17.99, 1)
+    assert server.is_free(18, 1)
 
 
 def test_slow_server_rests_longer() -> None:
@@ -46,48 +46,48 @@ def test_slow_server_rests_longer() -> None:
 def test_two_names_of_one_address_share_its_rest() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 10, 11)
-    assert politeness.server("b").free(12, 1)
-    assert not politeness.address("1.1.1.1").free(15.99, 1)
-    assert politeness.address("1.1.1.1").free(16, 1)
+    assert politeness.server("b").is_free(12, 1)
+    assert not politeness.address("1.1.1.1").is_free(15.99, 1)
+    assert politeness.address("1.1.1.1").is_free(16, 1)
 
 
 def test_one_name_on_two_addresses_rests_by_name() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 10, 11)
-    assert politeness.address("2.2.2.2").free(12, 1)
-    assert not politeness.server("a").free(12, 1)
+    assert politeness.address("2.2.2.2").is_free(12, 1)
+    assert not politeness.server("a").is_free(12, 1)
 
 
 def test_zero_delay_means_no_rest_and_no_factor() -> None:
     politeness = polite(delay_s=0, response_factor=2)
     assert visit(politeness, "a", "1.1.1.1", 10, 20) == 0
-    assert politeness.server("a").free(20, 1)
-    assert politeness.address("1.1.1.1").free(20, 1)
+    assert politeness.server("a").is_free(20, 1)
+    assert politeness.address("1.1.1.1").is_free(20, 1)
 
 
 def test_crawl_delay_and_retry_after_hold_even_with_zero_delay() -> None:
     politeness = polite(delay_s=0)
-    politeness.asked_for(politeness.server("a"), 30)
+    politeness.apply_crawl_delay(politeness.server("a"), 30)
     assert visit(politeness, "a", "1.1.1.1", 0, 1) == 30
     assert visit(politeness, "a", "1.1.1.1", 40, 41, retry_after_s=600) == 600
-    assert not politeness.server("a").free(640.9, 1)
+    assert not politeness.server("a").is_free(640.9, 1)
 
 
 def test_retry_after_rests_the_server_and_not_its_neighbours() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 0, 1, retry_after_s=3_600)
-    assert not politeness.server("a").free(3_600, 1)
-    assert politeness.address("1.1.1.1").free(6, 1), "the other names on the address were not asked to wait an hour"
-    assert not politeness.address("1.1.1.1").free(5.9, 1)
+    assert not politeness.server("a").is_free(3_600, 1)
+    assert politeness.address("1.1.1.1").is_free(6, 1), "the other names on the address were not asked to wait an hour"
+    assert not politeness.address("1.1.1.1").is_free(5.9, 1)
 
 
 def test_shorter_rest_never_ends_a_longer_one() -> None:
     politeness = polite(delay_s=5, per_host=2)
     server, address = politeness.server("a"), politeness.address("1.1.1.1")
-    politeness.started(server, address)
-    politeness.started(server, address)
-    politeness.finished(server, address, 0, 1, retry_after_s=100)
-    politeness.finished(server, address, 0, 2)
+    politeness.begin_request(server, address)
+    politeness.begin_request(server, address)
+    politeness.end_request(server, address, 0, 1, retry_after_s=100)
+    politeness.end_request(server, address, 0, 2)
     assert server.ready_at == 101
 
 
@@ -98,33 +98,33 @@ def test_crawl_delay_lengthens_the_rest_that_is_running() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 10, 11)
     server = politeness.server("a")
-    politeness.asked_for(server, 60)
+    politeness.apply_crawl_delay(server, 60)
     assert (server.ready_at, server.last_delay_s) == (71, 60)
 
 
 def test_shorter_crawl_delay_does_not_shorten_a_running_rest() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 10, 11)
-    politeness.asked_for(politeness.server("a"), 1)
+    politeness.apply_crawl_delay(politeness.server("a"), 1)
     assert politeness.server("a").ready_at == 16
 
 
 def test_crawl_delay_before_the_first_request_delays_nothing() -> None:
     politeness = polite()
-    politeness.asked_for(politeness.server("a"), 60)
-    assert politeness.server("a").free(0, 1)
+    politeness.apply_crawl_delay(politeness.server("a"), 60)
+    assert politeness.server("a").is_free(0, 1)
 
 
 def test_longest_crawl_delay_of_a_servers_origins_holds() -> None:
     """http and https are one server with two robots.txt; reading the second must not undo the first."""
     politeness = polite()
     server = politeness.server("a")
-    politeness.asked_for(server, 60, "https://a")
-    politeness.asked_for(server, 0, "http://a")
+    politeness.apply_crawl_delay(server, 60, "https://a")
+    politeness.apply_crawl_delay(server, 0, "http://a")
     assert server.crawl_delay_s == 60
-    politeness.asked_for(server, 10, "http://a")
+    politeness.apply_crawl_delay(server, 10, "http://a")
     assert server.crawl_delay_s == 60
-    politeness.asked_for(server, 0, "https://a")
+    politeness.apply_crawl_delay(server, 0, "https://a")
     assert server.crawl_delay_s == 10
 
 
@@ -135,7 +135,7 @@ def refuse(politeness: Politeness, times: int) -> list[float]:
     """The back-offs of a server that refuses every request, asked again as soon as it may be."""
     server, now, waits = politeness.server("a"), 0.0, []
     for _ in range(times):
-        waits.append(politeness.refused(server, now, jitter=0))
+        waits.append(politeness.back_off(server, now, jitter=0))
         now += waits[-1]
     return waits
 
@@ -153,24 +153,24 @@ def test_back_off_stays_a_day_for_ever() -> None:
 
 def test_jitter_adds_up_to_a_tenth_and_never_passes_the_cap() -> None:
     politeness = polite()
-    assert politeness.refused(politeness.server("a"), 0, jitter=0.5) == pytest.approx(63)
+    assert politeness.back_off(politeness.server("a"), 0, jitter=0.5) == pytest.approx(63)
     server = politeness.server("b")
     server.refusals, server.backs_off_until = 11, 0
-    assert politeness.refused(server, 0, jitter=0.99) == MAX_BACK_OFF_S
+    assert politeness.back_off(server, 0, jitter=0.99) == MAX_BACK_OFF_S
 
 
 def test_half_an_hour_of_peace_forgives() -> None:
     politeness = polite()
     server = politeness.server("a")
-    first = politeness.refused(server, 0, jitter=0)
-    assert politeness.refused(server, first + FORGIVEN_AFTER_S, jitter=0) == 120
-    assert politeness.refused(server, first + FORGIVEN_AFTER_S + 120 + FORGIVEN_AFTER_S + 1, jitter=0) == 60
+    first = politeness.back_off(server, 0, jitter=0)
+    assert politeness.back_off(server, first + FORGIVEN_AFTER_S, jitter=0) == 120
+    assert politeness.back_off(server, first + FORGIVEN_AFTER_S + 120 + FORGIVEN_AFTER_S + 1, jitter=0) == 60
 
 
 def test_refusals_of_requests_under_way_together_are_one() -> None:
     politeness = polite(per_host=16)
     server = politeness.server("a")
-    waits = [politeness.refused(server, now, jitter=0) for now in (0.0, 0.5, 1.0)]
+    waits = [politeness.back_off(server, now, jitter=0) for now in (0.0, 0.5, 1.0)]
     assert waits == [60, 59.5, 59]
     assert server.refusals == 1
 
@@ -188,7 +188,7 @@ def test_after_death_server_and_address_rest_their_full_time() -> None:
 def test_after_death_a_crawl_delay_read_from_disk_lengthens_the_rest() -> None:
     politeness = polite(delay_s=5)
     politeness.delay_after_crash([("a", "1.1.1.1")], now=100)
-    politeness.asked_for(politeness.server("a"), 60)
+    politeness.apply_crawl_delay(politeness.server("a"), 60)
     assert politeness.server("a").ready_at == 160
 
 
@@ -211,9 +211,9 @@ def test_what_still_rests_is_not_forgotten() -> None:
 
 def test_what_is_busy_refused_or_asked_for_a_delay_is_not_forgotten() -> None:
     politeness = polite(delay_s=5)
-    politeness.started(politeness.server("busy"), politeness.address("1.1.1.1"))
-    back_off_s = politeness.refused(politeness.server("refused"), 0, jitter=0)
-    politeness.asked_for(politeness.server("slow"), 20)
+    politeness.begin_request(politeness.server("busy"), politeness.address("1.1.1.1"))
+    back_off_s = politeness.back_off(politeness.server("refused"), 0, jitter=0)
+    politeness.apply_crawl_delay(politeness.server("slow"), 20)
     politeness.server("free")
     politeness.forget_expired(back_off_s + FORGIVEN_AFTER_S)
     assert set(politeness.servers) == {"busy", "refused", "slow"}
@@ -225,9 +225,9 @@ def test_forgotten_place_that_somebody_holds_is_found_again() -> None:
     politeness = polite()
     held = politeness.server("a")
     politeness.forget_expired(1_000_000)
-    politeness.started(held, politeness.address("1.1.1.1"))
+    politeness.begin_request(held, politeness.address("1.1.1.1"))
     assert politeness.server("a") is held
-    assert not politeness.server("a").free(1_000_000, 1)
+    assert not politeness.server("a").is_free(1_000_000, 1)
 
 
 def test_forgotten_place_that_nobody_holds_takes_no_memory() -> None:
@@ -279,8 +279,8 @@ class Web:
     def ask(self) -> None:
         server = self.politeness.server(f"h{self.chance.randrange(4)}")
         address = self.politeness.address(f"1.1.1.{self.chance.randrange(3)}")
-        if server.free(self.now, self.per_host) and address.free(self.now, self.per_host):
-            self.politeness.started(server, address)
+        if server.is_free(self.now, self.per_host) and address.is_free(self.now, self.per_host):
+            self.politeness.begin_request(server, address)
             self.requests.append(Request(server, address, self.now))
 
     def answer(self) -> None:
@@ -293,7 +293,7 @@ class Web:
         retry_after_s = self.chance.choice((0, 0, 0, 60))
         self.must_rest(request.address, self.now + own_s)
         self.must_rest(request.server, self.now + max(own_s, request.server.crawl_delay_s, retry_after_s))
-        self.politeness.finished(request.server, request.address, request.started, self.now, retry_after_s)
+        self.politeness.end_request(request.server, request.address, request.started, self.now, retry_after_s)
 
     def must_rest(self, place: DelayTarget, until: float) -> None:
         self.delays.append(Rest(place, len(self.requests), until))
@@ -301,7 +301,7 @@ class Web:
     def learn_delay(self) -> None:
         server = self.politeness.server(f"h{self.chance.randrange(4)}")
         delay_s = float(self.chance.choice((0, 10, 30)))
-        self.politeness.asked_for(server, delay_s)
+        self.politeness.apply_crawl_delay(server, delay_s)
         ends = [request.ended for request in self.requests if request.server is server and request.ended <= self.now]
         if ends:
             self.must_rest(server, max(ends) + delay_s)
@@ -343,18 +343,18 @@ def test_never_more_than_per_host_at_once(seed: int, per_host: int) -> None:
 def test_a_longer_delay_holds_for_rests_that_are_running() -> None:
     politeness = polite(delay_s=5)
     visit(politeness, "a", "1.1.1.1", 10, 11)
-    politeness.take(CourtesySettings(delay_s=60))
-    assert not politeness.server("a").free(70.9, 1)
-    assert politeness.server("a").free(71, 1)
-    assert not politeness.address("1.1.1.1").free(70.9, 1)
-    assert politeness.server("never asked").free(12, 1)
+    politeness.apply_courtesy(CourtesySettings(delay_s=60))
+    assert not politeness.server("a").is_free(70.9, 1)
+    assert politeness.server("a").is_free(71, 1)
+    assert not politeness.address("1.1.1.1").is_free(70.9, 1)
+    assert politeness.server("never asked").is_free(12, 1)
 
 
 def test_a_shorter_delay_cuts_no_rest_short_and_holds_from_the_next_on() -> None:
     politeness = polite(delay_s=60)
     visit(politeness, "a", "1.1.1.1", 10, 11)
-    politeness.take(CourtesySettings(delay_s=5, response_factor=0))
-    assert not politeness.server("a").free(70.9, 1)
+    politeness.apply_courtesy(CourtesySettings(delay_s=5, response_factor=0))
+    assert not politeness.server("a").is_free(70.9, 1)
     assert visit(politeness, "a", "1.1.1.1", 71, 72) == 5
 
 
@@ -362,9 +362,9 @@ def test_a_shorter_delay_cuts_no_rest_short_and_holds_from_the_next_on() -> None
 def test_no_delay_of_ours_shortens_what_robots_txt_asks_for(delay_s: float) -> None:
     politeness = polite(delay_s=30)
     server = politeness.server("a")
-    politeness.asked_for(server, 20.0, "http://a")
-    politeness.take(CourtesySettings(delay_s=delay_s, response_factor=0))
+    politeness.apply_crawl_delay(server, 20.0, "http://a")
+    politeness.apply_courtesy(CourtesySettings(delay_s=delay_s, response_factor=0))
     assert visit(politeness, "a", "1.1.1.1", 10, 11) == 20
-    politeness.take(CourtesySettings(delay_s=0, response_factor=0))
-    assert not server.free(30.9, 1)
-    assert server.free(31, 1)
+    politeness.apply_courtesy(CourtesySettings(delay_s=0, response_factor=0))
+    assert not server.is_free(30.9, 1)
+    assert server.is_free(31, 1)

@@ -93,9 +93,9 @@ def test_errand_goes_before_the_buffer() -> None:
     schedule = schedule_of()
     queue = add(schedule, "a", 1)
     errand = queued("a", 1)
-    queue.errands.append(errand)
+    queue.prerequisites.append(errand)
     assert schedule.next_host(0) is queue
-    assert queue.take() is errand
+    assert queue.pop() is errand
 
 
 # ---- two collections, one server ------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_name_whose_address_is_just_known_does_not_overtake_its_line() -> None:
     assert schedule.next_host(106) is newcomer
     newcomer.address = "1.1.1.1"
     assert not schedule.is_free(newcomer, 106)
-    schedule.give_back(newcomer)
+    schedule.put_back(newcomer)
     assert asked(schedule, 106) == ["second"]
 
 
@@ -188,7 +188,7 @@ def test_rest_lengthened_after_the_call_is_kept() -> None:
     queue = add(schedule, "a", 1, 2)
     ask(schedule, 0)
     answer(schedule, queue, 1)
-    schedule.politeness.asked_for(queue.server, 60)
+    schedule.politeness.apply_crawl_delay(queue.server, 60)
     assert ask(schedule, 6) is None
     assert schedule.next_event() == 61
     assert ask(schedule, 61) is queue
@@ -230,7 +230,7 @@ def test_host_given_back_is_in_line_again() -> None:
     queue = add(schedule, "a", 1)
     assert schedule.next_host(0) is queue
     assert schedule.next_host(0) is None, "it is out of line while the caller has it"
-    schedule.give_back(queue)
+    schedule.put_back(queue)
     assert schedule.next_host(0) is queue
 
 
@@ -238,8 +238,8 @@ def test_host_given_back_without_urls_is_idle() -> None:
     schedule = schedule_of()
     queue = add(schedule, "a", 1)
     schedule.next_host(0)
-    queue.take()
-    schedule.give_back(queue)
+    queue.pop()
+    schedule.put_back(queue)
     assert queue.state is HostState.IDLE
 
 
@@ -247,7 +247,7 @@ def test_held_host_waits_for_wake_although_it_has_urls() -> None:
     schedule = schedule_of()
     queue = add(schedule, "a", 1)
     schedule.next_host(0)
-    schedule.give_back(queue, held=True)
+    schedule.put_back(queue, held=True)
     assert schedule.next_host(1_000) is None
     schedule.wake(queue)
     assert schedule.next_host(1_000) is queue
@@ -260,7 +260,7 @@ def test_others_on_the_address_go_on_while_one_host_is_in_the_callers_hands() ->
     add(schedule, "quick", 2, address="1.1.1.1")
     assert schedule.next_host(0) is slow
     assert asked(schedule, 0) == ["quick"]
-    schedule.give_back(slow)
+    schedule.put_back(slow)
     assert asked(schedule, 0) == []
 
 
@@ -387,7 +387,7 @@ def test_free_server_with_the_oldest_url_is_always_next(seed: int) -> None:
         for queue in [queue for queue in under_way if chance.random() < 0.5]:
             under_way.remove(queue)
             answer(schedule, queue, now)
-        waiting = {q.host: q.buffer[0].since_s for q in queues if q.buffer and q.server.free(now, 1)}
+        waiting = {q.host: q.buffer[0].since_s for q in queues if q.buffer and q.server.is_free(now, 1)}
         expected = sorted(waiting, key=waiting.__getitem__)
         chosen = all_asked(schedule, now)
         assert [queue.host for queue in chosen] == expected
@@ -419,7 +419,7 @@ def test_more_servers_at_once_are_visited_as_soon_as_it_is_said() -> None:
     for host in "abc":
         add(schedule, host, 1)
     assert asked(schedule, 10) == ["a"]
-    schedule.take(CourtesySettings(delay_s=5, max_hosts=2))
+    schedule.apply_courtesy(CourtesySettings(delay_s=5, max_hosts=2))
     assert asked(schedule, 10) == ["b"]
 
 
@@ -427,7 +427,7 @@ def test_more_requests_at_once_to_a_host_begin_when_it_next_answers() -> None:
     schedule = schedule_of(delay_s=0)
     queue = add(schedule, "a", 1, 2, 3, 4)
     assert asked(schedule, 10) == ["a"]
-    schedule.take(CourtesySettings(delay_s=0, response_factor=0, per_host=3))
+    schedule.apply_courtesy(CourtesySettings(delay_s=0, response_factor=0, per_host=3))
     answer(schedule, queue, 11)
     assert asked(schedule, 11) == ["a", "a", "a"]
 
@@ -437,6 +437,6 @@ def test_a_longer_delay_holds_for_a_host_that_is_in_line() -> None:
     queue = add(schedule, "a", 1, 2)
     assert asked(schedule, 10) == ["a"]
     answer(schedule, queue, 11)
-    schedule.take(CourtesySettings(delay_s=30, response_factor=0))
+    schedule.apply_courtesy(CourtesySettings(delay_s=30, response_factor=0))
     assert asked(schedule, 40.9) == []
     assert asked(schedule, 41) == ["a"]

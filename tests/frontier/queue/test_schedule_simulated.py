@@ -82,9 +82,9 @@ class Simulation:
         elif what == "answered":
             sent = self.sent[-1 - next(n for n, s in enumerate(reversed(self.sent)) if item and s.url == item.url)]
             retry_after_s = self.chance.choice((0, 0, 0, 0, 20))
-            self.schedule.finished(queue, sent.address, sent.started, now, retry_after_s)
+            self.schedule.end_request(queue, sent.address, sent.started, now, retry_after_s)
         elif what == "resolved":
-            self.schedule.give_back(queue)
+            self.schedule.put_back(queue)
         else:
             self.schedule.wake(queue)
 
@@ -96,15 +96,15 @@ class Simulation:
                 self.at(now + self.chance.randrange(8) / 4, "resolved", queue)
                 return
         if self.chance.random() < 0.05:
-            self.schedule.give_back(queue, held=True)
+            self.schedule.put_back(queue, held=True)
             self.at(now + 1, "woken", queue)
         elif self.schedule.is_free(queue, now):
-            item, seconds = queue.take(), self.chance.randrange(1, 12) / 4
-            self.schedule.started(queue)
+            item, seconds = queue.pop(), self.chance.randrange(1, 12) / 4
+            self.schedule.begin_request(queue)
             self.sent.append(Sent(item.url, queue.host, queue.address, now, now + seconds))
             self.at(now + seconds, "answered", queue, item)
         else:
-            self.schedule.give_back(queue)
+            self.schedule.put_back(queue)
 
 
 @settings(max_examples=300)

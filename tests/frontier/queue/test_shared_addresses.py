@@ -15,7 +15,7 @@ from teia.config.sections import CourtesySettings
 from teia.errors import ConfigError
 from teia.frontier.queue.ledger import DelayEntry, Ledger, shared_addresses
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.shared_addresses import OF_A_CDN, Networks, address_delay_s, shared_delay_s
+from teia.frontier.queue.shared_addresses import CDN_SITES, Networks, address_delay_s, shared_delay_s
 
 COURTESY = CourtesySettings(delay_s=5.0, response_factor=2.0, shared_sites=8, shared_rest_s=1.0)
 ADDRESS = "192.0.2.1"
@@ -23,8 +23,8 @@ ADDRESS = "192.0.2.1"
 
 def visit(politeness: Politeness, host: str, started: float, ended: float, address: str = ADDRESS) -> None:
     server, place = politeness.server(host), politeness.address(address)
-    politeness.started(server, place)
-    politeness.finished(server, place, started, ended)
+    politeness.begin_request(server, place)
+    politeness.end_request(server, place, started, ended)
 
 
 # ---- the rule -------------------------------------------------------------------------------------------------------
@@ -37,12 +37,12 @@ def test_rest_is_divided_from_the_ninth_site_on(sites: int, delay_s: float) -> N
 
 def test_rest_of_an_address_is_never_longer_than_the_delay() -> None:
     quick = CourtesySettings(delay_s=0.2, shared_rest_s=1.0)
-    assert {shared_delay_s(quick, sites) for sites in (1, 9, 1_000, OF_A_CDN)} == {0.2}
+    assert {shared_delay_s(quick, sites) for sites in (1, 9, 1_000, CDN_SITES)} == {0.2}
 
 
 def test_slow_answer_rests_a_shared_address_and_not_a_network_of_content_delivery() -> None:
     assert address_delay_s(COURTESY, 1_000, response_s=3.0) == 6.0
-    assert address_delay_s(COURTESY, OF_A_CDN, response_s=3.0) == 1.0
+    assert address_delay_s(COURTESY, CDN_SITES, response_s=3.0) == 1.0
 
 
 def test_hosts_of_ones_own_do_not_rest_whoever_shares_them() -> None:
@@ -94,7 +94,7 @@ def test_longer_delay_that_comes_into_force_holds_for_shared_addresses_too() -> 
     politeness = Politeness(COURTESY)
     for number in range(80):
         visit(politeness, f"site{number}.example", 10 * number, 10 * number)
-    politeness.take(CourtesySettings(delay_s=60.0, shared_sites=8, shared_rest_s=1.0))
+    politeness.apply_courtesy(CourtesySettings(delay_s=60.0, shared_sites=8, shared_rest_s=1.0))
     assert politeness.address(ADDRESS).ready_at == 790 + 6.0
 
 
@@ -122,12 +122,12 @@ def test_no_two_requests_to_an_address_are_closer_than_the_rule(
         now += chance.random() * 0.3
         host = f"site{chance.randrange(sites)}.example"
         server, place = politeness.server(host), politeness.address(ADDRESS)
-        if not (server.free(now, 1) and place.free(now, 1)):
+        if not (server.is_free(now, 1) and place.is_free(now, 1)):
             continue
         assert now - last_end >= owed - 1e-9
-        politeness.started(server, place)
+        politeness.begin_request(server, place)
         last_end = now + chance.random() * 0.05
-        politeness.finished(server, place, now, last_end)
+        politeness.end_request(server, place, now, last_end)
         by_host[host].append((now, last_end))
         seen.add(host)
         n = len(seen)

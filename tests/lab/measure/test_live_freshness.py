@@ -52,7 +52,7 @@ def test_what_is_measured_is_true(kept: Kept) -> None:
     shares = []
     for _ in range(3):
         web.run(0.25, SLOT_S)
-        shares.append(live_freshness.measured(web.world, root, "main", web.clock.now_s()))
+        shares.append(live_freshness.measure_freshness(web.world, root, "main", web.clock.now_s()))
         assert shares[-1] == pytest.approx(true_share(web), abs=1e-9)
     assert 0 < min(share or 0 for share in shares) < 1, "some had changed"
 
@@ -62,7 +62,7 @@ def test_an_answer_that_nothing_changed_makes_no_copy_younger(tmp_path: Path) ->
     world = quiet_world(pages=60, hosts=3, seed=3, validators__frozen=1.0, validators__honest=0)
     with kept_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
         web.run(3, SLOT_S)
-        found = live_freshness.measured(world, open_root(tmp_path / "data"), "main", web.clock.now_s())
+        found = live_freshness.measure_freshness(world, open_root(tmp_path / "data"), "main", web.clock.now_s())
         visited = [page for page in web.truth().values() if page.visits_s]
         by_visits = [bisect_right(page.changes_s, page.visits_s[-1]) == len(page.changes_s) for page in visited]
         assert found == pytest.approx(true_share(web), abs=1e-9)
@@ -80,7 +80,7 @@ def test_a_part_of_each_host_stands_for_all_of_it(tmp_path: Path, monkeypatch: p
         web.run(4, SLOT_S)
         for _ in range(6):
             web.run(0.25, SLOT_S)
-            found.append(live_freshness.measured(world, open_root(tmp_path / "data"), "main", web.clock.now_s()) or 0.0)
+            found.append(live_freshness.measure_freshness(world, open_root(tmp_path / "data"), "main", web.clock.now_s()) or 0.0)
             true.append(true_share(web))
     assert mean(found) == pytest.approx(mean(true), abs=0.05)
 
@@ -88,7 +88,7 @@ def test_a_part_of_each_host_stands_for_all_of_it(tmp_path: Path, monkeypatch: p
 def test_it_is_measured_beside_and_written_down(kept: Kept) -> None:
     root, clock = kept.root, WallClock()
     with (
-        live_freshness.measuring(kept.web.world, root, "main", clock),
+        live_freshness.measure_regularly(kept.web.world, root, "main", clock),
         closing(ControlFile(root.path / "control.sqlite")) as control,
     ):
         ((time_s, share),) = until(lambda: truth_of(control, "main", 0.0, 60), "it is measured")

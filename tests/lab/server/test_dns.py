@@ -18,8 +18,8 @@ import pytest
 
 from teia.errors import LabError
 from teia.fetch.dns import LOOKUPS_AT_ONCE
-from teia.lab.server.dns import TTL_S, reply, serve_names
-from teia.lab.server.listen import datagrams
+from teia.lab.server.dns import TTL_S, answer_query, serve_names
+from teia.lab.server.listen import open_datagram_socket
 from teia.lab.server.serve import split_address
 
 
@@ -32,7 +32,7 @@ NAMES = {"one.test": Place("127.77.0.1"), "two.test": Place("127.77.0.1"), "trê
 
 
 def ask(name: str, kind: str = "A", **options: bool) -> dns.message.Message:
-    packet = reply(NAMES, dns.message.make_query(name, kind, **options).to_wire())
+    packet = answer_query(NAMES, dns.message.make_query(name, kind, **options).to_wire())
     assert packet is not None
     return dns.message.from_wire(packet)
 
@@ -65,18 +65,18 @@ def test_extended_question_gets_an_extended_answer() -> None:
 
 @pytest.mark.parametrize("packet", [b"", b"x", b"\x00" * 11, b"\xff" * 40, b"\x00\x01\x01\x00\x00\x01" + b"\xc0" * 30])
 def test_malformed_packet_gets_no_answer(packet: bytes) -> None:
-    assert reply(NAMES, packet) is None
+    assert answer_query(NAMES, packet) is None
 
 
 def test_answers_are_not_answered() -> None:
     packet = dns.message.make_response(dns.message.make_query("one.test", "A")).to_wire()
-    assert reply(NAMES, packet) is None
+    assert answer_query(NAMES, packet) is None
 
 
 def test_other_operations_are_refused_politely() -> None:
     query = dns.message.make_query("one.test", "A")
     query.set_opcode(dns.opcode.STATUS)
-    packet = reply(NAMES, query.to_wire())
+    packet = answer_query(NAMES, query.to_wire())
     assert packet is not None
     assert dns.message.from_wire(packet).rcode() == dns.rcode.NOTIMP
 
@@ -90,13 +90,13 @@ def test_no_packet_makes_it_fail() -> None:
         for _ in range(chance.randrange(4)):
             if packet:
                 packet[chance.randrange(len(packet))] = chance.randrange(256)
-        answer = reply(NAMES, bytes(packet))
+        answer = answer_query(NAMES, bytes(packet))
         assert answer is None or dns.message.from_wire(answer).flags & dns.flags.QR, f"seed {seed}"
 
 
 def test_serves_over_udp_and_survives_nonsense() -> None:
     async def work() -> None:
-        udp = datagrams("127.77.255.53", 0)
+        udp = open_datagram_socket("127.77.255.53", 0)
         address, port = udp.getsockname()
         transport = await serve_names(NAMES, udp)
         try:
@@ -113,7 +113,7 @@ def test_serves_over_udp_and_survives_nonsense() -> None:
 
 def test_queries_that_come_while_the_lab_is_busy_wait() -> None:
     """Half of a burst was dropped: on a busy machine hosts of a crawl looked as if they had no address."""
-    with datagrams("127.77.255.53", 0) as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+    with open_datagram_socket("127.77.255.53", 0) as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         query = dns.message.make_query("one.test", "A").to_wire()
         for _ in range(LOOKUPS_AT_ONCE):
             client.sendto(query, server.getsockname())
@@ -126,10 +126,10 @@ def test_queries_that_come_while_the_lab_is_busy_wait() -> None:
 
 
 def test_address_in_use_names_it() -> None:
-    with datagrams("127.77.255.53", 0) as taken:
+    with open_datagram_socket("127.77.255.53", 0) as taken:
         address, port = taken.getsockname()
         with pytest.raises(LabError, match=rf"{address}:{port} is in use; .*--dns-address"):
-            datagrams(address, port)
+            open_datagram_socket(address, port)
 
 
 def test_address_needs_a_port_and_loopback() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from teia.clock import from_iso
 from teia.errors import CorruptFile, LabError
-from teia.lab.server.requestlog import MOST_WAITING, RequestLog, RequestLogEntry, read_log
+from teia.lab.server.requestlog import MOST_PENDING, RequestLog, RequestLogEntry, read_log
 
 CLIENT = ("127.0.0.1", 40000)
 
@@ -78,11 +78,11 @@ def test_broken_line_in_the_middle_is_told_by_number(tmp_path: Path) -> None:
 
 def test_memory_is_bounded_without_a_flush(tmp_path: Path) -> None:
     with RequestLog(tmp_path / "log") as log:
-        for number in range(MOST_WAITING + 1):
+        for number in range(MOST_PENDING + 1):
             add(log, float(number))
-        assert len(read_log(tmp_path / "log")) == MOST_WAITING
+        assert len(read_log(tmp_path / "log")) == MOST_PENDING
         log.flush()
-        assert len(read_log(tmp_path / "log")) == MOST_WAITING + 1
+        assert len(read_log(tmp_path / "log")) == MOST_PENDING + 1
 
 
 def test_log_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_log_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
 
 def test_log_that_cannot_be_written_says_so_when_it_is_closed() -> None:
     log = RequestLog(Path("/dev/full"))
-    for number in range(MOST_WAITING * 2):
+    for number in range(MOST_PENDING * 2):
         add(log, float(number))
     with pytest.raises(LabError, match="incomplete: No space left"):
         log.close()

@@ -14,7 +14,7 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.errors import LabError
-from teia.lab.server.listen import listeners, reserved_port
+from teia.lab.server.listen import open_listeners, reserve_port
 from teia.lab.server.requestlog import RequestLogEntry, read_log
 from teia.lab.server.serve import LabServer
 from teia.lab.server.wire import MOST_HEAD_BYTES
@@ -121,7 +121,7 @@ def test_connection_is_kept_for_many_requests() -> None:
         for number in range(100):
             client.get(f"/{number}")
             assert (await client.answer())[2] == f"one.test/{number}".encode()
-        assert lab.answered == 100
+        assert lab.answered_requests == 100
 
     serving(Pages(), work)
 
@@ -346,7 +346,7 @@ def test_a_client_that_leaves_while_an_answer_waits_ends_its_request_there(tmp_p
 
         async with LabServer(pages, WallClock(), log=tmp_path / "log") as lab:
             await visit(lab, leave)
-            await until_async(lambda: lab.answered == 1)
+            await until_async(lambda: lab.answered_requests == 1)
 
     run(work())
     (entry,) = read_log(tmp_path / "log")
@@ -365,7 +365,7 @@ def test_silence_ends_when_the_client_goes(tmp_path: Path) -> None:
 
         async with LabServer(pages, WallClock(), log=tmp_path / "log") as lab:
             await visit(lab, leave)
-            await until_async(lambda: lab.answered == 1)
+            await until_async(lambda: lab.answered_requests == 1)
 
     run(work())
     (entry,) = read_log(tmp_path / "log")
@@ -480,15 +480,15 @@ def test_port_in_use_names_the_address_and_the_way_out() -> None:
         async with LabServer(Pages(), WallClock(), port=port):
             pass
 
-    with reserved_port() as port:
-        (taken,) = listeners(["127.77.3.2"], port)
+    with reserve_port() as port:
+        (taken,) = open_listeners(["127.77.3.2"], port)
         with taken, pytest.raises(LabError, match=rf"127\.77\.3\.2:{port} is in use; .*--port"):
             run(work(port))
 
 
 def test_reserved_port_is_free_on_every_address_and_kept_from_others() -> None:
-    with reserved_port() as port:
-        for one in listeners(["127.77.3.1", "127.77.3.2", "127.0.0.1"], port):
+    with reserve_port() as port:
+        for one in open_listeners(["127.77.3.1", "127.77.3.2", "127.0.0.1"], port):
             one.close()
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(("127.77.3.1", port))
@@ -501,7 +501,7 @@ def test_addresses_outside_loopback_are_refused(address: str) -> None:
     with pytest.raises(LabError, match=r"127\.0\.0\.0/8 only"):
         LabServer(pages, WallClock())
     with pytest.raises(LabError, match=r"127\.0\.0\.0/8 only"):
-        listeners([address], 0)
+        open_listeners([address], 0)
 
 
 def test_failed_log_ends_the_lab() -> None:

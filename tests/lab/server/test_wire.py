@@ -16,7 +16,7 @@ def test_head_is_taken_apart() -> None:
     head = parse_head(b"GET /a?b#c HTTP/1.1\r\nHost: X.Test:8800\r\nAccept:  a \r\naccept: b\r\nEmpty:")
     assert (head.method, head.target, head.host) == ("GET", "/a?b#c", "x.test")
     assert head.headers == {"host": "X.Test:8800", "accept": "a, b", "empty": ""}
-    assert (head.keep_alive, head.old, head.body_bytes) == (True, False, 0)
+    assert (head.keep_alive, head.is_http10, head.body_bytes) == (True, False, 0)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_feeds_tell_the_latest_meaningful_changes() -> None:
         assert 1 <= len(urls) <= 10
         assert times == sorted(times, reverse=True)
         for url, time_s in zip(urls, times, strict=True):
-            line = truth.line(world, url, NOW_S)
+            line = truth.find_line(world, url, NOW_S)
             assert line is not None
             assert int(from_iso(line.meaningful[-1])) == time_s
         assert b"/feed.xml" in ask(world, root).body

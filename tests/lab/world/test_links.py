@@ -29,7 +29,7 @@ def _reachable(lines: dict[str, truth.TruthLine], seeds: list[str]) -> set[str]:
 
 def test_every_page_is_reachable_but_orphans_and_these_are_in_sitemaps() -> None:
     world = varied_world()
-    lines = {line.url: line for line in truth.pages(world, EPOCH_S)}
+    lines = {line.url: line for line in truth.all_lines(world, EPOCH_S)}
     main_names = {host.name for host in world.hosts}
     found = _reachable(lines, world.seeds())
     missed = {line.kind for line in lines.values() if line.host in main_names and line.url not in found}
@@ -53,7 +53,7 @@ def _sitemap_urls(url: str) -> set[str]:
 
 def test_dead_names_are_linked_and_do_not_answer() -> None:
     world = varied_world()
-    linked = {url for line in truth.pages(world, EPOCH_S) for url in line.links}
+    linked = {url for line in truth.all_lines(world, EPOCH_S) for url in line.links}
     dead = [name for name in world.roots if name not in world.names]
     assert dead
     assert world.unreachable
@@ -89,4 +89,4 @@ def test_outside_links_prefer_the_same_topic_as_told() -> None:
 def test_a_lonely_host_links_to_nobody_else() -> None:
     world = make_world(pages=50, hosts=1, sites__nxdomain=0.0, sites__unreachable=0.0)
     name = world.hosts[0].name
-    assert all(f"//{name}:" in url for line in truth.pages(world, EPOCH_S) for url in line.links)
+    assert all(f"//{name}:" in url for line in truth.all_lines(world, EPOCH_S) for url in line.links)

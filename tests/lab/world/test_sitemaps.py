@@ -31,7 +31,7 @@ def _of(world: World, host: WorldHost) -> list[tuple[str, str | None]]:
 
 def test_sitemaps_list_exactly_the_live_pages() -> None:
     world = make_world(**HOSTS)
-    lines = list(truth.pages(world, NOW_S))
+    lines = list(truth.all_lines(world, NOW_S))
     for host in world.hosts:
         if host.sitemap == "none":
             continue
@@ -53,7 +53,7 @@ def test_large_sites_have_an_index() -> None:
 def test_honest_lastmod_is_the_last_meaningful_change() -> None:
     world = make_world(**HOSTS, sitemaps__honest=1.0, sitemaps__lying=0.0, sitemaps__bare=0.0)
     for url, lastmod in _of(world, world.hosts[3]):
-        line = truth.line(world, url, NOW_S)
+        line = truth.find_line(world, url, NOW_S)
         assert line is not None
         assert lastmod == re.sub(r"\.\d+Z", "Z", line.meaningful[-1])
 

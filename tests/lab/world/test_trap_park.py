@@ -90,7 +90,7 @@ def test_answers_depend_on_nothing_but_the_url() -> None:
 
 def test_truth_knows_the_links_into_the_park() -> None:
     url = url_of(world(), world().spaces[0], 17)
-    line = truth.line(world(), url, EPOCH_S)
+    line = truth.find_line(world(), url, EPOCH_S)
     assert line is not None
     assert set(line.links) == set(links(url))
 

@@ -44,7 +44,7 @@ def _own_part(body: bytes) -> bytes:
 def test_bodies_change_at_the_versions_and_only_there(page: tuple[UrlSpace, int], part: float) -> None:
     world = varied_world()
     url = url_of(world, *page)
-    line = truth.line(world, url, HORIZON_S)
+    line = truth.find_line(world, url, HORIZON_S)
     assert line is not None
     edges = [EPOCH_S, *(from_iso(time) for time in line.versions[1:]), HORIZON_S]
     before = None
@@ -69,7 +69,7 @@ def test_links_are_those_an_html_parser_finds(page: tuple[UrlSpace, int], days: 
     space, slot = page
     url = url_of(world, space, slot)
     answer = ask(world, url, EPOCH_S + days * DAY_S)
-    line = truth.line(world, url, HORIZON_S)
+    line = truth.find_line(world, url, HORIZON_S)
     assert line is not None
     if space.kind(slot) is UrlKind.PDF:
         assert line.links == []
@@ -87,13 +87,13 @@ def test_links_that_come_and_go_are_told_for_every_version() -> None:
         url = url_of(world, space, slot)
         for days in (0.0, 1.3, 4.1):
             now_s = EPOCH_S + days * DAY_S
-            line = truth.line(world, url, now_s)
+            line = truth.find_line(world, url, now_s)
             assert line is not None
             assert sorted(links_in(url, ask(world, url, now_s), space.host.charset)) == sorted(line.links)
             assert [time for time, _ in line.links_since] == line.meaningful
             assert line.links_since[-1][1] == [link for link in line.links if link not in line.nofollow]
             moved += line.links_since[0][1] != line.links_since[-1][1]
-        first = truth.line(still, url, EPOCH_S + 4.1 * DAY_S)
+        first = truth.find_line(still, url, EPOCH_S + 4.1 * DAY_S)
         assert first is not None
         assert first.links_since == []
     assert moved > 40
@@ -104,14 +104,14 @@ def test_links_of_redirects_choices_and_calendars_are_told_too() -> None:
     for kind in (UrlKind.FOUND, UrlKind.MOVED, UrlKind.CHOICES):
         for space, slot in slots_of_kind(world, kind)[:50]:
             url = url_of(world, space, slot)
-            line = truth.line(world, url, EPOCH_S)
+            line = truth.find_line(world, url, EPOCH_S)
             assert line is not None
             assert links_in(url, ask(world, url), "utf-8") == line.links
             assert line.versions == []
     host = next(host for host in world.hosts if host.calendar)
     folder = world.spaces[host.index].lexicon.phrases["agenda"].decode()
     url = f"{world.roots[host.name].decode()}{folder}/2031/12"
-    line = truth.line(world, url, EPOCH_S)
+    line = truth.find_line(world, url, EPOCH_S)
     assert line is not None
     assert line.kind == "calendar"
     assert sorted(links_in(url, ask(world, url), host.charset)) == sorted(line.links)
@@ -121,7 +121,7 @@ def test_redirects_lead_where_the_truth_says() -> None:
     world = varied_world()
     for space, slot in slots_of_kind(world, UrlKind.FOUND):
         url = url_of(world, space, slot)
-        line = truth.line(world, url, EPOCH_S)
+        line = truth.find_line(world, url, EPOCH_S)
         location = re.search(rb"Location: (\S+)\r\n", ask(world, url).headers)
         assert line is not None
         assert location is not None
@@ -133,7 +133,7 @@ def test_redirects_lead_where_the_truth_says() -> None:
 
 def test_every_url_is_told_once_in_its_canonical_spelling() -> None:
     world = varied_world()
-    lines = list(truth.pages(world, EPOCH_S))
+    lines = list(truth.all_lines(world, EPOCH_S))
     urls = [line.url for line in lines]
     assert len(set(urls)) == len(urls)
     assert all(canonicalize(url) == url for url in urls)
@@ -146,9 +146,9 @@ def test_every_url_is_told_once_in_its_canonical_spelling() -> None:
 
 def test_line_and_pages_agree_and_are_json() -> None:
     world = varied_world()
-    for number, line in enumerate(truth.pages(world, HORIZON_S)):
+    for number, line in enumerate(truth.all_lines(world, HORIZON_S)):
         if number % 97 == 0:
-            assert truth.line(world, line.url, HORIZON_S) == line
+            assert truth.find_line(world, line.url, HORIZON_S) == line
             assert {"url", "host", "versions", "links", "robots_allowed"} <= json.loads(
                 json.dumps(line.as_json())
             ).keys()
@@ -156,7 +156,7 @@ def test_line_and_pages_agree_and_are_json() -> None:
 
 def test_exactly_the_excluded_section_is_not_allowed() -> None:
     world = varied_world()
-    refused = [line for line in truth.pages(world, EPOCH_S) if not line.robots_allowed]
+    refused = [line for line in truth.all_lines(world, EPOCH_S) if not line.robots_allowed]
     assert refused
     assert {line.kind for line in refused} == {"excluded"}
     assert len({line.same_as or line.url for line in refused}) == len(
@@ -166,8 +166,8 @@ def test_exactly_the_excluded_section_is_not_allowed() -> None:
 
 def test_there_is_no_truth_about_what_is_not_there() -> None:
     world = varied_world()
-    assert truth.line(world, "http://nobody.test:8800/", EPOCH_S) is None
-    assert truth.line(world, world.seeds()[0] + "nothing", EPOCH_S) is None
-    assert truth.line(world, "ftp://x", EPOCH_S) is None
-    assert truth.line(world, world.seeds()[0].replace(":8800", ":1"), EPOCH_S) is None
+    assert truth.find_line(world, "http://nobody.test:8800/", EPOCH_S) is None
+    assert truth.find_line(world, world.seeds()[0] + "nothing", EPOCH_S) is None
+    assert truth.find_line(world, "ftp://x", EPOCH_S) is None
+    assert truth.find_line(world, world.seeds()[0].replace(":8800", ":1"), EPOCH_S) is None
     assert world.answer(WorldRequest(world.hosts[0].name, "/nothing"), EPOCH_S).status == 404

@@ -37,7 +37,7 @@ def _pages(world: World) -> list[tuple[str, list[float]]]:
     found = []
     for space in world.spaces:
         url = url_of(world, space, 0)
-        line = truth.line(world, url, END_S)
+        line = truth.find_line(world, url, END_S)
         assert line is not None
         found.append((url, [from_iso(time) for time in line.versions[1:]]))
     return found

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
-from teia.search.serve.gateway import LEAST_WAIT_S, Gateway
+from teia.search.serve.gateway import MIN_WAIT_S, Gateway
 from teia.search.serve.searcher import Searcher
 from teia.search.serve.shards import LocalShard
 from tests.index.pages import page
@@ -49,7 +49,7 @@ def test_a_shard_that_fails_is_left_out_and_named(shards: list[LocalShard], what
         results = searcher.search("common")
     assert {hit.host for hit in results.hits} == {"a1.test", "a2.test"}
     assert results.is_partial
-    assert (results.shards_asked, results.shards_answered) == (3, 2)
+    assert (results.shards_queried, results.shards_answered) == (3, 2)
     assert results.warnings == ("2 of 3 cells responded. Missing: cell 0: the disk is gone",)
 
 
@@ -76,7 +76,7 @@ def test_a_cell_without_an_index_is_named_where_cells_are_one(tmp_path: Path) ->
     with Searcher(as_one(tmp_path, 2), WallClock()) as searcher:
         results = searcher.search("common")
     assert len(results.hits) == 1
-    assert (results.shards_asked, results.shards_answered) == (2, 1)
+    assert (results.shards_queried, results.shards_answered) == (2, 1)
     assert results.warnings == ("1 of 2 cells responded. Missing: cell 1: it has no index of this version yet",)
 
 
@@ -97,8 +97,8 @@ def test_many_threads_may_search_at_once(shards: list[LocalShard]) -> None:
 
 def test_a_turn_has_an_end(shards: list[LocalShard]) -> None:
     gateway = Gateway(shards, WallClock())
-    turn = gateway.turn(0.0)
-    assert turn.left_s == LEAST_WAIT_S
+    fan_out = gateway.start_query(0.0)
+    assert fan_out.left_s == MIN_WAIT_S
     gateway.close()
 
 
@@ -109,19 +109,19 @@ def test_questions_that_are_begun_together_are_under_way_at_once(shards: list[Lo
     """One after the other they would wait at the barrier for ever."""
     meeting = threading.Barrier(2 * len(shards))
     gateway = Gateway(shards, WallClock())
-    turn = gateway.turn(30.0)
-    both = [turn.begin(lambda shard: (meeting.wait(20), shard.name)[1]) for _ in range(2)]
-    assert [sorted(each.answers().values()) for each in both] == [["cell 0", "cell 1", "cell 2"]] * 2
+    fan_out = gateway.start_query(30.0)
+    both = [fan_out.start_all(lambda shard: (meeting.wait(20), shard.name)[1]) for _ in range(2)]
+    assert [sorted(each.collect().values()) for each in both] == [["cell 0", "cell 1", "cell 2"]] * 2
     gateway.close()
 
 
 def test_a_shard_that_failed_at_one_question_is_left_out_of_those_begun_with_it(shards: list[LocalShard]) -> None:
     gateway = Gateway([Failing(shards[0], "entries", broken), *shards[1:]], WallClock())
-    turn = gateway.turn(30.0)
-    pages, names = turn.begin(lambda shard: shard.entries([1])), turn.begin(lambda shard: shard.name)
-    assert sorted(pages.answers()) == [1, 2]
-    assert sorted(names.answers().values()) == ["cell 1", "cell 2"]
-    assert turn.silent == {"cell 0": "the disk is gone"}
+    fan_out = gateway.start_query(30.0)
+    pages, names = fan_out.start_all(lambda shard: shard.entries([1])), fan_out.start_all(lambda shard: shard.name)
+    assert sorted(pages.collect()) == [1, 2]
+    assert sorted(names.collect().values()) == ["cell 1", "cell 2"]
+    assert fan_out.omitted == {"cell 0": "the disk is gone"}
     gateway.close()
 
 
@@ -129,9 +129,9 @@ def test_a_single_shard_is_asked_when_its_answer_is_taken(shards: list[LocalShar
     """By whoever takes it, without a thread between."""
     asked: list[int] = []
     gateway = Gateway(shards[:1], WallClock())
-    begun = gateway.turn(30.0).begin(lambda _: asked.append(threading.get_ident()))
+    begun = gateway.start_query(30.0).start_all(lambda _: asked.append(threading.get_ident()))
     assert asked == []
-    begun.answers()
+    begun.collect()
     assert asked == [threading.get_ident()]
     gateway.close()
 

@@ -58,7 +58,7 @@ class Post:
     def _shard(self, number: int, reader: UnionReader) -> RemoteShard:
         end = ShardServer(LocalShard(f"cell {number}", reader), reader, VirtualClock(NOW_S), Known(), Known())
 
-        def carry(question: bytes) -> Future[bytes]:
+        def transport(question: bytes) -> Future[bytes]:
             self.questions.append(read_question(question))
             future: Future[bytes] = Future()
             if self.arrives(self.questions[-1]):
@@ -67,7 +67,7 @@ class Post:
                 self.lost.append(future)
             return future
 
-        return RemoteShard(f"cell {number}", 1, carry, self.told)
+        return RemoteShard(f"cell {number}", 1, transport, self.told)
 
     def arrives(self, question: Question) -> bool:
         """Whether a question is answered at all."""
@@ -248,7 +248,7 @@ def test_a_shard_sends_as_many_pages_as_its_share_makes_likely(
 
 
 def test_what_was_told_of_pages_is_kept_for_as_many_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teia.search.serve.remote_shards.MAX_KEPT", 10)
+    monkeypatch.setattr("teia.search.serve.remote_shards.MAX_CACHED", 10)
     told = ReceivedFacts()
     for start in range(0, 100, 10):
         told.ranks.keep((key, 1.0) for key in range(start, start + 10))

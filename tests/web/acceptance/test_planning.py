@@ -76,11 +76,11 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
 
         def heard(coordinator: Coordinator, clock: LeapingClock, line: str, ended: Counter[str] = ended) -> None:
             ended.update([line.partition(":")[0]] if "run 5 ended" in line else [])
-            charges = coordinator.charges.values()
-            if len(ended) == len(charges):
+            controllers = coordinator.controllers.values()
+            if len(ended) == len(controllers):
                 coordinator.stop()
-            elif "waits until" in line and all(charge.duty.task is CrawlTask.WAIT for charge in charges):
-                clock.leap_to(min(charge.duty.until_s for charge in charges))
+            elif "waits until" in line and all(controller.due_task.task is CrawlTask.WAIT for controller in controllers):
+                clock.leap_to(min(controller.due_task.until_s for controller in controllers))
 
         flags = {f"schedule__{key}": value for key, value in EVERY.items()}
         now_s = datetime.fromisoformat(f"{year}-03-01T00:00Z").timestamp()
@@ -160,7 +160,7 @@ def simulated(delay_s: float, response_s: float, pages: int, sample: int = 5_000
     at = 0.0
     for _ in range(sample):
         at = max(at, server.ready_at, address.ready_at)
-        politeness.started(server, address)
-        politeness.finished(server, address, at, at + response_s)
+        politeness.begin_request(server, address)
+        politeness.end_request(server, address, at, at + response_s)
         at += response_s
     return max(server.ready_at, at) / sample * pages

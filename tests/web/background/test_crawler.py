@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.commands import order
+from teia.collections.commands import give_command
 from teia.config.load import to_toml
 from teia.config.sections import CollectionSettings, Config, ScheduleSettings
 from teia.records import Command
@@ -58,7 +58,7 @@ def test_there_is_no_crawler_while_nothing_is_to_be_done(tmp_path: Path) -> None
     with supervised(root, SLEEP) as supervisor:
         time.sleep(0.3)  # nothing happens for a while
         assert supervisor.state.state == "idle"
-        order(root, "main", Command.RUN, CLOCK)
+        give_command(root, "main", Command.RUN, CLOCK)
         supervisor.wake()
         until(lambda: supervisor.state.state == "running")
         pid = supervisor.state.pid
@@ -74,7 +74,7 @@ def test_a_schedule_needs_somebody_who_waits(tmp_path: Path) -> None:
 
 def test_one_that_dies_is_started_again_but_not_at_once_and_its_last_word_is_told(tmp_path: Path) -> None:
     root = root_with(tmp_path)
-    order(root, "main", Command.RUN, CLOCK)
+    give_command(root, "main", Command.RUN, CLOCK)
     lives = tmp_path / "lives"
     program = f"import sys; open({str(lives)!r}, 'a').write('x'); sys.exit('teia: the disk is made of cheese')"
     with supervised(root, program) as supervisor:
@@ -84,14 +84,14 @@ def test_one_that_dies_is_started_again_but_not_at_once_and_its_last_word_is_tol
         until(lambda: lives.stat().st_size >= 2)
         until(lambda: supervisor.state.state == "failed")
         assert supervisor.state.again_in_s > 1.0, "longer each time"
-        order(root, "main", Command.STOP, CLOCK)
+        give_command(root, "main", Command.STOP, CLOCK)
         supervisor.wake()
         until(lambda: supervisor.state.state == "idle")
 
 
 def test_one_that_does_not_end_when_it_is_asked_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = root_with(tmp_path)
-    order(root, "main", Command.RUN, CLOCK)
+    give_command(root, "main", Command.RUN, CLOCK)
     stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); " + (
         "time.sleep(600)"
     )
@@ -105,7 +105,7 @@ def test_one_that_does_not_end_when_it_is_asked_is_killed(tmp_path: Path, monkey
 
 def test_a_folder_that_somebody_else_crawls_is_left_alone(tmp_path: Path) -> None:
     root = root_with(tmp_path)
-    order(root, "main", Command.RUN, CLOCK)
+    give_command(root, "main", Command.RUN, CLOCK)
     holder = f"import sys; sys.path[:0] = {sys.path!r}; from teia.store.root import Root; from pathlib import Path\n"
     holder += f"with Root(Path({str(root.path)!r})).locked():\n    print('held', flush=True); sys.stdin.read()"
     other = subprocess.Popen([sys.executable, "-c", holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from teia.collections.calendar import next_starts, schedule_of
-from teia.collections.commands import order_of
+from teia.collections.commands import standing_commands
 from teia.collections.drafts import ADMINS, LOCAL, drafted
 from teia.collections.stored import saved
 from teia.config.load import to_toml
@@ -245,7 +245,7 @@ def test_the_api_makes_tells_and_changes(web: Web) -> None:
     started = api.post("/api/v1/c/um/command", headers=operator, json={"command": "start"})
     assert started.status_code == 400
     assert "starts no crawler" in started.json()["message"]
-    assert order_of(web.site.root, "um").wanted_s is None
+    assert standing_commands(web.site.root, "um").wanted_s is None
 
 
 def test_a_clone_is_the_same_under_another_name(web: Web) -> None:

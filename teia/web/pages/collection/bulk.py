@@ -101,7 +101,7 @@ def counted(
 
     def make() -> bulk.BulkCount:
         with snapshot(site.root, collection) as cells:
-            return bulk.count([cell.frontier for cell in cells], chosen, site.clock.now_s())
+            return bulk.count_urls([cell.frontier for cell in cells], chosen, site.clock.now_s())
 
     found: CachedAnswer[bulk.BulkCount] | None = None
     with suppress(NotReady):
@@ -145,8 +145,8 @@ def carry_out(site: OfSite, visitor: OfVisitor, collection: str, asked: BulkForm
     site.check(collection)
     chosen = _chosen(asked)
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        bulk.ask(control, collection, chosen, visitor.name, site.clock.now_s())
-        is_running = control.run(collection) is not None
+        bulk.request_action(control, collection, chosen, visitor.name, site.clock.now_s())
+        is_running = control.running_crawl(collection) is not None
     said = {name: str(value) for name, value in as_values(chosen).items() if value not in ("", None)}
     site.accounts.note(visitor.name, f"many URLs: {chosen.deed}", collection=collection, **said)
     # Without a running crawl, this server executes the action.
@@ -160,7 +160,7 @@ def carry_out(site: OfSite, visitor: OfVisitor, collection: str, asked: BulkForm
 def deeds_of(site: Installation, collection: str) -> list[BulkActionRow]:
     """Return the last bulk actions on a collection, newest first."""
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        found = bulk.latest(control, collection, SHOWN)
+        found = bulk.recent_actions(control, collection, SHOWN)
     return [
         BulkActionRow(
             deed=each.chosen.deed.value,

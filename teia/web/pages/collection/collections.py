@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from teia.collections.commands import order
+from teia.collections.commands import give_command
 from teia.collections.overview import ScheduleOverview, agenda_of
 from teia.collections.remove import remove_collection
 from teia.errors import StoreError, TeiaError, UsageError
@@ -130,11 +130,11 @@ def command(site: OfSite, visitor: OfVisitor, collection: str, asked: CommandFor
 
 def start(site: Installation, collection: str) -> str:
     """Let a collection be crawled from now on; return a sentence that tells when it starts."""
-    is_running = order(site.root, collection, Command.RUN, site.clock)
+    is_running = give_command(site.root, collection, Command.RUN, site.clock)
     if site.supervisor is None:
         if not is_running:
             # Take the command back: without a crawler it would start a crawl at some later time.
-            order(site.root, collection, Command.STOP, site.clock)
+            give_command(site.root, collection, Command.STOP, site.clock)
             raise UsageError("this server starts no crawler (--no-crawler)")
         return SAID["start"]
     site.supervisor.wake()
@@ -149,7 +149,7 @@ def _tell(site: Installation, collection: str, word: str) -> str:
     account, run = account_of(site, collection)
     if run is None and account["state"] not in {"paused", "starting"}:
         raise StoreError(f"no crawl of {collection} is running")
-    order(site.root, collection, WORDS[word], site.clock)
+    give_command(site.root, collection, WORDS[word], site.clock)
     if site.supervisor is not None:
         site.supervisor.wake()
     return SAID[word]

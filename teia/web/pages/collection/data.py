@@ -106,7 +106,7 @@ def data(site: OfSite, visitor: OfVisitor, collection: str) -> DataView:
     folder = site.root.collection(site.check(collection))
     space, weighed = _space(site, collection, site.patience_s(collection))
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        running = [name for name in site.names() if control.run(name) is not None]
+        running = [name for name in site.names() if control.running_crawl(name) is not None]
     return DataView(
         space=space,
         weighed=weighed,

@@ -156,7 +156,7 @@ def _decided(site: Installation, collection: str, host: str) -> dict[str, Any]:
     """Return the settings that users made for a host."""
     config = site.config(collection)
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        wanted = [origin for origin, _ in control.rereads(collection)]
+        wanted = [origin for origin, _ in control.robots_requests(collection)]
     own_delay_s, agreed_by = _own_rest(config.courtesy, host)
     return {
         "is_paused": host in paused_hosts(config.courtesy.paused),
@@ -402,7 +402,7 @@ def _reread(site: Installation, collection: str, line: HostLine) -> str:
         raise UsageError(f"robots.txt of {line.host} was not fetched yet; it is fetched before its first page")
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         for origin in origins:
-            control.ask_reread(collection, origin, site.clock.now_s())
-        is_running = control.run(collection) is not None
+            control.request_robots(collection, origin, site.clock.now_s())
+        is_running = control.running_crawl(collection) is not None
     when = f"as soon as the delay of {line.host} allows" if is_running else "during the next crawl of the collection"
     return f"robots.txt will be fetched again {when}"

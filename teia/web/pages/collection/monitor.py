@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
 from teia.collections.account import nothing_yet
-from teia.collections.commands import order_of, state_at_rest
+from teia.collections.commands import standing_commands, idle_state
 from teia.collections.inbox import ControlFile, CrawlReport
 from teia.collections.series import COARSE_S, ENOUGH_AGAIN, FINE_S, SeriesPoint, meeting_of, points_of, rates_of
 from teia.errors import StoreError
@@ -58,13 +58,13 @@ def account_of(site: Installation, collection: str) -> tuple[dict[str, Any], Cra
     site.check(collection)
     control = ControlFile(site.root.path / "control.sqlite")
     try:
-        run = control.run(collection)
+        run = control.running_crawl(collection)
     finally:
         control.close()
     # A crawl that has just started has not reported its counts yet; the folder has those of the last run.
     if run is not None and "requests" in run.account:
         return dict(run.account), run
-    said = state_at_rest(order_of(site.root, collection)) if run is None else dict(run.account)
+    said = idle_state(standing_commands(site.root, collection)) if run is None else dict(run.account)
     return {**_at_rest(site, collection), **said}, run
 
 
@@ -96,7 +96,7 @@ def table_of(site: Installation, collection: str, patience_s: float | None = Non
     key = ("hosts", collection)
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         # A finished bulk action changes the table, so its number is the stamp of the cached one.
-        stamp = control.last_deed_done(collection)
+        stamp = control.last_action_done_s(collection)
     if patience_s is None:
         return site.kept.get(key, make, TABLE_S, site.patience_s(collection), stamp).value
     found = site.kept.peek(key, make, TABLE_S, patience_s, stamp)

@@ -144,8 +144,8 @@ def check(site: OfSite, visitor: OfVisitor, collection: str, asked: PageUrl) -> 
         _refuse_left_out(lookup, entry, site.clock.now_s())
     control = ControlFile(site.root.path / "control.sqlite")
     try:
-        control.wish(collection, entry.url, site.clock.now_s())
-        is_running = control.run(collection) is not None
+        control.request_visit(collection, entry.url, site.clock.now_s())
+        is_running = control.running_crawl(collection) is not None
     finally:
         control.close()
     site.accounts.note(visitor.name, "check now", collection=collection, url=entry.url)

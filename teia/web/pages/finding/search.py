@@ -182,7 +182,7 @@ def _fresh(site: Installation, names: list[str]) -> float | None:
     known = []
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         for name in names:
-            run = control.run(name)
+            run = control.running_crawl(name)
             account = {} if run is None else run.account
             if is_known(account):
                 known.append((account["freshness"]["fresh"], max(1, account["pages"])))
@@ -283,7 +283,7 @@ def _answer(found: Results, hits: list[HitView], collection: str, n: int, collec
         expansion=found.expansion,
         facets={name: dict(counts) for name, counts in found.facets.items()},
         languages={language: round(share, 4) for language, share in found.languages.items()},
-        shards=Shards(found.shards_asked, found.shards_answered),
+        shards=Shards(found.shards_queried, found.shards_answered),
         collections=collections,
         chosen=ChosenFilters(),
         notes=found.notes,

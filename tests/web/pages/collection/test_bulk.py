@@ -94,7 +94,7 @@ def test_while_it_is_counted_the_page_waits_and_then_offers_what_was_counted(
 ) -> None:
     """UX 1: nothing moves unasked, so the page is not loaded again by itself; without scripts there is a link."""
     client, go_on = cut.client(Role.OPERATOR), threading.Event()
-    counts = bulk.count
+    counts = bulk.count_urls
 
     def count(*args: Any) -> bulk.BulkCount:
         assert go_on.wait(60)

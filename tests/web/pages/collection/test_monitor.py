@@ -35,7 +35,7 @@ def running(web: Web) -> Iterator[ControlFile]:
     account = web.client(Role.VIEWER).get("/api/v1/c/main/status").json()
     account |= {"state": "running", "pages": 1_204_511, "urls_queued": 5, "live": LIVE}
     control.begin("main", now_s)
-    control.account("main", account, now_s)
+    control.write_account("main", account, now_s)
     for n in range(30):
         point = (100 * n, 50 * n, 1_000 + n, 500 - n, None, None)
         control.note_point("main", FINE_S, now_s - FINE_S * (30 - n), point)

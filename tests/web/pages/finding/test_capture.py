@@ -348,7 +348,7 @@ def test_a_check_now_waits_for_a_crawl(evil: Web) -> None:
     done = operator.post("/c/main/check", data={"url": url, "csrf": evil.csrf(operator)})
     assert "No crawl is running" in operator.get(done.headers["location"]).text
     control = ControlFile(evil.site.root.path / "control.sqlite")
-    assert [each for _, each in control.wishes("main")] == [url]
+    assert [each for _, each in control.visit_requests("main")] == [url]
     control.close()
     headers = evil.token(Role.OPERATOR)
     bad = evil.client().post("/api/v1/c/main/check", json={"url": "http://evil.test/never"}, headers=headers)

@@ -110,9 +110,9 @@ def test_what_the_settings_mean_is_worked_out_once_and_again_when_they_are_other
 
     def noted(config: Config, lists: Path) -> compiled.CompiledSettings:
         worked_out.append(config)
-        return compiled.meaning_of(config, lists)
+        return compiled.compile_settings(config, lists)
 
-    monkeypatch.setattr(site_module, "meaning_of", noted)
+    monkeypatch.setattr(site_module, "compile_settings", noted)
     assert [told(wanting, "/lei") for _ in range(5)] == [202] * 5
     assert len(worked_out) == 1
     path = wanting.site.root.collection("main").config

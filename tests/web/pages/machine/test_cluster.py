@@ -75,7 +75,7 @@ def test_a_crawl_that_runs_is_seen(web: Web, client: TestClient) -> None:
     now_s = web.site.clock.now_s()
     control = ControlFile(web.site.root.path / "control.sqlite")
     control.begin("main", now_s)
-    control.account("main", {"state": "running"}, now_s)
+    control.write_account("main", {"state": "running"}, now_s)
     for ago_s, pages in ((15.0, 0), (10.0, 50), (5.0, 100)):
         control.note_point("main", 5.0, now_s - ago_s, (pages, pages, 0, 0, None, None))
     with web.site.root.locked():
