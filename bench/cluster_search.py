@@ -148,10 +148,10 @@ def node(root: Root, servers: NatsServers, name: str, cells: Sequence[int]) -> I
         process.communicate()
 
 
-def asked(search: CollectionSearch | ClusterSearch, question: SampleQuery) -> tuple[float, Results]:
+def asked(search: CollectionSearch | ClusterSearch, query: SampleQuery) -> tuple[float, Results]:
     """Run one search; return its milliseconds and its results."""
     began = time.perf_counter()
-    results = search.search(question.text, SHOWN, question.shows, SearchOptions(facets=question.facets))
+    results = search.search(query.text, SHOWN, query.offset, SearchOptions(facets=query.facets))
     return 1000 * (time.perf_counter() - began), results
 
 
@@ -191,19 +191,19 @@ class Timed:
     partial: int = 0
     messages: int = 0
 
-    def ask(self, one: CollectionSearch, many: Counting, question: SampleQuery) -> None:
+    def ask(self, one: CollectionSearch, many: Counting, query: SampleQuery) -> None:
         began = time.process_time()
-        one_ms, truth = asked(one, question)
+        one_ms, truth = asked(one, query)
         self.spent_s["one"] += time.process_time() - began
         before, sent = {name: sum(map(cpu_s, some)) for name, some in self.pids.items()}, many.sent
         began = time.process_time()
-        many_ms, answer = asked(many, question)
+        many_ms, answer = asked(many, query)
         self.spent_s["gateway"] += time.process_time() - began
         self.spent_s.update({name: sum(map(cpu_s, some)) - before[name] for name, some in self.pids.items()})
         self.one_ms.append(one_ms)
         self.many_ms.append(many_ms)
         self.messages += many.sent - sent
-        self.others += [] if is_alike(truth, answer) else [question.text]
+        self.others += [] if is_alike(truth, answer) else [query.text]
         self.partial += answer.is_partial
 
     def ratio(self, at: int) -> float:
@@ -233,7 +233,7 @@ class Counting(ClusterSearch):
 def measure(pages: int, seed: int, each: int, nodes: int) -> dict[str, Any]:
     """Measure everything; return the result, ready for JSON."""
     found = kept(pages, seed)
-    questions = QuerySampler(Corpus(pages, seed, cells=CELLS)).questions(each)
+    queries = QuerySampler(Corpus(pages, seed, cells=CELLS)).sample(each)
     shares = {f"n{at}": list(range(CELLS))[at::nodes] for at in range(nodes)}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="teia-bench-")))
@@ -248,21 +248,21 @@ def measure(pages: int, seed: int, each: int, nodes: int) -> dict[str, Any]:
         many = stack.enter_context(Counting(servers.urls, servers.key, NAME, WallClock()))
         processes = {"nodes": pids, "nats": [servers.process_of(0)]}
         first, warm, new = (Timed(processes) for _ in range(3))
-        for question in questions:  # brings files into memory
-            first.ask(one, many, question)
+        for query in queries:  # brings files into memory
+            first.ask(one, many, query)
         load = os.getloadavg()[0]
-        for question in questions:
+        for query in queries:
             for search in (one, many):
                 search._searcher._means.statistics.forget()
-            new.ask(one, many, question)
-            warm.ask(one, many, question)
+            new.ask(one, many, query)
+            warm.ask(one, many, query)
         os.kill(pids[-1], signal.SIGSTOP)
-        dead_ms, answer = asked(many, questions[0])
-        after = [asked(many, question)[0] for question in questions[1:20]]
+        dead_ms, answer = asked(many, queries[0])
+        after = [asked(many, query)[0] for query in queries[1:20]]
     return {
         "command": f"python -m bench.cluster_search --pages {pages} --seed {seed} --each {each} --nodes {nodes}",
         "n": pages, "nodes": nodes, "cells": CELLS, "cores": os.cpu_count(), "load_average": round(load, 1),
-        "searches": len(questions), **warm.as_json(), "new_words": new.as_json(),
+        "searches": len(queries), **warm.as_json(), "new_words": new.as_json(),
         "dead_node_s": round(dead_ms / 1000, 3), "dead_node_is_partial": answer.is_partial,
         "dead_node_says": list(answer.warnings), "after_s": round(max(after) / 1000, 3),
     }  # fmt: skip

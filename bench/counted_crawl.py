@@ -40,15 +40,15 @@ class Count:
 def count_into(path: Path) -> None:
     """Count from now on, into a file that is replaced atomically."""
     count = Count()
-    tell = count.timed(crawler_reports.tell)
+    write_account = count.timed(crawler_reports.write_account)
 
     def told(*args: Any) -> None:
-        tell(*args)
+        write_account(*args)
         part = path.with_suffix(".part")
         part.write_text(f"{count.seconds:.6f}", "ascii")
         part.replace(path)
 
-    crawler_reports.tell = told
+    crawler_reports.write_account = told
     for name in ("started", "ended", "concluded"):
         setattr(LiveRequests, name, count.timed(getattr(LiveRequests, name)))
 

@@ -151,7 +151,7 @@ async def crawl(root: Root, config: Config, clock: FastClock, seconds: float) ->
     async with open_crawler(root, [config], clock, seed=1) as crawler:
         running = asyncio.create_task(crawler.run())
         await asyncio.wait([running], timeout=2 * seconds / clock.factor + 60)
-        crawler.hurry()
+        crawler.stop_now()
         await running
 
 

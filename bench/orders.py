@@ -246,16 +246,16 @@ class Crawl:
             self._look_at(host)
 
     def _primary_queue(self) -> int:
-        if not self.order.sampled:
+        if not self.order.sample_size:
             return self.cell.queued
         ranks = self.cell.db.execute("SELECT rank FROM queue")
         return sum(not is_aside(rank) for (rank,) in ranks)
 
     def _hinted(self, item: QueuedUrl, host_id: int, host: str) -> Iterable[tuple[FoundLink, Hint | None]]:
         links = list(self.web.links[item.url])
-        if self.order.sampled:
+        if self.order.sample_size:
             return [(link, Hint(page=item.key)) for link in links]
-        if not self.order.keeps_trails:
+        if not self.order.stores_trails:
             return [(link, None) for link in links]
         way = item.hint or NO_HINT
         judged = judge(self.lens, way, self.web.pages[item.url], links)

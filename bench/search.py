@@ -33,7 +33,7 @@ from typing import Any
 from teia.clock import WallClock
 from teia.lab.corpus.collection import CorpusCollection, collection, opened
 from teia.lab.corpus.pages import Corpus
-from teia.lab.corpus.questions import PUBLISHED, QuerySampler, SampleQuery, kinds_of
+from teia.lab.corpus.questions import PUBLISHED, QuerySampler, SampleQuery, list_kinds
 from teia.lab.corpus.timed import TimedSearch, Timing, spread, warm
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,20 +65,20 @@ def measure(
 ) -> dict[str, Any]:
     """Measure everything; return the result, ready for JSON."""
     found = kept(pages, seed, semantics=semantics, say=say, cache=cache)
-    questions = QuerySampler(Corpus(pages, seed, cells=CELLS)).questions(each)
+    queries = QuerySampler(Corpus(pages, seed, cells=CELLS)).sample(each)
     of_paper = [SampleQuery(each.kind, "F11", each.text) for each in PUBLISHED]
     say("cold searches")
-    cold_rows = [cold_search(found, question) for question in some_of_each(questions, cold)] if cold else []
-    cold_paper = [cold_search(found, question) for question in of_paper] if cold else []
-    say(f"{len(questions)} warm searches")
+    cold_rows = [cold_search(found, query) for query in some_of_each(queries, cold)] if cold else []
+    cold_paper = [cold_search(found, query) for query in of_paper] if cold else []
+    say(f"{len(queries)} warm searches")
     load = os.getloadavg()[0]
     search = TimedSearch(found, semantics=semantics)
     try:
         began, cpu = time.perf_counter(), time.process_time()
-        timings = warm(search, questions)
+        timings = warm(search, queries)
         used = (time.process_time() - cpu) / (time.perf_counter() - began)
         threads = sum(1 for _ in Path("/proc/self/task").iterdir())
-        paper = [(search.ask(question), search.ask(question)) for question in of_paper]
+        paper = [(search.ask(query), search.ask(query)) for query in of_paper]
     finally:
         search.close()
     return {
@@ -89,7 +89,7 @@ def measure(
         "semantics": semantics,
         "collection": rounded(asdict_of(found)),
         "all": rounded(asdict(spread(timings))) | {"cores_used": round(used, 2), "threads": threads},
-        "f11": rounded(asdict(spread([each for each in timings if each.question.kind in F11_KINDS]))),
+        "f11": rounded(asdict(spread([each for each in timings if each.query.kind in F11_KINDS]))),
         "rows": rows_of(timings, cold_rows, pages),
         "table_26": [
             paper_row(*pair, published, cold_paper[place] if cold else None)
@@ -97,7 +97,7 @@ def measure(
         ],
         "tantivy_ms": calls_of(timings),
         "slowest": [
-            {"kind": t.question.kind, "query": t.question.text[:80], "ms": round(t.ms, 1), "cpu_ms": round(t.cpu_ms, 1)}
+            {"kind": t.query.kind, "query": t.query.text[:80], "ms": round(t.ms, 1), "cpu_ms": round(t.cpu_ms, 1)}
             for t in sorted(timings, key=lambda each: -each.cpu_ms)[:5]
         ],
         "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
@@ -130,7 +130,7 @@ def rows_of(timings: Sequence[Timing], cold_rows: Sequence[dict[str, Any]], page
     """Return a row for each kind of query and frequency of words."""
     by_kind: dict[tuple[str, str], list[Timing]] = defaultdict(list)
     for timing in timings:
-        by_kind[timing.question.kind, timing.question.words].append(timing)
+        by_kind[timing.query.kind, timing.query.words].append(timing)
     cold: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in cold_rows:
         cold[row["kind"], row["words"]].append(row)
@@ -141,7 +141,7 @@ def rows_of(timings: Sequence[Timing], cold_rows: Sequence[dict[str, Any]], page
             f"cold_{name}": max((row[name] for row in cold[kind, words]), default=None)
             for name in ("ms", "open_ms", "read_mb")
         }
-        for kind, words in kinds_of([timing.question for timing in timings])
+        for kind, words in list_kinds([timing.query for timing in timings])
     ]
 
 
@@ -170,24 +170,24 @@ def calls_of(timings: Sequence[Timing]) -> dict[str, float]:
 # ---- cold -----------------------------------------------------------------------------------------------------------
 
 
-def some_of_each(questions: Sequence[SampleQuery], number: int) -> list[SampleQuery]:
+def some_of_each(queries: Sequence[SampleQuery], number: int) -> list[SampleQuery]:
     taken: Counter[tuple[str, str]] = Counter()
     found = []
-    for question in questions:
-        taken[question.kind, question.words] += 1
-        if taken[question.kind, question.words] <= number:
-            found.append(question)
+    for query in queries:
+        taken[query.kind, query.words] += 1
+        if taken[query.kind, query.words] <= number:
+            found.append(query)
     return found
 
 
-def cold_search(found: CorpusCollection, question: SampleQuery) -> dict[str, Any]:
+def cold_search(found: CorpusCollection, query: SampleQuery) -> dict[str, Any]:
     """Search in a process of its own after its files were dropped from memory."""
     drop_from_memory(found)
-    asked = json.dumps({"folder": str(found.folder), "question": asdict(question)})
+    asked = json.dumps({"folder": str(found.folder), "query": asdict(query)})
     command = [sys.executable, "-m", "bench.search", "--one", asked]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return {"kind": question.kind, "words": question.words, "query": question.text[:80]} | answer
+    return {"kind": query.kind, "words": query.words, "query": query.text[:80]} | answer
 
 
 def drop_from_memory(found: CorpusCollection) -> None:
@@ -204,13 +204,13 @@ def drop_from_memory(found: CorpusCollection) -> None:
 def one_search(asked: str) -> dict[str, Any]:
     """Run the search of a cold process."""
     wanted = json.loads(asked)
-    question = SampleQuery(**wanted["question"])
+    query = SampleQuery(**wanted["query"])
     before = read_bytes()
     began = time.perf_counter()
     search = TimedSearch(opened(Path(wanted["folder"])))
     search.reader.searcher()
     is_open = time.perf_counter()
-    timing = search.ask(question)
+    timing = search.ask(query)
     search.close()
     return {
         "open_ms": round(1000 * (is_open - began), 1),

@@ -232,9 +232,9 @@ def pages(urls: int, say: Say) -> dict[str, Any]:
 
 def search(urls: int, seconds: float, say: Say) -> dict[str, Any]:
     """Let people search at the same time; every query is new to the server."""
-    questions = [each.text for each in QuerySampler(Corpus(INDEXED, SEED, cells=CELLS)).questions(200)]
+    queries = [each.text for each in QuerySampler(Corpus(INDEXED, SEED, cells=CELLS)).sample(200)]
     step = 7919  # a prime, so that kinds of queries are mixed
-    asked = iter([questions[(number * step) % len(questions)] for number in range(len(questions))])
+    asked = iter([queries[(number * step) % len(queries)] for number in range(len(queries))])
     took_ms: list[float] = []
     refused: list[int] = []
     lock = threading.Lock()

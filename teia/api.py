@@ -25,7 +25,7 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.collections.account import Summary, summarize
-from teia.collections.crawler_reports import last_change, listen
+from teia.collections.crawler_reports import last_change, serve_control
 from teia.collections.stored import choose, configure, saved
 from teia.config.flags import FLAGS
 from teia.config.sections import Config
@@ -91,7 +91,7 @@ async def crawl_async(
         clock = WallClock()
         began = clock.ticks_s()
         async with open_crawler(root, [wanted], clock, seed=int(clock.now_s())) as crawler:
-            beside = [asyncio.create_task(listen(crawler, root, clock, since))]
+            beside = [asyncio.create_task(serve_control(crawler, root, clock, since))]
             if on_progress is not None:
                 beside.append(asyncio.create_task(_tell(crawler, clock, on_progress)))
             await _run(crawler, beside)
@@ -133,7 +133,7 @@ async def _run(crawler: Crawler, beside: Sequence[asyncio.Task[None]]) -> None:
     try:
         await asyncio.wait([crawling, *beside], return_when=asyncio.FIRST_COMPLETED)
     finally:
-        crawler.hurry()
+        crawler.stop_now()
         for task in beside:
             if not task.done():
                 task.cancel()

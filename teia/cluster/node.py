@@ -130,7 +130,7 @@ class Node:
         # A second call finds `_stopping` set.
         self._is_hurried = self._stopping
         if self._stopping and self._crawler is not None:
-            self._crawler.hurry()
+            self._crawler.stop_now()
         self._stopping = True
 
     async def run(self) -> None:
@@ -470,7 +470,7 @@ class Node:
         keeper.is_leaving = keeper.is_leaving or self._stopping  # cells that other nodes leave are not for us
         # Nothing can be committed any more, so no request is waited for.
         if session.is_lost:
-            crawler.hurry()
+            crawler.stop_now()
         crawl.wind_up()
         crawler.stop()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from teia.collections.index_state import IndexState, state_of_crawl
+from teia.collections.index_state import IndexState, index_state_of_crawl
 from teia.crawler.running_collection import Crawl
 from teia.store.root import CollectionFolder
 
@@ -45,7 +45,7 @@ class Summary:
     index_writing: bool = False
 
 
-def nothing_yet(collection: str) -> Summary:
+def empty_summary(collection: str) -> Summary:
     """Return the account of a collection that was never crawled."""
     return Summary(collection, "waiting", 0.0, 0, 0, 0.0, 0, 0, 0, 0, {}, 0, 0, 0, 0)
 
@@ -55,7 +55,7 @@ def summarize(crawl: Crawl, seconds: float, politeness_violations: int = 0) -> S
     counts, cells = crawl.counts, crawl.committer.cells
     # A cell's folder lies two levels below that of its collection.
     folder = CollectionFolder(crawl.name, next(iter(cells)).folder.path.parent.parent)
-    state = state_of_crawl(folder, ((each.folder, each.frontier) for each in cells))
+    state = index_state_of_crawl(folder, ((each.folder, each.frontier) for each in cells))
     return Summary(
         collection=crawl.name,
         state=str(crawl.state),

@@ -143,7 +143,7 @@ def _months_later(first: datetime, months: int) -> datetime:
 # ---- read from the settings -----------------------------------------------------------------------------------------
 
 
-def schedule_of(settings: ScheduleSettings) -> Schedule | None:
+def parse_schedule(settings: ScheduleSettings) -> Schedule | None:
     """Parse the schedule settings; return None where `start` is empty, raise ConfigError where they are invalid."""
     zone = _zone(settings.zone)
     period = _period(settings.every)

@@ -17,7 +17,7 @@ from typing import Any
 from teia.clock import Clock
 from teia.collections.edits import Edit, edited, to_text
 from teia.collections.inbox import ControlFile
-from teia.collections.stored import amend, is_clustered, nobody_hears, saved
+from teia.collections.stored import amend, is_clustered, no_node_error, saved
 from teia.config.sections import Config
 from teia.config.tree import value_of
 from teia.errors import StoreError
@@ -71,10 +71,10 @@ def _change_all(
     before = saved(root, name).config
     edited(before, edits)  # raise an error before anything is written
     if control.running_crawl(name) is None:
-        raise nobody_hears(root.collection(name))
+        raise no_node_error(root.collection(name))
     answer = _answer(control, name, control.request_change(name, to_text(edits), clock.now_s()), clock)
     if not answer:
-        raise nobody_hears(root.collection(name))
+        raise no_node_error(root.collection(name))
     return before, saved(root, name).config, answer
 
 

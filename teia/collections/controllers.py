@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from teia.collections.account import Summary
-from teia.collections.calendar import Schedule, schedule_of
+from teia.collections.calendar import Schedule, parse_schedule
 from teia.collections.commands import NO_COMMANDS, StandingCommands
 from teia.collections.due_runs import CrawlTask, DueTask, find_due_task
 from teia.collections.run_log import ScheduledRun
@@ -84,7 +84,7 @@ class CollectionController:
 
 def collection_schedule(config: Config) -> Schedule | None:
     """Return a collection's schedule; a collection that keeps its pages fresh does so between runs."""
-    found = schedule_of(config.schedule)
+    found = parse_schedule(config.schedule)
     return None if found is None else replace(found, keep_fresh=found.keep_fresh or config.refresh.keep)
 
 

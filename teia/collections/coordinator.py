@@ -22,7 +22,7 @@ from teia.clock import Clock
 from teia.collections.account import summarize
 from teia.collections.bulk import run_actions
 from teia.collections.controllers import CollectionController, shift_config, collection_schedule
-from teia.collections.crawler_reports import announce, hear, take_up, tell
+from teia.collections.crawler_reports import announce, accept_requests, apply_edits, write_account
 from teia.collections.due_runs import CrawlTask, deadline_of, find_due_task
 from teia.collections.edits import from_json
 from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
@@ -90,11 +90,11 @@ class Coordinator:
         if self._crawler is not None:
             self._crawler.stop()
 
-    def hurry(self) -> None:
+    def stop_now(self) -> None:
         """Stop without waiting for requests."""
         self.stop()
         if self._crawler is not None:
-            self._crawler.hurry()
+            self._crawler.stop_now()
 
     async def serve(self) -> None:
         """Turn due schedules into runs, shift by shift."""
@@ -356,7 +356,7 @@ class Coordinator:
         finally:
             if not running.done():
                 # Cancelled or failed: end without waiting for requests, but commit.
-                crawler.hurry()
+                crawler.stop_now()
             try:
                 await running
             finally:
@@ -364,7 +364,7 @@ class Coordinator:
 
     def _needs_decision(self) -> bool:
         crawls = (controller.crawl for controller in self.controllers.values() if controller.crawl is not None)
-        return self._clock.now_s() >= self._decide_at_s or any(not crawl.state.is_going for crawl in crawls)
+        return self._clock.now_s() >= self._decide_at_s or any(not crawl.state.is_active for crawl in crawls)
 
     def _update_tasks(self, crawler: Crawler, tasks: dict[str, tuple[CrawlTask, float | None]]) -> None:
         """End tasks that are no longer due; end the shift if another task is due instead or as well."""
@@ -390,7 +390,7 @@ class Coordinator:
         for controller in list(self.controllers.values()):
             self._execute(controller, control.take_commands(controller.name, now_s))
             if controller.crawl is not None and self._crawler is not None:
-                hear(control, self._crawler, controller.crawl, self._clock)
+                accept_requests(control, self._crawler, controller.crawl, self._clock)
             elif control.pending_actions(controller.name):
                 # No crawl has the collection open, and this process holds the folder lock.
                 await asyncio.to_thread(run_actions, self._root, controller.name, self._clock)
@@ -412,7 +412,7 @@ class Coordinator:
                 controller.unpark()
             self._decide_at_s = self._account_at = -inf
         if self._crawler is not None and controller.crawl is not None:
-            self._crawler.obey(commands, controller.crawl)
+            self._crawler.apply_commands(commands, controller.crawl)
 
     async def _apply_changes(self) -> None:
         """Apply changed settings; those that the current shift cannot apply take effect with the next."""
@@ -421,7 +421,7 @@ class Coordinator:
             for number, edits in self._control.changes(controller.name, self._since):
                 crawl = controller.sound_crawl
                 if self._crawler is not None and crawl is not None:
-                    answers.append((number, await take_up(self._crawler, crawl, self._root, edits, SCHEDULE_KEYS)))
+                    answers.append((number, await apply_edits(self._crawler, crawl, self._root, edits, SCHEDULE_KEYS)))
                 else:
                     # Nothing is running: the next shift reads the settings from the file.
                     answers.append((number, json.dumps({"now": [edit.key for edit in from_json(edits)]})))
@@ -449,7 +449,7 @@ class Coordinator:
             self._control.write_account(controller.name, {"state": "paused", "paused_why": controller.parked}, self._clock.now_s())
         elif controller.sound_crawl is not None:
             seconds = controller.seconds + self._clock.ticks_s() - self._shift_began
-            tell(self._control, self._series, controller.sound_crawl, self._clock, seconds)
+            write_account(self._control, self._series, controller.sound_crawl, self._clock, seconds)
             self._note_progress(controller)
         else:
             why = "asked to" if controller.is_paused else ""

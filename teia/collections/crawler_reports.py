@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from teia.clock import Clock
 from teia.collections.account import summarize
-from teia.collections.bulk import waiting
+from teia.collections.bulk import pending_actions
 from teia.collections.edits import LIVE, SHARED, edited, from_json
 from teia.collections.inbox import ACCOUNT_S, RETENTION_S, POLL_S, ControlFile
 from teia.collections.series import SeriesWriter
@@ -22,7 +22,7 @@ from teia.store.root import Root
 
 
 def last_change(root: Root) -> int:
-    """Return the number of the newest settings change, for `listen`. Call it before a crawl reads its settings."""
+    """Return the number of the newest settings change, for `serve_control`. Call it before a crawl reads its settings."""
     path = root.path / "control.sqlite"
     if not path.exists():
         return 0
@@ -33,29 +33,29 @@ def last_change(root: Root) -> int:
         control.close()
 
 
-async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None:
+async def serve_control(crawler: Crawler, root: Root, clock: Clock, since: int) -> None:
     """Execute commands and write accounts until cancelled; then the runs end.
 
     Changes after `since` may not be in the settings that the crawl began with, so they are applied.
     """
     control = ControlFile(root.path / "control.sqlite")
-    began, series = clock.ticks_s(), SeriesWriter(control)
+    started, series = clock.ticks_s(), SeriesWriter(control)
     try:
         for crawl in crawler.crawls:
             await announce(control, crawl.name, clock)
-        accounts_at = began
+        accounts_at = started
         while True:
             for crawl in crawler.crawls:
-                crawler.obey(control.take_commands(crawl.name, clock.now_s()), crawl)
-                hear(control, crawler, crawl, clock)
+                crawler.apply_commands(control.take_commands(crawl.name, clock.now_s()), crawl)
+                accept_requests(control, crawler, crawl, clock)
                 for number, edits in control.changes(crawl.name, since):
-                    answer = await take_up(crawler, crawl, root, edits)
+                    answer = await apply_edits(crawler, crawl, root, edits)
                     with suppress(DiskFull):
                         control.answer_change(number, answer)
             if clock.ticks_s() >= accounts_at:
                 accounts_at = clock.ticks_s() + ACCOUNT_S
                 for crawl in crawler.crawls:
-                    tell(control, series, crawl, clock, clock.ticks_s() - began)
+                    write_account(control, series, crawl, clock, clock.ticks_s() - started)
             await clock.sleep(POLL_S)
     finally:
         for crawl in crawler.crawls:
@@ -64,21 +64,21 @@ async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None
         control.close()
 
 
-def hear(control: ControlFile, crawler: Crawler, crawl: Crawl, clock: Clock) -> None:
+def accept_requests(control: ControlFile, crawler: Crawler, crawl: Crawl, clock: Clock) -> None:
     """Pass the visit requests and bulk actions of users to a crawl, and record its progress for them."""
-    wishes = crawl.committer.wishes
-    granted = wishes.take(control.visit_requests(crawl.name))
-    for number in granted:
-        # A request that cannot be recorded is granted again, which does no harm.
+    requests = crawl.committer.visit_requests
+    applied = requests.accept(control.visit_requests(crawl.name))
+    for number in applied:
+        # A request that cannot be recorded is applied again, which does no harm.
         with suppress(DiskFull):
             control.remove_visit_request(number)
-    wishes.forget(granted)
-    for number, urls in wishes.bulk.take(waiting(control, crawl.name)):
+    requests.forget(applied)
+    for number, urls in requests.bulk.accept(pending_actions(control, crawl.name)):
         with suppress(DiskFull):
             control.complete_action(number, urls, clock.now_s())
-        wishes.bulk.forget(number)
-    for origin, asked_s in control.robots_requests(crawl.name):
-        if crawler.reread_robots(crawl, origin, asked_s) or clock.now_s() > asked_s + RETENTION_S:
+        requests.bulk.forget(number)
+    for origin, requested_s in control.robots_requests(crawl.name):
+        if crawler.reread_robots(crawl, origin, requested_s) or clock.now_s() > requested_s + RETENTION_S:
             with suppress(DiskFull):
                 control.remove_robots_request(crawl.name, origin)
 
@@ -94,7 +94,7 @@ async def announce(control: ControlFile, name: str, clock: Clock) -> None:
             return
 
 
-def tell(control: ControlFile, series: SeriesWriter, crawl: Crawl, clock: Clock, seconds: float) -> None:
+def write_account(control: ControlFile, series: SeriesWriter, crawl: Crawl, clock: Clock, seconds: float) -> None:
     """Write a crawl's account and its current activity; on a full disk the last one stays until there is room."""
     summary = summarize(crawl, seconds)
     account = {**asdict(summary), "live": crawl.live.account(crawl.queues.values(), clock)}
@@ -103,15 +103,15 @@ def tell(control: ControlFile, series: SeriesWriter, crawl: Crawl, clock: Clock,
         series.note(summary, clock.now_s())
 
 
-async def take_up(crawler: Crawler, crawl: Crawl, root: Root, edits: str, also: Collection[str] = ()) -> str:
+async def apply_edits(crawler: Crawler, crawl: Crawl, root: Root, edits: str, also_live: Collection[str] = ()) -> str:
     """Apply edits to the settings of a running crawl, as far as it can do so now; return the answer.
 
-    `also` are settings that the caller itself applies at once.
+    `also_live` are settings that the caller itself applies at once.
     """
     wanted = from_json(edits)
     # Shared settings are those of the first crawl.
     live = [edit for edit in wanted if edit.key in LIVE and (crawl.number == 0 or edit.key not in SHARED)]
-    live += [edit for edit in wanted if edit.key in also]
+    live += [edit for edit in wanted if edit.key in also_live]
     try:
         config = edited(crawl.config, live)
         # A long list of rules takes a second to read: not on the loop.

@@ -17,7 +17,7 @@ from teia.clock import Clock
 from teia.collections.change_settings import SettingsChange, change
 from teia.collections.edits import Edit, Operator, changed_keys
 from teia.collections.inbox import ControlFile
-from teia.collections.preview_change import judge_at_rest
+from teia.collections.preview_change import reconsider_now
 from teia.collections.stored import check, saved
 from teia.config.declare import ADMIN, HERE
 from teia.config.load import to_toml
@@ -191,7 +191,7 @@ def _other_faults(config: Config) -> list[SettingFault]:
     return []
 
 
-def freedoms(config: Config, before: Config | None = None) -> list[RestrictedSetting]:
+def restricted_settings(config: Config, before: Config | None = None) -> list[RestrictedSetting]:
     """Return the settings of a configuration that an admin has to approve, as far as they are new."""
     base = before or Config()
     courtesy, was = config.courtesy, base.courtesy
@@ -220,7 +220,7 @@ def freedoms(config: Config, before: Config | None = None) -> list[RestrictedSet
 # ---- done -----------------------------------------------------------------------------------------------------------
 
 
-def make_collection(root: Root, config: Config, clock: Clock) -> None:
+def create_collection(root: Root, config: Config, clock: Clock) -> None:
     """Create a collection; a crawler that serves the root notices it."""
     name = config.collection.name
     if name in root.collections():
@@ -245,11 +245,11 @@ def apply(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Setting
     changed = change(root, name, edits, clock)
     if not changed.running:
         with suppress(StoreError), root.locked():  # if another process has the lock, the next crawl judges
-            judge_at_rest(root, name, saved(root, name).config)
+            reconsider_now(root, name, saved(root, name).config)
     return changed
 
 
-def as_command(config: Config, data: str) -> str:
+def crawl_command(config: Config, data: str) -> str:
     """Return the command that creates the same collection in a terminal, given its settings in a file."""
     name = config.collection.name
     return f"teia crawl --config {name}.toml --name {name} --data {data}"

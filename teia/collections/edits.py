@@ -149,11 +149,11 @@ def _with_items(values: dict[str, Any], key: str, operator: Operator, given: Seq
     if key == "scope.include" and not items:
         items = implied_scope(values["collection.seeds"])
     if operator is Operator.REMOVE:
-        gone = {form_of(key, item) for item in given}
-        return [item for item in items if form_of(key, item) not in gone]
-    known = {form_of(key, item) for item in items}
+        gone = {normal_form(key, item) for item in given}
+        return [item for item in items if normal_form(key, item) not in gone]
+    known = {normal_form(key, item) for item in items}
     for item in given:
-        if (form := form_of(key, item)) not in known:
+        if (form := normal_form(key, item)) not in known:
             known.add(form)
             items.append(item)
     return items
@@ -164,7 +164,7 @@ def implied_scope(seeds: Iterable[str]) -> list[str]:
     return seeds_scope([url for seed in seeds if (url := from_user(seed)) is not None])
 
 
-def form_of(key: str, item: Any) -> Hashable:
+def normal_form(key: str, item: Any) -> Hashable:
     """Return a normal form in which two spellings of the same item are equal."""
     if not isinstance(item, str):
         return repr(item)  # no valid item of a setting; the whole list is refused later, with the error

@@ -70,7 +70,7 @@ class IndexState:
         return self.unreadable > 0 or self.behind > max(WORTH_A_WORD, SHARE_WORTH_A_WORD * self.changes)
 
 
-def state_of_crawl(folder: CollectionFolder, cells: Iterable[tuple[CellFolder, FrontierCell]]) -> IndexState:
+def index_state_of_crawl(folder: CollectionFolder, cells: Iterable[tuple[CellFolder, FrontierCell]]) -> IndexState:
     """Compare a running crawl's index with its frontiers; safe in any thread, because no database is queried.
 
     Every changed page counts as behind, also those that the index will leave out. A node of a cluster itself looks for

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from teia.clock import Clock, iso_utc
-from teia.collections.calendar import Schedule, in_words, next_starts, schedule_of
+from teia.collections.calendar import Schedule, in_words, next_starts, parse_schedule
 from teia.collections.due_runs import CrawlTask, find_due_task
 from teia.collections.inbox import ControlFile
 from teia.collections.run_log import RunLog, ScheduledRun
@@ -52,9 +52,9 @@ class SchedulePreview:
     shown: tuple[str, ...] = ()
 
 
-def preview_of(settings: ScheduleSettings, now_s: float, number: int = SHOWN) -> SchedulePreview:
+def preview_schedule(settings: ScheduleSettings, now_s: float, number: int = SHOWN) -> SchedulePreview:
     """Describe a schedule, also before it is saved; ConfigError names the error in it."""
-    schedule = schedule_of(settings)
+    schedule = parse_schedule(settings)
     if schedule is None:
         return SchedulePreview()
     starts = next_starts(schedule, now_s, number)
@@ -85,12 +85,12 @@ class ScheduleOverview:
         return self.starts[0] if self.starts else None
 
 
-def agenda_of(root: Root, name: str, clock: Clock, number: int = SHOWN, *, with_notes: bool = True) -> ScheduleOverview:
+def schedule_overview(root: Root, name: str, clock: Clock, number: int = SHOWN, *, with_notes: bool = True) -> ScheduleOverview:
     """Look up the next and the last runs; nothing is written. Notes take a walk over all pages."""
     config = saved(root, name).config
-    schedule, now_s = schedule_of(config.schedule), clock.now_s()
+    schedule, now_s = parse_schedule(config.schedule), clock.now_s()
     runs, running = _runs(root, name, number)
-    preview = preview_of(config.schedule, now_s, number)
+    preview = preview_schedule(config.schedule, now_s, number)
     is_open = bool(runs) and runs[0].is_open
     return ScheduleOverview(
         collection=name,
@@ -105,9 +105,9 @@ def agenda_of(root: Root, name: str, clock: Clock, number: int = SHOWN, *, with_
     )
 
 
-def in_summary(root: Root, name: str, clock: Clock) -> dict[str, Any]:
+def schedule_keys(root: Root, name: str, clock: Clock) -> dict[str, Any]:
     """Return the schedule's keys of a crawl's summary and `teia status`; empty where there never was a schedule."""
-    agenda = agenda_of(root, name, clock)
+    agenda = schedule_overview(root, name, clock)
     run = agenda.run or next(iter(agenda.last), None)
     if not agenda.words and run is None:
         return {}
@@ -161,10 +161,10 @@ def _notes(
 
 
 def _too_long(root: Root, config: Config, schedule: Schedule) -> str:
-    return too_long(*largest_host(root, config.collection.name), config.courtesy.delay_s, schedule)
+    return warn_too_long(*largest_host(root, config.collection.name), config.courtesy.delay_s, schedule)
 
 
-def too_long(host: str, pages: int, delay_s: float, schedule: Schedule) -> str:
+def warn_too_long(host: str, pages: int, delay_s: float, schedule: Schedule) -> str:
     """Return a warning if a run is too short for all known pages of the largest host, at its politeness delay."""
     longest_s = schedule.stop_after_s
     if schedule.period is not None:

@@ -49,7 +49,7 @@ class ChangeEffect:
     is_sample: bool = False
 
 
-def effect_of(root: Root, name: str, before: Config, after: Config) -> ChangeEffect:
+def count_effect(root: Root, name: str, before: Config, after: Config) -> ChangeEffect:
     """Count the effect of a change, exactly."""
     lists = root.collection(name).lists
     was, will = _meant(before, lists), compile_settings(after, lists)
@@ -161,7 +161,7 @@ def _drawn(
 # ---- done at once ---------------------------------------------------------------------------------------------------
 
 
-def judge_at_rest(root: Root, name: str, config: Config) -> None:
+def reconsider_now(root: Root, name: str, config: Config) -> None:
     """Judge all URLs of a collection now, as a crawl would at its start; the caller holds the root's lock."""
     compiled = compile_settings(config, root.collection(name).lists)
     for folder in root.collection(name).cells():

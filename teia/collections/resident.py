@@ -134,9 +134,9 @@ class Resident(Coordinator):
         if self._crawler is None or controller.crawl is None:
             return
         if commands.removal or (commands.stopped_s is not None and commands.stopped_s != before.stopped_s):
-            self._crawler.obey([Command.STOP], controller.crawl)
+            self._crawler.apply_commands([Command.STOP], controller.crawl)
         elif controller.is_paused != was_paused:
-            self._crawler.obey([Command.PAUSE if controller.is_paused else Command.RESUME], controller.crawl)
+            self._crawler.apply_commands([Command.PAUSE if controller.is_paused else Command.RESUME], controller.crawl)
 
     def _release_removed(self, all_commands: Mapping[str, StandingCommands]) -> None:
         """Close the files of collections to be removed, and record that."""

@@ -21,7 +21,7 @@ from teia.collections.inbox import ControlFile
 FINE_S, COARSE_S = 5.0, 600.0
 KEPT_S = {FINE_S: 1_200.0, COARSE_S: 31 * 86_400.0}
 TRUE_S, TRUE_KEPT_S = 10.0, 86_400.0
-ENOUGH_AGAIN = 200
+MIN_REVISITED = 200
 """Number of revisited pages below which no freshness is reported."""
 
 GAP = 3.0
@@ -53,7 +53,7 @@ class SeriesWriter:
 
     def note(self, summary: Summary, now_s: float) -> None:
         """Write a point of each series that is due; called with every account."""
-        fresh = summary.freshness if summary.freshness and summary.freshness["visited_again"] >= ENOUGH_AGAIN else {}
+        fresh = summary.freshness if summary.freshness and summary.freshness["visited_again"] >= MIN_REVISITED else {}
         numbers = (summary.requests, summary.pages, summary.urls_known, summary.urls_queued)
         point = (*numbers, fresh.get("fresh"), fresh.get("best"), fresh.get("possible"))
         for step_s, kept_s in KEPT_S.items():
@@ -102,7 +102,7 @@ class CatchUpForecast:
     grows_per_s: float
 
 
-def meeting_of(points: Iterable[SeriesPoint]) -> CatchUpForecast | None:
+def forecast_catch_up(points: Iterable[SeriesPoint]) -> CatchUpForecast | None:
     """Forecast from the growth or shrinkage of the queue over the points; None without enough points."""
     found = list(points)
     if len(found) < 2 or found[-1].time_s - found[0].time_s < FINE_S:

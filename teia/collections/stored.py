@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from teia.collections.calendar import schedule_of
+from teia.collections.calendar import parse_schedule
 from teia.collections.edits import Edit, Operator, changed_keys, edited
 from teia.config.load import EffectiveConfig, load, to_toml, toml_value
 from teia.config.sections import Config
@@ -39,7 +39,7 @@ RULE_LISTS = ("scope.include", "scope.exclude")
 def check(config: Config) -> None:
     """Raise ConfigError for a setting with an invalid text: a seed, a rule, a date, a network …"""
     check_crawl(config)
-    schedule_of(config.schedule)
+    parse_schedule(config.schedule)
 
 
 def choose(root: Root, name: str | None) -> str:
@@ -181,7 +181,7 @@ def is_clustered(folder: CollectionFolder) -> bool:
     return False
 
 
-def nobody_hears(folder: CollectionFolder) -> ClusterError:
+def no_node_error(folder: CollectionFolder) -> ClusterError:
     """Return the error for a request on a cluster's collection while none of its nodes runs here."""
     root: Path = folder.path.parent
     return ClusterError(

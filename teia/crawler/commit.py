@@ -31,7 +31,7 @@ from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.depths import spread
 from teia.crawler.fetch_rows import log_row, roll_out, write_log
 from teia.crawler.open_cell import Cell, note_position
-from teia.crawler.order_hints import hints_of, learnt_so_far, note_read
+from teia.crawler.order_hints import hints_of, learnt_promises, note_read
 from teia.crawler.requests import VisitRequests
 from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.sites.soft404 import PROBE, answer_of, keep_answer, remembered
@@ -44,7 +44,7 @@ from teia.frontier.cell.reconsider import END, progress, reconsider
 from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, ProbeResult, QueuedUrl, SettledVisit, either
 from teia.frontier.cell.schema import STATE_FAILED, STATE_QUEUED
 from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
-from teia.frontier.queue.order import better
+from teia.frontier.queue.order import merge_hints
 from teia.frontier.queue.schedule import HostQueue
 from teia.records import NOT_MODIFIED, Outcome
 from teia.store.archive import Stored
@@ -65,7 +65,7 @@ SQLite itself checkpoints at 128 MB, which makes commits cheap, but never trunca
 FORGET_EVERY_S = 600.0
 """Interval at which servers and addresses whose delay ended long ago are dropped from the ledger."""
 
-JUDGE_S = 0.05
+REEVALUATE_S = 0.05
 """Time that one commit may spend on URLs that were judged by earlier settings."""
 
 RobotsRow = tuple[str, float, str, int, bytes]
@@ -103,8 +103,8 @@ class CommitResult:
     given_up: int = 0
     new_urls: int = 0
     records: int = 0
-    judged_by: str = ""
-    some_came_nearer: bool = False
+    evaluated_by: str = ""
+    has_shorter_paths: bool = False
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class CommitGroup:
     A visit moves from `visits` to `settled` with its cell's transaction, and the results stay in `done`. So a group
     whose commit failed half way can be committed again: no page is counted twice, no host is forgotten.
 
-    `must_judge`: for a short time, URLs that were judged by earlier settings are judged again by `compiled`, the
+    `must_reevaluate`: for a short time, URLs that were judged by earlier settings are judged again by `compiled`, the
     compiled settings in force. `only_settles`: the crawl is over, so nothing is planned, ranked, judged again or read
     into buffers.
     """
@@ -126,7 +126,7 @@ class CommitGroup:
     delays: list[DelayEntry] = field(default_factory=list)
     parked: list[tuple[HostQueue, str]] = field(default_factory=list)
     compiled: CompiledSettings | None = None
-    must_judge: bool = False
+    must_reevaluate: bool = False
     courtesy: CourtesyInForce | None = None
     only_settles: bool = False
     done: CommitResult = field(default_factory=CommitResult)
@@ -173,7 +173,7 @@ class Committer:
             return self._commit(group)
         except DiskFull:
             for cell in self.cells:
-                cell.give_room_back()
+                cell.truncate_log()
             raise
         finally:
             for cell in cells:
@@ -182,8 +182,8 @@ class Committer:
     def _commit(self, group: CommitGroup) -> CommitResult:
         """Commit a group in the order that the module docstring describes."""
         done = group.done
-        if self._order.keeps_trails:
-            self._promised = learnt_so_far(self.cells)
+        if self._order.stores_trails:
+            self._promised = learnt_promises(self.cells)
         if self.aliases is not None:
             self.aliases.begin(self._clock.now_s())
         # 1. The ledger of delays, before any visit counts.
@@ -201,7 +201,7 @@ class Committer:
             self._commit_cell(self.cells[number], visits, done)
             group.settled += visits
             group.visits = [visit for visit in group.visits if visit.queue.cell != number]
-        came_nearer = self._may_plan(group) and group.compiled is not None and self._spread_depths(group.compiled, done)
+        came_nearer = self._may_plan(group) and group.compiled is not None and self._propagate_depths(group.compiled, done)
         # 4. Links for other cells.
         if group.settled or came_nearer:
             self.deliver(done)
@@ -214,9 +214,9 @@ class Committer:
         if self._may_plan(group):
             self._plan(group, done)
         if not self.is_winding_up:
-            for cell, hosts in self.visit_requests.grant():
+            for cell, hosts in self.visit_requests.apply():
                 self._note(done, cell, hosts)
-        done.some_came_nearer = any(shorter_paths.waiting(cell.frontier.db, 1) for cell in self.cells)
+        done.has_shorter_paths = any(shorter_paths.waiting(cell.frontier.db, 1) for cell in self.cells)
         for queue, limit, skip in group.refills:
             if self.is_winding_up:
                 break
@@ -237,7 +237,7 @@ class Committer:
         now = self._clock.ticks_s()
         if now >= self._shrink_at:
             for cell in self.cells:
-                cell.give_room_back(LOG_BYTES)
+                cell.truncate_log(LOG_BYTES)
             self._shrink_at = now + SHRINK_EVERY_S
 
     def _may_plan(self, group: CommitGroup) -> bool:
@@ -245,8 +245,8 @@ class Committer:
 
     def _plan(self, group: CommitGroup, done: CommitResult) -> None:
         """Update the queue of next visits: new settings, new scores, pages scheduled for a revisit."""
-        if group.compiled is not None and group.must_judge:
-            self._judge_again(group.compiled, done)
+        if group.compiled is not None and group.must_reevaluate:
+            self._reevaluate(group.compiled, done)
         if self.authority is not None and self._may_plan(group):
             for cell, hosts in self.authority.rank_again():
                 self._note(done, cell, hosts)
@@ -301,7 +301,7 @@ class Committer:
         rows = []
         changes = frontier.last_change()
         for visit in visits:
-            archived = answer_place(visit, stored.get(visit))
+            archived = capture_location(visit, stored.get(visit))
             if visit.outcome == Outcome.ALIAS and not self._hand_on(cell, visit, links):
                 # The alias was revoked meanwhile: the URL stays queued under its own name.
                 self._note(done, cell, [(visit.queue.host_id, visit.queue.host)])
@@ -310,7 +310,7 @@ class Committer:
                 self._count(cell, links, place, {})
             hand_over(cell, visit, changes)
             note_visit(cell, visit)
-            if self._order.keeps_trails and note_read(cell, visit, self._clock.now_s()):
+            if self._order.stores_trails and note_read(cell, visit, self._clock.now_s()):
                 self._note(done, cell, [(visit.queue.host_id, visit.queue.host)])
             self._gather(cell, links, visit)
             rows.append(log_row(visit, archived))
@@ -337,12 +337,12 @@ class Committer:
     def _settle(self, cell: Cell, visit: ActiveVisit, archived: CaptureLocation) -> list[counted_links.Place]:
         """Settle a visit; return the pages whose links no longer count, because a probe showed soft 404s."""
         queue, item, fetched = visit.queue, visit.item, visit.fetched
-        if visit.was_asked:
+        if visit.was_requested:
             cell.frontier.count_request(
                 queue.host_id, visit.bytes_received, visit.address, queue.server.last_response_s
             )
         if item.purpose == "robots":
-            self._keep_robots(cell, visit)
+            self._store_robots(cell, visit)
             return []
         if item.purpose == PROBE:
             found = keep_answer(cell.frontier, queue, answer_of(visit, self._clock.now_s()))
@@ -359,7 +359,7 @@ class Committer:
             now_s + visit.verdict.wait_s,
             page_row(visit),
             archived,
-            repeats_earlier(visit),
+            is_stored_as_revisit(visit),
         )
         if item.visits:
             from teia.crawler.keep_fresh.observe import observed  # imports numpy, needed only for revisited pages
@@ -368,7 +368,7 @@ class Committer:
         cell.frontier.settle(settled, queue.host)
         return []
 
-    def _keep_robots(self, cell: Cell, visit: ActiveVisit) -> None:
+    def _store_robots(self, cell: Cell, visit: ActiveVisit) -> None:
         """Store an origin's robots.txt; one that came from another host is not stored, but fetched again next run."""
         queue, item = visit.queue, visit.item
         # Without a number the host has no row: only its robots.txt was requested.
@@ -386,7 +386,7 @@ class Committer:
             return
         named = [] if visit.outcome == Outcome.SOFT_404 else self._rewritten(result.links)
         new: set[int] = set()
-        if tells_links(visit):
+        if shows_links(visit):
             host = visit.queue.host
             place = (slot_of(site_of(host)), cell.frontier.host_id(host, self._clock.now_s()), item.key)
             new = self._count(cell, links, place, counted(visit, named))
@@ -399,7 +399,7 @@ class Committer:
             found = into.get(host)
             if found is None:
                 found = into[host] = links[self.number_of(host)]
-            spot = (key, item.key) if self._order.sampled else key
+            spot = (key, item.key) if self._order.sample_size else key
             through = via(visit, host) if item.pattern else 0
             more = 0
             if key in new:
@@ -416,7 +416,7 @@ class Committer:
             if hops < same.hops:
                 same.hops = hops
             if same.hint is not None:
-                same.hint = better(same.hint, hint)
+                same.hint = merge_hints(same.hint, hint)
             if same.via or through:
                 same.via = either(same.via, through)
 
@@ -504,7 +504,7 @@ class Committer:
             cell = self.cells[number]
             self._note(done, cell, [(cell.frontier.host_id(host, self._clock.now_s()), host)])
 
-    def _spread_depths(self, compiled: CompiledSettings, done: CommitResult) -> bool:
+    def _propagate_depths(self, compiled: CompiledSettings, done: CommitResult) -> bool:
         """Give the links of pages that came nearer to a seed their new depth; return whether there were any."""
         came_nearer = False
         for cell in self.cells:
@@ -516,9 +516,9 @@ class Committer:
                 came_nearer = True
         return came_nearer
 
-    def _judge_again(self, compiled: CompiledSettings, done: CommitResult) -> None:
+    def _reevaluate(self, compiled: CompiledSettings, done: CommitResult) -> None:
         """Judge URLs by new settings, as many as there is time for (frontier/cell/reconsider.py)."""
-        until = self._clock.ticks_s() + JUDGE_S
+        until = self._clock.ticks_s() + REEVALUATE_S
         for cell in self.cells:
             if progress(cell.frontier, compiled.mark) < END:
                 with cell.frontier.transaction() as frontier:
@@ -527,7 +527,7 @@ class Committer:
                 if self._clock.ticks_s() >= until:
                     return
         if all(progress(cell.frontier, compiled.mark) == END for cell in self.cells):
-            done.judged_by = compiled.mark
+            done.evaluated_by = compiled.mark
 
     # -- buffers -------------------------------------------------------------------------------------------
 
@@ -553,7 +553,7 @@ class Committer:
         done.held += [queue] if held else []
         in_memory = queue.loaded  # their captures were checked when they were read into the buffer
         checked = [
-            item if item.key in in_memory else cell.with_sound_copy(item, queue.host_id, queue.host) for item in items
+            item if item.key in in_memory else cell.with_readable_capture(item, queue.host_id, queue.host) for item in items
         ]
         return checked, due_s
 
@@ -578,7 +578,7 @@ NO_PAGES = frozenset({"robots", PROBE})
 """Purposes of visits whose answers are not pages."""
 
 
-def tells_links(visit: ActiveVisit) -> bool:
+def shows_links(visit: ActiveVisit) -> bool:
     """Tell whether a visit shows the current links of its page: its answer becomes the last good capture.
 
     A 304 and a failure that may pass leave the known links unchanged, and so does a URL settled without a visit.
@@ -605,7 +605,7 @@ def counted(visit: ActiveVisit, links: Iterable[FoundLink]) -> dict[str, list[in
     return targets
 
 
-def answer_place(visit: ActiveVisit, places: tuple[Stored, ...] | None) -> CaptureLocation:
+def capture_location(visit: ActiveVisit, places: tuple[Stored, ...] | None) -> CaptureLocation:
     if not places or visit.result is None:
         return CaptureLocation()
     for kind, place in zip(visit.result.kinds, places, strict=True):
@@ -614,7 +614,7 @@ def answer_place(visit: ActiveVisit, places: tuple[Stored, ...] | None) -> Captu
     return CaptureLocation()
 
 
-def repeats_earlier(visit: ActiveVisit) -> bool:
+def is_stored_as_revisit(visit: ActiveVisit) -> bool:
     """Tell whether the archive holds a revisit record of the answer: an earlier record has the body."""
     return visit.result is not None and "revisit" in visit.result.kinds
 

@@ -94,10 +94,10 @@ def _links_of(
         return [], False
     if record is None or record.kind != "metadata":
         return [], False
-    return copied_links(record.block, page.depth, compiled)
+    return links_of_capture(record.block, page.depth, compiled)
 
 
-def copied_links(block: bytes, depth: int, compiled: CompiledSettings) -> tuple[list[FoundLink], bool]:
+def links_of_capture(block: bytes, depth: int, compiled: CompiledSettings) -> tuple[list[FoundLink], bool]:
     """Return the links of a metadata record that may be followed from a depth, and whether it is a redirect."""
     config, obeys = compiled.config, compiled.config.courtesy.robots
     links = outlinks_of(block)

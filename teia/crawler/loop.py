@@ -32,14 +32,14 @@ from teia.crawler.resources import DiskSpace
 from teia.crawler.robots import RobotsCache, RobotsDecision
 from teia.crawler.running_collection import AwaitedResource, Crawl
 from teia.crawler.sites.soft404 import note_answer, send_probe, wants_probe
-from teia.crawler.verdicts import is_asked_again, retry_after_s, task_for, verdict_of
+from teia.crawler.verdicts import needs_resend, retry_after_s, task_for, verdict_of
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull, StoreError, TeiaError
 from teia.fetch.destination import Destination, Destinations
 from teia.fetch.fetcher import Fetcher, FetchRequest
 from teia.fetch.robots import RobotsRules
 from teia.frontier.cell.rows import QueuedUrl
-from teia.frontier.queue.host_rules import courtesy_of_all
+from teia.frontier.queue.host_rules import merge_courtesy
 from teia.frontier.queue.ledger import CourtesyInForce
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.metrics import Metrics
@@ -50,7 +50,7 @@ from teia.urls import Parts, split
 TICK_S, BRISK_TICK_S, BRISK_S = 0.01, 0.001, 0.1
 """Tick lengths: a host without a delay is requested again within a brisk tick; ticks stay brisk for `BRISK_S`."""
 
-MAX_IN_FLIGHT, MAX_UNCOMMITTED, REFUSED_PER_TURN = 2_000, 2_048, 64
+MAX_IN_FLIGHT, MAX_UNCOMMITTED, REFUSED_PER_TICK = 2_000, 2_048, 64
 GRACE_S, READ_S, SETTLE_S, COMMIT_S = 5.0, 4.0, 6.0, 30.0
 """Time limits of a stop, in seconds.
 
@@ -58,7 +58,7 @@ In order: for requests under way; then for pages that children still read; then 
 disk; and for a commit that does not end.
 """
 
-DISK_RETRY_S, DISK_LOOK_S = 5.0, 1.0
+DISK_RETRY_S, DISK_CHECK_S = 5.0, 1.0
 FORGET_EVERY_S = 60.0
 """Interval at which hosts whose delay has ended are dropped from memory; there may be 100,000 of them."""
 
@@ -98,7 +98,7 @@ class Crawler:
         self._chance = chance
         self._disk = disk
         self._at_once = at_once
-        self._look_at_disk = 0.0
+        self._check_disk_at = 0.0
         self._forget_at = 0.0
         self._stopping = False
         self._resolving: set[asyncio.Task[None]] = set()
@@ -123,7 +123,7 @@ class Crawler:
         try:
             for crawl in self.crawls:
                 crawl.begin(self._clock.ticks_s())
-            while not self._stopping and any(crawl.state.is_going for crawl in self.crawls):
+            while not self._stopping and any(crawl.state.is_active for crawl in self.crawls):
                 self._turn()
                 await asyncio.sleep(BRISK_TICK_S if self._clock.ticks_s() < self._brisk_until else TICK_S)
             await self._wind_up()
@@ -137,7 +137,7 @@ class Crawler:
         """Start no more requests, let those under way end, commit, return from `run`."""
         self._stopping = True
 
-    def hurry(self) -> None:
+    def stop_now(self) -> None:
         """Stop without waiting for requests under way and pages that wait for a child; commit pages already read."""
         self.stop()
         self._grace_s = self._read_s = 0.0
@@ -150,14 +150,14 @@ class Crawler:
 
     def _turn(self) -> None:
         now = self._clock.ticks_s()
-        if now >= self._look_at_disk:
-            self._look_at_disk = now + DISK_LOOK_S
-            self._mind_the_disk()
+        if now >= self._check_disk_at:
+            self._check_disk_at = now + DISK_CHECK_S
+            self._check_disk()
         if now >= self._forget_at:
             self._forget_at = now + FORGET_EVERY_S
             self._schedule.politeness.forget_expired(now)
         if self._pool.trouble or self._has_trouble:
-            self._mind_the_children()
+            self._check_children()
         self._dispatch(now)
         for crawl in self.crawls:
             crawl.wake_due(now)
@@ -166,7 +166,7 @@ class Crawler:
         self.metrics.in_flight = self._fetcher.in_flight
         self.metrics.waiting_parse = self._pool.waiting
 
-    def _mind_the_disk(self) -> None:
+    def _check_disk(self) -> None:
         complaint = self._disk.complaint()
         for crawl in self.crawls:
             if complaint:
@@ -178,7 +178,7 @@ class Crawler:
             ):
                 crawl.resume(self._schedule)
 
-    def _mind_the_children(self) -> None:
+    def _check_children(self) -> None:
         """Pause and report while no page can be parsed; resume when parse children work again."""
         trouble = self._pool.trouble
         for crawl in self.crawls:
@@ -193,7 +193,7 @@ class Crawler:
             else:
                 _log.warning("pages can be parsed again; the crawl resumes")
 
-    def obey(self, commands: Iterable[Command], crawl: Crawl) -> None:
+    def apply_commands(self, commands: Iterable[Command], crawl: Crawl) -> None:
         """Apply the commands that the user gave for one crawl."""
         for command in commands:
             if command is Command.PAUSE:
@@ -206,8 +206,8 @@ class Crawler:
     def reconfigure(self, crawl: Crawl, config: Config, compiled: CompiledSettings) -> None:
         """Apply new settings to one crawl; settings that crawls share are taken from the first crawl."""
         configs = [config if each is crawl else each.config for each in self.crawls]
-        shared, courtesy = configs[0], courtesy_of_all(configs)
-        crawl.reconfigure(config, compiled, CourtesyInForce.of(self._clock.now_s(), courtesy), self._schedule)
+        shared, courtesy = configs[0], merge_courtesy(configs)
+        crawl.reconfigure(config, compiled, CourtesyInForce.from_settings(self._clock.now_s(), courtesy), self._schedule)
         self._schedule.apply_courtesy(courtesy)
         self._robots.take(shared.courtesy, shared.limits)
         self._disk.low_bytes = shared.limits.disk_free_bytes
@@ -242,12 +242,12 @@ class Crawler:
         crawl = self.crawls[queue.collection]
         held = False
         # Bounded, so that a long run of refused URLs does not block the loop.
-        for _ in range(REFUSED_PER_TURN):
+        for _ in range(REFUSED_PER_TICK):
             item = queue.head
             if item is None:
                 break
             if item.purpose == "robots" and not item.hops and crawl.spent(queue):
-                self._forgo_robots(queue)
+                self._drop_robots_request(queue)
                 continue
             if not crawl.may_start(queue, item):
                 crawl.hold(queue)
@@ -278,12 +278,12 @@ class Crawler:
             queue.address = destination.address
             # The address may have become known just now: other hosts may be in line for it, or another node may
             # hold it.
-            if self._schedule.is_free(queue, now) and crawl.has_turn(queue, self._schedule, now):
+            if self._schedule.is_free(queue, now) and crawl.has_lease(queue, self._schedule, now):
                 self._start(crawl, queue, destination, now)
                 return
             break
         self._schedule.put_back(queue, held=held)
-        crawl.notice_hunger(queue)
+        crawl.refill_if_low(queue)
 
     def _permission(self, crawl: Crawl, queue: HostQueue, item: QueuedUrl, parts: Parts) -> RobotsDecision:
         """Check robots.txt for the next URL of this host; if it is unknown, queue its fetch first."""
@@ -297,7 +297,7 @@ class Crawler:
                 return RobotsDecision.LATER
             self._robots.awaited.add(origin)
             queue.prerequisites.insert(0, self._robots.errand(origin, item))
-        elif self._asks_for_too_much(known.rules):
+        elif self._is_delay_too_long(known.rules):
             crawl.park(queue, f"robots.txt asks for a Crawl-delay of {known.rules.crawl_delay_s:g} s")
             return RobotsDecision.LATER
         elif known.rules.unreachable:
@@ -313,10 +313,10 @@ class Crawler:
         """Fetch a robots.txt again, ahead of its host's pages; return whether it was read since `since_s`."""
         errand = self._robots.again(origin, since_s)
         if errand is not None:
-            crawl.run_errand(errand, self._schedule)
+            crawl.queue_prerequisite(errand, self._schedule)
         return errand is None and origin not in self._robots.awaited
 
-    def _forgo_robots(self, queue: HostQueue) -> None:
+    def _drop_robots_request(self, queue: HostQueue) -> None:
         """Drop a robots.txt request: the budget of its host or site is used up, so no page would follow it."""
         self._robots.awaited.discard(queue.pop().origin)
         for each in self.crawls:
@@ -364,7 +364,7 @@ class Crawler:
             limits.robots_bytes if is_robots else limits.body_bytes,
         )
         self._fetcher.start(request, partial(self._fetched, crawl, visit))
-        crawl.notice_hunger(queue)
+        crawl.refill_if_low(queue)
 
     # -- an answer comes back ------------------------------------------------------------------------------
 
@@ -390,8 +390,8 @@ class Crawler:
             crawl.abandoned(visit)
         elif fetched.status == 0:
             visit.outcome, visit.detail = fetched.outcome, fetched.detail
-            if visit.item.purpose == "robots" and is_asked_again(visit):
-                self._ask_for_robots(crawl, replace(visit.item, failures=1))
+            if visit.item.purpose == "robots" and needs_resend(visit):
+                self._request_robots_again(crawl, replace(visit.item, failures=1))
             elif visit.item.purpose == "robots":
                 self._learn_robots(crawl, visit, 0, b"")
             self._conclude(crawl, visit)
@@ -428,7 +428,7 @@ class Crawler:
             return
         assert visit.fetched is not None
         visit.result = decode_result(answer)
-        visit.let_go_of_bytes()
+        visit.drop_bytes()
         visit.outcome = visit.outcome or visit.result.outcome
         visit.detail = visit.detail or visit.fetched.detail
         if visit.item.purpose == "robots":
@@ -451,17 +451,17 @@ class Crawler:
             )
             self._learn_robots(crawl, visit, 0, b"")
         elif to and visit.item.hops < crawl.config.limits.redirects:
-            self._ask_for_robots(crawl, self._robots.next_hop(visit.item, to))
+            self._request_robots_again(crawl, self._robots.next_hop(visit.item, to))
         else:
             self._learn_robots(crawl, visit, visit.fetched.status, visit.result.payload)
 
-    def _ask_for_robots(self, crawl: Crawl, errand: QueuedUrl) -> None:
+    def _request_robots_again(self, crawl: Crawl, errand: QueuedUrl) -> None:
         """Request a robots.txt once more; if the crawl is ending, leave it to the other crawls that wait for it."""
         if crawl.is_ending:
             self._robots.awaited.discard(errand.origin)
             self._wake_all(split(f"{errand.origin}/").host)
         else:
-            crawl.run_errand(errand, self._schedule)
+            crawl.queue_prerequisite(errand, self._schedule)
 
     def _wake_all(self, host: str) -> None:
         for each in self.crawls:
@@ -474,40 +474,40 @@ class Crawler:
         origin = visit.item.origin
         rules = self._robots.learn(origin, visit.outcome, status, body, self._clock.now_s(), visit.detail)
         host = split(f"{origin}/").host
-        self._take_crawl_delay(origin, rules)
+        self._apply_crawl_delay(origin, rules)
         crawl.note_delay(self._schedule.politeness.server(host), None, self._clock.ticks_s(), self._clock.now_s())
         crawl.add_sitemaps(rules.sitemaps, origin)
         self._wake_all(host)
 
-    def _remember_robots(self, origin: str, asked_s: float, outcome: str, status: int, body: bytes) -> None:
+    def _load_robots(self, origin: str, requested_s: float, outcome: str, status: int, body: bytes) -> None:
         """Apply a robots.txt that an earlier run stored, unless this run has fetched it from the server.
 
         A failed name lookup is not an answer of the server, so the name is looked up again.
         """
         if outcome == Outcome.DNS:
             return
-        if self._robots.known(origin, asked_s) is None and origin not in self._robots.awaited:
-            rules = self._robots.learn(origin, outcome, status, body, asked_s)
-            self._take_crawl_delay(origin, rules)
+        if self._robots.known(origin, requested_s) is None and origin not in self._robots.awaited:
+            rules = self._robots.learn(origin, outcome, status, body, requested_s)
+            self._apply_crawl_delay(origin, rules)
 
-    def _take_crawl_delay(self, origin: str, rules: RobotsRules) -> None:
+    def _apply_crawl_delay(self, origin: str, rules: RobotsRules) -> None:
         """Lengthen a server's delay to its Crawl-delay; if that is too long, it is parked when next served."""
         politeness = self._schedule.politeness
-        if not self._asks_for_too_much(rules):
+        if not self._is_delay_too_long(rules):
             server = politeness.server(split(f"{origin}/").host)
             politeness.apply_crawl_delay(server, rules.crawl_delay_s or 0.0, origin)
 
-    def _asks_for_too_much(self, rules: RobotsRules) -> bool:
+    def _is_delay_too_long(self, rules: RobotsRules) -> bool:
         return (rules.crawl_delay_s or 0.0) > self._schedule.politeness.courtesy.max_crawl_delay_s
 
     def _conclude(self, crawl: Crawl, visit: ActiveVisit) -> None:
-        self._note_name(visit)
+        self._note_resolution(visit)
         visit.verdict = verdict_of(visit, crawl.config, self._chance)
         self.metrics.outcomes[visit.outcome] += 1
         crawl.live.concluded(visit)
         crawl.concluded(visit, self._clock.ticks_s())
 
-    def _note_name(self, visit: ActiveVisit) -> None:
+    def _note_resolution(self, visit: ActiveVisit) -> None:
         """Note whether a host has an address: the end of the crawl need not wait for a host without one."""
         queue, failed = visit.queue, visit.outcome == Outcome.DNS
         queue.is_unresolved = failed
@@ -533,7 +533,7 @@ class Crawler:
             self.metrics.commits += 1
             committed = done.result()
             for row in committed.robots:
-                self._remember_robots(*row)
+                self._load_robots(*row)
             crawl.committed(committed, self._schedule, self._clock)
             self._report()
             return
@@ -545,7 +545,7 @@ class Crawler:
             crawl.fail(error if isinstance(error, TeiaError) else StoreError(f"commit failed: {error!r}"))
             for queue in crawl.queues.values():
                 while queue.prerequisites:  # other crawls may wait for them
-                    self._forgo_robots(queue)
+                    self._drop_robots_request(queue)
             if all(each.failure is not None for each in self.crawls):
                 self._failure = crawl.failure
                 self._stopping = True
@@ -566,22 +566,22 @@ class Crawler:
         for crawl in self.crawls:
             crawl.wind_up()
         # 1. Requests under way end, or are cut off.
-        await self._turns_while(lambda: self._fetcher.in_flight > 0, lambda: self._grace_s)
+        await self._commit_while(lambda: self._fetcher.in_flight > 0, lambda: self._grace_s)
         await self._fetcher.close()
         for task in list(self._resolving):
             task.cancel()
         # 2. Children read the pages that wait.
-        await self._turns_while(lambda: self._pool.waiting > 0 and self._failure is None, lambda: self._read_s)
+        await self._commit_while(lambda: self._pool.waiting > 0 and self._failure is None, lambda: self._read_s)
         with contextlib.suppress(asyncio.CancelledError):
             await self._pool.close()
         # 3. All results are committed.
-        await self._turns_while(self._has_uncommitted, self._settle_s)
-        self._say_what_is_left()
+        await self._commit_while(self._has_uncommitted, self._settle_s)
+        self._report_unfinished()
         for crawl in self.crawls:
             crawl.end()
 
-    async def _turns_while(self, waits: Callable[[], bool], limit_s: Callable[[], float]) -> None:
-        """Commit pending visits while `waits()` is true, for a limited time; `hurry` may shorten it."""
+    async def _commit_while(self, waits: Callable[[], bool], limit_s: Callable[[], float]) -> None:
+        """Commit pending visits while `waits()` is true, for a limited time; `stop_now` may shorten it."""
         began, commits = self._clock.ticks_s(), self.metrics.commits
         while waits() and self._clock.ticks_s() < began + limit_s():
             if self.metrics.commits > commits and waits == self._has_uncommitted:  # one succeeded: the next may too
@@ -604,7 +604,7 @@ class Crawler:
             return math.inf
         return COMMIT_S if any(crawl.committing for crawl in self.crawls) else SETTLE_S
 
-    def _say_what_is_left(self) -> None:
+    def _report_unfinished(self) -> None:
         """Report the work that a stop did not wait for; it is not lost, because uncommitted URLs are fetched again."""
         if self._unanswered or self._unread:
             _log.warning(

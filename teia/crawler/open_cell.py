@@ -74,7 +74,7 @@ class Cell:
         """Detect traps among the URLs of this cell from now on; links are followed to `max_depth`."""
         self.watch = self.frontier.watch = TrapWatch(self.frontier, max_depth)
 
-    def with_sound_copy(self, item: QueuedUrl, host_id: int, host: str) -> QueuedUrl:
+    def with_readable_capture(self, item: QueuedUrl, host_id: int, host: str) -> QueuedUrl:
         """Return a URL to be revisited, without its earlier capture if that cannot be read any more.
 
         An answer that repeats the capture is stored as a reference to it, and a server that answers 304 sends no body
@@ -116,7 +116,7 @@ class Cell:
         self.archive.close()
         self.archive = self._open_archive()
 
-    def give_room_back(self, at_least: int = 0) -> None:
+    def truncate_log(self, at_least: int = 0) -> None:
         """Truncate SQLite's log (up to 128 MB) if larger than `at_least`, as far as readers and the disk allow."""
         if log_bytes(self.frontier.path) > at_least:
             shrink_log(self.frontier.db)

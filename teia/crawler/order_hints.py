@@ -26,9 +26,9 @@ RULE_HOPS = 3
 def hints_of(visit: ActiveVisit, order: Order, promised: Mapping[int, float]) -> Iterable[Hint | None]:
     """Return a hint for each link of a page, in their order; None for each where the order wants no hints."""
     result = visit.result
-    if not order.wants_hints or result is None:
+    if not order.needs_hints or result is None:
         return repeat(None)
-    if order.sampled:
+    if order.sample_size:
         page = Hint(page=visit.item.key)
         return [None if link.by & BY_REQUISITE else page for link in result.links]
     if result.judged is None:
@@ -43,7 +43,7 @@ def focused_hints(judged: FocusJudgement, way: Hint, promised: Mapping[int, floa
     return [Hint(score + round((TOP_SCORE - score) * rule), judged.off_topic, via) for score in judged.scores]
 
 
-def learnt_so_far(cells: Iterable[Cell]) -> dict[int, float]:
+def learnt_promises(cells: Iterable[Cell]) -> dict[int, float]:
     """Return the promise of each kind of page, from the statistics of all cells of a collection."""
     return promises([rule for cell in cells for rule in trails.rules_of(cell.frontier.db)], RULE_HOPS)
 

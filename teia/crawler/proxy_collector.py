@@ -113,7 +113,7 @@ class ProxyCollector:
         """Process a datagram: add the helper's counts, keep the URLs that are in scope."""
         for what, number in heard.counts.items():
             self._announced.count(what, number)
-        if self._crawl.state.is_going:
+        if self._crawl.state.is_active:
             room = self._announced.room
             self._announced.hear(url for url in map(self._in_scope, heard.urls[:room]) if url is not None)
             self._announced.count("dropped", len(heard.urls[room:]))
@@ -194,12 +194,12 @@ class ProxyCollector:
             self._look_again(queue)  # an earlier run may have stored it
         elif origin not in self._robots.awaited:
             self._robots.awaited.add(origin)
-            self._crawl.run_errand(self._robots.errand(origin, wanted.item), self._schedule)
+            self._crawl.queue_prerequisite(self._robots.errand(origin, wanted.item), self._schedule)
         return RobotsDecision.LATER
 
     def _look_again(self, queue: HostQueue) -> None:
         queue.exhausted = False
-        self._crawl.notice_hunger(queue)
+        self._crawl.refill_if_low(queue)
 
     def _ask(self, wanted: CacheRequest, queue: HostQueue) -> None:
         if self._proxy is None:

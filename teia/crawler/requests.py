@@ -18,19 +18,19 @@ from teia.frontier.cell.fetch_now import visit_soon
 from teia.urls import cell_of, site_of, slot_of, split
 
 AT_ONCE = 100
-"""Largest number of requests granted with one commit."""
+"""Largest number of requests applied with one commit."""
 
 WORK_S = 0.05
 """Longest time, in seconds, that bulk work may delay one commit of a running crawl."""
 
 
 class VisitRequests:
-    """Visit requests of a running crawl: the event loop adds them, the commit thread grants them."""
+    """Visit requests of a running crawl: the event loop adds them, the commit thread applies them."""
 
     def __init__(self, cells: Sequence[Cell], starts: Sequence[int], clock: Clock) -> None:
         self._cells, self._starts, self._clock = cells, starts, clock
         self._waiting: deque[tuple[int, str]] = deque()
-        self._granted: deque[int] = deque()
+        self._applied: deque[int] = deque()
         self._known: set[int] = set()
         self.bulk = BulkWork(cells, clock)
         self.announced = Announcements(cells, starts, clock)
@@ -39,19 +39,19 @@ class VisitRequests:
     def is_waiting(self) -> bool:
         return bool(self._waiting) or self.bulk.is_waiting or self.announced.is_waiting
 
-    def take(self, visit_requests: Sequence[tuple[int, str]]) -> list[int]:
+    def accept(self, requests: Sequence[tuple[int, str]]) -> list[int]:
         """Accept requests as (number, URL), each once; return the numbers of those that are in the frontier by now."""
-        for number, url in visit_requests:
+        for number, url in requests:
             if number not in self._known:
                 self._known.add(number)
                 self._waiting.append((number, url))
-        return [self._granted.popleft() for _ in range(len(self._granted))]
+        return [self._applied.popleft() for _ in range(len(self._applied))]
 
     def forget(self, numbers: Sequence[int]) -> None:
         """Forget requests that are no longer in `control.sqlite`."""
         self._known.difference_update(numbers)
 
-    def grant(self) -> list[tuple[Cell, list[tuple[int, str]]]]:
+    def apply(self) -> list[tuple[Cell, list[tuple[int, str]]]]:
         """Put waiting requests into the frontier; return hosts with new work. Runs in the commit thread."""
         touched = []
         # A request leaves the line only after its transaction: a full disk loses none.
@@ -62,10 +62,10 @@ class VisitRequests:
             if host is not None:
                 touched.append((cell, [host]))
             self._waiting.popleft()
-            self._granted.append(number)
-        return touched + self.bulk.work() + self.announced.work()
+            self._applied.append(number)
+        return touched + self.bulk.process() + self.announced.process()
 
-    def take_changed(self) -> set[str]:
+    def take_changed_hosts(self) -> set[str]:
         """Return the hosts whose queues on disk changed, each once."""
         changed = self.bulk.changed
         return {changed.popleft() for _ in range(len(changed))}
@@ -82,7 +82,7 @@ class BulkRequest:
     mark: str
     chosen: BulkSelection
     who: str
-    asked_s: float
+    requested_s: float
     number: int
     done_s: float | None
 
@@ -104,9 +104,9 @@ class BulkWork:
     def is_waiting(self) -> bool:
         return bool(self._waiting) and not self._unwritten
 
-    def take(self, asked: Sequence[BulkRequest]) -> list[tuple[int, int]]:
+    def accept(self, requests: Sequence[BulkRequest]) -> list[tuple[int, int]]:
         """Accept actions, each once; return (number of the action, URLs) of those that are done by now."""
-        for each in asked:
+        for each in requests:
             if each.id not in self._known:
                 self._known.add(each.id)
                 self._waiting.append(each)
@@ -117,26 +117,26 @@ class BulkWork:
         self._known.discard(number)
         self._unwritten.discard(number)
 
-    def work(self) -> list[tuple[Cell, list[tuple[int, str]]]]:
+    def process(self) -> list[tuple[Cell, list[tuple[int, str]]]]:
         """Continue the first action, for a moment; return hosts whose queues changed. Runs in the commit thread."""
         if not self.is_waiting:
             return []
-        asked, until = self._waiting[0], self._clock.ticks_s() + WORK_S
+        request, until = self._waiting[0], self._clock.ticks_s() + WORK_S
         touched = []
         for cell in self._cells:
-            if progress(cell.frontier, asked.mark)[0] != END:
+            if progress(cell.frontier, request.mark)[0] != END:
                 with cell.frontier.transaction() as frontier:
                     hosts = carry_on(
-                        frontier, asked.chosen, asked.mark, self._clock.now_s(), lambda: self._clock.ticks_s() < until
+                        frontier, request.chosen, request.mark, self._clock.now_s(), lambda: self._clock.ticks_s() < until
                     )
                 touched.append((cell, hosts))
                 self.changed.extend(host for _, host in hosts)
                 if self._clock.ticks_s() >= until:
                     break
-        found = [progress(cell.frontier, asked.mark) for cell in self._cells]
-        if all(place == END for place, _ in found):
+        found = [progress(cell.frontier, request.mark) for cell in self._cells]
+        if all(position == END for position, _ in found):
             # Progress of all cells is committed; only the record in `control.sqlite` is missing.
             self._waiting.popleft()
-            self._unwritten.add(asked.id)
-            self._done.append((asked.id, sum(number for _, number in found)))
+            self._unwritten.add(request.id)
+            self._done.append((request.id, sum(number for _, number in found)))
         return touched

@@ -43,7 +43,7 @@ class OriginRobots:
     """
 
     rules: RobotsRules
-    asked_s: float
+    requested_s: float
     outcome: str
     detail: str = ""
     was_used: bool = False
@@ -78,7 +78,7 @@ class RobotsCache:
         known = self._known.get(origin)
         if known is None:
             return None
-        age_s = now_s - known.asked_s
+        age_s = now_s - known.requested_s
         if known.rules.unreachable:
             is_old = known.was_used and age_s >= UNREACHABLE_WAITS * self._courtesy.retry_wait_s
         else:
@@ -86,7 +86,7 @@ class RobotsCache:
         return None if is_old else known
 
     def learn(
-        self, origin: str, outcome: str, status: int, body: bytes, asked_s: float, detail: str = ""
+        self, origin: str, outcome: str, status: int, body: bytes, requested_s: float, detail: str = ""
     ) -> RobotsRules:
         """Store the rules from an answer, which came from the server or from disk, and return them."""
         self.awaited.discard(origin)
@@ -94,8 +94,8 @@ class RobotsCache:
         previous = self._known.pop(origin, None)
         agent, limit = self._courtesy.user_agent, self._limits.robots_bytes
         earlier = None if previous is None else previous.rules
-        rules = rules_from_answer(outcome, status, body, agent, earlier, asked_s, limit)
-        self._known[origin] = OriginRobots(rules, asked_s, outcome, detail)
+        rules = rules_from_answer(outcome, status, body, agent, earlier, requested_s, limit)
+        self._known[origin] = OriginRobots(rules, requested_s, outcome, detail)
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         return rules
@@ -110,7 +110,7 @@ class RobotsCache:
     def again(self, origin: str, since_s: float) -> QueuedUrl | None:
         """Return the request that fetches a file again; None if it was fetched since `since_s`, or is being fetched."""
         known = self._known.get(origin)
-        if origin in self.awaited or (known is not None and known.asked_s > since_s):
+        if origin in self.awaited or (known is not None and known.requested_s > since_s):
             return None
         self.awaited.add(origin)
         url = f"{origin}/robots.txt"

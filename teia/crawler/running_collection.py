@@ -57,7 +57,7 @@ class CrawlState(StrEnum):
     LIMIT = "limit"
 
     @property
-    def is_going(self) -> bool:
+    def is_active(self) -> bool:
         return self in {CrawlState.RUNNING, CrawlState.PAUSED}
 
 
@@ -125,18 +125,18 @@ class Crawl:
         self._held: list[HostQueue] = []
         self._parked: list[tuple[HostQueue, str]] = []
         self.budgets = Budgets()
-        self._must_judge = True
-        self._must_spread = False
+        self._must_reevaluate = True
+        self._must_propagate = False
         self._courtesy: CourtesyInForce | None = None
         self._later: list[tuple[float, int, HostQueue]] = []
-        self._later_if_going: list[tuple[float, int, HostQueue]] = []
+        self._later_if_active: list[tuple[float, int, HostQueue]] = []
         self._order = itertools.count()
         self._open = 0
         self._open_pages = 0
         self._began = 0.0
         self._last_group = 0.0
         self._oldest = 0.0
-        self._restless = order_named(config.collection.order).restless
+        self._rereads_buffers = order_named(config.collection.order).rereads_buffers
         self.keeps_fresh = config.refresh.keep
         self._paused_hosts = paused_hosts(config.courtesy.paused)
         self.names = AliasNames(None)
@@ -167,7 +167,7 @@ class Crawl:
         self.config, self.compiled = config, compiled
         self._paused_hosts = paused_hosts(config.courtesy.paused)
         self.reading = with_focus(compiled.reading, decode_reading(self.reading).focus)
-        self._must_judge, self._courtesy = True, courtesy
+        self._must_reevaluate, self._courtesy = True, courtesy
         for queue in self.queues.values():
             if queue.parked:
                 queue.parked = ""
@@ -176,7 +176,7 @@ class Crawl:
 
     def pause(self, why: str, until: AwaitedResource | None = None) -> None:
         """Start nothing new. A pause that waits for a resource ends by itself, unless the user pauses too."""
-        if self.state is CrawlState.RUNNING or (self.waits_for is not None and until is None and self.state.is_going):
+        if self.state is CrawlState.RUNNING or (self.waits_for is not None and until is None and self.state.is_active):
             self.state, self.paused_why, self.waits_for = CrawlState.PAUSED, why, until
 
     def resume(self, schedule: HostSchedule) -> None:
@@ -185,7 +185,7 @@ class Crawl:
             self._release_held(schedule)
 
     def end(self) -> None:
-        if self.state.is_going:
+        if self.state.is_active:
             self.state = CrawlState.STOPPED
 
     def fail(self, error: TeiaError) -> None:
@@ -200,12 +200,12 @@ class Crawl:
     @property
     def is_ending(self) -> bool:
         """True if the crawl has ended or is ending: buffers are not filled before the next run."""
-        return self.is_winding_up or not self.state.is_going
+        return self.is_winding_up or not self.state.is_active
 
     def check_end(self, now: float) -> None:
         """End the crawl if a limit was reached, or if nothing is left to do."""
         limits = self.config.limits
-        if not self.state.is_going:
+        if not self.state.is_active:
             return
         if (limits.seconds and now - self._began >= limits.seconds) or (
             limits.pages and self.counts.pages >= limits.pages
@@ -216,7 +216,7 @@ class Crawl:
 
     def _is_done(self) -> bool:
         waits = self._open or self._seeds or self._hungry or self.committing or self._has_later()
-        waits = waits or self._must_judge or self._must_spread or self.committer.visit_requests.is_waiting
+        waits = waits or self._must_reevaluate or self._must_propagate or self.committer.visit_requests.is_waiting
         if self.committer.refresh is not None and not waits:
             waits = self.committer.refresh.has_pages or self.committer.refresh.is_behind
         return not waits and all(queue.head is None or queue.parked for queue in self.queues.values())
@@ -249,7 +249,7 @@ class Crawl:
         """Tell whether this crawler may request a URL's host at all."""
         return True
 
-    def has_turn(self, queue: HostQueue, schedule: HostSchedule, now: float) -> bool:  # noqa: ARG002
+    def has_lease(self, queue: HostQueue, schedule: HostSchedule, now: float) -> bool:  # noqa: ARG002
         """Tell whether this machine may request a host's address now: in a cluster, a node needs the address lease."""
         return True
 
@@ -296,7 +296,7 @@ class Crawl:
         except Exception:  # noqa: BLE001  # a rule that is a function written by the user
             return False
 
-    def know_aliases(self) -> None:
+    def load_aliases(self) -> None:
         """Recognise names that are one site; call after all cells are open and before hosts are made."""
         frontiers = [cell.frontier for cell in self.committer.cells]
         courtesy, sites = self.config.courtesy, self.config.sites
@@ -349,24 +349,24 @@ class Crawl:
             queue.host_id = host_id
         return queue
 
-    def run_errand(self, errand: QueuedUrl, schedule: HostSchedule) -> None:
+    def queue_prerequisite(self, errand: QueuedUrl, schedule: HostSchedule) -> None:
         """Queue a prerequisite (a redirected robots.txt) at its host, ahead of its pages."""
         queue = self.host(split(errand.url).host, 0, schedule)
         queue.prerequisites.append(errand)
         schedule.wake(queue)
 
-    def notice_hunger(self, queue: HostQueue) -> None:
+    def refill_if_low(self, queue: HostQueue) -> None:
         # A host without a number is not in the frontier: there is nothing to read.
         if not queue.exhausted and len(queue.buffer) <= queue.refill // 2 and queue.host_id:
             self._hungry[queue] = None
 
     def wake_due(self, now: float) -> None:
         """Look again at hosts whose next URL has become due."""
-        for later in (self._later, self._later_if_going):
+        for later in (self._later, self._later_if_active):
             while later and later[0][0] <= now:
                 queue = heapq.heappop(later)[2]
                 queue.exhausted = False
-                self.notice_hunger(queue)
+                self.refill_if_low(queue)
 
     # -- commits -------------------------------------------------------------------------------------------
 
@@ -377,9 +377,9 @@ class Crawl:
         """
         commit = self.config.commit
         if self.is_ending:
-            # Requests of the user are granted even if the crawl itself has nothing to do.
-            may_wish = not self.is_winding_up and now - self._last_group >= REFILL_PAUSE_S
-            return self.has_uncommitted or (may_wish and self.committer.visit_requests.is_waiting)
+            # Requests of the user are applied even if the crawl itself has nothing to do.
+            may_request = not self.is_winding_up and now - self._last_group >= REFILL_PAUSE_S
+            return self.has_uncommitted or (may_request and self.committer.visit_requests.is_waiting)
         # A failed group is tried again before anything else.
         if len(self.uncommitted) >= commit.every_pages or self._group is not None:
             return True
@@ -387,7 +387,7 @@ class Crawl:
         nothing_else_is_under_way = self._open == len(self.uncommitted)
         if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= commit.every_s):
             return True
-        waits = self._hungry or self._seeds or self._parked or self._must_judge or self._must_spread or self._must_rank
+        waits = self._hungry or self._seeds or self._parked or self._must_reevaluate or self._must_propagate or self._must_rank
         waits = waits or (self.committer.refresh is not None and self.committer.refresh.is_behind)
         return bool(waits or self.committer.visit_requests.is_waiting) and now - self._last_group >= REFILL_PAUSE_S
 
@@ -429,19 +429,19 @@ class Crawl:
         chosen = list(itertools.islice(self._hungry, 0 if self._group.only_settles else REFILLS_PER_GROUP))
         for queue in chosen:
             del self._hungry[queue]
-            queue.refill = self._soon_needed(queue) if self.keeps_fresh else queue.refill
+            queue.refill = self._refill_size(queue) if self.keeps_fresh else queue.refill
         self._group.refills = [(queue, queue.refill, self._in_use(queue)) for queue in chosen]
-        self._group.compiled, self._group.must_judge = self.compiled, self._must_judge
+        self._group.compiled, self._group.must_reevaluate = self.compiled, self._must_reevaluate
         return self._group
 
-    def _soon_needed(self, queue: HostQueue) -> int:
+    def _refill_size(self, queue: HostQueue) -> int:
         """Return the number of URLs a host needs for two commits: a URL in memory cannot be overtaken any more."""
         delay_s = max(queue.server.last_delay_s or self.config.courtesy.delay_s, 0.001)
         return max(REFILL_AT_LEAST, min(REFILL_AT_MOST, ceil(2 * self.config.commit.every_s / delay_s)))
 
     def _in_use(self, queue: HostQueue) -> frozenset[int]:
-        """Return the URLs not to be read into a buffer again; a restless order may read its buffered URLs again."""
-        if not self._restless:
+        """Return the URLs not to be read into a buffer again; an order that rereads buffers may read them again."""
+        if not self._rereads_buffers:
             return frozenset(queue.loaded)
         return frozenset(queue.loaded.difference(item.key for item in queue.buffer))
 
@@ -457,10 +457,10 @@ class Crawl:
             # More URLs of this host were held back until these visits were read.
             if visit.queue in self._held_back or self.keeps_fresh:
                 self._held_back.discard(visit.queue)
-                self._look_now(visit.queue)
+                self._check_now(visit.queue)
         self._group = None
-        self._must_judge = self._must_judge and done.judged_by != self.compiled.mark
-        self._must_spread = done.some_came_nearer
+        self._must_reevaluate = self._must_reevaluate and done.evaluated_by != self.compiled.mark
+        self._must_propagate = done.has_shorter_paths
         self._release_held(schedule)
         self.counts.urls_new += done.new_urls
         self.counts.archive_records += done.records
@@ -473,15 +473,15 @@ class Crawl:
             queue.received_bytes = max(queue.received_bytes, received)
         for name, patterns in done.shunned.items():
             self._put_back(self.queues[name], patterns)
-        for name in self.committer.visit_requests.take_changed():
+        for name in self.committer.visit_requests.take_changed_hosts():
             self._forget_buffer(name)
         for (_, name), host_id in done.hosts.items():
             queue = self.host(name, host_id, schedule)
             queue.exhausted = False
             # New URLs may come before those in memory, so the buffer is read again.
-            if self._restless:
+            if self._rereads_buffers:
                 self._hungry[queue] = None
-            self.notice_hunger(queue)
+            self.refill_if_low(queue)
         for queue, items, due_s in done.refilled:
             self._fill(queue, items, due_s, schedule, clock)
         for queue in done.held:
@@ -489,7 +489,7 @@ class Crawl:
                 self._held_back.add(queue)
             else:
                 # With no visit under way, nothing else would cause another look.
-                self._look_now(queue)
+                self._check_now(queue)
         if done.given_up:
             self.counts.outcomes[Outcome.TRAP] += done.given_up
 
@@ -498,7 +498,7 @@ class Crawl:
         shunned = {item.key for item in queue.buffer if item.lane == LANE_NEW and abs(item.pattern) in patterns}
         queue.buffer[:] = [item for item in queue.buffer if item.key not in shunned]
         queue.loaded -= shunned
-        self._look_now(queue)
+        self._check_now(queue)
 
     def _forget_buffer(self, name: str) -> None:
         """Drop a host's buffer so that it is read anew: its URLs on disk, or their order, have changed."""
@@ -507,15 +507,15 @@ class Crawl:
             queue.loaded.difference_update(item.key for item in queue.buffer)
             queue.buffer.clear()
 
-    def _look_now(self, queue: HostQueue) -> None:
+    def _check_now(self, queue: HostQueue) -> None:
         queue.exhausted = False
-        self.notice_hunger(queue)
+        self.refill_if_low(queue)
 
     def _fill(
         self, queue: HostQueue, items: list[QueuedUrl], due_s: float | None, schedule: HostSchedule, clock: Clock
     ) -> None:
         was_empty = not queue.buffer
-        if self._restless:
+        if self._rereads_buffers:
             queue.loaded.difference_update(item.key for item in queue.buffer)
             queue.buffer.clear()
         fresh = [item for item in items if item.key not in queue.loaded]
@@ -533,7 +533,7 @@ class Crawl:
         schedule.wake(queue)
 
     def _look_again(self, queue: HostQueue, at: float) -> None:
-        later = self._later_if_going if queue.is_unresolvable else self._later
+        later = self._later_if_active if queue.is_unresolvable else self._later
         heapq.heappush(later, (at, next(self._order), queue))
 
     def _count(self, visit: ActiveVisit) -> None:
@@ -543,7 +543,7 @@ class Crawl:
             is_failure = not visit.outcome.isdigit() and visit.outcome != Outcome.ALIAS
             if visit.item.depth == 0:
                 self._count_seed(visit, is_failure)
-        if visit.was_asked:
+        if visit.was_requested:
             counts.requests += 1
             counts.bytes_received += visit.bytes_received
         self.committer.visit_requests.announced.note(visit)

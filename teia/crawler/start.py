@@ -43,7 +43,7 @@ from teia.frontier.cell.database import check_format, sqlite_errors
 from teia.frontier.cell.fetch_now import outcome_of, visit_soon
 from teia.frontier.cell.revisits import hosts_with_pages
 from teia.frontier.cell.schema import VERSION
-from teia.frontier.queue.host_rules import courtesy_of_all
+from teia.frontier.queue.host_rules import merge_courtesy
 from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import focused, order_named, pagerank
 from teia.frontier.queue.politeness import Politeness
@@ -178,7 +178,7 @@ def _crawl_of(
     crawl.add_seeds(list(compiled.seeds))
     _try_seeds_again(crawl, clock.now_s())
     if config.sites.aliases:
-        crawl.know_aliases()
+        crawl.load_aliases()
     stack.enter_context(announcing(committer.visit_requests.announced, folder.signals, config, crawl.holds))
     return crawl
 
@@ -234,7 +234,7 @@ def recover(
         place.ready_at = now + (remaining_s if was_clean else max(remaining_s, entry.delay_s))
         # As if a request had ended then: a Crawl-delay that is read later lengthens this delay.
         place.last_end, place.last_delay_s = place.ready_at - entry.delay_s, entry.delay_s
-    for address, sites in ledger.shared().items():
+    for address, sites in ledger.shared_addresses().items():
         politeness.address(address).known_sites = sites
     for crawl in crawls:
         try:
@@ -262,7 +262,7 @@ def _recover_hosts(crawl: Crawl, schedule: HostSchedule, now: float, *, was_clea
             queue.requests = requests
             if not was_clean:
                 schedule.politeness.delay_after_crash([(host, address)], now)
-            crawl.notice_hunger(queue)
+            crawl.refill_if_low(queue)
 
 
 def _try_seeds_again(crawl: Crawl, now_s: float) -> None:
@@ -277,7 +277,7 @@ def _try_seeds_again(crawl: Crawl, now_s: float) -> None:
                 visit_soon(frontier, url, now_s)
 
 
-def running_delays(politeness: Politeness, clock: Clock) -> list[DelayEntry]:
+def delays_in_force(politeness: Politeness, clock: Clock) -> list[DelayEntry]:
     """Return every delay still in force, by the current Unix time: the clock may have been set since it began."""
     now, now_s = clock.ticks_s(), clock.now_s()
     return [
@@ -296,7 +296,7 @@ def _close_ledger(
         return
     try:
         with suppress(StoreError):
-            ledger.write(running_delays(politeness, clock))
+            ledger.write(delays_in_force(politeness, clock))
     finally:
         ledger.close(clean=is_clean, now_s=clock.now_s())
 
@@ -353,17 +353,17 @@ async def open_crawler(
     """
     opened = opened if park is None else partial(_open_sound, park=park)
     descriptors = raise_limit()
-    ledger, politeness, is_clean = Ledger(root.path / "ledger.sqlite"), Politeness(courtesy_of_all(configs)), False
+    ledger, politeness, is_clean = Ledger(root.path / "ledger.sqlite"), Politeness(merge_courtesy(configs)), False
     opened_crawls: list[Crawl] = []
     try:
         with opened(root, configs, ledger, clock, since_s) as crawls:
             opened_crawls.extend(crawls)
             configs = configs if park is None else [crawl.config for crawl in crawls]
             shared = configs[0]
-            politeness.courtesy = courtesy_of_all(configs)
+            politeness.courtesy = merge_courtesy(configs)
             schedule = HostSchedule(politeness, shared.courtesy.max_hosts)
             recover(crawls, schedule, ledger, clock, park)
-            ledger.note_courtesy(CourtesyInForce.of(clock.now_s(), courtesy_of_all(configs)))
+            ledger.note_courtesy(CourtesyInForce.from_settings(clock.now_s(), merge_courtesy(configs)))
             caches = [proxy for each in configs if (proxy := proxy_of(each.signals.proxy)) is not None]
             guard = AddressGuard(shared.fetch.allow_nets, caches=caches)
             children = shared.parse.children or os.cpu_count() or 1

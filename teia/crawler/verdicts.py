@@ -69,7 +69,7 @@ def task_for(reading: bytes, purpose: str, item: QueuedUrl, fetched: Fetched) ->
     )
 
 
-def is_asked_again(visit: ActiveVisit) -> bool:
+def needs_resend(visit: ActiveVisit) -> bool:
     """Tell whether a request is sent once more after its server's delay, because a reused connection closed.
 
     The server may have received the first request, so it counts for delay, budget and log; it is no failure of the
@@ -80,7 +80,7 @@ def is_asked_again(visit: ActiveVisit) -> bool:
 
 def verdict_of(visit: ActiveVisit, config: Config, chance: random.Random) -> RetryVerdict:
     """Return the URL's next state; waits are up to a tenth longer at random, so that retries spread out."""
-    if is_asked_again(visit):
+    if needs_resend(visit):
         return RetryVerdict(STATE_QUEUED, visit.delay_s)
     judged = verdict(visit.outcome, visit.item.failures, config.courtesy.retry_wait_s)
     # A page with a capture is not given up for a bad day of its server, if it is visited regularly.

@@ -42,12 +42,12 @@ class ActiveVisit:
     from_cache: bool = False
 
     @property
-    def was_asked(self) -> bool:
+    def was_requested(self) -> bool:
         """True if a request was sent to the page's server, which counts for its delay, its budget and its account."""
         # The cache is the operator's own: it costs the page's server nothing.
         return self.fetched is not None and not self.from_cache
 
-    def let_go_of_bytes(self) -> None:
+    def drop_bytes(self) -> None:
         """Drop head and body; up to two thousand visits wait for their commit at a time."""
         assert self.fetched is not None
         self.fetched = replace(self.fetched, request_head=b"", head=b"", body=b"")

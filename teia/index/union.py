@@ -41,7 +41,7 @@ class UnionReader(IndexReader):
     def __init__(self, folders: Mapping[str, Path]) -> None:
         """Take the folders of cells' indexes by the names of the cells."""
         super().__init__()
-        self.left_out: dict[str, str] = {}
+        self.omitted_cells: dict[str, str] = {}
         """By the name of a cell: why it is not searched."""
 
         self._broken: dict[str, tuple[object, str]] = {}
@@ -113,7 +113,7 @@ class UnionReader(IndexReader):
         """Check the cells one by one for unreadable files; the others are searched without such a cell."""
         found = {}
         for name, folder in self._folders.items():
-            if name not in self.left_out:
+            if name not in self.omitted_cells:
                 commit = identity_of(str(folder / META_FILE))
                 try:
                     opened(folder).reload()
@@ -126,7 +126,7 @@ class UnionReader(IndexReader):
         """Write the list of all segments, and make links to their files; all names, and the files that are new."""
         metas = {folder: meta for name, folder in self._folders.items() if (meta := self._meta(name, folder))}
         if not metas:
-            why = next(iter(self.left_out.values()), "there are no cells")
+            why = next(iter(self.omitted_cells.values()), "there are no cells")
             raise IndexFailure(f"nothing to search: {why}")
         # All cells have the same schema and settings, so those of the first stand for all.
         joined = next(iter(metas.values())) | {
@@ -150,19 +150,19 @@ class UnionReader(IndexReader):
 
     def _meta(self, name: str, folder: Path) -> Meta | None:
         """Return the metadata of a cell's index; None if it cannot be searched."""
-        self.left_out.pop(name, None)
+        self.omitted_cells.pop(name, None)
         if not has_index(folder):
-            self.left_out[name] = "it has no index of this version yet"
+            self.omitted_cells[name] = "it has no index of this version yet"
             return None
         commit, why = self._broken.get(name, (None, ""))
         # A broken cell is tried again when it has a new commit.
         if why and commit == identity_of(str(folder / META_FILE)):
-            self.left_out[name] = why
+            self.omitted_cells[name] = why
             return None
         try:
             meta: Meta = json.loads((folder / META_FILE).read_bytes())
         except (OSError, ValueError) as error:
-            self.left_out[name] = f"its index cannot be read ({error})"
+            self.omitted_cells[name] = f"its index cannot be read ({error})"
             return None
         return meta
 

@@ -23,7 +23,7 @@ from teia.clock import Clock
 from teia.collections.stored import saved
 from teia.config.load import load, to_toml
 from teia.config.sections import Config
-from teia.crawler.commit import CommitResult, Committer, Spot, answer_place, page_row, repeats_earlier
+from teia.crawler.commit import CommitResult, Committer, Spot, capture_location, page_row, is_stored_as_revisit
 from teia.crawler.keep_fresh.observe import observed
 from teia.crawler.open_cell import Cell, note_position
 from teia.crawler.start import open_crawls
@@ -121,8 +121,8 @@ class ImportCommitter(Committer):
         time_s = visit.fetched.started_s if visit.fetched is not None else now_s
         host_id = cell.frontier.host_id(host, now_s)
         again_s = now_s + visit.verdict.wait_s
-        archived = answer_place(visit, places)
-        outcome, state, repeats = visit.outcome, visit.verdict.state, repeats_earlier(visit)
+        archived = capture_location(visit, places)
+        outcome, state, repeats = visit.outcome, visit.verdict.state, is_stored_as_revisit(visit)
         settled = SettledVisit(host_id, item, outcome, state, time_s, again_s, page_row(visit), archived, repeats)
         cell.frontier.settle(observed(cell.frontier, settled, host, visit), host)
 

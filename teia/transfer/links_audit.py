@@ -30,7 +30,7 @@ from teia.config.sections import Config
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.commit import CommitResult
 from teia.crawler.compiled_settings import CompiledSettings, compile_settings
-from teia.crawler.depths import copied_links
+from teia.crawler.depths import links_of_capture
 from teia.crawler.outlinks import MAX_OUTLINKS, outlinks_of
 from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.start import open_crawls
@@ -157,7 +157,7 @@ class _Recount:
         block = self._block(number, page.file, page.offset + page.length)
         if not block:
             return None
-        links, _ = copied_links(block, page.depth, self.compiled)
+        links, _ = links_of_capture(block, page.depth, self.compiled)
         return {link.key: link.host for link in self.rewritten(links) if link.count and link.key != page.key}
 
     def _has_all(self, number: int, page: _ReadPage, targets: dict[int, str]) -> bool:
@@ -398,7 +398,7 @@ def repair_links(root: Root, name: str, clock: Clock) -> LinksAudit:
             with cell.transaction():
                 counted_links.note_all(cell)
                 # The queue is sorted by the old counts.
-                if rows and cell.order.by_links:
+                if rows and cell.order.depends_on_links:
                     put_in_order(cell, anew=True)
             repaired += len(rows)
         return _audited(recount, stack, repaired)

@@ -61,7 +61,7 @@ def audit_politeness(
     complaints: list[str] = []
     violations = 0
     excused = _excused(log, others) if courtesy.robots else frozenset()
-    in_force = history or [CourtesyInForce.of(0.0, courtesy)]
+    in_force = history or [CourtesyInForce.from_settings(0.0, courtesy)]
     _put_tables(log, in_force, sites, excused)
     for what, sql in _questions(courtesy, in_force, sites, excused):
         (number,) = log.query(f"SELECT count(*) FROM ({sql})").rows[0]  # noqa: S608  # our own text

@@ -20,7 +20,7 @@ from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import STATE_NAMES
-from teia.frontier.queue.ledger import courtesy_history, shared_addresses
+from teia.frontier.queue.ledger import read_courtesy_history, read_shared_addresses
 from teia.store.archive import Position
 from teia.store.audit import Audit, audit_archive
 from teia.store.fetchlog import Log, LogPart, log_files
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def audit_of(root: Root, collection: str, courtesy: CourtesySettings) -> PolitenessAudit:
     """Replay a collection's fetch log and report impolite requests."""
     ledger = root.path / "ledger.sqlite"
-    history, shared = courtesy_history(ledger), shared_addresses(ledger)
+    history, shared = read_courtesy_history(ledger), read_shared_addresses(ledger)
     with ExitStack() as stack:
         names = (collection, *(name for name in root.collections() if name != collection))
         logs: list[Log] = []

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.collections.inbox import ControlFile
-from teia.collections.series import ENOUGH_AGAIN
+from teia.collections.series import MIN_REVISITED
 from teia.crawler.keep_fresh.bound import WEEK_S, days
 from teia.crawler.resources import LOW_SHARE
 from teia.views.hosts import HostTable
@@ -88,7 +88,7 @@ def _of_account(account: Mapping[str, Any]) -> list[Alert]:
         message = f"{len(seeds)} seeds could not be fetched: {seeds[0]}"
         found.append(Alert("seeds", message, 60.0, value=len(seeds), detail=seeds[0]))
     fresh = account.get("freshness") or {}
-    is_known = fresh.get("visited_again", 0) >= ENOUGH_AGAIN
+    is_known = fresh.get("visited_again", 0) >= MIN_REVISITED
     # Beyond the error of the estimate: chance alone makes no alert.
     if is_known and fresh["best"] - fresh["fresh"] - fresh["fresh_error"] > FAR_FROM_BOUND:
         message = f"{fresh['fresh']:.1%} of the captures are fresh; {fresh['best']:.1%} would be possible"

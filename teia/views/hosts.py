@@ -28,7 +28,7 @@ from teia.frontier.cell.schema import (
     STATE_FAILED,
 )
 from teia.frontier.queue.host_rules import PAUSED, delay_of, host_delays, paused_hosts
-from teia.frontier.queue.ledger import servers_now
+from teia.frontier.queue.ledger import read_servers
 from teia.store.root import Root
 from teia.views.reports.source import OpenCell, snapshot
 
@@ -141,7 +141,7 @@ _QUEUE = "SELECT host_id, lane, count(*), sum(rank <= ?) FROM queue GROUP BY slo
 def host_table(root: Root, collection: str, now_s: float) -> HostTable:
     """Build the table of all hosts of a collection."""
     config = saved(root, collection).config
-    rests = servers_now(root.path / "ledger.sqlite")
+    rests = read_servers(root.path / "ledger.sqlite")
     found: dict[str, HostLine] = {}
     with snapshot(root, collection) as cells:
         for cell in cells:

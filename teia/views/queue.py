@@ -109,7 +109,7 @@ def coming(
     found: list[QueuePreview] = []
     while heap and len(found) < limit:
         *_, number, host = heap[0]
-        found.append(host.pop())
+        found.append(host.take())
         if host.turn is None:
             heapq.heappop(heap)
         else:

@@ -10,7 +10,7 @@ import pytest
 
 from bench import search
 from bench.search import cold_search, drop_from_memory, kept, measure, read_bytes, some_of_each, write
-from teia.lab.corpus.questions import FORMS, PUBLISHED, SampleQuery
+from teia.lab.corpus.questions import TEMPLATES, PUBLISHED, SampleQuery
 
 pytestmark = pytest.mark.slow
 PAGES = 2_000
@@ -27,7 +27,7 @@ def result(cache: Path) -> dict[str, Any]:
 
 
 def test_every_row_has_n_and_times_in_order(result: dict[str, Any]) -> None:
-    assert {row["kind"] for row in result["rows"]} == {form.kind for form in FORMS} | {"pasted text"}
+    assert {row["kind"] for row in result["rows"]} == {template.kind for template in TEMPLATES} | {"pasted text"}
     for row in result["rows"]:
         assert (row["n"], row["searches"]) == (PAGES, 2)
         assert 0 < row["p50_ms"] <= row["p95_ms"] <= row["max_ms"]
@@ -74,8 +74,8 @@ def test_dropping_files_from_memory_leaves_them_whole(cache: Path, result: dict[
 
 
 def test_some_of_each_takes_so_many_of_every_kind() -> None:
-    questions = [SampleQuery(kind, words, "x") for kind in "ab" for words in "cd" for _ in range(3)]
-    assert len(some_of_each(questions, 2)) == 8
+    queries = [SampleQuery(kind, words, "x") for kind in "ab" for words in "cd" for _ in range(3)]
+    assert len(some_of_each(queries, 2)) == 8
 
 
 def test_results_of_several_sizes_stand_in_one_file(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as some
 
-from teia.collections.calendar import PERIODS, Period, Schedule, in_words, next_starts, schedule_of
+from teia.collections.calendar import PERIODS, Period, Schedule, in_words, next_starts, parse_schedule
 from teia.config.sections import ScheduleSettings
 from teia.errors import ConfigError
 
@@ -19,7 +19,7 @@ DAY_S = 86_400.0
 
 
 def schedule(start: str, every: str = "once", zone: str = "UTC", **more: object) -> Schedule:
-    found = schedule_of(ScheduleSettings(start=start, every=every, zone=zone, **more))  # type: ignore[arg-type]
+    found = parse_schedule(ScheduleSettings(start=start, every=every, zone=zone, **more))  # type: ignore[arg-type]
     assert found is not None
     return found
 
@@ -189,14 +189,14 @@ def test_days_weeks_and_months_keep_the_time_of_day(found: Schedule) -> None:
 )
 def test_nonsense_is_refused_in_one_line(values: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        schedule_of(ScheduleSettings(**values))  # type: ignore[arg-type]
+        parse_schedule(ScheduleSettings(**values))  # type: ignore[arg-type]
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_without_a_start_there_is_no_schedule() -> None:
-    assert schedule_of(ScheduleSettings()) is None
-    assert schedule_of(ScheduleSettings(every="7 days")) is None
+    assert parse_schedule(ScheduleSettings()) is None
+    assert parse_schedule(ScheduleSettings(every="7 days")) is None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 import uvloop
 
 from teia.clock import WallClock
-from teia.collections.calendar import next_starts, schedule_of
+from teia.collections.calendar import next_starts, parse_schedule
 from teia.collections.change_settings import change
 from teia.collections.coordinator import Coordinator
 from teia.collections.due_runs import CrawlTask
@@ -202,7 +202,7 @@ def test_three_periods_happen_and_each_visits_every_page_once(tmp_path: Path) ->
     web = ScriptedWeb({"a.test": {**pages, "/": home, "/new": html(text=text_of(99))}})
     served, _ = serve(web, tmp_path, leap_until(3))
     runs = served.runs["main"]
-    schedule = schedule_of(configure(open_root(tmp_path / "data"), None, None, {}, {}).config.schedule)
+    schedule = parse_schedule(configure(open_root(tmp_path / "data"), None, None, {}, {}).config.schedule)
     assert schedule is not None
     assert [run.due_s for run in runs] == next_starts(schedule, START_S - DAY_S, 3)
     assert [(run.number, run.why, run.known, run.visited, run.new, run.left) for run in runs] == [

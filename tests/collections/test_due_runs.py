@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from math import inf
 
-from teia.collections.calendar import Schedule, schedule_of
+from teia.collections.calendar import Schedule, parse_schedule
 from teia.collections.due_runs import CrawlTask, DueTask, find_due_task
 from teia.collections.run_log import ScheduledRun
 from teia.config.sections import ScheduleSettings
@@ -17,7 +17,7 @@ START_S = datetime(2026, 11, 21, 2, tzinfo=UTC).timestamp()
 
 def daily(**more: object) -> Schedule:
     settings = ScheduleSettings(start="2026-11-21 02:00", zone="UTC", every="1 day", **more)  # type: ignore[arg-type]
-    found = schedule_of(settings)
+    found = parse_schedule(settings)
     assert found is not None
     return found
 

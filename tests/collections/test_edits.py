@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.collections.edits import FIXED, LIVE, SHARED, Edit, Operator, edited, form_of, from_json, parse_edit, to_text
+from teia.collections.edits import FIXED, LIVE, SHARED, Edit, Operator, edited, normal_form, from_json, parse_edit, to_text
 from teia.config.flags import FLAGS
 from teia.config.sections import CollectionSettings, Config, ScopeSettings
 from teia.config.tree import keys_of
@@ -146,7 +146,7 @@ def test_a_change_travels_unchanged_and_done_twice_is_done_once(edits: list[Edit
 
 def rules(config: Config) -> set[str]:
     """What is excluded, whatever the order and the spelling."""
-    return {form_of("scope.exclude", rule) for rule in config.scope.exclude}
+    return {normal_form("scope.exclude", rule) for rule in config.scope.exclude}
 
 
 def test_every_key_named_here_is_a_setting() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from teia.cli.crawl.run_crawl import _check_scheduled
 from teia.clock import VirtualClock, iso_utc
-from teia.collections.calendar import schedule_of
+from teia.collections.calendar import parse_schedule
 from teia.collections.inbox import ControlFile
-from teia.collections.overview import agenda_of, in_summary
+from teia.collections.overview import schedule_overview, schedule_keys
 from teia.collections.run_log import EndReason, RunLog
 from teia.config.load import to_toml
 from teia.config.sections import CollectionSettings, Config, CourtesySettings, ScheduleSettings
@@ -39,8 +39,8 @@ def made(folder: Path, config: Config = CONFIG) -> Root:
 
 
 def test_the_dates_shown_are_those_of_the_schedule_over_a_change_of_the_clocks(tmp_path: Path) -> None:
-    agenda = agenda_of(made(tmp_path), "main", VirtualClock(NOW_S))
-    schedule = schedule_of(CONFIG.schedule)
+    agenda = schedule_overview(made(tmp_path), "main", VirtualClock(NOW_S))
+    schedule = parse_schedule(CONFIG.schedule)
     assert schedule is not None
     starts, at_s = [], NOW_S
     for _ in range(5):  # as the coordinator does, one after the other
@@ -60,12 +60,12 @@ def test_runs_are_shown_the_open_one_apart_from_the_last(tmp_path: Path) -> None
     book.end(first, EndReason.DEADLINE, NOW_S - 604_000)
     book.begin("main", NOW_S, NOW_S + 1)
     book.close()
-    agenda = agenda_of(root, "main", VirtualClock(NOW_S + 10))
+    agenda = schedule_overview(root, "main", VirtualClock(NOW_S + 10))
     assert agenda.run is not None
     assert (agenda.run.number, agenda.run.ended, agenda.running) == (2, None, False)
     (last,) = agenda.last
     assert (last.number, last.why, last.known, last.visited, last.left, last.new) == (1, "deadline", 100, 80, 20, 3)
-    said = in_summary(root, "main", VirtualClock(NOW_S + 10))
+    said = schedule_keys(root, "main", VirtualClock(NOW_S + 10))
     assert (said["run"]["number"], said["next_run"]) == (2, agenda.starts[0])
 
 
@@ -83,14 +83,14 @@ def test_a_run_is_written_down_once_whoever_reads_it(tmp_path: Path) -> None:
 
 def test_it_says_when_nobody_would_do_it(tmp_path: Path) -> None:
     root = made(tmp_path)
-    (note,) = agenda_of(root, "main", VirtualClock(NOW_S)).notes
+    (note,) = schedule_overview(root, "main", VirtualClock(NOW_S)).notes
     assert note.startswith("no crawler is waiting for the next run: start `teia crawl --scheduled")
-    due = agenda_of(root, "main", VirtualClock(datetime(2026, 10, 24, 2, tzinfo=UTC).timestamp())).notes
+    due = schedule_overview(root, "main", VirtualClock(datetime(2026, 10, 24, 2, tzinfo=UTC).timestamp())).notes
     assert due[0].startswith("a run is due, but no crawler is running")
     control = ControlFile(root.path / "control.sqlite")
     control.begin("main", NOW_S)  # by this process, which is alive
     control.close()
-    assert agenda_of(root, "main", VirtualClock(NOW_S)).notes == ()
+    assert schedule_overview(root, "main", VirtualClock(NOW_S)).notes == ()
 
 
 def test_it_says_when_a_run_cannot_reach_all_pages(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_it_says_when_a_run_cannot_reach_all_pages(tmp_path: Path) -> None:
     for item in items(cell):
         settle(cell, item, STATE_DONE, learnt=PageRow(200, digest=b"d"))
     cell.close()
-    notes = agenda_of(root, "main", VirtualClock(NOW_S)).notes
+    notes = schedule_overview(root, "main", VirtualClock(NOW_S)).notes
     assert (
         notes[-1]
         == f"5 known pages of {HOST} at one every 3600 s take 5 h 0 min: runs will stop before they are complete"
@@ -110,8 +110,8 @@ def test_it_says_when_a_run_cannot_reach_all_pages(tmp_path: Path) -> None:
 
 def test_without_a_schedule_there_is_nothing_to_show_and_nothing_to_serve(tmp_path: Path) -> None:
     root = made(tmp_path, replace(CONFIG, schedule=ScheduleSettings()))
-    agenda = agenda_of(root, "main", VirtualClock(NOW_S))
+    agenda = schedule_overview(root, "main", VirtualClock(NOW_S))
     assert (agenda.words, agenda.starts, agenda.notes, agenda.next_run) == ("", (), (), None)
-    assert in_summary(root, "main", VirtualClock(NOW_S)) == {}
+    assert schedule_keys(root, "main", VirtualClock(NOW_S)) == {}
     with pytest.raises(UsageError, match=r"has a schedule; set one with `teia set schedule\.start="):
         _check_scheduled(root, None)

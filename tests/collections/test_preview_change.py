@@ -11,7 +11,7 @@ import pytest
 from teia.clock import WallClock
 from teia.collections.drafts import apply, drafted, edits_between
 from teia.collections.inbox import ControlFile
-from teia.collections.preview_change import ChangeEffect, effect_of, sample_effect
+from teia.collections.preview_change import ChangeEffect, count_effect, sample_effect
 from teia.collections.stored import saved
 from teia.config.sections import Config
 from teia.records import Command
@@ -46,7 +46,7 @@ def test_the_number_announced_is_the_fall_of_the_queue_while_nobody_crawls(half_
     """Acceptance 11; and back: what left the queue enters it again."""
     root, before = half_crawled, queued(half_crawled)
     old, new = changed(root, scope__exclude=["regex:/[1-4][0-9]$"])
-    announced = effect_of(root, "main", old, new)
+    announced = count_effect(root, "main", old, new)
     assert 0 < announced.leave < before
     assert announced.enter == 0
     assert announced.not_again > 0
@@ -56,7 +56,7 @@ def test_the_number_announced_is_the_fall_of_the_queue_while_nobody_crawls(half_
     assert queued(root) == before, "nothing is done yet"
     apply(root, "main", edits_between(old, new), CLOCK)
     assert queued(root) == before - announced.leave
-    back = effect_of(root, "main", *changed(root, scope__exclude=[]))
+    back = count_effect(root, "main", *changed(root, scope__exclude=[]))
     assert (back.leave, back.enter, back.not_again) == (0, announced.leave, 0)
     apply(root, "main", edits_between(*changed(root, scope__exclude=[])), CLOCK)
     assert queued(root) == before
@@ -72,7 +72,7 @@ def test_the_number_announced_is_the_fall_of_the_queue_of_a_crawl_that_is_paused
         time.sleep(1.5)  # what was under way is committed, and the account says so
         before = account(control)["urls_queued"]
         old, new = changed(root, scope__exclude=["regex:/[1-9][0-9]$"])
-        announced = effect_of(root, "main", old, new)
+        announced = count_effect(root, "main", old, new)
         apply(root, "main", edits_between(old, new), CLOCK)
         until(lambda: account(control)["urls_queued"] < before)
         until(lambda: account(control)["urls_queued"] == queued(root), "the account says what is on disk")
@@ -93,13 +93,13 @@ def account(control: ControlFile) -> dict[str, Any]:
 
 
 def test_settings_that_judge_no_url_do_nothing_to_the_queue(half_crawled: Root) -> None:
-    crawl_known = effect_of(half_crawled, "main", *changed(half_crawled, courtesy__delay_s=7.0))
+    crawl_known = count_effect(half_crawled, "main", *changed(half_crawled, courtesy__delay_s=7.0))
     assert (crawl_known.leave, crawl_known.enter, crawl_known.not_again) == (0, 0, 0)
 
 
 def test_a_sample_is_about_right_and_says_how_many_each_rule_holds(half_crawled: Root) -> None:
     rules = {"scope__include": ["host:a.test", "host:b.test"], "scope__exclude": ["regex:/[1-4][0-9]$"]}
     old, new = changed(half_crawled, **rules)
-    exact, sampled = effect_of(half_crawled, "main", old, new), sample_effect(half_crawled, "main", new, CLOCK)
+    exact, sampled = count_effect(half_crawled, "main", old, new), sample_effect(half_crawled, "main", new, CLOCK)
     assert (sampled.effect.leave, sampled.effect.known) == (exact.leave, exact.known), "all of so few are looked at"
     assert sampled.matches == (PAGES + 1, 0, 40)

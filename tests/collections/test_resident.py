@@ -11,9 +11,9 @@ from typing import Any
 import uvloop
 
 from teia.clock import WallClock
-from teia.collections.calendar import schedule_of
+from teia.collections.calendar import parse_schedule
 from teia.collections.commands import NO_COMMANDS, CommandTable, StandingCommands, is_needed, give_command
-from teia.collections.drafts import make_collection
+from teia.collections.drafts import create_collection
 from teia.collections.inbox import ControlFile
 from teia.collections.remove import remove_collection
 from teia.collections.resident import Resident
@@ -53,7 +53,7 @@ async def _serve(folder: Path, talk: Talk, web: ScriptedWeb) -> list[RequestLogE
                 "fetch.dns": lab.dns,
                 "fetch.allow_nets": ["127.77.0.0/16"],
             }
-            make_collection(root, read_tree(Config, shared | values), clock)
+            create_collection(root, read_tree(Config, shared | values), clock)
 
         def read(name: str) -> Config:
             return saved(root, name).config
@@ -155,7 +155,7 @@ def test_a_paused_collection_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_who_is_needed_when() -> None:
-    daily = schedule_of(ScheduleSettings(start="2026-11-21 02:00", zone="UTC", every="1 day"))
+    daily = parse_schedule(ScheduleSettings(start="2026-11-21 02:00", zone="UTC", every="1 day"))
     assert daily is not None
     start_s = daily.next_start(0.0)
     assert start_s is not None

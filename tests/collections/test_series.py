@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from teia.collections.account import Summary, nothing_yet
+from teia.collections.account import Summary, empty_summary
 from teia.collections.inbox import ControlFile
-from teia.collections.series import COARSE_S, FINE_S, KEPT_S, SeriesPoint, SeriesWriter, meeting_of, points_of, rates_of
+from teia.collections.series import COARSE_S, FINE_S, KEPT_S, SeriesPoint, SeriesWriter, forecast_catch_up, points_of, rates_of
 
 
 def summary(requests: int, queued: int = 0, fresh: dict[str, float] | None = None) -> Summary:
-    return replace(nothing_yet("main"), requests=requests, pages=requests // 2, urls_queued=queued, freshness=fresh)
+    return replace(empty_summary("main"), requests=requests, pages=requests // 2, urls_queued=queued, freshness=fresh)
 
 
 def test_a_series_is_as_long_as_its_time_and_no_longer(tmp_path: Path) -> None:
@@ -53,10 +53,10 @@ def test_known_and_visited_meet_only_if_the_queue_shrinks() -> None:
     def queued(*numbers: int) -> list[SeriesPoint]:
         return [SeriesPoint(10.0 * at, 0, 0, 0, number, None, None) for at, number in enumerate(numbers)]
 
-    shrinking = meeting_of(queued(100, 90, 80))
+    shrinking = forecast_catch_up(queued(100, 90, 80))
     assert shrinking is not None
     assert (shrinking.seconds, shrinking.grows_per_s) == (80.0, -1.0)
-    growing = meeting_of(queued(10, 30))
+    growing = forecast_catch_up(queued(10, 30))
     assert growing is not None
     assert (growing.seconds, growing.grows_per_s) == (None, 2.0)
-    assert meeting_of(queued(10)) is None
+    assert forecast_catch_up(queued(10)) is None

@@ -19,7 +19,7 @@ def test_hosts_whose_buffers_a_failed_group_should_have_filled_are_still_hungry(
     crawl = Crawl.__new__(Crawl)
     queues = [Queue() for _ in range(REFILLS_PER_GROUP + 2)]
     crawl.state = CrawlState.RUNNING
-    crawl._group, crawl._restless, crawl._must_judge, crawl.keeps_fresh = CommitGroup(), False, False, False
+    crawl._group, crawl._rereads_buffers, crawl._must_reevaluate, crawl.keeps_fresh = CommitGroup(), False, False, False
     crawl._hungry = dict.fromkeys(queues)  # type: ignore[assignment]
     crawl.compiled = None  # type: ignore[assignment]
     first = [order[0] for order in crawl.take_group(1.0).refills]

@@ -12,7 +12,7 @@ from teia.collections.edits import Edit, Operator
 from teia.collections.inbox import ControlFile
 from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
-from teia.frontier.queue.ledger import courtesy_history
+from teia.frontier.queue.ledger import read_courtesy_history
 from teia.store.root import Root
 from teia.transfer.politeness_audit import audit_politeness
 from teia.views.reports.source import looking
@@ -100,5 +100,5 @@ def test_a_host_whose_owner_agreed_is_asked_sooner_and_one_with_a_budget_no_more
     assert len(own[B]) <= 6, "one request may have been under way"
     assert len(own[A]) == 1 + len(PAGES)
     with looking(Root(done.data), "main") as source:
-        audit = audit_politeness(source.log, source.config.courtesy, courtesy_history(done.data / "ledger.sqlite"))
+        audit = audit_politeness(source.log, source.config.courtesy, read_courtesy_history(done.data / "ledger.sqlite"))
     assert (audit.violations, audit.details) == (0, ())

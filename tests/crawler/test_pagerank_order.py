@@ -130,7 +130,7 @@ def test_many_urls_are_ranked_over_many_commits(tmp_path: Path, monkeypatch: pyt
         rank_what_was_read(open_root(tmp_path / "data"))
         committer = crawl.crawl.committer
         crawl.crawl._seeds.clear()
-        crawl.crawl._must_judge = False
+        crawl.crawl._must_reevaluate = False
         assert not crawl.crawl.wants_commit(1e9), "it has no other reason"
         committer.authority = CrawlPageRank(
             open_root(tmp_path / "data").collection("main").ranks, committer.cells, BusyClock(NOW_S)

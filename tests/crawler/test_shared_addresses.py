@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.config.sections import CourtesySettings
-from teia.frontier.queue.ledger import shared_addresses
+from teia.frontier.queue.ledger import read_shared_addresses
 from teia.lab.server.witness import TOLERANCE_S, early_requests
 from teia.store.root import open_root
 from teia.transfer.read_all import audit_of
@@ -63,7 +63,7 @@ def test_audit_knows_the_rule(crawled: Crawled) -> None:
 
 @pytest.mark.slow
 def test_number_of_sites_is_kept_for_the_next_run(crawled: Crawled, tmp_path: Path) -> None:
-    assert shared_addresses(crawled.data / "ledger.sqlite") == {ADDRESS: SITES}
+    assert read_shared_addresses(crawled.data / "ledger.sqlite") == {ADDRESS: SITES}
     first = crawl_web(web(), tmp_path, *seeds()[:10], **RULE, sites__aliases=False)
     again = crawl_web(
         web(), tmp_path, *seeds()[10:14], collections={"more": {}}, port=first.port, **RULE, sites__aliases=False

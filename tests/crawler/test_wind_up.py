@@ -99,7 +99,7 @@ def no_damage(data: Path) -> Iterator[Counter[str]]:
 
 def test_a_stop_while_no_server_answers_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Rests were all that was left, nobody committed them and nobody left: minutes of nothing, SIGTERM ignored."""
-    asked = when(lambda crawler: crawler._fetcher.in_flight == 40, Crawler.hurry)
+    asked = when(lambda crawler: crawler._fetcher.in_flight == 40, Crawler.stop_now)
     crawler = crawl_and(silent_web(40), tmp_path, asked, courtesy__delay_s=60.0)
     assert "stopped without waiting for 40 requests in progress and 0 pages that were not parsed yet" in caplog.text
     (crawl,) = crawler.crawls
@@ -159,7 +159,7 @@ def test_a_stop_that_waits_for_nothing_names_what_it_has_cut_off(
     pages = {"/": html(*[f"/{n}" for n in range(50)])} | {f"/{n}": html() for n in range(50)}
     web = ScriptedWeb({f"good{n}.test": pages for n in range(20)} | dict(silent_web(5).pages))
     has_read = when(
-        lambda crawler: crawler.crawls[0].counts.pages > 20 and crawler._fetcher.in_flight >= 5, Crawler.hurry
+        lambda crawler: crawler.crawls[0].counts.pages > 20 and crawler._fetcher.in_flight >= 5, Crawler.stop_now
     )
     crawler = crawl_and(web, tmp_path / "cut", has_read, courtesy__delay_s=0.01)
     (line,) = [each.getMessage() for each in caplog.records if "without waiting" in each.getMessage()]

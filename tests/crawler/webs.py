@@ -12,7 +12,7 @@ from typing import Any
 import uvloop
 
 from teia.clock import WallClock
-from teia.collections.crawler_reports import last_change, listen
+from teia.collections.crawler_reports import last_change, serve_control
 from teia.collections.stored import configure
 from teia.config.sections import Config
 from teia.crawler.loop import Crawler
@@ -160,7 +160,7 @@ async def listening(
     if meanwhile is None:
         yield
         return
-    listener = asyncio.create_task(listen(crawler, root, clock, since))
+    listener = asyncio.create_task(serve_control(crawler, root, clock, since))
     talker = asyncio.create_task(asyncio.to_thread(meanwhile, root))
     try:
         yield

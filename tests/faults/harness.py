@@ -23,7 +23,7 @@ from typing import Any
 
 from teia.clock import Clock, WallClock
 from teia.collections import inbox
-from teia.collections.crawler_reports import last_change, listen
+from teia.collections.crawler_reports import last_change, serve_control
 from teia.collections.stored import configure
 from teia.config.sections import Config
 from teia.crawler import loop, write_cdxj
@@ -169,7 +169,7 @@ async def crawl(root: Root, told: Told, *, dies: bool) -> None:
 
     crawler_start.CurlFetcher, crawler_start.ChildPool = fetcher, ReadingPool  # type: ignore[assignment,misc]
     write_cdxj._index, write_cdxj.LOOK_S = index_here, 0.01  # type: ignore[assignment]
-    loop.DISK_RETRY_S = loop.DISK_LOOK_S = 0.05
+    loop.DISK_RETRY_S = loop.DISK_CHECK_S = 0.05
     inbox.SPARE_BYTES = 16_384  # hundreds of writes that differ in nothing
     committed, failed, failures = Crawl.committed, loop.Crawler._committed, list[str]()
 
@@ -190,7 +190,7 @@ async def crawl(root: Root, told: Told, *, dies: bool) -> None:
     Crawl.committed, loop.Crawler._committed = acknowledge, look  # type: ignore[method-assign]
     try:
         async with asyncio.timeout(CRAWL_S), crawler_start.open_crawler(root, [config], clock, seed=1) as crawler:
-            listening = asyncio.create_task(listen(crawler, root, clock, since))
+            listening = asyncio.create_task(serve_control(crawler, root, clock, since))
             try:
                 await crawler.run()
             finally:

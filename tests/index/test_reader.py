@@ -117,7 +117,7 @@ def test_cells_are_one_index(tmp_path: Path) -> None:
     assert count(reader) == 6
     assert reader.searcher().doc_freq("all", "word") == 6
     assert len(list(reader.all_entries())) == 6
-    assert (reader.cells, reader.left_out) == (2, {})
+    assert (reader.cells, reader.omitted_cells) == (2, {})
 
 
 def test_a_score_does_not_depend_on_the_cells_that_pages_lie_in(tmp_path: Path) -> None:
@@ -162,10 +162,10 @@ def test_a_cell_without_an_index_is_left_out_and_named_until_it_has_one(tmp_path
     indexed(tmp_path / "a", [page("http://a.test/", "one")])
     reader = union(tmp_path, "a", "b")
     assert count(reader) == 1
-    assert list(reader.left_out) == ["b"]
+    assert list(reader.omitted_cells) == ["b"]
     indexed(tmp_path / "b", [page("http://b.test/", "two")])
     assert count(reader) == 2
-    assert reader.left_out == {}
+    assert reader.omitted_cells == {}
 
 
 def test_a_cell_whose_list_is_damaged_is_left_out(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_cell_whose_list_is_damaged_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "b" / "meta.json").write_text("{")
     reader = union(tmp_path, "a", "b")
     assert count(reader) == 1
-    assert "cannot be read" in reader.left_out["b"]
+    assert "cannot be read" in reader.omitted_cells["b"]
 
 
 def test_segments_that_are_lost_are_an_error_of_ours(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import VirtualClock
-from teia.collections.account import nothing_yet
+from teia.collections.account import empty_summary
 from teia.collections.stored import saved
 from teia.config.sections import Config, CourtesySettings, RefreshSettings
 from teia.crawler.lookup import Lookup
@@ -236,7 +236,7 @@ def test_the_visits_of_a_week_are_shared_out_as_the_crawler_does() -> None:
 
 
 def account(**values: object) -> dict[str, object]:
-    return {**asdict(nothing_yet("main")), **values}
+    return {**asdict(empty_summary("main")), **values}
 
 
 def test_nothing_is_said_where_nothing_is_wrong() -> None:

@@ -363,7 +363,7 @@ def test_what_is_being_counted_is_offered_when_it_is_counted(
         assert go_on.wait(60)
         return counts(*args)
 
-    monkeypatch.setattr(bulk, "count", count)
+    monkeypatch.setattr(bulk, "count_urls", count)
     context = Live(running.web, running.base).context(browser)
     page = context.new_page()
     said = watched(page)
@@ -392,7 +392,7 @@ def test_what_could_not_be_counted_is_told(
         assert go_on.wait(60)
         raise StoreError("kaputt")
 
-    monkeypatch.setattr(bulk, "count", count)
+    monkeypatch.setattr(bulk, "count_urls", count)
     context = Live(running.web, running.base).context(browser, locale=language)
     page = context.new_page()
     page.goto(f"/c/main/frontier/bulk?deed=retry&contains={language}")

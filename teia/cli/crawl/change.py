@@ -14,8 +14,8 @@ from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.collections.change_settings import SettingsChange, change
-from teia.collections.edits import Edit, Operator, form_of, implied_scope, parse_edit
-from teia.collections.overview import agenda_of
+from teia.collections.edits import Edit, Operator, normal_form, implied_scope, parse_edit
+from teia.collections.overview import schedule_overview
 from teia.collections.stored import choose, saved
 from teia.config.load import toml_value
 from teia.config.sections import Config
@@ -108,9 +108,9 @@ def unblock(data: Data, what: What, collection: Collection = None, as_json: AsJs
 
 
 def _check_there(excluded: Sequence[str], edits: Sequence[Edit]) -> None:
-    known = {form_of(EXCLUDE, rule) for rule in excluded}
+    known = {normal_form(EXCLUDE, rule) for rule in excluded}
     for edit in edits:
-        if form_of(EXCLUDE, edit.value) in known:
+        if normal_form(EXCLUDE, edit.value) in known:
             continue
         # A rule inside a list file cannot be removed here; the error names the file.
         for path in filter(None, map(list_of, excluded)):
@@ -131,7 +131,7 @@ def set_settings(data: Data, settings: Settings, collection: Collection = None, 
     changed = change(root, choose(root, collection), edits, WallClock())
     _report(changed, as_json)
     if any(key.startswith("schedule.") for key in changed.settings) and not as_json:
-        show(agenda_of(root, changed.collection, WallClock()), progress_console())
+        show(schedule_overview(root, changed.collection, WallClock()), progress_console())
 
 
 # ---- what they share ------------------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, progress_console, result_console
 from teia.cli.progress import print_summary
 from teia.clock import WallClock
-from teia.collections.account import nothing_yet
+from teia.collections.account import empty_summary
 from teia.collections.inbox import ControlFile
-from teia.collections.overview import in_summary
-from teia.collections.stored import choose, is_clustered, nobody_hears
+from teia.collections.overview import schedule_keys
+from teia.collections.stored import choose, is_clustered, no_node_error
 from teia.errors import StoreError
 from teia.records import Command
 from teia.store.root import Root, open_root
@@ -28,7 +28,7 @@ def status(data: Data, collection: Collection = None, as_json: AsJson = False) -
     """Show the state of a crawl: live while it runs, otherwise from its folder."""
     root = open_root(data)
     name = choose(root, collection)
-    account = {**current_account(root, name), **in_summary(root, name, WallClock())}
+    account = {**current_account(root, name), **schedule_keys(root, name, WallClock())}
     if as_json:
         print_json(account)
     else:
@@ -53,7 +53,7 @@ def current_account(root: Root, name: str) -> dict[str, Any]:
     try:
         account = account_at_rest(root, name)
     except StoreError:  # it waits for its first run
-        account = asdict(nothing_yet(name))
+        account = asdict(empty_summary(name))
     return {**account, **run.account}
 
 
@@ -79,7 +79,7 @@ def tell(root: Root, collection: str | None, command: Command, done: str) -> Non
     try:
         if control.running_crawl(name) is None:
             if is_clustered(root.collection(name)):
-                raise nobody_hears(root.collection(name))
+                raise no_node_error(root.collection(name))
             raise StoreError(
                 f"no crawl of {name!r} is running in {root.path}; start one with `teia crawl --data {root.path}`"
             )

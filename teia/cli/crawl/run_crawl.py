@@ -20,8 +20,8 @@ from teia.cli.options import RunMode
 from teia.cli.output import print_json, progress_console
 from teia.cli.progress import finish_index, print_summary, show_progress
 from teia.clock import WallClock
-from teia.collections.account import Summary, nothing_yet, summarize, with_index
-from teia.collections.crawler_reports import last_change, listen
+from teia.collections.account import Summary, empty_summary, summarize, with_index
+from teia.collections.crawler_reports import last_change, serve_control
 from teia.collections.index_state import state_on_disk
 from teia.collections.stored import choose, configure, configure_all, saved
 from teia.config.sections import Config
@@ -90,7 +90,7 @@ def crawl_and_report(
             console.print(f"  next: {line}", soft_wrap=True, markup=False)
     for line in filter(None, {about_contact(config.courtesy) for config in configs}):
         console.print(f"note: {line}", soft_wrap=True, markup=False)
-    accounts += [{**asdict(nothing_yet(each)), "paused_why": parked[each]} for each in parked if each not in crawled]
+    accounts += [{**asdict(empty_summary(each)), "paused_why": parked[each]} for each in parked if each not in crawled]
     if as_json:
         print_json(accounts[0] if len(accounts) == 1 else {"collections": accounts})
     if interrupted:
@@ -220,7 +220,7 @@ class StopSignals:
         if self._crawler is not None and len(self.came) == 1:
             self._crawler.stop()
         elif self._crawler is not None:
-            self._crawler.hurry()
+            self._crawler.stop_now()
 
 
 def _with_index(root: Root, summary: Summary, index_s: float) -> Summary:
@@ -240,7 +240,7 @@ async def _crawl(
         signals.heed(crawler)
         beside = [
             loop.create_task(show_progress(crawler, clock, progress_console())),
-            loop.create_task(listen(crawler, root, clock, since)),
+            loop.create_task(serve_control(crawler, root, clock, since)),
         ]
         try:
             await crawler.run()

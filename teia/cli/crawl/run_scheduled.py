@@ -17,11 +17,11 @@ from teia.cli.exits import FAILED, INTERRUPTED
 from teia.cli.output import print_json, progress_console
 from teia.cli.progress import print_summary, show_progress
 from teia.clock import Clock, WallClock
-from teia.collections.account import nothing_yet, with_index
+from teia.collections.account import empty_summary, with_index
 from teia.collections.controllers import CollectionController
 from teia.collections.coordinator import Coordinator
 from teia.collections.index_state import state_on_disk
-from teia.collections.overview import in_summary
+from teia.collections.overview import schedule_keys
 from teia.collections.resident import Resident
 from teia.collections.run_log import EndReason
 from teia.config.sections import Config
@@ -88,7 +88,7 @@ async def _serve(
         if len(signals) == 1:
             coordinator.stop()
         else:
-            coordinator.hurry()
+            coordinator.stop_now()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -168,7 +168,7 @@ class _Beside:
 def _account(root: Root, controller: CollectionController) -> dict[str, Any]:
     """Return the result of a collection's runs, under the keys of a crawl's summary."""
     if controller.summary is None:
-        account = asdict(nothing_yet(controller.name))
+        account = asdict(empty_summary(controller.name))
     else:
         violations, summary = 0, controller.summary
         with nullcontext() if not controller.parked else suppress(StoreError):  # a parked collection may be unreadable
@@ -182,4 +182,4 @@ def _account(root: Root, controller: CollectionController) -> dict[str, Any]:
     if controller.is_over:
         was_cut = controller.run is not None and controller.run.why in {EndReason.DEADLINE, EndReason.LIMIT}
         account["state"] = "limit" if was_cut else "finished"
-    return {**account, **in_summary(root, controller.name, WallClock())}
+    return {**account, **schedule_keys(root, controller.name, WallClock())}

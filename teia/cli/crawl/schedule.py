@@ -13,7 +13,7 @@ from teia.cli.crawl.control import tell
 from teia.cli.options import AsJson, Data
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
-from teia.collections.overview import RunView, ScheduleOverview, agenda_of
+from teia.collections.overview import RunView, ScheduleOverview, schedule_overview
 from teia.collections.run_log import in_words
 from teia.collections.stored import choose
 from teia.records import Command
@@ -39,7 +39,7 @@ def schedule(
         tell(root, wanted, Command.RUN, "run started")
     # `choose` raises the error for a folder without collections.
     names = root.collections() if wanted is None and root.collections() else [choose(root, wanted)]
-    agendas = [agenda_of(root, each, WallClock()) for each in names]
+    agendas = [schedule_overview(root, each, WallClock()) for each in names]
     if as_json:
         accounts = [as_account(each) for each in agendas]
         print_json(accounts[0] if len(accounts) == 1 else {"collections": accounts})

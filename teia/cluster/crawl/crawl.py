@@ -136,7 +136,7 @@ class NodeCrawl(Crawl):
     def check_end(self, now: float) -> None:
         """Do nothing: the cluster checks the limits, and links may always come."""
 
-    def has_turn(self, queue: HostQueue, schedule: HostSchedule, now: float) -> bool:
+    def has_lease(self, queue: HostQueue, schedule: HostSchedule, now: float) -> bool:
         """Begin a request to an address that other nodes may share.
 
         Without its lease the address is delayed a little.

@@ -35,7 +35,7 @@ from teia.cluster.members.agreement import (
 )
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire
-from teia.collections.crawler_reports import announce, last_change, tell
+from teia.collections.crawler_reports import announce, last_change, write_account
 from teia.collections.edits import LIVE, Edit, changed_keys, edited, from_json
 from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
 from teia.collections.series import SeriesWriter
@@ -115,7 +115,7 @@ class CommandReceiver:
                 if now >= tell_at and self.crawl is not None:
                     tell_at = now + ACCOUNT_S
                     try:
-                        tell(control, series, self.crawl, self._clock, now - self._began)
+                        write_account(control, series, self.crawl, self._clock, now - self._began)
                     except Exception as error:  # noqa: BLE001
                         _log.warning("status not reported: %r", error)
                 await self._clock.sleep(POLL_S)
@@ -222,9 +222,9 @@ class CommandReceiver:
 
     def _mind_the_pause(self, crawler: Crawler, crawl: NodeCrawl) -> None:
         if self.agreement.paused and crawl.state is CrawlState.RUNNING:
-            crawler.obey([Command.PAUSE], crawl)
+            crawler.apply_commands([Command.PAUSE], crawl)
         elif not self.agreement.paused and crawl.paused_why == ASKED_TO:
-            crawler.obey([Command.RESUME], crawl)
+            crawler.apply_commands([Command.RESUME], crawl)
 
     async def apply(self, crawler: Crawler, crawl: NodeCrawl) -> bool:
         """Apply the agreement to a running crawl; False if that takes a new shift."""

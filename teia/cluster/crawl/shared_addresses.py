@@ -16,7 +16,7 @@ While NATS is away leases stay where they are. NATS forgets a key that was not w
 on one half as old.
 
 A read may be out of date, so reads decide nothing: a lease is taken and passed on by conditional writes, and a node
-never believes to hold a lease that it has passed on itself. The crawler's loop calls `begin`, `finished` and `settle`;
+never believes to hold a lease that it has passed on itself. The crawler's loop calls `begin`, `finish` and `end_requests`;
 everything else happens in the cluster's loop.
 """
 
@@ -45,40 +45,40 @@ if TYPE_CHECKING:
 
 VERSION = 1
 BUCKET = "addr"
-KEPT_S = 86_400
+KEY_TTL_S = 86_400
 """Time for which NATS keeps a key that is not written."""
 
-RENEW_S = KEPT_S / 2
+RENEW_S = KEY_TTL_S / 2
 FORGET_S = 3_600.0
 """Time without use after which a lease is forgotten here; the key still names its holder."""
 
-TURN_S = 0.5
+HOLD_S = 0.5
 """Time after which a lease that others wait for is passed on, when a request has ended or none was begun."""
 
-UNTOLD = 2.0
+UNWRITTEN_FACTOR = 2.0
 """Factor over the usual delay, or the one in the key, up to which a delay is not written into the key.
 
 So a node that takes the lease from a dead node multiplies the delay by this factor.
 """
 
-LOOK_S = 0.02
-LONGEST_LOOK_S = 0.25
+POLL_S = 0.02
+MAX_POLL_S = 0.25
 """First and longest wait before a host looks for its address again: a little later each time."""
 
-SEEK_AGAIN_S = 1.0
+RETRY_S = 1.0
 AT_ONCE = 64
-MAX_SOUGHT = 100_000
+MAX_WANTED = 100_000
 # Error codes of NATS: the key has changed, or another write to it is under way.
 _WRONG_LAST = frozenset({10071, 10164})
 _log = logging.getLogger(__name__)
 
 
 class AddressLease(msgspec.Struct, frozen=True):
-    """The content of an address's key. The next holder delays the address by `rest_s` from its reading."""
+    """The content of an address's key. The next holder delays the address by `delay_s` from its reading."""
 
     node: str
     instance: str
-    rest_s: float = 0.0
+    delay_s: float = 0.0
     waiting: tuple[str, ...] = ()
     """The nodes in line for the lease, the next one first."""
     sites: dict[str, int] = {}
@@ -87,7 +87,7 @@ class AddressLease(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class _Turn:
+class _Lease:
     """An address whose lease is ours. Times are ticks; `written_at` is from before the claim was written."""
 
     claim: AddressLease
@@ -97,30 +97,30 @@ class _Turn:
     written_at: float
     sites: set[str]
     busy: int = 0
-    has_asked: bool = False
-    rest_s: float = 0.0
-    usual_s: float = 0.0
+    was_used: bool = False
+    delay_s: float = 0.0
+    usual_delay_s: float = 0.0
     """Usual delay of the hosts that we fetched there: shorter than others' if all their owners agreed to that."""
-    is_passing: bool = False
+    is_handing_over: bool = False
     """True while the lease is being passed on: no request is begun until the outcome is known."""
 
     def is_over(self, now: float) -> bool:
         """Tell whether another node may have the lease: a request was made, or there was time for one."""
-        since = self.got_at if self.has_asked else max(self.got_at, self.ready_at)
-        return not self.busy and now >= since + TURN_S
+        since = self.got_at if self.was_used else max(self.got_at, self.ready_at)
+        return not self.busy and now >= since + HOLD_S
 
 
 @dataclass(slots=True)
-class _Sought:
+class _WantedAddress:
     """An address that a host of ours waits for."""
 
     since: float
-    try_at: float
+    retry_at: float
     is_new: bool = True
 
 
 @dataclass(slots=True)
-class _Past:
+class _ReleasedLease:
     """A lease that we have passed on: the revision of that write, and the sites that we had fetched there."""
 
     revision: int
@@ -130,23 +130,23 @@ class _Past:
 class AddressLeases:
     """The leases of one node in one session; see the module."""
 
-    def __init__(self, clock: Clock, session: NodeSession, usual_s: float, replicas: int) -> None:
-        self.usual_s = usual_s
+    def __init__(self, clock: Clock, session: NodeSession, usual_delay_s: float, replicas: int) -> None:
+        self.usual_delay_s = usual_delay_s
         self.messages = 0
         self.sent_bytes = 0
-        self.apart = ""
+        self.key_prefix = ""
         """Prefix of the keys of an isolated node, which shares leases with no other node."""
         self._clock = clock
         self._session = session
         self._replicas = replicas
         self._lock = Lock()
-        self._turns: dict[str, _Turn] = {}
+        self._leases: dict[str, _Lease] = {}
         self._recalled: set[str] = set()
-        self._slow: set[str] = set()
-        self._sought: dict[str, _Sought] = {}
-        self._looks: set[str] = set()
-        self._past: dict[str, _Past] = {}
-        self._lined_at: dict[str, float] = {}
+        self._long_delays: set[str] = set()
+        self._wanted: dict[str, _WantedAddress] = {}
+        self._to_check: set[str] = set()
+        self._released: dict[str, _ReleasedLease] = {}
+        self._queued_at: dict[str, float] = {}
         """Time at which we last wrote ourselves in line; a claim that names us is younger."""
         self._since = clock.ticks_s()
         self._forget_at = self._since + FORGET_S
@@ -156,68 +156,68 @@ class AddressLeases:
 
     # -- the crawler's side --------------------------------------------------------------------------------
 
-    def begin(self, address: str, site: str, usual_s: float | None = None) -> float:
-        """Begin a request to an address: return 0, or the time of the next try. A begun request must be `finished`.
+    def begin(self, address: str, site: str, usual_delay_s: float | None = None) -> float:
+        """Begin a request to an address: return 0, or the time of the next try. A begun request must be `finish`.
 
-        `usual_s` is the host's delay, if it differs from the usual one.
+        `usual_delay_s` is the host's delay, if it differs from the usual one.
         """
         now = self._clock.ticks_s()
         with self._lock:
-            turn = self._turns.get(address)
-            if turn is not None and not turn.is_passing and now - turn.written_at < RENEW_S:
-                if now < turn.ready_at:
-                    return turn.ready_at
-                turn.busy += 1
-                turn.has_asked = True
-                turn.usual_s = max(turn.usual_s, self.usual_s if usual_s is None else usual_s)
-                if len(turn.sites) < MAX_SITES:
-                    turn.sites.add(site)
+            lease = self._leases.get(address)
+            if lease is not None and not lease.is_handing_over and now - lease.written_at < RENEW_S:
+                if now < lease.ready_at:
+                    return lease.ready_at
+                lease.busy += 1
+                lease.was_used = True
+                lease.usual_delay_s = max(lease.usual_delay_s, self.usual_delay_s if usual_delay_s is None else usual_delay_s)
+                if len(lease.sites) < MAX_SITES:
+                    lease.sites.add(site)
                 return 0.0
-            sought = self._sought.get(address)
-            if sought is None and len(self._sought) < MAX_SOUGHT:
-                self._sought[address] = _Sought(now, now, is_new=address not in self._lined_at)
+            wanted = self._wanted.get(address)
+            if wanted is None and len(self._wanted) < MAX_WANTED:
+                self._wanted[address] = _WantedAddress(now, now, is_new=address not in self._queued_at)
                 self._wake()
-            waited_s = 0.0 if sought is None else now - sought.since
-        return now + min(LONGEST_LOOK_S, max(LOOK_S, waited_s / 4))
+            waited_s = 0.0 if wanted is None else now - wanted.since
+        return now + min(MAX_POLL_S, max(POLL_S, waited_s / 4))
 
-    def finished(self, address: str, ready_at: float, rest_s: float) -> None:
+    def finish(self, address: str, ready_at: float, delay_s: float) -> None:
         """Note the end of a request: the time of the next allowed request, and the delay after an answer."""
         with self._lock:
-            turn = self._turns.get(address)
-            if turn is None:
+            lease = self._leases.get(address)
+            if lease is None:
                 return
-            turn.busy = max(0, turn.busy - 1)
-            turn.ready_at = max(turn.ready_at, ready_at)
-            turn.rest_s = rest_s
-            if rest_s > UNTOLD * max(self.usual_s, turn.claim.rest_s):  # if this node dies, the next one must know it
-                self._slow.add(address)
+            lease.busy = max(0, lease.busy - 1)
+            lease.ready_at = max(lease.ready_at, ready_at)
+            lease.delay_s = delay_s
+            if delay_s > UNWRITTEN_FACTOR * max(self.usual_delay_s, lease.claim.delay_s):  # if this node dies, the next one must know it
+                self._long_delays.add(address)
                 self._wake()
             elif address in self._recalled:
                 self._wake()
 
-    def settle(self) -> None:
+    def end_requests(self) -> None:
         """Treat all requests as ended or cut off just now; from now on hosts may move to other nodes."""
         now = self._clock.ticks_s()
         with self._lock:
-            for turn in self._turns.values():
+            for lease in self._leases.values():
                 # Alone at an address, a shorter delay that the owner agreed to holds; otherwise the usual one.
-                usual_s = turn.usual_s if self._sites_of(turn) <= 1 else max(turn.usual_s, self.usual_s)
-                turn.sites.clear()
-                if turn.busy:
-                    turn.busy = 0
-                    turn.ready_at = max(turn.ready_at, now + max(usual_s, turn.rest_s))
-            for past in self._past.values():
-                past.sites.clear()
-            self._sought.clear()
+                usual_delay_s = lease.usual_delay_s if self._site_count(lease) <= 1 else max(lease.usual_delay_s, self.usual_delay_s)
+                lease.sites.clear()
+                if lease.busy:
+                    lease.busy = 0
+                    lease.ready_at = max(lease.ready_at, now + max(usual_delay_s, lease.delay_s))
+            for released in self._released.values():
+                released.sites.clear()
+            self._wanted.clear()
 
     def sites_at(self, address: str) -> int:
         """Return the number of sites that share an address, as far as this node and the others have fetched them."""
-        turn = self._turns.get(address)
-        return 0 if turn is None or not turn.claim.sites else self._sites_of(turn)
+        lease = self._leases.get(address)
+        return 0 if lease is None or not lease.claim.sites else self._site_count(lease)
 
-    def _sites_of(self, turn: _Turn) -> int:
-        others = sum(count for name, count in turn.claim.sites.items() if name != self._session.node.name)
-        return others + len(turn.sites)
+    def _site_count(self, lease: _Lease) -> int:
+        others = sum(count for name, count in lease.claim.sites.items() if name != self._session.node.name)
+        return others + len(lease.sites)
 
     def _wake(self) -> None:
         if self._loop is not None:
@@ -226,212 +226,212 @@ class AddressLeases:
 
     # -- the cluster's side --------------------------------------------------------------------------------
 
-    async def tend(self) -> None:
+    async def run(self) -> None:
         """Seek leases and pass them on until cancelled, or until the session is lost."""
         self._loop = asyncio.get_running_loop()
         while not self._session.is_lost:
             try:
-                await self._tend()
+                await self._run()
             except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
                 _log.warning("address leases: %r", error)
-                await self._clock.sleep(SEEK_AGAIN_S)
+                await self._clock.sleep(RETRY_S)
 
-    async def _tend(self) -> None:
+    async def _run(self) -> None:
         wire, clock = self._session.wire, self._clock
         self._bucket = await open_bucket(wire, clock, BUCKET, self._replicas)
-        subject = _nudges_for(self._session.node.name)
-        subscription = await wire.insist(lambda: wire.client.subscribe(subject, cb=self._nudged), clock)
+        subject = _nudge_subject(self._session.node.name)
+        subscription = await wire.insist(lambda: wire.client.subscribe(subject, cb=self._on_nudge), clock)
         try:
             while not self._session.is_lost:
                 self._event.clear()
-                await self._go_round()
+                await self._run_round()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_S if self._recalled else SEEK_AGAIN_S):
+                    async with asyncio.timeout(POLL_S if self._recalled else RETRY_S):
                         await self._event.wait()
         finally:
             with contextlib.suppress(Exception):
                 await subscription.unsubscribe()
 
-    async def _nudged(self, message: Msg) -> None:
-        if len(self._looks) < MAX_SOUGHT:
-            self._looks.add(message.data.decode("ascii", "replace")[:64])
+    async def _on_nudge(self, message: Msg) -> None:
+        if len(self._to_check) < MAX_WANTED:
+            self._to_check.add(message.data.decode("ascii", "replace")[:64])
             self._event.set()
 
-    async def _go_round(self) -> None:
+    async def _run_round(self) -> None:
         """Do everything that is due, once."""
         now = self._clock.ticks_s()
         with self._lock:
-            looks, self._looks = self._looks, set()
-            looks |= {each for each, sought in self._sought.items() if sought.try_at <= now}
-            for each in looks & self._sought.keys():
-                self._sought[each].try_at = now + SEEK_AGAIN_S
-            self._recalled &= self._turns.keys()
-            over = [each for each in self._recalled if self._turns[each].is_over(now)]
+            to_check, self._to_check = self._to_check, set()
+            to_check |= {each for each, wanted in self._wanted.items() if wanted.retry_at <= now}
+            for each in to_check & self._wanted.keys():
+                self._wanted[each].retry_at = now + RETRY_S
+            self._recalled &= self._leases.keys()
+            over = [each for each in self._recalled if self._leases[each].is_over(now)]
             for each in over:
                 # Under the lock that `begin` takes: no request is begun from here on.
-                self._turns[each].is_passing = True
-            slow, self._slow = self._slow & self._turns.keys(), set()
+                self._leases[each].is_handing_over = True
+            long_delays, self._long_delays = self._long_delays & self._leases.keys(), set()
             self._forget(now)
-        await self._do(self._look, looks)
-        await self._do(self._pass_on, over)
-        await self._do(self._tell, slow.difference(over))
+        await self._for_each(self._check, to_check)
+        await self._for_each(self._hand_over, over)
+        await self._for_each(self._publish_delay, long_delays.difference(over))
 
     def _forget(self, now: float) -> None:
         """Forget leases that were not used for long; with the lock held."""
         if now < self._forget_at:
             return
         self._forget_at = now + FORGET_S / 10
-        for each in [each for each, turn in self._turns.items() if not turn.busy and now - turn.ready_at > FORGET_S]:
-            del self._turns[each]
+        for each in [each for each, lease in self._leases.items() if not lease.busy and now - lease.ready_at > FORGET_S]:
+            del self._leases[each]
 
-    async def _do(self, do: Callable[[str], Awaitable[None]], addresses: Iterable[str]) -> None:
+    async def _for_each(self, action: Callable[[str], Awaitable[None]], addresses: Iterable[str]) -> None:
         """Run an action for many addresses, some at a time. A failed one is repeated later."""
         left = list(addresses)
         while left:
             some, left = left[:AT_ONCE], left[AT_ONCE:]
-            for done in await asyncio.gather(*map(do, some), return_exceptions=True):
+            for done in await asyncio.gather(*map(action, some), return_exceptions=True):
                 if isinstance(done, Exception) and not isinstance(done, NoAnswer):
                     _log.warning("address lease: %r", done)
 
-    async def _look(self, address: str) -> None:
+    async def _check(self, address: str) -> None:
         """Read who holds a lease: accept ours, take a free one, or stand in line."""
-        sought = self._sought.get(address)
+        wanted = self._wanted.get(address)
         # Most addresses are new to the cluster: creating the key saves a read.
-        if sought is not None and sought.is_new:
-            sought.is_new = False
-            if await self._take(address, 0, AddressLease(*self._ours), 0.0):
+        if wanted is not None and wanted.is_new:
+            wanted.is_new = False
+            if await self._acquire(address, 0, AddressLease(*self._own_id), 0.0):
                 return
         claim, revision = await self._read(address)
         name = self._session.node.name
-        if claim is not None and (claim.node, claim.instance) == self._ours:
-            await self._is_ours(address, claim, revision)
-        elif sought is None:
+        if claim is not None and (claim.node, claim.instance) == self._own_id:
+            await self._accept_own(address, claim, revision)
+        elif wanted is None:
             return
         elif claim is None:
-            await self._take(address, revision, AddressLease(*self._ours), 0.0)
+            await self._acquire(address, revision, AddressLease(*self._own_id), 0.0)
         elif self._session.is_over(claim.node, claim.instance):
             # Its holder is dead and may have sent a request just before, with a delay that it had not written
             # yet.
-            rest_s = max(claim.rest_s, self.usual_s)
-            ours = AddressLease(*self._ours, rest_s, self._line(claim), self._sites(claim, address))
-            await self._take(address, revision, ours, UNTOLD * rest_s)
+            delay_s = max(claim.delay_s, self.usual_delay_s)
+            ours = AddressLease(*self._own_id, delay_s, self._live_waiters(claim), self._site_counts(claim, address))
+            await self._acquire(address, revision, ours, UNWRITTEN_FACTOR * delay_s)
         elif name in claim.waiting:
             await self._nudge(claim.node, address)
         else:
-            in_line = msgspec.structs.replace(claim, waiting=(*self._line(claim), name))
+            queued = msgspec.structs.replace(claim, waiting=(*self._live_waiters(claim), name))
             sent = self._clock.ticks_s()
-            if await self._write(address, in_line, revision):
-                self._lined_at[address] = sent
+            if await self._write(address, queued, revision):
+                self._queued_at[address] = sent
                 await self._nudge(claim.node, address)
 
     @property
-    def _ours(self) -> tuple[str, str]:
+    def _own_id(self) -> tuple[str, str]:
         return self._session.node.name, self._session.instance
 
-    def _line(self, claim: AddressLease) -> tuple[str, ...]:
+    def _live_waiters(self, claim: AddressLease) -> tuple[str, ...]:
         alive = self._session.living()
         return tuple(name for name in claim.waiting if name in alive and name != self._session.node.name)
 
-    def _sites(self, claim: AddressLease, address: str) -> dict[str, int]:
-        alive, turn = self._session.living(), self._turns.get(address)
+    def _site_counts(self, claim: AddressLease, address: str) -> dict[str, int]:
+        alive, lease = self._session.living(), self._leases.get(address)
         others = {name: count for name, count in claim.sites.items() if name in alive}
-        return others | {self._session.node.name: 0 if turn is None else len(turn.sites)}
+        return others | {self._session.node.name: 0 if lease is None else len(lease.sites)}
 
-    async def _is_ours(self, address: str, claim: AddressLease, revision: int) -> None:
+    async def _accept_own(self, address: str, claim: AddressLease, revision: int) -> None:
         """Accept a lease whose key names this node: it was passed on to it, or other nodes wait for it."""
         with self._lock:
-            past, turn = self._past.get(address), self._turns.get(address)
-            if past is not None and revision <= past.revision:
+            released, lease = self._released.get(address), self._leases.get(address)
+            if released is not None and revision <= released.revision:
                 return  # this read is older than our passing it on
-            is_fresh = turn is not None and self._clock.ticks_s() - turn.written_at < RENEW_S
-            if turn is not None and is_fresh:
-                if revision >= turn.revision:
-                    turn.claim, turn.revision = claim, revision
+            is_fresh = lease is not None and self._clock.ticks_s() - lease.written_at < RENEW_S
+            if lease is not None and is_fresh:
+                if revision >= lease.revision:
+                    lease.claim, lease.revision = claim, revision
                     if claim.waiting:
                         self._recalled.add(address)
-                self._sought.pop(address, None)
+                self._wanted.pop(address, None)
                 return
         # It was passed to this node after it stood in line; that write is young enough to rely on.
-        written_at = self._lined_at.get(address)
-        if turn is None and written_at is not None:
-            self._got(address, claim, revision, claim.rest_s, written_at)
+        written_at = self._queued_at.get(address)
+        if lease is None and written_at is not None:
+            self._record_lease(address, claim, revision, claim.delay_s, written_at)
         else:
-            await self._take(address, revision, claim, claim.rest_s if turn is None else 0.0)
+            await self._acquire(address, revision, claim, claim.delay_s if lease is None else 0.0)
 
-    async def _take(self, address: str, last: int, claim: AddressLease, rest_s: float) -> bool:
+    async def _acquire(self, address: str, last: int, claim: AddressLease, delay_s: float) -> bool:
         """Write that the lease is ours, if the key has not changed."""
         sent = self._clock.ticks_s()
         revision = await self._write(address, claim, last)
         if revision:
-            self._got(address, claim, revision, rest_s, sent)
+            self._record_lease(address, claim, revision, delay_s, sent)
         return bool(revision)
 
-    def _got(self, address: str, claim: AddressLease, revision: int, rest_s: float, written_at: float) -> None:
+    def _record_lease(self, address: str, claim: AddressLease, revision: int, delay_s: float, written_at: float) -> None:
         now = self._clock.ticks_s()
         with self._lock:
-            past, before = self._past.pop(address, None), self._turns.get(address)
-            turn = _Turn(claim, revision, now, now + rest_s, written_at, set() if past is None else past.sites)
+            released, before = self._released.pop(address, None), self._leases.get(address)
+            lease = _Lease(claim, revision, now, now + delay_s, written_at, set() if released is None else released.sites)
             if before is not None:  # renewed
-                turn.ready_at, turn.busy, turn.sites = max(turn.ready_at, before.ready_at), before.busy, before.sites
-                turn.usual_s = before.usual_s
-            self._turns[address] = turn
-            self._sought.pop(address, None)
+                lease.ready_at, lease.busy, lease.sites = max(lease.ready_at, before.ready_at), before.busy, before.sites
+                lease.usual_delay_s = before.usual_delay_s
+            self._leases[address] = lease
+            self._wanted.pop(address, None)
             if claim.waiting:
                 self._recalled.add(address)
 
-    async def _pass_on(self, address: str) -> None:
+    async def _hand_over(self, address: str) -> None:
         """Give the lease to the next in line."""
-        turn = self._turns.get(address)
-        if turn is None:
+        lease = self._leases.get(address)
+        if lease is None:
             return
-        alive, line = self._session.living(), self._line(turn.claim)
+        alive, waiters = self._session.living(), self._live_waiters(lease.claim)
         # The nodes that waited are gone.
-        if not line:
+        if not waiters:
             with self._lock:
-                turn.is_passing = False
+                lease.is_handing_over = False
                 self._recalled.discard(address)
             return
         sent = self._clock.ticks_s()
-        claim = self._next_claim(address, turn, line, alive, sent)
-        revision = await self._write(address, claim, turn.revision)
+        claim = self._next_claim(address, lease, waiters, alive, sent)
+        revision = await self._write(address, claim, lease.revision)
         if revision:
             with self._lock:
-                del self._turns[address]
-                self._past[address] = _Past(revision, turn.sites)
-                self._lined_at[address] = sent
+                del self._leases[address]
+                self._released[address] = _ReleasedLease(revision, lease.sites)
+                self._queued_at[address] = sent
             await self._nudge(claim.node, address)
             return
         now, revision = await self._read(address)  # another node stood in line meanwhile, or it is passed on already
         with self._lock:
-            if now is None or (now.node, now.instance) != self._ours:
-                del self._turns[address]
-                self._past[address] = _Past(max(revision, turn.revision), turn.sites)
-            elif revision >= turn.revision:
-                turn.claim, turn.revision = now, revision
+            if now is None or (now.node, now.instance) != self._own_id:
+                del self._leases[address]
+                self._released[address] = _ReleasedLease(max(revision, lease.revision), lease.sites)
+            elif revision >= lease.revision:
+                lease.claim, lease.revision = now, revision
 
     def _next_claim(
-        self, address: str, turn: _Turn, line: tuple[str, ...], alive: dict[str, NodeState], now: float
+        self, address: str, lease: _Lease, waiters: tuple[str, ...], alive: dict[str, NodeState], now: float
     ) -> AddressLease:
         """Return the key's content when the lease is passed on; a node that used it stands in line again at once."""
-        to, *others = line
-        if turn.has_asked:
+        to, *others = waiters
+        if lease.was_used:
             others.append(self._session.node.name)
-        rest_s = max(0.0, turn.ready_at - now)
-        return AddressLease(to, alive[to].instance, rest_s, tuple(others), self._sites(turn.claim, address))
+        delay_s = max(0.0, lease.ready_at - now)
+        return AddressLease(to, alive[to].instance, delay_s, tuple(others), self._site_counts(lease.claim, address))
 
-    async def _tell(self, address: str) -> None:
+    async def _publish_delay(self, address: str) -> None:
         """Write into the key that an address has a longer delay than usual, for the next holder if this node dies."""
-        turn = self._turns.get(address)
-        if turn is None or turn.is_passing:
+        lease = self._leases.get(address)
+        if lease is None or lease.is_handing_over:
             return
-        sent, claim = self._clock.ticks_s(), msgspec.structs.replace(turn.claim, rest_s=turn.rest_s)
-        revision = await self._write(address, claim, turn.revision)
+        sent, claim = self._clock.ticks_s(), msgspec.structs.replace(lease.claim, delay_s=lease.delay_s)
+        revision = await self._write(address, claim, lease.revision)
         with self._lock:
             if revision:
-                turn.claim, turn.revision, turn.written_at = claim, revision, sent
+                lease.claim, lease.revision, lease.written_at = claim, revision, sent
             else:
                 # The key has changed: it is read again.
-                self._looks.add(address)
+                self._to_check.add(address)
 
     # -- the key -------------------------------------------------------------------------------------------
 
@@ -442,7 +442,7 @@ class AddressLeases:
         bucket = self._bucket
         assert bucket is not None
         try:
-            entry = await self._session.wire.ask(bucket.get(self.apart + key_of(address)))
+            entry = await self._session.wire.ask(bucket.get(self.key_prefix + key_of(address)))
         except KeyNotFoundError:
             return None, 0
         try:
@@ -465,7 +465,7 @@ class AddressLeases:
         self.sent_bytes += len(data)
         try:
             stored = await wire.ask(
-                wire.js.publish(f"$KV.{BUCKET}.{self.apart}{key_of(address)}", data, headers=headers, msg_ttl=KEPT_S)
+                wire.js.publish(f"$KV.{BUCKET}.{self.key_prefix}{key_of(address)}", data, headers=headers, msg_ttl=KEY_TTL_S)
             )
         except APIError as error:
             if error.err_code in _WRONG_LAST:
@@ -477,7 +477,7 @@ class AddressLeases:
         """Tell a node to look at an address; the message may be lost."""
         self.messages += 1
         self.sent_bytes += len(address)
-        await self._session.wire.ask(self._session.wire.client.publish(_nudges_for(node), address.encode()))
+        await self._session.wire.ask(self._session.wire.client.publish(_nudge_subject(node), address.encode()))
 
 
 def key_of(address: str) -> str:
@@ -488,5 +488,5 @@ def key_of(address: str) -> str:
         raise ClusterError(f"{address!r} is not an address") from None
 
 
-def _nudges_for(node: str) -> str:
+def _nudge_subject(node: str) -> str:
     return f"teia.turns.{node}"

@@ -209,7 +209,7 @@ class Answerer:
             raise IndexFailure(f"it does not own {numbers(asked.cells)}")
         with self._using(cells) as serving:
             body = serving.answer(asked.body)
-            left_out = dict(serving.left_out)
+            left_out = dict(serving.omitted_cells)
         return encode(
             SearchReply(VERSION, self._node, tuple(kept[cell] for cell in sorted(cells)), left_out, body=body)
         )

@@ -183,7 +183,7 @@ def _excess(
     """
     weight, visits = copies.weight, columns.histories.visits[here]
     missing = weight * (kept_probability_of(copies.found, plan) - fresh)
-    is_failing = columns.asked_s[here] > columns.fresh_s[here] + UNANSWERED_S
+    is_failing = columns.requested_s[here] > columns.fresh_s[here] + UNANSWERED_S
     # The first visit of a page is not in its history.
     is_few = (visits + 1 < FEW_VISITS) & ~is_failing
     alike = kept_probability_of(copies.found, np.full(len(weight), 1.0 / (copies.slot_s * len(weight))))

@@ -70,7 +70,7 @@ _UNSEEN = History.begun(0.0).encode()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageColumns:
-    """Pages in columns. `fresh_s` is the last time when the capture equalled the page, `asked_s` the last try.
+    """Pages in columns. `fresh_s` is the last time when the capture equalled the page, `requested_s` the last try.
 
     `is_gone`: the page does not exist, or has not answered for long. `shift_s`: the apparent age of a capture minus its
     real age, by the signals on its page (apply_signals.py).
@@ -83,7 +83,7 @@ class PageColumns:
     weight: Floats
     histories: Histories
     fresh_s: Floats
-    asked_s: Floats
+    requested_s: Floats
     changes: npt.NDArray[np.int64]
     is_gone: Flags
     shift_s: Floats | float = 0.0
@@ -105,7 +105,7 @@ def columns_of(rows: Sequence[CapturedPage], weigh: Weigh) -> PageColumns:
         weight=weigh(rows),
         histories=histories,
         fresh_s=np.where(was_seen, histories.visited_s, np.array([row.known_s for row in rows])),
-        asked_s=np.array([row.last_visit_s for row in rows]),
+        requested_s=np.array([row.last_visit_s for row in rows]),
         changes=np.array([row.changes for row in rows], dtype=np.int64),
         is_gone=(status >= 400) | (state == STATE_FAILED) | np.array([record_says_gone(row.record) for row in rows]),
     )
@@ -280,7 +280,7 @@ def _intensity(table: Floats, weight: Floats, rate: Floats) -> Floats:
 def explored(columns: PageColumns, share: float) -> Flags:
     """Choose the pages visited as if their rate were the best plausible one; the choice changes after each visit."""
     # A hash of the page and its last visit: nothing is stored, and each visit draws anew.
-    mixed = columns.key.view(np.uint64) ^ np.rint(columns.asked_s * 1000.0).astype(np.uint64)
+    mixed = columns.key.view(np.uint64) ^ np.rint(columns.requested_s * 1000.0).astype(np.uint64)
     with np.errstate(over="ignore"):
         mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -325,7 +325,7 @@ def price_at(columns: PageColumns, found: Gamma, slot_s: float, settings: Refres
 
 def moves_of(columns: PageColumns, interval_s: Floats) -> list[DueTimeChange]:
     """Return the pages whose due time must move: it differs by much, or they are not in the lane yet."""
-    due_s = np.maximum(columns.asked_s, columns.fresh_s) + interval_s
+    due_s = np.maximum(columns.requested_s, columns.fresh_s) + interval_s
     is_there = columns.lane == LANE_REFRESH
     moves = ~is_there | (np.abs(columns.rank / 1000.0 - due_s) > MOVED_BY * np.abs(interval_s))
     rows = np.flatnonzero(moves)

@@ -218,7 +218,7 @@ class Refresh:
     def noted(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
         """Count visits, once their transaction is committed."""
         for visit in visits:
-            if visit.queue.host_id and visit.was_asked:
+            if visit.queue.host_id and visit.was_requested:
                 self._pace(self._host(cell, visit.queue.host_id, visit.queue.host), visit)
             self.kept += _settles_page(visit) and not visit.item.visits and is_kept(visit)
         for host, seen in self._appointed:
@@ -260,8 +260,8 @@ class Refresh:
         found = estimate(columns.histories, prior, trusted)
         interval_s = self._heeding.intervals(cell.frontier, hosts, plans, columns, found, prior)
         for number, (host, row) in enumerate(zip(hosts, rows, strict=True)):
-            asked_s = max(row.last_visit_s, float(columns.fresh_s[number]))
-            due_s = asked_s + float(interval_s[number])
+            requested_s = max(row.last_visit_s, float(columns.fresh_s[number]))
+            due_s = requested_s + float(interval_s[number])
             if only_sooner and due_s * 1000 >= row.rank:
                 continue
             revisits.appoint(cell.frontier.db, (host.slot, host.host_id, row.key), due_s)
@@ -315,7 +315,7 @@ class Refresh:
         frontier = host.cell.frontier
         found = (of_page(frontier.db, host.name, host.slot, host.host_id, key) for key in keys)
         items = [item for item in found if item is not None]
-        if frontier.order.keeps_trails:
+        if frontier.order.stores_trails:
             items = trails.with_trails(frontier.db, host.slot, host.host_id, items)
         return items, None if look_s is None else max(look_s, now_s + SOON_S)
 

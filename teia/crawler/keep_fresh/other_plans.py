@@ -40,7 +40,7 @@ class PolicyQueue:
         self._queue = queue_of(policy.plan(world), world, 0, now_s)
         self._keys = columns.key.tolist()
         self._pages = {key: page for page, key in enumerate(self._keys)}
-        self._asked_s = dict(enumerate(columns.asked_s.tolist()))
+        self._requested_s = dict(enumerate(columns.requested_s.tolist()))
         self._least_s = settings.least_s
         self.is_timetable = isinstance(self._queue, TimetableQueue)
         self.ends_s = now_s + (horizon_s if self.is_timetable else policy.renew_s or inf)
@@ -55,7 +55,7 @@ class PolicyQueue:
             due = self._queue.next(now_s)
             if due is None:
                 return taken, self.ends_s
-            wait_s = max(due.not_before_s, self._asked_s[due.page] + self._least_s)
+            wait_s = max(due.not_before_s, self._requested_s[due.page] + self._least_s)
             if not early:
                 wait_s = max(wait_s, due.due_s)
             # A timetable goes through its pages in order, and passes over one that may not be visited yet.
@@ -69,10 +69,10 @@ class PolicyQueue:
             key = self._keys[due.page]
             if wait_s <= now_s and key not in skip and key not in taken:
                 taken.append(key)
-                self._asked_s[due.page] = now_s
+                self._requested_s[due.page] = now_s
         return taken, now_s
 
-    def visited(self, key: int, weight: float, rate: float, asked_s: float, fresh_s: float) -> None:
+    def visited(self, key: int, weight: float, rate: float, requested_s: float, fresh_s: float) -> None:
         """Note the end of a visit; a page that is new here joins the plan, if the plan can take one."""
         page = self._pages.get(key)
         if page is None:
@@ -80,6 +80,6 @@ class PolicyQueue:
             self._keys.append(key)
             self._queue.put(PageState(page, weight / self._total, rate, fresh_s))
         # After a failed visit the capture is as old as it was.
-        elif not self.is_timetable and fresh_s >= asked_s:
+        elif not self.is_timetable and fresh_s >= requested_s:
             self._queue.visited(page, fresh_s)
-        self._asked_s[page] = asked_s
+        self._requested_s[page] = requested_s

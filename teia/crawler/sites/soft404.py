@@ -47,7 +47,7 @@ def wants_probe(queue: HostQueue, item: QueuedUrl, after_pages: int) -> bool:
 
     An alias is not probed, nor is a host that is failing.
     """
-    if queue.probed or not after_pages or item.purpose != "page" or queue.alias_of or queue.failures:
+    if queue.is_probed or not after_pages or item.purpose != "page" or queue.alias_of or queue.failures:
         return False
     if queue.repeats >= REPEATS:
         return True
@@ -59,7 +59,7 @@ def send_probe(queue: HostQueue, item: QueuedUrl) -> None:
     parts = split(item.url)
     url = f"{parts.scheme}://{parts.authority}{probe_path(parts.host)}"
     queue.prerequisites.append(QueuedUrl(url, key_of(url), -1, 0, item.depth, item.since_s, purpose=PROBE))
-    queue.probed = True
+    queue.is_probed = True
 
 
 def answer_of(visit: ActiveVisit, now_s: float) -> ProbeResult:
@@ -73,10 +73,10 @@ def answer_of(visit: ActiveVisit, now_s: float) -> ProbeResult:
 
 def take_up(queue: HostQueue, found: ProbeResult, now_s: float) -> None:
     """Apply the probe of an earlier run; a host that did not answer then, or long ago, is probed again."""
-    if not queue.probed:
+    if not queue.is_probed:
         has_answered = found.outcome.isdigit() and found.outcome not in RETRY_RULES
-        queue.probed = has_answered and now_s - found.time_s < MAX_AGE_S
-        queue.not_found = found if found.is_soft else None
+        queue.is_probed = has_answered and now_s - found.time_s < MAX_AGE_S
+        queue.soft404_probe = found if found.is_soft else None
 
 
 # ---- pages that look like the answer --------------------------------------------------------------------------------
@@ -87,15 +87,15 @@ def note_answer(visit: ActiveVisit, now_s: float) -> None:
     queue, result, fetched = visit.queue, visit.result, visit.fetched
     if visit.item.purpose == PROBE:
         found = answer_of(visit, now_s)
-        queue.not_found = found if found.is_soft else None
+        queue.soft404_probe = found if found.is_soft else None
         return
     if result is None or fetched is None or not 200 <= fetched.status < 300 or not visit.outcome.isdigit():
         return
-    known = queue.not_found
+    known = queue.soft404_probe
     if known is not None:
         if _is_same(known, visit.item.url, result.text_digest or result.digest, result.simhash, result.title):
             visit.outcome = Outcome.SOFT_404
-    elif not queue.probed:
+    elif not queue.is_probed:
         queue.repeats = queue.repeats + 1 if _repeats(queue, result) else 0
         queue.last_simhash = result.simhash
 

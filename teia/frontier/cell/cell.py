@@ -40,8 +40,8 @@ from teia.frontier.cell.schema import (
 )
 from teia.frontier.cell.site_statements import TABLES
 from teia.frontier.cell.take import of_lane
-from teia.frontier.queue.order import TOP_SCORE, Order, better, breadth, is_aside, sequence_of
-from teia.frontier.queue.sydney import sampled
+from teia.frontier.queue.order import TOP_SCORE, Order, merge_hints, breadth, is_aside, sequence_of
+from teia.frontier.queue.sydney import sample_links
 from teia.records import NOT_MODIFIED
 from teia.urls import site_of, slot_of
 
@@ -210,8 +210,8 @@ class FrontierCell:
         touched: dict[int, str] = {}
         new_urls, new_queue, known, moved, shorter, back = [], [], [], [], [], []
         order = self.order
-        if order.sampled:
-            found = sampled(found, order.sampled, order.seed, lambda item: self._is_new_or_aside(item, now_s))
+        if order.sample_size:
+            found = sample_links(found, order.sample_size, order.seed, lambda item: self._is_new_or_aside(item, now_s))
         look_up = (
             "SELECT depth, state, in_links, hops, lane, rank, found_by, pattern FROM urls"
             " WHERE slot = ? AND host_id = ? AND key = ?"
@@ -245,15 +245,15 @@ class FrontierCell:
                 # Known. Depth and hops only fall, in-links are added up, sources are collected.
                 depth, in_links, rank = min(row[0], item.depth), max(0, row[2] + item.in_links), row[5]
                 # The page's own links lie nearer too (shorter_paths.py); orders with trails have their own rule.
-                if depth < row[0] and row[1] == STATE_DONE and not order.keeps_trails:
+                if depth < row[0] and row[1] == STATE_DONE and not order.stores_trails:
                     shorter.append(place)
                 # Only new URLs move: DUE is ordered by time, and a `fixed` rank waits for new scores.
-                if row[1] == STATE_QUEUED and row[4] == LANE_NEW and not rank & order.fixed:
+                if row[1] == STATE_QUEUED and row[4] == LANE_NEW and not rank & order.fixed_bit:
                     rank = min(rank, order.rank(depth, in_links, sequence_of(rank), score))
                     if rank < row[5]:
                         moved.append((rank, *place, row[5]))
                         # The buffer in memory may now hold URLs that come after this one.
-                        if order.restless:
+                        if order.rereads_buffers:
                             touched[place[1]] = item.host
                 if row[7] and row[1] == STATE_QUEUED and watch is not None:
                     watch.meet(place[1], item, row[7])
@@ -265,7 +265,7 @@ class FrontierCell:
         if watch is not None:
             watch.placed()
         shorter_paths.note(self.db, shorter)
-        if order.keeps_trails:
+        if order.stores_trails:
             touched.update(self._keep_trails([each for each in placed if each[4].tail], now_s))
         return list(touched.items())
 
@@ -283,7 +283,7 @@ class FrontierCell:
                 continue
             depth, before, state, lane, rank = row
             in_links, now = max(0, before + fewer), rank
-            if order.by_links and (state, lane) == (STATE_QUEUED, LANE_NEW) and not rank & order.fixed:
+            if order.depends_on_links and (state, lane) == (STATE_QUEUED, LANE_NEW) and not rank & order.fixed_bit:
                 # Never forwards: a lost link can only make a URL wait longer.
                 now = max(rank, order.rank(depth, in_links, sequence_of(rank), TOP_SCORE))
                 if now != rank:
@@ -378,7 +378,7 @@ class FrontierCell:
             # Ranks of DUE are milliseconds, and later ones are not due. Ranks of NEW are no times: all qualify.
             before = 1 << 62 if lane == LANE_NEW else int(now_s * 1000)
             taken += islice(of_lane(self.db, host, (slot, host_id, lane), before, limit, skip), limit - len(taken))
-        return trails.with_trails(self.db, slot, host_id, taken) if self.order.keeps_trails else taken
+        return trails.with_trails(self.db, slot, host_id, taken) if self.order.stores_trails else taken
 
     def next_due_s(self, host_id: int, host: str) -> float | None:
         """Return the time of the earliest URL of the DUE lane; None if there is none."""
@@ -416,7 +416,7 @@ class FrontierCell:
         if settled.page is not None:
             self._record_page(slot, settled, settled.page)
             # A shorter path was found while the page was read at its old depth.
-            if row[3] < item.depth and settled.state == STATE_DONE and not self.order.keeps_trails:
+            if row[3] < item.depth and settled.state == STATE_DONE and not self.order.stores_trails:
                 shorter_paths.note(self.db, [place])
 
     def _leave_queue(self, slot: int, host_id: int, key: int, *, lane: int, rank: int) -> None:
@@ -528,7 +528,7 @@ def _merged(found: Iterable[FoundUrl]) -> Iterable[FoundUrl]:
         elif same is not None:
             depth, hops = min(same.depth, item.depth), min(same.hops, item.hops)
             in_links, by = same.in_links + item.in_links, same.by | item.by
-            hint, via = better(same.hint, item.hint), either(same.via, item.via)
+            hint, via = merge_hints(same.hint, item.hint), either(same.via, item.via)
             item = replace(same, depth=depth, in_links=in_links, hops=hops, by=by, hint=hint, via=via)
         by_url[item.host, item.key] = item
     return by_url.values()

@@ -43,7 +43,7 @@ def _rank_slot(cell: FrontierCell, slot: int) -> int:
         LEFT JOIN trails AS t ON t.slot = u.slot AND t.host_id = u.host_id AND t.key = u.key
         WHERE u.slot = ? AND u.state IN (?, ?) AND u.lane <> ?
     """
-    judged, unjudged = cell.order.keeps_trails, UNJUDGED_SCORE if cell.order.keeps_trails else TOP_SCORE
+    judged, unjudged = cell.order.stores_trails, UNJUDGED_SCORE if cell.order.stores_trails else TOP_SCORE
     asked = (slot, STATE_QUEUED, STATE_EXCLUDED, LANE_DUE)
     moves = []
     for host_id, lane, key, old, depth, in_links, found_by, known in cell.db.execute(sql, asked):

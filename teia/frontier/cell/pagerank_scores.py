@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
-from teia.frontier.queue.order import GIVEN, LEVEL_BITS_AT, LEVELS_A_DOUBLING, MAX_LEVEL, by_authority
+from teia.frontier.queue.order import SCORED_BIT, LEVEL_BITS_AT, LEVELS_A_DOUBLING, MAX_LEVEL, authority_rank
 
 # URLs between two calls of `has_time`.
 AT_ONCE = 1_024
@@ -45,7 +45,7 @@ class Scores(Protocol):
 
 def estimate_by(cell: FrontierCell, scores: Scores) -> None:
     """Rank URLs found from now on by the link value of these scores."""
-    cell.order = replace(cell.order, rank=by_authority(_link_worth(scores)))
+    cell.order = replace(cell.order, rank=authority_rank(_link_worth(scores)))
 
 
 def _link_worth(scores: Scores) -> float:
@@ -96,12 +96,12 @@ def _rank(cell: FrontierCell, rows: Sequence[tuple[int, ...]], scores: Scores) -
     known = scores.scores(keys)
     times = np.where(known > 0, known / (scores.alone or 1.0), 1 + _link_worth(scores) * in_links)
     levels = np.rint(LEVELS_A_DOUBLING * np.log2(np.maximum(times, 1))).astype(np.int64).clip(0, MAX_LEVEL)
-    bases = ((MAX_LEVEL - levels) << LEVEL_BITS_AT) | np.where(known > 0, GIVEN, 0)
+    bases = ((MAX_LEVEL - levels) << LEVEL_BITS_AT) | np.where(known > 0, SCORED_BIT, 0)
     # DUE is ordered by time. Excluded URLs are ranked as well, because they may return.
     may_move = np.isin(states, (STATE_QUEUED, STATE_EXCLUDED)) & (lanes != LANE_DUE)
     # Below the level are GIVEN and the sequence number; only another level is worth a write.
     moves = np.flatnonzero(may_move & (ranks >> LEVEL_BITS_AT != bases >> LEVEL_BITS_AT))
-    new = (bases | ranks & (GIVEN - 1))[moves].tolist()
+    new = (bases | ranks & (SCORED_BIT - 1))[moves].tolist()
     placed = [(rank, *rows[move]) for rank, move in zip(new, moves.tolist(), strict=True)]
     queued = [each for each in placed if each[4] == STATE_QUEUED]
     cell.db.executemany(

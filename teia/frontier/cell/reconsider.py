@@ -61,8 +61,8 @@ def progress(cell: FrontierCell, mark: str) -> Place:
     # In a cluster the position may still wait for the next change (see `reconsider`).
     if isinstance(cell.db, RecordingConnection) and JUDGED in cell.db.late:
         row = (cell.db.late[JUDGED],)
-    judged_by, *place = json.loads(row[0]) if row is not None else ("",)
-    return (place[0], place[1], place[2]) if judged_by == mark else (0, -1, 0)
+    evaluated_by, *place = json.loads(row[0]) if row is not None else ("",)
+    return (place[0], place[1], place[2]) if evaluated_by == mark else (0, -1, 0)
 
 
 def reconsider(

@@ -18,7 +18,7 @@ from teia.config.sections import Config, CourtesySettings, LimitSettings
 from teia.errors import ConfigError
 
 MAX_DELAY_S = 86_400.0
-LEAST_AGREED_S = 0.05
+MIN_AGREED_S = 0.05
 MAX_BUDGET = 10**9
 WHO_CHARS = (3, 200)
 """Least and greatest length of the name of the person who agreed to a delay."""
@@ -46,8 +46,8 @@ def host_delays(texts: Sequence[str]) -> Mapping[str, float]:
 
 def with_delay(texts: Sequence[str], host: str, delay_s: float | None) -> list[str]:
     """Return the list with the delay of one host replaced; None removes it."""
-    kept = [text for text in texts if text.rpartition("=")[0].strip().lower() != host]
-    return kept if delay_s is None else [*kept, f"{host}={delay_s:g}"]
+    others = [text for text in texts if text.rpartition("=")[0].strip().lower() != host]
+    return others if delay_s is None else [*others, f"{host}={delay_s:g}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ def agreements(texts: tuple[str, ...]) -> Mapping[str, AgreedDelay]:
             delay_s = float(seconds)
         except ValueError:
             delay_s = -1.0
-        is_said = WHO_CHARS[0] <= len(who.strip()) <= WHO_CHARS[1]
-        if not host.strip() or not LEAST_AGREED_S <= delay_s <= MAX_DELAY_S or not is_said:
-            allowed = f"must be HOST=SECONDS NAME, at least {LEAST_AGREED_S:g}, such as www.example.org=2 Ana Souza"
+        is_named = WHO_CHARS[0] <= len(who.strip()) <= WHO_CHARS[1]
+        if not host.strip() or not MIN_AGREED_S <= delay_s <= MAX_DELAY_S or not is_named:
+            allowed = f"must be HOST=SECONDS NAME, at least {MIN_AGREED_S:g}, such as www.example.org=2 Ana Souza"
             raise ConfigError(f"courtesy.agreed_delays = {text!r}: {allowed}")
         found[host.strip().lower()] = AgreedDelay(delay_s, who.strip())
     return found
@@ -79,8 +79,8 @@ def agreements(texts: tuple[str, ...]) -> Mapping[str, AgreedDelay]:
 
 def with_agreement(texts: Sequence[str], host: str, agreed: AgreedDelay | None) -> list[str]:
     """Return the list with the agreement about one host replaced; None removes it."""
-    kept = [text for text in texts if text.partition("=")[0].strip().lower() != host]
-    return kept if agreed is None else [*kept, f"{host}={agreed.delay_s:g} {agreed.who}"]
+    others = [text for text in texts if text.partition("=")[0].strip().lower() != host]
+    return others if agreed is None else [*others, f"{host}={agreed.delay_s:g} {agreed.who}"]
 
 
 def delay_of(courtesy: CourtesySettings, host: str) -> float:
@@ -106,8 +106,8 @@ def host_budgets(texts: tuple[str, ...]) -> Mapping[str, int]:
 
 def with_budget(texts: Sequence[str], host: str, budget: int | None) -> list[str]:
     """Return the list with the budget of one host replaced; None removes it."""
-    kept = [text for text in texts if text.rpartition("=")[0].strip().lower() != host]
-    return kept if budget is None else [*kept, f"{host}={budget}"]
+    others = [text for text in texts if text.rpartition("=")[0].strip().lower() != host]
+    return others if budget is None else [*others, f"{host}={budget}"]
 
 
 def budget_of(limits: LimitSettings, host: str) -> int:
@@ -119,7 +119,7 @@ def paused_hosts(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(text.strip().lower() for text in texts)
 
 
-def courtesy_of_all(configs: Sequence[Config]) -> CourtesySettings:
+def merge_courtesy(configs: Sequence[Config]) -> CourtesySettings:
     """Merge the courtesy settings of several collections: the first one's, with the longest delay of every host.
 
     Agreed delays are merged the same way; a collection without the agreement counts with its own delay. The owner

@@ -75,7 +75,7 @@ class CourtesyInForce:
     agreed: tuple[tuple[str, float], ...] = ()
 
     @classmethod
-    def of(cls, since_s: float, courtesy: CourtesySettings) -> CourtesyInForce:
+    def from_settings(cls, since_s: float, courtesy: CourtesySettings) -> CourtesyInForce:
         agreed = ((host, each.delay_s) for host, each in agreements(courtesy.agreed_delays).items())
         return cls(since_s, courtesy.delay_s, courtesy.per_host, tuple(sorted(agreed)))
 
@@ -138,7 +138,7 @@ class Ledger:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
 
-    def shared(self) -> dict[str, int]:
+    def shared_addresses(self) -> dict[str, int]:
         """Return the number of sites at each address that many share; a property of the address, so it is kept."""
         with sqlite_errors(self.path):
             return dict(self._db.execute("SELECT address, sites FROM shared"))
@@ -170,7 +170,7 @@ class Ledger:
             self._db.close()
 
 
-def shared_addresses(path: Path) -> dict[str, int]:
+def read_shared_addresses(path: Path) -> dict[str, int]:
     """Read the number of sites at shared addresses from a ledger that may be in use; empty if there is none."""
     if not path.exists():
         return {}
@@ -179,7 +179,7 @@ def shared_addresses(path: Path) -> dict[str, int]:
         return dict(db.execute("SELECT address, sites FROM shared")) if has_any else {}
 
 
-def courtesy_history(path: Path) -> list[CourtesyInForce]:
+def read_courtesy_history(path: Path) -> list[CourtesyInForce]:
     """Read the history of our own delay from a ledger that may be in use; empty if there is none."""
     if not path.exists():
         return []
@@ -189,16 +189,16 @@ def courtesy_history(path: Path) -> list[CourtesyInForce]:
 
 def _history(db: sqlite3.Connection) -> list[CourtesyInForce]:
     row = db.execute("SELECT value FROM meta WHERE name = 'courtesy'").fetchone()
-    return [] if row is None else [_in_force(*each) for each in json.loads(row[0])]
+    return [] if row is None else [_from_json(*each) for each in json.loads(row[0])]
 
 
-def _in_force(
+def _from_json(
     since_s: float, delay_s: float, per_host: int, agreed: Iterable[tuple[str, float]] = ()
 ) -> CourtesyInForce:
     return CourtesyInForce(since_s, delay_s, per_host, tuple((host, agreed_s) for host, agreed_s in agreed))
 
 
-def servers_now(path: Path) -> dict[str, tuple[float, float]]:
+def read_servers(path: Path) -> dict[str, tuple[float, float]]:
     """Read each server's ready time and delay from a ledger that another process may be writing."""
     if not path.exists():
         return {}

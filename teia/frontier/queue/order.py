@@ -45,7 +45,7 @@ _ASIDE_BIT = 61
 _MAX_FOCUSED_DEPTH = (1 << 15) - 1
 _SCORE_BITS_AT = _SEQUENCE_BITS + 15
 
-GIVEN = 1 << _SEQUENCE_BITS
+SCORED_BIT = 1 << _SEQUENCE_BITS
 """Bit of a `pagerank` rank that was not estimated: more links do not change it until there are new scores."""
 
 LEVEL_BITS_AT = _SEQUENCE_BITS + 1
@@ -70,7 +70,7 @@ class Hint(NamedTuple):
 NO_HINT = Hint()
 
 
-def better(one: Hint | None, other: Hint | None) -> Hint | None:
+def merge_hints(one: Hint | None, other: Hint | None) -> Hint | None:
     """Merge the hints of two pages about a URL: the best of each. A URL that a user requested (None) needs no hint."""
     if one is None or other is None:
         return None
@@ -82,21 +82,21 @@ def better(one: Hint | None, other: Hint | None) -> Hint | None:
 class Order:
     """An order: its rule, and its requirements on the frontier.
 
-    `wants_hints`: links must come with a `Hint`. `keeps_trails`: hints are stored, because they are needed when the
-    URL is read. `sampled` of a page's new links to a host go ahead (0: all), drawn by `seed`. `restless`: a new URL
-    may come before those in the buffer, so buffers are read again when URLs are found. `by_links`: a URL that lost
-    links moves back. A rank that has the bit `fixed` is not changed by links.
+    `needs_hints`: links must come with a `Hint`. `stores_trails`: hints are stored, because they are needed when the
+    URL is read. `sample_size` of a page's new links to a host go ahead (0: all), drawn by `seed`. `rereads_buffers`: a new URL
+    may come before those in the buffer, so buffers are read again when URLs are found. `depends_on_links`: a URL that lost
+    links moves back. A rank that has the `fixed_bit` is not changed by links.
     """
 
     name: str
     rank: Rank
-    wants_hints: bool = False
-    keeps_trails: bool = False
-    restless: bool = False
-    by_links: bool = False
-    sampled: int = 0
+    needs_hints: bool = False
+    stores_trails: bool = False
+    rereads_buffers: bool = False
+    depends_on_links: bool = False
+    sample_size: int = 0
     seed: int = 0
-    fixed: int = 0
+    fixed_bit: int = 0
 
 
 # ---- ranks ----------------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def _backlinks(_depth: int, in_links: int, sequence: int, _score: int) -> int:
     return ((_MAX_IN_LINKS - min(in_links, _MAX_IN_LINKS)) << _SEQUENCE_BITS) | sequence
 
 
-def by_authority(link_worth: float) -> Rank:
+def authority_rank(link_worth: float) -> Rank:
     """Return the rule of `pagerank` for URLs without a score.
 
     `link_worth` is the PageRank that a link adds, in multiples of that of a page without links.
@@ -152,10 +152,10 @@ def sequence_of(rank: int) -> int:
 
 breadth = Order("breadth", _breadth)
 depth_first = Order("depth", _depth_first)
-backlinks = Order("backlinks", _backlinks, by_links=True)
-pagerank = Order("pagerank", by_authority(1.0), restless=True, by_links=True, fixed=GIVEN)
-focused = Order("focused", _focused, wants_hints=True, keeps_trails=True, restless=True)
-sydney = Order("sydney", _sydney, wants_hints=True, restless=True, sampled=SydneySettings().links, seed=1)
+backlinks = Order("backlinks", _backlinks, depends_on_links=True)
+pagerank = Order("pagerank", authority_rank(1.0), rereads_buffers=True, depends_on_links=True, fixed_bit=SCORED_BIT)
+focused = Order("focused", _focused, needs_hints=True, stores_trails=True, rereads_buffers=True)
+sydney = Order("sydney", _sydney, needs_hints=True, rereads_buffers=True, sample_size=SydneySettings().links, seed=1)
 
 ORDERS: dict[str, Order] = {order.name: order for order in (breadth, depth_first, backlinks, pagerank, focused, sydney)}
 
@@ -166,6 +166,6 @@ def order_named(name: str, settings: SydneySettings | None = None) -> Order:
         order = ORDERS[name]
     except KeyError:
         raise ConfigError(f"order = {name!r}: must be one of {', '.join(ORDERS)}") from None
-    if settings is not None and order.sampled:
-        return replace(order, sampled=settings.links, seed=settings.seed)
+    if settings is not None and order.sample_size:
+        return replace(order, sample_size=settings.links, seed=settings.seed)
     return order

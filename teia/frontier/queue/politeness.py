@@ -1,8 +1,8 @@
 """Politeness delays: the time at which each server and address may be requested again.
 
 A *server* here is a host name, all its ports and schemes together; an *address* is an IP address that names resolve
-to. Both are places with a delay. From the last byte of an answer (or from the error) to the next request sent to
-the same place, the crawler waits
+to. Both are targets with a delay. From the last byte of an answer (or from the error) to the next request sent to
+the same target, the crawler waits
 
     max(delay, response_factor x last response time, Crawl-delay, Retry-After)        (C2, T5, A7)
 
@@ -17,7 +17,7 @@ Crawl-delay and Retry-After come from one server and delay it by name. The addre
 where a thousand sites share an address, one of them in trouble must not block the others for a day. An address that
 so many sites share has a shorter delay than a server (shared_addresses.py).
 
-Times are ticks of the clock, so a jump of the calendar shortens no delay. Invariant: a place with `busy > 0` is
+Times are ticks of the clock, so a jump of the calendar shortens no delay. Invariant: a target with `busy > 0` is
 never ready beyond `per_host` requests, and `ready_at` only moves later
 (tests/frontier/queue/test_politeness.py::test_no_two_requests_closer_than_the_rest).
 """
@@ -71,8 +71,8 @@ class DelayTarget:
         """True if it was requested, and could be requested again at once."""
         return self.last_end > float("-inf") and self.last_delay_s == 0
 
-    def is_free(self, now: float, at_once: int) -> bool:
-        return self.busy < at_once and now >= self.ready_at
+    def is_free(self, now: float, per_host: int) -> bool:
+        return self.busy < per_host and now >= self.ready_at
 
     def is_forgiven(self, now: float) -> bool:
         """Tell whether half an hour passed without a refusal, counted from the end of the back-off."""
@@ -81,10 +81,10 @@ class DelayTarget:
 
 @dataclass(slots=True)
 class Politeness:
-    """The delays of all places requested lately, by any collection.
+    """The delays of all targets requested lately, by any collection.
 
-    `forget_expired` deletes places whose delay ended and that are not busy, so memory follows the number of hosts
-    being visited, not the number ever seen. A place that other code still references is found again, not created
+    `forget_expired` deletes targets whose delay ended and that are not busy, so memory follows the number of hosts
+    being visited, not the number ever seen. A target that other code still references is found again, not created
     again: two objects for one server would let it be requested twice at once.
     """
 
@@ -115,22 +115,22 @@ class Politeness:
             self._delay_from(address, address.last_end, shared_delay_s(courtesy, self.sites_at(address)))
 
     def server(self, host: str) -> DelayTarget:
-        place = self.servers.get(host)
-        if place is None:
-            # A forgotten place that a queue still references must come back as the same object.
-            place = self._held_servers.get(host) or DelayTarget(host)
-            self.servers[host] = self._held_servers[host] = place
-        return place
+        target = self.servers.get(host)
+        if target is None:
+            # A forgotten target that a queue still references must come back as the same object.
+            target = self._held_servers.get(host) or DelayTarget(host)
+            self.servers[host] = self._held_servers[host] = target
+        return target
 
     def address(self, address: str) -> DelayTarget:
-        place = self.addresses.get(address)
-        if place is None:
-            place = self._held_addresses.get(address) or DelayTarget(address)
-            self.addresses[address] = self._held_addresses[address] = place
-        return place
+        target = self.addresses.get(address)
+        if target is None:
+            target = self._held_addresses.get(address) or DelayTarget(address)
+            self.addresses[address] = self._held_addresses[address] = target
+        return target
 
     def begin_request(self, server: DelayTarget, address: DelayTarget) -> None:
-        # A place may have been forgotten between its choice and this request.
+        # A target may have been forgotten between its choice and this request.
         self.servers[server.name] = server
         self.addresses[address.name] = address
         server.busy += 1
@@ -208,7 +208,7 @@ class Politeness:
         return min(MAX_BACK_OFF_S, back_off_s)
 
     def delay_after_crash(self, hosts_and_addresses: list[tuple[str, str]], now: float) -> None:
-        """Make every place that may have been requested just before a crash wait its full delay from now.
+        """Make every target that may have been requested just before a crash wait its full delay from now.
 
         That counts as the end of a request, so a Crawl-delay that is read from disk later lengthens this delay.
         """
@@ -219,17 +219,17 @@ class Politeness:
                 self._delay_from(self.address(address), now, max(self._own_delay_s(server), self.courtesy.delay_s))
 
     @staticmethod
-    def _delay_from(place: DelayTarget, now: float, delay_s: float) -> None:
-        place.last_end = max(place.last_end, now)
-        place.last_delay_s = max(place.last_delay_s, delay_s)
-        place.ready_at = max(place.ready_at, now + delay_s)
+    def _delay_from(target: DelayTarget, now: float, delay_s: float) -> None:
+        target.last_end = max(target.last_end, now)
+        target.last_delay_s = max(target.last_delay_s, delay_s)
+        target.ready_at = max(target.ready_at, now + delay_s)
 
     def forget_expired(self, now: float) -> None:
-        """Drop places that need no memory: idle, ready, forgiven, without Crawl-delay and with few sites."""
-        few = self.courtesy.shared_sites
-        for places in (self.servers, self.addresses):
-            for name, place in list(places.items()):
+        """Drop targets that need no memory: idle, ready, forgiven, without Crawl-delay and with few sites."""
+        max_sites = self.courtesy.shared_sites
+        for targets in (self.servers, self.addresses):
+            for name, target in list(targets.items()):
                 # A Crawl-delay and the sites of a shared address would be lost with the object.
-                is_plain = not place.crawl_delay_s and place.site_count <= few
-                if is_plain and not place.busy and now > place.ready_at and place.is_forgiven(now):
-                    del places[name]
+                is_plain = not target.crawl_delay_s and target.site_count <= max_sites
+                if is_plain and not target.busy and now > target.ready_at and target.is_forgiven(now):
+                    del targets[name]

@@ -10,7 +10,7 @@ The next host is the one whose head URL has waited longest among those whose ser
 in three places, one after the other: in the line of its server, in the line of its address, and in `_ready`, a heap
 by the head's waiting time. Lines are first come, first called. So two collections that know the same server, and
 hundreds of names on one address, take turns however old their URLs are. One host at a time is called from a line,
-when the place is free. A line that must wait for a delay has one entry in `_timers`; a line at a busy place has
+when the target is free. A line that must wait for a delay has one entry in `_timers`; a line at a busy target has
 none, because the end of the request checks it. So a request costs a few heap operations, however many hosts wait
 for the same address.
 
@@ -49,9 +49,9 @@ class HostQueue:
     `parked` is set; its text is the reason.
 
     `buffer` and `prerequisites` are lists: an empty deque takes 620 bytes, and there may be 100,000 hosts. `called_at`
-    are the places in whose lines its turn has come. `is_unresolved`: its name had no address when it was last
+    are the targets in whose lines its turn has come. `is_unresolved`: its name had no address when it was last
     needed; `is_unresolvable`: the name servers are sure of that. `alias_of` is the main name, if this host is an alias
-    of it (A7). `not_found` is the host's answer for URLs that do not exist, once it was `probed`; before, `repeats`
+    of it (A7). `soft404_probe` is the answer for URLs that do not exist, once `is_probed`; before, `repeats`
     counts pages in a row that equal the one before.
     """
 
@@ -78,8 +78,8 @@ class HostQueue:
     is_unresolved: bool = False
     is_unresolvable: bool = False
     alias_of: str = ""
-    not_found: ProbeResult | None = None
-    probed: bool = False
+    soft404_probe: ProbeResult | None = None
+    is_probed: bool = False
     repeats: int = 0
     last_simhash: int = 0
 
@@ -139,25 +139,25 @@ class HostSchedule:
 
     # -- lines ---------------------------------------------------------------------------------------------
 
-    def _join_line(self, queue: HostQueue, place: DelayTarget) -> None:
-        line = self._lines.get(place)
+    def _join_line(self, queue: HostQueue, target: DelayTarget) -> None:
+        line = self._lines.get(target)
         if line is None:
-            self._lines[place] = [queue]
+            self._lines[target] = [queue]
         else:
             line.append(queue)
-        self._set_timer(place)
+        self._set_timer(target)
 
-    def _set_timer(self, place: DelayTarget) -> None:
-        """Schedule the call of the next host in a place's line for the end of the place's delay."""
-        # One timer for each line, and none while the place is busy: the end of the request calls this again.
+    def _set_timer(self, target: DelayTarget) -> None:
+        """Schedule the call of the next host in a target's line for the end of the target's delay."""
+        # One timer for each line, and none while the target is busy: the end of the request calls this again.
         if (
-            place in self._lines
-            and place not in self._called
-            and place not in self._with_timer
-            and place.busy < self._per_host
+            target in self._lines
+            and target not in self._called
+            and target not in self._with_timer
+            and target.busy < self._per_host
         ):
-            self._with_timer.add(place)
-            heapq.heappush(self._timers, (place.ready_at, next(self._order), place))
+            self._with_timer.add(target)
+            heapq.heappush(self._timers, (target.ready_at, next(self._order), target))
 
     def _call_due(self, now: float) -> None:
         while self._timers and self._timers[0][0] <= now:
@@ -167,19 +167,19 @@ class HostSchedule:
             else:
                 self._join_line(waiter, waiter.server)
 
-    def _call_next(self, place: DelayTarget, now: float) -> None:
-        """Call the next host of a line, unless its place is busy after all or its delay was lengthened."""
-        self._with_timer.remove(place)
-        if not place.is_free(now, self._per_host):
-            self._set_timer(place)
+    def _call_next(self, target: DelayTarget, now: float) -> None:
+        """Call the next host of a line, unless its target is busy after all or its delay was lengthened."""
+        self._with_timer.remove(target)
+        if not target.is_free(now, self._per_host):
+            self._set_timer(target)
             return
-        line = self._lines[place]
+        line = self._lines[target]
         queue = line.pop(0)
         if not line:
-            del self._lines[place]
-        self._mark_called(queue, place)
+            del self._lines[target]
+        self._mark_called(queue, target)
         # Without a known address the server alone decides; `is_free` looks at the address later.
-        address = self._address(queue) if queue.address else place
+        address = self._address(queue) if queue.address else target
         if queue.head is None:
             self._make_idle(queue)
         elif address in queue.called_at:
@@ -191,12 +191,12 @@ class HostSchedule:
         else:
             self._join_line(queue, address)
 
-    def _mark_called(self, queue: HostQueue, place: DelayTarget) -> None:
-        self._called.add(place)
-        queue.called_at = (*queue.called_at, place)
+    def _mark_called(self, queue: HostQueue, target: DelayTarget) -> None:
+        self._called.add(target)
+        queue.called_at = (*queue.called_at, target)
 
-    def _is_unclaimed(self, place: DelayTarget) -> bool:
-        return place not in self._lines and place not in self._called
+    def _is_unclaimed(self, target: DelayTarget) -> bool:
+        return target not in self._lines and target not in self._called
 
     def _make_ready(self, queue: HostQueue) -> None:
         assert queue.head is not None
@@ -204,9 +204,9 @@ class HostSchedule:
 
     def _release(self, queue: HostQueue) -> None:
         """Give the turn to the next host in each line that called this one."""
-        for place in queue.called_at:
-            self._called.remove(place)
-            self._set_timer(place)
+        for target in queue.called_at:
+            self._called.remove(target)
+            self._set_timer(target)
 
     def _make_idle(self, queue: HostQueue) -> None:
         self._release(queue)
@@ -230,7 +230,7 @@ class HostSchedule:
             if queue.head is None:
                 self._make_idle(queue)
             elif not self._has_room_for(queue.host):
-                # It stays called at its places, so that hosts behind it do not overtake it.
+                # It stays called at its targets, so that hosts behind it do not overtake it.
                 heapq.heappush(self._over_limit, entry)
             else:
                 self._release(queue)
@@ -246,17 +246,17 @@ class HostSchedule:
 
     def _may_start(self, queue: HostQueue, now: float) -> bool:
         """Tell whether the host may still go: since its call no delay was lengthened and no hold was set."""
-        return queue.hold_until <= now and all(place.is_free(now, self._per_host) for place in queue.called_at)
+        return queue.hold_until <= now and all(target.is_free(now, self._per_host) for target in queue.called_at)
 
     def _has_room_for(self, host: str) -> bool:
         return host in self._engaged or len(self._engaged) < self._max_hosts
 
     def _disengage(self, now: float) -> None:
         while self._engaged_ends and self._engaged_ends[0][0] <= now:
-            _, rested = heapq.heappop(self._engaged_ends)
+            _, host = heapq.heappop(self._engaged_ends)
             # Otherwise an old entry: the server was engaged again since, and ends later.
-            if self._engaged.get(rested, float("inf")) <= now:
-                del self._engaged[rested]
+            if self._engaged.get(host, float("inf")) <= now:
+                del self._engaged[host]
 
     def is_free(self, queue: HostQueue, now: float) -> bool:
         """Tell whether the host's server and address may be requested now.
@@ -290,14 +290,14 @@ class HostSchedule:
         self, queue: HostQueue, address: str, started: float, ended: float, retry_after_s: float = 0.0
     ) -> float:
         """Count the end of a request; return the delay that follows."""
-        place = self.politeness.address(address)
-        delay_s = self.politeness.end_request(queue.server, place, started, ended, retry_after_s)
+        target = self.politeness.address(address)
+        delay_s = self.politeness.end_request(queue.server, target, started, ended, retry_after_s)
         if queue.server.busy == 0:
             # Engaged until its delay ends: `max_hosts` limits servers, not requests.
             self._engaged[queue.host] = queue.server.ready_at
             heapq.heappush(self._engaged_ends, (queue.server.ready_at, queue.host))
         self._set_timer(queue.server)
-        self._set_timer(place)
+        self._set_timer(target)
         # WAITING if the host was put in line for another request meanwhile (`per_host` above 1).
         if queue.state is HostState.FETCHING:
             queue.state = HostState.IDLE
@@ -308,9 +308,9 @@ class HostSchedule:
         """Return the earliest time at which `next_host` may find a host; infinity if no delay is running."""
         if self._ready:
             return 0.0
-        rested = self._timers[0][0] if self._timers else float("inf")
+        due = self._timers[0][0] if self._timers else float("inf")
         room = self._engaged_ends[0][0] if self._over_limit and self._engaged_ends else float("inf")
-        return min(rested, room)
+        return min(due, room)
 
     @property
     def engaged(self) -> int:

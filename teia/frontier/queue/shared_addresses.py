@@ -41,12 +41,12 @@ class Networks:
     def __init__(self, texts: Sequence[str]) -> None:
         self._networks = tuple(_network(text) for text in texts)
         # A cache for each object: new settings begin with an empty one.
-        self._known = lru_cache(maxsize=65_536)(self._look)
+        self._cached_check = lru_cache(maxsize=65_536)(self._check)
 
     def __contains__(self, address: str) -> bool:
-        return bool(self._networks) and self._known(address)
+        return bool(self._networks) and self._cached_check(address)
 
-    def _look(self, address: str) -> bool:
+    def _check(self, address: str) -> bool:
         try:
             number = ip_address(address.strip("[]"))
         except ValueError:

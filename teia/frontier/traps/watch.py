@@ -518,7 +518,7 @@ class TrapWatch:
 
     def _lend(self, host: HostPatterns, choice: AdmittedUrls, items: list[QueuedUrl]) -> None:
         host.lent.update((item.key, abs(item.pattern)) for item in items)
-        if self._cell.order.keeps_trails:
+        if self._cell.order.stores_trails:
             items = trails.with_trails(self._cell.db, host.slot, host.host_id, items)
         choice.items += items
 

@@ -32,12 +32,12 @@ PASTED_WORDS = 150
 
 @dataclass(frozen=True, slots=True)
 class SampleQuery:
-    """One query. `words` describes the frequency of its words; `shows` is the index of the first wanted result."""
+    """One query. `words` describes the frequency of its words; `offset` is the index of the first wanted result."""
 
     kind: str
     words: str
     text: str
-    shows: int = 0
+    offset: int = 0
     facets: bool = False
 
 
@@ -70,15 +70,15 @@ class QueryTemplate:
 
     kind: str
     text: str
-    bands: tuple[str, ...] = ("high",)
+    band_order: tuple[str, ...] = ("high",)
     words: str = ""
     """Description of the words where it is not the band."""
 
-    shows: int = 0
+    offset: int = 0
     facets: bool = False
 
 
-FORMS = (
+TEMPLATES = (
     QueryTemplate("one word", "{a}", tuple(BANDS)),
     QueryTemplate("any word", "{a} {b} {c}", tuple(BANDS)),
     QueryTemplate("all words", "+{a} +{b}", tuple(BANDS)),
@@ -91,7 +91,7 @@ FORMS = (
     QueryTemplate("title:", "{a} title:{title}"),
     QueryTemplate("prefix", "{beginning}*"),
     QueryTemplate("either, grouped", "({a} OR {b}) AND {c}"),
-    QueryTemplate("last results", "{a} {b} {c}", shows=RESULT_WINDOW - 10),
+    QueryTemplate("last results", "{a} {b} {c}", offset=RESULT_WINDOW - 10),
     QueryTemplate("with facets", "{a} {b}", facets=True),
     QueryTemplate("spelt exactly", '="{capital}"', ("medium",)),
     QueryTemplate("misspelt", "{slip}", ("medium",)),
@@ -120,24 +120,24 @@ class QuerySampler:
         examples = [SamplePage(entry, _by_band(entry, ranks[entry.language])) for entry in entries]
         self._examples = {code: [each for each in examples if each.entry.language == code] for code in ranks}
 
-    def questions(self, each: int) -> list[SampleQuery]:
+    def sample(self, each: int) -> list[SampleQuery]:
         """Draw `each` questions of every kind, in random order, because users do not send all phrases first."""
         kinds = [
-            *(self._of_form(form, band) for form in FORMS for band in form.bands),
-            self._quoted("as written, frequent", 3, of_grammar=True),
-            self._quoted("as written, rare", 3, of_grammar=False),
-            self._quoted("as written, long", 8, of_grammar=True),
-            self._pasted(),
+            *(self._from_template(template, band) for template in TEMPLATES for band in template.band_order),
+            self._quotations("as written, frequent", 3, of_grammar=True),
+            self._quotations("as written, rare", 3, of_grammar=False),
+            self._quotations("as written, long", 8, of_grammar=True),
+            self._pasted_texts(),
         ]
-        found = [question for kind in kinds for question in islice(kind, each)]
+        found = [query for kind in kinds for query in islice(kind, each)]
         return [found[place] for place in self._random.permutation(len(found)).tolist()]
 
-    def _of_form(self, form: QueryTemplate, band: str) -> Iterator[SampleQuery]:
+    def _from_template(self, template: QueryTemplate, band: str) -> Iterator[SampleQuery]:
         """Yield questions of a form without end, alternating between languages."""
         for language in cycle(sorted(self._examples)):
             example, other = (self._example(language, band) for _ in range(2))
             a, b, c = self._random.choice(example.words[band], 3, replace=False).tolist()
-            text = form.text.format(
+            text = template.text.format(
                 a=a,
                 b=b,
                 c=c,
@@ -149,21 +149,21 @@ class QuerySampler:
                 host=example.entry.host,
                 title=example.entry.title.split()[-1],
             )
-            yield SampleQuery(form.kind, form.words or band, text, form.shows, form.facets)
+            yield SampleQuery(template.kind, template.words or band, text, template.offset, template.facets)
 
-    def _quoted(self, words: str, count: int, *, of_grammar: bool) -> Iterator[SampleQuery]:
+    def _quotations(self, words: str, count: int, *, of_grammar: bool) -> Iterator[SampleQuery]:
         """Yield quotations of consecutive words: from the lab's own sentences, which recur, or from the rest."""
         for language in cycle(sorted(self._examples)):
             text = self._passage(language, count, of_grammar=of_grammar)
             yield SampleQuery("phrase", words, f'"{text}"')
 
-    def _pasted(self) -> Iterator[SampleQuery]:
+    def _pasted_texts(self) -> Iterator[SampleQuery]:
         for language in cycle(sorted(self._examples)):
             yield SampleQuery("pasted text", f"{PASTED_WORDS} words", self._passage(language, PASTED_WORDS))
 
     def _passage(self, language: str, count: int, *, of_grammar: bool = False) -> str:
         while True:
-            paragraphs = self._picked(self._examples[language]).entry.text.split("\n")
+            paragraphs = self._pick(self._examples[language]).entry.text.split("\n")
             # A page begins with one to three paragraphs of the lab's grammar, and ends with a line that has a number.
             part = paragraphs[0] if of_grammar else " ".join(paragraphs[3:-1])
             words = part.replace(".", "").replace(",", "").split()
@@ -174,9 +174,9 @@ class QuerySampler:
     def _example(self, language: str, band: str) -> SamplePage:
         """Pick a page with enough words of a band."""
         # Three, because a form may need three different words.
-        return self._picked([each for each in self._examples[language] if len(each.words[band]) >= 3])
+        return self._pick([each for each in self._examples[language] if len(each.words[band]) >= 3])
 
-    def _picked(self, examples: list[SamplePage]) -> SamplePage:
+    def _pick(self, examples: list[SamplePage]) -> SamplePage:
         return examples[int(self._random.integers(len(examples)))]
 
 
@@ -193,9 +193,9 @@ def _misspelt(word: str) -> str:
     return f"{word[: middle - 1]}{other}{'' if one == other else one}{word[middle + 1 :]}"
 
 
-def kinds_of(questions: list[SampleQuery]) -> list[tuple[str, str]]:
-    """Return every kind with the description of its words, in the order of `FORMS`, frequent words first."""
-    places = {form.kind: place for place, form in enumerate(FORMS)}
-    bands = {band: place for place, band in enumerate(BANDS)}
-    found = {(question.kind, question.words) for question in questions}
-    return sorted(found, key=lambda each: (places.get(each[0], len(FORMS)), bands.get(each[1], len(BANDS)), each))
+def list_kinds(queries: list[SampleQuery]) -> list[tuple[str, str]]:
+    """Return every kind with the description of its words, in the order of `TEMPLATES`, frequent words first."""
+    kind_order = {template.kind: place for place, template in enumerate(TEMPLATES)}
+    band_order = {band: place for place, band in enumerate(BANDS)}
+    found = {(query.kind, query.words) for query in queries}
+    return sorted(found, key=lambda each: (kind_order.get(each[0], len(TEMPLATES)), band_order.get(each[1], len(BANDS)), each))

@@ -139,7 +139,7 @@ class WatchedReader(UnionReader):
 class Timing:
     """One search: wall and processor milliseconds, in total and of tantivy."""
 
-    question: SampleQuery
+    query: SampleQuery
     ms: float
     cpu_ms: float
     tantivy_ms: float
@@ -176,16 +176,16 @@ class TimedSearch:
         self.searcher.close()
         self.searcher = self._searcher()
 
-    def ask(self, question: SampleQuery) -> Timing:
+    def ask(self, query: SampleQuery) -> Timing:
         """Search once and measure it."""
         self.watch.forget()
         wall, cpu = time.perf_counter(), time.process_time()
-        results = self.answer(question)
+        results = self.answer(query)
         cpu_s, wall_s = time.process_time() - cpu, time.perf_counter() - wall
         watch, cost = self.watch, self._cost
         calls = {name: 1000 * (watch.cpu_s[name] - count * cost.within_s) for name, count in watch.calls.items()}
         return Timing(
-            question=question,
+            query=query,
             ms=1000 * wall_s,
             cpu_ms=1000 * (cpu_s - watch.calls.total() * cost.whole_s),
             tantivy_ms=1000 * sum(watch.wall_s.values()),
@@ -195,9 +195,9 @@ class TimedSearch:
             calls=calls,
         )
 
-    def answer(self, question: SampleQuery) -> Results:
+    def answer(self, query: SampleQuery) -> Results:
         """Return the content of a result page: ten hits with snippets."""
-        return self.searcher.search(question.text, SHOWN, question.shows, SearchOptions(facets=question.facets))
+        return self.searcher.search(query.text, SHOWN, query.offset, SearchOptions(facets=query.facets))
 
     def close(self) -> None:
         self.searcher.close()
@@ -237,10 +237,10 @@ def spread(timings: Sequence[Timing]) -> TimingStatistics:
     )
 
 
-def warm(search: TimedSearch, questions: Sequence[SampleQuery]) -> list[Timing]:
+def warm(search: TimedSearch, queries: Sequence[SampleQuery]) -> list[Timing]:
     """Run all queries once to load the files into memory, then once more, with empty caches, and measure them."""
-    for question in questions:
-        search.answer(question)
+    for query in queries:
+        search.answer(query)
     search.renew()
     search.answer(SampleQuery("", "", "warm"))  # counts that are computed once for all queries
-    return [search.ask(question) for question in questions]
+    return [search.ask(query) for query in queries]

@@ -263,7 +263,7 @@ async def _crawl(
         asking = asyncio.create_task(users.ask(clock)) if users is not None else None
         # `limits.seconds` ends the crawl; this is a guard, twice as long and a minute.
         await asyncio.wait([running], timeout=2 * asked.days * DAY_S / FACTOR + 60)
-        crawler.hurry()
+        crawler.stop_now()
         await running
         if asking is not None:
             asking.cancel()

@@ -15,7 +15,7 @@ from contextlib import closing
 from teia.clock import WallClock
 from teia.lab.corpus.collection import CorpusCollection, collection
 from teia.lab.corpus.pages import Corpus
-from teia.lab.corpus.questions import PUBLISHED, QuerySampler, SampleQuery, kinds_of
+from teia.lab.corpus.questions import PUBLISHED, QuerySampler, SampleQuery, list_kinds
 from teia.lab.corpus.timed import TimedSearch, Timing, spread, warm
 from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Results, Table, experiment
 
@@ -38,14 +38,14 @@ def search_times(run: ExperimentInput) -> Results:
     pages, each = (QUICK_PAGES, QUICK_EACH) if run.quick else (PAGES, EACH)
     folder = run.out / "F11-collection"
     found = collection(folder, pages, run.seed, WallClock(), cells=CELLS, say=run.progress)
-    questions = QuerySampler(Corpus(pages, run.seed, cells=CELLS)).questions(each)
+    queries = QuerySampler(Corpus(pages, run.seed, cells=CELLS)).sample(each)
     of_paper = [SampleQuery(published.kind, "", published.text) for published in PUBLISHED]
     with closing(TimedSearch(found)) as search:
-        run.progress(f"F11: {len(questions)} searches")
-        timings = warm(search, questions)
+        run.progress(f"F11: {len(queries)} searches")
+        timings = warm(search, queries)
         first = warm(search, of_paper)
         # `warm` emptied the caches before its measurement; now they are filled.
-        again = [search.ask(question) for question in of_paper]
+        again = [search.ask(query) for query in of_paper]
     yield first_table(first, pages)
     yield again_table(again)
     yield found_table(first, pages)
@@ -85,7 +85,7 @@ def again_table(timings: list[Timing]) -> Table:
 
 def found_table(timings: list[Timing], pages: int) -> Table:
     """Report the number of matching pages, which the paper does not give."""
-    rows = tuple(ResultRow((_cell(timing.question.text),), timing.total) for timing in timings)
+    rows = tuple(ResultRow((_cell(timing.query.text),), timing.total) for timing in timings)
     note = f"Of {pages:,}. The paper does not say how many its searches found."
     return Table("found", "Pages that match", ("query",), rows, note=note)
 
@@ -94,9 +94,9 @@ def kind_table(timings: list[Timing], pages: int) -> Table:
     """Report the time of every kind of query: the 95th percentile."""
     by_kind: dict[tuple[str, str], list[Timing]] = defaultdict(list)
     for timing in timings:
-        by_kind[timing.question.kind, timing.question.words].append(timing)
+        by_kind[timing.query.kind, timing.query.words].append(timing)
     rows = []
-    for kind in kinds_of([timing.question for timing in timings]):
+    for kind in list_kinds([timing.query for timing in timings]):
         told = spread(by_kind[kind])
         labels = (*kind, f"{told.total_p50:.0f}", f"{told.p50_ms:.1f}", f"{told.cpu_p95_ms:.1f}")
         rows.append(ResultRow(labels, told.p95_ms))

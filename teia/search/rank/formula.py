@@ -100,7 +100,7 @@ class Ranking:
     weights: Weights = field(default_factory=Weights)
     priors: PagePriors | None = None
 
-    def ranked(self, found: Rows, languages: Shares, now_s: float, likeness: Likeness | None = None) -> Rows:
+    def rank(self, found: Rows, languages: Shares, now_s: float, likeness: Likeness | None = None) -> Rows:
         """Put the first candidates into their final order; the others follow unchanged. Return rows of RANKED."""
         weights, first = self.weights, min(len(found), RERANKED)
         # 1. Factors of the first candidates: authority, news, language.
@@ -121,7 +121,7 @@ class Ranking:
         return rows
 
     @staticmethod
-    def unranked(found: Rows) -> Rows:
+    def keep_order(found: Rows) -> Rows:
         """Return the same rows in the same order, with their text scores only."""
         rows, none = np.empty(len(found), RANKED), np.empty(0)
         score_rows(found, rows, none, none, [], 0.0, 0.0, 0.0)

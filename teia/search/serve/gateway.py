@@ -124,12 +124,12 @@ class QueryFanOut:
     @property
     def answered_cells(self) -> int:
         """Number of cells that were searched."""
-        return sum(shard.cells - len(shard.left_out) for shard in self._live.values())
+        return sum(shard.cells - len(shard.omitted_cells) for shard in self._live.values())
 
     @property
     def omitted(self) -> dict[str, str]:
         """Reasons why shards or cells are left out, by name."""
-        return self._failed | {name: why for shard in self._live.values() for name, why in shard.left_out.items()}
+        return self._failed | {name: why for shard in self._live.values() for name, why in shard.omitted_cells.items()}
 
     @property
     def has_failed(self) -> bool:

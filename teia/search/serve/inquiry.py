@@ -33,13 +33,13 @@ from teia.search.rank.semantic import Model
 from teia.search.rank.statistics import CountsDemand, Statistics, TermCounts
 from teia.search.serve.gateway import Gateway, StartedRequests
 from teia.search.serve.shards import ExactMatches, Shard, Show
-from teia.search.serve.wire_format import arrived
+from teia.search.serve.wire_format import unpack_entry
 from teia.search.show.messages import MessageKind, SearchMessage
 from teia.search.show.results import Facts, Hit, PageFacts
 from teia.search.show.snippets import Highlighter
 
 DEADLINE_S = 1.0
-MAX_AHEAD = 30
+MAX_PREFETCHED = 30
 """Results down to this one are sent by remote shards before they are requested."""
 
 RELATED_WORTH = 0.1
@@ -96,24 +96,24 @@ class QueryExecution:
         self.fan_out = components.gateway.start_query(components.deadline_s)
         self.messages: list[SearchMessage] = []
         self.related: tuple[Related, ...] = ()
-        self.is_cut = False
+        self.is_truncated = False
         self._grouped = grouped
-        self._sent: dict[int, bytes] = {}
+        self._prefetched: dict[int, bytes] = {}
         self._unpacked: dict[int, IndexEntry] = {}
         """Pages that shards sent along with their best, by key; and those of them that were needed."""
 
         self._now_s = components.clock.now_s()
-        self.counts, self.languages = self._counted(language, reads)
+        self.counts, self.languages = self._count_terms(language, reads)
         self._planner = Planner(self.counts, components.ranking.weights.fields)
         self.query = narrowed(query, self._planner.worth)
 
-    def _counted(self, language: str | None, reads: Sequence[str]) -> tuple[TermCounts, Shares]:
+    def _count_terms(self, language: str | None, reads: Sequence[str]) -> tuple[TermCounts, Shares]:
         """Return the frequencies of the terms, and the likely languages."""
-        decided = bool(self.query.filters.lang.any_of)
-        words = () if decided or language else telling_words(self.query)
+        has_language_filter = bool(self.query.filters.lang.any_of)
+        words = () if has_language_filter or language else telling_words(self.query)
         demand = demand_of(self.query)
         counts = self.count(CountsDemand(demand.terms, demand.prefixes, words))
-        if decided:
+        if has_language_filter:
             return counts, {}
         if language:
             return counts, {language: 1.0}
@@ -121,12 +121,12 @@ class QueryExecution:
 
     def count(self, demand: CountsDemand) -> TermCounts:
         """Count over all shards; cached counts are not requested again."""
-        counts = self.components.statistics.counts(demand, self._ask_counts)
+        counts = self.components.statistics.counts(demand, self._request_counts)
         if self.fan_out.has_failed:
             self.components.statistics.forget()  # counts without a shard must not serve the next query
         return counts
 
-    def _ask_counts(self, lacking: CountsDemand) -> list[TermCounts]:
+    def _request_counts(self, lacking: CountsDemand) -> list[TermCounts]:
         return list(self.fan_out.query_all(lambda shard: shard.counts(lacking)).values())
 
     def plan(self) -> Plan:
@@ -140,10 +140,10 @@ class QueryExecution:
 
     def expand(self, unwanted: frozenset[str]) -> None:
         """Add the words that the best results have in common."""
-        best = self._begin(self.plan(), expansion.PAGES, self._show(range(expansion.PAGES)))
+        best = self._request_candidates(self.plan(), expansion.PAGES, self._show(range(expansion.PAGES)))
         # 1. The best pages of the query as typed. 2. Their common terms. 3. The frequencies of these terms.
-        first = self._gathered(best, expansion.PAGES)
-        rows = self.ranked(first.rows)[: expansion.PAGES]
+        first = self._merge_candidates(best, expansion.PAGES)
+        rows = self.rank(first.rows)[: expansion.PAGES]
         entries = self.entries(rows)
         shares = expansion.shares_of({int(row["key"]): float(row["score"]) for row in rows})
         feedback = Feedback(wanted_words(self.query))
@@ -155,29 +155,29 @@ class QueryExecution:
 
     # -- finding -------------------------------------------------------------------------------------------
 
-    def begin(self, plan: Plan, wanted: range) -> StartedRequests[Candidates]:
+    def start_candidates(self, plan: Plan, wanted: range) -> StartedRequests[Candidates]:
         """Request the best pages by text, for the wanted results, without waiting."""
-        # Exact texts drop results, so the pages to send along are not known before `_spelt`.
-        is_shown = wanted.stop <= MAX_AHEAD and not self.query.exact
+        # Exact texts drop results, so the pages to send along are not known before `_filter_exact`.
+        is_shown = wanted.stop <= MAX_PREFETCHED and not self.query.exact
         show = self._show(wanted, is_grouped=self._grouped) if is_shown else None
-        return self._begin(plan, self._depths(wanted.stop)[0], show)
+        return self._request_candidates(plan, self._depths(wanted.stop)[0], show)
 
     def _depths(self, needed: int) -> tuple[int, ...]:
         """Return the number of pages to request from each shard at first, and then if they are too few."""
         return (RESULT_WINDOW,) if self.query.exact or needed > RERANKED // 2 else (RERANKED, RESULT_WINDOW)
 
-    def found(self, plan: Plan, needed: int, best: StartedRequests[Candidates] | None = None) -> RankedPages:
+    def find(self, plan: Plan, needed: int, best: StartedRequests[Candidates] | None = None) -> RankedPages:
         """Return results down to the needed one, or to the end of the window; `best` is a request already started."""
-        is_spelt = bool(self.query.exact)
-        asked: StartedRequests[Candidates] | None = best or self.begin(plan, range(needed))
+        is_exact = bool(self.query.exact)
+        started: StartedRequests[Candidates] | None = best or self.start_candidates(plan, range(needed))
         # A second round, deeper, only where near duplicates left too few results.
         for depth in self._depths(needed):
-            candidates = self._gathered(asked or self._begin(plan, depth), depth)
-            asked = None
-            rows = self.ranked(candidates.rows) if plan.scored is not None else self._listed(candidates.rows)
+            candidates = self._merge_candidates(started or self._request_candidates(plan, depth), depth)
+            started = None
+            rows = self.rank(candidates.rows) if plan.scored is not None else self._list_by_date(candidates.rows)
             total = candidates.total
-            if is_spelt:
-                rows, total = self._spelt(rows, total, needed)
+            if is_exact:
+                rows, total = self._filter_exact(rows, total, needed)
             leaders = leaders_of(rows) if self._grouped else list(range(len(rows)))
             found = RankedPages(total, rows, leaders)
             # Enough results, or there are no more pages to request.
@@ -189,42 +189,42 @@ class QueryExecution:
         """Return the data that shards need to send pages along."""
         return Show(wanted.start, wanted.stop, dict(self.languages), self._now_s, is_grouped)
 
-    def _begin(self, plan: Plan, limit: int, show: Show | None = None) -> StartedRequests[Candidates]:
+    def _request_candidates(self, plan: Plan, limit: int, show: Show | None = None) -> StartedRequests[Candidates]:
         return self.fan_out.start_all(lambda shard: shard.candidates(plan, limit, show))
 
-    def _gathered(self, best: StartedRequests[Candidates], limit: int) -> Candidates:
+    def _merge_candidates(self, best: StartedRequests[Candidates], limit: int) -> Candidates:
         """Return the best pages by text of all shards together."""
         answers = best.collect()
         for number, answer in answers.items():
             # The number is the gateway's own; a shard does not know it.
             answer.rows["shard"] = number
-            self._sent.update(answer.pages)
+            self._prefetched.update(answer.pages)
         everything = merged(list(answers.values()))
         return Candidates(everything.total, everything.rows[:limit])
 
-    def ranked(self, rows: Rows) -> Rows:
+    def rank(self, rows: Rows) -> Rows:
         model = self.components.model()
         likeness = model.likeness(wanted_words(self.query)) if model is not None else None
-        return self.components.ranking.ranked(rows, self.languages, self._now_s, likeness)
+        return self.components.ranking.rank(rows, self.languages, self._now_s, likeness)
 
-    def _listed(self, rows: Rows) -> Rows:
+    def _list_by_date(self, rows: Rows) -> Rows:
         """Return pages of a query without words, the newest first and unscored."""
         # In a search by date, tantivy returns the date as the score.
         rows["text"] = 0.0
-        return self.components.ranking.unranked(rows)
+        return self.components.ranking.keep_order(rows)
 
-    def _spelt(self, rows: Rows, total: int, needed: int) -> tuple[Rows, int]:
+    def _filter_exact(self, rows: Rows, total: int, needed: int) -> tuple[Rows, int]:
         """Return those of the first rows that contain the exact texts."""
-        texts, show = self.query.exact, self._show(range(needed)) if needed <= MAX_AHEAD else None
+        texts, show = self.query.exact, self._show(range(needed)) if needed <= MAX_PREFETCHED else None
         answers = self.fan_out.query_each(
-            {number: partial(_spelt, some, texts, show) for number, some in _by_shard(rows).items()}
+            {number: partial(_filter_exact, some, texts, show) for number, some in _by_shard(rows).items()}
         )
         kept = {key for answer in answers.values() for key in answer.keys}
         for answer in answers.values():
-            self._sent.update(answer.pages)
+            self._prefetched.update(answer.pages)
         # Spelling is checked in the first results only; the total of the others stays unknown.
         if total > len(rows):
-            self.is_cut = True
+            self.is_truncated = True
             self.messages.append(SearchMessage(MessageKind.SPELT, (f"{len(rows):,}", f"{total:,}")))
         chosen = rows[np.array([key in kept for key in rows["key"].tolist()], bool)]
         return chosen, len(chosen)
@@ -238,9 +238,9 @@ class QueryExecution:
     def start_entries(self, rows: Rows) -> StartedRequests[Mapping[int, IndexEntry]]:
         """Request the pages of rows that were not sent along, without waiting."""
         for key in rows["key"].tolist():
-            if key in self._sent:
+            if key in self._prefetched:
                 with suppress(IndexFailure):  # a damaged page is requested again
-                    self._unpacked[key] = arrived(self._sent.pop(key))
+                    self._unpacked[key] = unpack_entry(self._prefetched.pop(key))
         lacking = rows[[key not in self._unpacked for key in rows["key"].tolist()]] if self._unpacked else rows
         return self.fan_out.start_each({number: partial(_entries, some) for number, some in _by_shard(lacking).items()})
 
@@ -295,8 +295,8 @@ def _by_shard(rows: Rows) -> dict[int, list[int]]:
     return keys
 
 
-def _spelt(keys: Sequence[int], texts: Sequence[tree.ExactText], show: Show | None, shard: Shard) -> ExactMatches:
-    return shard.spelt(keys, texts, show)
+def _filter_exact(keys: Sequence[int], texts: Sequence[tree.ExactText], show: Show | None, shard: Shard) -> ExactMatches:
+    return shard.filter_exact(keys, texts, show)
 
 
 def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, IndexEntry]:

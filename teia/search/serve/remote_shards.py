@@ -39,19 +39,19 @@ from teia.search.serve.wire_format import (
     ExactTextRequest,
     FacetsRequest,
     PartsRequest,
-    Question,
+    ShardRequest,
     WordsLikeRequest,
-    arrived,
+    unpack_entry,
     encode,
-    read,
-    read_answers,
-    read_best,
-    read_counted,
-    read_facets,
-    read_pages,
-    read_parts,
-    read_spelt,
-    read_words_like,
+    decode_reply,
+    decode_batch,
+    decode_candidates,
+    decode_counts,
+    decode_facets,
+    decode_entries,
+    decode_leaf_scores,
+    decode_exact_text,
+    decode_similar_words,
 )
 from teia.search.show.results import Facts
 
@@ -168,7 +168,7 @@ class RequestBatch:
             return decode_answer(octets)
         # One message holds all answers: the first reader unpacks it for the others.
         if not self._answers:
-            self._answers = read(read_answers, octets).each
+            self._answers = decode_reply(decode_batch, octets).replies
         if len(self._answers) != len(self._requests):
             raise IndexFailure("its response does not match the request")
         # An empty answer did not fit into the message, and is requested by itself.
@@ -202,14 +202,14 @@ class RemoteShard(Shard):
         self._received = received
         self.missing_cells: dict[str, str] = {}
         """Cells, by name, that were requested and are not searched there."""
-        self.codecs: dict[str, tuple[Callable[..., Question], Callable[..., Any]]] = {
+        self.codecs: dict[str, tuple[Callable[..., ShardRequest], Callable[..., Any]]] = {
             "counts": (_counts_request, self._read_counts),
             "candidates": (self._candidates_request, self._read_candidates),
             "entries": (_entries_request, self._read_entries),
-            "spelt": (self._exact_text_request, self._read_spelt),
-            "facets": (FacetsRequest, _make_decoder(read_facets)),
-            "parts": (_leaf_scores_request, _make_decoder(read_parts)),
-            "words_like": (_similar_words_request, _make_decoder(read_words_like)),
+            "filter_exact": (self._exact_text_request, self._read_exact_text),
+            "facets": (FacetsRequest, _make_decoder(decode_facets)),
+            "leaf_scores": (_leaf_scores_request, _make_decoder(decode_leaf_scores)),
+            "similar_words": (_similar_words_request, _make_decoder(decode_similar_words)),
         }
         """The encoder of the request and the decoder of the answer, by method."""
 
@@ -222,7 +222,7 @@ class RemoteShard(Shard):
         return self._cells
 
     @property
-    def left_out(self) -> Mapping[str, str]:
+    def omitted_cells(self) -> Mapping[str, str]:
         return self.missing_cells
 
     def start_batch(self) -> RequestBatch:
@@ -236,7 +236,7 @@ class RemoteShard(Shard):
         return cast("TermCounts", self._request("counts", demand))
 
     def _read_counts(self, _: RequestBatch, demand: CountsDemand, octets: bytes) -> TermCounts:
-        found = read(read_counted, octets)
+        found = decode_reply(decode_counts, octets)
         self._received.extents[self._name] = found.extent
         return TermCounts(
             dict(zip(demand.terms, found.terms, strict=True)),
@@ -260,7 +260,7 @@ class RemoteShard(Shard):
         return narrowed(show, here.pages / total_extent.pages)
 
     def _read_candidates(self, *arguments_and_octets: Any) -> Candidates:
-        found = read(read_best, arguments_and_octets[-1])
+        found = decode_reply(decode_candidates, arguments_and_octets[-1])
         # A bytearray, because the gateway writes the shard's number into the rows.
         rows = np.frombuffer(bytearray(found.rows), CANDIDATE)
         ranks = np.frombuffer(found.percentiles, np.float32).tolist()
@@ -278,32 +278,32 @@ class RemoteShard(Shard):
         return cast("Mapping[int, IndexEntry]", self._request("entries", keys))
 
     def _read_entries(self, batch: RequestBatch, keys: Sequence[int], octets: bytes) -> Mapping[int, IndexEntry]:
-        answer = read(read_pages, octets)
-        found = {entry.key: entry for entry in map(arrived, answer.entries.values())}
+        answer = decode_reply(decode_entries, octets)
+        found = {entry.key: entry for entry in map(unpack_entry, answer.entries.values())}
         self._accept_pages(answer)
         # Without progress, requesting the rest again would never end.
         if len(answer.rest) >= len(keys):
             raise IndexFailure("it sends no pages")
         return found | batch.request_again("entries", answer.rest) if answer.rest else found
 
-    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> ExactMatches:
-        return cast("ExactMatches", self._request("spelt", keys, texts, show))
+    def filter_exact(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> ExactMatches:
+        return cast("ExactMatches", self._request("filter_exact", keys, texts, show))
 
     def _exact_text_request(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> ExactTextRequest:
         return ExactTextRequest(tuple(keys), tuple(texts), self._likely_range(show, self._received.total_extent()))
 
-    def _read_spelt(self, *arguments_and_octets: Any) -> ExactMatches:
-        found = read(read_spelt, arguments_and_octets[-1])
+    def _read_exact_text(self, *arguments_and_octets: Any) -> ExactMatches:
+        found = decode_reply(decode_exact_text, arguments_and_octets[-1])
         return ExactMatches(found.keys, self._accept_pages(found.pages))
 
     def facets(self, plan: Plan) -> FacetCounts:
         return cast("FacetCounts", self._request("facets", plan))
 
-    def parts(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        return cast("Mapping[int, Sequence[float]]", self._request("parts", plan, keys))
+    def leaf_scores(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        return cast("Mapping[int, Sequence[float]]", self._request("leaf_scores", plan, keys))
 
-    def words_like(self, words: Sequence[str], slips: int) -> Mapping[str, Mapping[str, int]]:
-        return cast("Mapping[str, Mapping[str, int]]", self._request("words_like", words, slips))
+    def similar_words(self, words: Sequence[str], distance: int) -> Mapping[str, Mapping[str, int]]:
+        return cast("Mapping[str, Mapping[str, int]]", self._request("similar_words", words, distance))
 
 
 def narrowed(show: Show, share: float) -> Show:
@@ -331,14 +331,14 @@ def _leaf_scores_request(plan: Plan, keys: Sequence[int]) -> PartsRequest:
     return PartsRequest(plan, tuple(keys))
 
 
-def _similar_words_request(words: Sequence[str], slips: int) -> WordsLikeRequest:
-    return WordsLikeRequest(tuple(words), slips)
+def _similar_words_request(words: Sequence[str], distance: int) -> WordsLikeRequest:
+    return WordsLikeRequest(tuple(words), distance)
 
 
 def _make_decoder(decode: Callable[[bytes], Value]) -> Callable[..., Value]:
     """Return a reader for answers that do not depend on the request."""
 
     def decode_answer(*arguments_and_octets: Any) -> Value:
-        return read(decode, arguments_and_octets[-1])
+        return decode_reply(decode, arguments_and_octets[-1])
 
     return decode_answer

@@ -99,11 +99,11 @@ class Searcher:
         plan = execution.plan()
         first, last = _range(n, offset, execution.messages)
         # 3. Requests that do not depend on each other start together (gateway.py).
-        best = execution.begin(plan, range(first, last))
+        best = execution.start_candidates(plan, range(first, last))
         facets = start_facets(execution.fan_out, plan) if options.facets else None
         spellings = Spellings(execution.fan_out, execution.query, execution.counts)
         # 4. Gather, rank and group.
-        found = execution.found(plan, last, best)
+        found = execution.find(plan, last, best)
         rows, alike = _shown(found, range(first, last), options)
         # 5. The pages to show, and spellings of rare words if little was found.
         pages = execution.start_entries(rows)
@@ -130,7 +130,7 @@ class Searcher:
         execution = QueryExecution(self._components, query, grouped=False)
         plan = execution.plan()
         some = msgspec.structs.replace(plan, conditions=(*plan.conditions, AnyOf("key", tuple(keys))))
-        found = execution.found(some, len(keys))
+        found = execution.find(some, len(keys))
         hits = execution.hits(found.rows, [0] * len(found.rows), 1)
         return None if execution.fan_out.omitted else hits
 
@@ -154,7 +154,7 @@ class Searcher:
         if plan is None:
             return Results(query=url, understood="", total=0)
         # One more, for the page itself is its own best match.
-        found = execution.found(plan, n + 1)
+        found = execution.find(plan, n + 1)
         same = {key} | {int(found.rows[other]["key"]) for other in _group_of(found, key)}
         places = [place for place in found.places if int(found.rows[place]["key"]) not in same][: max(0, n)]
         hits = execution.hits(found.rows[np.array(places, np.intp)], [len(found.alike(place)) for place in places], 1)
@@ -244,7 +244,7 @@ def _answer(
         missing=offered.missing,
         expansion=Expansion(tuple(each.word for each in execution.related), is_offered),
         languages=execution.languages,
-        is_partial=bool(omitted) or execution.is_cut,
+        is_partial=bool(omitted) or execution.is_truncated,
         shards_queried=fan_out.cells,
         shards_answered=fan_out.answered_cells,
     )

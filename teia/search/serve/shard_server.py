@@ -26,7 +26,7 @@ from teia.search.rank.near_duplicates import leaders_of
 from teia.search.rank.statistics import EVERY_PAGE, PAGES, CountsDemand
 from teia.search.serve.shards import LocalShard, Show
 from teia.search.serve.wire_format import (
-    MAX_AHEAD_BYTES,
+    MAX_PREFETCH_BYTES,
     MAX_ANSWER_BYTES,
     BatchReply,
     BatchRequest,
@@ -40,19 +40,19 @@ from teia.search.serve.wire_format import (
     ExactTextRequest,
     FacetsRequest,
     PartsRequest,
-    Question,
+    ShardRequest,
     WordsLikeRequest,
     encode,
-    read_question,
+    decode_request,
 )
 from teia.search.show.results import PageFacts
 
 MAX_ONE_PAGE_CHARS = 150_000
 """Greatest text length of a page that is too large to be sent whole: six bytes a character would still fit."""
 
-RENEW_S = 2.0
-MUCH = 0.005
-"""Difference of means above which they are updated after an eighth of `RENEW_S`; below it, after `RENEW_S`."""
+UPDATE_S = 2.0
+LARGE_DIFFERENCE = 0.005
+"""Difference of means above which they are updated after an eighth of `UPDATE_S`; below it, after `UPDATE_S`."""
 
 
 class ShardServer:
@@ -66,11 +66,11 @@ class ShardServer:
         self._clock = clock
         self._priors = priors
         self._facts = facts
-        self._renewed_at = float("-inf")
+        self._updated_at = float("-inf")
 
     @property
-    def left_out(self) -> Mapping[str, str]:
-        return self._shard.left_out
+    def omitted_cells(self) -> Mapping[str, str]:
+        return self._shard.omitted_cells
 
     def warm(self) -> None:
         """Open the files, and compute the counts that the first request would wait for."""
@@ -79,75 +79,75 @@ class ShardServer:
 
     def answer(self, octets: bytes | msgspec.Raw) -> bytes:
         """Answer a request; any error in it raises an exception."""
-        return self._answered(read_question(octets))
+        return self._dispatch(decode_request(octets))
 
-    def _answered(self, question: Question) -> bytes:
-        match question:
-            case CountsRequest() as asked:
-                return self._counts(asked)
-            case CandidatesRequest() as asked:
-                return self._candidates(asked)
+    def _dispatch(self, request: ShardRequest) -> bytes:
+        match request:
+            case CountsRequest():
+                return self._answer_counts(request)
+            case CandidatesRequest():
+                return self._answer_candidates(request)
             case EntriesRequest(keys):
-                return encode(self._pages(keys, MAX_ANSWER_BYTES, insist=True))
-            case ExactTextRequest() as asked:
-                return self._spelt(asked)
+                return encode(self._pages(keys, MAX_ANSWER_BYTES, at_least_one=True))
+            case ExactTextRequest():
+                return self._answer_exact_text(request)
             case FacetsRequest(plan):
                 return encode(self._shard.facets(plan))
             case PartsRequest(plan, keys):
-                return encode({key: list(each) for key, each in self._shard.parts(plan, keys).items()})
-            case WordsLikeRequest(words, slips):
-                return encode(self._shard.words_like(words, slips))
-            case BatchRequest(questions):
-                return self._all(questions)
+                return encode({key: list(each) for key, each in self._shard.leaf_scores(plan, keys).items()})
+            case WordsLikeRequest(words, distance):
+                return encode(self._shard.similar_words(words, distance))
+            case BatchRequest(requests):
+                return self._answer_batch(requests)
             case unknown:
                 assert_never(unknown)
 
-    def _all(self, questions: Sequence[msgspec.Raw]) -> bytes:
+    def _answer_batch(self, requests: Sequence[msgspec.Raw]) -> bytes:
         """Answer several requests; answers that no longer fit are left out, to be requested again."""
         answers: list[bytes] = []
         room = MAX_ANSWER_BYTES
-        for question in questions:
-            answer = self.answer(question) if room > 0 else b""
+        for request in requests:
+            answer = self.answer(request) if room > 0 else b""
             # The first answer is always sent: it fits by itself, and the caller must make progress.
             answers.append(answer if not answers or len(answer) <= room else b"")
             room -= len(answer)
         return encode(BatchReply(answers))
 
-    def _counts(self, asked: CountsRequest) -> bytes:
+    def _answer_counts(self, request: CountsRequest) -> bytes:
         extent = self._reader.extent()
-        counts = self._shard.counts(CountsDemand(asked.terms, asked.prefixes, asked.words))
+        counts = self._shard.counts(CountsDemand(request.terms, request.prefixes, request.words))
         return encode(
             CountsReply(
-                [counts.terms[term] for term in asked.terms],
-                [counts.prefixes[prefix] for prefix in asked.prefixes],
-                [counts.words[word] for word in asked.words],
+                [counts.terms[term] for term in request.terms],
+                [counts.prefixes[prefix] for prefix in request.prefixes],
+                [counts.words[word] for word in request.words],
                 extent,
             )
         )
 
     # -- the best pages ------------------------------------------------------------------------------------
 
-    def _candidates(self, asked: CandidatesRequest) -> bytes:
-        self._reckon_with(asked.whole)
-        found = self._shard.candidates(asked.plan, asked.limit)
+    def _answer_candidates(self, request: CandidatesRequest) -> bytes:
+        self._update_elsewhere(request.whole)
+        found = self._shard.candidates(request.plan, request.limit)
         keys = np.ascontiguousarray(found.rows["key"][:RERANKED])
         # Percentiles travel with the rows: the gateway ranks without files of the collection.
         percentiles = np.asarray(self._priors.percentiles(keys), np.float32)
         pages = None
-        if asked.show is not None and len(found.rows):
-            is_ranked = asked.plan.scored is not None
-            ahead = _likely(found, asked.show, percentiles if is_ranked else None)
-            pages = self._pages(ahead, MAX_AHEAD_BYTES)
+        if request.show is not None and len(found.rows):
+            is_ranked = request.plan.scored is not None
+            prefetched = _likely_shown(found, request.show, percentiles if is_ranked else None)
+            pages = self._pages(prefetched, MAX_PREFETCH_BYTES)
         return encode(CandidatesReply(found.total, found.rows.tobytes(), percentiles.tobytes(), pages))
 
-    def _spelt(self, asked: ExactTextRequest) -> bytes:
-        kept = frozenset(self._shard.spelt(asked.keys, asked.texts).keys)
-        keys = [key for key in asked.keys if key in kept]
-        show = asked.show
-        pages = None if show is None else self._pages(keys[show.first : show.last], MAX_AHEAD_BYTES)
+    def _answer_exact_text(self, request: ExactTextRequest) -> bytes:
+        matching = frozenset(self._shard.filter_exact(request.keys, request.texts).keys)
+        keys = [key for key in request.keys if key in matching]
+        show = request.show
+        pages = None if show is None else self._pages(keys[show.first : show.last], MAX_PREFETCH_BYTES)
         return encode(ExactTextReply(keys, pages))
 
-    def _reckon_with(self, whole: Extent) -> None:
+    def _update_elsewhere(self, whole: Extent) -> None:
         """Update the extent of the other machines, if it changed and the last update is old enough."""
         reader, now = self._reader, self._clock.ticks_s()
         here = reader.extent()
@@ -155,32 +155,32 @@ class ShardServer:
         # No pages elsewhere: a gateway that has no counts yet sends an empty extent.
         if wanted == current or not wanted.pages:
             return
-        by = differ(total([here, wanted]), total([here, current]))
+        difference = differ(total([here, wanted]), total([here, current]))
         # An update makes a new view of the index, which drops cached page addresses: not at every change.
-        if now - self._renewed_at >= (RENEW_S / 8 if by > MUCH else RENEW_S):
-            self._renewed_at = now
+        if now - self._updated_at >= (UPDATE_S / 8 if difference > LARGE_DIFFERENCE else UPDATE_S):
+            self._updated_at = now
             reader.include_elsewhere(wanted)
 
-    def _pages(self, keys: Sequence[int], room: int, *, insist: bool = False) -> EntriesReply:
-        """Return as many pages as fit, with their facts; with `insist`, at least one."""
+    def _pages(self, keys: Sequence[int], room: int, *, at_least_one: bool = False) -> EntriesReply:
+        """Return as many pages as fit, with their facts; with `at_least_one`, at least one."""
         found = self._shard.packed(keys)
         sent: dict[int, bytes] = {}
         urls: dict[int, str] = {}
         for key in keys:
             if key not in found:
                 continue
-            octets = _fitting(*found[key])
-            # With `insist` the first page is sent in any case; `_fitting` has cut it to fit an answer.
-            if len(octets) > room and (sent or not insist):
+            octets = _pack_to_fit(*found[key])
+            # With `at_least_one` the first page is sent in any case; `_pack_to_fit` has cut it to fit an answer.
+            if len(octets) > room and (sent or not at_least_one):
                 break
             sent[key], urls[key] = octets, found[key][0].url
             room -= len(octets)
         facts = self._facts.facts(urls)
-        told = {key: (fact.last_visit_s, fact.backlinks, fact.fresh_probability) for key, fact in facts.items()}
-        return EntriesReply(sent, told, [key for key in keys if key in found and key not in sent])
+        fact_rows = {key: (fact.last_visit_s, fact.backlinks, fact.fresh_probability) for key, fact in facts.items()}
+        return EntriesReply(sent, fact_rows, [key for key in keys if key in found and key not in sent])
 
 
-class _Given:
+class _ComputedPriors:
     """Priors that are already computed."""
 
     def __init__(self, percentiles: NDArray[np.float32]) -> None:
@@ -190,11 +190,11 @@ class _Given:
         return self._percentiles
 
 
-def _likely(found: Candidates, show: Show, percentiles: NDArray[np.float32] | None) -> list[int]:
+def _likely_shown(found: Candidates, show: Show, percentiles: NDArray[np.float32] | None) -> list[int]:
     """Return the keys of pages that are likely to be shown: a range of ours, ranked as the gateway ranks them."""
     rows = found.rows
     if percentiles is not None:
-        rows = Ranking(priors=_Given(percentiles)).ranked(rows, show.languages, show.now_s)
+        rows = Ranking(priors=_ComputedPriors(percentiles)).ranked(rows, show.languages, show.now_s)
     keys = rows["key"]
     if show.is_grouped:
         keys = keys[[place for place, leader in enumerate(leaders_of(rows)) if place == leader]]
@@ -202,7 +202,7 @@ def _likely(found: Candidates, show: Show, percentiles: NDArray[np.float32] | No
     return wanted
 
 
-def _fitting(entry: IndexEntry, octets: bytes) -> bytes:
+def _pack_to_fit(entry: IndexEntry, octets: bytes) -> bytes:
     """Return a page packed to fit into an answer: as the index holds it, or with its text cut."""
     if len(octets) > MAX_ANSWER_BYTES:
         octets = packed(msgspec.structs.replace(entry, text=entry.text[:MAX_ONE_PAGE_CHARS], links=()))

@@ -75,7 +75,7 @@ class Shard(Protocol):
         """Number of its cells."""
 
     @property
-    def left_out(self) -> Mapping[str, str]:
+    def omitted_cells(self) -> Mapping[str, str]:
         """Reasons why some of its cells cannot be searched, by name."""
 
     def counts(self, demand: CountsDemand) -> TermCounts:
@@ -87,16 +87,16 @@ class Shard(Protocol):
     def entries(self, keys: Sequence[int]) -> Mapping[int, IndexEntry]:
         """Return pages as they were indexed, without those it does not have."""
 
-    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> ExactMatches:
+    def filter_exact(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> ExactMatches:
         """Return those of these pages that have all required texts and no excluded one; `show` as above."""
 
     def facets(self, plan: Plan) -> FacetCounts:
         """Return the facet counts of the matching pages."""
 
-    def parts(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
+    def leaf_scores(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
         """Return the part of each leaf of a plan in each page's text score, in the order of `plan.leaves`."""
 
-    def words_like(self, words: Sequence[str], slips: int) -> Mapping[str, Mapping[str, int]]:
+    def similar_words(self, words: Sequence[str], distance: int) -> Mapping[str, Mapping[str, int]]:
         """Return the words one or two slips away from each word, and their numbers of pages; all folded."""
 
 
@@ -119,8 +119,8 @@ class LocalShard:
         return self._reader.cells if isinstance(self._reader, UnionReader) else 1
 
     @property
-    def left_out(self) -> Mapping[str, str]:
-        return dict(self._reader.left_out) if isinstance(self._reader, UnionReader) else {}
+    def omitted_cells(self) -> Mapping[str, str]:
+        return dict(self._reader.omitted_cells) if isinstance(self._reader, UnionReader) else {}
 
     def counts(self, demand: CountsDemand) -> TermCounts:
         searcher = self._reader.last_searcher()
@@ -184,7 +184,7 @@ class LocalShard:
         found = ((unpacked(each), each) for each in self._reader.packed(searcher, keys, self._places(searcher, keys)))
         return {entry.key: (entry, octets) for entry, octets in found}
 
-    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], _: Show | None = None) -> ExactMatches:
+    def filter_exact(self, keys: Sequence[int], texts: Sequence[ExactText], _: Show | None = None) -> ExactMatches:
         wanted = [ExactSpelling(each.text) for each in texts if not each.excluded]
         unwanted = [ExactSpelling(each.text) for each in texts if each.excluded]
         first_words = [each.octets for each in wanted]
@@ -203,7 +203,7 @@ class LocalShard:
         searcher = self._reader.last_searcher()
         return _values(searcher, self._compiler(searcher).query(matching(plan)), FACETS, FACET_VALUES)
 
-    def parts(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
+    def leaf_scores(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
         searcher = self._reader.last_searcher()
         compiler = self._compiler(searcher)
         queries = [compiler.leaf(leaf) for leaf in leaves(plan.scored)] if plan.scored is not None else []
@@ -217,12 +217,12 @@ class LocalShard:
         hits = searcher.search(IndexQuery.boolean_query([(Occur.Must, this), (Occur.Must, query)]), limit=1).hits
         return float(hits[0][0]) if hits else 0.0
 
-    def words_like(self, words: Sequence[str], slips: int) -> Mapping[str, Mapping[str, int]]:
+    def similar_words(self, words: Sequence[str], distance: int) -> Mapping[str, Mapping[str, int]]:
         searcher = self._reader.last_searcher()
         count = partial(searcher.doc_freq, "exact")
         beginning = partial(searcher.terms_with_prefix, "exact", limit=MAX_LOOKED_AT)
         return {
-            word: words_near(word, count, beginning) if slips == 1 else words_farther(word, beginning) for word in words
+            word: words_near(word, count, beginning) if distance == 1 else words_farther(word, beginning) for word in words
         }
 
 

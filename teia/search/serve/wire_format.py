@@ -24,7 +24,7 @@ from teia.search.rank.statistics import TermKey
 from teia.search.serve.shards import Show
 
 MAX_ANSWER_BYTES = 768 * 1024
-MAX_AHEAD_BYTES = 256 * 1024
+MAX_PREFETCH_BYTES = 256 * 1024
 """Greatest part of an answer for pages that were not requested by key."""
 
 # ---- requests -------------------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ class EntriesRequest(msgspec.Struct, frozen=True, tag="entries"):
 
 
 class ExactTextRequest(msgspec.Struct, frozen=True, tag="spelt"):
-    """Request of `Shard.spelt`."""
+    """Request of `Shard.filter_exact`."""
 
     keys: tuple[int, ...]
     texts: tuple[ExactText, ...]
@@ -68,26 +68,26 @@ class FacetsRequest(msgspec.Struct, frozen=True, tag="facets"):
 
 
 class PartsRequest(msgspec.Struct, frozen=True, tag="parts"):
-    """Request of `Shard.parts`."""
+    """Request of `Shard.leaf_scores`."""
 
     plan: Plan
     keys: tuple[int, ...]
 
 
 class WordsLikeRequest(msgspec.Struct, frozen=True, tag="words like"):
-    """Request of `Shard.words_like`."""
+    """Request of `Shard.similar_words`."""
 
     words: tuple[str, ...]
-    slips: int
+    distance: int = msgspec.field(name="slips")
 
 
 class BatchRequest(msgspec.Struct, frozen=True, tag="all"):
     """Several requests, to be answered in their order."""
 
-    questions: tuple[msgspec.Raw, ...]
+    requests: tuple[msgspec.Raw, ...] = msgspec.field(name="questions")
 
 
-Question: TypeAlias = (
+ShardRequest: TypeAlias = (
     CountsRequest
     | CandidatesRequest
     | EntriesRequest
@@ -138,24 +138,24 @@ class ExactTextReply(msgspec.Struct, frozen=True, array_like=True):
 class BatchReply(msgspec.Struct, frozen=True, array_like=True):
     """Answers to several requests; an empty one did not fit, and may be requested by itself."""
 
-    each: list[bytes]
+    replies: list[bytes]
 
 
 encode = msgspec.msgpack.Encoder().encode
-read_question = msgspec.msgpack.Decoder(Question).decode
-read_counted = msgspec.msgpack.Decoder(CountsReply).decode
-read_best = msgspec.msgpack.Decoder(CandidatesReply).decode
-read_pages = msgspec.msgpack.Decoder(EntriesReply).decode
-read_answers = msgspec.msgpack.Decoder(BatchReply).decode
-read_spelt = msgspec.msgpack.Decoder(ExactTextReply).decode
-read_facets = msgspec.msgpack.Decoder(dict[str, dict[str, int]]).decode
-read_parts = msgspec.msgpack.Decoder(dict[int, list[float]]).decode
-read_words_like = msgspec.msgpack.Decoder(dict[str, dict[str, int]]).decode
+decode_request = msgspec.msgpack.Decoder(ShardRequest).decode
+decode_counts = msgspec.msgpack.Decoder(CountsReply).decode
+decode_candidates = msgspec.msgpack.Decoder(CandidatesReply).decode
+decode_entries = msgspec.msgpack.Decoder(EntriesReply).decode
+decode_batch = msgspec.msgpack.Decoder(BatchReply).decode
+decode_exact_text = msgspec.msgpack.Decoder(ExactTextReply).decode
+decode_facets = msgspec.msgpack.Decoder(dict[str, dict[str, int]]).decode
+decode_leaf_scores = msgspec.msgpack.Decoder(dict[int, list[float]]).decode
+decode_similar_words = msgspec.msgpack.Decoder(dict[str, dict[str, int]]).decode
 
 Value = TypeVar("Value")
 
 
-def read(decode: Callable[[bytes], Value], octets: bytes) -> Value:
+def decode_reply(decode: Callable[[bytes], Value], octets: bytes) -> Value:
     """Decode an answer; raise IndexFailure if it is invalid."""
     try:
         return decode(octets)
@@ -165,7 +165,7 @@ def read(decode: Callable[[bytes], Value], octets: bytes) -> Value:
         ) from error
 
 
-def arrived(octets: bytes) -> IndexEntry:
+def unpack_entry(octets: bytes) -> IndexEntry:
     """Decode a page that was sent; raise IndexFailure if it is invalid."""
     try:
         return unpacked(octets)

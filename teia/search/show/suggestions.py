@@ -24,7 +24,7 @@ from teia.search.rank.plan import Group, Plan, Term
 from teia.search.rank.statistics import TermCounts
 from teia.search.serve.gateway import QueryFanOut, StartedRequests
 from teia.search.serve.shards import Shard, Show
-from teia.search.serve.wire_format import arrived
+from teia.search.serve.wire_format import unpack_entry
 from teia.search.show.snippets import forms_in
 from teia.search.show.spelling import FAR_MIN_CHARS, Suggestion, may_be_a_slip
 
@@ -38,7 +38,7 @@ MUCH_MORE = 10
 """Factor by which a suggestion for an existing word must be more frequent."""
 
 Alike = Mapping[str, Mapping[str, int]]
-"""Answer of `Shard.words_like`."""
+"""Answer of `Shard.similar_words`."""
 
 EXAMPLES = 3
 EXAMPLE_CHARS = 20_000
@@ -104,8 +104,8 @@ class Spellings:
                 best[word] = first
         return best
 
-    def _start(self, words: Sequence[str], slips: int) -> StartedRequests[Alike] | None:
-        return self._fan_out.start_all(lambda shard: shard.words_like(words, slips)) if words else None
+    def _start(self, words: Sequence[str], distance: int) -> StartedRequests[Alike] | None:
+        return self._fan_out.start_all(lambda shard: shard.similar_words(words, distance)) if words else None
 
 
 def _sum_answers(*looking: StartedRequests[Alike] | None) -> dict[str, Counter[str]]:
@@ -131,7 +131,7 @@ def _pages(found: Mapping[int, Candidates], reading: StartedRequests[Mapping[int
     """Yield the found pages: some were sent along, the others requested."""
     for octets in (octets for best in found.values() for octets in best.pages.values()):
         with suppress(IndexFailure):  # then other pages serve
-            yield arrived(octets)
+            yield unpack_entry(octets)
     for entries in reading.collect().values():
         yield from entries.values()
 

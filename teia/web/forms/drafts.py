@@ -8,20 +8,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from teia.collections.calendar import schedule_of
+from teia.collections.calendar import parse_schedule
 from teia.collections.drafts import (
     EXCLUDE,
     INCLUDE,
     RestrictedSetting,
     SettingFault,
-    as_command,
+    crawl_command,
     drafted,
     edits_between,
-    freedoms,
+    restricted_settings,
 )
 from teia.collections.edits import implied_scope
-from teia.collections.overview import SchedulePreview, largest_host, preview_of, too_long
-from teia.collections.preview_change import ChangeEffect, effect_of, sample_effect
+from teia.collections.overview import SchedulePreview, largest_host, preview_schedule, warn_too_long
+from teia.collections.preview_change import ChangeEffect, count_effect, sample_effect
 from teia.collections.preview_url import MOST, UrlTester, UrlTestResult
 from teia.config.load import to_toml, toml_value
 from teia.config.sections import Config, ScheduleSettings
@@ -141,14 +141,14 @@ def view_of(
     faults = [*unreadable, *judged.faults] if with_faults else []
     # Settings from the readable half of a form would mislead.
     config = judged.config if not unreadable else None
-    needs = [] if config is None else freedoms(config, before)
+    needs = [] if config is None else restricted_settings(config, before)
     problems = _problems(faults, rows_of(fields))
     # 2. Settings that an admin must decide, or that need the consent of a site's owner.
     if visitor is not None and config is not None:
         problems += _consent_problems(site, visitor, fields, needs, collection)
     # 3. The effect on known URLs: estimated from a sample, or counted before saving.
     sampled = sample_effect(site.root, collection, config, site.clock) if samples and collection and config else None
-    effect = effect_of(site.root, collection, before, config) if counts and before and config and not problems else None
+    effect = count_effect(site.root, collection, before, config) if counts and before and config and not problems else None
     schedule, warning = _schedule(site, collection, values, config)
     changes = [] if before is None or config is None else changes_between(before, config)
     return DraftView(
@@ -165,9 +165,9 @@ def view_of(
         effect=effect,
         shown=_digest(changes),
         toml="" if config is None else to_toml(config),
-        command="" if config is None else as_command(config, str(site.root.path)),
+        command="" if config is None else crawl_command(config, str(site.root.path)),
         # Any start will do: only the name of the default time zone is wanted.
-        zone=preview_of(ScheduleSettings(start="2026-01-01"), 0.0).zone,
+        zone=preview_schedule(ScheduleSettings(start="2026-01-01"), 0.0).zone,
     )
 
 
@@ -225,7 +225,7 @@ def _schedule(
     try:
         texts = {key.partition(".")[2]: value for key, value in values.items() if key.startswith("schedule.")}
         settings = ScheduleSettings(**texts)
-        found = preview_of(settings, site.clock.now_s())
+        found = preview_schedule(settings, site.clock.now_s())
     except (ConfigError, TypeError):
         return SchedulePreview(), ""
     return found, "" if config is None else warning_of(site, collection, config)
@@ -233,7 +233,7 @@ def _schedule(
 
 def warning_of(site: Installation, collection: str, config: Config) -> str:
     """Return a warning if runs will stop before the end, judged by the largest known host; otherwise empty."""
-    schedule = schedule_of(config.schedule)
+    schedule = parse_schedule(config.schedule)
     if schedule is None or not collection:
         return ""
 
@@ -241,7 +241,7 @@ def warning_of(site: Installation, collection: str, config: Config) -> str:
         return largest_host(site.root, collection)
 
     found = site.kept.peek(("largest host", collection), make, LARGEST_S, 0.5)
-    return "" if found is None else too_long(*found.value, config.courtesy.delay_s, schedule)
+    return "" if found is None else warn_too_long(*found.value, config.courtesy.delay_s, schedule)
 
 
 def _tried(site: Installation, fields: Fields, collection: str, config: Config | None) -> list[UrlTestResult]:

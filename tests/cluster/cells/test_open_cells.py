@@ -349,7 +349,7 @@ class Asking:
     def asks(self, host: str) -> bool:
         """Whether a request to the host may begin now; if so it has, and is not committed."""
         queue: Any = self.hosts.setdefault(host, Host(host))
-        if not self.crawl.has_turn(queue, self.schedule, self.clock.ticks_s()):
+        if not self.crawl.has_lease(queue, self.schedule, self.clock.ticks_s()):
             return False
         self.crawl._asked_of[queue] += 1
         self.crawl.uncommitted.append(queue)

@@ -34,10 +34,10 @@ async def nodes(nats: Nats, unique: str, count: int) -> AsyncIterator[list[Addre
     sessions = [await nats.node(f"{unique}-{letter}") for letter in "abcdef"[:count]]
     names = {session.node.name for session in sessions}
     await until_async(lambda: all(names <= session.alive().keys() for session in sessions))
-    turns = [AddressLeases(nats.clock, session, REST_S, nats.count) for session in sessions]
-    tasks = [asyncio.create_task(each.tend(), name=session_of(each).node.name) for each in turns]
+    leases = [AddressLeases(nats.clock, session, REST_S, nats.count) for session in sessions]
+    tasks = [asyncio.create_task(each.run(), name=session_of(each).node.name) for each in leases]
     try:
-        yield turns
+        yield leases
     finally:
         for task in tasks:
             task.cancel()
@@ -46,22 +46,22 @@ async def nodes(nats: Nats, unique: str, count: int) -> AsyncIterator[list[Addre
             await session.leave()
 
 
-def session_of(turns: AddressLeases) -> NodeSession:
-    return turns._session
+def session_of(leases: AddressLeases) -> NodeSession:
+    return leases._session
 
 
-async def die(turns: AddressLeases) -> None:
+async def die(leases: AddressLeases) -> None:
     """End without a word."""
     for task in asyncio.all_tasks():
-        if task.get_name() == session_of(turns).node.name:
+        if task.get_name() == session_of(leases).node.name:
             task.cancel()
-    await session_of(turns).abandon()
+    await session_of(leases).abandon()
 
 
-async def begun(nats: Nats, turns: AddressLeases, address: str, site: str = "a.test") -> None:
+async def begun(nats: Nats, leases: AddressLeases, address: str, site: str = "a.test") -> None:
     """Wait for a turn as the crawler does."""
     async with asyncio.timeout(60):
-        while again_at := turns.begin(address, site):  # noqa: ASYNC110  # it polls, too
+        while again_at := leases.begin(address, site):  # noqa: ASYNC110  # it polls, too
             await asyncio.sleep(max(0.0, again_at - nats.clock.ticks_s()))  # as long as it was told to
 
 
@@ -70,10 +70,10 @@ def test_an_address_of_one_node_costs_one_write(nats: Nats, unique: str) -> None
         address = new_address()
         async with nodes(nats, unique, 2) as (one, other):
             await begun(nats, one, address)
-            one.finished(address, 0.0, 0.0)
+            one.finish(address, 0.0, 0.0)
             for _ in range(1_000):
                 assert one.begin(address, "a.test") == 0.0
-                one.finished(address, 0.0, 0.0)
+                one.finish(address, 0.0, 0.0)
             assert (one.messages, other.messages) == (1, 0)
 
     nats.run(main())
@@ -86,19 +86,19 @@ def test_an_address_rests_between_the_requests_of_different_nodes(nats: Nats, un
     async def main() -> None:
         address, log = new_address(), list[tuple[float, float, int]]()
 
-        async def ask(turns: AddressLeases, number: int) -> None:
+        async def ask(leases: AddressLeases, number: int) -> None:
             for _ in range(3):
-                await begun(nats, turns, address)
+                await begun(nats, leases, address)
                 began = nats.clock.ticks_s()
                 if not log:  # the first waits until the others stand in line, however long that takes
-                    await until_async(lambda: len(turns._turns[address].claim.waiting) == 2)
+                    await until_async(lambda: len(leases._leases[address].claim.waiting) == 2)
                 await asyncio.sleep(chance.uniform(0.0, 0.05))  # a request takes some time
                 ended = nats.clock.ticks_s()
                 log.append((began, ended, number))
-                turns.finished(address, ended + REST_S, REST_S)
+                leases.finish(address, ended + REST_S, REST_S)
 
         async with nodes(nats, unique, 3) as three:
-            await asyncio.gather(*(ask(turns, number) for number, turns in enumerate(three)))
+            await asyncio.gather(*(ask(leases, number) for number, leases in enumerate(three)))
             log.sort()
             assert len(log) == 9
             assert min(after[0] - before[1] for before, after in pairwise(log)) >= REST_S
@@ -115,14 +115,14 @@ def test_an_agreed_rest_holds_at_an_address_whose_requests_were_cut_off(nats: Na
             for agreed, expected_s in (((None,), REST_S), ((0.05,), 0.05), ((0.05, None), REST_S)):
                 address = new_address()
                 await begun(nats, one, address)
-                one.finished(address, 0.0, 0.0)
-                one._turns[address].usual_s = 0.0
-                one._turns[address].sites.clear()
-                for number, usual_s in enumerate(agreed):
-                    assert one.begin(address, f"{number}.test", usual_s) == 0.0
+                one.finish(address, 0.0, 0.0)
+                one._leases[address].usual_delay_s = 0.0
+                one._leases[address].sites.clear()
+                for number, usual_delay_s in enumerate(agreed):
+                    assert one.begin(address, f"{number}.test", usual_delay_s) == 0.0
                 before = nats.clock.ticks_s()
-                one.settle()
-                remaining_s = one._turns[address].ready_at - before
+                one.end_requests()
+                remaining_s = one._leases[address].ready_at - before
                 assert expected_s <= remaining_s <= expected_s + nats.clock.ticks_s() - before
 
     nats.run(main())
@@ -137,7 +137,7 @@ def test_a_turn_is_not_passed_on_during_a_request(nats: Nats, unique: str) -> No
             await asyncio.sleep(1.5)  # nothing happens for a while
             assert not waiting.done()
             ended = nats.clock.ticks_s()
-            one.finished(address, ended + REST_S, REST_S)
+            one.finish(address, ended + REST_S, REST_S)
             await waiting
             assert nats.clock.ticks_s() >= ended + REST_S
 
@@ -148,15 +148,15 @@ def test_who_died_is_followed_after_a_full_rest_and_a_slow_address_after_a_longe
     """Rests survive a death: the usual one, and one that was longer because the answer was slow."""
 
     async def main() -> None:
-        usual, slow = new_address(), new_address()
+        usual, long_delays = new_address(), new_address()
         async with nodes(nats, unique, 2) as (one, other):
-            for address, rest_s in ((usual, REST_S), (slow, 5 * REST_S)):
+            for address, delay_s in ((usual, REST_S), (long_delays, 5 * REST_S)):
                 await begun(nats, one, address)
-                one.finished(address, nats.clock.ticks_s() + rest_s, rest_s)
+                one.finish(address, nats.clock.ticks_s() + delay_s, delay_s)
             await until_async(lambda: one.messages >= 3)
             died_at = nats.clock.ticks_s()
             await die(one)
-            times = await asyncio.gather(*(timed(nats, other, address) for address in (usual, slow)))
+            times = await asyncio.gather(*(timed(nats, other, address) for address in (usual, long_delays)))
             dead_at = died_at + PACE.silence_s - PACE.beat_s  # no earlier can it have been declared
             assert times[0] >= dead_at + REST_S
             assert times[1] >= dead_at + 5 * REST_S
@@ -165,8 +165,8 @@ def test_who_died_is_followed_after_a_full_rest_and_a_slow_address_after_a_longe
     nats.run(main())
 
 
-async def timed(nats: Nats, turns: AddressLeases, address: str) -> float:
-    await begun(nats, turns, address)
+async def timed(nats: Nats, leases: AddressLeases, address: str) -> float:
+    await begun(nats, leases, address)
     return nats.clock.ticks_s()
 
 
@@ -175,7 +175,7 @@ def test_who_left_is_followed_at_once_after_a_rest(nats: Nats, unique: str) -> N
         address = new_address()
         async with nodes(nats, unique, 2) as (one, other):
             await begun(nats, one, address)
-            one.settle()
+            one.end_requests()
             await session_of(one).leave()
             left_at = nats.clock.ticks_s()
             assert REST_S <= await timed(nats, other, address) - left_at < PACE.silence_s + 2.0
@@ -187,15 +187,15 @@ def test_a_rest_that_was_not_told_is_kept_by_whoever_follows(nats: Nats, unique:
     """Rests of up to twice the usual are not in the key; who takes the turn of a node that left waits as long."""
 
     async def main() -> None:
-        address, rest_s = new_address(), 7 * REST_S
+        address, delay_s = new_address(), 7 * REST_S
         async with nodes(nats, unique, 2) as (one, other):
-            one.usual_s = other.usual_s = 4 * REST_S
+            one.usual_delay_s = other.usual_delay_s = 4 * REST_S
             await begun(nats, one, address)
             ended = nats.clock.ticks_s()
-            one.finished(address, ended + rest_s, rest_s)
+            one.finish(address, ended + delay_s, delay_s)
             await session_of(one).leave()
             assert one.messages == 1
-            assert await timed(nats, other, address) - ended >= rest_s
+            assert await timed(nats, other, address) - ended >= delay_s
 
     nats.run(main())
 
@@ -208,10 +208,10 @@ def test_sites_that_other_nodes_found_at_an_address_count(nats: Nats, unique: st
         async with nodes(nats, unique, 2) as (one, other):
             for site in ("a.test", "b.test", "a.test"):
                 await begun(nats, one, address, site)
-                one.finished(address, 0.0, 0.0)
+                one.finish(address, 0.0, 0.0)
             await begun(nats, other, address, "c.test")
             assert other.sites_at(address) == 3
-            other.finished(address, 0.0, 0.0)
+            other.finish(address, 0.0, 0.0)
             await begun(nats, one, address, "d.test")
             assert one.sites_at(address) == 4
 
@@ -223,14 +223,14 @@ def test_an_outage_of_nats_moves_no_turn(own_nats: Nats, unique: str) -> None:
         address = new_address()
         async with nodes(own_nats, unique, 2) as (one, other):
             await begun(own_nats, one, address)
-            one.finished(address, 0.0, 0.0)
+            one.finish(address, 0.0, 0.0)
             os.kill(own_nats.servers.process_of(0), signal.SIGSTOP)
             assert one.begin(address, "a.test") == 0.0, "it needs nobody's leave"
             waiting = asyncio.create_task(begun(own_nats, other, address))
             await asyncio.sleep(1.0)  # nothing happens for a while
             assert not waiting.done()
             os.kill(own_nats.servers.process_of(0), signal.SIGCONT)
-            one.finished(address, 0.0, 0.0)
+            one.finish(address, 0.0, 0.0)
             await waiting
 
     own_nats.run(main())
@@ -243,11 +243,11 @@ def test_a_turn_that_was_passed_on_is_not_believed_to_be_ours_by_an_old_answer(n
         address = new_address()
         async with nodes(nats, unique, 2) as (one, other):
             await begun(nats, one, address)
-            one.finished(address, 0.0, 0.0)
+            one.finish(address, 0.0, 0.0)
             old, revision = await one._read(address)
             assert old is not None
             await begun(nats, other, address)
-            await one._is_ours(address, old, revision)
+            await one._accept_own(address, old, revision)
             assert one.begin(address, "a.test") > 0
 
     nats.run(main())

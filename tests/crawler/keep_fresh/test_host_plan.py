@@ -106,7 +106,7 @@ def test_a_share_of_the_pages_is_explored_another_after_each_visit() -> None:
     columns = columns_of([held(n * 7_919 - 10**15) for n in range(4_000)], equal)
     chosen = explored(columns, 0.05)
     assert chosen.mean() == pytest.approx(0.05, abs=0.015)
-    later = explored(replace(columns, asked_s=columns.asked_s + 3_600.0), 0.05)
+    later = explored(replace(columns, requested_s=columns.requested_s + 3_600.0), 0.05)
     assert (chosen & later).mean() < 0.01
     assert np.array_equal(chosen, explored(columns, 0.05))
     assert not explored(columns, 0.0).any()

@@ -255,7 +255,7 @@ def test_a_host_that_did_not_answer_or_long_ago_is_probed_again(
 ) -> None:
     host = queue()
     take_up(host, found, now_s=0.0)
-    assert (host.probed, host.not_found is not None) == (is_probed, is_soft)
+    assert (host.is_probed, host.soft404_probe is not None) == (is_probed, is_soft)
 
 
 def test_a_probe_goes_to_the_same_path_of_a_host_each_time_and_to_another_of_each_host() -> None:

@@ -17,7 +17,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.change_order import put_in_order
 from teia.frontier.cell.pagerank_scores import estimate_by, is_ranked_by, take_scores
 from teia.frontier.cell.schema import STATE_DONE, STATE_EXCLUDED, STATE_QUEUED
-from teia.frontier.queue.order import GIVEN, LEVELS_A_DOUBLING, breadth, pagerank
+from teia.frontier.queue.order import SCORED_BIT, LEVELS_A_DOUBLING, breadth, pagerank
 from teia.urls import key_of
 from tests.frontier.cells import (
     NOW_S,
@@ -171,7 +171,7 @@ def test_what_is_due_or_done_stays_where_it_is_and_what_was_refused_comes_back_i
     take(cell, Scores(dict.fromkeys(range(4), 90.0)))
     assert {name: row(cell, name) for name in before} == before
     ranks = [row(cell, page(number))["rank"] for number in (2, 3)]
-    assert all(isinstance(rank, int) and rank & GIVEN for rank in ranks)
+    assert all(isinstance(rank, int) and rank & SCORED_BIT for rank in ranks)
     assert_queue_and_urls_agree(cell)
 
 

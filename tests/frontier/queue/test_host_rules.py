@@ -10,7 +10,7 @@ from teia.frontier.queue.host_rules import (
     AgreedDelay,
     agreements,
     budget_of,
-    courtesy_of_all,
+    merge_courtesy,
     delay_of,
     host_budgets,
     host_delays,
@@ -46,7 +46,7 @@ def test_collections_that_run_together_keep_every_longer_rest() -> None:
         Config(courtesy=CourtesySettings(host_delays=("a.test=9",))),
         Config(courtesy=CourtesySettings(host_delays=("a.test=7", "b.test=8"))),
     ]
-    assert host_delays(courtesy_of_all(configs).host_delays) == {"a.test": 9.0, "b.test": 8.0}
+    assert host_delays(merge_courtesy(configs).host_delays) == {"a.test": 9.0, "b.test": 8.0}
 
 
 # ---- agreed, and budgets --------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def test_an_agreement_without_a_person_or_a_rest_is_refused(text: str) -> None:
 
 def test_of_two_collections_that_agreed_the_longer_rest_holds() -> None:
     configs = [Config(courtesy=CourtesySettings(agreed_delays=(f"a.test={rest} Ana",))) for rest in (1, 3)]
-    assert agreements(courtesy_of_all(configs).agreed_delays) == {"a.test": AgreedDelay(3.0, "Ana")}
+    assert agreements(merge_courtesy(configs).agreed_delays) == {"a.test": AgreedDelay(3.0, "Ana")}
     assert with_agreement(("a.test=1 Ana",), "a.test", AgreedDelay(2.0, "Rui")) == ["a.test=2 Rui"]
     assert with_agreement(("a.test=1 Ana",), "a.test", None) == []
 
@@ -91,9 +91,9 @@ def test_a_collection_without_the_agreement_counts_with_its_own_delay(is_first: 
     """C2: its requests and the other's look the same to the server."""
     agreed = Config(courtesy=CourtesySettings(delay_s=5.0, agreed_delays=("a.test=0.05 Ana",)))
     plain = Config(courtesy=CourtesySettings(delay_s=2.0))
-    courtesy = courtesy_of_all([agreed, plain] if is_first else [plain, agreed])
+    courtesy = merge_courtesy([agreed, plain] if is_first else [plain, agreed])
     assert delay_of(courtesy, "a.test") == 2.0
-    assert delay_of(courtesy_of_all([agreed]), "a.test") == 0.05
+    assert delay_of(merge_courtesy([agreed]), "a.test") == 0.05
 
 
 def test_an_address_of_a_named_network_is_asked_no_sooner_for_an_agreement() -> None:

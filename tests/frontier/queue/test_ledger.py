@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.errors import CorruptFile, DiskFull, StoreError
-from teia.frontier.queue.ledger import FORGOTTEN_AFTER_S, CourtesyInForce, DelayEntry, Ledger, courtesy_history
+from teia.frontier.queue.ledger import FORGOTTEN_AFTER_S, CourtesyInForce, DelayEntry, Ledger, read_courtesy_history
 
 NOW_S = 1_700_000_000.0
 HOUR_S = 3_600.0
@@ -201,7 +201,7 @@ def test_places_that_have_not_rested_for_long_are_forgotten(path: Path) -> None:
 
 
 def test_it_is_remembered_which_delay_was_in_force_since_when(path: Path) -> None:
-    assert courtesy_history(path) == []
+    assert read_courtesy_history(path) == []
     first, same, other = (
         CourtesyInForce(NOW_S, 5.0, 1),
         CourtesyInForce(NOW_S + 10, 5.0, 1),
@@ -211,4 +211,4 @@ def test_it_is_remembered_which_delay_was_in_force_since_when(path: Path) -> Non
     for each in (first, same, other):
         ledger.note_courtesy(each)
     ledger.close(clean=False, now_s=NOW_S)
-    assert courtesy_history(path) == [first, other]
+    assert read_courtesy_history(path) == [first, other]

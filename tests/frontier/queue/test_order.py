@@ -16,7 +16,7 @@ from teia.frontier.queue.order import (
     TOP_SCORE,
     Hint,
     backlinks,
-    better,
+    merge_hints,
     breadth,
     depth_first,
     focused,
@@ -83,13 +83,13 @@ def test_rank_fits_the_queue_and_gives_its_number_back(
 
 def test_merging_takes_the_best_of_two_hints_in_any_order() -> None:
     far, near = Hint(score=80, off_topic=2, via=1), Hint(score=30, off_topic=0, via=2)
-    assert better(far, near) == better(near, far) == Hint(score=80, off_topic=0, via=1)
-    assert better(far, None) is better(None, far) is None, "what somebody asked for needs no promise"
+    assert merge_hints(far, near) == merge_hints(near, far) == Hint(score=80, off_topic=0, via=1)
+    assert merge_hints(far, None) is merge_hints(None, far) is None, "what somebody asked for needs no promise"
 
 
 def test_only_orders_that_use_them_ask_for_hints_trails_and_fresh_buffers() -> None:
     plain = (breadth, depth_first, backlinks)
-    assert not [order for order in plain if order.wants_hints or order.keeps_trails or order.restless or order.sampled]
+    assert not [order for order in plain if order.needs_hints or order.stores_trails or order.rereads_buffers or order.sample_size]
 
 
 def test_every_order_has_a_name_in_the_settings() -> None:
@@ -98,7 +98,7 @@ def test_every_order_has_a_name_in_the_settings() -> None:
 
 def test_sydney_takes_its_numbers_from_the_settings() -> None:
     order = order_named("sydney", SydneySettings(links=3, seed=7))
-    assert (order.name, order.sampled, order.seed) == ("sydney", 3, 7)
+    assert (order.name, order.sample_size, order.seed) == ("sydney", 3, 7)
     assert order_named("breadth", SydneySettings(links=3)).sampled == 0
 
 

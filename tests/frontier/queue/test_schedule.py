@@ -342,7 +342,7 @@ def test_bookkeeping_of_engaged_hosts_does_not_grow() -> None:
 
 
 def entries(schedule: HostSchedule) -> int:
-    return len(schedule._timers) + len(schedule._ready) + len(schedule._outside)
+    return len(schedule._timers) + len(schedule._ready) + len(schedule._over_limit)
 
 
 def test_hosts_waiting_for_one_address_cost_nothing_while_they_wait() -> None:

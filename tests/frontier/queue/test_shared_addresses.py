@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from teia.config.sections import CourtesySettings
 from teia.errors import ConfigError
-from teia.frontier.queue.ledger import DelayEntry, Ledger, shared_addresses
+from teia.frontier.queue.ledger import DelayEntry, Ledger, read_shared_addresses
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.shared_addresses import CDN_SITES, Networks, address_delay_s, shared_delay_s
 
@@ -147,9 +147,9 @@ def test_ledger_keeps_how_many_sites_share_an_address(tmp_path: Path) -> None:
     ledger.write([DelayEntry("address", ADDRESS, 100.0, 1.0, sites=40), DelayEntry("server", "a.example", 100.0, 5.0)])
     ledger.close(clean=True, now_s=1e9)
     again = Ledger(path)
-    assert again.shared() == {ADDRESS: 40}
+    assert again.shared_addresses() == {ADDRESS: 40}
     assert again.all_entries() == [], "their rests are over, what they are is not"
-    assert shared_addresses(path) == {ADDRESS: 40}
+    assert read_shared_addresses(path) == {ADDRESS: 40}
     again.close(clean=False, now_s=0.0)
 
 
@@ -158,5 +158,5 @@ def test_ledger_from_before_is_read(tmp_path: Path) -> None:
     ledger = Ledger(path)
     ledger._db.execute("DROP TABLE shared")
     ledger.close(clean=True, now_s=0.0)
-    assert shared_addresses(path) == {}
-    assert Ledger(path).shared() == {}
+    assert read_shared_addresses(path) == {}
+    assert Ledger(path).shared_addresses() == {}

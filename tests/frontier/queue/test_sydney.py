@@ -13,7 +13,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.cell.schema import STATE_DONE
 from teia.frontier.queue.order import Hint, is_aside, order_named
-from teia.frontier.queue.sydney import draw, sampled
+from teia.frontier.queue.sydney import draw, sample_links
 from teia.urls import key_of
 from tests.frontier.cells import (
     HOST,
@@ -124,7 +124,7 @@ def test_the_draw_depends_on_seed_page_and_link_alone() -> None:
     targets = [page(number) for number in range(1, 30)]
 
     def drawn(seed: int, source: str, order: list[str]) -> set[str]:
-        marked = sampled(links(source, *order), LINKS, seed, lambda _: True)
+        marked = sample_links(links(source, *order), LINKS, seed, lambda _: True)
         return {item.tail for item in marked if item.hint is not None and item.hint.score}
 
     assert drawn(1, page(0), targets) == drawn(1, page(0), targets[::-1])

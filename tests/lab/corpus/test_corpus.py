@@ -13,7 +13,7 @@ from teia.clock import VirtualClock
 from teia.errors import StoreError
 from teia.lab.corpus.collection import DESCRIPTION, CorpusCollection, collection, opened
 from teia.lab.corpus.pages import Corpus
-from teia.lab.corpus.questions import BANDS, FORMS, PUBLISHED, QuerySampler, SampleQuery, kinds_of
+from teia.lab.corpus.questions import BANDS, TEMPLATES, PUBLISHED, QuerySampler, SampleQuery, list_kinds
 from teia.lab.corpus.timed import TimedSearch, Timing, WatchCost, spread, warm
 from teia.lab.corpus.vocabulary import SHIFT, ranks, vocabulary
 from teia.search.query.parser import parse
@@ -106,23 +106,23 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> CorpusCollection:
 
 
 @pytest.fixture(scope="module")
-def questions() -> list[SampleQuery]:
-    return QuerySampler(Corpus(PAGES, 1, cells=CELLS)).questions(2)
+def queries() -> list[SampleQuery]:
+    return QuerySampler(Corpus(PAGES, 1, cells=CELLS)).sample(2)
 
 
 @pytest.mark.slow
-def test_there_are_as_many_questions_of_every_kind_and_all_can_be_answered(questions: list[SampleQuery]) -> None:
-    counts = Counter((question.kind, question.words) for question in questions)
+def test_there_are_as_many_questions_of_every_kind_and_all_can_be_answered(queries: list[SampleQuery]) -> None:
+    counts = Counter((query.kind, query.words) for query in queries)
     assert set(counts.values()) == {2}
-    assert {kind for kind, _ in counts} == {form.kind for form in FORMS} | {"pasted text"}
+    assert {kind for kind, _ in counts} == {template.kind for template in TEMPLATES} | {"pasted text"}
     assert {each.kind for each in PUBLISHED} <= {kind for kind, _ in counts}
-    assert all(parse(question.text).is_answerable for question in questions)
-    assert [words for kind, words in kinds_of(questions) if kind == "all words"] == list(BANDS)
+    assert all(parse(query.text).is_answerable for query in queries)
+    assert [words for kind, words in list_kinds(queries) if kind == "all words"] == list(BANDS)
 
 
 @pytest.mark.slow
-def test_the_same_corpus_is_asked_the_same_questions(questions: list[SampleQuery]) -> None:
-    assert QuerySampler(Corpus(PAGES, 1, cells=CELLS)).questions(2) == questions
+def test_the_same_corpus_is_asked_the_same_questions(queries: list[SampleQuery]) -> None:
+    assert QuerySampler(Corpus(PAGES, 1, cells=CELLS)).sample(2) == queries
 
 
 # ---- a collection ---------------------------------------------------------------------------------------------------
@@ -154,14 +154,14 @@ def test_a_folder_that_is_not_complete_is_no_collection(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_found_is_what_was_asked_for(built: CorpusCollection, questions: list[SampleQuery]) -> None:
+def test_what_is_found_is_what_was_asked_for(built: CorpusCollection, queries: list[SampleQuery]) -> None:
     """F11: every kind of table 26, phrases included."""
     search = TimedSearch(built)
-    timings = warm(search, questions)
-    by_kind = {(each.question.kind, each.question.words): each for each in timings}
+    timings = warm(search, queries)
+    by_kind = {(each.query.kind, each.query.words): each for each in timings}
     for (kind, words), timing in by_kind.items():
         if kind in {"one word", "any word", "all words", "pasted text"} or "as written" in words:
-            assert timing.total >= 1, timing.question
+            assert timing.total >= 1, timing.query
             assert timing.shown >= 1
     assert by_kind["nothing found", "low"].total == 0
     search.close()

@@ -25,10 +25,10 @@ from teia.search.serve.wire_format import (
     CandidatesRequest,
     EntriesRequest,
     FacetsRequest,
-    Question,
+    ShardRequest,
     encode,
-    read_best,
-    read_question,
+    decode_candidates,
+    decode_request,
 )
 from teia.search.show.results import Facts
 from tests.index.pages import page
@@ -49,7 +49,7 @@ class Post:
     """Carries questions to shards of this process, and keeps them."""
 
     def __init__(self, folder: Path, cells: int) -> None:
-        self.questions: list[Question] = []
+        self.questions: list[ShardRequest] = []
         self.lost: list[Future[bytes]] = []
         self.told = ReceivedFacts()
         self.readers = [UnionReader({f"cell {number}": folder / str(number)}) for number in range(cells)]
@@ -59,7 +59,7 @@ class Post:
         end = ShardServer(LocalShard(f"cell {number}", reader), reader, VirtualClock(NOW_S), Known(), Known())
 
         def transport(question: bytes) -> Future[bytes]:
-            self.questions.append(read_question(question))
+            self.questions.append(decode_request(question))
             future: Future[bytes] = Future()
             if self.arrives(self.questions[-1]):
                 future.set_result(self.passed(end.answer(question)))
@@ -69,7 +69,7 @@ class Post:
 
         return RemoteShard(f"cell {number}", 1, transport, self.told)
 
-    def arrives(self, question: Question) -> bool:
+    def arrives(self, question: ShardRequest) -> bool:
         """Whether a question is answered at all."""
         return True
 
@@ -137,7 +137,7 @@ def test_facets_and_other_spellings_travel_in_the_same_letter(post: Post) -> Non
     assert post.kinds()[:6] == ["CountsRequest"] * 3 + ["BatchRequest"] * 3  # that no page has a word is not remembered
     letter = post.questions[3]
     assert isinstance(letter, BatchRequest)
-    kinds = [type(wire_format.read_question(each)).__name__ for each in letter.questions]
+    kinds = [type(wire_format.decode_request(each)).__name__ for each in letter.requests]
     assert kinds == ["CandidatesRequest", "FacetsRequest", "WordsLikeRequest"]
 
 
@@ -176,7 +176,7 @@ class Damaging(Post):
     def passed(self, answer: bytes) -> bytes:
         if not isinstance(self.questions[-1], CandidatesRequest):
             return answer
-        best = read_best(answer)
+        best = decode_candidates(answer)
         assert best.pages is not None
         spoilt = msgspec.structs.replace(best.pages, entries=dict.fromkeys(best.pages.entries, b"\0"))
         return encode(CandidatesReply(best.total, best.rows, best.percentiles, spoilt))
@@ -193,7 +193,7 @@ def test_a_page_that_arrives_damaged_is_asked_for_again(folder: Path) -> None:
 
 def test_answers_that_do_not_fit_are_asked_for_by_themselves(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard_server, "MAX_ANSWER_BYTES", 10)
-    monkeypatch.setattr(shard_server, "MAX_AHEAD_BYTES", 0)
+    monkeypatch.setattr(shard_server, "MAX_PREFETCH_BYTES", 0)
     with post.searcher() as many:
         results = many.search("common", options=SearchOptions(facets=True))
     assert (results.total, len(results.hits)) == (90, 10)
@@ -203,14 +203,14 @@ def test_answers_that_do_not_fit_are_asked_for_by_themselves(post: Post, monkeyp
 
 @pytest.mark.parametrize("kind", [FacetsRequest, EntriesRequest])
 def test_what_did_not_fit_is_waited_for_no_longer_than_the_query_may_take(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Question]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: type[ShardRequest]
 ) -> None:
     """Issue 7: a node that dies just then, too, gives partial results. For pages: the second half is never sent."""
     monkeypatch.setattr(shard_server, "MAX_ANSWER_BYTES", 10)
-    monkeypatch.setattr(shard_server, "MAX_AHEAD_BYTES", 0)
+    monkeypatch.setattr(shard_server, "MAX_PREFETCH_BYTES", 0)
 
     class Dying(Post):
-        def arrives(self, question: Question) -> bool:
+        def arrives(self, question: ShardRequest) -> bool:
             return not isinstance(question, kind) or (
                 kind is EntriesRequest and self.kinds().count("EntriesRequest") <= 3
             )

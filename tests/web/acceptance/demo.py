@@ -24,7 +24,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from teia.clock import WallClock
-from teia.collections.series import ENOUGH_AGAIN
+from teia.collections.series import MIN_REVISITED
 from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
 from teia.web.app import make_app
@@ -90,7 +90,7 @@ def _run(data: Path) -> None:
             def visited_again() -> int:
                 return (ask(f"/api/v1/c/{NAME}/status")["freshness"] or {}).get("visited_again", 0)
 
-            until(lambda: visited_again() >= ENOUGH_AGAIN, "its pages are visited again", within_s=FRESH_S)
+            until(lambda: visited_again() >= MIN_REVISITED, "its pages are visited again", within_s=FRESH_S)
             os.killpg(process.pid, signal.SIGINT)
             process.wait(30)
         finally:

@@ -23,7 +23,7 @@ SIDES = (
     "unvisited",
 )  # fmt: skip
 PLANNED = ("pages", "servers", "visits", "visited_pages", "staleness")
-ENOUGH_AGAIN = 200
+MIN_REVISITED = 200
 LOOSE = 0.05
 """Gap between the best policy and its bound above which the bound says little about the policy."""
 
@@ -134,7 +134,7 @@ def side(report: Mapping[str, Any], name: str) -> dict[str, Any] | None:
 
 def warned_of_what_if(report: Mapping[str, Any]) -> list[ResultWarning]:
     found = []
-    if (report.get("visited_again") or 0) < ENOUGH_AGAIN:
+    if (report.get("visited_again") or 0) < MIN_REVISITED:
         found.append(ResultWarning("few_visits", report.get("visited_again") or 0))
     if (report.get("prior_share") or 0.0) > 0.5:
         found.append(ResultWarning("prior", report["prior_share"]))

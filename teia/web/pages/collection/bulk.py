@@ -166,7 +166,7 @@ def deeds_of(site: Installation, collection: str) -> list[BulkActionRow]:
             deed=each.chosen.deed.value,
             **as_values(each.chosen),
             who=each.who,
-            asked=iso_utc(each.asked_s),
+            asked=iso_utc(each.requested_s),
             number=each.number,
             done=None if each.done_s is None else iso_utc(each.done_s),
         )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from teia.collections.commands import give_command
-from teia.collections.overview import ScheduleOverview, agenda_of
+from teia.collections.overview import ScheduleOverview, schedule_overview
 from teia.collections.remove import remove_collection
 from teia.errors import StoreError, TeiaError, UsageError
 from teia.records import Command
@@ -115,7 +115,7 @@ def _line(site: Installation, name: str) -> CollectionLine:
 def _agenda(site: Installation, name: str) -> tuple[ScheduleOverview | None, str]:
     """Return a collection's schedule, or the error in its settings, which a user may have edited by hand."""
     try:
-        return agenda_of(site.root, name, site.clock, with_notes=False), ""
+        return schedule_overview(site.root, name, site.clock, with_notes=False), ""
     except TeiaError as error:
         return None, str(error)
 

@@ -16,12 +16,12 @@ from teia.collections.drafts import (
     apply,
     drafted,
     edits_between,
-    freedoms,
-    make_collection,
+    restricted_settings,
+    create_collection,
 )
 from teia.collections.edits import holds
-from teia.collections.overview import preview_of
-from teia.collections.preview_change import ChangeEffect, effect_of
+from teia.collections.overview import preview_schedule
+from teia.collections.preview_change import ChangeEffect, count_effect
 from teia.collections.preview_url import MOST
 from teia.config.sections import Config, ScheduleSettings
 from teia.config.tree import flatten
@@ -225,8 +225,8 @@ def make(site: OfSite, visitor: OfVisitor, asked: NewCollectionForm) -> ActionRe
 
 def _make(site: Installation, visitor: Visitor, config: Config, consent: str, *, is_started: bool) -> ActionResult:
     name = config.collection.name
-    consented = _check_freedoms(visitor, freedoms(config), consent)
-    make_collection(site.root, config, site.clock)
+    consented = _check_freedoms(visitor, restricted_settings(config), consent)
+    create_collection(site.root, config, site.clock)
     site.accounts.note(
         visitor.name, "make collection", collection=name, seeds=len(config.collection.seeds), **consented
     )
@@ -241,9 +241,9 @@ def change_settings(site: OfSite, visitor: OfVisitor, collection: str, asked: Se
     before = site.config(collection)
     after = _good(drafted(flatten(asked.settings), before))
     if asked.dry_run:
-        effect, changes = effect_of(site.root, collection, before, after), changes_between(before, after)
+        effect, changes = count_effect(site.root, collection, before, after), changes_between(before, after)
         return EditEffect("nothing was changed", f"/c/{collection}/edit", False, effect, changes, [], [])
-    effect = effect_of(site.root, collection, before, after)
+    effect = count_effect(site.root, collection, before, after)
     return _change(site, visitor, collection, before, after, asked.consent, effect)
 
 
@@ -251,7 +251,7 @@ def _change(
     site: Installation, visitor: Visitor, name: str, before: Config, after: Config, consent: str, effect: ChangeEffect
 ) -> EditEffect:
     # The form and the API both end here, so neither can go around the check.
-    consented = _check_freedoms(visitor, freedoms(after, before), consent)
+    consented = _check_freedoms(visitor, restricted_settings(after, before), consent)
     changes = changes_between(before, after)
     if not changes:
         return EditEffect("nothing is different", f"/c/{name}", True, effect, [], [], [])
@@ -328,7 +328,7 @@ def preview(
     """Describe a schedule in words, with the dates of its next five runs."""
     given = {"start": start, "zone": zone, "every": every, "stop_after": stop_after, "until": until}
     settings = ScheduleSettings(**given, keep_fresh=keep_fresh)
-    found = preview_of(settings, site.clock.now_s())
+    found = preview_schedule(settings, site.clock.now_s())
     warning = ""
     if c:
         base = site.config(c)

@@ -12,7 +12,7 @@ import msgspec
 from teia.clock import iso_utc
 from teia.collections.inbox import ControlFile
 from teia.collections.series import COARSE_S, FINE_S, points_of, truth_of
-from teia.collections.series import ENOUGH_AGAIN as ENOUGH
+from teia.collections.series import MIN_REVISITED as ENOUGH
 from teia.durable import write_atomically
 from teia.errors import TeiaError
 from teia.views.reports.source import looking

@@ -16,12 +16,12 @@ from pydantic import BaseModel, Field
 from teia.clock import iso_utc
 from teia.collections.change_settings import change
 from teia.collections.drafts import LEAST_DELAY_S
-from teia.collections.edits import Edit, Operator, edited, form_of, holds
+from teia.collections.edits import Edit, Operator, edited, normal_form, holds
 from teia.collections.inbox import ControlFile
 from teia.config.sections import Config, CourtesySettings
 from teia.errors import StoreError, UsageError
 from teia.frontier.queue.host_rules import (
-    LEAST_AGREED_S,
+    MIN_AGREED_S,
     MAX_BUDGET,
     MAX_DELAY_S,
     WHO_CHARS,
@@ -161,7 +161,7 @@ def _decided(site: Installation, collection: str, host: str) -> dict[str, Any]:
     return {
         "is_paused": host in paused_hosts(config.courtesy.paused),
         # Only a rule for exactly this host, which `unblock` can remove.
-        "is_blocked": rule_of(host) in {form_of(EXCLUDE, rule) for rule in config.scope.exclude},
+        "is_blocked": rule_of(host) in {normal_form(EXCLUDE, rule) for rule in config.scope.exclude},
         "own_delay_s": own_delay_s,
         "agreed_by": agreed_by,
         "usual_delay_s": config.courtesy.delay_s,
@@ -380,8 +380,8 @@ def _delay(text: str) -> float | None:
     except ValueError:
         delay_s = -1.0
     # Written so that NaN is refused, too.
-    if not LEAST_AGREED_S <= delay_s <= MAX_DELAY_S:
-        allowed = f"must be a number of seconds from {LEAST_AGREED_S:g} to {MAX_DELAY_S:,.0f}"
+    if not MIN_AGREED_S <= delay_s <= MAX_DELAY_S:
+        allowed = f"must be a number of seconds from {MIN_AGREED_S:g} to {MAX_DELAY_S:,.0f}"
         raise WrongTreatment("delay_s", f"{text!r} {allowed}")
     return delay_s
 

@@ -10,10 +10,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
-from teia.collections.account import nothing_yet
+from teia.collections.account import empty_summary
 from teia.collections.commands import standing_commands, idle_state
 from teia.collections.inbox import ControlFile, CrawlReport
-from teia.collections.series import COARSE_S, ENOUGH_AGAIN, FINE_S, SeriesPoint, meeting_of, points_of, rates_of
+from teia.collections.series import COARSE_S, MIN_REVISITED, FINE_S, SeriesPoint, forecast_catch_up, points_of, rates_of
 from teia.errors import StoreError
 from teia.index.reader import META_FILE
 from teia.transfer.read_all import account_at_rest
@@ -73,7 +73,7 @@ def _at_rest(site: Installation, collection: str) -> dict[str, Any]:
         try:
             return account_at_rest(site.root, collection)
         except StoreError:  # the collection waits for its first run
-            return asdict(nothing_yet(collection))
+            return asdict(empty_summary(collection))
 
     return site.kept.get(("at rest", collection), make, AT_REST_S, stamp=_written(site, collection)).value
 
@@ -135,7 +135,7 @@ def moment(site: Installation, collection: str) -> dict[str, Any]:
 
 def is_known(account: Mapping[str, Any]) -> bool:
     """Tell whether enough pages were revisited to estimate their freshness."""
-    return bool(account.get("freshness")) and account["freshness"].get("visited_again", 0) >= ENOUGH_AGAIN
+    return bool(account.get("freshness")) and account["freshness"].get("visited_again", 0) >= MIN_REVISITED
 
 
 def needs_now(site: Installation, collection: str, account: Mapping[str, Any]) -> list[Alert]:
@@ -211,7 +211,7 @@ def _finish(
     slowest = table.slowest if table is not None else None
     if slowest is None or not account["urls_queued"]:
         return None
-    meeting = meeting_of(points[-MEETING_POINTS:]) if is_running else None
+    meeting = forecast_catch_up(points[-MEETING_POINTS:]) if is_running else None
     return {
         "seconds": round(slowest.finish_s, 1),
         "host": slowest.host,

@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from teia.clock import Clock, iso_utc
-from teia.collections.overview import preview_of
+from teia.collections.overview import preview_schedule
 from teia.crawler.lookup import Lookup
 from teia.errors import TeiaError
 from teia.views.hosts import HostTable, WaitReasons, host_table, whys_of
@@ -150,7 +150,7 @@ def frontier(
         urls_looked_at=MATCHED_AMONG,
         rows=[_row(*each) for each in zip(shown, weights, strict=True)],
         deeds=deeds_of(site, collection),
-        next_run=next(iter(preview_of(config.schedule, now_s, 1).starts), None),
+        next_run=next(iter(preview_schedule(config.schedule, now_s, 1).starts), None),
     )
 
 

@@ -10,7 +10,7 @@ from fastapi import Query, Request
 
 from teia.clock import iso_utc
 from teia.collections.inbox import ControlFile
-from teia.collections.series import ENOUGH_AGAIN
+from teia.collections.series import MIN_REVISITED
 from teia.search.query.notes import QueryNote
 from teia.search.query.query_language import accepted_languages
 from teia.search.serve.searcher import SearchOptions
@@ -188,7 +188,7 @@ def _fresh(site: Installation, names: list[str]) -> float | None:
                 known.append((account["freshness"]["fresh"], max(1, account["pages"])))
             elif (
                 found := site.kept.last(("freshness", name))
-            ) is not None and found.value.visited_again >= ENOUGH_AGAIN:
+            ) is not None and found.value.visited_again >= MIN_REVISITED:
                 known.append((found.value.fresh, max(1, found.value.pages)))
     whole = sum(pages for _, pages in known)
     return sum(fresh * pages for fresh, pages in known) / whole if whole else None

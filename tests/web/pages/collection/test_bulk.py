@@ -100,7 +100,7 @@ def test_while_it_is_counted_the_page_waits_and_then_offers_what_was_counted(
         assert go_on.wait(60)
         return counts(*args)
 
-    monkeypatch.setattr(bulk, "count", count)
+    monkeypatch.setattr(bulk, "count_urls", count)
     address = "/c/main/frontier/bulk?deed=first&contains=o"
     page = client.get(address).text
     assert "Counting…" in page
@@ -134,7 +134,7 @@ def test_a_count_that_fails_is_told_and_not_begun_again_for_who_listens(
         time.sleep(1)  # long enough for a rest of half a minute
         raise StoreError("frontier.sqlite: the disk is full")
 
-    monkeypatch.setattr(bulk, "count", count)
+    monkeypatch.setattr(bulk, "count_urls", count)
     address = "/c/main/frontier/bulk?deed=drop&contains=o"
     assert 'data-live-if="failed" hidden>They could not be counted:' in client.get(address).text
     go_on.set()
@@ -157,7 +157,7 @@ def test_a_count_that_fails_is_told_and_not_begun_again_for_who_listens(
 def test_the_longest_filter_is_listened_to(cut: Web, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     """Each of its characters is four bytes, each of which is written as three characters."""
     client = cut.client(Role.OPERATOR)
-    monkeypatch.setattr(bulk, "count", lambda *_: threading.Event().wait(5))
+    monkeypatch.setattr(bulk, "count_urls", lambda *_: threading.Event().wait(5))
     page = client.get("/c/main/frontier/bulk", params={"contains": "🕸" * 500, "host": "x" * 255}).text
     (address,) = re.findall(r'data-events="([^"]+)"', page)
 
