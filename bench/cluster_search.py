@@ -82,7 +82,7 @@ def nats(folder: Path) -> Iterator[NatsServers]:
 def opened(folder: Path, found: CorpusCollection, cells: Sequence[int], frontiers: Root | None = None) -> Root:
     """Make a data folder with the indexes of some cells, and the frontiers of another folder if there is one."""
     root = open_root(folder, create=True)
-    collection = root.create_collection(NAME, to_toml(Config()), found.made.cells)
+    collection = root.create_collection(NAME, to_toml(Config()), found.record.cells)
     known = [] if frontiers is None else frontiers.collection(NAME).cells()
     for each in collection.cells():
         if known:

@@ -47,7 +47,7 @@ RESULTS = ROOT / "bench" / "results" / "index.json"
 CELLS = 4
 PAGES, SEED, ROUNDS = 10_000, 1, 3
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -207,16 +207,16 @@ def in_a_process(name: str, pages: Sequence[Waiting]) -> dict[str, Any]:
     return row
 
 
-def measure(pages: int = PAGES, seed: int = SEED, *, rounds: int = ROUNDS, say: Say = print) -> dict[str, Any]:
+def measure(pages: int = PAGES, seed: int = SEED, *, rounds: int = ROUNDS, progress: Progress = print) -> dict[str, Any]:
     """Measure everything; return the result, ready for JSON."""
-    say(f"making {pages:,} pages of lab text")
+    progress(f"making {pages:,} pages of lab text")
     ready = waiting(pages, seed)
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in CONTENDERS}
     load = os.getloadavg()[0]
     for number in range(rounds):
         for name in CONTENDERS:
             row = in_a_process(name, ready)
-            say(f"round {number + 1}: {name}: {row['pages_per_s']:,.0f} pages/s")
+            progress(f"round {number + 1}: {name}: {row['pages_per_s']:,.0f} pages/s")
             found[name].append(row)
     return {
         "command": f"python -m bench.index --pages {pages} --seed {seed} --rounds {rounds}",
@@ -247,10 +247,10 @@ def main() -> None:
     parser.add_argument("--write", type=Path, default=None, help="write the result to a file")
     options = parser.parse_args()
 
-    def say(text: str) -> None:
+    def progress(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    result = measure(options.pages, options.seed, rounds=options.rounds, say=say)
+    result = measure(options.pages, options.seed, rounds=options.rounds, progress=progress)
     text = json.dumps(result, indent=1)
     print(text)
     if options.write is not None:

@@ -80,11 +80,11 @@ def measure_one(pages: int, rounds: int, theta: float, unit: str, seed: int) -> 
 
 
 def measure(
-    sizes: list[int], *, rounds: int, theta: float, unit: str, seed: int, say: Callable[[str], object]
+    sizes: list[int], *, rounds: int, theta: float, unit: str, seed: int, progress: Callable[[str], object]
 ) -> dict[str, Any]:
     rows = []
     for pages in sizes:
-        say(f"{pages:,} pages, {rounds} rounds")
+        progress(f"{pages:,} pages, {rounds} rounds")
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             rows.append(pool.apply(measure_one, (pages, rounds, theta, unit, seed)))
     return {
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, default=None, help="write the result to a file")
     options = parser.parse_args()
     sizes = [int(each) for each in options.pages.split(",")]
-    result = measure(sizes, rounds=options.rounds, theta=options.theta, unit=options.unit, seed=options.seed, say=print)
+    result = measure(sizes, rounds=options.rounds, theta=options.theta, unit=options.unit, seed=options.seed, progress=print)
     text = json.dumps(result, indent=1)
     print(text)
     if options.write is not None:

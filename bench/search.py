@@ -31,10 +31,10 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import WallClock
-from teia.lab.corpus.collection import CorpusCollection, collection, opened
+from teia.lab.corpus.collection import CorpusCollection, open_collection, open_or_make
 from teia.lab.corpus.pages import Corpus
 from teia.lab.corpus.questions import PUBLISHED, QuerySampler, SampleQuery, list_kinds
-from teia.lab.corpus.timed import TimedSearch, Timing, spread, warm
+from teia.lab.corpus.timed import TimedSearch, Timing, summarize, time_warm
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache"
@@ -44,13 +44,13 @@ PAGES, SEED, EACH, COLD = 20_000, 1, 20, 1
 F11_KINDS = frozenset({"one word", *(each.kind for each in PUBLISHED)})
 """Kinds of queries in F11's table 26, and a single word."""
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
-def kept(pages: int, seed: int, *, semantics: bool = False, say: Say = print, cache: Path = CACHE) -> CorpusCollection:
+def kept(pages: int, seed: int, *, semantics: bool = False, progress: Progress = print, cache: Path = CACHE) -> CorpusCollection:
     """Return the collection of so many pages, from the cache or newly made."""
     folder = cache / f"search-{pages}-{seed}"
-    return collection(folder, pages, seed, WallClock(), cells=CELLS, semantics=semantics, say=say)
+    return open_or_make(folder, pages, seed, WallClock(), cells=CELLS, semantics=semantics, progress=progress)
 
 
 def measure(
@@ -60,25 +60,25 @@ def measure(
     each: int = EACH,
     cold: int = COLD,
     semantics: bool = False,
-    say: Say = print,
+    progress: Progress = print,
     cache: Path = CACHE,
 ) -> dict[str, Any]:
     """Measure everything; return the result, ready for JSON."""
-    found = kept(pages, seed, semantics=semantics, say=say, cache=cache)
+    found = kept(pages, seed, semantics=semantics, progress=progress, cache=cache)
     queries = QuerySampler(Corpus(pages, seed, cells=CELLS)).sample(each)
     of_paper = [SampleQuery(each.kind, "F11", each.text) for each in PUBLISHED]
-    say("cold searches")
+    progress("cold searches")
     cold_rows = [cold_search(found, query) for query in some_of_each(queries, cold)] if cold else []
     cold_paper = [cold_search(found, query) for query in of_paper] if cold else []
-    say(f"{len(queries)} warm searches")
+    progress(f"{len(queries)} warm searches")
     load = os.getloadavg()[0]
     search = TimedSearch(found, semantics=semantics)
     try:
         began, cpu = time.perf_counter(), time.process_time()
-        timings = warm(search, queries)
+        timings = time_warm(search, queries)
         used = (time.process_time() - cpu) / (time.perf_counter() - began)
         threads = sum(1 for _ in Path("/proc/self/task").iterdir())
-        paper = [(search.ask(query), search.ask(query)) for query in of_paper]
+        paper = [(search.measure(query), search.measure(query)) for query in of_paper]
     finally:
         search.close()
     return {
@@ -88,8 +88,8 @@ def measure(
         "load_average": round(load, 1),
         "semantics": semantics,
         "collection": rounded(asdict_of(found)),
-        "all": rounded(asdict(spread(timings))) | {"cores_used": round(used, 2), "threads": threads},
-        "f11": rounded(asdict(spread([each for each in timings if each.query.kind in F11_KINDS]))),
+        "all": rounded(asdict(summarize(timings))) | {"cores_used": round(used, 2), "threads": threads},
+        "f11": rounded(asdict(summarize([each for each in timings if each.query.kind in F11_KINDS]))),
         "rows": rows_of(timings, cold_rows, pages),
         "table_26": [
             paper_row(*pair, published, cold_paper[place] if cold else None)
@@ -105,20 +105,20 @@ def measure(
 
 
 def asdict_of(found: CorpusCollection) -> dict[str, Any]:
-    made = found.made
+    record = found.record
     return {
-        "pages": made.pages,
-        "cells": made.cells,
-        "segments": made.segments,
-        "text_bytes_a_page": made.text_bytes / made.pages,
-        "index_bytes_a_page": made.index_bytes / made.pages,
-        "index_mb": made.index_bytes / 1e6,
-        "seconds": made.seconds,
-        "cpu_s": made.cpu_s,
-        "invented_s": made.corpus_s,
-        "pages_per_s": made.pages_per_s,
-        "peak_rss_mb": made.peak_rss_mb,
-        "semantics_s": made.semantics_s,
+        "pages": record.pages,
+        "cells": record.cells,
+        "segments": record.segments,
+        "text_bytes_a_page": record.text_bytes / record.pages,
+        "index_bytes_a_page": record.index_bytes / record.pages,
+        "index_mb": record.index_bytes / 1e6,
+        "seconds": record.seconds,
+        "cpu_s": record.cpu_s,
+        "invented_s": record.corpus_s,
+        "pages_per_s": record.pages_per_s,
+        "peak_rss_mb": record.peak_rss_mb,
+        "semantics_s": record.semantics_s,
     }
 
 
@@ -136,7 +136,7 @@ def rows_of(timings: Sequence[Timing], cold_rows: Sequence[dict[str, Any]], page
         cold[row["kind"], row["words"]].append(row)
     return [
         {"kind": kind, "words": words, "n": pages}
-        | rounded(asdict(spread(by_kind[kind, words])))
+        | rounded(asdict(summarize(by_kind[kind, words])))
         | {
             f"cold_{name}": max((row[name] for row in cold[kind, words]), default=None)
             for name in ("ms", "open_ms", "read_mb")
@@ -207,10 +207,10 @@ def one_search(asked: str) -> dict[str, Any]:
     query = SampleQuery(**wanted["query"])
     before = read_bytes()
     began = time.perf_counter()
-    search = TimedSearch(opened(Path(wanted["folder"])))
+    search = TimedSearch(open_collection(Path(wanted["folder"])))
     search.reader.searcher()
     is_open = time.perf_counter()
-    timing = search.ask(query)
+    timing = search.measure(query)
     search.close()
     return {
         "open_ms": round(1000 * (is_open - began), 1),
@@ -256,7 +256,7 @@ def main() -> None:
         each=options.each,
         cold=options.cold,
         semantics=options.semantics,
-        say=lambda text: print(text, file=sys.stderr, flush=True),
+        progress=lambda text: print(text, file=sys.stderr, flush=True),
     )
     print(json.dumps(result, indent=1, ensure_ascii=False))
     if options.write is not None:

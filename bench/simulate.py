@@ -102,13 +102,13 @@ def measure(
     theta: float,
     unit: str,
     seed: int,
-    say: Callable[[str], object],
+    progress: Callable[[str], object],
 ) -> dict[str, Any]:
     runs = [(pages, policy, False) for pages in sizes for policy in policies]
     runs += [(min(PLAIN_PAGES, *sizes), policy, True) for policy in policies]
     rows = []
     for pages, policy, plain in runs:
-        say(f"{policy}: {pages:,} pages{', in Python' if plain else ''}")
+        progress(f"{policy}: {pages:,} pages{', in Python' if plain else ''}")
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             asked = (pages, policy, 1 if plain else rounds, theta, unit, seed, plain)
             rows.append(pool.apply(measure_one, asked))
@@ -138,7 +138,7 @@ def main() -> None:
         theta=options.theta,
         unit=options.unit,
         seed=options.seed,
-        say=print,
+        progress=print,
     )
     text = json.dumps(result, indent=1)
     print(text)

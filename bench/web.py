@@ -58,7 +58,7 @@ NOT_TIMED = ("/raw", "/events", "/health", "/static", "/c/{collection}/frontier.
 """Paths that are no pages: the frame of a capture, a stream, the health check, the list of queued URLs."""
 
 LAB_NET = "127.78.0.0/16"
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 # ---- a server -------------------------------------------------------------------------------------------------------
@@ -152,13 +152,13 @@ def crawling(root: Root, *runner: str) -> Iterator[str]:
 def addresses(root: Root) -> list[str]:
     """Return an address of every page, from the route table."""
     from teia.web.access.accounts import Accounts
-    from teia.web.app import gates_of, make_app
+    from teia.web.app import list_routes, make_app
     from teia.web.server.installation import Installation
 
     with tempfile.TemporaryDirectory() as folder:
         clock = WallClock()
         site = Installation(open_root(root.path), clock, Accounts(Path(folder) / "web.sqlite", clock))
-        gates = gates_of(make_app(site))
+        gates = list_routes(make_app(site))
         site.close()
     found = []
     for gate in gates:
@@ -185,7 +185,7 @@ def _address(path: str, name: str) -> str:
     return filled + (f"?{urlencode(query)}" if query else "")
 
 
-def time_pages(server: Server, paths: list[str], say: Say) -> list[dict[str, Any]]:
+def time_pages(server: Server, paths: list[str], progress: Progress) -> list[dict[str, Any]]:
     """Request every address, and wait for the background counts between the first and the other times."""
     rows = []
     for path in paths:
@@ -202,24 +202,24 @@ def time_pages(server: Server, paths: list[str], say: Say) -> list[dict[str, Any
         rows.append(row)
         mark = "" if row["ms"] <= PAGE_MS and first_ms <= PAGE_MS and row["kb"] <= PAGE_KB else "  <- over"
         took = f"{row['ms']:8.1f} ms {row['cpu_ms']:7.1f} cpu {row['first_ms']:8.1f} first"
-        say(f"{took} {row['kb']:7.1f} KB  {status}  {path[:90]}{mark}")
+        progress(f"{took} {row['kb']:7.1f} KB  {status}  {path[:90]}{mark}")
     return rows
 
 
-def pages(urls: int, say: Say) -> dict[str, Any]:
+def pages(urls: int, progress: Progress) -> dict[str, Any]:
     """Time all pages, without a crawl and beside one."""
     root = made(urls)
     paths = addresses(root)
     found: dict[str, Any] = {"urls": urls, "bar_ms": PAGE_MS, "bar_kb": PAGE_KB}
     with served(root) as server:
-        say("nothing is crawled")
-        found["at_rest"] = time_pages(server, paths, say)
+        progress("nothing is crawled")
+        found["at_rest"] = time_pages(server, paths, progress)
         with crawling(root) as name:
             _until(lambda: server.get(f"/api/v1/c/{name}/status")[0] == 200)
             time.sleep(5.0)
-            say("beside a crawl")
+            progress("beside a crawl")
             own = [f"/c/{name}", f"/api/v1/c/{name}/status", f"/c/{name}/hosts", f"/c/{name}/frontier"]
-            found["beside_a_crawl"] = time_pages(server, paths + own, say)
+            found["beside_a_crawl"] = time_pages(server, paths + own, progress)
     for part in ("at_rest", "beside_a_crawl"):
         good = [row for row in found[part] if row["status"] < 400]
         found[f"{part}_slowest_ms"] = max(row["ms"] for row in good)
@@ -230,7 +230,7 @@ def pages(urls: int, say: Say) -> dict[str, Any]:
 # ---- people who search ----------------------------------------------------------------------------------------------
 
 
-def search(urls: int, seconds: float, say: Say) -> dict[str, Any]:
+def search(urls: int, seconds: float, progress: Progress) -> dict[str, Any]:
     """Let people search at the same time; every query is new to the server."""
     queries = [each.text for each in QuerySampler(Corpus(INDEXED, SEED, cells=CELLS)).sample(200)]
     step = 7919  # a prime, so that kinds of queries are mixed
@@ -264,7 +264,7 @@ def search(urls: int, seconds: float, say: Say) -> dict[str, Any]:
         "median_ms": round(statistics.median(took_ms), 1), "p95_ms": round(took_ms[int(len(took_ms) * 0.95)], 1),
         "longest_ms": round(took_ms[-1], 1), "bar_ms": SEARCH_MS,
     }  # fmt: skip
-    say(f"{PEOPLE} people: {found['searches']} searches, p95 {found['p95_ms']} ms, median {found['median_ms']} ms")
+    progress(f"{PEOPLE} people: {found['searches']} searches, p95 {found['p95_ms']} ms, median {found['median_ms']} ms")
     return found
 
 
@@ -311,7 +311,7 @@ class Turn:
     counted_s: float
 
 
-def monitor(seconds: float, say: Say) -> dict[str, Any]:
+def monitor(seconds: float, progress: Progress) -> dict[str, Any]:
     """Count the monitor's work in a crawl, and compare the server's turns with four streams and without."""
     with tempfile.TemporaryDirectory(prefix="teia-bench-monitor-") as folder:
         counts, root = Path(folder) / "counts", open_root(Path(folder) / "data", create=True)
@@ -329,8 +329,8 @@ def monitor(seconds: float, say: Say) -> dict[str, Any]:
     )
     share = in_crawler[0] + watched[0] - alone[0]
     error = math.hypot(in_crawler[1], watched[1], alone[1])
-    say(f"monitor in {STREAMS} streams: {share:.2%} ± {error:.2%} of the crawl's processor time")
-    say(f"  {in_crawler[0]:.2%} in the crawler; the server {watched[0]:.2%}, and {alone[0]:.2%} without streams")
+    progress(f"monitor in {STREAMS} streams: {share:.2%} ± {error:.2%} of the crawl's processor time")
+    progress(f"  {in_crawler[0]:.2%} in the crawler; the server {watched[0]:.2%}, and {alone[0]:.2%} without streams")
     rows = [{key: round(value, 4) for key, value in asdict(each).items()} for each in turns]
     return {
         "streams": STREAMS, "more": round(share, 5), "error": round(error, 5), "bar": MONITOR_SHARE,

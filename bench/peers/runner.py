@@ -58,7 +58,7 @@ class Row:
     index_s: float
 
 
-def compare(peers: Sequence[str], rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
+def compare(peers: Sequence[str], rounds: int, progress: Callable[[str], None]) -> dict[str, Any]:
     """Run all contenders `rounds` times; return the result that `teia bench crawl --json` prints."""
     contenders = [*ours(), *map(peer, peers)]
     only_loopback = confine()
@@ -71,7 +71,7 @@ def compare(peers: Sequence[str], rounds: int, say: Callable[[str], None]) -> di
                 run = run_once(contender, site)
                 runs[-1][contender.title] = run
                 _check_complete(run, runs[0])
-                say(f"round {number + 1}: {run.title}: {len(run.pages):,} pages in {run.seconds:.1f} s")
+                progress(f"round {number + 1}: {run.title}: {len(run.pages):,} pages in {run.seconds:.1f} s")
     return {
         "rows": [asdict(_row(contender, runs)) for contender in contenders],
         "ratios": ratios(PRODUCT, contenders, runs),

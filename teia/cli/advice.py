@@ -55,7 +55,7 @@ def _about_name(host: str, why: str) -> str:
     )
 
 
-def got_nowhere(account: Mapping[str, Any]) -> bool:
+def fetched_nothing(account: Mapping[str, Any]) -> bool:
     """Tell whether a crawl has no pages because none of its seeds could be, or was allowed to be, fetched."""
     failed = [_seed_and_outcome(each)[1] for each in account["failed_seeds"]]
     if not failed or account["pages"]:
@@ -64,7 +64,7 @@ def got_nowhere(account: Mapping[str, Any]) -> bool:
     return not account["requests"] or NOT_ASKED.issuperset(failed)
 
 
-def about_contact(courtesy: CourtesySettings) -> str:
+def contact_hint(courtesy: CourtesySettings) -> str:
     """Return a hint if the User-Agent names no contact; empty if it does."""
     # The default is a placeholder in the domain `.invalid`.
     if courtesy.contact != CourtesySettings().contact:

@@ -47,7 +47,7 @@ def crawl(peers: Peers = ALL_PEERS, rounds: Rounds = 3, as_json: AsJson = False)
 def index(pages: Pages = 10_000, rounds: Rounds = 3, seed: Seed = 1, as_json: AsJson = False) -> None:
     """Index generated text with teia's indexer and with tantivy alone, and compare the times."""
     console = progress_console()
-    result = _from_checkout("bench.index").measure(pages, seed, rounds=rounds, say=console.print)
+    result = _from_checkout("bench.index").measure(pages, seed, rounds=rounds, progress=console.print)
     table = Table("indexer", "pages", "pages/s", "text MB/s", "CPU ms/page", "disk B/page", "+MB", box=None)
     for row in result["rows"]:
         table.add_row(
@@ -80,7 +80,7 @@ def search(
     """
     console = progress_console()
     result = _from_checkout("bench.search").measure(
-        pages, seed, each=each, cold=cold, semantics=semantics, say=console.print
+        pages, seed, each=each, cold=cold, semantics=semantics, progress=console.print
     )
     _print_searches(result)
     if as_json:
@@ -106,7 +106,7 @@ def plan(
     sizes = _sizes(pages, rate_unit)
     console = progress_console()
     result = _from_checkout("bench.plan").measure(
-        sizes, rounds=rounds, theta=theta, unit=rate_unit, seed=seed, say=console.print
+        sizes, rounds=rounds, theta=theta, unit=rate_unit, seed=seed, progress=console.print
     )
     table = Table("pages", "servers", "visits", "counts s", "MERGE s", "rates s", "CPU us/page", "peak MB", box=None)
     for row in result["rows"]:
@@ -141,7 +141,7 @@ def simulate(
     """Simulate a day of ten crawlers in scenarios of the paper's kind (P2), and measure time, memory and staleness."""
     sizes = _sizes(pages, rate_unit)
     result = _from_checkout("bench.simulate").measure(
-        sizes, policy.split(","), rounds=rounds, theta=theta, unit=rate_unit, seed=seed, say=progress_console().print
+        sizes, policy.split(","), rounds=rounds, theta=theta, unit=rate_unit, seed=seed, progress=progress_console().print
     )
     table = Table("policy", "pages", "visits", "simulate s", "plan s", "us/visit", "peak MB", "staleness", box=None)
     for row in result["rows"]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from teia.cli.output import count_of
 from teia.clock import Clock
 from teia.collections.account import Summary, summarize
-from teia.collections.run_log import in_words
+from teia.collections.run_log import describe_visits
 from teia.crawler.loop import Crawler
 from teia.indexer.companion import IndexerProcess
 
@@ -135,7 +135,7 @@ def print_summary(account: Mapping[str, Any], console: Console) -> None:
     if account.get("run"):
         run = account["run"]
         state = f"ended ({run['why']})" if run["ended"] else "is in progress"
-        what = in_words(run["known"], run["visited"], run["new"], is_over=bool(run["ended"]))
+        what = describe_visits(run["known"], run["visited"], run["new"], is_over=bool(run["ended"]))
         console.print(f"  run {run['number']} {state}: {what}")
     if account.get("next_run"):
         console.print(f"  next run: {account['next_run'][:16].replace('T', ' ')} UTC")

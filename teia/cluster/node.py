@@ -214,23 +214,23 @@ class Node:
                 await self._library.begin_anew()
 
     def _tell_of_cells(
-        self, order: CircleOrder, teller: NodeFileWriter, copies: CellCopies, keeper: CellOwner, starts: tuple[int, ...]
+        self, order: CircleOrder, teller: NodeFileWriter, copies: CellCopies, owner: CellOwner, starts: tuple[int, ...]
     ) -> None:
         """Pass a larger number of cells to all parts that depend on it."""
         order.starts = teller.starts = starts
         copies.folders = {each.number: each for each in self._root.collection(self._collection).cells()}
-        keeper.cells = tuple(range(len(starts)))  # last: from here on the new cells are taken
+        owner.cells = tuple(range(len(starts)))  # last: from here on the new cells are taken
 
     # -- a session -----------------------------------------------------------------------------------------
 
     async def _live(self, wire: Wire, agreement: Agreement, config: Config, copies: CellCopies) -> None:
         """Run one session: shift after shift, until it is lost or the node is stopped."""
-        keepers: list[CellOwner] = []
+        owners: list[CellOwner] = []
 
         def lose(why: str) -> None:
             _log.warning("session lost: %s", why)
-            for keeper in keepers:
-                keeper.drop_all()
+            for owner in owners:
+                owner.drop_all()
 
         call, place = self._thread.call, self._place
         session = await call(
@@ -240,27 +240,27 @@ class Node:
             )
         )  # fmt: skip
         try:
-            await self._live_in(session, keepers, wire, agreement, config, copies)
+            await self._live_in(session, owners, wire, agreement, config, copies)
         finally:  # after any error: a session without an end would block the name
             with contextlib.suppress(TimeoutError):  # without NATS nothing can be given up; other nodes will notice
                 # After T the others declare this node dead anyway.
                 async with asyncio.timeout(self._pace.silence_s):
                     is_all_done = self._once and (session.node.is_done or session.others_say_done())
-                    for keeper in keepers:  # if all is done the session's end releases all cells
+                    for owner in owners:  # if all is done the session's end releases all cells
                         if not session.is_lost and not is_all_done:
-                            await call(keeper.release(list(keeper.kept)))
+                            await call(owner.release(list(owner.owned)))
                     await call(session.leave())
 
     async def _live_in(
         self,
         session: NodeSession,
-        keepers: list[CellOwner],
+        owners: list[CellOwner],
         wire: Wire,
         agreement: Agreement,
         config: Config,
         copies: CellCopies,
     ) -> None:
-        """Do the work of a session; the new `CellOwner` is added to `keepers`."""
+        """Do the work of a session; the new `CellOwner` is added to `owners`."""
         call, place = self._thread.call, self._place
         starts = self._starts
         overrides = OwnerOverrides(wire, self._clock, self._shared, agreement.replicas)
@@ -268,22 +268,22 @@ class Node:
         order = CircleOrder(starts, lambda: overrides.ring)
         # In a cluster with short sessions nodes take over sooner.
         rank_wait_s = min(RANK_WAIT_S, self._pace.beat_s)
-        keeper = CellOwner(
+        owner = CellOwner(
             wire, self._clock, session, self._shared, range(len(starts)), order, rank_wait_s, FIRST_WAIT_S
         )
-        keepers.append(keeper)
-        turns = AddressLeases(self._clock, session, config.courtesy.delay_s, agreement.replicas)
-        turns.apart = f"{place.name}=" if place.strategy == ISOLATED else ""
-        upkeep = Upkeep(keeper, session, copies, self._objects, config.cluster, self._clock)
+        owners.append(owner)
+        leases = AddressLeases(self._clock, session, config.courtesy.delay_s, agreement.replicas)
+        leases.key_prefix = f"{place.name}=" if place.strategy == ISOLATED else ""
+        upkeep = Upkeep(owner, session, copies, self._objects, config.cluster, self._clock)
         splitter = self._splitter = Splitter(
-            wire, self._clock, self._thread, self._shared, keeper, copies, lambda: self._agreed.agreement
+            wire, self._clock, self._thread, self._shared, owner, copies, lambda: self._agreed.agreement
         )
         upkeep.held, upkeep.whole = splitter.held, config.collection.cells
         balancer = Balancer(session, overrides, order, config.balance, agreement.strategy, self._clock, splitter)
         works = (
-            keeper.tend(self._note_taken), turns.tend(), upkeep.run(), balancer.run(), splitter.run(),
+            owner.tend(self._note_taken), leases.run(), upkeep.run(), balancer.run(), splitter.run(),
             overrides.follow(session.wake, self._pace.beat_s),
-            SplitCleanup(session, keeper, copies, order, config.collection.cells, self._clock).run(),
+            SplitCleanup(session, owner, copies, order, config.collection.cells, self._clock).run(),
         )  # fmt: skip
         # All of these run in the cluster's thread, until the session ends.
         tasks = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
@@ -291,36 +291,36 @@ class Node:
         teller.wanted = lambda cell: next(iter(order(cell, session.alive())), "")
         teller.decided = lambda cell, giver: why_moved(overrides.ring, cell, giver)
         self._between = BetweenRuns(self._clock)
-        self._shares = LimitShares(session, lambda: keeper.cells, self._clock.ticks_s())
-        self._grow = partial(self._tell_of_cells, order, teller, copies, keeper)
+        self._shares = LimitShares(session, lambda: owner.cells, self._clock.ticks_s())
+        self._grow = partial(self._tell_of_cells, order, teller, copies, owner)
         telling = asyncio.get_running_loop().create_task(teller.tell_for_ever(session))
         try:
-            await self._work(session, keeper, turns, upkeep)
+            await self._work(session, owner, leases, upkeep)
         finally:
             # Before anything ends: no more cells are taken.
-            keeper.is_leaving = True
+            owner.is_leaving = True
             for task in tasks:
                 task.cancel()
             telling.cancel()
-            self.messages += turns.messages
-            self.sent_bytes += turns.sent_bytes
+            self.messages += leases.messages
+            self.sent_bytes += leases.sent_bytes
 
-    async def _work(self, session: NodeSession, keeper: CellOwner, turns: AddressLeases, upkeep: Upkeep) -> None:
+    async def _work(self, session: NodeSession, owner: CellOwner, leases: AddressLeases, upkeep: Upkeep) -> None:
         """Run shift after shift, as long as the session lasts and there are cells to own."""
         while not self._stopping and not session.is_lost:
             try:
                 await self._adopt()
-                await self._mind_the_time(session, keeper)
+                await self._mind_the_time(session, owner)
                 logs = upkeep.next_shift()
                 is_between_runs = not self._time.work().task.needs_crawler
                 if not logs or is_between_runs:
-                    await self._wait(session, keeper, copies=upkeep.copies if is_between_runs else None)
+                    await self._wait(session, owner, copies=upkeep.copies if is_between_runs else None)
                     continue
-                await self._shift(self._time.config(), session, keeper, turns, upkeep, logs)
+                await self._shift(self._time.config(), session, owner, leases, upkeep, logs)
             except CellLost as error:
                 _log.warning("%s", error)
                 # A write to its log was refused: another node owns the cell, or its file fell behind.
-                keeper.kept.pop(error.cell, None)
+                owner.owned.pop(error.cell, None)
             except CannotRestore as error:  # of one cell: the others continue
                 await self._thread.call(upkeep.leave_to_others(error))
             except NoAnswer as error:  # the session continues, and so does this node when NATS is back
@@ -330,23 +330,23 @@ class Node:
                 _log.warning("paused: %s", error)
                 await self._clock.sleep(FULL_S)
 
-    async def _wait(self, session: NodeSession, keeper: CellOwner, copies: CellCopies | None) -> None:
+    async def _wait(self, session: NodeSession, owner: CellOwner, copies: CellCopies | None) -> None:
         """Idle for one tick without a shift.
 
         Between runs, which may be long, report everything that other nodes use.
         """
-        load = {"idle": float(not keeper.kept)}
+        load = {"idle": float(not owner.owned)}
         if copies is None:
             session.tell(load, {})
         else:
-            await self._between.tell(session, keeper, copies, load)
+            await self._between.tell(session, owner, copies, load)
             held = self._splitter.held()
-            away = {cell: node for cell, node in keeper.to_hand_over().items() if cell not in held}
+            away = {cell: node for cell, node in owner.to_hand_over().items() if cell not in held}
             if away:
-                await self._thread.call(keeper.release(list(away), away))
-        if self._library is not None and not keeper.kept:
+                await self._thread.call(owner.release(list(away), away))
+        if self._library is not None and not owner.owned:
             self._library.tell({})
-        await self._look_for_the_end(session, keeper)
+        await self._look_for_the_end(session, owner)
         await self._clock.sleep(LOOK_S)
 
     @property
@@ -360,7 +360,7 @@ class Node:
     # -- a shift -------------------------------------------------------------------------------------------
 
     async def _shift(
-        self, config: Config, session: NodeSession, keeper: CellOwner, turns: AddressLeases, upkeep: Upkeep,
+        self, config: Config, session: NodeSession, owner: CellOwner, leases: AddressLeases, upkeep: Upkeep,
         logs: Mapping[int, CellLog],
     ) -> None:  # fmt: skip
         """Crawl some cells that are owned now, until the set of cells should change."""
@@ -368,8 +368,8 @@ class Node:
         work = self._time.work()
         since_s = None if work.since_s is None else {self._collection: work.since_s}
         opened = partial(
-            open_kept, logs=logs, starts=self._starts, thread=self._thread, may_ask=keeper.may_ask,
-            taken_at=dict(self._taken_at), turns=turns, shares=self._shares,
+            open_kept, logs=logs, starts=self._starts, thread=self._thread, may_request=owner.may_request,
+            taken_at=dict(self._taken_at), leases=leases, shares=self._shares,
             analyze=partial(self._analyzer, config, session),
         )  # fmt: skip
         zygote = ZygoteProcess.start(JOB)  # it gets ready while the cells are brought up
@@ -385,16 +385,16 @@ class Node:
                 self._library.shift(logs, lambda: self._stopping and self._once),
                 open_crawler(self._root, [config], self._clock, seed, zygote, since_s, opened) as crawler,
             ):
-                await self._crawl(crawler, session, keeper, upkeep, logs, work)
+                await self._crawl(crawler, session, owner, upkeep, logs, work)
         finally:
             zygote.abandon()  # first: no failure here may leave it running
             # All requests count as ended: hosts may move to other nodes now.
-            turns.settle()
+            leases.end_requests()
             upkeep.copies.close_all()
         # Committed and closed: these cells can go to nodes that are ready for them.
-        away = {cell: node for cell, node in keeper.to_hand_over().items() if cell in logs}
+        away = {cell: node for cell, node in owner.to_hand_over().items() if cell in logs}
         if not session.is_lost and not self._stopping:
-            await self._thread.call(keeper.release(list(away), away))
+            await self._thread.call(owner.release(list(away), away))
 
     def _analyzer(self, config: Config, session: NodeSession, homes: SiteHomes) -> Analyzer | None:
         if self._strategy is None:
@@ -402,7 +402,7 @@ class Node:
         return Analyzer(self._strategy, config.placement, self._place.name, session.alive, homes, self._clock)
 
     async def _crawl(
-        self, crawler: Crawler, session: NodeSession, keeper: CellOwner, upkeep: Upkeep, logs: Mapping[int, CellLog],
+        self, crawler: Crawler, session: NodeSession, owner: CellOwner, upkeep: Upkeep, logs: Mapping[int, CellLog],
         work: ClusterTask,
     ) -> None:  # fmt: skip
         (crawl,) = crawler.crawls
@@ -416,7 +416,7 @@ class Node:
         works = [listen(log, crawl, heard[cell]) for cell, log in logs.items()]
         works.append(session.say())  # report the cells owned now; other nodes need not wait for the next beat
         listening = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
-        watch = self._watch(crawler, crawl, session, keeper, upkeep, set(logs), work)
+        watch = self._watch(crawler, crawl, session, owner, upkeep, set(logs), work)
         watching = asyncio.get_running_loop().create_task(watch)
         self._agreed.open(crawler, crawl)
         try:
@@ -431,7 +431,7 @@ class Node:
             for each in listening:
                 each.cancel()
             for cell in crawl.committer.lost:
-                keeper.kept.pop(cell, None)
+                owner.owned.pop(cell, None)
             self.pages += crawl.counts.pages
             self.requests += crawl.counts.requests
             self.messages += sum(log.messages for log in logs.values())
@@ -441,7 +441,7 @@ class Node:
                 log.messages = log.sent_bytes = 0
 
     async def _watch(
-        self, crawler: Crawler, crawl: NodeCrawl, session: NodeSession, keeper: CellOwner, upkeep: Upkeep,
+        self, crawler: Crawler, crawl: NodeCrawl, session: NodeSession, owner: CellOwner, upkeep: Upkeep,
         cells: set[int], work: ClusterTask,
     ) -> None:  # fmt: skip
         """End the shift when its set of cells should change; report the node's state meanwhile."""
@@ -449,25 +449,25 @@ class Node:
         while not self._stopping:
             self._tell(session, crawl)
             if self._library is not None:
-                self._library.tell({cell: log for cell, log in list(keeper.kept.items()) if cell in cells})
+                self._library.tell({cell: log for cell, log in list(owner.owned.items()) if cell in cells})
             if crawl.committer.lost or upkeep.has_other_cells(cells) or self._time.work() != work:
                 break
             if not await self._agreed.apply(crawler, crawl):
                 break
             try:
                 await self._adopt()
-                await self._mind_the_time(session, keeper)
+                await self._mind_the_time(session, owner)
                 await self._mind_limits(crawl)
-                await self._look_for_the_end(session, keeper)
+                await self._look_for_the_end(session, owner)
                 # At once if idle: other nodes wait until no links are left in the stream (finished.py).
                 if self._clock.ticks_s() >= purge_at or (crawl.committer.heard and crawl.is_idle):
                     purge_at = self._clock.ticks_s() + PURGE_S
-                    await self._purge(crawl, keeper)
+                    await self._purge(crawl, owner)
             # after any error of NATS: a shift that is not watched never ends
             except Exception as error:  # noqa: BLE001
                 _log.warning("shift not checked: %r", error)
             await self._clock.sleep(LOOK_S)
-        keeper.is_leaving = keeper.is_leaving or self._stopping  # cells that other nodes leave are not for us
+        owner.is_leaving = owner.is_leaving or self._stopping  # cells that other nodes leave are not for us
         # Nothing can be committed any more, so no request is waited for.
         if session.is_lost:
             crawler.stop_now()
@@ -504,9 +504,9 @@ class Node:
             **({} if crawl.analyzer is None else crawl.analyzer.account()),
         }
 
-    async def _mind_the_time(self, session: NodeSession, keeper: CellOwner) -> None:
+    async def _mind_the_time(self, session: NodeSession, owner: CellOwner) -> None:
         with contextlib.suppress(NoAnswer):
-            await self._time.look(session, keeper)
+            await self._time.look(session, owner)
 
     async def _mind_limits(self, crawl: NodeCrawl) -> None:
         """Let all nodes leave when the collection has reached its limit of pages or time."""
@@ -516,19 +516,19 @@ class Node:
         if why and not self._stopping:
             await self._agreed.end(why)
 
-    async def _look_for_the_end(self, session: NodeSession, keeper: CellOwner) -> None:
+    async def _look_for_the_end(self, session: NodeSession, owner: CellOwner) -> None:
         """With `once`: stop when no node has anything left to do."""
         if self._once and not self._stopping and not self._quiet.has_looked(session):
             with contextlib.suppress(NoAnswer):
-                if await self._thread.call(self._quiet.is_over(session, keeper)):
+                if await self._thread.call(self._quiet.is_over(session, owner)):
                     self._stopping = True  # never reset: a user may have called `stop` meanwhile
 
-    async def _purge(self, crawl: NodeCrawl, keeper: CellOwner) -> None:
+    async def _purge(self, crawl: NodeCrawl, owner: CellOwner) -> None:
         """Purge links from NATS that are committed in our cells, and so in their logs."""
         # The commit thread fills a new dictionary meanwhile.
         heard, crawl.committer.heard = crawl.committer.heard, {}
         for cell, seq in heard.items():
-            log = keeper.kept.get(cell)
+            log = owner.owned.get(cell)
             if log is not None:
                 with contextlib.suppress(NoAnswer):
                     await self._thread.call(log.purge_links(seq))

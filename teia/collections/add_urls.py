@@ -1,4 +1,4 @@
-"""Add many URLs at once: each is judged like a seed, and accepted ones become seeds (A10).
+"""Add many URLs at once: each is checked like a seed, and accepted ones become seeds (A10).
 
 One invalid URL rejects the whole list, so that the user can fix the list and send it again. A URL that the collection
 would not crawl is reported and left out. A URL that is known already stays as it is. The others become seeds: they are
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from teia.clock import Clock
 from teia.collections.change_settings import change
-from teia.collections.drafts import MAX_SEEDS, SEEDS, seed_faults
-from teia.collections.edits import Edit, Operator, edited, implied_scope
+from teia.collections.drafts import MAX_SEEDS, SEEDS, check_seeds
+from teia.collections.edits import Edit, Operator, apply_edits, implied_scope
 from teia.collections.preview_url import UrlTester
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import seeds_of
@@ -22,7 +22,7 @@ from teia.errors import UsageError
 from teia.store.root import Root
 from teia.urls import from_user
 
-MOST = 200
+MAX_URLS = 200
 """Most URLs of one request."""
 
 KNOWN = frozenset({"queued", "done", "failed", "alias"})
@@ -61,27 +61,27 @@ class AddedUrls:
     is_running: bool = False
 
 
-def judged(typed: Sequence[str], config: Config, lookup: Lookup | None) -> tuple[AddUrlResult, ...]:
-    """Judge URLs without adding them, each once; WrongUrls if one is invalid. `lookup` finds known URLs."""
-    faults = [(fault.place or 0, fault.message) for fault in seed_faults(typed)] if typed else [(0, NOTHING)]
-    if len(typed) > MOST:
-        faults = [(MOST, f"{len(typed):,} URLs exceed the maximum of {MOST} at a time")]
+def check_urls(typed: Sequence[str], config: Config, lookup: Lookup | None) -> tuple[AddUrlResult, ...]:
+    """Check URLs without adding them, each once; WrongUrls if one is invalid. `lookup` finds known URLs."""
+    faults = [(fault.index or 0, fault.message) for fault in check_seeds(typed)] if typed else [(0, EMPTY_LIST_MESSAGE)]
+    if len(typed) > MAX_URLS:
+        faults = [(MAX_URLS, f"{len(typed):,} URLs exceed the maximum of {MAX_URLS} at a time")]
     if faults:
         raise WrongUrls(faults)
     urls = list(dict.fromkeys(url for text in typed if (url := from_user(text)) is not None))
-    # Judged as if all of them were seeds already: a seed needs no rule that includes it.
-    trial, seeds = UrlTester(edited(config, _edits(urls)), lookup), frozenset(seeds_of(config))
-    return tuple(_judged(trial, url, is_seed=url in seeds) for url in urls)
+    # Checked as if all of them were seeds already: a seed needs no rule that includes it.
+    tester, seeds = UrlTester(apply_edits(config, _edits(urls)), lookup), frozenset(seeds_of(config))
+    return tuple(_check_url(tester, url, is_seed=url in seeds) for url in urls)
 
 
-NOTHING = "enter at least one URL, such as https://example.org/page"
+EMPTY_LIST_MESSAGE = "enter at least one URL, such as https://example.org/page"
 
 
-def _judged(trial: UrlTester, url: str, *, is_seed: bool) -> AddUrlResult:
-    tried = trial.one(url)
-    if tried.state in KNOWN or is_seed:
-        return AddUrlResult(url, "known", tried.state or "seed")
-    return AddUrlResult(url, "added") if tried.is_crawled else AddUrlResult(url, "refused", tried.state, tried.why)
+def _check_url(tester: UrlTester, url: str, *, is_seed: bool) -> AddUrlResult:
+    result = tester.test(url)
+    if result.state in KNOWN or is_seed:
+        return AddUrlResult(url, "known", result.state or "seed")
+    return AddUrlResult(url, "added") if result.is_crawled else AddUrlResult(url, "refused", result.state, result.why)
 
 
 def _edits(urls: Sequence[str]) -> list[Edit]:
@@ -95,7 +95,7 @@ def add_urls(
 
     WrongUrls if the collection would have more seeds than it may.
     """
-    found = judged(typed, config, lookup)
+    found = check_urls(typed, config, lookup)
     new = [each.url for each in found if each.fate == "added"]
     if not new:
         return AddedUrls(found)
@@ -103,10 +103,10 @@ def add_urls(
     if seeds > MAX_SEEDS:
         raise WrongUrls([(0, f"{seeds:,} seeds exceed the maximum of {MAX_SEEDS:,}")])
     changed = change(root, name, _edits(new), clock)
-    return AddedUrls(found, _widened(config, new), changed.running)
+    return AddedUrls(found, _added_rules(config, new), changed.running)
 
 
-def _widened(config: Config, new: Sequence[str]) -> tuple[str, ...]:
+def _added_rules(config: Config, new: Sequence[str]) -> tuple[str, ...]:
     """Return the rules that new seeds add to the scope."""
     if config.scope.include:
         return ()

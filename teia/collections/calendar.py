@@ -33,10 +33,10 @@ SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0, "wee
 SHORTEST_MONTH_S = 28 * 86_400.0
 PERIODS = ("minute", "hour", "day", "week", "month")
 SHORT_UNITS = {"s": "second", "sec": "second", "min": "minute", "h": "hour", "d": "day", "w": "week"}
-MOST = 10_000
+MAX_AMOUNT = 10_000
 FIRST_YEAR, LAST_YEAR = 1970, 9_000
 END_OF_DAY = time(23, 59, 59, 999_999)
-LOOKED_BACK = 3
+MAX_ESTIMATE_ERROR = 3
 """Largest error of a guessed start number: zones are at most a day apart, and months three days."""
 
 _AMOUNT = re.compile(r"(?:(\d{1,9})\s*)?([a-z]+)", re.ASCII)
@@ -73,7 +73,7 @@ class Schedule:
         """Yield the starts after an instant, in Unix seconds, each later than the one before."""
         last_s = after_s
         # The estimate may be a little too high, so the search begins some starts earlier.
-        for number in count(max(0, self._number_at(after_s) - LOOKED_BACK)):
+        for number in count(max(0, self._number_at(after_s) - MAX_ESTIMATE_ERROR)):
             at_s = self._start(number)
             if at_s is None or at_s > self.until_s:
                 return
@@ -88,7 +88,7 @@ class Schedule:
     def last_start(self, now_s: float) -> float | None:
         """Return the latest start that is not after an instant; None before the first."""
         latest, before_s = None, min(now_s, self.until_s)
-        for number in count(max(0, self._number_at(before_s) - LOOKED_BACK)):
+        for number in count(max(0, self._number_at(before_s) - MAX_ESTIMATE_ERROR)):
             at_s = self._start(number)
             if at_s is None or at_s > before_s:
                 break
@@ -100,13 +100,13 @@ class Schedule:
         following_s = self.next_start(start_s)
         return min(start_s + self.stop_after_s, inf if following_s is None else following_s)
 
-    def shown(self, at_s: float) -> str:
+    def format_time(self, at_s: float) -> str:
         """Format an instant as people in the schedule's zone write it."""
         at = datetime.fromtimestamp(at_s, self.zone)
         return f"{at:%a} {at.day} {at:%b %Y %H:%M} ({self.zone})"
 
     def _number_at(self, at_s: float) -> int:
-        """Estimate the number of starts before an instant; at most LOOKED_BACK too many."""
+        """Estimate the number of starts before an instant; at most MAX_ESTIMATE_ERROR too many."""
         first_s = self.first.replace(tzinfo=self.zone).timestamp()
         if self.period is None or at_s <= first_s:
             return 0
@@ -145,13 +145,13 @@ def _months_later(first: datetime, months: int) -> datetime:
 
 def parse_schedule(settings: ScheduleSettings) -> Schedule | None:
     """Parse the schedule settings; return None where `start` is empty, raise ConfigError where they are invalid."""
-    zone = _zone(settings.zone)
-    period = _period(settings.every)
-    stop_after_s = _amount("stop_after", settings.stop_after, tuple(SECONDS)) if settings.stop_after else None
-    until = _moment("until", settings.until, END_OF_DAY) if settings.until else None
+    zone = _parse_zone(settings.zone)
+    period = _parse_period(settings.every)
+    stop_after_s = _parse_amount("stop_after", settings.stop_after, tuple(SECONDS)) if settings.stop_after else None
+    until = _parse_moment("until", settings.until, END_OF_DAY) if settings.until else None
     if not settings.start:
         return None
-    first = _moment("start", settings.start, time())
+    first = _parse_moment("start", settings.start, time())
     if until is not None and until < first:
         raise ConfigError(
             f"schedule.until = {settings.until!r}: is before schedule.start = {settings.start!r}, so no run would start"
@@ -167,7 +167,7 @@ def parse_schedule(settings: ScheduleSettings) -> Schedule | None:
     return Schedule(first, zone, period, stop_s, until_s, settings.keep_fresh)
 
 
-def _zone(name: str) -> tzinfo:
+def _parse_zone(name: str) -> tzinfo:
     name = name or machine_zone()
     try:
         return ZoneInfo(name)
@@ -177,14 +177,14 @@ def _zone(name: str) -> tzinfo:
         raise ConfigError(f"schedule.zone = {name!r}: unknown time zone; {hint}") from None
 
 
-def _period(text: str) -> Period | None:
+def _parse_period(text: str) -> Period | None:
     if text.strip().lower() in {"", "once"}:
         return None
-    number, unit = _amount("every", text, PERIODS)
+    number, unit = _parse_amount("every", text, PERIODS)
     return Period(number, unit)
 
 
-def _amount(key: str, text: str, units: tuple[str, ...]) -> tuple[int, str]:
+def _parse_amount(key: str, text: str, units: tuple[str, ...]) -> tuple[int, str]:
     """Parse `7 days`, `1 week`, `week` or `90 min`."""
     match = _AMOUNT.fullmatch(text.strip().lower())
     word = "" if match is None else match[2]
@@ -194,12 +194,12 @@ def _amount(key: str, text: str, units: tuple[str, ...]) -> tuple[int, str]:
         shown = ", ".join(f"{each}s" for each in units)
         once = "once, or " if key == "every" else ""
         raise ConfigError(f"schedule.{key} = {text!r}: must be {once}a number of {shown}, such as 7 days")
-    if not 1 <= number <= MOST:
-        raise ConfigError(f"schedule.{key} = {text!r}: must be between 1 and {MOST:,} {unit}s")
+    if not 1 <= number <= MAX_AMOUNT:
+        raise ConfigError(f"schedule.{key} = {text!r}: must be between 1 and {MAX_AMOUNT:,} {unit}s")
     return number, unit
 
 
-def _moment(key: str, text: str, of_day: time) -> datetime:
+def _parse_moment(key: str, text: str, of_day: time) -> datetime:
     """Parse a date and time of the calendar; a date alone means the time `of_day` on it."""
     example = "2026-11-21 02:00"
     try:
@@ -217,7 +217,7 @@ def _moment(key: str, text: str, of_day: time) -> datetime:
 # ---- in words -------------------------------------------------------------------------------------------------------
 
 
-def in_words(schedule: Schedule) -> str:
+def describe_schedule(schedule: Schedule) -> str:
     """Describe it: `Every 7 days at 02:00 (America/Sao_Paulo) from Saturday 21 Nov 2026, 4 hours at most.`"""
     first, zone = schedule.first, str(schedule.zone)
     clock = f"{first:%H:%M}" if not first.second else f"{first:%H:%M:%S}"
@@ -229,14 +229,14 @@ def in_words(schedule: Schedule) -> str:
     else:
         text = f"Every {schedule.period} at {clock} ({zone}) from {day} on"
     if schedule.stop_after_s < inf:
-        text += f", {amount(schedule.stop_after_s)} at most"
+        text += f", {format_duration(schedule.stop_after_s)} at most"
     if schedule.until_s < inf:
         last = datetime.fromtimestamp(schedule.until_s, schedule.zone)
         text += f", until {last.day} {last:%b %Y}"
     return text + (", kept fresh in between." if schedule.keep_fresh else ".")
 
 
-def amount(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration: `4 hours`, `90 minutes`, `1 week`."""
     for unit, unit_s in reversed(SECONDS.items()):
         if seconds % unit_s == 0 and seconds:

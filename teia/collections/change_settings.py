@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from teia.clock import Clock
-from teia.collections.edits import Edit, edited, to_text
+from teia.collections.edits import Edit, apply_edits, to_json
 from teia.collections.inbox import ControlFile
 from teia.collections.stored import amend, is_clustered, no_node_error, saved
 from teia.config.sections import Config
@@ -23,8 +23,8 @@ from teia.config.tree import value_of
 from teia.errors import StoreError
 from teia.store.root import Root
 
-PATIENCE_S = 10.0
-LOOK_S = 0.02
+ANSWER_TIMEOUT_S = 10.0
+POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ def change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Settin
     control = ControlFile(root.path / "control.sqlite")
     try:
         if is_clustered(root.collection(name)):
-            before, after, answer = _change_all(root, control, name, edits, clock)
+            before, after, answer = _change_cluster(root, control, name, edits, clock)
         else:
             with root.collection(name).editing():
                 # The file first, then the request: a death in between leaves the change in the file.
                 before, after = amend(root, name, edits)
-                number = control.request_change(name, to_text(edits), clock.now_s())
-            answer = _answer(control, name, number, clock)
+                number = control.request_change(name, to_json(edits), clock.now_s())
+            answer = _wait_for_answer(control, name, number, clock)
     finally:
         control.close()
     if "error" in answer:
@@ -64,23 +64,23 @@ def change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Settin
     return SettingsChange(name, settings, bool(answer), now, tuple(key for key in keys if key not in now))
 
 
-def _change_all(
+def _change_cluster(
     root: Root, control: ControlFile, name: str, edits: Sequence[Edit], clock: Clock
 ) -> tuple[Config, Config, dict[str, Any]]:
     """Have the node that runs here propose a change to the cluster; each node writes the file once all agreed."""
     before = saved(root, name).config
-    edited(before, edits)  # raise an error before anything is written
+    apply_edits(before, edits)  # raise an error before anything is written
     if control.running_crawl(name) is None:
         raise no_node_error(root.collection(name))
-    answer = _answer(control, name, control.request_change(name, to_text(edits), clock.now_s()), clock)
+    answer = _wait_for_answer(control, name, control.request_change(name, to_json(edits), clock.now_s()), clock)
     if not answer:
         raise no_node_error(root.collection(name))
     return before, saved(root, name).config, answer
 
 
-def _answer(control: ControlFile, name: str, number: int, clock: Clock) -> dict[str, Any]:
+def _wait_for_answer(control: ControlFile, name: str, number: int, clock: Clock) -> dict[str, Any]:
     """Wait for the running crawl's answer to a change; return an empty dict if no crawl is running."""
-    until = clock.ticks_s() + PATIENCE_S
+    until = clock.ticks_s() + ANSWER_TIMEOUT_S
     while control.running_crawl(name) is not None:
         answer = control.answer(number)
         if answer is not None:
@@ -90,5 +90,5 @@ def _answer(control: ControlFile, name: str, number: int, clock: Clock) -> dict[
                 f"the settings of {name!r} were saved, but its crawl did not respond in time; check whether its"
                 " process is stopped"
             )
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     return {}

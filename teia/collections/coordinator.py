@@ -22,11 +22,11 @@ from teia.clock import Clock
 from teia.collections.account import summarize
 from teia.collections.bulk import run_actions
 from teia.collections.controllers import CollectionController, shift_config, collection_schedule
-from teia.collections.crawler_reports import announce, accept_requests, apply_edits, write_account
+from teia.collections.crawler_reports import announce, accept_requests, reconfigure_crawl, write_account
 from teia.collections.due_runs import CrawlTask, deadline_of, find_due_task
 from teia.collections.edits import from_json
 from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
-from teia.collections.run_log import EndReason, RunLog, in_words
+from teia.collections.run_log import EndReason, RunLog, describe_visits
 from teia.collections.series import SeriesWriter
 from teia.config.sections import Config, ScheduleSettings
 from teia.config.tree import keys_of
@@ -266,7 +266,7 @@ class Coordinator:
         self._run_log.end(controller.run, why, ended_s)
         controller.run = run = self._run_log.last(controller.name)
         assert run is not None
-        what = in_words(run.known, run.visited, run.new, is_over=True)
+        what = describe_visits(run.known, run.visited, run.new, is_over=True)
         self._report(f"{run.collection}: run {run.number} ended ({run.why}): {what}")
         controller.is_over = controller.is_over or self._run_now
         self._on_task_done(controller)
@@ -421,7 +421,7 @@ class Coordinator:
             for number, edits in self._control.changes(controller.name, self._since):
                 crawl = controller.sound_crawl
                 if self._crawler is not None and crawl is not None:
-                    answers.append((number, await apply_edits(self._crawler, crawl, self._root, edits, SCHEDULE_KEYS)))
+                    answers.append((number, await reconfigure_crawl(self._crawler, crawl, self._root, edits, SCHEDULE_KEYS)))
                 else:
                     # Nothing is running: the next shift reads the settings from the file.
                     answers.append((number, json.dumps({"now": [edit.key for edit in from_json(edits)]})))
@@ -467,7 +467,7 @@ class Coordinator:
             self._report(f"{controller.name}: its schedule has ended")
         elif due_task.until_s < inf and controller.schedule is not None:
             what = "is kept fresh until" if due_task.task is CrawlTask.KEEP_FRESH and is_running else "waits until"
-            self._report(f"{controller.name}: {what} {controller.schedule.shown(due_task.until_s)}")
+            self._report(f"{controller.name}: {what} {controller.schedule.format_time(due_task.until_s)}")
 
 
 def _finite(at_s: float) -> float | None:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from teia.clock import Clock
 from teia.collections.account import summarize
 from teia.collections.bulk import pending_actions
-from teia.collections.edits import LIVE, SHARED, edited, from_json
+from teia.collections.edits import LIVE, SHARED, apply_edits, from_json
 from teia.collections.inbox import ACCOUNT_S, RETENTION_S, POLL_S, ControlFile
 from teia.collections.series import SeriesWriter
 from teia.crawler.compiled_settings import compile_settings
@@ -49,7 +49,7 @@ async def serve_control(crawler: Crawler, root: Root, clock: Clock, since: int) 
                 crawler.apply_commands(control.take_commands(crawl.name, clock.now_s()), crawl)
                 accept_requests(control, crawler, crawl, clock)
                 for number, edits in control.changes(crawl.name, since):
-                    answer = await apply_edits(crawler, crawl, root, edits)
+                    answer = await reconfigure_crawl(crawler, crawl, root, edits)
                     with suppress(DiskFull):
                         control.answer_change(number, answer)
             if clock.ticks_s() >= accounts_at:
@@ -103,7 +103,7 @@ def write_account(control: ControlFile, series: SeriesWriter, crawl: Crawl, cloc
         series.note(summary, clock.now_s())
 
 
-async def apply_edits(crawler: Crawler, crawl: Crawl, root: Root, edits: str, also_live: Collection[str] = ()) -> str:
+async def reconfigure_crawl(crawler: Crawler, crawl: Crawl, root: Root, edits: str, also_live: Collection[str] = ()) -> str:
     """Apply edits to the settings of a running crawl, as far as it can do so now; return the answer.
 
     `also_live` are settings that the caller itself applies at once.
@@ -113,7 +113,7 @@ async def apply_edits(crawler: Crawler, crawl: Crawl, root: Root, edits: str, al
     live = [edit for edit in wanted if edit.key in LIVE and (crawl.number == 0 or edit.key not in SHARED)]
     live += [edit for edit in wanted if edit.key in also_live]
     try:
-        config = edited(crawl.config, live)
+        config = apply_edits(crawl.config, live)
         # A long list of rules takes a second to read: not on the loop.
         compiled = await asyncio.to_thread(compile_settings, config, root.collection(crawl.name).lists)
     except TeiaError as error:

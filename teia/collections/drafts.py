@@ -35,23 +35,23 @@ LOCAL = frozenset(key for key, each in keys_of(Config).items() if each.metadata[
 """Settings that name files or code of this machine."""
 ADMINS = frozenset(key for key, each in keys_of(Config).items() if each.metadata["of_machine"] == ADMIN)
 """Settings that lead to paths, addresses and networks of this machine, elsewhere than to the public web."""
-LEAST_DELAY_S = 1.0
+MIN_DELAY_S = 1.0
 MAX_SEEDS = 10_000
 MAX_RULES = 2_000
 MAX_REGEX_SIZE = 20_000
 """Steps of all expressions together: on the hardest URL of 2,048 characters they take half a second."""
-TAKEN = frozenset({"new"})
+RESERVED_BY_WEB = frozenset({"new"})
 """Names that are addresses of the web interface."""
 _LOCAL_RULE = re.compile(r"\s*(?:py|list|copied):|\s*@|.*\bpy:", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class SettingFault:
-    """Error in one setting; in a list, `place` is the index of the item, from 0."""
+    """Error in one setting; in a list, `index` is the index of the item, from 0."""
 
     key: str
     message: str
-    place: int | None = None
+    index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +74,25 @@ class RestrictedSetting:
 # ---- judged ---------------------------------------------------------------------------------------------------------
 
 
-def drafted(values: Mapping[str, Any], base: Config | None = None) -> DraftResult:
+def check_draft(values: Mapping[str, Any], base: Config | None = None) -> DraftResult:
     """Judge settings by their dotted keys; others are as in `base`, or have their defaults."""
     before = base or Config()
-    faults = [fault for key, value in values.items() for fault in _faults_of(key, value)]
-    faults += _local_faults(values, before)
+    faults = [fault for key, value in values.items() for fault in _check_setting(key, value)]
+    faults += _check_local(values, before)
     wrong, whole = {fault.key for fault in faults}, {key: value_of(before, key) for key in keys_of(Config)}
     whole |= {key: value for key, value in values.items() if key not in wrong}
     config = read_tree(Config, whole)  # the part of it that makes sense
-    faults += _name_faults(config.collection.name) if base is None and NAME not in wrong else []
-    faults += seed_faults(config.collection.seeds) if SEEDS not in wrong else []
-    faults += _rule_faults(config, before)
+    faults += _check_name(config.collection.name) if base is None and NAME not in wrong else []
+    faults += check_seeds(config.collection.seeds) if SEEDS not in wrong else []
+    faults += _check_rules(config, before)
     # Only if each setting is right by itself; the same error would be reported twice.
-    faults += _other_faults(config) if not faults else []
+    faults += _check_whole(config) if not faults else []
     return DraftResult(None if faults else config, tuple(faults))
 
 
-def _faults_of(key: str, value: Any) -> list[SettingFault]:
+def _check_setting(key: str, value: Any) -> list[SettingFault]:
     if key == NAME and isinstance(value, str):
-        return _name_faults(value)
+        return _check_name(value)
     try:
         read_tree(Config, {key: value})
     except ConfigError as error:
@@ -106,37 +106,37 @@ def _without_key(message: str, key: str) -> str:
     return message[start + 2 :] if start >= 0 else message
 
 
-def _local_faults(values: Mapping[str, Any], before: Config) -> list[SettingFault]:
+def _check_local(values: Mapping[str, Any], before: Config) -> list[SettingFault]:
     return [
         SettingFault(key, "refers to files or code on the server; set it there with `teia set`")
         for key in values
-        if key in LOCAL and _listed(values[key]) != _listed(value_of(before, key))
+        if key in LOCAL and _as_tuple(values[key]) != _as_tuple(value_of(before, key))
     ]
 
 
-def _listed(value: Any) -> Any:
+def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, (list, tuple)) else value
 
 
-def _name_faults(name: str) -> list[SettingFault]:
+def _check_name(name: str) -> list[SettingFault]:
     try:
         checked_name(name)
     except StoreError as error:
         return [SettingFault(NAME, str(error))]
-    return [SettingFault(NAME, f"{name!r} cannot be the name of a collection; choose another")] if name in TAKEN else []
+    return [SettingFault(NAME, f"{name!r} cannot be the name of a collection; choose another")] if name in RESERVED_BY_WEB else []
 
 
-def seed_faults(seeds: Sequence[str]) -> list[SettingFault]:
+def check_seeds(seeds: Sequence[str]) -> list[SettingFault]:
     """Return the errors in seeds that a user typed."""
     if not seeds:
         return [SettingFault(SEEDS, "at least one seed is required, such as https://example.org/")]
     if len(seeds) > MAX_SEEDS:
         return [SettingFault(SEEDS, f"{len(seeds):,} seeds exceed the maximum of {MAX_SEEDS:,}")]
-    wrong = [(place, seed) for place, seed in enumerate(seeds) if from_user(seed) is None or is_a_word(seed)]
-    return [SettingFault(SEEDS, f"{seed[:200]!r} is not an http or https URL", place) for place, seed in wrong[:20]]
+    wrong = [(index, seed) for index, seed in enumerate(seeds) if from_user(seed) is None or is_a_word(seed)]
+    return [SettingFault(SEEDS, f"{seed[:200]!r} is not an http or https URL", index) for index, seed in wrong[:20]]
 
 
-def _rule_faults(config: Config, before: Config) -> list[SettingFault]:
+def _check_rules(config: Config, before: Config) -> list[SettingFault]:
     faults = []
     for key in (INCLUDE, EXCLUDE):
         rules, known = value_of(config, key), value_of(before, key)
@@ -148,10 +148,10 @@ def _rule_faults(config: Config, before: Config) -> list[SettingFault]:
                 )
             )
             continue
-        for place, rule in enumerate(rules):
-            message = _wrong_rule(rule, is_kept=key == INCLUDE, is_known=rule in known)
+        for index, rule in enumerate(rules):
+            message = _rule_error(rule, is_include=key == INCLUDE, is_known=rule in known)
             if message:
-                faults.append(SettingFault(key, message, place))
+                faults.append(SettingFault(key, message, index))
     rules = (*config.scope.include, *config.scope.exclude)
     if not faults and rules != (*before.scope.include, *before.scope.exclude) and regex_size(rules) > MAX_REGEX_SIZE:
         faults.append(
@@ -160,7 +160,7 @@ def _rule_faults(config: Config, before: Config) -> list[SettingFault]:
     return faults
 
 
-def _wrong_rule(rule: str, *, is_kept: bool, is_known: bool) -> str:
+def _rule_error(rule: str, *, is_include: bool, is_known: bool) -> str:
     """Return the error in a rule; empty if it can be used.
 
     A rule that existed before may name files and code of this machine, which are not opened here. The others are judged
@@ -168,7 +168,7 @@ def _wrong_rule(rule: str, *, is_kept: bool, is_known: bool) -> str:
     """
     try:
         if not _LOCAL_RULE.match(rule):
-            compile_scope((rule,) if is_kept else (), () if is_kept else (rule,))
+            compile_scope((rule,) if is_include else (), () if is_include else (rule,))
         elif not is_known:
             return f"scope rule {rule!r}: refers to a file or code on the server; set it there with `teia set`"
         else:
@@ -179,7 +179,7 @@ def _wrong_rule(rule: str, *, is_kept: bool, is_known: bool) -> str:
     return ""
 
 
-def _other_faults(config: Config) -> list[SettingFault]:
+def _check_whole(config: Config) -> list[SettingFault]:
     """Return the errors that only show in the whole configuration: dates, networks, a focus without words."""
     try:
         check(config)
@@ -194,24 +194,24 @@ def _other_faults(config: Config) -> list[SettingFault]:
 def restricted_settings(config: Config, before: Config | None = None) -> list[RestrictedSetting]:
     """Return the settings of a configuration that an admin has to approve, as far as they are new."""
     base = before or Config()
-    courtesy, was = config.courtesy, base.courtesy
+    courtesy, courtesy_before = config.courtesy, base.courtesy
     found = []
-    if courtesy.delay_s < LEAST_DELAY_S and courtesy.delay_s < was.delay_s:
+    if courtesy.delay_s < MIN_DELAY_S and courtesy.delay_s < courtesy_before.delay_s:
         found.append(
-            RestrictedSetting("courtesy.delay_s", f"the delay between requests is below {LEAST_DELAY_S:g} s", True)
+            RestrictedSetting("courtesy.delay_s", f"the delay between requests is below {MIN_DELAY_S:g} s", True)
         )
-    agreed_before = agreements(was.agreed_delays)
+    agreed_before = agreements(courtesy_before.agreed_delays)
     for host, agreed in agreements(courtesy.agreed_delays).items():
-        if agreed.delay_s < LEAST_DELAY_S and agreed != agreed_before.get(host):
+        if agreed.delay_s < MIN_DELAY_S and agreed != agreed_before.get(host):
             found.append(
                 RestrictedSetting(
-                    "courtesy.agreed_delays", f"the delay between requests is below {LEAST_DELAY_S:g} s", True
+                    "courtesy.agreed_delays", f"the delay between requests is below {MIN_DELAY_S:g} s", True
                 )
             )
             break
-    if not courtesy.robots and was.robots:
+    if not courtesy.robots and courtesy_before.robots:
         found.append(RestrictedSetting("courtesy.robots", "robots.txt is ignored", True))
-    if courtesy.per_host > max(1, was.per_host):
+    if courtesy.per_host > max(1, courtesy_before.per_host):
         found.append(RestrictedSetting("courtesy.per_host", "parallel requests are sent to one host", True))
     changed = sorted(ADMINS.intersection(changed_keys(base, config)))
     return found + [RestrictedSetting(key, "addresses outside the public web are allowed", False) for key in changed]
@@ -235,7 +235,7 @@ def create_collection(root: Root, config: Config, clock: Clock) -> None:
         control.close()
 
 
-def edits_between(before: Config, after: Config) -> list[Edit]:
+def diff_configs(before: Config, after: Config) -> list[Edit]:
     values = [(key, value_of(after, key)) for key in changed_keys(before, after)]
     return [Edit(key, Operator.SET, list(value) if isinstance(value, tuple) else value) for key, value in values]
 

@@ -106,7 +106,7 @@ def _value(key: str, text: str) -> Any:
     return from_text(Config, key, text)
 
 
-def to_text(edits: Iterable[Edit]) -> str:
+def to_json(edits: Iterable[Edit]) -> str:
     return json.dumps([[edit.key, edit.operator, edit.value] for edit in edits])
 
 
@@ -117,27 +117,27 @@ def from_json(text: str) -> list[Edit]:
 # ---- effects --------------------------------------------------------------------------------------------------------
 
 
-def edited(config: Config, edits: Sequence[Edit]) -> Config:
+def apply_edits(config: Config, edits: Sequence[Edit]) -> Config:
     """Return the configuration with the edits made; a wrong value is refused as it would be in a file."""
     values = {key: value_of(config, key) for key in keys_of(Config)}
     for (key, operator), run in groupby(edits, attrgetter("key", "operator")):
         if key in FIXED:
             raise UsageError(f"{key} cannot be changed: it was fixed when the collection was created")
         given = [edit.value for edit in run]
-        values[key] = given[-1] if operator is Operator.SET else _with_items(values, key, operator, given)
+        values[key] = given[-1] if operator is Operator.SET else _edit_list(values, key, operator, given)
     return read_tree(Config, values)
 
 
-def holds(config: Config, edits: Sequence[Edit]) -> bool:
+def has_edits(config: Config, edits: Sequence[Edit]) -> bool:
     """Tell whether a configuration already has the edits, so that applying them again changes nothing."""
-    return edited(config, edits) == config
+    return apply_edits(config, edits) == config
 
 
 def changed_keys(before: Config, after: Config) -> list[str]:
     return [key for key in keys_of(Config) if value_of(before, key) != value_of(after, key)]
 
 
-def _with_items(values: dict[str, Any], key: str, operator: Operator, given: Sequence[Any]) -> list[Any]:
+def _edit_list(values: dict[str, Any], key: str, operator: Operator, given: Sequence[Any]) -> list[Any]:
     """Return a list with items added or removed.
 
     All edits of one run are applied at a time: there may be thousands, and each item is parsed once.

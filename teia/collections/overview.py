@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from teia.clock import Clock, iso_utc
-from teia.collections.calendar import Schedule, in_words, next_starts, parse_schedule
+from teia.collections.calendar import Schedule, describe_schedule, next_starts, parse_schedule
 from teia.collections.due_runs import CrawlTask, find_due_task
 from teia.collections.inbox import ControlFile
 from teia.collections.run_log import RunLog, ScheduledRun
@@ -20,7 +20,7 @@ from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import Root
 
-SHOWN = 5
+DEFAULT_NUMBER = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class SchedulePreview:
     shown: tuple[str, ...] = ()
 
 
-def preview_schedule(settings: ScheduleSettings, now_s: float, number: int = SHOWN) -> SchedulePreview:
+def preview_schedule(settings: ScheduleSettings, now_s: float, number: int = DEFAULT_NUMBER) -> SchedulePreview:
     """Describe a schedule, also before it is saved; ConfigError names the error in it."""
     schedule = parse_schedule(settings)
     if schedule is None:
         return SchedulePreview()
     starts = next_starts(schedule, now_s, number)
     return SchedulePreview(
-        in_words(schedule), str(schedule.zone), tuple(map(iso_utc, starts)), tuple(map(schedule.shown, starts))
+        describe_schedule(schedule), str(schedule.zone), tuple(map(iso_utc, starts)), tuple(map(schedule.format_time, starts))
     )
 
 
@@ -85,7 +85,7 @@ class ScheduleOverview:
         return self.starts[0] if self.starts else None
 
 
-def schedule_overview(root: Root, name: str, clock: Clock, number: int = SHOWN, *, with_notes: bool = True) -> ScheduleOverview:
+def schedule_overview(root: Root, name: str, clock: Clock, number: int = DEFAULT_NUMBER, *, with_notes: bool = True) -> ScheduleOverview:
     """Look up the next and the last runs; nothing is written. Notes take a walk over all pages."""
     config = saved(root, name).config
     schedule, now_s = parse_schedule(config.schedule), clock.now_s()
@@ -99,37 +99,37 @@ def schedule_overview(root: Root, name: str, clock: Clock, number: int = SHOWN, 
         starts=preview.starts,
         shown=preview.shown,
         running=running,
-        run=view_of(runs[0]) if is_open else None,
-        last=tuple(map(view_of, runs[1:] if is_open else runs)),
+        run=run_view(runs[0]) if is_open else None,
+        last=tuple(map(run_view, runs[1:] if is_open else runs)),
         notes=() if schedule is None or not with_notes else _notes(root, config, schedule, runs, running, now_s),
     )
 
 
 def schedule_keys(root: Root, name: str, clock: Clock) -> dict[str, Any]:
     """Return the schedule's keys of a crawl's summary and `teia status`; empty where there never was a schedule."""
-    agenda = schedule_overview(root, name, clock)
-    run = agenda.run or next(iter(agenda.last), None)
-    if not agenda.words and run is None:
+    overview = schedule_overview(root, name, clock)
+    run = overview.run or next(iter(overview.last), None)
+    if not overview.words and run is None:
         return {}
-    return {"run": None if run is None else asdict(run), "next_run": agenda.next_run}
+    return {"run": None if run is None else asdict(run), "next_run": overview.next_run}
 
 
 def _runs(root: Root, name: str, number: int) -> tuple[list[ScheduledRun], bool]:
     """Return the last runs, and whether a crawl of the collection is running; a read-only folder has no runs."""
     path = root.path / "control.sqlite"
     try:
-        book, control = RunLog(path), ControlFile(path)
+        run_log, control = RunLog(path), ControlFile(path)
     except StoreError:
         return [], False
     try:
         # One more, because the open run is shown apart from the last ones.
-        return book.recent(name, number + 1), control.running_crawl(name) is not None
+        return run_log.recent(name, number + 1), control.running_crawl(name) is not None
     finally:
-        book.close()
+        run_log.close()
         control.close()
 
 
-def view_of(run: ScheduledRun) -> RunView:
+def run_view(run: ScheduledRun) -> RunView:
     return RunView(
         number=run.number,
         due=iso_utc(run.due_s),
@@ -156,11 +156,11 @@ def _notes(
             else "no crawler is waiting for the next run"
         )
         notes.append(f"{what}: start `teia crawl --scheduled --data {root.path}`")
-    slow = _too_long(root, config, schedule)
+    slow = _warn_too_long(root, config, schedule)
     return (*notes, slow) if slow else tuple(notes)
 
 
-def _too_long(root: Root, config: Config, schedule: Schedule) -> str:
+def _warn_too_long(root: Root, config: Config, schedule: Schedule) -> str:
     return warn_too_long(*largest_host(root, config.collection.name), config.courtesy.delay_s, schedule)
 
 

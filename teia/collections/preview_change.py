@@ -52,32 +52,32 @@ class ChangeEffect:
 def count_effect(root: Root, name: str, before: Config, after: Config) -> ChangeEffect:
     """Count the effect of a change, exactly."""
     lists = root.collection(name).lists
-    was, will = _meant(before, lists), compile_settings(after, lists)
+    before_rules, after_rules = _compile_before(before, lists), compile_settings(after, lists)
     with ExitStack() as stack:
         cells = _cells(root, name, stack)
         known, queued = sum(cell.known for cell in cells), sum(cell.queued for cell in cells)
         # The same decisions, and all URLs were judged by them: nothing changes.
-        if was is not None and was.mark == will.mark and all(progress(cell, will.mark) == END for cell in cells):
+        if before_rules is not None and before_rules.mark == after_rules.mark and all(progress(cell, after_rules.mark) == END for cell in cells):
             return ChangeEffect(known, queued)
         examples: list[str] = []
         leave = enter = not_again = 0
         for cell in cells:
-            for judged, waits in in_question(cell):
-                is_wanted = will.wants(judged)
+            for candidate, waits in in_question(cell):
+                is_wanted = after_rules.wants(candidate)
                 leave += waits and not is_wanted
                 enter += is_wanted and not waits
                 if waits and not is_wanted and len(examples) < EXAMPLES:
-                    examples.append(judged.url)
+                    examples.append(candidate.url)
             for url, depth, found_by in _done(cell):
-                was_wanted = was is None or was.wants_link(url, depth, found_by)
-                if was_wanted and not will.wants_link(url, depth, found_by):
+                was_wanted = before_rules is None or before_rules.wants_link(url, depth, found_by)
+                if was_wanted and not after_rules.wants_link(url, depth, found_by):
                     not_again += 1
                     if len(examples) < EXAMPLES:
                         examples.append(url)
     return ChangeEffect(known, queued, leave, enter, not_again, tuple(examples))
 
 
-def _meant(before: Config, lists: Path) -> CompiledSettings | None:
+def _compile_before(before: Config, lists: Path) -> CompiledSettings | None:
     """Compile the settings before the change; None if an older version wrote them and they are invalid now."""
     try:
         return compile_settings(before, lists)
@@ -118,9 +118,9 @@ class SampledEffect:
 
 def sample_effect(root: Root, name: str, after: Config, clock: Clock) -> SampledEffect:
     """Estimate the effect of a configuration from some thousand URLs; their hashed keys make the sample random."""
-    will = compile_settings(after, root.collection(name).lists)
+    after_rules = compile_settings(after, root.collection(name).lists)
     include = after.scope.include or tuple(implied_scope(after.collection.seeds))
-    book = Rulebook(include, after.scope.exclude)
+    rulebook = Rulebook(include, after.scope.exclude)
     until = clock.ticks_s() + SAMPLE_S
     with ExitStack() as stack:
         cells = _cells(root, name, stack)
@@ -128,21 +128,21 @@ def sample_effect(root: Root, name: str, after: Config, clock: Clock) -> Sampled
         share = min(1.0, SAMPLE / max(1, known))
         seen = leave = not_again = 0
         matches = [0] * (len(include) + len(after.scope.exclude))
-        for url, depth, found_by, state in _drawn(cells, share, lambda: clock.ticks_s() < until):
+        for url, depth, found_by, state in _sample_urls(cells, share, lambda: clock.ticks_s() < until):
             seen += 1
-            is_wanted = will.wants_link(url, depth, found_by)
+            is_wanted = after_rules.wants_link(url, depth, found_by)
             leave += state == STATE_QUEUED and not is_wanted
             not_again += state == STATE_DONE and not is_wanted
-            for place, is_match in enumerate(book.matches(url)):
-                matches[place] += is_match
+            for bounds, is_match in enumerate(rulebook.matches(url)):
+                matches[bounds] += is_match
     scale = known / seen if seen else 0.0
     numbers = [round(number * scale) for number in (leave, not_again)]
     effect = ChangeEffect(known, queued, numbers[0], 0, numbers[1], is_sample=share < 1 or seen < known)
     return SampledEffect(effect, tuple(round(number * scale) for number in matches))
 
 
-def _drawn(
-    cells: list[FrontierCell], share: float, has_time: Callable[[], bool]
+def _sample_urls(
+    cells: list[FrontierCell], share: float, has_time_left: Callable[[], bool]
 ) -> Iterator[tuple[str, int, int, int]]:
     """Yield a random share of all URLs, host by host, as long as there is time."""
     top = KEY_SPAN // 2
@@ -151,10 +151,10 @@ def _drawn(
     sql = "SELECT tail, depth, found_by, state FROM urls WHERE slot = ? AND host_id = ? AND key BETWEEN ? AND ?"
     for cell in cells:
         for host_id, host in cell.db.execute("SELECT host_id, name FROM hosts"):
-            if not has_time():
+            if not has_time_left():
                 return
-            place = (slot_of(site_of(host)), host_id, -top, below)
-            for tail, depth, found_by, state in cell.db.execute(sql, place):
+            bounds = (slot_of(site_of(host)), host_id, -top, below)
+            for tail, depth, found_by, state in cell.db.execute(sql, bounds):
                 yield url_from(host, tail), depth, found_by, state
 
 

@@ -19,7 +19,7 @@ from teia.fetch.robots import Access, rules_from_answer
 from teia.frontier.rules.scope import Rulebook
 from teia.urls import from_user, split
 
-MOST = 200
+MAX_URLS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +62,24 @@ class UrlTester:
         self._is_implied = not scope.include
         self.include = tuple(scope.include or implied_scope(config.collection.seeds))
         self.rules = (*self.include, *scope.exclude)
-        self._book = Rulebook(self.include, scope.exclude, types=scope.types, queries=scope.queries)
+        self._rulebook = Rulebook(self.include, scope.exclude, types=scope.types, queries=scope.queries)
 
-    def all(self, typed: Sequence[str], is_late: Callable[[], bool] = lambda: False) -> list[UrlTestResult]:
+    def test_all(self, typed: Sequence[str], is_out_of_time: Callable[[], bool] = lambda: False) -> list[UrlTestResult]:
         """Try the URLs one after the other; after the time limit the others are reported as not tried."""
-        return [self._not_tried(each) if is_late() else self.one(each) for each in typed[:MOST]]
+        return [self._not_tried(each) if is_out_of_time() else self.test(each) for each in typed[:MAX_URLS]]
 
     def _not_tried(self, typed: str) -> UrlTestResult:
         why = "not tested: the rules took too long for the URLs before it"
         return UrlTestResult(typed, from_user(typed), False, why, (UrlTestStep("parsed", "unknown", why),))
 
-    def one(self, typed: str) -> UrlTestResult:
+    def test(self, typed: str) -> UrlTestResult:
         """Explain the steps of one URL, as a user typed it."""
         url = from_user(typed)
         if url is None:
             why = "it is not an http or https URL"
             return UrlTestResult(typed, None, False, why, (UrlTestStep("parsed", "no", why),))
         steps = [UrlTestStep("parsed", "ok"), UrlTestStep("canonical", "ok", url)]
-        ruling = self._book.ruling(url)
+        ruling = self._rulebook.ruling(url)
         kept_by, skipped_by = ruling.kept_by, ruling.skipped_by
         skipped_number = None if skipped_by is None else skipped_by + len(self.include)
         scoped = self._scope_step(url, kept_by, skipped_number)
@@ -120,21 +120,21 @@ class UrlTester:
             return [UrlTestStep("rules", "no", f"excluded by rule {skipped + 1}: {self.rules[skipped]}")]
         if url in self._seeds:
             return [UrlTestStep("rules", "ok", "it is a seed")]
-        place = place_of_link(url, self._book.scope, self._config.limits)
-        if place is LinkRefusal.UNINDEXABLE:
+        refusal = place_of_link(url, self._rulebook.scope, self._config.limits)
+        if refusal is LinkRefusal.UNINDEXABLE:
             return [UrlTestStep("type", "no", "its file extension is of a type that is not stored")]
-        if place is LinkRefusal.OUT_OF_SCOPE:
-            if not self._book.scope.queries and "?" in url:
+        if refusal is LinkRefusal.OUT_OF_SCOPE:
+            if not self._rulebook.scope.queries and "?" in url:
                 return [UrlTestStep("query", "no", "it has a query string, and those are not followed")]
             return [UrlTestStep("rules", "no", "no rule includes it")]
-        kept = [UrlTestStep("rules", "ok", self._kept(kept_by))]
+        included = [UrlTestStep("rules", "ok", self._included_reason(kept_by))]
         return (
-            kept
-            if isinstance(place, FrontierUrl)
-            else [*kept, UrlTestStep("trap", "no", f"it looks like a trap: {place}")]
+            included
+            if isinstance(refusal, FrontierUrl)
+            else [*included, UrlTestStep("trap", "no", f"it looks like a trap: {refusal}")]
         )
 
-    def _kept(self, kept_by: int | None) -> str:
+    def _included_reason(self, kept_by: int | None) -> str:
         if kept_by is None:
             return "everything is included"
         rule = self.rules[kept_by]
@@ -144,7 +144,7 @@ class UrlTester:
         """Judge a URL by robots.txt as last fetched; no request is made."""
         if not self._config.courtesy.robots:
             return "not obeyed", UrlTestStep("robots", "ok", "robots.txt is ignored")
-        body = self._kept_robots(url)
+        body = self._stored_robots(url)
         if body is None:
             return "not asked", UrlTestStep("robots", "unknown", "robots.txt was not fetched yet")
         fetched_s, outcome, status, text = body
@@ -156,15 +156,15 @@ class UrlTester:
             return "forbidden", UrlTestStep("robots", "no", "robots.txt disallows it")
         return "allowed", UrlTestStep("robots", "ok", "robots.txt allows it")
 
-    def _kept_robots(self, url: str) -> tuple[float, str, int, bytes] | None:
+    def _stored_robots(self, url: str) -> tuple[float, str, int, bytes] | None:
         if self._lookup is None:
             return None
         parts = split(url)
         cell = self._lookup.cells[self._lookup.cell_number(parts.host)]
         row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (parts.host,)).fetchone()
         origin = f"{parts.scheme}://{parts.authority}"
-        kept = cell.robots_of(row[0], parts.host) if row is not None else []
-        return next(((at_s, outcome, status, body) for of, at_s, outcome, status, body in kept if of == origin), None)
+        robots_rows = cell.robots_of(row[0], parts.host) if row is not None else []
+        return next(((at_s, outcome, status, body) for of, at_s, outcome, status, body in robots_rows if of == origin), None)
 
     def _known(self, url: str) -> tuple[str, list[UrlTestStep]]:
         """Return the state of the URL in the collection, with steps that explain it."""

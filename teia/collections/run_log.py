@@ -67,7 +67,7 @@ class ScheduledRun:
         return max(0, self.known - self.visited)
 
 
-def in_words(known: int, visited: int, new: int, *, is_over: bool) -> str:
+def describe_visits(known: int, visited: int, new: int, *, is_over: bool) -> str:
     """Return the visits of a run in words: `812 of 1,020 known pages visited, 208 not reached, 31 new`."""
     if not known:
         return f"{new:,} new pages visited"
@@ -113,13 +113,13 @@ class RunLog:
     def note(self, run: ScheduledRun, account: RoundAccount | None, deadline_s: float | None, now_s: float) -> None:
         """Record the progress of a run. `account` is None where nothing is counted."""
         sql = "UPDATE scheduled_runs SET seen_s = ?, deadline_s = ? WHERE collection = ? AND number = ?"
-        place = (run.collection, run.number)
+        key = (run.collection, run.number)
         with sqlite_errors(self.path):
-            self._db.execute(sql, (now_s, deadline_s, *place))
+            self._db.execute(sql, (now_s, deadline_s, *key))
             if account is not None:
                 # Without an account the counts of an earlier shift stay.
                 counts = "UPDATE scheduled_runs SET known = ?, visited = ?, new = ? WHERE collection = ? AND number = ?"
-                self._db.execute(counts, (account.known, account.visited, account.new, *place))
+                self._db.execute(counts, (account.known, account.visited, account.new, *key))
 
     def end(self, run: ScheduledRun, why: EndReason, ended_s: float) -> None:
         sql = "UPDATE scheduled_runs SET ended_s = ?, why = ? WHERE collection = ? AND number = ?"

@@ -19,8 +19,8 @@ from teia.collections.account import Summary
 from teia.collections.inbox import ControlFile
 
 FINE_S, COARSE_S = 5.0, 600.0
-KEPT_S = {FINE_S: 1_200.0, COARSE_S: 31 * 86_400.0}
-TRUE_S, TRUE_KEPT_S = 10.0, 86_400.0
+RETENTION_S = {FINE_S: 1_200.0, COARSE_S: 31 * 86_400.0}
+TRUE_S, TRUE_RETENTION_S = 10.0, 86_400.0
 MIN_REVISITED = 200
 """Number of revisited pages below which no freshness is reported."""
 
@@ -56,11 +56,11 @@ class SeriesWriter:
         fresh = summary.freshness if summary.freshness and summary.freshness["visited_again"] >= MIN_REVISITED else {}
         numbers = (summary.requests, summary.pages, summary.urls_known, summary.urls_queued)
         point = (*numbers, fresh.get("fresh"), fresh.get("best"), fresh.get("possible"))
-        for step_s, kept_s in KEPT_S.items():
+        for step_s, retention_s in RETENTION_S.items():
             if now_s >= self._next_s.get((summary.collection, step_s), 0.0):
                 self._next_s[summary.collection, step_s] = now_s + step_s
                 self._control.note_point(summary.collection, step_s, now_s, point)
-                self._control.drop_points(summary.collection, step_s, now_s - kept_s)
+                self._control.drop_points(summary.collection, step_s, now_s - retention_s)
 
 
 def points_of(control: ControlFile, collection: str, step_s: float, since_s: float) -> list[SeriesPoint]:
@@ -71,7 +71,7 @@ def points_of(control: ControlFile, collection: str, step_s: float, since_s: flo
 def note_truth(control: ControlFile, collection: str, now_s: float, share: float) -> None:
     """Record the share of captures that matched their pages."""
     control.note_point(collection, TRUE_S, now_s, (share,))
-    control.drop_points(collection, TRUE_S, now_s - TRUE_KEPT_S)
+    control.drop_points(collection, TRUE_S, now_s - TRUE_RETENTION_S)
 
 
 def truth_of(control: ControlFile, collection: str, since_s: float, most: int) -> list[tuple[float, float]]:

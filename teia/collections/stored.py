@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.collections.calendar import parse_schedule
-from teia.collections.edits import Edit, Operator, changed_keys, edited
+from teia.collections.edits import Edit, Operator, changed_keys, apply_edits
 from teia.config.load import EffectiveConfig, load, to_toml, toml_value
 from teia.config.sections import Config
 from teia.config.tree import flatten, read_tree, value_of
@@ -138,7 +138,7 @@ def saved(root: Root, name: str) -> EffectiveConfig:
 def amend(root: Root, name: str, edits: Sequence[Edit]) -> tuple[Config, Config]:
     """Apply edits to a collection's file; return the settings before and after. The caller holds `editing`."""
     folder, before = root.collection(name), saved(root, name).config
-    after = edited(before, edits)
+    after = apply_edits(before, edits)
     if edits:
         check(after)
     if after != before:

@@ -25,17 +25,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from teia.clock import Clock
-from teia.crawler.budgets import spent_before
+from teia.crawler.budgets import read_usage
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.compiled_settings import CompiledSettings
-from teia.crawler.depths import spread
+from teia.crawler.depths import propagate_depths
 from teia.crawler.fetch_rows import log_row, roll_out, write_log
 from teia.crawler.open_cell import Cell, note_position
 from teia.crawler.order_hints import hints_of, learnt_promises, note_read
 from teia.crawler.requests import VisitRequests
 from teia.crawler.sites.aliases import AliasBook
-from teia.crawler.sites.soft404 import PROBE, answer_of, keep_answer, remembered
-from teia.crawler.sites.trap_notes import next_urls, note_visit, via
+from teia.crawler.sites.soft404 import PROBE, probe_result, store_probe, stored_probe
+from teia.crawler.sites.trap_notes import next_urls, note_visit, link_pattern
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull
 from teia.frontier.cell import counted_links, mail, shorter_paths
@@ -73,7 +73,7 @@ RobotsRow = tuple[str, float, str, int, bytes]
 
 RefillOrder = tuple[HostQueue, int, frozenset[int]]
 
-Spot = int | tuple[int, ...]
+LinkKey = int | tuple[int, ...]
 """Key under which a link is gathered.
 
 The URL's key, or the URL's key and its page's key for orders that judge page by page. A link that is taken back has a
@@ -86,8 +86,8 @@ class CommitResult:
     """The result of one commit: hosts with new work, filled buffers, counts.
 
     `names` are (alias, main name). `checks` are keys of URLs that are fetched under an alias after all
-    (aliases.Renamed). `held` are hosts of which more URLs are held back until the visits under way are read. `shunned`
-    are URL patterns by host that may not be fetched any more; `given_up` counts URLs (frontier/traps/watch.py). `spent`
+    (aliases.Renamed). `held` are hosts of which more URLs are held back until the visits under way are read. `blocked_patterns`
+    are URL patterns by host that may not be fetched any more; `given_up` counts URLs (frontier/traps/watch.py). `usage`
     are requests and bytes of earlier runs.
     """
 
@@ -97,9 +97,9 @@ class CommitResult:
     probes: list[tuple[HostQueue, ProbeResult]] = field(default_factory=list)
     names: list[tuple[str, str]] = field(default_factory=list)
     checks: list[int] = field(default_factory=list)
-    spent: list[tuple[HostQueue, int, int]] = field(default_factory=list)
+    usage: list[tuple[HostQueue, int, int]] = field(default_factory=list)
     held: list[HostQueue] = field(default_factory=list)
-    shunned: dict[str, set[int]] = field(default_factory=dict)
+    blocked_patterns: dict[str, set[int]] = field(default_factory=dict)
     given_up: int = 0
     new_urls: int = 0
     records: int = 0
@@ -111,7 +111,7 @@ class CommitResult:
 class CommitGroup:
     """The input of one commit for one collection.
 
-    A visit moves from `visits` to `settled` with its cell's transaction, and the results stay in `done`. So a group
+    A visit moves from `visits` to `settled` with its cell's transaction, and the results stay in `result`. So a group
     whose commit failed half way can be committed again: no page is counted twice, no host is forgotten.
 
     `must_reevaluate`: for a short time, URLs that were judged by earlier settings are judged again by `compiled`, the
@@ -129,7 +129,7 @@ class CommitGroup:
     must_reevaluate: bool = False
     courtesy: CourtesyInForce | None = None
     only_settles: bool = False
-    done: CommitResult = field(default_factory=CommitResult)
+    result: CommitResult = field(default_factory=CommitResult)
 
 
 class Committer:
@@ -151,18 +151,18 @@ class Committer:
     ) -> None:
         self.cells = cells
         self.aliases = aliases
-        self.authority: CrawlPageRank | None = None
+        self.pagerank: CrawlPageRank | None = None
         self.refresh: Refresh | RevisitAll | None = None
         self.visit_requests = VisitRequests(cells, starts, clock)
         self._starts = starts
-        self.number_of = numbering(starts)
+        self.cell_number = numbering(starts)
         self._ledger = ledger
         self._clock = clock
         self._delivered: dict[int, int] = {}
         self._forget_at = clock.ticks_s() + FORGET_EVERY_S
         self._shrink_at = clock.ticks_s() + SHRINK_EVERY_S
         self._order = next(iter(cells)).frontier.order
-        self._promised: dict[int, float] = {}
+        self._promises: dict[int, float] = {}
 
     def commit(self, group: CommitGroup) -> CommitResult:
         """Commit a group; on a full disk, truncate the cells' logs to make room for the next try."""
@@ -181,51 +181,51 @@ class Committer:
 
     def _commit(self, group: CommitGroup) -> CommitResult:
         """Commit a group in the order that the module docstring describes."""
-        done = group.done
+        result = group.result
         if self._order.stores_trails:
-            self._promised = learnt_promises(self.cells)
+            self._promises = learnt_promises(self.cells)
         if self.aliases is not None:
-            self.aliases.begin(self._clock.now_s())
+            self.aliases.start_group(self._clock.now_s())
         # 1. The ledger of delays, before any visit counts.
         if group.courtesy is not None:
             self._ledger.note_courtesy(group.courtesy)
         if group.delays:
             self._ledger.write(group.delays)
         self._forget_expired()
-        self._absorb_seeds(group, done)
+        self._absorb_seeds(group, result)
         by_cell: dict[int, list[ActiveVisit]] = defaultdict(list)
         for visit in group.visits:
             by_cell[visit.queue.cell].append(visit)
         # 2. and 3. Cell by cell: a visit is settled once its cell's transaction has returned.
         for number, visits in by_cell.items():
-            self._commit_cell(self.cells[number], visits, done)
+            self._commit_cell(self.cells[number], visits, result)
             group.settled += visits
             group.visits = [visit for visit in group.visits if visit.queue.cell != number]
-        came_nearer = self._may_plan(group) and group.compiled is not None and self._propagate_depths(group.compiled, done)
+        has_shorter = self._may_plan(group) and group.compiled is not None and self._propagate_depths(group.compiled, result)
         # 4. Links for other cells.
-        if group.settled or came_nearer:
-            self.deliver(done)
+        if group.settled or has_shorter:
+            self.deliver(result)
         # 5. Names of one site, from pages that are durable by now.
-        self._learn_names(group.settled, done)
+        self._learn_names(group.settled, result)
         for queue, why in group.parked:
             with self.cells[queue.cell].frontier.transaction() as frontier:
                 frontier.park_host(queue.host_id, why)
         # Optional from here on: once a stop has begun, all of it is left to the next start.
         if self._may_plan(group):
-            self._plan(group, done)
+            self._plan(group, result)
         if not self.is_winding_up:
             for cell, hosts in self.visit_requests.apply():
-                self._note(done, cell, hosts)
-        done.has_shorter_paths = any(shorter_paths.waiting(cell.frontier.db, 1) for cell in self.cells)
+                self._note_hosts(result, cell, hosts)
+        result.has_shorter_paths = any(shorter_paths.waiting(cell.frontier.db, 1) for cell in self.cells)
         for queue, limit, skip in group.refills:
             if self.is_winding_up:
                 break
             if not queue.knows_robots:
-                self._remember(queue, done)
-            done.refilled.append((queue, *self._refill(queue, limit, skip, done)))
+                self._load_host(queue, result)
+            result.refilled.append((queue, *self._refill(queue, limit, skip, result)))
         self._shrink_logs()
         self._roll_out(by_cell)
-        return done
+        return result
 
     def _roll_out(self, numbers: Iterable[int]) -> None:
         """Move rows of the fetch log to files, where there are enough; after a stop, closing the cells does it."""
@@ -243,16 +243,16 @@ class Committer:
     def _may_plan(self, group: CommitGroup) -> bool:
         return not (group.only_settles or self.is_winding_up)
 
-    def _plan(self, group: CommitGroup, done: CommitResult) -> None:
+    def _plan(self, group: CommitGroup, result: CommitResult) -> None:
         """Update the queue of next visits: new settings, new scores, pages scheduled for a revisit."""
         if group.compiled is not None and group.must_reevaluate:
-            self._reevaluate(group.compiled, done)
-        if self.authority is not None and self._may_plan(group):
-            for cell, hosts in self.authority.rank_again():
-                self._note(done, cell, hosts)
+            self._reevaluate(group.compiled, result)
+        if self.pagerank is not None and self._may_plan(group):
+            for cell, hosts in self.pagerank.rank_again():
+                self._note_hosts(result, cell, hosts)
         if self.refresh is not None and self._may_plan(group):
             for cell, hosts in self.refresh.plan_again():
-                self._note(done, cell, hosts)
+                self._note_hosts(result, cell, hosts)
 
     def _forget_expired(self) -> None:
         now = self._clock.ticks_s()
@@ -273,49 +273,49 @@ class Committer:
 
     # -- step 3 --------------------------------------------------------------------------------------------
 
-    def _commit_cell(self, cell: Cell, visits: Sequence[ActiveVisit], done: CommitResult) -> None:
-        with cell.committing():
+    def _commit_cell(self, cell: Cell, visits: Sequence[ActiveVisit], result: CommitResult) -> None:
+        with cell.commit_group():
             stored = self._archive(cell, visits)
             known_before = cell.frontier.known
             with cell.frontier.transaction():
-                self._record(cell, visits, stored, done)
+                self._record(cell, visits, stored, result)
         if self.refresh is not None:
-            self.refresh.noted(cell, visits)
-        done.records += sum(map(len, stored.values()))
-        done.new_urls += cell.frontier.known - known_before
+            self.refresh.count_visits(cell, visits)
+        result.records += sum(map(len, stored.values()))
+        result.new_urls += cell.frontier.known - known_before
         if cell.watch is not None:
-            given_up, shunned = cell.watch.take_news()
-            done.given_up += given_up
-            done.shunned.update(shunned)
+            given_up, blocked = cell.watch.take_news()
+            result.given_up += given_up
+            result.blocked_patterns.update(blocked)
 
     def _record(
         self,
         cell: Cell,
         visits: Sequence[ActiveVisit],
         stored: dict[ActiveVisit, tuple[Stored, ...]],
-        done: CommitResult,
+        result: CommitResult,
     ) -> None:
         """Record everything that one cell learns from a group, inside its transaction."""
         frontier = cell.frontier
-        links: dict[int, dict[Spot, FoundUrl]] = defaultdict(dict)
+        links: dict[int, dict[LinkKey, FoundUrl]] = defaultdict(dict)
         rows = []
         changes = frontier.last_change()
         for visit in visits:
             archived = capture_location(visit, stored.get(visit))
-            if visit.outcome == Outcome.ALIAS and not self._hand_on(cell, visit, links):
+            if visit.outcome == Outcome.ALIAS and not self._forward_alias(cell, visit, links):
                 # The alias was revoked meanwhile: the URL stays queued under its own name.
-                self._note(done, cell, [(visit.queue.host_id, visit.queue.host)])
+                self._note_hosts(result, cell, [(visit.queue.host_id, visit.queue.host)])
                 continue
             for place in self._settle(cell, visit, archived):
                 self._count(cell, links, place, {})
-            hand_over(cell, visit, changes)
+            hand_to_indexer(cell, visit, changes)
             note_visit(cell, visit)
             if self._order.stores_trails and note_read(cell, visit, self._clock.now_s()):
-                self._note(done, cell, [(visit.queue.host_id, visit.queue.host)])
+                self._note_hosts(result, cell, [(visit.queue.host_id, visit.queue.host)])
             self._gather(cell, links, visit)
             rows.append(log_row(visit, archived))
         # Links inside the cell belong to the page's own transaction; the others go to the outbox below.
-        self._note(done, cell, frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
+        self._note_hosts(result, cell, frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
         # Judged after the links of this group were counted.
         if cell.watch is not None:
             cell.watch.close()
@@ -325,16 +325,16 @@ class Committer:
         if cell.number in self._delivered:
             mail.delivered(frontier, self._delivered.pop(cell.number))
         if self.aliases is not None:
-            self.aliases.keep_samples(cell.number)
+            self.aliases.store_samples(cell.number)
         if self.refresh is not None:
-            self.refresh.note(cell, visits)
+            self.refresh.note_visits(cell, visits)
         write_log(frontier, rows)
         # Before COMMIT, so that an indexer that sees the change number finds the entry.
         cell.handover.flush()
         # The position is committed with the pages: the next start cuts the archive here.
         note_position(frontier, cell.archive.position, sum(map(len, stored.values())))
 
-    def _settle(self, cell: Cell, visit: ActiveVisit, archived: CaptureLocation) -> list[counted_links.Place]:
+    def _settle(self, cell: Cell, visit: ActiveVisit, archived: CaptureLocation) -> list[counted_links.RowKey]:
         """Settle a visit; return the pages whose links no longer count, because a probe showed soft 404s."""
         queue, item, fetched = visit.queue, visit.item, visit.fetched
         if visit.was_requested:
@@ -345,7 +345,7 @@ class Committer:
             self._store_robots(cell, visit)
             return []
         if item.purpose == PROBE:
-            found = keep_answer(cell.frontier, queue, answer_of(visit, self._clock.now_s()))
+            found = store_probe(cell.frontier, queue, probe_result(visit, self._clock.now_s()))
             return [(slot_of(site_of(queue.host)), queue.host_id, key) for key in found]
         assert visit.verdict is not None
         now_s = self._clock.now_s()
@@ -362,9 +362,9 @@ class Committer:
             is_stored_as_revisit(visit),
         )
         if item.visits:
-            from teia.crawler.keep_fresh.observe import observed  # imports numpy, needed only for revisited pages
+            from teia.crawler.keep_fresh.observe import observe_visit  # imports numpy, needed only for revisited pages
 
-            settled = observed(cell.frontier, settled, queue.host, visit)
+            settled = observe_visit(cell.frontier, settled, queue.host, visit)
         cell.frontier.settle(settled, queue.host)
         return []
 
@@ -379,35 +379,35 @@ class Committer:
         now_s = self._clock.now_s()
         cell.frontier.keep_robots(queue.host_id, queue.host, item.origin, now_s, visit.outcome, status, body)
 
-    def _gather(self, cell: Cell, links: dict[int, dict[Spot, FoundUrl]], visit: ActiveVisit) -> None:
+    def _gather(self, cell: Cell, links: dict[int, dict[LinkKey, FoundUrl]], visit: ActiveVisit) -> None:
         """Merge a page's links by cell; a link that occurs twice in a group is one row with a higher count."""
         result, item = visit.result, visit.item
         if result is None or item.purpose in NO_PAGES:
             return
-        named = [] if visit.outcome == Outcome.SOFT_404 else self._rewritten(result.links)
+        named = [] if visit.outcome == Outcome.SOFT_404 else self._rewrite_aliases(result.links)
         new: set[int] = set()
         if shows_links(visit):
             host = visit.queue.host
             place = (slot_of(site_of(host)), cell.frontier.host_id(host, self._clock.now_s()), item.key)
-            new = self._count(cell, links, place, counted(visit, named))
+            new = self._count(cell, links, place, link_targets(visit, named))
         depth, hops = item.depth + 1, 0
         if result.redirect_to:
             depth, hops = item.depth, item.hops + 1
-        into: dict[str, dict[Spot, FoundUrl]] = {}
-        for link, hint in zip(named, hints_of(visit, self._order, self._promised), strict=False):
+        into: dict[str, dict[LinkKey, FoundUrl]] = {}
+        for link, hint in zip(named, hints_of(visit, self._order, self._promises), strict=False):
             host, key = link.host, link.key
             found = into.get(host)
             if found is None:
-                found = into[host] = links[self.number_of(host)]
-            spot = (key, item.key) if self._order.sample_size else key
-            through = via(visit, host) if item.pattern else 0
+                found = into[host] = links[self.cell_number(host)]
+            link_key = (key, item.key) if self._order.sample_size else key
+            through = link_pattern(visit, host) if item.pattern else 0
             more = 0
             if key in new:
                 new.discard(key)  # an alias of the same URL may follow in the list
                 more = 1
-            same = found.get(spot)
+            same = found.get(link_key)
             if same is None:
-                found[spot] = FoundUrl(host, key, link.tail, depth, more, hops, link.by, hint, through)
+                found[link_key] = FoundUrl(host, key, link.tail, depth, more, hops, link.by, hint, through)
                 continue
             same.in_links += more
             same.by |= link.by
@@ -420,24 +420,24 @@ class Committer:
             if same.via or through:
                 same.via = either(same.via, through)
 
-    def _rewritten(self, links: list[FoundLink]) -> list[FoundLink]:
+    def _rewrite_aliases(self, links: list[FoundLink]) -> list[FoundLink]:
         """Replace the hosts of links to an alias by its main name."""
         aliases = self.aliases
         if aliases is None or not any(link.host in aliases for link in links):
             return links
-        return [aliases.rewritten(link) if link.host in aliases else link for link in links]
+        return [aliases.rewrite(link) if link.host in aliases else link for link in links]
 
     def _count(
         self,
         cell: Cell,
-        links: dict[int, dict[Spot, FoundUrl]],
-        place: counted_links.Place,
+        links: dict[int, dict[LinkKey, FoundUrl]],
+        place: counted_links.RowKey,
         targets: counted_links.Targets,
     ) -> set[int]:
         """Store the set of a page's links and take back links that are gone; return the keys of new links."""
         changed = counted_links.replace(cell.frontier, place, targets)
         for host, key in changed.gone:
-            of_cell = links[self.number_of(host)]
+            of_cell = links[self.cell_number(host)]
             same = of_cell.get((key,))
             if same is None:
                 of_cell[key,] = counted_links.taken_back(host, key)
@@ -445,17 +445,17 @@ class Committer:
                 same.in_links -= 1
         return changed.new
 
-    def _hand_on(self, cell: Cell, visit: ActiveVisit, links: dict[int, dict[Spot, FoundUrl]]) -> bool:
+    def _forward_alias(self, cell: Cell, visit: ActiveVisit, links: dict[int, dict[LinkKey, FoundUrl]]) -> bool:
         """Hand a URL of an alias on to the main name; if the alias is revoked, keep the URL queued and return False."""
-        found = None if self.aliases is None else self.aliases.forwarded(cell.frontier, visit)
+        found = None if self.aliases is None else self.aliases.forward(cell.frontier, visit)
         if found is None:
             return False
-        links[self.number_of(found.host)][found.key, visit.item.key] = found
+        links[self.cell_number(found.host)][found.key, visit.item.key] = found
         return True
 
     # -- step 4 --------------------------------------------------------------------------------------------
 
-    def deliver(self, done: CommitResult) -> None:
+    def deliver(self, result: CommitResult) -> None:
         """Deliver the outboxes into their cells; a restarted crawler does this first."""
         by_receiver: dict[int, list[tuple[int, int, list[FoundUrl]]]] = defaultdict(list)
         last: dict[int, int] = {}
@@ -466,82 +466,82 @@ class Committer:
                     by_receiver[to_cell].append((sender.number, seq, found))
                     last[sender.number] = seq
         for number, bulks in by_receiver.items():
-            self._take(self.cells[number], bulks, done)
+            self._receive(self.cells[number], bulks, result)
         self._delivered.update(last)
 
-    def _take(self, cell: Cell, bulks: Iterable[tuple[int, int, list[FoundUrl]]], done: CommitResult) -> None:
+    def _receive(self, cell: Cell, bulks: Iterable[tuple[int, int, list[FoundUrl]]], result: CommitResult) -> None:
         known_before = cell.frontier.known
         with cell.frontier.transaction():
             for from_cell, seq, found in bulks:
                 # A smaller number was merged before a crash.
                 if seq > mail.heard(cell.frontier, from_cell):
-                    self._note(done, cell, cell.frontier.absorb(found, self._clock.now_s()))
+                    self._note_hosts(result, cell, cell.frontier.absorb(found, self._clock.now_s()))
                     mail.note_heard(cell.frontier, from_cell, seq)
-        done.new_urls += cell.frontier.known - known_before
+        result.new_urls += cell.frontier.known - known_before
 
-    def _absorb_seeds(self, group: CommitGroup, done: CommitResult) -> None:
+    def _absorb_seeds(self, group: CommitGroup, result: CommitResult) -> None:
         by_cell: dict[int, list[FoundUrl]] = defaultdict(list)
         for found in group.seeds:
-            by_cell[self.number_of(found.host)].append(found)
+            by_cell[self.cell_number(found.host)].append(found)
         for number, of_cell in by_cell.items():
             cell = self.cells[number]
             known_before = cell.frontier.known
             with cell.frontier.transaction():
-                self._note(done, cell, cell.frontier.absorb(of_cell, self._clock.now_s()))
-            done.new_urls += cell.frontier.known - known_before
+                self._note_hosts(result, cell, cell.frontier.absorb(of_cell, self._clock.now_s()))
+            result.new_urls += cell.frontier.known - known_before
         group.seeds = []
 
     # -- step 5 --------------------------------------------------------------------------------------------
 
-    def _learn_names(self, settled: Sequence[ActiveVisit], done: CommitResult) -> None:
+    def _learn_names(self, settled: Sequence[ActiveVisit], result: CommitResult) -> None:
         """Learn from settled pages which host names are one site."""
         if self.aliases is None or not (settled or self.aliases.is_busy):
             return
         renamed = self.aliases.learn(settled)
-        done.names += renamed.names
-        done.checks += renamed.checks
+        result.names += renamed.names
+        result.checks += renamed.checks
         for number, host in renamed.hosts:
             cell = self.cells[number]
-            self._note(done, cell, [(cell.frontier.host_id(host, self._clock.now_s()), host)])
+            self._note_hosts(result, cell, [(cell.frontier.host_id(host, self._clock.now_s()), host)])
 
-    def _propagate_depths(self, compiled: CompiledSettings, done: CommitResult) -> bool:
+    def _propagate_depths(self, compiled: CompiledSettings, result: CommitResult) -> bool:
         """Give the links of pages that came nearer to a seed their new depth; return whether there were any."""
-        came_nearer = False
+        has_shorter = False
         for cell in self.cells:
             known_before = cell.frontier.known
-            touched = spread(cell, self.number_of, compiled, self._clock.now_s(), self._rewritten)
+            touched = propagate_depths(cell, self.cell_number, compiled, self._clock.now_s(), self._rewrite_aliases)
             if touched is not None:
-                self._note(done, cell, touched)
-                done.new_urls += cell.frontier.known - known_before
-                came_nearer = True
-        return came_nearer
+                self._note_hosts(result, cell, touched)
+                result.new_urls += cell.frontier.known - known_before
+                has_shorter = True
+        return has_shorter
 
-    def _reevaluate(self, compiled: CompiledSettings, done: CommitResult) -> None:
+    def _reevaluate(self, compiled: CompiledSettings, result: CommitResult) -> None:
         """Judge URLs by new settings, as many as there is time for (frontier/cell/reconsider.py)."""
         until = self._clock.ticks_s() + REEVALUATE_S
         for cell in self.cells:
             if progress(cell.frontier, compiled.mark) < END:
                 with cell.frontier.transaction() as frontier:
                     back = reconsider(frontier, compiled.mark, compiled.wants, lambda: self._clock.ticks_s() < until)
-                    self._note(done, cell, back)
+                    self._note_hosts(result, cell, back)
                 if self._clock.ticks_s() >= until:
                     return
         if all(progress(cell.frontier, compiled.mark) == END for cell in self.cells):
-            done.evaluated_by = compiled.mark
+            result.evaluated_by = compiled.mark
 
     # -- buffers -------------------------------------------------------------------------------------------
 
-    def _remember(self, queue: HostQueue, done: CommitResult) -> None:
+    def _load_host(self, queue: HostQueue, result: CommitResult) -> None:
         """Read the knowledge of earlier runs about a host: its cost, its robots.txt, its soft 404s."""
         frontier = self.cells[queue.cell].frontier
-        done.spent.append(spent_before(frontier, queue))
-        done.robots += frontier.robots_of(queue.host_id, queue.host)
-        found = remembered(frontier, queue)
+        result.usage.append(read_usage(frontier, queue))
+        result.robots += frontier.robots_of(queue.host_id, queue.host)
+        found = stored_probe(frontier, queue)
         if found is not None:
-            done.probes.append((queue, found))
+            result.probes.append((queue, found))
 
     def _refill(
-        self, queue: HostQueue, limit: int, skip: Collection[int], done: CommitResult
+        self, queue: HostQueue, limit: int, skip: Collection[int], result: CommitResult
     ) -> tuple[list[QueuedUrl], float | None]:
         """Read a host's next URLs; if none is due now, return the time when the next one is."""
         cell = self.cells[queue.cell]
@@ -550,7 +550,7 @@ class Committer:
         else:
             items, held = next_urls(cell, queue, limit, skip, self._clock.now_s())
             due_s = None if items else cell.frontier.next_due_s(queue.host_id, queue.host)
-        done.held += [queue] if held else []
+        result.held += [queue] if held else []
         in_memory = queue.loaded  # their captures were checked when they were read into the buffer
         checked = [
             item if item.key in in_memory else cell.with_readable_capture(item, queue.host_id, queue.host) for item in items
@@ -558,12 +558,12 @@ class Committer:
         return checked, due_s
 
     @staticmethod
-    def _note(done: CommitResult, cell: Cell, touched: Iterable[tuple[int, str]]) -> None:
+    def _note_hosts(result: CommitResult, cell: Cell, touched: Iterable[tuple[int, str]]) -> None:
         for host_id, host in touched:
-            done.hosts[cell.number, host] = host_id
+            result.hosts[cell.number, host] = host_id
 
 
-def hand_over(cell: Cell, visit: ActiveVisit, changes: int) -> None:
+def hand_to_indexer(cell: Cell, visit: ActiveVisit, changes: int) -> None:
     """Hand a page that has changed to the indexer; `changes` is the last change number before this group."""
     if visit.result is None or not visit.result.entry:
         return
@@ -589,7 +589,7 @@ def shows_links(visit: ActiveVisit) -> bool:
     return fetched.status not in {0, NOT_MODIFIED}
 
 
-def counted(visit: ActiveVisit, links: Iterable[FoundLink]) -> dict[str, list[int]]:
+def link_targets(visit: ActiveVisit, links: Iterable[FoundLink]) -> dict[str, list[int]]:
     """Return the URLs to which a page links, by host, each once, without itself; none for an error or a redirect."""
     targets: dict[str, list[int]] = {}
     if visit.fetched is None or visit.fetched.status >= 300:

@@ -31,7 +31,7 @@ from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.resources import DiskSpace
 from teia.crawler.robots import RobotsCache, RobotsDecision
 from teia.crawler.running_collection import AwaitedResource, Crawl
-from teia.crawler.sites.soft404 import note_answer, send_probe, wants_probe
+from teia.crawler.sites.soft404 import note_answer, queue_probe, needs_probe
 from teia.crawler.verdicts import needs_resend, retry_after_s, task_for, verdict_of
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull, StoreError, TeiaError
@@ -83,9 +83,9 @@ class Crawler:
         robots: RobotsCache,
         clock: Clock,
         metrics: Metrics,
-        chance: random.Random,
+        rng: random.Random,
         disk: DiskSpace,
-        at_once: int = MAX_IN_FLIGHT,
+        max_in_flight: int = MAX_IN_FLIGHT,
     ) -> None:
         self.crawls = crawls
         self.metrics = metrics
@@ -95,9 +95,9 @@ class Crawler:
         self._pool = pool
         self._robots = robots
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._disk = disk
-        self._at_once = at_once
+        self._max_in_flight = max_in_flight
         self._check_disk_at = 0.0
         self._forget_at = 0.0
         self._stopping = False
@@ -122,9 +122,9 @@ class Crawler:
         self._thread = ThreadPoolExecutor(1, "commit")
         try:
             for crawl in self.crawls:
-                crawl.begin(self._clock.ticks_s())
+                crawl.start(self._clock.ticks_s())
             while not self._stopping and any(crawl.state.is_active for crawl in self.crawls):
-                self._turn()
+                self._tick()
                 await asyncio.sleep(BRISK_TICK_S if self._clock.ticks_s() < self._brisk_until else TICK_S)
             await self._wind_up()
         finally:
@@ -142,13 +142,13 @@ class Crawler:
         self.stop()
         self._grace_s = self._read_s = 0.0
 
-    def slowest(self, number: int) -> list[tuple[str, float]]:
+    def slowest_hosts(self, number: int) -> list[tuple[str, float]]:
         """Return the hosts whose last answer took longest, with its duration."""
         servers = self._schedule.politeness.servers.values()
         slow = heapq.nlargest(number, servers, key=lambda server: server.last_response_s)
         return [(server.name, server.last_response_s) for server in slow if server.last_response_s >= 1]
 
-    def _turn(self) -> None:
+    def _tick(self) -> None:
         now = self._clock.ticks_s()
         if now >= self._check_disk_at:
             self._check_disk_at = now + DISK_CHECK_S
@@ -209,12 +209,12 @@ class Crawler:
         shared, courtesy = configs[0], merge_courtesy(configs)
         crawl.reconfigure(config, compiled, CourtesyInForce.from_settings(self._clock.now_s(), courtesy), self._schedule)
         self._schedule.apply_courtesy(courtesy)
-        self._robots.take(shared.courtesy, shared.limits)
+        self._robots.apply_settings(shared.courtesy, shared.limits)
         self._disk.low_bytes = shared.limits.disk_free_bytes
         # Of an excluded host not even robots.txt is fetched; another crawl may still request it.
         for queue in crawl.queues.values():
             if queue.prerequisites and compiled.blocks(f"http://{queue.host}/"):
-                self._robots.awaited.difference_update(errand.origin for errand in queue.prerequisites)
+                self._robots.awaited.difference_update(request.origin for request in queue.prerequisites)
                 queue.prerequisites.clear()
 
     def _dispatch(self, now: float) -> None:
@@ -229,7 +229,7 @@ class Crawler:
         return (
             not self._stopping
             and not self._pool.is_in_doubt
-            and self._fetcher.in_flight < self._at_once
+            and self._fetcher.in_flight < self._max_in_flight
             and self._pool.waiting < parse.waiting_pages
             and self._pool.waiting_bytes < parse.waiting_bytes
             and sum(len(crawl.uncommitted) for crawl in self.crawls if crawl.failure is None) < MAX_UNCOMMITTED
@@ -246,7 +246,7 @@ class Crawler:
             item = queue.head
             if item is None:
                 break
-            if item.purpose == "robots" and not item.hops and crawl.spent(queue):
+            if item.purpose == "robots" and not item.hops and crawl.exhausted_budget(queue):
                 self._drop_robots_request(queue)
                 continue
             if not crawl.may_start(queue, item):
@@ -257,11 +257,11 @@ class Crawler:
             if refusal is not None:
                 self._refuse(crawl, queue, *refusal)
                 continue
-            if wants_probe(queue, item, crawl.config.sites.probe_after_pages):
-                send_probe(queue, item)
+            if needs_probe(queue, item, crawl.config.sites.probe_after_pages):
+                queue_probe(queue, item)
                 continue
             parts = split(item.url)
-            permission = self._permission(crawl, queue, item, parts)
+            permission = self._check_robots(crawl, queue, item, parts)
             if permission is RobotsDecision.LATER:
                 held = True
                 break
@@ -285,24 +285,24 @@ class Crawler:
         self._schedule.put_back(queue, held=held)
         crawl.refill_if_low(queue)
 
-    def _permission(self, crawl: Crawl, queue: HostQueue, item: QueuedUrl, parts: Parts) -> RobotsDecision:
+    def _check_robots(self, crawl: Crawl, queue: HostQueue, item: QueuedUrl, parts: Parts) -> RobotsDecision:
         """Check robots.txt for the next URL of this host; if it is unknown, queue its fetch first."""
         if item.purpose == "robots" or not crawl.config.courtesy.robots:
             return RobotsDecision.GO
         origin = f"{parts.scheme}://{parts.authority}"
-        known = self._robots.known(origin, self._clock.now_s())
+        known = self._robots.rules_of(origin, self._clock.now_s())
         if known is None:
             # Another crawl, or another prerequisite of this one, is fetching the file.
             if origin in self._robots.awaited:
                 return RobotsDecision.LATER
             self._robots.awaited.add(origin)
-            queue.prerequisites.insert(0, self._robots.errand(origin, item))
+            queue.prerequisites.insert(0, self._robots.prerequisite(origin, item))
         elif self._is_delay_too_long(known.rules):
             crawl.park(queue, f"robots.txt asks for a Crawl-delay of {known.rules.crawl_delay_s:g} s")
             return RobotsDecision.LATER
         elif known.rules.unreachable:
             known.was_used = True
-            self._refuse(crawl, queue, known.refusal, known.why)
+            self._refuse(crawl, queue, known.refusal, known.reason)
         elif not known.rules.allows(item.url):
             self._refuse(crawl, queue, Outcome.ROBOTS, "")
         else:
@@ -311,10 +311,10 @@ class Crawler:
 
     def reread_robots(self, crawl: Crawl, origin: str, since_s: float) -> bool:
         """Fetch a robots.txt again, ahead of its host's pages; return whether it was read since `since_s`."""
-        errand = self._robots.again(origin, since_s)
-        if errand is not None:
-            crawl.queue_prerequisite(errand, self._schedule)
-        return errand is None and origin not in self._robots.awaited
+        request = self._robots.refetch(origin, since_s)
+        if request is not None:
+            crawl.queue_prerequisite(request, self._schedule)
+        return request is None and origin not in self._robots.awaited
 
     def _drop_robots_request(self, queue: HostQueue) -> None:
         """Drop a robots.txt request: the budget of its host or site is used up, so no page would follow it."""
@@ -326,7 +326,7 @@ class Crawler:
     def _refuse(self, crawl: Crawl, queue: HostQueue, outcome: Outcome, detail: str) -> None:
         """Settle the host's next URL without a request."""
         visit = ActiveVisit(queue, queue.pop(), outcome=outcome, detail=detail)
-        crawl.started(visit)
+        crawl.note_start(visit)
         if visit.item.purpose == "robots":
             self._learn_robots(crawl, visit, 0, b"")
         self._conclude(crawl, visit)
@@ -349,8 +349,8 @@ class Crawler:
         visit = ActiveVisit(queue, item, address=destination.address, started=now)
         if queue.server.last_end > float("-inf"):
             visit.delay_before_s, visit.waited_s = queue.server.last_delay_s, now - queue.server.last_end
-        crawl.started(visit)
-        crawl.live.started(visit)
+        crawl.note_start(visit)
+        crawl.live.note_start(visit)
         self._schedule.begin_request(queue)
         self.metrics.requests += 1
         is_robots = item.purpose == "robots"
@@ -363,19 +363,19 @@ class Crawler:
             item.last_modified or None,
             limits.robots_bytes if is_robots else limits.body_bytes,
         )
-        self._fetcher.start(request, partial(self._fetched, crawl, visit))
+        self._fetcher.start(request, partial(self._handle_fetched, crawl, visit))
         crawl.refill_if_low(queue)
 
     # -- an answer comes back ------------------------------------------------------------------------------
 
-    def _fetched(self, crawl: Crawl, visit: ActiveVisit, fetched: Fetched) -> None:
+    def _handle_fetched(self, crawl: Crawl, visit: ActiveVisit, fetched: Fetched) -> None:
         now = self._clock.ticks_s()
-        crawl.live.ended(visit)
+        crawl.live.note_end(visit)
         visit.fetched, visit.bytes_received = fetched, fetched.bytes_received
         back_off_s = retry_after_s(fetched, self._clock.now_s())
         # The server named no time: the crawler's own back-off applies.
         if fetched.status in {429, 503} and back_off_s == 0:
-            back_off_s = self._schedule.politeness.back_off(visit.queue.server, now, self._chance.random())
+            back_off_s = self._schedule.politeness.back_off(visit.queue.server, now, self._rng.random())
         visit.delay_s = self._schedule.end_request(visit.queue, visit.address, visit.started, now, back_off_s)
         if visit.delay_s == 0:
             self._brisk_until = now + BRISK_S
@@ -387,7 +387,7 @@ class Crawler:
         # Cut off by the stop itself: the URL is still queued on disk.
         if self._stopping and fetched.outcome == Outcome.SYSTEM:
             self._unanswered += 1
-            crawl.abandoned(visit)
+            crawl.abandon(visit)
         elif fetched.status == 0:
             visit.outcome, visit.detail = fetched.outcome, fetched.detail
             if visit.item.purpose == "robots" and needs_resend(visit):
@@ -398,7 +398,7 @@ class Crawler:
         else:
             self._submit(crawl, visit, "robots" if visit.item.purpose == "robots" else "page")
 
-    def bring(self, crawl: Crawl, visit: ActiveVisit, fetched: Fetched) -> None:
+    def accept_answer(self, crawl: Crawl, visit: ActiveVisit, fetched: Fetched) -> None:
         """Accept an answer that did not come from the page's own server (proxy_collector.py)."""
         visit.fetched, visit.bytes_received = fetched, fetched.bytes_received
         self._submit(crawl, visit, "page")
@@ -406,13 +406,13 @@ class Crawler:
     def _submit(self, crawl: Crawl, visit: ActiveVisit, purpose: str) -> None:
         assert visit.fetched is not None
         task = task_for(crawl.reading, purpose, visit.item, visit.fetched)
-        self._pool.submit(*in_parts(task), done=partial(self._read, crawl, visit, purpose))
+        self._pool.submit(*in_parts(task), done=partial(self._handle_read, crawl, visit, purpose))
 
-    def _read(self, crawl: Crawl, visit: ActiveVisit, purpose: str, answer: bytes | LostAnswer) -> None:
+    def _handle_read(self, crawl: Crawl, visit: ActiveVisit, purpose: str, answer: bytes | LostAnswer) -> None:
         """Process a parse child's result; store a page unread as `parse_failed` if it crashed the children."""
         if isinstance(answer, LostAnswer) and answer.reason == "closed":
             self._unread += 1
-            crawl.abandoned(visit)
+            crawl.abandon(visit)
             return
         if isinstance(answer, LostAnswer):
             self.metrics.parse_children_lost += 1
@@ -444,7 +444,7 @@ class Crawler:
         if to and crawl.compiled.blocks(to):
             visit.outcome, visit.detail = Outcome.OUT_OF_SCOPE, f"it redirects to {to}, which is excluded"
             self._learn_robots(crawl, visit, 0, b"")
-        elif to and not crawl.reaches(to):
+        elif to and not crawl.may_request(to):
             visit.outcome, visit.detail = (
                 Outcome.ROBOTS_UNREACHABLE,
                 f"it redirects to {to}, which belongs to another node",
@@ -455,13 +455,13 @@ class Crawler:
         else:
             self._learn_robots(crawl, visit, visit.fetched.status, visit.result.payload)
 
-    def _request_robots_again(self, crawl: Crawl, errand: QueuedUrl) -> None:
+    def _request_robots_again(self, crawl: Crawl, request: QueuedUrl) -> None:
         """Request a robots.txt once more; if the crawl is ending, leave it to the other crawls that wait for it."""
         if crawl.is_ending:
-            self._robots.awaited.discard(errand.origin)
-            self._wake_all(split(f"{errand.origin}/").host)
+            self._robots.awaited.discard(request.origin)
+            self._wake_all(split(f"{request.origin}/").host)
         else:
-            crawl.queue_prerequisite(errand, self._schedule)
+            crawl.queue_prerequisite(request, self._schedule)
 
     def _wake_all(self, host: str) -> None:
         for each in self.crawls:
@@ -486,7 +486,7 @@ class Crawler:
         """
         if outcome == Outcome.DNS:
             return
-        if self._robots.known(origin, requested_s) is None and origin not in self._robots.awaited:
+        if self._robots.rules_of(origin, requested_s) is None and origin not in self._robots.awaited:
             rules = self._robots.learn(origin, outcome, status, body, requested_s)
             self._apply_crawl_delay(origin, rules)
 
@@ -502,10 +502,10 @@ class Crawler:
 
     def _conclude(self, crawl: Crawl, visit: ActiveVisit) -> None:
         self._note_resolution(visit)
-        visit.verdict = verdict_of(visit, crawl.config, self._chance)
+        visit.verdict = verdict_of(visit, crawl.config, self._rng)
         self.metrics.outcomes[visit.outcome] += 1
-        crawl.live.concluded(visit)
-        crawl.concluded(visit, self._clock.ticks_s())
+        crawl.live.conclude(visit)
+        crawl.conclude(visit, self._clock.ticks_s())
 
     def _note_resolution(self, visit: ActiveVisit) -> None:
         """Note whether a host has an address: the end of the crawl need not wait for a host without one."""
@@ -518,24 +518,24 @@ class Crawler:
     # -- commits -------------------------------------------------------------------------------------------
 
     def _maybe_commit(self, crawl: Crawl, now: float) -> None:
-        if crawl.committing or crawl.failure is not None or now < self._disk_retry_at or not crawl.wants_commit(now):
+        if crawl.is_committing or crawl.failure is not None or now < self._disk_retry_at or not crawl.wants_commit(now):
             return
-        crawl.committing = True
+        crawl.is_committing = True
         group = crawl.take_group(now)
         future = asyncio.get_running_loop().run_in_executor(self._thread, crawl.committer.commit, group)
         # The callback runs on the loop again, so that no lock is needed.
-        future.add_done_callback(lambda done: self._committed(crawl, done))
+        future.add_done_callback(lambda done: self._handle_commit(crawl, done))
 
-    def _committed(self, crawl: Crawl, done: asyncio.Future[CommitResult]) -> None:
-        crawl.committing = False
+    def _handle_commit(self, crawl: Crawl, done: asyncio.Future[CommitResult]) -> None:
+        crawl.is_committing = False
         error = done.exception()
         if error is None:
             self.metrics.commits += 1
-            committed = done.result()
-            for row in committed.robots:
+            result = done.result()
+            for row in result.robots:
                 self._load_robots(*row)
-            crawl.committed(committed, self._schedule, self._clock)
-            self._report()
+            crawl.apply_commit(result, self._schedule, self._clock)
+            self._update_metrics()
             return
         if isinstance(error, DiskFull):
             self._disk_retry_at = self._clock.ticks_s() + DISK_RETRY_S
@@ -550,7 +550,7 @@ class Crawler:
                 self._failure = crawl.failure
                 self._stopping = True
 
-    def _report(self) -> None:
+    def _update_metrics(self) -> None:
         """Update the metrics to the committed state."""
         metrics, counts = self.metrics, [crawl.counts for crawl in self.crawls]
         metrics.pages = sum(each.pages for each in counts)
@@ -591,7 +591,7 @@ class Crawler:
             await asyncio.sleep(TICK_S)
 
     def _has_uncommitted(self) -> bool:
-        if any(crawl.committing for crawl in self.crawls):
+        if any(crawl.is_committing for crawl in self.crawls):
             return True
         return self._failure is None and any(crawl.has_uncommitted for crawl in self.crawls if crawl.failure is None)
 
@@ -600,9 +600,9 @@ class Crawler:
 
         It is counted from the last commit that succeeded.
         """
-        if any(crawl.committing and crawl.waits_for_every_commit for crawl in self.crawls):
+        if any(crawl.is_committing and crawl.waits_for_every_commit for crawl in self.crawls):
             return math.inf
-        return COMMIT_S if any(crawl.committing for crawl in self.crawls) else SETTLE_S
+        return COMMIT_S if any(crawl.is_committing for crawl in self.crawls) else SETTLE_S
 
     def _report_unfinished(self) -> None:
         """Report the work that a stop did not wait for; it is not lost, because uncommitted URLs are fetched again."""
@@ -613,7 +613,7 @@ class Crawler:
                 self._unanswered,
                 self._unread,
             )
-        self._is_stuck = any(crawl.committing for crawl in self.crawls)
+        self._is_stuck = any(crawl.is_committing for crawl in self.crawls)
         if self._is_stuck and self._failure is None:
             self._failure = StoreError(
                 f"a commit did not complete within {COMMIT_S:g} s of a stop; check the disk of the data folder,"

@@ -21,7 +21,7 @@ from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.live import LiveRequests
 from teia.crawler.sites.aliases import AliasBook, AliasNames
-from teia.crawler.sites.soft404 import PROBE, take_up
+from teia.crawler.sites.soft404 import PROBE, apply_stored_probe
 from teia.crawler.visit import ActiveVisit
 from teia.errors import TeiaError
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
@@ -115,11 +115,11 @@ class Crawl:
         self.counts = RunCounts()
         self.queues: dict[str, HostQueue] = {}
         self.uncommitted: list[ActiveVisit] = []
-        self.committing = False
+        self.is_committing = False
         self._starts = starts
         self._group: CommitGroup | None = None
         self._seeds: list[FoundUrl] = []
-        self._hungry: dict[HostQueue, None] = {}
+        self._low_buffers: dict[HostQueue, None] = {}
         self._held_back: set[HostQueue] = set()
         self._delays: dict[tuple[str, str], DelayEntry] = {}
         self._held: list[HostQueue] = []
@@ -131,33 +131,33 @@ class Crawl:
         self._later: list[tuple[float, int, HostQueue]] = []
         self._later_if_active: list[tuple[float, int, HostQueue]] = []
         self._order = itertools.count()
-        self._open = 0
+        self._open_visits = 0
         self._open_pages = 0
-        self._began = 0.0
+        self._started_at = 0.0
         self._last_group = 0.0
         self._oldest = 0.0
         self._rereads_buffers = order_named(config.collection.order).rereads_buffers
         self.keeps_fresh = config.refresh.keep
         self._paused_hosts = paused_hosts(config.courtesy.paused)
-        self.names = AliasNames(None)
+        self.aliases = AliasNames(None)
         self.live = LiveRequests()
 
     # -- beginning and end ---------------------------------------------------------------------------------
 
-    def begin(self, now: float) -> None:
-        self._began = now
+    def start(self, now: float) -> None:
+        self._started_at = now
 
     def add_seeds(self, seeds: list[str]) -> None:
         """Queue URLs at depth 0; those already known stay as they are."""
         for url in seeds:
-            self._seeds.append(_found(url, 0, BY_SEED))
+            self._seeds.append(_found_url(url, 0, BY_SEED))
 
     def add_sitemaps(self, sitemaps: tuple[str, ...], origin: str) -> None:
         """Queue the sitemaps that a robots.txt names, as pages one hop from the root."""
         for reference in sitemaps:
             url = resolve(reference, f"{origin}/")
             if url is not None and split(url).host == split(f"{origin}/").host:
-                self._seeds.append(_found(url, 1, BY_SITEMAP | AS_SITEMAP))
+                self._seeds.append(_found_url(url, 1, BY_SITEMAP | AS_SITEMAP))
 
     def reconfigure(
         self, config: Config, compiled: CompiledSettings, courtesy: CourtesyInForce, schedule: HostSchedule
@@ -207,7 +207,7 @@ class Crawl:
         limits = self.config.limits
         if not self.state.is_active:
             return
-        if (limits.seconds and now - self._began >= limits.seconds) or (
+        if (limits.seconds and now - self._started_at >= limits.seconds) or (
             limits.pages and self.counts.pages >= limits.pages
         ):
             self.state = CrawlState.LIMIT
@@ -215,10 +215,10 @@ class Crawl:
             self.state = CrawlState.FINISHED
 
     def _is_done(self) -> bool:
-        waits = self._open or self._seeds or self._hungry or self.committing or self._has_later()
+        waits = self._open_visits or self._seeds or self._low_buffers or self.is_committing or self._has_later()
         waits = waits or self._must_reevaluate or self._must_propagate or self.committer.visit_requests.is_waiting
         if self.committer.refresh is not None and not waits:
-            waits = self.committer.refresh.has_pages or self.committer.refresh.is_behind
+            waits = self.committer.refresh.has_pages or self.committer.refresh.has_pending_work
         return not waits and all(queue.head is None or queue.parked for queue in self.queues.values())
 
     def _has_later(self) -> bool:
@@ -245,7 +245,7 @@ class Crawl:
         limit = self.config.limits.pages
         return not limit or item.purpose == "robots" or self.counts.pages + self._open_pages < limit
 
-    def reaches(self, url: str) -> bool:  # noqa: ARG002  # a node of a cluster reaches only the hosts of its cells
+    def may_request(self, url: str) -> bool:  # noqa: ARG002  # a node of a cluster requests only the hosts of its cells
         """Tell whether this crawler may request a URL's host at all."""
         return True
 
@@ -270,26 +270,26 @@ class Crawl:
         """Return why a URL is settled without a request: out of scope, budget used up, or host dead."""
         if item.purpose == "robots":
             return None
-        if item.purpose == PROBE and not self.holds(item.url):
+        if item.purpose == PROBE and not self.is_in_scope(item.url):
             return Outcome.OUT_OF_SCOPE, "excluded by the settings of the collection"
-        if self.names.is_elsewhere(queue, item):
+        if self.aliases.stands_for_other(queue, item):
             return Outcome.ALIAS, f"{queue.host} is an alias of {queue.alias_of}"
         try:
             if item.purpose == "page" and not self.compiled.admits(item.url, item.depth, item.found_by):
                 return Outcome.OUT_OF_SCOPE, "excluded by the settings of the collection"
         except Exception as error:  # noqa: BLE001  # a rule that is a function written by the user
             return Outcome.SYSTEM, f"a scope rule failed: {type(error).__name__}: {error}"
-        spent = self.spent(queue)
-        if spent and not item.visits:  # budgets protect from endless pages, not from known ones
-            return Outcome.BUDGET, spent
-        failed = self.budgets.failed(queue, self.config.limits)
+        exhausted = self.exhausted_budget(queue)
+        if exhausted and not item.visits:  # budgets protect from endless pages, not from known ones
+            return Outcome.BUDGET, exhausted
+        failed = self.budgets.failure_reason(queue, self.config.limits)
         return (queue.last_failure, failed) if failed else None
 
-    def spent(self, queue: HostQueue) -> str:
+    def exhausted_budget(self, queue: HostQueue) -> str:
         """Return the budget that a host has used up, its own or its site's; empty if none."""
-        return self.budgets.spent(queue, self.config.limits)
+        return self.budgets.exhausted(queue, self.config.limits)
 
-    def holds(self, url: str) -> bool:
+    def is_in_scope(self, url: str) -> bool:
         """Tell whether a URL is in scope, independent of the page that names it."""
         try:
             return self.compiled.scope.holds(url)
@@ -300,8 +300,8 @@ class Crawl:
         """Recognise names that are one site; call after all cells are open and before hosts are made."""
         frontiers = [cell.frontier for cell in self.committer.cells]
         courtesy, sites = self.config.courtesy, self.config.sites
-        book = AliasBook(frontiers, self._starts, sites, self.holds, obeys_robots=courtesy.robots)
-        self.committer.aliases, self.names = book, AliasNames(book)
+        book = AliasBook(frontiers, self._starts, sites, self.is_in_scope, obeys_robots=courtesy.robots)
+        self.committer.aliases, self.aliases = book, AliasNames(book)
 
     def park(self, queue: HostQueue, why: str) -> None:
         """Park a host for this run; its URLs stay queued with the reason."""
@@ -312,19 +312,19 @@ class Crawl:
         """Count a host's cost and its consecutive failures."""
         self.budgets.count(visit, now, self.config.courtesy.retry_wait_s)
 
-    def started(self, visit: ActiveVisit) -> None:
-        self._open += 1
+    def note_start(self, visit: ActiveVisit) -> None:
+        self._open_visits += 1
         self._open_pages += visit.item.purpose == "page"
 
-    def _closed(self, visit: ActiveVisit) -> None:
-        self._open -= 1
+    def _note_end(self, visit: ActiveVisit) -> None:
+        self._open_visits -= 1
         self._open_pages -= visit.item.purpose == "page"
 
-    def abandoned(self, visit: ActiveVisit) -> None:
+    def abandon(self, visit: ActiveVisit) -> None:
         """Forget a visit that a stop cut off; its URL is still queued on disk."""
-        self._closed(visit)
+        self._note_end(visit)
 
-    def concluded(self, visit: ActiveVisit, now: float) -> None:
+    def conclude(self, visit: ActiveVisit, now: float) -> None:
         if not self.uncommitted:
             self._oldest = now
         self.uncommitted.append(visit)
@@ -337,31 +337,31 @@ class Crawl:
 
     # -- hosts ---------------------------------------------------------------------------------------------
 
-    def host(self, name: str, host_id: int, schedule: HostSchedule) -> HostQueue:
+    def host_queue(self, name: str, host_id: int, schedule: HostSchedule) -> HostQueue:
         """Return the host's queue, made when it is first needed."""
         queue = self.queues.get(name)
         if queue is None:
-            cell = self.committer.number_of(name)
-            main = self.names.main_of(name)
+            cell = self.committer.cell_number(name)
+            main = self.aliases.main_name(name)
             server = schedule.politeness.server(main or name)  # two names of one site are one server
             queue = self.queues[name] = HostQueue(name, host_id, cell, self.number, server, alias_of=main)
         elif host_id:
             queue.host_id = host_id
         return queue
 
-    def queue_prerequisite(self, errand: QueuedUrl, schedule: HostSchedule) -> None:
+    def queue_prerequisite(self, request: QueuedUrl, schedule: HostSchedule) -> None:
         """Queue a prerequisite (a redirected robots.txt) at its host, ahead of its pages."""
-        queue = self.host(split(errand.url).host, 0, schedule)
-        queue.prerequisites.append(errand)
+        queue = self.host_queue(split(request.url).host, 0, schedule)
+        queue.prerequisites.append(request)
         schedule.wake(queue)
 
     def refill_if_low(self, queue: HostQueue) -> None:
         # A host without a number is not in the frontier: there is nothing to read.
         if not queue.exhausted and len(queue.buffer) <= queue.refill // 2 and queue.host_id:
-            self._hungry[queue] = None
+            self._low_buffers[queue] = None
 
     def wake_due(self, now: float) -> None:
-        """Look again at hosts whose next URL has become due."""
+        """Check hosts again whose next URL has become due."""
         for later in (self._later, self._later_if_active):
             while later and later[0][0] <= now:
                 queue = heapq.heappop(later)[2]
@@ -384,16 +384,16 @@ class Crawl:
         if len(self.uncommitted) >= commit.every_pages or self._group is not None:
             return True
         # Then nothing would be gained by waiting for more visits.
-        nothing_else_is_under_way = self._open == len(self.uncommitted)
+        nothing_else_is_under_way = self._open_visits == len(self.uncommitted)
         if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= commit.every_s):
             return True
-        waits = self._hungry or self._seeds or self._parked or self._must_reevaluate or self._must_propagate or self._must_rank
-        waits = waits or (self.committer.refresh is not None and self.committer.refresh.is_behind)
+        waits = self._low_buffers or self._seeds or self._parked or self._must_reevaluate or self._must_propagate or self._must_rank
+        waits = waits or (self.committer.refresh is not None and self.committer.refresh.has_pending_work)
         return bool(waits or self.committer.visit_requests.is_waiting) and now - self._last_group >= REFILL_PAUSE_S
 
     @property
     def _must_rank(self) -> bool:
-        return self.committer.authority is not None and self.committer.authority.is_behind
+        return self.committer.pagerank is not None and self.committer.pagerank.has_pending_work
 
     @property
     def has_uncommitted(self) -> bool:
@@ -412,7 +412,7 @@ class Crawl:
     @property
     def is_settled(self) -> bool:
         """True if nothing is under way or waits for its commit."""
-        return self.failure is not None or (not self._open and not self.committing and not self.has_uncommitted)
+        return self.failure is not None or (not self._open_visits and not self.is_committing and not self.has_uncommitted)
 
     def take_group(self, now: float) -> CommitGroup:
         """Hand over the waiting results; a failed group is handed over again, and newer results wait for the next."""
@@ -422,15 +422,15 @@ class Crawl:
             self._group.parked, self._group.courtesy = self._parked, self._courtesy
             self.uncommitted, self._seeds, self._delays, self._parked, self._courtesy = [], [], {}, [], None
         if self._group.refills:  # the last commit failed, so these hosts still need URLs
-            self._hungry = dict.fromkeys(order[0] for order in self._group.refills) | self._hungry
+            self._low_buffers = dict.fromkeys(order[0] for order in self._group.refills) | self._low_buffers
         # Results of a failed try: the buffers are read again.
-        self._group.done.refilled.clear()
+        self._group.result.refilled.clear()
         self._group.only_settles = self.is_ending
-        chosen = list(itertools.islice(self._hungry, 0 if self._group.only_settles else REFILLS_PER_GROUP))
+        chosen = list(itertools.islice(self._low_buffers, 0 if self._group.only_settles else REFILLS_PER_GROUP))
         for queue in chosen:
-            del self._hungry[queue]
+            del self._low_buffers[queue]
             queue.refill = self._refill_size(queue) if self.keeps_fresh else queue.refill
-        self._group.refills = [(queue, queue.refill, self._in_use(queue)) for queue in chosen]
+        self._group.refills = [(queue, queue.refill, self._keys_in_use(queue)) for queue in chosen]
         self._group.compiled, self._group.must_reevaluate = self.compiled, self._must_reevaluate
         return self._group
 
@@ -439,65 +439,65 @@ class Crawl:
         delay_s = max(queue.server.last_delay_s or self.config.courtesy.delay_s, 0.001)
         return max(REFILL_AT_LEAST, min(REFILL_AT_MOST, ceil(2 * self.config.commit.every_s / delay_s)))
 
-    def _in_use(self, queue: HostQueue) -> frozenset[int]:
+    def _keys_in_use(self, queue: HostQueue) -> frozenset[int]:
         """Return the URLs not to be read into a buffer again; an order that rereads buffers may read them again."""
         if not self._rereads_buffers:
             return frozenset(queue.loaded)
         return frozenset(queue.loaded.difference(item.key for item in queue.buffer))
 
-    def committed(self, done: CommitResult, schedule: HostSchedule, clock: Clock) -> None:
+    def apply_commit(self, result: CommitResult, schedule: HostSchedule, clock: Clock) -> None:
         """Apply the result of a commit: forget the visits, note new work, fill buffers."""
         assert self._group is not None
         for visit in self._group.settled:
             self._count(visit)
-            self._closed(visit)
+            self._note_end(visit)
             visit.queue.loaded.discard(visit.item.key)
             if visit.verdict is not None and visit.verdict.wait_s:
-                self._look_again(visit.queue, clock.ticks_s() + visit.verdict.wait_s)
+                self._check_later(visit.queue, clock.ticks_s() + visit.verdict.wait_s)
             # More URLs of this host were held back until these visits were read.
             if visit.queue in self._held_back or self.keeps_fresh:
                 self._held_back.discard(visit.queue)
                 self._check_now(visit.queue)
         self._group = None
-        self._must_reevaluate = self._must_reevaluate and done.evaluated_by != self.compiled.mark
-        self._must_propagate = done.has_shorter_paths
+        self._must_reevaluate = self._must_reevaluate and result.evaluated_by != self.compiled.mark
+        self._must_propagate = result.has_shorter_paths
         self._release_held(schedule)
-        self.counts.urls_new += done.new_urls
-        self.counts.archive_records += done.records
-        self.names.take(done.names, done.checks, self.queues, schedule.politeness)
-        for queue, found in done.probes:
-            take_up(queue, found, clock.now_s())
-        for queue, requests, received in done.spent:
+        self.counts.urls_new += result.new_urls
+        self.counts.archive_records += result.records
+        self.aliases.apply(result.names, result.checks, self.queues, schedule.politeness)
+        for queue, found in result.probes:
+            apply_stored_probe(queue, found, clock.now_s())
+        for queue, requests, received in result.usage:
             # This run may have requested the host since the row was read.
             queue.requests = max(queue.requests, requests)
             queue.received_bytes = max(queue.received_bytes, received)
-        for name, patterns in done.shunned.items():
-            self._put_back(self.queues[name], patterns)
+        for name, patterns in result.blocked_patterns.items():
+            self._drop_blocked(self.queues[name], patterns)
         for name in self.committer.visit_requests.take_changed_hosts():
             self._forget_buffer(name)
-        for (_, name), host_id in done.hosts.items():
-            queue = self.host(name, host_id, schedule)
+        for (_, name), host_id in result.hosts.items():
+            queue = self.host_queue(name, host_id, schedule)
             queue.exhausted = False
             # New URLs may come before those in memory, so the buffer is read again.
             if self._rereads_buffers:
-                self._hungry[queue] = None
+                self._low_buffers[queue] = None
             self.refill_if_low(queue)
-        for queue, items, due_s in done.refilled:
+        for queue, items, due_s in result.refilled:
             self._fill(queue, items, due_s, schedule, clock)
-        for queue in done.held:
+        for queue in result.held:
             if queue.loaded:
                 self._held_back.add(queue)
             else:
                 # With no visit under way, nothing else would cause another look.
                 self._check_now(queue)
-        if done.given_up:
-            self.counts.outcomes[Outcome.TRAP] += done.given_up
+        if result.given_up:
+            self.counts.outcomes[Outcome.TRAP] += result.given_up
 
-    def _put_back(self, queue: HostQueue, patterns: set[int]) -> None:
+    def _drop_blocked(self, queue: HostQueue, patterns: set[int]) -> None:
         """Drop buffered URLs of patterns that may not be fetched any more; they wait on disk."""
-        shunned = {item.key for item in queue.buffer if item.lane == LANE_NEW and abs(item.pattern) in patterns}
-        queue.buffer[:] = [item for item in queue.buffer if item.key not in shunned]
-        queue.loaded -= shunned
+        blocked = {item.key for item in queue.buffer if item.lane == LANE_NEW and abs(item.pattern) in patterns}
+        queue.buffer[:] = [item for item in queue.buffer if item.key not in blocked]
+        queue.loaded -= blocked
         self._check_now(queue)
 
     def _forget_buffer(self, name: str) -> None:
@@ -529,10 +529,10 @@ class Crawl:
         queue.buffer.extend(fresh)
         queue.loaded.update(item.key for item in fresh)
         if due_s is not None:
-            self._look_again(queue, clock.ticks_s() + max(0.0, due_s - clock.now_s()))
+            self._check_later(queue, clock.ticks_s() + max(0.0, due_s - clock.now_s()))
         schedule.wake(queue)
 
-    def _look_again(self, queue: HostQueue, at: float) -> None:
+    def _check_later(self, queue: HostQueue, at: float) -> None:
         later = self._later_if_active if queue.is_unresolvable else self._later
         heapq.heappush(later, (at, next(self._order), queue))
 
@@ -546,7 +546,7 @@ class Crawl:
         if visit.was_requested:
             counts.requests += 1
             counts.bytes_received += visit.bytes_received
-        self.committer.visit_requests.announced.note(visit)
+        self.committer.visit_requests.announced.note_visit(visit)
         if visit.result is not None:
             counts.links += visit.result.links_seen
             counts.pages += visit.item.purpose == "page" and bool(visit.result.payload_bytes)
@@ -560,13 +560,13 @@ class Crawl:
             failed[url] = f"{visit.outcome}{visit.detail and f' ({visit.detail})'}"
 
 
-def delay_entry(kind: str, place: DelayTarget, now: float, now_s: float) -> DelayEntry:
+def delay_entry(kind: str, target: DelayTarget, now: float, now_s: float) -> DelayEntry:
     """Return the delay of a server or address as the ledger stores it: in Unix time."""
-    sites = place.site_count if place.site_count >= RECORDED_FROM else 0
-    return DelayEntry(kind, place.name, now_s + place.ready_at - now, place.last_delay_s, sites)
+    sites = target.site_count if target.site_count >= RECORDED_FROM else 0
+    return DelayEntry(kind, target.name, now_s + target.ready_at - now, target.last_delay_s, sites)
 
 
-def _found(url: str, depth: int, by: int) -> FoundUrl:
+def _found_url(url: str, depth: int, by: int) -> FoundUrl:
     """Return a `FoundUrl` for a URL without links to it."""
     host = split(url).host
     return FoundUrl(host, key_of(url), tail_of(url, host), depth, in_links=0, by=by)

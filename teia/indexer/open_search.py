@@ -91,17 +91,17 @@ class CollectionSearch:
         partial = self._facts.partial()
         return replace(results, notes=(*results.notes, *partial), is_partial=True) if partial else results
 
-    def among(self, text: str, keys: Sequence[int]) -> list[Hit] | None:
+    def search_among(self, text: str, keys: Sequence[int]) -> list[Hit] | None:
         """Return those of some pages that a query finds; None if not all of them could be looked at in time."""
-        return self._searcher.among(text, keys)
+        return self._searcher.search_among(text, keys)
 
     def similar(self, url: str, n: int = 10) -> Results:
         """Return pages on the same subject as a page."""
         return self._searcher.similar(url, n)
 
-    def cached(self, url: str) -> IndexEntry | None:
+    def indexed_page(self, url: str) -> IndexEntry | None:
         """Return a page as the index has it, with its text; None if it is not there."""
-        return self._searcher.cached(url)
+        return self._searcher.indexed_page(url)
 
     def close(self) -> None:
         self._stack.close()
@@ -248,7 +248,7 @@ def _about_index(state: IndexState) -> Iterator[SearchMessage]:
     if not state.is_partial:
         return
     if state.behind:
-        yield SearchMessage(MessageKind.BEHIND if state.is_written else MessageKind.LEFT_BEHIND, (f"{state.behind:,}",))
+        yield SearchMessage(MessageKind.INDEXING if state.is_written else MessageKind.UNINDEXED, (f"{state.behind:,}",))
     if state.unreadable:
         yield SearchMessage(MessageKind.UNREADABLE, (f"{state.unreadable:,}",))
 

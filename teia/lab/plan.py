@@ -33,17 +33,17 @@ def plan_file(
     politeness_s: float,
     budget: int | None,
     clock: Clock,
-    say: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Plan, write page,count,times (one row per page, in the order of the file), and return the expected results.
 
     Times are seconds from the beginning. A policy without a timetable is carried out as if crawlers were always free.
     """
     policy = policy_named(policy_name)
-    say("reading pages")
+    progress("reading pages")
     scenario = read_scenario(scenario_path)
     world = scenario.world(horizon_s=horizon_s, politeness_s=politeness_s, budget=budget)
-    say(f"{policy.name}: {len(world):,} pages on {world.servers:,} servers")
+    progress(f"{policy.name}: {len(world):,} pages on {world.servers:,} servers")
     began_s = clock.ticks_s()
     table = carry_out(policy.plan(world), world)
     planned_s = clock.ticks_s() - began_s
@@ -51,7 +51,7 @@ def plan_file(
         _write(out, scenario, world, table)
     except OSError as error:
         raise LabError(f"{out}: cannot be written: {error.strerror}") from error
-    say("bounds")
+    progress("bounds")
     counts = np.bincount(table.page, minlength=len(world))
     stale = visited_staleness(world, table.page, table.due_s)
     # NonPolite (P3) is limited by the budget alone; without one nothing bounds it.

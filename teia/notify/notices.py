@@ -229,7 +229,7 @@ class NoticeFinder:
             at = positions.get(number, 0)
             while at < upto:
                 changed = _changed(lookup.cells[number].db, at, upto)
-                hits = self._search.among(watched.what, [each.key for each in changed]) if changed else []
+                hits = self._search.search_among(watched.what, [each.key for each in changed]) if changed else []
                 if hits is None:  # not all pages could be searched in time; the next look tries again
                     self._is_whole = False
                     return made

@@ -94,7 +94,7 @@ class _ReadPage(NamedTuple):
     kept: bytes | None
 
     @property
-    def place(self) -> counted_links.Place:
+    def place(self) -> counted_links.RowKey:
         return self.slot, self.host_id, self.key
 
 

@@ -98,7 +98,7 @@ def make_app(site: Installation, names: Collection[str] = LOOPBACK_NAMES) -> Fas
     errors.install(app, renderer)
     pages = PageRoutes(renderer)
     for module in MODULES:
-        module.add_to(pages)
+        module.add_routes(pages)
     pages.gates.append(RouteAccess("GET", HEALTH, Role.PUBLIC, None))
     # Not by `PageRoutes.add`: its dependencies run in worker threads, which may all be busy.
     app.add_api_route(HEALTH, health, methods=["GET"], include_in_schema=False)
@@ -116,7 +116,7 @@ async def health() -> JSONResponse:
     return JSONResponse({"status": "ok", "version": __version__})
 
 
-def gates_of(app: FastAPI) -> tuple[RouteAccess, ...]:
+def list_routes(app: FastAPI) -> tuple[RouteAccess, ...]:
     """Return all routes of an application with the roles they need."""
     found: tuple[RouteAccess, ...] = app.state.gates
     return found

@@ -25,7 +25,7 @@ complete response of which the client reads nothing, is cut off.
 """
 STALLED_S = 60.0
 """Like `HEADER_S` for a response that is still being produced: a download that stalls this long is cut off."""
-UNDER_WAY_PER_ADDRESS = 240
+IN_FLIGHT_PER_ADDRESS = 240
 """Simultaneous requests of one address, live pages included."""
 
 REQUESTS_AT_ONCE = 120
@@ -62,12 +62,12 @@ RAW_AT_ONCE = 800
 RAW_PER_S = 60.0
 """Token bucket of requests for archive records: a capture loads its images and style sheets."""
 
-COPIES_AT_ONCE = 2
-COPIES_WAITING = 20
-COPY_WAIT_S = 5.0
+CAPTURES_AT_ONCE = 2
+CAPTURES_WAITING = 20
+CAPTURE_WAIT_S = 5.0
 """Captures parsed at the same time, each taking up to some 150 MB; requests that may wait, and how long."""
-COPY_STREAMS = 48
-COPY_STREAM_S = 120.0
+CAPTURE_STREAMS = 48
+CAPTURE_STREAM_S = 120.0
 """Captures being sent at the same time, each as long as a record, and the longest time for one."""
 
 TRY_S = 3.0
@@ -95,7 +95,7 @@ LAB_S = 3_600.0
 LAB_MEMORY_BYTES = 4 << 30
 LAB_QUEUE = 8
 """Limits of a lab run: time, memory, and waiting runs."""
-LAB_KEPT = 100
-LAB_KEPT_S = 180 * 86_400.0
+LAB_MAX_RUNS = 100
+LAB_MAX_AGE_S = 180 * 86_400.0
 LAB_REPORT_BYTES = 8 << 20
 """Limits of stored lab runs: their number, their age, and the size of each file."""

@@ -30,7 +30,7 @@ def test_every_page_is_indexed(name: str, pages: list[Waiting], tmp_path: Path) 
 
 
 def test_rows_and_ratios_are_told() -> None:
-    result = measure(PAGES, rounds=1, say=lambda _: None)
+    result = measure(PAGES, rounds=1, progress=lambda _: None)
     assert [row["name"] for row in result["rows"]] == ["tantivy alone", "teia"]
     assert result["ratio"] > 0
     assert result["cpu_ratio"] > 0

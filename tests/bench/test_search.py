@@ -23,7 +23,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(cache: Path) -> dict[str, Any]:
-    return measure(PAGES, each=2, cold=0, say=lambda _: None, cache=cache)
+    return measure(PAGES, each=2, cold=0, progress=lambda _: None, cache=cache)
 
 
 def test_every_row_has_n_and_times_in_order(result: dict[str, Any]) -> None:

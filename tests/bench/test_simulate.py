@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 def test_rows_tell_what_a_simulated_day_took() -> None:
     """P2: the size is small here, and the bounds are generous; docs/measured.md has the paper's size."""
-    result = measure([2000], ["psp", "edf"], rounds=1, theta=1.0, unit="hour", seed=1, say=lambda _: None)
+    result = measure([2000], ["psp", "edf"], rounds=1, theta=1.0, unit="hour", seed=1, progress=lambda _: None)
     assert [(row["n"], row["policy"]) for row in result["rows"]] == 2 * [(2000, "psp"), (2000, "edf")]
     for row in result["rows"]:
         assert 0.9 * 8.64 * 2000 < row["visits"] <= 8.64 * 2000

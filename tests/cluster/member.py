@@ -28,27 +28,27 @@ async def main(urls: str, key: str, collection: str, name: str, pace: str, repli
     clock = WallClock()
     wire = await connect(urls.split(","), Path(key), name, answer_s=1.0)
     lost = asyncio.Event()
-    keepers: list[CellOwner] = []
+    owners: list[CellOwner] = []
 
     def forget(why: str) -> None:
-        keepers[0].drop_all()
+        owners[0].drop_all()
         say(lost=why)
         lost.set()
 
     session = await join(wire, clock, name, forget, pace=Pace(*map(float, pace.split(","))), replicas=int(replicas))
     say(joined=session.instance)
-    keeper = CellOwner(wire, clock, session, collection, range(CELLS), lambda cell, alive: sorted(alive))
-    keepers.append(keeper)
-    tending = asyncio.create_task(keeper.tend(lambda cell: say(taken=cell)))
+    owner = CellOwner(wire, clock, session, collection, range(CELLS), lambda cell, alive: sorted(alive))
+    owners.append(owner)
+    tending = asyncio.create_task(owner.tend(lambda cell: say(taken=cell)))
     while not lost.is_set():
-        for cell, log in list(keeper.kept.items()):
-            if not keeper.may_ask(cell):
+        for cell, log in list(owner.owned.items()):
+            if not owner.may_request(cell):
                 continue
             try:
                 say(cell=cell, epoch=log.epoch, seq=await log.append(name.encode()))
             except CellLost as error:
                 say(refused=str(error))
-                keeper.kept.pop(cell, None)
+                owner.owned.pop(cell, None)
         await asyncio.sleep(0.05)  # the pace of its commits
     tending.cancel()
     await wire.close()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as some
 
-from teia.collections.calendar import PERIODS, Period, Schedule, in_words, next_starts, parse_schedule
+from teia.collections.calendar import PERIODS, Period, Schedule, describe_schedule, next_starts, parse_schedule
 from teia.config.sections import ScheduleSettings
 from teia.errors import ConfigError
 
@@ -212,11 +212,11 @@ def test_amounts_are_written_as_people_do(text: str, period: Period | None) -> N
 
 def test_a_schedule_is_read_back_in_words() -> None:
     found = schedule("2026-11-21 02:00", "7 days", "America/Sao_Paulo", stop_after="4 hours", keep_fresh=True)
-    assert in_words(found) == (
+    assert describe_schedule(found) == (
         "Every 7 days at 02:00 (America/Sao_Paulo) from Saturday 21 Nov 2026 on, 4 hours at most,"
         " kept fresh in between."
     )
-    assert in_words(schedule("2026-11-21 02:00")) == "Once, on Saturday 21 Nov 2026 at 02:00 (UTC)."
-    assert in_words(schedule("2026-11-21 02:00", "hour", until="2026-11-22")) == (
+    assert describe_schedule(schedule("2026-11-21 02:00")) == "Once, on Saturday 21 Nov 2026 at 02:00 (UTC)."
+    assert describe_schedule(schedule("2026-11-21 02:00", "hour", until="2026-11-22")) == (
         "Every hour from Saturday 21 Nov 2026 02:00 (UTC) on, until 22 Nov 2026."
     )

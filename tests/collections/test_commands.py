@@ -292,7 +292,7 @@ def test_a_crawl_learns_which_kind_of_page_leads_to_the_topic(tmp_path: Path, mo
     web, harvest = rule_web(16), {}
     for name in ("rules", "none"):
         if name == "none":
-            monkeypatch.setattr("teia.crawler.commit.learnt_so_far", lambda _cells: {})
+            monkeypatch.setattr("teia.crawler.commit.learnt_promises", lambda _cells: {})
         with offline_crawl(web, tmp_path / name, "http://a.test/0", **examples(tmp_path / f"of-{name}")) as crawl:
             leaves = [path for path in short(crawl.run()) if path.startswith(("p/", "q/"))]
             seen = {tuple(rule) for cell in crawl.crawl.committer.cells for rule in trails.rules_of(cell.frontier.db)}

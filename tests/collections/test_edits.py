@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.collections.edits import FIXED, LIVE, SHARED, Edit, Operator, edited, normal_form, from_json, parse_edit, to_text
+from teia.collections.edits import FIXED, LIVE, SHARED, Edit, Operator, apply_edits, normal_form, from_json, parse_edit, to_json
 from teia.config.flags import FLAGS
 from teia.config.sections import CollectionSettings, Config, ScopeSettings
 from teia.config.tree import keys_of
@@ -17,7 +17,7 @@ CONFIG = Config(CollectionSettings(seeds=("http://a.test/",)), scope=ScopeSettin
 
 
 def after(*texts: str, config: Config = CONFIG) -> Config:
-    return edited(config, [parse_edit(text) for text in texts])
+    return apply_edits(config, [parse_edit(text) for text in texts])
 
 
 # ---- as people write them -------------------------------------------------------------------------------------------
@@ -83,10 +83,10 @@ def test_many_edits_of_a_list_parse_each_of_its_items_once(monkeypatch: pytest.M
     monkeypatch.setattr("teia.collections.edits.from_user", counted)
     config = Config(CollectionSettings(seeds=tuple(f"http://a.test/{n}" for n in range(300))))
     given = [f"http://a.test/{n}" for n in range(200, 400)]
-    grown = edited(config, [Edit("collection.seeds", Operator.ADD, url) for url in given])
+    grown = apply_edits(config, [Edit("collection.seeds", Operator.ADD, url) for url in given])
     assert len(parsed) == 500
     assert grown.collection.seeds == tuple(f"http://a.test/{n}" for n in range(400))
-    shrunk = edited(grown, [Edit("collection.seeds", Operator.REMOVE, url) for url in given])
+    shrunk = apply_edits(grown, [Edit("collection.seeds", Operator.REMOVE, url) for url in given])
     assert len(parsed) == 1_100
     assert shrunk.collection.seeds == config.collection.seeds[:200]
 
@@ -103,7 +103,7 @@ def test_edits_made_together_are_those_made_one_by_one(parts: list[tuple[str, st
 def test_an_item_that_is_no_text_is_refused() -> None:
     for item in (["x"], {"x": 1}, 7):
         with pytest.raises(ConfigError, match=r"scope\.exclude"):
-            edited(CONFIG, [Edit("scope.exclude", Operator.ADD, item)])
+            apply_edits(CONFIG, [Edit("scope.exclude", Operator.ADD, item)])
 
 
 def test_the_same_seed_in_another_spelling_is_the_same() -> None:
@@ -138,8 +138,8 @@ EDITS = st.lists(
 @given(EDITS)
 def test_a_change_travels_unchanged_and_done_twice_is_done_once(edits: list[Edit]) -> None:
     """So the one who asks, the crawler and a restart may all make it, whoever dies in between."""
-    assert from_json(to_text(edits)) == edits
-    once, twice = edited(CONFIG, edits), edited(edited(CONFIG, edits), edits)
+    assert from_json(to_json(edits)) == edits
+    once, twice = apply_edits(CONFIG, edits), apply_edits(apply_edits(CONFIG, edits), edits)
     assert once.courtesy == twice.courtesy
     assert rules(once) == rules(twice)
 

@@ -63,9 +63,9 @@ def test_for_fifty_urls_the_tester_says_what_the_crawler_does(tmp_path: Path) ->
     config = saved(root, "main").config
     known = {each["url"]: each["outcome"] for each in known_urls(root, "main")}
     urls = [f"http://{host}:{port}{path}" for host, paths in PATHS.items() for path in paths]
-    before = UrlTester(config).all(urls)
+    before = UrlTester(config).test_all(urls)
     with Lookup(root, "main") as lookup:
-        after = UrlTester(config, lookup).all(urls)
+        after = UrlTester(config, lookup).test_all(urls)
     assert len(urls) >= 45
     asked = len(crawled.entries)
     for fresh, tried in zip(before, after, strict=True):
@@ -106,12 +106,12 @@ CONFIG = Config(
     ],
 )
 def test_the_whole_way_is_told(typed: str, url: str | None, is_crawled: bool, why: str) -> None:
-    tried = UrlTester(CONFIG).one(typed)
+    tried = UrlTester(CONFIG).test(typed)
     assert (tried.url, tried.is_crawled, tried.why) == (url, is_crawled, why)
     assert (tried.steps[-1].name == "robots") == (url is not None)
 
 
 def test_a_host_of_the_seeds_is_kept_without_a_rule_and_that_is_said() -> None:
-    kept = UrlTester(CONFIG).one("http://a.test/x")
+    kept = UrlTester(CONFIG).test("http://a.test/x")
     assert [step.detail for step in kept.steps if step.name == "rules"] == ["it is on the host of a seed: host:a.test"]
     assert kept.robots == "not asked"

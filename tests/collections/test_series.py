@@ -7,7 +7,7 @@ from pathlib import Path
 
 from teia.collections.account import Summary, empty_summary
 from teia.collections.inbox import ControlFile
-from teia.collections.series import COARSE_S, FINE_S, KEPT_S, SeriesPoint, SeriesWriter, forecast_catch_up, points_of, rates_of
+from teia.collections.series import COARSE_S, FINE_S, RETENTION_S, SeriesPoint, SeriesWriter, forecast_catch_up, points_of, rates_of
 
 
 def summary(requests: int, queued: int = 0, fresh: dict[str, float] | None = None) -> Summary:
@@ -20,7 +20,7 @@ def test_a_series_is_as_long_as_its_time_and_no_longer(tmp_path: Path) -> None:
     for second in range(5_000):
         series.note(summary(second), 1e9 + second)
     fine, coarse = (points_of(control, "main", step_s, 0.0) for step_s in (FINE_S, COARSE_S))
-    assert len(fine) == KEPT_S[FINE_S] / FINE_S + 1
+    assert len(fine) == RETENTION_S[FINE_S] / FINE_S + 1
     assert len(coarse) == 9
     assert points_of(control, "other", FINE_S, 0.0) == []
     assert {rate for _, rate in rates_of(fine, FINE_S)} == {1.0}

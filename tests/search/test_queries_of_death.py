@@ -134,7 +134,7 @@ def test_a_mebibyte_is_read_in_a_second(name: str) -> None:
     ],
 )
 def test_what_a_limit_took_away_is_said(name: str, kind: NoteKind) -> None:
-    assert kind in {note.about for note in parse(DEADLY[name]).notes}
+    assert kind in {note.kind for note in parse(DEADLY[name]).notes}
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_what_a_limit_took_away_is_said(name: str, kind: NoteKind) -> None:
     ],
 )
 def test_what_a_limit_took_from_a_long_text_is_said(name: str, kind: NoteKind) -> None:
-    assert kind in {note.about for note in parse(LONG[name]).notes}
+    assert kind in {note.kind for note in parse(LONG[name]).notes}
 
 
 def test_words_that_are_operators_elsewhere_can_be_searched_in_quotes() -> None:

@@ -96,7 +96,7 @@ class SmallDisk:
             while True:
                 file.write(bytes(4096))
 
-    def make_room(self) -> None:
+    def set_extra_capacity(self) -> None:
         (self.outside / "ballast").unlink()
 
 
@@ -196,7 +196,7 @@ def test_a_crawl_waits_for_room_and_ends_like_one_that_never_had_to(
                 assert "MiB" in status["paused_why"] or "no space left on the disk" in status["paused_why"]
                 requests_stop(lab)
                 assert_all_that_is_done_is_stored(disk.copy())
-                disk.make_room()
+                disk.set_extra_capacity()
                 comes_to_be(disk, "running")
             out, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
@@ -225,7 +225,7 @@ def test_a_death_on_a_full_disk_costs_nothing_and_a_start_on_one_says_what_is_wr
         known = assert_all_that_is_done_is_stored(disk.copy())
         with crawling_on(disk, lab) as process:
             assert what_is_wrong(process)
-        disk.make_room()
+        disk.set_extra_capacity()
         with crawling_on(disk, lab) as process:
             out, said = process.communicate(timeout=60)
         assert process.returncode == 0, said

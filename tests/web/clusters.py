@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from teia.cluster.circle.circle import Circle
-from teia.cluster.circle.host_cell import keepers
+from teia.cluster.circle.host_cell import cell_owners
 from teia.cluster.views.view import CellView, ClusterView, ExchangeView, MoveView, NodeView
 from teia.urls import SLOTS, cell_starts
 
@@ -27,7 +27,7 @@ def three_nodes(cells: int = 64, collection: str = "main") -> ClusterView:
     capacity = {"node-a": 1.0, "node-b": 1.0, "node-c": 2.0}
     starts = (*cell_starts(cells), SLOTS)
     kept: list[CellView] = []
-    for number, keeper in enumerate(keepers(Circle(capacity), starts[:-1])):
+    for number, keeper in enumerate(cell_owners(Circle(capacity), starts[:-1])):
         name = f"{collection}/{number:02d}"
         kept.append(CellView(name, collection, number, starts[number], starts[number + 1], keeper, 10 * number, number))
     moving = next(at for at, cell in enumerate(kept) if cell.keeper == "node-b")

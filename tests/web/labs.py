@@ -13,9 +13,9 @@ from teia.lab.plan import plan_file
 from teia.lab.simulate.command import SimulationRequest, compare, crawlers_of
 from teia.refresh.scenario import draw_world
 from teia.web.background.lab.findings import digest_of, finding_of
-from teia.web.background.lab.forms import MADE, PlanFields, RunRequest, SimulateFields, simulate_question
+from teia.web.background.lab.forms import MADE, PlanFields, RunRequest, SimulateFields, simulate_request
 from teia.web.background.lab.runs import LabRun, StoredRuns
-from teia.web.background.lab.scenarios import SCENARIO, TIMETABLE, plan_question
+from teia.web.background.lab.scenarios import SCENARIO, TIMETABLE, plan_request
 
 from .conftest import Web
 
@@ -46,11 +46,11 @@ def queued(kept: StoredRuns, kind: str, question: RunRequest) -> LabRun:
 def keep(kept: StoredRuns, policies: Sequence[str] = ("psp", "edf"), days: float = 1.0) -> LabRun:
     """Keep a run with such a report."""
     fields = SimulateFields(pages="60", servers="3", policies=list(policies), days=str(days))
-    question, wrong = simulate_question(fields)
+    question, wrong = simulate_request(fields)
     assert question is not None, wrong
     run = queued(kept, "simulate", question)
     report = report_of(policies, days)
-    kept.keep_report(run.number, report)
+    kept.save_report(run.number, report)
     said: dict[str, Any] = {"digest": digest_of("simulate", report), "finding": finding_of("simulate", report)}
     return kept.save(replace(run, state="done", began_s=run.queued_s, ended_s=run.queued_s + 2.0, **said))
 
@@ -63,14 +63,14 @@ def some_run(web: Web) -> int:
 
 def keep_plan(kept: StoredRuns) -> LabRun:
     """Keep a run of `teia lab plan` for the pages of the example, with its files."""
-    question, wrong = plan_question(PlanFields(pages_of="example"), kept)
+    question, wrong = plan_request(PlanFields(pages_of="example"), kept)
     assert question is not None, wrong
     run = queued(kept, "plan", question)
     kept.give(run.number, question.files)
     made = kept.folder(run.number) / MADE
     how: dict[str, Any] = {"horizon_s": 86_400.0, "politeness_s": 900.0, "budget": None, "clock": WallClock()}
     report = plan_file(made / SCENARIO, made / TIMETABLE, "psp", **how)
-    kept.keep_report(run.number, report)
+    kept.save_report(run.number, report)
     said: dict[str, Any] = {"digest": digest_of("plan", report), "finding": finding_of("plan", report)}
     files = kept.tidy(run.number, made)
     return kept.save(replace(run, state="done", began_s=run.queued_s, ended_s=run.queued_s + 1.0, files=files, **said))

@@ -60,7 +60,7 @@ def move(
         if not 0 <= cell < len(starts):
             raise UsageError(f"unknown cell {cell}; cells are numbered from 0 to {len(starts) - 1}")
         order = CircleOrder(starts, lambda: overrides.ring)
-        keeper = next((name for name, state in alive.items() if str(cell) in state.cells), "")
+        owner = next((name for name, state in alive.items() if str(cell) in state.cells), "")
 
         # Called again with the newest ring if another command or node changed it meanwhile.
         def decide(ring: RingDocument) -> RingDocument | None:
@@ -69,11 +69,11 @@ def move(
             if order(cell, alive)[0] == node:
                 return None
             circle = {number: order.by_circle(number, alive)[0] for number in range(len(starts))}
-            transfer = CellTransfer(cell, keeper, node, "asked")
+            transfer = CellTransfer(cell, owner, node, "asked")
             return moved(ring, [transfer], circle.__getitem__, WallClock().now_s())
 
         if await overrides.change(decide):
-            return f"moving cell {cell} from {keeper or 'nobody'} to {node}"
+            return f"moving cell {cell} from {owner or 'nobody'} to {node}"
         return f"cell {cell} already belongs to {node}"
 
     print(_do(deed, node, data, nats, key, ca, collection))

@@ -77,14 +77,14 @@ def _imagined(words: list[str], cells: int) -> ClusterView:
     if len(nodes) > NODES_MOST:
         raise UsageError(f"--node: {len(nodes):,} nodes exceed the maximum of {NODES_MOST:,}")
     try:
-        kept = imagined(Circle(nodes), cells)
+        owned = imagined(Circle(nodes), cells)
     except ValueError as error:
         raise UsageError(f"--node: {error}") from None
     lines = [
-        NodeView(name, "normal", sum(cell.keeper == name for cell in kept), capacity=size)
+        NodeView(name, "normal", sum(cell.keeper == name for cell in owned), capacity=size)
         for name, size in sorted(nodes.items())
     ]
-    return ClusterView(iso_utc(WallClock().now_s()), lines[0].name, lines, kept, [], [])
+    return ClusterView(iso_utc(WallClock().now_s()), lines[0].name, lines, owned, [], [])
 
 
 def _node(word: str) -> tuple[str, float]:
@@ -97,10 +97,10 @@ def _node(word: str) -> tuple[str, float]:
 
 def _lines(where: HostLocation, home: HostHome, with_hops: bool) -> str:
     collection = f"{home.collection}: " if home.collection else ""
-    keeper = home.keeper or "no node"
+    owner = home.keeper or "no node"
     moving = f", moving to {home.to}" if home.to else ""
     slots = f"slots {home.first_slot} to {home.end_slot - 1}"
-    text = f"  {collection}cell {home.number:02d} ({slots}) is owned by {keeper}{moving}"
+    text = f"  {collection}cell {home.number:02d} ({slots}) is owned by {owner}{moving}"
     if len(home.order) > 1:
         text += f"\n    next owners: {', '.join(home.order[1:4])}{' …' if len(home.order) > 4 else ''}"
     if with_hops:

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 import uvloop
 
-from teia.cli.advice import about_contact, got_nowhere, next_steps
+from teia.cli.advice import contact_hint, fetched_nothing, next_steps
 from teia.cli.exits import FAILED, INTERRUPTED
 from teia.cli.options import RunMode
 from teia.cli.output import print_json, progress_console
@@ -88,14 +88,14 @@ def crawl_and_report(
         print_summary(account, console)
         for line in next_steps(root, config, account):
             console.print(f"  next: {line}", soft_wrap=True, markup=False)
-    for line in filter(None, {about_contact(config.courtesy) for config in configs}):
+    for line in filter(None, {contact_hint(config.courtesy) for config in configs}):
         console.print(f"note: {line}", soft_wrap=True, markup=False)
     accounts += [{**asdict(empty_summary(each)), "paused_why": parked[each]} for each in parked if each not in crawled]
     if as_json:
         print_json(accounts[0] if len(accounts) == 1 else {"collections": accounts})
     if interrupted:
         raise typer.Exit(INTERRUPTED)
-    if parked or any(map(got_nowhere, accounts)):
+    if parked or any(map(fetched_nothing, accounts)):
         raise typer.Exit(FAILED)
 
 
@@ -170,7 +170,7 @@ async def _crawl_and_index(
         if companion is not None and not signals.came:
             is_stopped = all(each.state == CrawlState.STOPPED for each in summaries)
             finishing = asyncio.create_task(finish_index(companion, progress_console()))
-            await signals.or_done(finishing, INDEX_S if is_stopped else None)
+            await signals.wait_for(finishing, INDEX_S if is_stopped else None)
         interrupted, is_hurried = signal.SIGINT in signals.came, bool(signals.came)
         if companion is None:
             return summaries, interrupted
@@ -203,7 +203,7 @@ class StopSignals:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().remove_signal_handler(number)
 
-    async def or_done(self, task: asyncio.Task[None], limit_s: float | None = None) -> None:
+    async def wait_for(self, task: asyncio.Task[None], limit_s: float | None = None) -> None:
         """Wait for a task until a limit or a signal; a task that is not done by then is cancelled."""
         coming = asyncio.create_task(self._has_come.wait())
         await asyncio.wait([task, coming], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)

@@ -14,7 +14,7 @@ from teia.cli.options import AsJson, Data
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
 from teia.collections.overview import RunView, ScheduleOverview, schedule_overview
-from teia.collections.run_log import in_words
+from teia.collections.run_log import describe_visits
 from teia.collections.stored import choose
 from teia.records import Command
 from teia.store.root import open_root
@@ -77,7 +77,7 @@ def of_run(run: RunView) -> str:
         if run.ended
         else f"since {_minute(run.began)} UTC"
     )
-    return f"{when}: {in_words(run.known, run.visited, run.new, is_over=bool(run.ended))}"
+    return f"{when}: {describe_visits(run.known, run.visited, run.new, is_over=bool(run.ended))}"
 
 
 def _minute(iso: str | None) -> str:

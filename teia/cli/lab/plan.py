@@ -42,7 +42,7 @@ def plan(
     from teia.clock import WallClock
     from teia.lab.plan import plan_file
 
-    say = Progress(supervised=True).say if supervised else (lambda _: None)
+    progress = Progress(supervised=True).say if supervised else (lambda _: None)
     summary = plan_file(
         scenario,
         out,
@@ -51,7 +51,7 @@ def plan(
         politeness_s=politeness_s,
         budget=budget,
         clock=WallClock(),
-        say=say,
+        progress=progress,
     )
     if as_json:
         print_json(summary)

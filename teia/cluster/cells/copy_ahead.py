@@ -43,8 +43,8 @@ _log = logging.getLogger(__name__)
 class Follower:
     """Updater of copies: of cells owned and not yet open, and of cells to come; runs in the cluster's own loop."""
 
-    def __init__(self, keeper: CellOwner, session: NodeSession, copies: CellCopies, clock: Clock) -> None:
-        self._keeper, self._session, self._copies, self._clock = keeper, session, copies, clock
+    def __init__(self, owner: CellOwner, session: NodeSession, copies: CellCopies, clock: Clock) -> None:
+        self._owner, self._session, self._copies, self._clock = owner, session, copies, clock
         self.ready: set[int] = set()
         """Cells whose copies are up to their logs, or a moment behind."""
         self.failure: TeiaError | None = None
@@ -59,22 +59,22 @@ class Follower:
                 except Exception as error:  # noqa: BLE001  # a node that stops following would never be given a cell
                     _log.warning("upcoming cells not checked: %r", error)
                     await self._clock.sleep(TRY_AGAIN_S)
-                is_idle = not self._under_way and self.ready == set(self._keeper.kept)
-                await self._keeper.news(within_s=IDLE_LOOK_S if is_idle else LOOK_S)
+                is_idle = not self._under_way and self.ready == set(self._owner.owned)
+                await self._owner.news(within_s=IDLE_LOOK_S if is_idle else LOOK_S)
         finally:
             for task in self._under_way.values():
                 task.cancel()
 
     async def _look(self) -> None:
-        coming, kept = self._keeper.coming(), dict(self._keeper.kept)
+        coming, owned = self._owner.coming(), dict(self._owner.owned)
         # Cells that are to go elsewhere now are forgotten.
-        self.ready &= {*coming, *kept}
+        self.ready &= {*coming, *owned}
         self._under_way = {cell: task for cell, task in self._under_way.items() if not task.done()}
-        logs = {cell: log for cell, log in kept.items() if cell not in self.ready}
-        logs |= {cell: self._keeper.log_of(cell) for cell in coming if cell not in kept}
+        logs = {cell: log for cell, log in owned.items() if cell not in self.ready}
+        logs |= {cell: self._owner.log_of(cell) for cell in coming if cell not in owned}
         for cell, log in logs.items():
             if cell not in self._under_way and cell not in self._copies.open:
-                deed = self._bring(cell, log) if cell in kept else self._follow(cell, log)
+                deed = self._bring(cell, log) if cell in owned else self._follow(cell, log)
                 self._under_way[cell] = asyncio.get_running_loop().create_task(self._guarded(cell, deed))
         says = sorted(self.ready & set(coming))
         # Only a change is reported, because each report is a write to NATS.
@@ -122,7 +122,7 @@ class Follower:
     async def leave_to_others(self, cell: int, why: CannotRestore) -> None:
         """Give up a cell whose snapshot cannot be read here, for a while; the other cells continue."""
         _log.error("cell=%d skipped, left to other nodes: %s", cell, why)
-        self._keeper.unfit[cell] = self._clock.ticks_s() + UNFIT_S
+        self._owner.unfit[cell] = self._clock.ticks_s() + UNFIT_S
         self.ready.discard(cell)
-        if cell in self._keeper.kept:
-            await self._keeper.release([cell])
+        if cell in self._owner.owned:
+            await self._owner.release([cell])

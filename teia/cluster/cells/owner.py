@@ -7,7 +7,7 @@ ones before it cannot. Cells are taken in parallel: a node that dies may leave h
 If two nodes take a cell at the same time, NATS accepts one and refuses the other. A cell that never had an owner is
 left for a moment, so that nodes which are started together share the cells out before they begin.
 
-An owner checks its session before every request that it sends to the web (`may_ask`). Work that it had not committed
+An owner checks its session before every request that it sends to the web (`may_request`). Work that it had not committed
 when it lost a cell is dropped. Only the requests under way at that moment are ever repeated by another node.
 """
 
@@ -61,7 +61,7 @@ class CellOwner:
         rank_wait_s: float = RANK_WAIT_S,
         first_wait_s: float = 0.0,
     ) -> None:
-        self.kept: dict[int, CellLog] = {}
+        self.owned: dict[int, CellLog] = {}
         self.collection = collection
         self.cells = tuple(cells)
         self.is_leaving = False
@@ -79,15 +79,15 @@ class CellOwner:
         self._releasing: set[int] = set()
         self._news = asyncio.Event()
 
-    def may_ask(self, cell: int) -> bool:
+    def may_request(self, cell: int) -> bool:
         """Tell whether a request to a host of this cell may be sent now."""
-        log = self.kept.get(cell)
+        log = self.owned.get(cell)
         # A log that an earlier session of this node took proves nothing.
         return log is not None and log.instance == self._session.instance and self._session.may_work
 
     def drop_all(self) -> None:
         """Give up all cells without a release; called when the session is lost."""
-        self.kept.clear()
+        self.owned.clear()
         self._free_since.clear()
 
     def log_of(self, cell: int) -> CellLog:
@@ -104,10 +104,10 @@ class CellOwner:
     async def look(self, on_taken: Callable[[int], None] = lambda _: None) -> list[int]:
         """Check every cell once, take those that are free and ours to take, and return them.
 
-        `on_taken` is called for each cell before it is in `kept`, and so before a request to its hosts is allowed.
+        `on_taken` is called for each cell before it is in `owned`, and so before a request to its hosts is allowed.
         NoAnswer while NATS is away.
         """
-        others, turns = self._kept_by_others(), asyncio.Semaphore(AT_ONCE)
+        others, turns = self._owned_by_others(), asyncio.Semaphore(AT_ONCE)
         for cell in others:
             self._free_since.pop(cell, None)
 
@@ -125,7 +125,7 @@ class CellOwner:
 
     async def _look_at(self, cell: int, on_taken: Callable[[int], None]) -> bool:
         """Take a cell if it is free and ours to take; return whether it was taken."""
-        if cell in self.kept or cell in self._releasing or self.is_leaving or not self._session.may_work:
+        if cell in self.owned or cell in self._releasing or self.is_leaving or not self._session.may_work:
             return False
         if self.unfit.get(cell, 0.0) > self._clock.ticks_s():
             return False
@@ -140,7 +140,7 @@ class CellOwner:
             return False
         self._free_since.pop(cell, None)
         on_taken(cell)
-        self.kept[cell] = log
+        self.owned[cell] = log
         self._news.set()
         _log.info("cell=%d taken epoch=%d", cell, log.epoch)
         return True
@@ -152,7 +152,7 @@ class CellOwner:
                 await self._news.wait()
         self._news.clear()
 
-    def _kept_by_others(self) -> set[int]:
+    def _owned_by_others(self) -> set[int]:
         """Return cells that other nodes report as theirs and that are not to be ours next.
 
         Their logs need not be read.
@@ -190,7 +190,7 @@ class CellOwner:
     def elsewhere(self) -> dict[int, str]:
         """Return the cells owned here that another node should own, and that node."""
         alive = self._session.alive()
-        first = {cell: next(iter(self._order(cell, alive)), "") for cell in list(self.kept)}
+        first = {cell: next(iter(self._order(cell, alive)), "") for cell in list(self.owned)}
         return {cell: node for cell, node in first.items() if node and node != self._session.node.name}
 
     def to_hand_over(self) -> dict[int, str]:
@@ -205,7 +205,7 @@ class CellOwner:
             return []
         return [
             cell for cell in self.cells
-            if cell not in self.kept and self.unfit.get(cell, 0.0) <= now
+            if cell not in self.owned and self.unfit.get(cell, 0.0) <= now
             and next(iter(self._order(cell, alive)), "") == name
         ]  # fmt: skip
 
@@ -214,8 +214,8 @@ class CellOwner:
         self._releasing.update(cells)
         try:
             for cell in cells:
-                # Out of `kept` first: no request is sent once the release is being written.
-                log = self.kept.pop(cell, None)
+                # Out of `owned` first: no request is sent once the release is being written.
+                log = self.owned.pop(cell, None)
                 if log is not None:
                     await self._release(log, (to or {}).get(cell, ""))
         finally:

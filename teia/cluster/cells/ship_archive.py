@@ -75,7 +75,7 @@ class ArchiveTransfers:
         """Download the files that other nodes wrote and this one lacks, or has less of; return their number."""
         return await self._bring(folder, None)
 
-    async def bring_from_before(self, folder: CellFolder, kept: Collection[int]) -> int:
+    async def bring_from_before(self, folder: CellFolder, owned: Collection[int]) -> int:
         """Download the archive files that a split-off cell still references in its parents; return their number.
 
         Files of parents that are owned here are left out: they are downloaded as those cells' own.
@@ -83,7 +83,7 @@ class ArchiveTransfers:
         brought = 0
         for path, names in (await asyncio.to_thread(_from_before, folder)).items():
             before = CellFolder(int(path.name), path)
-            if before.number not in kept and await asyncio.to_thread(before.archive.is_dir):
+            if before.number not in owned and await asyncio.to_thread(before.archive.is_dir):
                 brought += await self._bring(before, names)
         return brought
 

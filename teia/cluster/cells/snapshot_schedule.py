@@ -60,7 +60,7 @@ class SnapshotScheduler:
 
     snapshots: Snapshots
     settings: ClusterSettings
-    keeper: CellOwner
+    owner: CellOwner
     copies: CellCopies
     room: StreamSpace
     clock: Clock
@@ -77,7 +77,7 @@ class SnapshotScheduler:
                 await self.room.look()
             except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
                 _log.info("free space not checked: %s", error)
-            for cell, log in list(self.keeper.kept.items()):
+            for cell, log in list(self.owner.owned.items()):
                 if cell in self.copies.open and not is_over():
                     await self._tend(cell, log)
             await self.clock.sleep(LOOK_S)

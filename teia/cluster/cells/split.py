@@ -114,11 +114,11 @@ class Splitter:
     """Executor of splits of cells that this node owns; `run` lives in the cluster's own loop."""
 
     def __init__(
-        self, wire: Wire, clock: Clock, thread: LoopThread, shared: str, keeper: CellOwner, copies: CellCopies,
+        self, wire: Wire, clock: Clock, thread: LoopThread, shared: str, owner: CellOwner, copies: CellCopies,
         agreement: Callable[[], Agreement],
     ) -> None:  # fmt: skip
         self._wire, self._clock, self._thread = wire, clock, thread
-        self._shared, self._keeper, self._copies = shared, keeper, copies
+        self._shared, self._owner, self._copies = shared, owner, copies
         self._agreement = agreement
         self._failed: dict[int, int] = {}
         """By cell: number of failures."""
@@ -126,7 +126,7 @@ class Splitter:
     def held(self) -> set[int]:
         """Return the cell that is owned here and must not be crawled now, because it is to be split; or none."""
         cell = self._agreement().splitting
-        return {cell} & self._keeper.kept.keys() if cell is not None else set()
+        return {cell} & self._owner.owned.keys() if cell is not None else set()
 
     async def wish_for_large(self, nodes: Iterable[NodeState], most_urls: int) -> bool:
         """Request a split of the largest cell, if it knows too many URLs; return whether a split is pending."""
@@ -172,7 +172,7 @@ class Splitter:
 
     async def _try(self, cell: int) -> None:
         """Split a cell, or find that it cannot be; raise errors that may be tried again."""
-        log = self._keeper.kept.get(cell)
+        log = self._owner.owned.get(cell)
         if log is None:
             return
         try:

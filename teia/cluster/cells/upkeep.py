@@ -37,7 +37,7 @@ class Upkeep:
 
     def __init__(
         self,
-        keeper: CellOwner,
+        owner: CellOwner,
         session: NodeSession,
         copies: CellCopies,
         objects: Objects | None,
@@ -45,22 +45,22 @@ class Upkeep:
         clock: Clock,
     ) -> None:
         self.copies = copies
-        self._follower = Follower(keeper, session, copies, clock)
-        self._keeper, self._session, self._clock = keeper, session, clock
+        self._follower = Follower(owner, session, copies, clock)
+        self._owner, self._session, self._clock = owner, session, clock
         self._saver: SnapshotScheduler | None = None
         self._shipping = ArchiveTransfers(objects) if objects is not None and settings.ship_archive else None
         self._waiting_since: float | None = None
         self._handing_since: float | None = None
-        self._kept: set[int] = set()
+        self._owned: set[int] = set()
         self._settled_at = 0.0
         self.held: Callable[[], set[int]] = set
         """Cells that are owned and must not be crawled now."""
         self.whole = MOST_CELLS
         """Number of cells that were not split off others."""
         if copies.snapshots is not None:
-            room = StreamSpace(session.wire, clock, keeper.collection)
-            keeper.has_room = lambda: room.has_some
-            self._saver = SnapshotScheduler(copies.snapshots, settings, keeper, copies, room, clock, self._shipping)
+            room = StreamSpace(session.wire, clock, owner.collection)
+            owner.has_room = lambda: room.has_some
+            self._saver = SnapshotScheduler(copies.snapshots, settings, owner, copies, room, clock, self._shipping)
 
     async def run(self) -> None:
         """Work until the session is lost, or cancelled."""
@@ -72,7 +72,7 @@ class Upkeep:
         await asyncio.gather(*deeds)
 
     def _is_over(self) -> bool:
-        return self._session.is_lost or self._keeper.is_leaving
+        return self._session.is_lost or self._owner.is_leaving
 
     # -- for the node ----------------------------------------------------------------------------------------
 
@@ -81,12 +81,12 @@ class Upkeep:
         if self._follower.failure is not None:
             raise self._follower.failure
         held = self.held()
-        kept = {cell: log for cell, log in list(self._keeper.kept.items()) if cell not in held}
-        ready = {cell: log for cell, log in kept.items() if cell in self._follower.ready}
+        owned = {cell: log for cell, log in list(self._owner.owned.items()) if cell not in held}
+        ready = {cell: log for cell, log in owned.items() if cell in self._follower.ready}
         now = self._clock.ticks_s()
-        if not self._are_settled(set(kept)):
+        if not self._are_settled(set(owned)):
             return {}
-        if len(ready) == len(kept):
+        if len(ready) == len(owned):
             self._waiting_since = None
             return ready
         if self._waiting_since is None:
@@ -100,29 +100,29 @@ class Upkeep:
 
     def has_other_cells(self, opened: set[int]) -> bool:
         """Tell whether a shift should end: a cell was lost, some can be handed over, or all cells taken are ready."""
-        kept = set(self._keeper.kept) - self.held()
-        new = kept - opened
-        are_new_ready = new <= self._follower.ready and self._are_settled(kept)
+        owned = set(self._owner.owned) - self.held()
+        new = owned - opened
+        are_new_ready = new <= self._follower.ready and self._are_settled(owned)
         return bool(
-            self._follower.failure is not None or opened - kept or (new and are_new_ready) or self._can_hand_over()
+            self._follower.failure is not None or opened - owned or (new and are_new_ready) or self._can_hand_over()
         )
 
-    def _are_settled(self, kept: set[int]) -> bool:
+    def _are_settled(self, owned: set[int]) -> bool:
         now = self._clock.ticks_s()
-        if kept != self._kept:
-            self._kept, self._settled_at = kept, now + SETTLE_S
+        if owned != self._owned:
+            self._owned, self._settled_at = owned, now + SETTLE_S
         return now >= self._settled_at
 
     def _can_hand_over(self) -> bool:
         """Tell whether the new owners of all cells to hand over are ready; or of some, if the others take too long."""
         held, now = self.held(), self._clock.ticks_s()
-        some = self._keeper.to_hand_over().keys() - held
+        some = self._owner.to_hand_over().keys() - held
         if not some:
             self._handing_since = None
             return False
         if self._handing_since is None:
             self._handing_since = now
-        if len(some) < len(self._keeper.elsewhere().keys() - held) and now - self._handing_since < HAND_OVER_S:
+        if len(some) < len(self._owner.elsewhere().keys() - held) and now - self._handing_since < HAND_OVER_S:
             return False
         self._handing_since = None
         return True
@@ -134,14 +134,14 @@ class Upkeep:
         done: dict[int, int] = {}
         not_before: dict[int, float] = {}
         while not self._is_over():
-            for cell, log in list(self._keeper.kept.items()):
+            for cell, log in list(self._owner.owned.items()):
                 is_new = done.get(cell) != log.epoch and self._clock.ticks_s() >= not_before.get(cell, 0.0)
                 if cell not in self.copies.open or not is_new:
                     continue
                 try:
                     brought = await shipping.bring(self.copies.folders[cell])
                     if cell >= self.whole:
-                        brought += await shipping.bring_from_before(self.copies.folders[cell], self._keeper.kept)
+                        brought += await shipping.bring_from_before(self.copies.folders[cell], self._owner.owned)
                     done[cell] = log.epoch
                     _log.info("cell=%d archive files fetched=%d", cell, brought)
                 # after any error it is tried again, and other cells continue

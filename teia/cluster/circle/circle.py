@@ -131,7 +131,7 @@ class Circle:
                 if len(seen) == len(self.nodes):
                     return
 
-    def keeper(self, key: int, live: Container[str]) -> str | None:
+    def live_owner(self, key: int, live: Container[str]) -> str | None:
         """Return the owner among the live nodes; None if none lives."""
         return next((node for node in self.order(key) if node in live), None)
 

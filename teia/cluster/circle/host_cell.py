@@ -58,10 +58,10 @@ def points_of_cells(starts: Sequence[int]) -> list[int]:
     return [point_of_slot(start) for start in starts]
 
 
-def keepers(circle: Circle, starts: Sequence[int], live: Container[str] | None = None) -> list[str]:
+def cell_owners(circle: Circle, starts: Sequence[int], live: Container[str] | None = None) -> list[str]:
     """Return the owner of each cell among the live nodes; among all nodes if `live` is None."""
     alive = circle.nodes if live is None else live
-    found = [circle.keeper(point, alive) for point in points_of_cells(starts)]
+    found = [circle.live_owner(point, alive) for point in points_of_cells(starts)]
     if None in found:
         raise ValueError("no node is running that could own the cells")
     return [node for node in found if node is not None]

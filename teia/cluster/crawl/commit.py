@@ -77,7 +77,7 @@ class NodeCommitter(Committer):
         self.dropped: list[ActiveVisit] = []
         self.stored = {cell.number: stored_in(cell) for cell in cells}
         """Number of pages that each cell has ever stored."""
-        self.usual_s = 0.0
+        self.usual_delay_s = 0.0
         """Usual delay; longer delays are written into the cell, for its next owner."""
         self._delays: dict[str, DelayEntry] = {}
 
@@ -297,7 +297,7 @@ class NodeCommitter(Committer):
         super()._record(cell, visits, stored, done)
         delays = {name: self._delays[name] for visit in visits if (name := visit.queue.server.name) in self._delays}
         # Longer delays go with the cell: its next owner does not have this node's ledger.
-        rows = [(REST + name, entry.ready_at_s) for name, entry in delays.items() if entry.delay_s > self.usual_s]
+        rows = [(REST + name, entry.ready_at_s) for name, entry in delays.items() if entry.delay_s > self.usual_delay_s]
         pages = sum(is_stored(visit) for visit in visits)
         rows += [(STORED, self.stored[cell.number] + pages)] if pages else []
         cell.frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)

@@ -81,18 +81,18 @@ class NodeCrawl(Crawl):
         committer: NodeCommitter,
         starts: tuple[int, ...],
         compiled: CompiledSettings,
-        may_ask: Callable[[int], bool],
+        may_request: Callable[[int], bool],
         clock: Clock,
         taken_at: Mapping[int, float],
-        turns: AddressLeases,
+        leases: AddressLeases,
     ) -> None:
         super().__init__(0, name, config, committer, starts, compiled.reading, compiled)
-        committer.usual_s = config.courtesy.delay_s
-        self._may_ask = may_ask
+        committer.usual_delay_s = config.courtesy.delay_s
+        self._may_request = may_request
         self._clock = clock
         self._taken_at = taken_at
-        self._turns = turns
-        turns.usual_s = config.courtesy.delay_s
+        self._leases = leases
+        leases.usual_delay_s = config.courtesy.delay_s
         delays = [long_delays(cell.frontier, clock.now_s()) for cell in committer.cells]
         self._long_delays = {host: until_s for each in delays for host, until_s in each.items()}
         self.shares: LimitShares | None = None
@@ -110,8 +110,8 @@ class NodeCrawl(Crawl):
     def may_start(self, queue: HostQueue, item: QueuedUrl) -> bool:
         if self.analyzer is not None and self.analyzer.is_leaving(queue):
             return False
-        may_ask = self._may_ask(queue.cell) and not self._is_commit_late()
-        return may_ask and super().may_start(queue, item) and self._may_store(item)
+        may_request = self._may_request(queue.cell) and not self._is_commit_late()
+        return may_request and super().may_start(queue, item) and self._may_store(item)
 
     def _is_ahead(self, queue: HostQueue) -> bool:
         courtesy = self.config.courtesy
@@ -150,15 +150,15 @@ class NodeCrawl(Crawl):
             queue.server.ready_at = max(queue.server.ready_at, now + (LOOK_AGAIN_S if is_refused else LOOK_SOON_S))
             return False
         place = schedule.politeness.address(queue.address)
-        again_at = self._turns.begin(queue.address, site_of(queue.host), delay_s)
+        again_at = self._leases.begin(queue.address, site_of(queue.host), delay_s)
         place.ready_at = max(place.ready_at, again_at)
-        place.known_sites = max(place.known_sites, self._turns.sites_at(queue.address))
+        place.known_sites = max(place.known_sites, self._leases.sites_at(queue.address))
         return again_at <= now
 
     def note_delay(self, server: DelayTarget, address: DelayTarget | None, now: float, now_s: float) -> None:
         super().note_delay(server, address, now, now_s)
         if address is not None:
-            self._turns.finished(address.name, address.ready_at, address.last_delay_s)
+            self._leases.finish(address.name, address.ready_at, address.last_delay_s)
 
     def reaches(self, url: str) -> bool:
         return self.committer.homes.lives_here(site_of(split(url).host))
@@ -275,7 +275,7 @@ class NodeCrawl(Crawl):
         """Return messages and bytes sent to NATS: for logs in this shift, for address leases in this session."""
         logs = self._logs()
         messages, sent_bytes = sum(log.messages for log in logs), sum(log.sent_bytes for log in logs)
-        return messages + self._turns.messages, sent_bytes + self._turns.sent_bytes
+        return messages + self._leases.messages, sent_bytes + self._leases.sent_bytes
 
     @property
     def is_idle(self) -> bool:
@@ -298,9 +298,9 @@ def open_kept(
     logs: Mapping[int, CellLog],
     starts: tuple[int, ...],
     thread: LoopThread,
-    may_ask: Callable[[int], bool],
+    may_request: Callable[[int], bool],
     taken_at: Mapping[int, float],
-    turns: AddressLeases,
+    leases: AddressLeases,
     analyze: Callable[[SiteHomes], Analyzer | None],
     shares: LimitShares,
 ) -> Iterator[list[Crawl]]:
@@ -325,7 +325,7 @@ def open_kept(
             committer.refresh = RevisitAll(committer.cells, since_s[folder.name], config, clock)
         compiled = compile_settings(config, folder.lists)
         remove_old_copies(folder.lists, compiled)
-        crawl = NodeCrawl(folder.name, config, committer, starts, compiled, may_ask, clock, taken_at, turns)
+        crawl = NodeCrawl(folder.name, config, committer, starts, compiled, may_request, clock, taken_at, leases)
         crawl.analyzer = analyze(committer.homes)
         crawl.shares = shares
         crawl.add_seeds([seed for seed in compiled.seeds if crawl.reaches(seed)])

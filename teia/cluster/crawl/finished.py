@@ -29,34 +29,34 @@ class FinishedCheck:
         """Tell whether there is nothing to check before the next beat."""
         return self._clock.ticks_s() - self._looked_at < session.pace.beat_s and not session.others_say_done()
 
-    async def is_over(self, session: NodeSession, keeper: CellOwner) -> bool:
+    async def is_over(self, session: NodeSession, owner: CellOwner) -> bool:
         """Tell whether all is done; then notify the other nodes with the session. To be called once a beat."""
         self._looked_at = self._clock.ticks_s()
         if session.others_say_done():
             return True
-        if not await self.is_quiet(session, keeper):
+        if not await self.is_quiet(session, owner):
             return False
         await session.tell_done()
         return True
 
-    async def is_quiet(self, session: NodeSession, keeper: CellOwner) -> bool:
+    async def is_quiet(self, session: NodeSession, owner: CellOwner) -> bool:
         """Tell whether nothing was left to do anywhere, twice. To be called once a beat."""
         now = self._looked_at = self._clock.ticks_s()
-        sight = await self._look(session, keeper)
+        sight = await self._look(session, owner)
         # Any difference begins the wait anew.
         if sight is None or sight != self._seen:
             self._seen, self._since = sight, now
             return False
         return now - self._since >= BEATS * session.pace.beat_s
 
-    async def _look(self, session: NodeSession, keeper: CellOwner) -> object:
+    async def _look(self, session: NodeSession, owner: CellOwner) -> object:
         """Return the state of all nodes if nothing is left to do; None if something is."""
         nodes = session.alive()
-        kept = sorted(cell for node in nodes.values() for cell in node.cells)
+        owned = sorted(cell for node in nodes.values() for cell in node.cells)
         # Every cell must have an owner that is idle.
-        if kept != sorted(map(str, keeper.cells)) or not all(node.load.get("idle") for node in nodes.values()):
+        if owned != sorted(map(str, owner.cells)) or not all(node.load.get("idle") for node in nodes.values()):
             return None
-        collection = keeper.collection
+        collection = owner.collection
         js = session.wire.js
         info = await session.wire.ask(js.stream_info(stream_of(collection), subjects_filter=f"{collection}.links.*"))
         # Links that their cell has not merged yet.

@@ -106,7 +106,7 @@ class ClusterSchedule:
             return config
         return replace(config, refresh=replace(config.refresh, keep=task is CrawlTask.KEEP_FRESH))
 
-    async def look(self, session: NodeSession, keeper: CellOwner) -> None:
+    async def look(self, session: NodeSession, owner: CellOwner) -> None:
         """Begin a run that is due, or end one that is over, if this node is the first by name."""
         now_s, runs = self._clock.now_s(), self._desk.agreement.runs
         due_task = duty_now(self._desk.config, runs, now_s)
@@ -122,11 +122,11 @@ class ClusterSchedule:
         elif last is None and due_task.task is CrawlTask.RUN and due_s is not None:
             _log.warning("run starts")
             await self._desk.amend(lambda now: begun(now, due_s, now_s))
-        elif last is not None and await self._is_quiet(session, keeper):
+        elif last is not None and await self._is_quiet(session, owner):
             await self._end(last, EndReason.FINISHED, now_s)
 
-    async def _is_quiet(self, session: NodeSession, keeper: CellOwner) -> bool:
-        return not self._quiet.has_looked(session) and await self._thread.call(self._quiet.is_quiet(session, keeper))
+    async def _is_quiet(self, session: NodeSession, owner: CellOwner) -> bool:
+        return not self._quiet.has_looked(session) and await self._thread.call(self._quiet.is_quiet(session, owner))
 
     async def _end(self, run: ClusterRun, why: EndReason, now_s: float) -> None:
         _log.warning("run ends: %s", why)
@@ -143,13 +143,13 @@ class BetweenRuns:
         self._read_at = 0.0
 
     async def tell(
-        self, session: NodeSession, keeper: CellOwner, copies: CellCopies, load: Mapping[str, float]
+        self, session: NodeSession, owner: CellOwner, copies: CellCopies, load: Mapping[str, float]
     ) -> None:
         """Report the cells owned here, with their counts."""
-        kept, now = list(keeper.kept), self._clock.ticks_s()
-        if now - self._read_at >= READ_AGAIN_S or self._counts.keys() != set(kept):
+        owned, now = list(owner.owned), self._clock.ticks_s()
+        if now - self._read_at >= READ_AGAIN_S or self._counts.keys() != set(owned):
             self._read_at = now
-            self._counts = {cell: await asyncio.to_thread(_counts_of, copies.folders[cell]) for cell in kept}
+            self._counts = {cell: await asyncio.to_thread(_counts_of, copies.folders[cell]) for cell in owned}
         known, queued, stored = ({str(cell): some[at] for cell, some in self._counts.items()} for at in range(3))
         session.tell({**load, "queued": float(sum(queued.values()))}, known, queued, stored=stored)
 

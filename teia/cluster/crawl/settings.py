@@ -36,7 +36,7 @@ from teia.cluster.members.agreement import (
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire
 from teia.collections.crawler_reports import announce, last_change, write_account
-from teia.collections.edits import LIVE, Edit, changed_keys, edited, from_json
+from teia.collections.edits import LIVE, Edit, changed_keys, apply_edits, from_json
 from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
 from teia.collections.series import SeriesWriter
 from teia.collections.stored import check
@@ -248,7 +248,7 @@ class CommandReceiver:
 
 def amended(now: Agreement, edits: Sequence[Edit], *, once: bool = False) -> Agreement:
     """Return the agreement with other settings; refuse those that a cluster does not support."""
-    after = edited(now.config, edits)
+    after = apply_edits(now.config, edits)
     check(after)
     check_fits(after, once=once)
     check_lists((*after.scope.include, *after.scope.exclude))

@@ -1,22 +1,23 @@
 """Leases on addresses that hosts of several nodes share: one node at a time sends requests to an address.
 
-Each address in use has a key in the bucket `addr`. It names the node that holds the lease (the *turn*), the nodes that
+Each address in use has a key in the bucket `addr`. It names the node that holds the lease, the nodes that
 wait for it, the delay before the next node's first request, and the number of sites that each node found there
 (frontier/queue/shared_addresses.py). Every write is conditional on the one before it, so two nodes never both hold the
 lease.
 
 The first node that meets an address gets the lease. As long as no other node wants it, one write is all, for any number
-of requests. Another node that needs the address puts itself in line and nudges the holder, which passes the lease on
-when its request has ended, with the rest of the delay. Nudges are plain messages and may be lost; a waiting node looks
-for itself once a second.
+of requests. Another node that needs the address adds itself to the waiting nodes and nudges the holder, which hands
+the lease over when its request has ended, with the remaining delay. Nudges are plain messages and may be lost; a
+waiting node polls once a second.
 
 No lease runs out by a clock of its own. A lease depends on its node's session: a node that was declared dead has sent
 no request since (session.py), so the next node takes the lease from it and delays the address as long as may be needed.
 While NATS is away leases stay where they are. NATS forgets a key that was not written for a day; a node does not rely
 on one half as old.
 
-A read may be out of date, so reads decide nothing: a lease is taken and passed on by conditional writes, and a node
-never believes to hold a lease that it has passed on itself. The crawler's loop calls `begin`, `finish` and `end_requests`;
+A read may be out of date, so reads decide nothing: a lease is taken and handed over by conditional writes, and a node
+never believes to hold a lease that it has handed over itself. The crawler's loop calls `begin`, `finish` and
+`end_requests`;
 everything else happens in the cluster's loop.
 """
 
@@ -63,7 +64,7 @@ So a node that takes the lease from a dead node multiplies the delay by this fac
 
 POLL_S = 0.02
 MAX_POLL_S = 0.25
-"""First and longest wait before a host looks for its address again: a little later each time."""
+"""First and longest wait before a host polls for its address again: a little longer each time."""
 
 RETRY_S = 1.0
 AT_ONCE = 64
@@ -78,9 +79,9 @@ class AddressLease(msgspec.Struct, frozen=True):
 
     node: str
     instance: str
-    delay_s: float = 0.0
+    delay_s: float = msgspec.field(default=0.0, name="rest_s")
     waiting: tuple[str, ...] = ()
-    """The nodes in line for the lease, the next one first."""
+    """The nodes that wait for the lease, the next one first."""
     sites: dict[str, int] = {}
     """Number of sites that each node has fetched from there."""
     version: int = VERSION
@@ -147,7 +148,7 @@ class AddressLeases:
         self._to_check: set[str] = set()
         self._released: dict[str, _ReleasedLease] = {}
         self._queued_at: dict[str, float] = {}
-        """Time at which we last wrote ourselves in line; a claim that names us is younger."""
+        """Time at which we last added ourselves to the waiting nodes; a claim that names us is younger."""
         self._since = clock.ticks_s()
         self._forget_at = self._since + FORGET_S
         self._event = asyncio.Event()
@@ -294,7 +295,7 @@ class AddressLeases:
                     _log.warning("address lease: %r", done)
 
     async def _check(self, address: str) -> None:
-        """Read who holds a lease: accept ours, take a free one, or stand in line."""
+        """Read who holds a lease: accept ours, take a free one, or wait for it."""
         wanted = self._wanted.get(address)
         # Most addresses are new to the cluster: creating the key saves a read.
         if wanted is not None and wanted.is_new:
@@ -351,7 +352,7 @@ class AddressLeases:
                         self._recalled.add(address)
                 self._wanted.pop(address, None)
                 return
-        # It was passed to this node after it stood in line; that write is young enough to rely on.
+        # It was handed to this node after it waited for it; that write is young enough to rely on.
         written_at = self._queued_at.get(address)
         if lease is None and written_at is not None:
             self._record_lease(address, claim, revision, claim.delay_s, written_at)
@@ -380,7 +381,7 @@ class AddressLeases:
                 self._recalled.add(address)
 
     async def _hand_over(self, address: str) -> None:
-        """Give the lease to the next in line."""
+        """Hand the lease over to the next waiting node."""
         lease = self._leases.get(address)
         if lease is None:
             return
@@ -401,7 +402,7 @@ class AddressLeases:
                 self._queued_at[address] = sent
             await self._nudge(claim.node, address)
             return
-        now, revision = await self._read(address)  # another node stood in line meanwhile, or it is passed on already
+        now, revision = await self._read(address)  # another node began to wait meanwhile, or it is handed over already
         with self._lock:
             if now is None or (now.node, now.instance) != self._own_id:
                 del self._leases[address]
@@ -412,7 +413,7 @@ class AddressLeases:
     def _next_claim(
         self, address: str, lease: _Lease, waiters: tuple[str, ...], alive: dict[str, NodeState], now: float
     ) -> AddressLease:
-        """Return the key's content when the lease is passed on; a node that used it stands in line again at once."""
+        """Return the key's content when the lease is handed over; a node that used it waits again at once."""
         to, *others = waiters
         if lease.was_used:
             others.append(self._session.node.name)

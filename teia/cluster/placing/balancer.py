@@ -117,8 +117,8 @@ class Balancer:
 
     def _is_still(self, alive: Mapping[str, NodeState]) -> bool:
         """Tell whether every cell is with its proper owner, which reports it."""
-        keepers = {int(cell): name for name, node in alive.items() for cell in node.cells}
+        owners = {int(cell): name for name, node in alive.items() for cell in node.cells}
         told, cells = sum(len(node.cells) for node in alive.values()), len(self._order.starts)
-        if told != cells or len(keepers) != cells:
+        if told != cells or len(owners) != cells:
             return False
-        return all(self._order(cell, alive)[0] == keepers[cell] for cell in range(cells))
+        return all(self._order(cell, alive)[0] == owners[cell] for cell in range(cells))

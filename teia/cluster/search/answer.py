@@ -98,7 +98,7 @@ class Answerer:
         self._node = node
         self._lend = lend
         self._folders = {folder.number: folder for folder in root.collection(collection).cells()}
-        self._kept: dict[int, CellOwnership] = {}
+        self._owned: dict[int, CellOwnership] = {}
         self._opened: dict[frozenset[int], _Opened] = {}
         self._lock = Lock()
         self._threads = ThreadPoolExecutor(THREADS, "answers")
@@ -111,21 +111,21 @@ class Answerer:
         await self._listen(who(self._shared), self._tell)
         await self._listen(at(self._shared, self._node), self._take)
 
-    async def keep(self, kept: Mapping[int, CellOwnership]) -> None:
+    async def keep(self, owned: Mapping[int, CellOwnership]) -> None:
         """Answer for these cells from now on, and for no others."""
-        before, self._kept = set(self._kept), {cell: each for cell, each in kept.items() if cell in self._folders}
-        for cell in sorted(set(self._kept) - before):
+        before, self._owned = set(self._owned), {cell: each for cell, each in owned.items() if cell in self._folders}
+        for cell in sorted(set(self._owned) - before):
             await self._listen(about(self._shared, cell), self._take)
-        for cell in sorted(before - set(self._kept)):
+        for cell in sorted(before - set(self._owned)):
             await self._end(about(self._shared, cell))
-        if set(self._kept) != before:
+        if set(self._owned) != before:
             loop = asyncio.get_running_loop()
             # In a thread, because opening reads many files.
-            await loop.run_in_executor(self._threads, self._open_ahead, frozenset(self._kept))
+            await loop.run_in_executor(self._threads, self._open_ahead, frozenset(self._owned))
 
     @property
-    def kept(self) -> dict[int, CellOwnership]:
-        return self._kept
+    def owned(self) -> dict[int, CellOwnership]:
+        return self._owned
 
     async def close(self) -> None:
         for subject in list(self._subscriptions):
@@ -149,7 +149,7 @@ class Answerer:
 
     async def _tell(self, message: Msg) -> None:
         """Report this node and its cells."""
-        presence = NodePresence(VERSION, self._node, tuple(self._kept.values()), len(self._folders))
+        presence = NodePresence(VERSION, self._node, tuple(self._owned.values()), len(self._folders))
         await self._respond(message, encode(presence))
 
     async def _take(self, message: Msg) -> None:
@@ -203,15 +203,15 @@ class Answerer:
 
     def _searched(self, asked: SearchRequest) -> bytes:
         # One reference for the whole answer: the loop may replace the dictionary.
-        kept = self._kept
-        cells = frozenset(cell for cell in asked.cells if cell in kept)
+        owned = self._owned
+        cells = frozenset(cell for cell in asked.cells if cell in owned)
         if not cells:
             raise IndexFailure(f"it does not own {numbers(asked.cells)}")
         with self._using(cells) as serving:
             body = serving.answer(asked.body)
             left_out = dict(serving.omitted_cells)
         return encode(
-            SearchReply(VERSION, self._node, tuple(kept[cell] for cell in sorted(cells)), left_out, body=body)
+            SearchReply(VERSION, self._node, tuple(owned[cell] for cell in sorted(cells)), left_out, body=body)
         )
 
     def _open_ahead(self, cells: frozenset[int]) -> None:

@@ -89,9 +89,9 @@ def speakers_of(present: Iterable[NodePresence]) -> CellResponders:
     of = 0
     for each in present:
         of = max(of, each.of)
-        for kept in each.cells:
+        for owned in each.cells:
             # The highest epoch wins, then the last record; names only break ties.
-            best[kept.cell] = max(best.get(kept.cell, (-1, -1, "")), (kept.epoch, kept.sequence, each.node))
+            best[owned.cell] = max(best.get(owned.cell, (-1, -1, "")), (owned.epoch, owned.sequence, each.node))
     by_node: dict[str, list[int]] = {}
     for cell, (_, _, node) in sorted(best.items()):
         by_node.setdefault(node, []).append(cell)
@@ -196,7 +196,7 @@ class NodeShard(RemoteShard):
         if answer.error:
             self._search.look_again()
             raise IndexFailure(answer.error)
-        missing = set(self.numbers) - {kept.cell for kept in answer.cells}
+        missing = set(self.numbers) - {owned.cell for owned in answer.cells}
         if missing:
             self._search.look_again()
         gone = {f"cell {cell}": f"{self.node} does not own it any more" for cell in sorted(missing)}
@@ -377,9 +377,9 @@ class ClusterSearch:
         """Return pages on the same subject as a page."""
         return self._searcher.similar(url, n)
 
-    def cached(self, url: str) -> IndexEntry | None:
+    def indexed_page(self, url: str) -> IndexEntry | None:
         """Return a page as the index has it, with its text; None if it is not there."""
-        return self._searcher.cached(url)
+        return self._searcher.indexed_page(url)
 
     def close(self) -> None:
         with self._lock:

@@ -82,21 +82,21 @@ class IndexDataFetcher:
         self._spooled = 0
         self._borrow_at = clock.ticks_s() + BORROW_AGAIN_S
 
-    async def gather_for_ever(self, kept: Mapping[int, Any], pause_s: float = GATHER_S) -> None:
-        """Fetch what is new, again and again, until cancelled; `kept` are the present cells of this node."""
+    async def gather_for_ever(self, owned: Mapping[int, Any], pause_s: float = GATHER_S) -> None:
+        """Fetch what is new, again and again, until cancelled; `owned` are the present cells of this node."""
         while True:
             try:
-                await self.gather(list(kept))
+                await self.gather(list(owned))
             except (TeiaError, OSError) as error:
                 _log.info("word statistics not fetched: %s", error)
             await self._clock.sleep(pause_s)
 
-    async def gather(self, kept: Collection[int]) -> None:
+    async def gather(self, owned: Collection[int]) -> None:
         """Fetch what is new once."""
-        if not kept:
+        if not owned:
             return
         heard = await self._directory.look()
-        if 0 in kept:
+        if 0 in owned:
             for node, cells in heard.cells.items():
                 if node != self._node:
                     await self._spared(self._bring_links(node, cells))
@@ -104,10 +104,10 @@ class IndexDataFetcher:
             await self._spared(self._bring_ranks(heard))
         for node in heard.cells:
             if node != self._node:
-                await self._spared(self._bring_words(node, kept))
+                await self._spared(self._bring_words(node, owned))
         if self._clock.ticks_s() >= self._borrow_at:
             self._borrow_at = self._clock.ticks_s() + BORROW_AGAIN_S
-            for cell in kept:
+            for cell in owned:
                 if (await asyncio.to_thread(lacking, self._cells[cell], None))[0]:
                     await self.borrow(cell)
 
@@ -192,10 +192,10 @@ class IndexDataFetcher:
 
     # -- anchor texts --------------------------------------------------------------------------------------
 
-    async def _bring_words(self, node: str, kept: Collection[int]) -> None:
+    async def _bring_words(self, node: str, owned: Collection[int]) -> None:
         for _ in range(MAX_ROUNDS):
             identity, known = self._words.get(node, ("", {}))
-            after = {cell: known.get(cell, 0) for cell in sorted(kept)}
+            after = {cell: known.get(cell, 0) for cell in sorted(owned)}
             lent = await self._ask(node, ANCHORS, AnchorsRequest(identity, after), AnchorsReply)
             # A new file of anchor texts: its rows are numbered from the beginning.
             if lent.identity != identity:

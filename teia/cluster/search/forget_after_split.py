@@ -48,9 +48,9 @@ class SplitCleanup:
     """One session's part in the release; `run` lives in the cluster's own loop."""
 
     def __init__(
-        self, session: NodeSession, keeper: CellOwner, copies: CellCopies, order: CircleOrder, whole: int, clock: Clock
+        self, session: NodeSession, owner: CellOwner, copies: CellCopies, order: CircleOrder, whole: int, clock: Clock
     ) -> None:
-        self._session, self._keeper, self._copies = session, keeper, copies
+        self._session, self._owner, self._copies = session, owner, copies
         self._order, self._whole, self._clock = order, whole, clock
         self._goals: dict[int, int] = {}
         """By split-off cell: the change that its index has to reach."""
@@ -71,15 +71,15 @@ class SplitCleanup:
 
     async def look(self) -> None:
         """Report our new cells that are fully indexed, and let our old cells forget pages that others have."""
-        kept = set(self._keeper.kept)
-        new = {cell for cell in kept if cell >= self._whole}
+        owned = set(self._owner.owned)
+        new = {cell for cell in owned if cell >= self._whole}
         # A cell that was given up may come back with another index.
         self._done &= new
         self._done |= {cell for cell in new - self._done if await self._has_all(cell)}
         if sorted(self._done) != self._session.node.indexed:
             self._session.node = msgspec.structs.replace(self._session.node, indexed=sorted(self._done))
         told = {cell for node in self._session.alive().values() for cell in node.indexed}
-        for cell in kept:
+        for cell in owned:
             await self._let_forget(cell, told)
 
     async def _has_all(self, cell: int) -> bool:

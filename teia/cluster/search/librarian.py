@@ -51,12 +51,12 @@ class Librarian:
         self._gatherer = gatherer
         self._lender = lender
         self._clock = clock
-        self._kept: dict[int, CellOwnership] = {}
+        self._owned: dict[int, CellOwnership] = {}
 
     async def serve(self, lines: asyncio.StreamReader, gather_s: float) -> None:
         """Follow the node's messages until its pipe is closed."""
         # The gatherer sees the same dictionary, which `_hold` changes in place.
-        gathering = asyncio.create_task(self._gatherer.gather_for_ever(self._kept, gather_s))
+        gathering = asyncio.create_task(self._gatherer.gather_for_ever(self._owned, gather_s))
         try:
             while line := await lines.readline():
                 try:
@@ -84,10 +84,10 @@ class Librarian:
             await self._clock.sleep(LOOK_S)
 
     async def _hold(self, holding: OwnedCells) -> None:
-        cells = {kept.cell: kept for kept in holding.cells}
-        new = sorted(cells.keys() - self._kept.keys())
-        self._kept.clear()
-        self._kept.update(cells)
+        cells = {owned.cell: owned for owned in holding.cells}
+        new = sorted(cells.keys() - self._owned.keys())
+        self._owned.clear()
+        self._owned.update(cells)
         await self._answerer.keep(cells)
         if not new:
             return

@@ -108,16 +108,16 @@ class NodeIndex:
 
     def tell(self, logs: Mapping[int, CellLog]) -> None:
         """Report the owned cells: at once if they changed, now and then if only their logs have grown."""
-        kept = tuple(CellOwnership(cell, log.epoch, log.last) for cell, log in sorted(logs.items()))
-        is_other = [(each.cell, each.epoch) for each in kept] != [(each.cell, each.epoch) for each in self._told]
+        owned = tuple(CellOwnership(cell, log.epoch, log.last) for cell, log in sorted(logs.items()))
+        is_other = [(each.cell, each.epoch) for each in owned] != [(each.cell, each.epoch) for each in self._told]
         now = self._clock.ticks_s()
-        if self._process is None or not (is_other or (kept != self._told and now >= self._tell_at)):
+        if self._process is None or not (is_other or (owned != self._told and now >= self._tell_at)):
             return
-        self._told, self._tell_at = kept, now + TELL_S
+        self._told, self._tell_at = owned, now + TELL_S
         stdin = self._process.stdin
         if self._process.returncode is None and stdin is not None and not stdin.is_closing():
             with contextlib.suppress(OSError):
-                stdin.write(_encode(OwnedCells(kept)) + b"\n")
+                stdin.write(_encode(OwnedCells(owned)) + b"\n")
 
     async def begin_anew(self) -> None:
         """Replace the librarian: it knows only the cells that existed at its start."""

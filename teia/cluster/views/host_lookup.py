@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from teia.cluster.circle.circle import SIZE, Circle, CirclePoint
 from teia.cluster.circle.fingers import Fingers
-from teia.cluster.circle.host_cell import HostCell, keepers, place_of
+from teia.cluster.circle.host_cell import HostCell, cell_owners, place_of
 from teia.cluster.views.view import CellView, ClusterView
 from teia.errors import UsageError
 from teia.urls import SLOTS, canonicalize, cell_starts, split
@@ -129,6 +129,6 @@ def imagined(circle: Circle, cells: int) -> list[CellView]:
     """Return the cells of a hypothetical collection, each owned by the node that the circle names."""
     starts = (*cell_starts(cells), SLOTS)
     return [
-        CellView(f"{number:02d}", "", number, starts[number], starts[number + 1], keeper, 0, 0)
-        for number, keeper in enumerate(keepers(circle, starts[:-1]))
+        CellView(f"{number:02d}", "", number, starts[number], starts[number + 1], owner, 0, 0)
+        for number, owner in enumerate(cell_owners(circle, starts[:-1]))
     ]

@@ -66,7 +66,7 @@ class NodeFileReader:
 class _Last:
     """The last seen state of a cell: its owner, the time, and its number of known URLs."""
 
-    keeper: str
+    owner: str
     at: float
     urls: int
 
@@ -165,27 +165,27 @@ class NodeFileWriter:
         claims = {name: node.cells[key] for name, node in nodes.items() if node.is_alive and key in node.cells}
         last, name = self._last.get(number), f"{self.collection}/{number:02d}"
         # During a hand-over both nodes may still report the cell; the new one is right.
-        keeper = next((each for each in sorted(claims) if last is None or each != last.keeper), None)
-        if keeper is None and last is not None and last.keeper in claims:
-            keeper = last.keeper
-        if keeper is None:
+        owner = next((each for each in sorted(claims) if last is None or each != last.owner), None)
+        if owner is None and last is not None and last.owner in claims:
+            owner = last.owner
+        if owner is None:
             return CellView(name, self.collection, number, first, end, None, 0 if last is None else last.urls)
-        urls, now = claims[keeper], self.clock.ticks_s()
-        if last is not None and last.keeper != keeper:
-            move = self._move(name, number, last, keeper, urls, nodes)
+        urls, now = claims[owner], self.clock.ticks_s()
+        if last is not None and last.owner != owner:
+            move = self._move(name, number, last, owner, urls, nodes)
             self._moves.append(move)
             self._moved[move.why] += 1
-        self._last[number] = _Last(keeper, now, urls)
+        self._last[number] = _Last(owner, now, urls)
         to = self.wanted(number)
-        to_whom = to if to and to != keeper else None
-        queued = nodes[keeper].queued.get(key)
-        return CellView(name, self.collection, number, first, end, keeper, urls, queued, to=to_whom)
+        to_whom = to if to and to != owner else None
+        queued = nodes[owner].queued.get(key)
+        return CellView(name, self.collection, number, first, end, owner, urls, queued, to=to_whom)
 
     def _move(
         self, cell: str, number: int, last: _Last, taker: str, urls: int, nodes: Mapping[str, NodeState]
     ) -> MoveView:
-        giver = nodes.get(last.keeper)
+        giver = nodes.get(last.owner)
         why = {"dead": "died", "left": "left"}.get("" if giver is None else giver.state, "")
-        why = why or self.decided(number, last.keeper) or "handed over"
+        why = why or self.decided(number, last.owner) or "handed over"
         gap_s = round(self.clock.ticks_s() - last.at, 1)
-        return MoveView(iso_utc(self.clock.now_s()), cell, last.keeper, taker, why, gap_s, max(0, last.urls - urls))
+        return MoveView(iso_utc(self.clock.now_s()), cell, last.owner, taker, why, gap_s, max(0, last.urls - urls))

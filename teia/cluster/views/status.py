@@ -79,10 +79,10 @@ async def status_of(wire: Wire, clock: Clock, collection: str) -> ClusterStatus:
         for move in reversed(ring.moves)
     )
     for state in sorted(states, key=lambda each: each.name):
-        kept = [cell.id for cell in status.cells if cell.keeper == state.name]
+        owned = [cell.id for cell in status.cells if cell.keeper == state.name]
         busy, is_drained = state.busy if state.is_alive else "", state.name in ring.drained
         status.nodes.append(
-            NodeStatus(state.name, state.region, state.state, kept, state.load, state.capacity, busy, is_drained)
+            NodeStatus(state.name, state.region, state.state, owned, state.load, state.capacity, busy, is_drained)
         )
     ours = {each: at for each, at in streams.items() if each.startswith(("TEIA_", "KV_", "OBJ_"))}
     status.streams.update({each: {"messages": at.messages, "bytes": at.bytes} for each, at in sorted(ours.items())})

@@ -55,7 +55,7 @@ class RevisitAll:
     @property
     def is_behind(self) -> bool:
         """True if there are pages that were not queued for their revisit yet."""
-        return any(each.place is not None for each in self._rounds.values())
+        return any(each.position is not None for each in self._rounds.values())
 
     @property
     def is_full(self) -> bool:
@@ -75,7 +75,7 @@ class RevisitAll:
         """Queue known pages again, as many as there is time for; return hosts that have something to fetch."""
         until, touched = self._clock.ticks_s() + ASK_S, []
         for cell in self._cells:
-            if self._rounds[cell.number].place is None:
+            if self._rounds[cell.number].position is None:
                 continue
             with cell.frontier.transaction() as frontier:
                 now, hosts = revisit_all.ask_again(frontier, self.since_s, lambda: self._clock.ticks_s() < until)

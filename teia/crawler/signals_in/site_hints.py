@@ -20,7 +20,7 @@ from teia.crawler.visit import ActiveVisit
 from teia.errors import CorruptFile
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.site_statements import Place, SiteStatement, StatementSource
+from teia.frontier.cell.site_statements import RowKey, SiteStatement, StatementSource
 from teia.records import NOT_MODIFIED
 from teia.refresh.history import History
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S
@@ -160,7 +160,7 @@ def _judge_open(frontier: FrontierCell, slot: int, speaker: int, voices: SignalS
 class StatementTest:
     """Statements on a page that is revisited, and their test."""
 
-    def __init__(self, frontier: FrontierCell, place: Place) -> None:
+    def __init__(self, frontier: FrontierCell, place: RowKey) -> None:
         self._frontier, self._place = frontier, place
         self._said = site_statements.of_page(frontier.db, place)
         self._voices = SignalSources(frontier)

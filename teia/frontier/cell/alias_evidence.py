@@ -140,11 +140,11 @@ def state_of(cell: FrontierCell, host: str, other: str) -> int | None:
 def save(cell: FrontierCell, pair: AliasPair, now_s: float) -> None:
     """Store a pair; inside a transaction. The evidence of a distinct pair is dropped."""
     evidence = AliasEvidence() if pair.state == DISTINCT else pair.evidence
-    place = (slot_of(site_of(pair.host)), cell.host_id(pair.host, now_s), pair.other)
+    row_key = (slot_of(site_of(pair.host)), cell.host_id(pair.host, now_s), pair.other)
     times = (pair.since_s, pair.checked_s, pair.checking_s)
     cell.db.execute(
         "INSERT OR REPLACE INTO aliases VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (*place, pair.state, *times, _encode(evidence)),
+        (*row_key, pair.state, *times, _encode(evidence)),
     )
 
 
@@ -171,7 +171,7 @@ def keep_samples(cell: FrontierCell, samples: Iterable[tuple[int, int, str]]) ->
 # ---- hosts and pages ------------------------------------------------------------------------------------------------
 
 
-def _place(cell: FrontierCell, host: str, tail: str) -> tuple[int, int, int] | None:
+def _row_key(cell: FrontierCell, host: str, tail: str) -> tuple[int, int, int] | None:
     row = cell.db.execute("SELECT slot, host_id FROM hosts WHERE name = ?", (host,)).fetchone()
     return None if row is None else (row[0], row[1], key_of(url_from(host, tail)))
 
@@ -179,25 +179,25 @@ def _place(cell: FrontierCell, host: str, tail: str) -> tuple[int, int, int] | N
 def standing(cell: FrontierCell, host: str, home: str) -> HostActivity | None:
     """Return the counts of a host; None for an unknown one. `home` is the tail of its home page."""
     row = cell.db.execute("SELECT requests, address FROM hosts WHERE name = ?", (host,)).fetchone()
-    place = _place(cell, host, home)
-    if row is None or place is None:
+    row_key = _row_key(cell, host, home)
+    if row is None or row_key is None:
         return None
     sql = "SELECT in_links FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
-    linked = cell.db.execute(sql, place).fetchone()
+    linked = cell.db.execute(sql, row_key).fetchone()
     return HostActivity(row[0], row[1], linked[0] if linked else 0)
 
 
 def seen(cell: FrontierCell, host: str, tail: str) -> ComparedVisit | None:
     """Return the last visit of a page; None if it was never visited."""
-    place = _place(cell, host, tail)
-    if place is None:
+    row_key = _row_key(cell, host, tail)
+    if row_key is None:
         return None
     sql = """
         SELECT status, CASE WHEN text_digest = x'' THEN digest ELSE text_digest END, simhash, title, canonical,
             redirect_to, media_type, last_visit_s
         FROM pages WHERE slot = ? AND host_id = ? AND key = ?
     """
-    row = cell.db.execute(sql, place).fetchone()
+    row = cell.db.execute(sql, row_key).fetchone()
     if row is None:
         return None
     status, text, simhash, *rest = row
@@ -232,9 +232,9 @@ def visited(cell: FrontierCell, host: str, limit: int) -> list[str]:
 
 def url_state(cell: FrontierCell, host: str, tail: str) -> int | None:
     """Return the state of a URL; None if it is unknown."""
-    place = _place(cell, host, tail)
+    row_key = _row_key(cell, host, tail)
     sql = "SELECT state FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
-    row = None if place is None else cell.db.execute(sql, place).fetchone()
+    row = None if row_key is None else cell.db.execute(sql, row_key).fetchone()
     return None if row is None else int(row[0])
 
 
@@ -253,23 +253,23 @@ def visit_again(cell: FrontierCell, host: str, tail: str, now_s: float) -> int |
 
     Inside a transaction.
     """
-    place = _place(cell, host, tail)
+    row_key = _row_key(cell, host, tail)
     sql = "SELECT state FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
-    row = None if place is None else cell.db.execute(sql, place).fetchone()
-    if place is None or row is None:
+    row = None if row_key is None else cell.db.execute(sql, row_key).fetchone()
+    if row_key is None or row is None:
         return None
     if row[0] != STATE_QUEUED:
-        slot, host_id, key = place
+        slot, host_id, key = row_key
         rank = int(now_s * 1000)
         # A page of the REFRESH lane has a row in `queue` already; a second row would fetch it twice.
-        revisits.withdraw(cell.db, place)
+        revisits.withdraw(cell.db, row_key)
         cell.db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (slot, host_id, LANE_DUE, rank, key))
         cell.db.execute(
             "UPDATE urls SET state = ?, failures = 0, lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?",
-            (STATE_QUEUED, LANE_DUE, rank, *place),
+            (STATE_QUEUED, LANE_DUE, rank, *row_key),
         )
         cell.queued += 1
-    return place[2]
+    return row_key[2]
 
 
 def bring_back(cell: FrontierCell, host: str, limit: int, now_s: float) -> int:

@@ -42,11 +42,11 @@ MAX_TEXT_CHARS = 500
 # Greatest key: keys are signed 64-bit numbers.
 _LAST_KEY = (1 << 63) - 1
 
-Place = tuple[int, int, int]
+RowKey = tuple[int, int, int]
 """Slot, host id and key of the last URL that was looked at."""
 
 # Behind every URL: the last slot is SLOTS - 1.
-END: Place = (SLOTS, 0, 0)
+END: RowKey = (SLOTS, 0, 0)
 SOURCES = {LANE_NEW: "new", LANE_DUE: "retry", LANE_REFRESH: "refresh", LANE_LATER: "suspect"}
 
 
@@ -153,7 +153,7 @@ def _host_id(cell: FrontierCell, host: str) -> int | None:
 # ---- doing ----------------------------------------------------------------------------------------------------------
 
 
-def progress(cell: FrontierCell, mark: str) -> tuple[Place | None, int]:
+def progress(cell: FrontierCell, mark: str) -> tuple[RowKey | None, int]:
     """Return the position of an action in a cell, and its number of URLs; None if it has not begun."""
     row = cell.db.execute("SELECT value FROM meta WHERE name = 'bulk'").fetchone()
     # The row holds the last action only. Under another mark, this action has not begun in the cell.
@@ -169,17 +169,17 @@ def carry_on(
     Returns the changed hosts by id and name. `progress` then returns the new position.
     """
     begun, number = progress(cell, mark)
-    place, touched = _beginning(cell, chosen) if begun is None else begun, dict[int, str]()
-    while place < END:
-        place, done = _some(cell, place, chosen, now_s, touched)
+    position, touched = _beginning(cell, chosen) if begun is None else begun, dict[int, str]()
+    while position < END:
+        position, done = _some(cell, position, chosen, now_s, touched)
         number += done
         if not has_time():
             break
-    cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('bulk', ?)", (json.dumps([mark, place, number]),))
+    cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('bulk', ?)", (json.dumps([mark, position, number]),))
     return list(touched.items())
 
 
-def _beginning(cell: FrontierCell, chosen: BulkSelection) -> Place:
+def _beginning(cell: FrontierCell, chosen: BulkSelection) -> RowKey:
     if not chosen.host:
         return (0, -1, 0)
     host_id = _host_id(cell, chosen.host)
@@ -188,14 +188,14 @@ def _beginning(cell: FrontierCell, chosen: BulkSelection) -> Place:
 
 
 def _some(
-    cell: FrontierCell, place: Place, chosen: BulkSelection, now_s: float, touched: dict[int, str]
-) -> tuple[Place, int]:
+    cell: FrontierCell, position: RowKey, chosen: BulkSelection, now_s: float, touched: dict[int, str]
+) -> tuple[RowKey, int]:
     """Process the next URLs of one slot; return the new position and the number of URLs changed."""
-    (slot,) = cell.db.execute("SELECT coalesce(min(slot), ?) FROM urls WHERE slot >= ?", (SLOTS, place[0])).fetchone()
-    if slot == SLOTS or (chosen.host and slot != place[0]):
+    (slot,) = cell.db.execute("SELECT coalesce(min(slot), ?) FROM urls WHERE slot >= ?", (SLOTS, position[0])).fetchone()
+    if slot == SLOTS or (chosen.host and slot != position[0]):
         return END, 0
     # Slots without URLs are skipped; in a new slot the walk begins at its first host.
-    after = place[1:] if slot == place[0] else (-1, 0)
+    after = position[1:] if slot == position[0] else (-1, 0)
     rows = [UrlRow(*values) for values in cell.db.execute(_NEXT, (slot, *after, ROWS))]
     number = 0
     for row in rows:
@@ -210,43 +210,43 @@ def _some(
     return ((slot, rows[-1].host_id, rows[-1].key) if len(rows) == ROWS else (slot + 1, -1, 0)), number
 
 
-def _do(cell: FrontierCell, deed: BulkAction, place: Place, row: UrlRow, now_ms: int) -> None:
+def _do(cell: FrontierCell, deed: BulkAction, row_key: RowKey, row: UrlRow, now_ms: int) -> None:
     if deed is BulkAction.DROP:
-        _drop(cell, place, row)
+        _drop(cell, row_key, row)
     elif deed is BulkAction.RETRY and row.outcome == Outcome.DROPPED and row.state == STATE_EXCLUDED:
-        cell.requeue(*place, lane=row.lane, rank=row.rank)
+        cell.requeue(*row_key, lane=row.lane, rank=row.rank)
     else:
-        _make_due(cell, place, row, now_ms, forgets_failures=deed is BulkAction.RETRY)
+        _make_due(cell, row_key, row, now_ms, forgets_failures=deed is BulkAction.RETRY)
 
 
-def _drop(cell: FrontierCell, place: Place, row: UrlRow) -> None:
+def _drop(cell: FrontierCell, row_key: RowKey, row: UrlRow) -> None:
     sql = "SELECT status, is_gone FROM pages WHERE slot = ? AND host_id = ? AND key = ? AND digest <> x''"
-    copy = cell.db.execute(sql, place).fetchone()
+    copy = cell.db.execute(sql, row_key).fetchone()
     if copy is None:
         # Without a capture the URL is excluded at its place, where `retry` finds it.
-        cell.withdraw(*place, Outcome.DROPPED, lane=row.lane, rank=row.rank)
+        cell.withdraw(*row_key, Outcome.DROPPED, lane=row.lane, rank=row.rank)
         return
     # With a capture the page gets back the state of that capture; it stays in the index.
     status, is_gone = copy
     sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
-    cell.queued -= cell.db.execute(sql, (*place[:2], row.lane, row.rank, row.key)).rowcount
+    cell.queued -= cell.db.execute(sql, (*row_key[:2], row.lane, row.rank, row.key)).rowcount
     sql = "UPDATE urls SET state = ?, outcome = ? WHERE slot = ? AND host_id = ? AND key = ?"
-    cell.db.execute(sql, (STATE_FAILED if is_gone else STATE_DONE, row.outcome or str(status), *place))
+    cell.db.execute(sql, (STATE_FAILED if is_gone else STATE_DONE, row.outcome or str(status), *row_key))
 
 
-def _make_due(cell: FrontierCell, place: Place, row: UrlRow, now_ms: int, *, forgets_failures: bool) -> None:
+def _make_due(cell: FrontierCell, row_key: RowKey, row: UrlRow, now_ms: int, *, forgets_failures: bool) -> None:
     if forgets_failures:
-        cell.db.execute("UPDATE urls SET failures = 0 WHERE slot = ? AND host_id = ? AND key = ?", place)
+        cell.db.execute("UPDATE urls SET failures = 0 WHERE slot = ? AND host_id = ? AND key = ?", row_key)
     # A queued URL has one row in `queue`, which moves; a settled one gets a new row below.
     if row.state == STATE_QUEUED:
-        cell.make_due(*place, lane=row.lane, rank=row.rank, due=now_ms)
+        cell.make_due(*row_key, lane=row.lane, rank=row.rank, due=now_ms)
         return
     # Out of the REFRESH lane first, or the URL would be in the queue twice.
     if row.lane == LANE_REFRESH:
-        revisits.withdraw(cell.db, place)
+        revisits.withdraw(cell.db, row_key)
     sql = "UPDATE urls SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?"
-    cell.db.execute(sql, (LANE_DUE, now_ms, *place))
-    cell.requeue(*place, lane=LANE_DUE, rank=now_ms)
+    cell.db.execute(sql, (LANE_DUE, now_ms, *row_key))
+    cell.requeue(*row_key, lane=LANE_DUE, rank=now_ms)
 
 
 def as_values(chosen: BulkSelection) -> dict[str, Any]:

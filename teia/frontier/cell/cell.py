@@ -60,17 +60,17 @@ class TrapFilter(Protocol):
     def forget(self) -> None:
         """Clear the memory, because a transaction was rolled back."""
 
-    def begin(self, links: Iterable[tuple[int, int, int, int, FoundUrl]], now_s: float) -> None:
+    def begin_batch(self, links: Iterable[tuple[int, int, int, int, FoundUrl]], now_s: float) -> None:
         """Register links, (slot, host id, key, sequence, link), that are about to be placed together."""
 
-    def place(self, host_id: int, item: FoundUrl) -> tuple[int, int, int] | None:
+    def classify(self, host_id: int, item: FoundUrl) -> tuple[int, int, int] | None:
         """Return (pattern, lane, lag) of a URL that was never seen; None if it is not stored."""
 
-    def meet(self, host_id: int, item: FoundUrl, number: int) -> None:
+    def count_link(self, host_id: int, item: FoundUrl, number: int) -> None:
         """Register another link to a queued URL of a pattern."""
 
-    def placed(self) -> None:
-        """End what `begin` began."""
+    def end_batch(self) -> None:
+        """End the batch that `begin_batch` began."""
 
 
 class FrontierCell:
@@ -220,17 +220,17 @@ class FrontierCell:
         placed = self._in_order(found, now_s)
         watch = self.watch
         if watch is not None:
-            watch.begin(placed, now_s)
-        for *place, sequence, item in placed:
+            watch.begin_batch(placed, now_s)
+        for *row_key, sequence, item in placed:
             # No tail: pages no longer link to this URL (counted_links.taken_back).
             if not item.tail:
-                back.append((place, item.in_links))
+                back.append((row_key, item.in_links))
                 continue
-            row = self.db.execute(look_up, place).fetchone()
+            row = self.db.execute(look_up, row_key).fetchone()
             score = TOP_SCORE if item.hint is None else item.hint.score
             if row is None:
                 # Never seen. The trap detector may put it behind the others, or refuse to store it.
-                kept = watch.place(place[1], item) if watch is not None else (0, LANE_NEW, 0)
+                kept = watch.classify(row_key[1], item) if watch is not None else (0, LANE_NEW, 0)
                 if kept is None:
                     continue
                 pattern, lane, lag = kept
@@ -238,32 +238,32 @@ class FrontierCell:
                 in_links = max(0, item.in_links)
                 rank = order.rank(item.depth + lag, in_links, sequence, score)
                 state = (STATE_QUEUED, int(now_s), item.hops, lane, rank, item.by, pattern)
-                new_urls.append((*place, item.tail, item.depth, in_links, *state))
-                new_queue.append((*place[:2], lane, rank, item.key))
-                touched[place[1]] = item.host
+                new_urls.append((*row_key, item.tail, item.depth, in_links, *state))
+                new_queue.append((*row_key[:2], lane, rank, item.key))
+                touched[row_key[1]] = item.host
             else:
                 # Known. Depth and hops only fall, in-links are added up, sources are collected.
                 depth, in_links, rank = min(row[0], item.depth), max(0, row[2] + item.in_links), row[5]
                 # The page's own links lie nearer too (shorter_paths.py); orders with trails have their own rule.
                 if depth < row[0] and row[1] == STATE_DONE and not order.stores_trails:
-                    shorter.append(place)
+                    shorter.append(row_key)
                 # Only new URLs move: DUE is ordered by time, and a `fixed` rank waits for new scores.
                 if row[1] == STATE_QUEUED and row[4] == LANE_NEW and not rank & order.fixed_bit:
                     rank = min(rank, order.rank(depth, in_links, sequence_of(rank), score))
                     if rank < row[5]:
-                        moved.append((rank, *place, row[5]))
+                        moved.append((rank, *row_key, row[5]))
                         # The buffer in memory may now hold URLs that come after this one.
                         if order.rereads_buffers:
-                            touched[place[1]] = item.host
+                            touched[row_key[1]] = item.host
                 if row[7] and row[1] == STATE_QUEUED and watch is not None:
-                    watch.meet(place[1], item, row[7])
-                known.append((depth, in_links, min(row[3], item.hops), rank, row[6] | item.by, *place))
+                    watch.count_link(row_key[1], item, row[7])
+                known.append((depth, in_links, min(row[3], item.hops), rank, row[6] | item.by, *row_key))
         self._insert_new(new_urls, new_queue)
         self._renew(known, moved)
         self._take_back(back)
         # After the inserts: the detector moves rows that must exist by now.
         if watch is not None:
-            watch.placed()
+            watch.end_batch()
         shorter_paths.note(self.db, shorter)
         if order.stores_trails:
             touched.update(self._keep_trails([each for each in placed if each[4].tail], now_s))
@@ -277,8 +277,8 @@ class FrontierCell:
         """
         look_up = "SELECT depth, in_links, state, lane, rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
         order, lowered, moved = self.order, [], []
-        for place, fewer in back:
-            row = self.db.execute(look_up, place).fetchone()
+        for row_key, fewer in back:
+            row = self.db.execute(look_up, row_key).fetchone()
             if row is None:
                 continue
             depth, before, state, lane, rank = row
@@ -287,41 +287,41 @@ class FrontierCell:
                 # Never forwards: a lost link can only make a URL wait longer.
                 now = max(rank, order.rank(depth, in_links, sequence_of(rank), TOP_SCORE))
                 if now != rank:
-                    moved.append((now, *place, rank))
-            lowered.append((in_links, now, *place))
+                    moved.append((now, *row_key, rank))
+            lowered.append((in_links, now, *row_key))
         sql = "UPDATE urls SET in_links = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?"
         self.db.executemany(sql, lowered)
         self._move_in_queue(moved)
 
     def _is_new_or_aside(self, item: FoundUrl, now_s: float) -> bool:
         """Tell whether Sydney may still choose a URL: it was not visited and is not in the primary queue."""
-        place = (slot_of(site_of(item.host)), self.host_id(item.host, now_s), item.key)
+        row_key = (slot_of(site_of(item.host)), self.host_id(item.host, now_s), item.key)
         sql = "SELECT state, lane, rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
-        row = self.db.execute(sql, place).fetchone()
+        row = self.db.execute(sql, row_key).fetchone()
         return row is None or (row[:2] == (STATE_QUEUED, LANE_NEW) and is_aside(row[2]))
 
     def _keep_trails(self, placed: Sequence[tuple[int, int, int, int, FoundUrl]], now_s: float) -> dict[int, str]:
         """Store the links' hints; return the hosts of pages that are revisited because their links are judged anew."""
         again: dict[int, str] = {}
-        for *place, _, item in placed:
-            if trails.is_shorter_way(self.db, place, item.hint) and self.visit_again(place, now_s):
-                again[place[1]] = item.host
-        trails.keep(self.db, ((place, item.hint) for *place, _, item in placed))
+        for *row_key, _, item in placed:
+            if trails.is_shorter_way(self.db, row_key, item.hint) and self.visit_again(row_key, now_s):
+                again[row_key[1]] = item.host
+        trails.keep(self.db, ((row_key, item.hint) for *row_key, _, item in placed))
         return again
 
     def note_read(self, host_id: int, host: str, item: QueuedUrl, read: trails.ReadingResult, now_s: float) -> bool:
         """Record the result of reading a page; return True if a shorter path, found meanwhile, requeues it."""
-        place = (slot_of(site_of(host)), host_id, item.key)
-        trails.note_read(self.db, place, read)
-        return trails.has_shorter_way(self.db, place, item.hint) and self.visit_again(place, now_s)
+        row_key = (slot_of(site_of(host)), host_id, item.key)
+        trails.note_read(self.db, row_key, read)
+        return trails.has_shorter_way(self.db, row_key, item.hint) and self.visit_again(row_key, now_s)
 
-    def visit_again(self, place: Sequence[int], now_s: float) -> bool:
+    def visit_again(self, row_key: Sequence[int], now_s: float) -> bool:
         """Put a finished page back into the queue, due now; return False if it was not finished."""
         rank = int(now_s * 1000)
         sql = "UPDATE urls SET state = ?, lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ? AND state = ?"
-        slot, host_id, key = place
+        slot, host_id, key = row_key
         revisits.withdraw(self.db, (slot, host_id, key))
-        if not self.db.execute(sql, (STATE_QUEUED, LANE_DUE, rank, *place, STATE_DONE)).rowcount:
+        if not self.db.execute(sql, (STATE_QUEUED, LANE_DUE, rank, *row_key, STATE_DONE)).rowcount:
             return False
         self._enter_queue(slot, host_id, key, lane=LANE_DUE, rank=rank)
         return True
@@ -391,33 +391,33 @@ class FrontierCell:
     def settle(self, settled: SettledVisit, host: str) -> None:
         """Record the end of one visit: the URL leaves its place in the queue and takes the state of the verdict."""
         slot, item = slot_of(site_of(host)), settled.queued
-        place = (slot, settled.host_id, item.key)
+        row_key = (slot, settled.host_id, item.key)
         row = self.db.execute(
-            "SELECT lane, rank, state, depth FROM urls WHERE slot = ? AND host_id = ? AND key = ?", place
+            "SELECT lane, rank, state, depth FROM urls WHERE slot = ? AND host_id = ? AND key = ?", row_key
         ).fetchone()
         # An announced page that the trap detector did not store has no row, and is not kept.
         if row is None:
             return
         # A page of the REFRESH lane is DONE or FAILED while it waits; it leaves its lane below.
         if row[2] == STATE_QUEUED:
-            self._leave_queue(*place, lane=row[0], rank=row[1])
+            self._leave_queue(*row_key, lane=row[0], rank=row[1])
         lane, rank, failures = row[0], row[1], 0
         if lane == LANE_REFRESH:
-            lane = revisits.leave(self.db, place, rank)
+            lane = revisits.leave(self.db, row_key, rank)
         if settled.state == STATE_QUEUED:
             # Rounded up: a retry is never due before its wait is over.
             lane, rank, failures = LANE_DUE, ceil(settled.again_s * 1000), item.failures + 1
-            self._enter_queue(*place, lane=lane, rank=rank)
+            self._enter_queue(*row_key, lane=lane, rank=rank)
         self.db.execute(
             "UPDATE urls SET state = ?, failures = ?, outcome = ?, lane = ?, rank = ?"
             " WHERE slot = ? AND host_id = ? AND key = ?",
-            (settled.state, failures, settled.outcome, lane, rank, *place),
+            (settled.state, failures, settled.outcome, lane, rank, *row_key),
         )
         if settled.page is not None:
             self._record_page(slot, settled, settled.page)
             # A shorter path was found while the page was read at its old depth.
             if row[3] < item.depth and settled.state == STATE_DONE and not self.order.stores_trails:
-                shorter_paths.note(self.db, [place])
+                shorter_paths.note(self.db, [row_key])
 
     def _leave_queue(self, slot: int, host_id: int, key: int, *, lane: int, rank: int) -> None:
         sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
@@ -454,9 +454,9 @@ class FrontierCell:
         nothing. Nor does a visit that failed: the page of a 503 is in the history and in the archive, but the row
         keeps the last good capture.
         """
-        archived, place = settled.archived, (slot, settled.host_id, settled.queued.key)
+        archived, row_key = settled.archived, (slot, settled.host_id, settled.queued.key)
         sql = "SELECT digest, text_digest, file, offset, length FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
-        before = self.db.execute(sql, place).fetchone()
+        before = self.db.execute(sql, row_key).fetchone()
         failed = settled.state in {STATE_QUEUED, STATE_FAILED}
         # Texts are compared; bytes only where a page has no text.
         earlier = b"" if before is None else before[1] or before[0]
@@ -466,20 +466,20 @@ class FrontierCell:
         digest = before[0] if before is not None and page.status == NOT_MODIFIED else page.digest
         self.db.execute(
             "INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*place, settled.time_s, settled.outcome, digest, changed, *archived, settled.saw),
+            (*row_key, settled.time_s, settled.outcome, digest, changed, *archived, settled.saw),
         )
         if before is None:
             # A failed first visit leaves a row without a capture.
             page, archived = (PageRow(page.status), NOT_ARCHIVED) if failed else (page, archived)
             self.db.execute(
                 f"INSERT INTO pages VALUES (?, ?, ?, 1, 0, ?, ?{', ?' * 16}, 0, 0)",  # noqa: S608  # only marks
-                (*place, settled.time_s, settled.time_s, *page, *archived),
+                (*row_key, settled.time_s, settled.time_s, *page, *archived),
             )
             return
         self.db.execute(
             "UPDATE pages SET visits = visits + 1, changes = changes + ?, last_visit_s = ?"
             " WHERE slot = ? AND host_id = ? AND key = ?",
-            (bool(changed), settled.time_s, *place),
+            (bool(changed), settled.time_s, *row_key),
         )
         if page.status != NOT_MODIFIED and not failed:
             # A revisit record has no body: the row continues to name the record that has it.
@@ -493,7 +493,7 @@ class FrontierCell:
                     last_change_s = CASE WHEN ? THEN ? ELSE last_change_s END
                 WHERE slot = ? AND host_id = ? AND key = ?
                 """,
-                (*page, *archived, changed or not earlier, settled.time_s, *place),
+                (*page, *archived, changed or not earlier, settled.time_s, *row_key),
             )
 
     # -- small things --------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from teia.errors import CorruptFile
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl
 
-Place = tuple[int, int, int]
+RowKey = tuple[int, int, int]
 """(slot, host id, key)"""
 
 Targets = Mapping[str, Iterable[int]]
@@ -61,31 +61,31 @@ def unpacked(cell: FrontierCell, row: bytes) -> dict[int, str]:
         raise CorruptFile(cell.path, f"the links of a page cannot be read: {error}") from error
 
 
-def replace(cell: FrontierCell, place: Place, targets: Targets) -> Relinked:
+def replace(cell: FrontierCell, row_key: RowKey, targets: Targets) -> Relinked:
     """Store the links of a page; return the difference. Inside a transaction.
 
     A page that an older teia has read is assumed to link to the same URLs: its links were counted long ago.
     """
     now = packed(targets)
     # Most pages have no row yet: one statement tests that and stores.
-    if now and cell.db.execute("INSERT OR IGNORE INTO outlinks VALUES (?, ?, ?, ?)", (*place, now)).rowcount:
+    if now and cell.db.execute("INSERT OR IGNORE INTO outlinks VALUES (?, ?, ?, ?)", (*row_key, now)).rowcount:
         # In an older cell, a page read before the table existed has had its links counted.
-        is_new = cell.knows_links or not _was_read(cell.db, place)
+        is_new = cell.knows_links or not _was_read(cell.db, row_key)
         return Relinked({key for keys in targets.values() for key in keys} if is_new else set(), [])
-    before = kept(cell.db, place) or b""
+    before = kept(cell.db, row_key) or b""
     if before == now:
         return Relinked(set(), [])
     if now:
-        cell.db.execute("UPDATE outlinks SET targets = ? WHERE slot = ? AND host_id = ? AND key = ?", (now, *place))
+        cell.db.execute("UPDATE outlinks SET targets = ? WHERE slot = ? AND host_id = ? AND key = ?", (now, *row_key))
     else:
-        cell.db.execute("DELETE FROM outlinks WHERE slot = ? AND host_id = ? AND key = ?", place)
+        cell.db.execute("DELETE FROM outlinks WHERE slot = ? AND host_id = ? AND key = ?", row_key)
     old, new = unpacked(cell, before), {key for keys in targets.values() for key in keys}
     return Relinked(new - old.keys(), [(host, key) for key, host in old.items() if key not in new])
 
 
-def add(cell: FrontierCell, place: Place, targets: Targets) -> set[int]:
+def add(cell: FrontierCell, row_key: RowKey, targets: Targets) -> set[int]:
     """Add links to those counted for a page; return the keys that are new. Inside a transaction."""
-    before = kept(cell.db, place) or b""
+    before = kept(cell.db, row_key) or b""
     # An older teia counted this page's links without storing them; adding would count them twice.
     if not before and not cell.knows_links:
         return set()
@@ -95,17 +95,17 @@ def add(cell: FrontierCell, place: Place, targets: Targets) -> set[int]:
         both: dict[str, set[int]] = {host: set(keys) for host, keys in targets.items()}
         for key, host in old.items():
             both.setdefault(host, set()).add(key)
-        cell.db.execute("INSERT OR REPLACE INTO outlinks VALUES (?, ?, ?, ?)", (*place, packed(both)))
+        cell.db.execute("INSERT OR REPLACE INTO outlinks VALUES (?, ?, ?, ?)", (*row_key, packed(both)))
     return new
 
 
-def keep(cell: FrontierCell, place: Place, targets: Targets) -> None:
+def keep(cell: FrontierCell, row_key: RowKey, targets: Targets) -> None:
     """Store the links of a page regardless of earlier ones, for a new count. Inside a transaction."""
     now = packed(targets)
     if now:
-        cell.db.execute("INSERT OR REPLACE INTO outlinks VALUES (?, ?, ?, ?)", (*place, now))
+        cell.db.execute("INSERT OR REPLACE INTO outlinks VALUES (?, ?, ?, ?)", (*row_key, now))
     else:
-        cell.db.execute("DELETE FROM outlinks WHERE slot = ? AND host_id = ? AND key = ?", place)
+        cell.db.execute("DELETE FROM outlinks WHERE slot = ? AND host_id = ? AND key = ?", row_key)
 
 
 def taken_back(host: str, key: int) -> FoundUrl:
@@ -113,10 +113,10 @@ def taken_back(host: str, key: int) -> FoundUrl:
     return FoundUrl(host, key, "", TAKEN_BACK_DEPTH, -1, TAKEN_BACK_DEPTH, by=0)
 
 
-def kept(db: sqlite3.Connection, place: Place) -> bytes | None:
+def kept(db: sqlite3.Connection, row_key: RowKey) -> bytes | None:
     """Return the stored links of a page; None if there are none."""
     sql = "SELECT targets FROM outlinks WHERE slot = ? AND host_id = ? AND key = ?"
-    row = db.execute(sql, place).fetchone()
+    row = db.execute(sql, row_key).fetchone()
     return None if row is None else bytes(row[0])
 
 
@@ -131,7 +131,7 @@ def are_there(db: sqlite3.Connection) -> bool:
     return db.execute("SELECT 1 FROM sqlite_master WHERE name = 'outlinks'").fetchone() is not None
 
 
-def _was_read(db: sqlite3.Connection, place: Place) -> bool:
+def _was_read(db: sqlite3.Connection, row_key: RowKey) -> bool:
     """Tell whether a page that has just been settled had a good capture before.
 
     Failed tries are visits too, and leave no capture. The first good capture sets the page's last change, and
@@ -140,4 +140,4 @@ def _was_read(db: sqlite3.Connection, place: Place) -> bool:
     sql = """
         SELECT 1 FROM pages WHERE slot = ? AND host_id = ? AND key = ? AND (changes OR last_change_s < last_visit_s)
     """
-    return db.execute(sql, place).fetchone() is not None
+    return db.execute(sql, row_key).fetchone() is not None

@@ -18,9 +18,9 @@ def visit_soon(cell: FrontierCell, url: str, now_s: float) -> tuple[int, str] | 
     row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
     if row is None:
         return None
-    place = (slot_of(site_of(host)), row[0], key_of(url))
+    row_key = (slot_of(site_of(host)), row[0], key_of(url))
     sql = "SELECT state, outcome, lane, rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
-    known = cell.db.execute(sql, place).fetchone()
+    known = cell.db.execute(sql, row_key).fetchone()
     # robots.txt may have changed since; scope, budget and trap rules would refuse the URL again.
     if known is None or (known[0] == STATE_EXCLUDED and known[1] != Outcome.ROBOTS):
         return None
@@ -30,13 +30,13 @@ def visit_soon(cell: FrontierCell, url: str, now_s: float) -> tuple[int, str] | 
     if lane == LANE_DUE and state == STATE_QUEUED and rank <= soon:
         return row[0], host
     if state == STATE_QUEUED:
-        cell.make_due(*place, lane=lane, rank=rank, due=soon)
+        cell.make_due(*row_key, lane=lane, rank=rank, due=soon)
         return row[0], host
     if lane == LANE_REFRESH:
-        revisits.withdraw(cell.db, place)
+        revisits.withdraw(cell.db, row_key)
     sql = "UPDATE urls SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?"
-    cell.db.execute(sql, (LANE_DUE, soon, *place))
-    cell.requeue(*place, lane=LANE_DUE, rank=soon)
+    cell.db.execute(sql, (LANE_DUE, soon, *row_key))
+    cell.requeue(*row_key, lane=LANE_DUE, rank=soon)
     return row[0], host
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from teia.frontier.cell.cell import FrontierCell
 
-Place = tuple[int, int, int]
+RowKey = tuple[int, int, int]
 """(slot, host id, key)"""
 
 
@@ -43,7 +43,7 @@ class Peer:
     record: bytes
 
 
-def known(frontier: FrontierCell, place: Place) -> KnownPage | None:
+def known(frontier: FrontierCell, row_key: RowKey) -> KnownPage | None:
     """Return a page's row before a visit is recorded; None if there was no answer to compare with."""
     sql = """
         SELECT p.status, p.digest, p.text_digest, p.simhash, p.redirect_to, p.etag, p.last_modified, p.last_change_s,
@@ -51,13 +51,13 @@ def known(frontier: FrontierCell, place: Place) -> KnownPage | None:
         FROM pages AS p JOIN urls AS u USING (slot, host_id, key) LEFT JOIN histories AS h USING (slot, host_id, key)
         WHERE p.slot = ? AND p.host_id = ? AND p.key = ? AND p.digest <> x''
     """
-    row = frontier.db.execute(sql, place).fetchone()
+    row = frontier.db.execute(sql, row_key).fetchone()
     return None if row is None else KnownPage(*row)
 
 
-def keep(frontier: FrontierCell, place: Place, record: bytes, mask: bytes) -> None:
+def keep(frontier: FrontierCell, row_key: RowKey, record: bytes, mask: bytes) -> None:
     """Store a page's history; inside a transaction."""
-    frontier.db.execute("INSERT OR REPLACE INTO histories VALUES (?, ?, ?, ?, ?)", (*place, record, mask))
+    frontier.db.execute("INSERT OR REPLACE INTO histories VALUES (?, ?, ?, ?, ?)", (*row_key, record, mask))
 
 
 def manners(frontier: FrontierCell, slot: int, host_id: int) -> tuple[bytes, bytes]:

@@ -26,7 +26,7 @@ from teia.frontier.queue.order import SCORED_BIT, LEVEL_BITS_AT, LEVELS_A_DOUBLI
 AT_ONCE = 1_024
 _BEFORE_ALL = (-1, 0, 0)
 
-Place = tuple[int, int, int]
+RowKey = tuple[int, int, int]
 """(slot, host id, key)"""
 
 
@@ -79,7 +79,7 @@ def take_scores(cell: FrontierCell, scores: Scores, has_time: Callable[[], bool]
     return [(host_id, cell.db.execute(names, (host_id,)).fetchone()[0]) for host_id in sorted(moved_hosts)]
 
 
-def _reached(cell: FrontierCell, stamp: int) -> Place | None:
+def _reached(cell: FrontierCell, stamp: int) -> RowKey | None:
     """Return the last URL that is ranked by a set of scores; None if all are."""
     row = cell.db.execute("SELECT value FROM meta WHERE name = 'scores'").fetchone()
     ranked_by, reached = json.loads(row[0]) if row is not None else (None, None)

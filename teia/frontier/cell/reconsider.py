@@ -29,7 +29,7 @@ from teia.urls import SLOTS
 ROWS = 2_000
 END = (SLOTS, 0, 0)
 JUDGED = "judged"
-Place = tuple[int, int, int]
+RowKey = tuple[int, int, int]
 """Slot, host id and key of the last URL that was judged."""
 
 _NEXT = """
@@ -55,14 +55,14 @@ class ReconsideredUrl:
     requests: int
 
 
-def progress(cell: FrontierCell, mark: str) -> Place:
+def progress(cell: FrontierCell, mark: str) -> RowKey:
     """Return the position of the judgement by these settings; END if all URLs were judged."""
     row = cell.db.execute("SELECT value FROM meta WHERE name = ?", (JUDGED,)).fetchone()
     # In a cluster the position may still wait for the next change (see `reconsider`).
     if isinstance(cell.db, RecordingConnection) and JUDGED in cell.db.late:
         row = (cell.db.late[JUDGED],)
-    evaluated_by, *place = json.loads(row[0]) if row is not None else ("",)
-    return (place[0], place[1], place[2]) if evaluated_by == mark else (0, -1, 0)
+    evaluated_by, *position = json.loads(row[0]) if row is not None else ("",)
+    return (position[0], position[1], position[2]) if evaluated_by == mark else (0, -1, 0)
 
 
 def reconsider(
@@ -72,19 +72,19 @@ def reconsider(
 
     `progress` then returns the new position.
     """
-    place, touched = progress(cell, mark), dict[int, str]()
-    while place < END:
-        place = _judge(cell, place, is_wanted, touched)
+    position, touched = progress(cell, mark), dict[int, str]()
+    while position < END:
+        position = _judge(cell, position, is_wanted, touched)
         if not has_time():
             break
-    how_far = json.dumps([mark, *place])
+    progress_json = json.dumps([mark, *position])
     late = cell.db.late if isinstance(cell.db, RecordingConnection) else {}
     # The position in an empty cell is worth no record of its own in the cluster's log.
     if isinstance(cell.db, RecordingConnection) and not cell.known:  # a new URL is judged when it is added
-        late[JUDGED] = how_far
+        late[JUDGED] = progress_json
     else:
         late.pop(JUDGED, None)
-        cell.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (JUDGED, how_far))
+        cell.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (JUDGED, progress_json))
     return list(touched.items())
 
 
@@ -107,14 +107,14 @@ def _rows(cell: FrontierCell, slot: int, host_id: int, key: int) -> list[tuple[A
 
 
 def _judge(
-    cell: FrontierCell, place: Place, is_wanted: Callable[[ReconsideredUrl], bool], touched: dict[int, str]
-) -> Place:
+    cell: FrontierCell, position: RowKey, is_wanted: Callable[[ReconsideredUrl], bool], touched: dict[int, str]
+) -> RowKey:
     """Judge the next URLs of one slot; return the new position."""
     first = "SELECT coalesce(min(slot), ?) FROM urls WHERE slot >= ?"
-    (slot,) = cell.db.execute(first, (SLOTS, place[0])).fetchone()
+    (slot,) = cell.db.execute(first, (SLOTS, position[0])).fetchone()
     if slot == SLOTS:
         return END
-    host_id, key = place[1:] if slot == place[0] else (-1, 0)
+    host_id, key = position[1:] if slot == position[0] else (-1, 0)
     rows = _rows(cell, slot, host_id, key)
     for host_id, key, host, tail, depth, found_by, state, outcome, requests, lane, rank in rows:
         wanted = is_wanted(ReconsideredUrl(url_from(host, tail), depth, found_by, outcome, requests))

@@ -32,7 +32,7 @@ from teia.records import Outcome
 AT_ONCE = 1_024
 BEFORE_ALL = (-1, 0, 0)
 
-Place = tuple[int, int, int]
+RowKey = tuple[int, int, int]
 """(slot, host id, key)"""
 
 _NEXT = """
@@ -43,13 +43,13 @@ _NEXT = """
 
 
 class RoundProgress(NamedTuple):
-    """Progress of a round in one cell. `place` is the last URL processed; None if all were.
+    """Progress of a round in one cell. `position` is the last URL processed; None if all were.
 
     `known` pages existed when it began, `visited` of them have been visited since, and `new` ones beside them.
     """
 
     since_s: float
-    place: Place | None = BEFORE_ALL
+    position: RowKey | None = BEFORE_ALL
     known: int = 0
     visited: int = 0
     new: int = 0
@@ -58,10 +58,10 @@ class RoundProgress(NamedTuple):
 def round_of(cell: FrontierCell, since_s: float) -> RoundProgress:
     """Return the progress of the round that began at `since_s`; a new one if the cell was in another round."""
     row = cell.db.execute("SELECT value FROM meta WHERE name = 'again'").fetchone()
-    since, place, *counts = json.loads(row[0]) if row is not None else (None, None)
+    since, position, *counts = json.loads(row[0]) if row is not None else (None, None)
     if since != since_s:
         return RoundProgress(since_s)
-    return RoundProgress(since_s, None if place is None else (place[0], place[1], place[2]), *counts)
+    return RoundProgress(since_s, None if position is None else (position[0], position[1], position[2]), *counts)
 
 
 def _keep(cell: FrontierCell, now: RoundProgress) -> RoundProgress:
@@ -86,13 +86,13 @@ def ask_again(
     Returns the progress of the round, and (host id, name) of hosts that have something to fetch.
     """
     now, hosts = round_of(cell, since_s), set[int]()
-    while now.place is not None:
-        rows = cell.db.execute(_NEXT, (*now.place, AT_ONCE)).fetchall()
+    while now.position is not None:
+        rows = cell.db.execute(_NEXT, (*now.position, AT_ONCE)).fetchall()
         asked = [row for row in rows if _is_due(row, since_s)]
         _let_wait(cell, asked)
         hosts.update(row[1] for row in asked)
         last = rows[-1][:3] if len(rows) == AT_ONCE else None
-        now = now._replace(place=last, known=now.known + sum(_is_known(row, since_s) for row in rows))
+        now = now._replace(position=last, known=now.known + sum(_is_known(row, since_s) for row in rows))
         if not has_time():
             break
     name_of = "SELECT name FROM hosts WHERE host_id = ?"
@@ -129,7 +129,7 @@ def _let_wait(
         waiting.append((slot, host_id, key, int((last_visit_s or found_s) * 1000)))
     cell.db.executemany(
         "UPDATE urls SET state = ?, lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?",
-        ((STATE_QUEUED, LANE_DUE, rank, *place) for *place, rank in waiting),
+        ((STATE_QUEUED, LANE_DUE, rank, *row_key) for *row_key, rank in waiting),
     )
     queue = sorted((slot, host_id, LANE_DUE, rank, key) for slot, host_id, key, rank in waiting)
     cell.db.executemany("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", queue)

@@ -26,7 +26,7 @@ from teia.frontier.cell.schema import (
 )
 from teia.records import Outcome
 
-Place = tuple[int, int, int]
+RowKey = tuple[int, int, int]
 """(slot, host id, key)"""
 
 LATEST_S = 1e12
@@ -69,29 +69,29 @@ COPIED_S = """
 """Of `pages AS p`: time of the capture's fetch. A later 304 or a failed visit does not move it."""
 
 
-def leave(db: sqlite3.Connection, place: Place, rank: int) -> int:
+def leave(db: sqlite3.Connection, row_key: RowKey, rank: int) -> int:
     """Take a page out of the lane for its visit; return the lane it waits in if it has to be tried again."""
     sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
-    db.execute(sql, (*place[:2], LANE_REFRESH, rank, place[2]))
+    db.execute(sql, (*row_key[:2], LANE_REFRESH, rank, row_key[2]))
     return LANE_DUE
 
 
-def withdraw(db: sqlite3.Connection, place: Place) -> None:
+def withdraw(db: sqlite3.Connection, row_key: RowKey) -> None:
     """Take a page out of the lane, if it is there."""
-    row = db.execute(f"SELECT rank FROM urls WHERE {_AT} AND lane = ?", (*place, LANE_REFRESH)).fetchone()  # noqa: S608
+    row = db.execute(f"SELECT rank FROM urls WHERE {_AT} AND lane = ?", (*row_key, LANE_REFRESH)).fetchone()  # noqa: S608
     if row is not None:
-        db.execute(f"UPDATE urls SET lane = ? WHERE {_AT}", (leave(db, place, row[0]), *place))  # noqa: S608
+        db.execute(f"UPDATE urls SET lane = ? WHERE {_AT}", (leave(db, row_key, row[0]), *row_key))  # noqa: S608
 
 
-def appoint(db: sqlite3.Connection, place: Place, due_s: float) -> bool:
+def appoint(db: sqlite3.Connection, row_key: RowKey, due_s: float) -> bool:
     """Set the due time of a settled page; inside a transaction. Return False for one that is not settled."""
     # Rounded up: never requested before its due time.
     rank = ceil(min(due_s, LATEST_S) * 1000)
-    withdraw(db, place)
+    withdraw(db, row_key)
     sql = f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT} AND state IN (?, ?)"  # noqa: S608  # our own text
-    if not db.execute(sql, (LANE_REFRESH, rank, *place, STATE_DONE, STATE_FAILED)).rowcount:
+    if not db.execute(sql, (LANE_REFRESH, rank, *row_key, STATE_DONE, STATE_FAILED)).rowcount:
         return False
-    db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (*place[:2], LANE_REFRESH, rank, place[2]))
+    db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (*row_key[:2], LANE_REFRESH, rank, row_key[2]))
     return True
 
 
@@ -110,12 +110,12 @@ def move(db: sqlite3.Connection, slot: int, host_id: int, moves: Iterable[DueTim
     moved = 0
     for key, lane, old, due_s in moves:
         rank = ceil(min(due_s, LATEST_S) * 1000)
-        place = (slot, host_id, key)
+        row_key = (slot, host_id, key)
         # The old place is part of the condition: a page that moved since the plan was made stays where it is.
-        if not db.execute(at, (LANE_REFRESH, rank, *place, lane, old, STATE_DONE, STATE_FAILED)).rowcount:
+        if not db.execute(at, (LANE_REFRESH, rank, *row_key, lane, old, STATE_DONE, STATE_FAILED)).rowcount:
             continue
         if lane == LANE_REFRESH:
-            leave(db, place, old)
+            leave(db, row_key, old)
         db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (slot, host_id, LANE_REFRESH, rank, key))
         moved += 1
     return moved
@@ -127,17 +127,17 @@ def held(db: sqlite3.Connection, slot: int, host_id: int, after: int, limit: int
     return [CapturedPage(*row) for row in db.execute(sql, (slot, host_id, after, limit))]
 
 
-def held_at(db: sqlite3.Connection, places: Sequence[Place]) -> list[CapturedPage | None]:
+def held_at(db: sqlite3.Connection, row_keys: Sequence[RowKey]) -> list[CapturedPage | None]:
     """Like `held`, for given pages; None for one without a capture, or that waits to be tried again."""
     sql = f"{_HELD} WHERE p.slot = ? AND p.host_id = ? AND p.key = ? AND {_HAS_COPY}"
-    rows = [db.execute(sql, place).fetchone() for place in places]
+    rows = [db.execute(sql, row_key).fetchone() for row_key in row_keys]
     return [None if row is None else CapturedPage(*row) for row in rows]
 
 
-def copied_s(db: sqlite3.Connection, place: Place) -> float:
+def copied_s(db: sqlite3.Connection, row_key: RowKey) -> float:
     """Return the time at which a page's capture was fetched."""
     sql = f"SELECT {COPIED_S} FROM pages AS p WHERE {_AT}"  # noqa: S608  # our own text
-    return float(db.execute(sql, place).fetchone()[0])
+    return float(db.execute(sql, row_key).fetchone()[0])
 
 
 def count_held(db: sqlite3.Connection, slot: int, host_id: int) -> int:
@@ -195,7 +195,7 @@ def waiting(db: sqlite3.Connection, slot: int, host_id: int, limit: int) -> list
     return [CapturedPage(*row) for row in db.execute(sql, (slot, host_id, LANE_NEW, limit))]
 
 
-def give_way(db: sqlite3.Connection, place: Place, to: Place, now_s: float) -> bool:
+def give_way(db: sqlite3.Connection, row_key: RowKey, to: RowKey, now_s: float) -> bool:
     """Drop a kept page, and request a new URL in its stead; inside a transaction.
 
     The page leaves the index; its captures stay in the archive. Returns False if one of the two changed meanwhile.
@@ -203,11 +203,11 @@ def give_way(db: sqlite3.Connection, place: Place, to: Place, now_s: float) -> b
     kept = f"SELECT 1 FROM urls WHERE {_AT} AND lane = ? AND state IN (?, ?)"  # noqa: S608  # our own text
     new = f"SELECT rank FROM urls WHERE {_AT} AND lane = ? AND state = ?"  # noqa: S608
     row = db.execute(new, (*to, LANE_NEW, STATE_QUEUED)).fetchone()
-    if row is None or db.execute(kept, (*place, LANE_REFRESH, STATE_DONE, STATE_FAILED)).fetchone() is None:
+    if row is None or db.execute(kept, (*row_key, LANE_REFRESH, STATE_DONE, STATE_FAILED)).fetchone() is None:
         return False
-    withdraw(db, place)
+    withdraw(db, row_key)
     gone = f"UPDATE urls SET state = ?, outcome = ? WHERE {_AT}"  # noqa: S608
-    db.execute(gone, (STATE_EXCLUDED, Outcome.BUDGET, *place))
+    db.execute(gone, (STATE_EXCLUDED, Outcome.BUDGET, *row_key))
     # DUE comes before the other new URLs of the host.
     rank = int(now_s * 1000)
     db.execute(f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT}", (LANE_DUE, rank, *to))  # noqa: S608

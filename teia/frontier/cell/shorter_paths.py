@@ -31,13 +31,13 @@ class NearerPage:
     outcome: str
 
 
-def note(db: sqlite3.Connection, places: Iterable[Sequence[int]]) -> None:
+def note(db: sqlite3.Connection, row_keys: Iterable[Sequence[int]]) -> None:
     """Store pages by slot, host id and key; inside a transaction. A page without a row has no links to update."""
     sql = """
         INSERT OR IGNORE INTO nearer
         SELECT slot, host_id, key FROM pages WHERE slot = ? AND host_id = ? AND key = ?
     """
-    db.executemany(sql, places)
+    db.executemany(sql, row_keys)
 
 
 def waiting(db: sqlite3.Connection, limit: int) -> list[NearerPage]:
@@ -56,5 +56,5 @@ def waiting(db: sqlite3.Connection, limit: int) -> list[NearerPage]:
 
 
 def forget(db: sqlite3.Connection, pages: Iterable[NearerPage]) -> None:
-    places = [(page.slot, page.host_id, page.key) for page in pages]
-    db.executemany("DELETE FROM nearer WHERE slot = ? AND host_id = ? AND key = ?", places)
+    row_keys = [(page.slot, page.host_id, page.key) for page in pages]
+    db.executemany("DELETE FROM nearer WHERE slot = ? AND host_id = ? AND key = ?", row_keys)

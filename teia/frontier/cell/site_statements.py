@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-Place = tuple[int, int, int]
+RowKey = tuple[int, int, int]
 """(slot, host id, key)"""
 
 TABLES = """
@@ -72,10 +72,10 @@ def are_there(db: sqlite3.Connection) -> bool:
 _COLUMNS = "key, kind, said_s, heard_s, since_s, speaker, open_s"
 
 
-def of_page(db: sqlite3.Connection, place: Place) -> list[SiteStatement]:
+def of_page(db: sqlite3.Connection, row_key: RowKey) -> list[SiteStatement]:
     """Return all reports about a page."""
     sql = f"SELECT {_COLUMNS} FROM said WHERE slot = ? AND host_id = ? AND key = ?"  # noqa: S608  # our own text
-    return [SiteStatement(*row) for row in db.execute(sql, place)]
+    return [SiteStatement(*row) for row in db.execute(sql, row_key)]
 
 
 def of_pages(db: sqlite3.Connection, slot: int, host_id: int, first: int, last: int) -> list[SiteStatement]:
@@ -131,11 +131,11 @@ def take(
     return [row[2] for row in new] + [row[4] for row in later] + [row[5] for row in moved]
 
 
-def answer(db: sqlite3.Connection, place: Place, said: SiteStatement, open_s: float | None) -> None:
+def answer(db: sqlite3.Connection, row_key: RowKey, said: SiteStatement, open_s: float | None) -> None:
     """Record that a visit checked a report; `open_s` is set for a change that was not reported."""
     # Most visits have no new report to check, and write nothing.
     if said.heard_s != said.said_s or said.open_s != open_s:
-        db.execute(f"UPDATE said SET heard_s = said_s, open_s = ? WHERE {_AT}", (open_s, *place, said.kind))  # noqa: S608
+        db.execute(f"UPDATE said SET heard_s = said_s, open_s = ? WHERE {_AT}", (open_s, *row_key, said.kind))  # noqa: S608
 
 
 def take_open(db: sqlite3.Connection, slot: int, speaker: int) -> list[tuple[int, SiteStatement]]:

@@ -47,20 +47,20 @@ _OF_URL = f"""
 
 
 def of_lane(
-    db: sqlite3.Connection, host: str, place: tuple[int, int, int], before: int, limit: int, skip: Collection[int]
+    db: sqlite3.Connection, host: str, lane_key: tuple[int, int, int], before: int, limit: int, skip: Collection[int]
 ) -> Iterator[QueuedUrl]:
-    """Yield the first URLs of one lane up to a rank, without those in `skip`; `place` is (slot, host id, lane)."""
+    """Yield the first URLs of one lane up to a rank, without those in `skip`; `lane_key` is (slot, host id, lane)."""
     # Enough rows even if all of `skip` are among the first.
-    for row in db.execute(_OF_LANE, (*place, before, limit + len(skip))):
+    for row in db.execute(_OF_LANE, (*lane_key, before, limit + len(skip))):
         if row[1] not in skip:
             yield _queued(host, row)
 
 
 def later_of_lane(
-    db: sqlite3.Connection, host: str, place: tuple[int, int, int], after: tuple[int, int], limit: int
+    db: sqlite3.Connection, host: str, lane_key: tuple[int, int, int], after: tuple[int, int], limit: int
 ) -> Iterator[QueuedUrl]:
-    """Yield the URLs of one lane behind a place in it, which is (rank, key)."""
-    for row in db.execute(_LATER_OF_LANE, (*place, *after, limit)):
+    """Yield the URLs of one lane behind a position in it, which is (rank, key)."""
+    for row in db.execute(_LATER_OF_LANE, (*lane_key, *after, limit)):
         yield _queued(host, row)
 
 
@@ -84,13 +84,13 @@ class LaneUrl(NamedTuple):
 
 
 def all_of_lane(
-    db: sqlite3.Connection, host: str, place: tuple[int, int, int], after: tuple[int, int], limit: int
+    db: sqlite3.Connection, host: str, lane_key: tuple[int, int, int], after: tuple[int, int], limit: int
 ) -> list[LaneUrl]:
-    """Return the next URLs of one lane behind a place in it, which is (rank, key)."""
-    lane = place[2]
+    """Return the next URLs of one lane behind a position in it, which is (rank, key)."""
+    lane = lane_key[2]
     return [
         LaneUrl(url_from(host, tail), key, lane, rank, depth, rank / 1000 if lane in BY_TIME else float(found_s), *rest)
-        for tail, key, rank, depth, found_s, *rest in db.execute(_ALL_OF_LANE, (*place, *after, limit))
+        for tail, key, rank, depth, found_s, *rest in db.execute(_ALL_OF_LANE, (*lane_key, *after, limit))
     ]
 
 
@@ -116,6 +116,6 @@ def _queued(host: str, row: tuple[Any, ...]) -> QueuedUrl:
     tail, key, lane, rank, depth, found_s, failures, hops, found_by, pattern, *page = row
     # A URL that is scheduled by time waits since it became due, any other since it was found.
     since_s = rank / 1000 if lane in BY_TIME else float(found_s)
-    visits, *copy = page if page[0] is not None else (0, "", "", "", 0.0)
-    place, state = (key, lane, rank, depth, since_s), (visits, failures, hops, found_by, pattern)
-    return QueuedUrl(url_from(host, tail), *place, *state, *copy)
+    visits, *page_fields = page if page[0] is not None else (0, "", "", "", 0.0)
+    queue_fields, state = (key, lane, rank, depth, since_s), (visits, failures, hops, found_by, pattern)
+    return QueuedUrl(url_from(host, tail), *queue_fields, *state, *page_fields)

@@ -39,26 +39,26 @@ def keep(db: sqlite3.Connection, hints: Iterable[tuple[Sequence[int], Hint | Non
             via = CASE WHEN excluded.score > score THEN excluded.via ELSE via END,
             score = max(score, excluded.score), off_topic = min(off_topic, excluded.off_topic)
         """,
-        ((*place, *(hint or NO_HINT)[:3]) for place, hint in hints),
+        ((*row_key, *(hint or NO_HINT)[:3]) for row_key, hint in hints),
     )
 
 
-def is_shorter_way(db: sqlite3.Connection, place: Sequence[int], hint: Hint | None) -> bool:
+def is_shorter_way(db: sqlite3.Connection, row_key: Sequence[int], hint: Hint | None) -> bool:
     """Tell whether this path to a page changes the treatment of its links; call it before `keep`."""
     sql = "SELECT 1 FROM trails WHERE slot = ? AND host_id = ? AND key = ? AND depends AND off_topic > ?"
-    return db.execute(sql, (*place, hint.off_topic if hint else 0)).fetchone() is not None
+    return db.execute(sql, (*row_key, hint.off_topic if hint else 0)).fetchone() is not None
 
 
-def has_shorter_way(db: sqlite3.Connection, place: Sequence[int], used: Hint | None) -> bool:
+def has_shorter_way(db: sqlite3.Connection, row_key: Sequence[int], used: Hint | None) -> bool:
     """Tell whether a better path than the one used is known by now, which changes the treatment of a page's links."""
     sql = "SELECT 1 FROM trails WHERE slot = ? AND host_id = ? AND key = ? AND depends AND off_topic < ?"
-    return db.execute(sql, (*place, used.off_topic if used else 0)).fetchone() is not None
+    return db.execute(sql, (*row_key, used.off_topic if used else 0)).fetchone() is not None
 
 
-def note_read(db: sqlite3.Connection, place: Sequence[int], read: ReadingResult) -> None:
-    """Store the result of reading a page. A place is slot, host id and key."""
+def note_read(db: sqlite3.Connection, row_key: Sequence[int], read: ReadingResult) -> None:
+    """Store the result of reading a page. A row key is slot, host id and key."""
     sql = "UPDATE trails SET relevance = ?, kind = ?, depends = ? WHERE slot = ? AND host_id = ? AND key = ?"
-    db.execute(sql, (read.relevance, read.kind, read.depends, *place))
+    db.execute(sql, (read.relevance, read.kind, read.depends, *row_key))
 
 
 def with_trails(db: sqlite3.Connection, slot: int, host_id: int, items: Iterable[QueuedUrl]) -> list[QueuedUrl]:

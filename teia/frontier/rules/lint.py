@@ -23,9 +23,9 @@ _WIDER = {
 
 @dataclass(frozen=True, slots=True)
 class RuleWarning:
-    """A warning about one rule; `place` counts through the include list and on through the exclude list."""
+    """A warning about one rule; `index` counts through the include list and on through the exclude list."""
 
-    place: int
+    index: int
     message: str
 
 
@@ -37,14 +37,14 @@ def lint(include: Sequence[str], exclude: Sequence[str], seeds: Sequence[str] = 
         remarks.append(RuleWarning(0, "these rules only exclude: all other linked sites belong to the collection"))
     if len(rules) <= MAX_COMPARED:
         remarks += _never_decides(rules, len(include))
-    return sorted(remarks, key=lambda remark: remark.place)
+    return sorted(remarks, key=lambda remark: remark.index)
 
 
 def _names_without_www(include: Sequence[str], seeds: Sequence[str]) -> list[RuleWarning]:
     """Warn about a `host:` rule for a whole site: its subdomains, such as www, are left out."""
     hosts = {host_of(url) for url in map(from_user, seeds) if url is not None}
     remarks = []
-    for place, rule in enumerate(include):
+    for index, rule in enumerate(include):
         kind, _, name = rule.strip().partition(":")
         name = name.strip().lower()
         url = from_user(f"http://{name}/") if kind == "host" else None
@@ -52,7 +52,7 @@ def _names_without_www(include: Sequence[str], seeds: Sequence[str]) -> list[Rul
         if url is not None and host_of(url) == name == site_of(name) and f"host:www.{name}" not in include:
             others = sorted(host for host in hosts if host.endswith(f".{name}"))
             other = others[0] if others else f"www.{name}"
-            remarks.append(RuleWarning(place, f"host:{name} does not match {other}; domain:{name} does"))
+            remarks.append(RuleWarning(index, f"host:{name} does not match {other}; domain:{name} does"))
     return remarks
 
 
@@ -60,22 +60,22 @@ def _never_decides(rules: Sequence[str], kept: int) -> list[RuleWarning]:
     """Warn about rules covered by another: one of the same list, or one that excludes what this would include."""
     remarks = []
     books = [_book(rule) for rule in rules]
-    for place, rule in enumerate(rules):
+    for index, rule in enumerate(rules):
         examples, kind = _examples(rule), rule.partition(":")[0]
         for other, book in enumerate(books):
-            is_same_list = (place < kept) == (other < kept)
+            is_same_list = (index < kept) == (other < kept)
             # A rule of the exclude list overrules the include list, never the other way round.
-            is_judged_by = is_same_list or (place < kept <= other)
-            if other == place or not examples or book is None or not is_judged_by:
+            is_judged_by = is_same_list or (index < kept <= other)
+            if other == index or not examples or book is None or not is_judged_by:
                 continue
             wider = rules[other].partition(":")[0] in _WIDER.get(kind, ())
             if not wider or not all(book.matches(url)[0] for url in examples):
                 continue
-            if is_same_list and other > place and _examples(rules[other]) == examples:
+            if is_same_list and other > index and _examples(rules[other]) == examples:
                 continue  # the same rule twice: reported once, at the second
             how = "covers it completely" if is_same_list else "excludes it completely"
             remarks.append(
-                RuleWarning(place, f"rule {place + 1} has no effect: rule {other + 1}, {rules[other]}, {how}")
+                RuleWarning(index, f"rule {index + 1} has no effect: rule {other + 1}, {rules[other]}, {how}")
             )
             break
     return remarks

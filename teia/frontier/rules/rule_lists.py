@@ -128,5 +128,5 @@ class RuleTable:
         return False
 
     def _has_prefix(self, url: str) -> bool:
-        place = bisect_right(self._prefixes, url)
-        return place > 0 and url.startswith(self._prefixes[place - 1])
+        index = bisect_right(self._prefixes, url)
+        return index > 0 and url.startswith(self._prefixes[index - 1])

@@ -152,7 +152,7 @@ def _tests_of(rule: str, lists: Lists) -> tuple[Test, ...]:
 
 
 def _first(rules: Sequence[tuple[Test, ...]], url: str) -> int | None:
-    return next((place for place, tests in enumerate(rules) if any(test(url) for test in tests)), None)
+    return next((index for index, tests in enumerate(rules) if any(test(url) for test in tests)), None)
 
 
 def _values(kind: str, rules: Sequence[str]) -> frozenset[str]:

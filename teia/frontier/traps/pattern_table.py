@@ -112,10 +112,10 @@ class HostPatterns:
 
     def save(self, db: sqlite3.Connection, patterns: Iterable[Pattern]) -> None:
         """Store patterns; inside a transaction."""
-        place = (self.slot, self.host_id)
+        host_key = (self.slot, self.host_id)
         db.executemany(
             f"INSERT OR REPLACE INTO patterns (slot, host_id, {_NAMES}, counts) VALUES ({_MARKS})",  # noqa: S608  # our own names
-            [(*place, *(getattr(each, name) for name in _COLUMNS), _counts(each)) for each in patterns],
+            [(*host_key, *(getattr(each, name) for name in _COLUMNS), _counts(each)) for each in patterns],
         )
 
 

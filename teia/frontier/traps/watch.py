@@ -4,7 +4,7 @@
     texts      hashes of all texts a host has served; a page with one of them has nothing new
     spellings  hashes of plain spellings (spellings.py) of which another one was found first
 
-A cell calls the watch for four things. `place`: a page links to a URL that was never seen; it returns the lane, or
+A cell calls the watch for four things. `classify`: a page links to a URL that was never seen; it returns the lane, or
 None if the URL is not stored. `meet`: a page links to a queued URL. `read` and `close`: pages were read; the
 standings are updated. `choose`: returns the URLs of a host that may go now. URLs of waiting patterns lie in a lane
 of their own (LANE_LATER), which is read when the host has nothing else to do.
@@ -116,7 +116,7 @@ class TrapWatch:
         # Hosts that are not in memory are not watched; their links need not be known.
         self._batch = {key for _, host_id, key, _, _ in links if host_id in self._hosts}
 
-    def place(self, host_id: int, item: FoundUrl) -> tuple[int, int, int] | None:
+    def classify(self, host_id: int, item: FoundUrl) -> tuple[int, int, int] | None:
         """Return (pattern, lane, lag) of a URL that was never seen; None if it is not stored.
 
         The pattern is negative as long as only pages of the pattern link to the URL. The lag is the number of hops
@@ -281,18 +281,18 @@ class TrapWatch:
         first.
         """
         # Eight bytes tell the texts of one host apart, and fit into an INTEGER.
-        place = (host.slot, host.host_id, int.from_bytes(text[:8], "big", signed=True))
+        host_key = (host.slot, host.host_id, int.from_bytes(text[:8], "big", signed=True))
         db = self._cell.db
-        if db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?, ?, ?)", (*place, pattern.number)).rowcount:
+        if db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?, ?, ?)", (*host_key, pattern.number)).rowcount:
             return None
-        row = db.execute("SELECT pattern FROM texts WHERE slot = ? AND host_id = ? AND text = ?", place).fetchone()
+        row = db.execute("SELECT pattern FROM texts WHERE slot = ? AND host_id = ? AND text = ?", host_key).fetchone()
         first = host.of(row[0])
         if first is None or not is_variant(first.text) or is_variant(pattern.text):
             return first
         first.blame()
         self._note(host, first)
         sql = "UPDATE texts SET pattern = ? WHERE slot = ? AND host_id = ? AND text = ?"
-        db.execute(sql, (pattern.number, *place))
+        db.execute(sql, (pattern.number, *host_key))
         return None
 
     def _is_twin(self, host: HostPatterns, item: QueuedUrl, pattern: Pattern, text: bytes) -> bool | None:
@@ -379,25 +379,25 @@ class TrapWatch:
             self._give_up(host, pattern)
 
     def _release(self, host: HostPatterns, pattern: Pattern) -> None:
-        place, db = (host.slot, host.host_id), self._cell.db
+        host_key, db = (host.slot, host.host_id), self._cell.db
         self._move(host, self._waiting(host, pattern), LANE_LATER, LANE_NEW)
         if pattern.given_up:
             sql = "SELECT key, rank FROM urls WHERE slot = ? AND host_id = ? AND abs(pattern) = ? AND outcome = ?"
-            for key, rank in db.execute(sql, (*place, pattern.number, Outcome.TRAP)).fetchall():
-                self._cell.requeue(*place, key, lane=LANE_NEW, rank=rank)
+            for key, rank in db.execute(sql, (*host_key, pattern.number, Outcome.TRAP)).fetchall():
+                self._cell.requeue(*host_key, key, lane=LANE_NEW, rank=rank)
             pattern.given_up = 0
 
     def _give_up(self, host: HostPatterns, pattern: Pattern) -> None:
         # A URL in the crawler's memory will be fetched, and its visit settles it.
         waiting = [row for row in self._waiting(host, pattern) if row[1] not in host.lent]
-        place, db = (host.slot, host.host_id), self._cell.db
+        host_key, db = (host.slot, host.host_id), self._cell.db
         db.executemany(
             "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?",
-            [(*place, LANE_LATER, rank, key) for rank, key in waiting],
+            [(*host_key, LANE_LATER, rank, key) for rank, key in waiting],
         )
         db.executemany(
             "UPDATE urls SET state = ?, outcome = ?, lane = ? WHERE slot = ? AND host_id = ? AND key = ?",
-            [(STATE_EXCLUDED, Outcome.TRAP, LANE_NEW, *place, key) for _, key in waiting],
+            [(STATE_EXCLUDED, Outcome.TRAP, LANE_NEW, *host_key, key) for _, key in waiting],
         )
         self._cell.queued -= len(waiting)
         pattern.given_up += len(waiting)
@@ -409,14 +409,14 @@ class TrapWatch:
         return self._cell.db.execute(sql, (host.slot, host.host_id, LANE_LATER, pattern.number)).fetchall()
 
     def _move(self, host: HostPatterns, rows: Sequence[tuple[int, int]], lane: int, to_lane: int) -> None:
-        place, db = (host.slot, host.host_id), self._cell.db
+        host_key, db = (host.slot, host.host_id), self._cell.db
         db.executemany(
             "UPDATE queue SET lane = ? WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?",
-            [(to_lane, *place, lane, rank, key) for rank, key in rows],
+            [(to_lane, *host_key, lane, rank, key) for rank, key in rows],
         )
         db.executemany(
             "UPDATE urls SET lane = ? WHERE slot = ? AND host_id = ? AND key = ?",
-            [(to_lane, *place, key) for _, key in rows],
+            [(to_lane, *host_key, key) for _, key in rows],
         )
 
     # -- URLs go out ---------------------------------------------------------------------------------------
@@ -481,13 +481,13 @@ class TrapWatch:
 
     def _defer(self, host: HostPatterns, later: Sequence[tuple[QueuedUrl, Pattern]]) -> None:
         """Put URLs behind everything else of their host."""
-        place = (host.slot, host.host_id)
+        host_key = (host.slot, host.host_id)
         with self._cell.transaction():
             # New patterns are stored before URLs refer to their numbers.
             self.placed()
             self._move(host, [(item.rank, item.key) for item, _ in later], LANE_NEW, LANE_LATER)
             sql = "UPDATE urls SET pattern = ? WHERE slot = ? AND host_id = ? AND key = ? AND pattern = 0"
-            self._cell.db.executemany(sql, [(pattern.number, *place, item.key) for item, pattern in later])
+            self._cell.db.executemany(sql, [(pattern.number, *host_key, item.key) for item, pattern in later])
 
     def _has_later(self, host: HostPatterns) -> bool:
         sql = "SELECT 1 FROM queue WHERE slot = ? AND host_id = ? AND lane = ? LIMIT 1"

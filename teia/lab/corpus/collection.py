@@ -38,9 +38,9 @@ from teia.search.rank.train_semantic import MIN_PAGES, train
 
 VERSION = 1
 DESCRIPTION = "collection.json"
-SAY_EVERY = 20_000
+REPORT_EVERY = 20_000
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 class CorpusRecord(msgspec.Struct, frozen=True):
@@ -74,10 +74,10 @@ class CorpusCollection:
     """A complete collection."""
 
     folder: Path
-    made: CorpusRecord
+    record: CorpusRecord
 
     def reader(self) -> UnionReader:
-        return UnionReader({f"cell {number}": cell_folder(self.folder, number) for number in range(self.made.cells)})
+        return UnionReader({f"cell {number}": cell_folder(self.folder, number) for number in range(self.record.cells)})
 
     def ranks(self) -> RankFile:
         return RankFile.open(self.folder / "ranks.bin")
@@ -94,42 +94,42 @@ def cell_folder(folder: Path, number: int) -> Path:
     return folder / f"cell-{number}"
 
 
-def collection(
-    folder: Path, pages: int, seed: int, clock: Clock, *, cells: int = 4, semantics: bool = False, say: Say = print
+def open_or_make(
+    folder: Path, pages: int, seed: int, clock: Clock, *, cells: int = 4, semantics: bool = False, progress: Progress = print
 ) -> CorpusCollection:
     """Return the collection in a folder; make it if it is missing or has other parameters or another version."""
-    made = _described(folder)
+    record = _read_record(folder)
     # An index of another schema cannot be read, so the schema is part of the comparison.
     wanted = (VERSION, SCHEMA_VERSION, pages, seed, cells)
-    if made is None or (made.version, made.schema, made.pages, made.seed, made.cells) != wanted:
-        say(f"indexing {pages:,} pages of lab text into {folder}")
-        made = _made(folder, Corpus(pages, seed, cells=cells), clock, say)
-        _describe(folder, made)
-    found = CorpusCollection(folder, made)
-    if semantics and made.semantics_s is None:
-        say("training the semantic model")
-        made = msgspec.structs.replace(made, semantics_s=_trained(found, clock))
-        _describe(folder, made)
-    return CorpusCollection(folder, made)
+    if record is None or (record.version, record.schema, record.pages, record.seed, record.cells) != wanted:
+        progress(f"indexing {pages:,} pages of lab text into {folder}")
+        record = _make(folder, Corpus(pages, seed, cells=cells), clock, progress)
+        _write_record(folder, record)
+    found = CorpusCollection(folder, record)
+    if semantics and record.semantics_s is None:
+        progress("training the semantic model")
+        record = msgspec.structs.replace(record, semantics_s=_train(found, clock))
+        _write_record(folder, record)
+    return CorpusCollection(folder, record)
 
 
-def opened(folder: Path) -> CorpusCollection:
+def open_collection(folder: Path) -> CorpusCollection:
     """Return the collection in a folder; StoreError if there is none."""
-    made = _described(folder)
-    if made is None:
+    record = _read_record(folder)
+    if record is None:
         raise StoreError(f"{folder}: there is no complete collection of lab text here")
-    return CorpusCollection(folder, made)
+    return CorpusCollection(folder, record)
 
 
-def _described(folder: Path) -> CorpusRecord | None:
+def _read_record(folder: Path) -> CorpusRecord | None:
     try:
         return msgspec.json.decode((folder / DESCRIPTION).read_bytes(), type=CorpusRecord)
     except (FileNotFoundError, msgspec.DecodeError):
         return None
 
 
-def _describe(folder: Path, made: CorpusRecord) -> None:
-    write_atomically(folder / DESCRIPTION, msgspec.json.encode(made))
+def _write_record(folder: Path, record: CorpusRecord) -> None:
+    write_atomically(folder / DESCRIPTION, msgspec.json.encode(record))
 
 
 class _Cell:
@@ -138,30 +138,30 @@ class _Cell:
     def __init__(self, folder: Path) -> None:
         self.index = CellIndex(folder)
         self.links = LinkFile(folder / "links.bin")
-        self.put = 0
+        self.count = 0
 
-    def take(self, entry: IndexEntry, anchors: tuple[str, ...]) -> None:
+    def add(self, entry: IndexEntry, anchors: tuple[str, ...]) -> None:
         self.index.put(entry, anchors)
         self.links.append(entry.key, [link.key for link in entry.links])
-        self.put += 1
-        if self.put % COMMIT_PAGES == 0:
+        self.count += 1
+        if self.count % COMMIT_PAGES == 0:
             self.commit()
 
     def commit(self) -> None:
         self.links.flush()
-        self.index.commit(self.put)
+        self.index.commit(self.count)
 
     def close(self) -> None:
         self.index.close()
         self.links.close()
 
 
-def _made(folder: Path, corpus: Corpus, clock: Clock, say: Say) -> CorpusRecord:
+def _make(folder: Path, corpus: Corpus, clock: Clock, progress: Progress) -> CorpusRecord:
     # 1. Begin with an empty folder: an incomplete collection is not continued.
     with disk_errors(folder, "written"):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-    began, spent = clock.ticks_s(), os.times()
+    started, started_times = clock.ticks_s(), os.times()
     corpus_s, text_bytes = 0.0, 0
     # 2. Index every page in its cell.
     with ExitStack() as stack:
@@ -171,9 +171,9 @@ def _made(folder: Path, corpus: Corpus, clock: Clock, say: Say) -> CorpusRecord:
             page = corpus.indexable(number)
             corpus_s += clock.ticks_s() - before
             text_bytes += len(page.entry.text.encode())
-            cells[page.cell].take(page.entry, page.anchors)
-            if (number + 1) % SAY_EVERY == 0:
-                say(f"{number + 1:,} pages after {clock.ticks_s() - began:.0f} s")
+            cells[page.cell].add(page.entry, page.anchors)
+            if (number + 1) % REPORT_EVERY == 0:
+                progress(f"{number + 1:,} pages after {clock.ticks_s() - started:.0f} s")
         for cell in cells:
             cell.commit()
     # 3. Compute PageRank over the links of all cells.
@@ -181,7 +181,7 @@ def _made(folder: Path, corpus: Corpus, clock: Clock, say: Say) -> CorpusRecord:
         [cell_folder(folder, n) / "links.bin" for n in range(corpus.cells)], folder / "ranks.bin", clock.now_s()
     )
     # 4. Account for the cost; counting segments and bytes is not part of the time.
-    seconds, now = clock.ticks_s() - began, os.times()
+    seconds, now = clock.ticks_s() - started, os.times()
     with closing(UnionReader({str(n): cell_folder(folder, n) for n in range(corpus.cells)})) as reader:
         segments = reader.searcher().num_segments
     return CorpusRecord(
@@ -192,7 +192,7 @@ def _made(folder: Path, corpus: Corpus, clock: Clock, say: Say) -> CorpusRecord:
         cells=corpus.cells,
         text_bytes=text_bytes,
         seconds=seconds,
-        cpu_s=now.user + now.system - spent.user - spent.system,
+        cpu_s=now.user + now.system - started_times.user - started_times.system,
         corpus_s=corpus_s,
         index_bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
         segments=segments,
@@ -200,12 +200,12 @@ def _made(folder: Path, corpus: Corpus, clock: Clock, say: Say) -> CorpusRecord:
     )
 
 
-def _trained(found: CorpusCollection, clock: Clock) -> float:
+def _train(found: CorpusCollection, clock: Clock) -> float:
     """Train and save the semantic model; return the seconds it took."""
-    began = clock.ticks_s()
+    started = clock.ticks_s()
     with closing(found.reader()) as reader:
         # A collection below the product's minimum of pages is trained too, for tests.
-        model = train(reader.all_entries, seed=found.made.seed, min_pages=min(MIN_PAGES, found.made.pages))
+        model = train(reader.all_entries, seed=found.record.seed, min_pages=min(MIN_PAGES, found.record.pages))
     if model is not None:
         save(model, found.folder / "semantics", clock.now_s())
-    return clock.ticks_s() - began
+    return clock.ticks_s() - started

@@ -76,24 +76,24 @@ class Corpus:
         self._subjects = _subjects(seed, words)
 
     def indexables(self, first: int = 0, last: int | None = None) -> Iterator[Indexable]:
-        """Yield pages in the order of their numbers, in which the hosts take turns as they do in a crawl."""
+        """Yield pages in the order of their numbers, in index the hosts take turns as they do in a crawl."""
         for number in range(first, self.pages if last is None else last):
             yield self.indexable(number)
 
     def indexable(self, number: int) -> Indexable:
         """Generate one page."""
-        space, slot = self._place(number)
+        space, slot = self._locate(number)
         random = np.random.default_rng((self.seed, space.content, slot))
         entry = self._entry(space, slot, VISITED_S + number, random)
-        named = (entry.title,) * min(MAX_TEXTS, self._voices(space, slot, random))
-        return Indexable(entry, named, self._cells_of_hosts[space.host.index])
+        anchors = (entry.title,) * min(MAX_TEXTS, self._count_linking_hosts(space, slot, random))
+        return Indexable(entry, anchors, self._cells_of_hosts[space.host.index])
 
-    def _place(self, number: int) -> tuple[UrlSpace, int]:
+    def _locate(self, number: int) -> tuple[UrlSpace, int]:
         """Return the host and slot of a page number; neighbours by number are not neighbours in the world."""
         # A permutation of all numbers, because COPRIME is a prime that does not divide the number of pages.
-        place = number * COPRIME % self.pages
-        host = int(np.searchsorted(self._first_pages, place, "right")) - 1
-        return self._world.spaces[host], place - int(self._first_pages[host])
+        position = number * COPRIME % self.pages
+        host = int(np.searchsorted(self._first_pages, position, "right")) - 1
+        return self._world.spaces[host], position - int(self._first_pages[host])
 
     @cached_property
     def _cells_of_hosts(self) -> list[int]:
@@ -131,8 +131,8 @@ class Corpus:
 
     def _subject(self, space: UrlSpace, random: np.random.Generator) -> NDArray[np.int64]:
         """Return the ranks of the words of one of the subjects that a host writes about."""
-        which = (space.host.salt + int(random.integers(SUBJECTS_OF_HOST))) % SUBJECTS
-        words: NDArray[np.int64] = self._subjects[which]
+        index = (space.host.salt + int(random.integers(SUBJECTS_OF_HOST))) % SUBJECTS
+        words: NDArray[np.int64] = self._subjects[index]
         return words
 
     def _text(self, space: UrlSpace, slot: int, subject: NDArray[np.int64], random: np.random.Generator) -> str:
@@ -144,14 +144,14 @@ class Corpus:
         return "\n".join((*paragraphs, *_paragraphs(words, random), f"n. {space.content * 1_000_003 + slot}"))
 
     @staticmethod
-    def _words(known: Vocabulary, subject: NDArray[np.int64], count: int, random: np.random.Generator) -> list[str]:
+    def _words(vocabulary: Vocabulary, subject: NDArray[np.int64], count: int, random: np.random.Generator) -> list[str]:
         units = random.random((2, count))
-        drawn = known.rank(units[0])
+        drawn = vocabulary.rank(units[0])
         of_subject = units[1] < SUBJECT_SHARE
         # Scaled up, the numbers below SUBJECT_SHARE are uniform in [0, 1) again, so one draw serves twice.
         within = ranks(units[1][of_subject] / SUBJECT_SHARE, SUBJECT_WORDS)
         drawn[of_subject] = subject[within]
-        words = known.words
+        words = vocabulary.words
         return [words[rank] for rank in drawn.tolist()]
 
     def _heading(self, space: UrlSpace, subject: NDArray[np.int64], random: np.random.Generator) -> str:
@@ -175,7 +175,7 @@ class Corpus:
         path, title = (each.decode(space.lexicon.codec) for each in space.reference(slot))
         return Anchor(key_of(self._url(name, path)), name, title)
 
-    def _voices(self, space: UrlSpace, slot: int, random: np.random.Generator) -> int:
+    def _count_linking_hosts(self, space: UrlSpace, slot: int, random: np.random.Generator) -> int:
         """Draw the number of hosts that link to a page, its own included; all use its title as the anchor text.
 
         It is drawn from the expectation of the world's power law, instead of examining all other pages.

@@ -5,7 +5,7 @@ takes more queries. So each kind is drawn many times, half in each language, wit
 have. The words of a query occur on one page, as in real queries. Further kinds are those that the paper's search did
 not have: filters, prefixes, typing errors, pasted text, the last results.
 
-The same corpus and seed give the same questions.
+The same corpus and seed give the same queries.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ PUBLISHED = (
 
 @dataclass(frozen=True, slots=True)
 class QueryTemplate:
-    """Template of the questions of a kind. `a`, `b` and `c` are words of one page, `far` one of another."""
+    """Template of the queries of a kind. `a`, `b` and `c` are words of one page, `far` one of another."""
 
     kind: str
     text: str
-    band_order: tuple[str, ...] = ("high",)
+    bands: tuple[str, ...] = ("high",)
     words: str = ""
     """Description of the words where it is not the band."""
 
@@ -108,7 +108,7 @@ class SamplePage:
 
 
 class QuerySampler:
-    """Draws questions for one corpus."""
+    """Draws queries for one corpus."""
 
     def __init__(self, corpus: Corpus, seed: int = 1) -> None:
         self._random = np.random.default_rng((corpus.seed, seed, 26))
@@ -121,19 +121,19 @@ class QuerySampler:
         self._examples = {code: [each for each in examples if each.entry.language == code] for code in ranks}
 
     def sample(self, each: int) -> list[SampleQuery]:
-        """Draw `each` questions of every kind, in random order, because users do not send all phrases first."""
+        """Draw `each` queries of every kind, in random order, because users do not send all phrases first."""
         kinds = [
-            *(self._from_template(template, band) for template in TEMPLATES for band in template.band_order),
+            *(self._from_template(template, band) for template in TEMPLATES for band in template.bands),
             self._quotations("as written, frequent", 3, of_grammar=True),
             self._quotations("as written, rare", 3, of_grammar=False),
             self._quotations("as written, long", 8, of_grammar=True),
             self._pasted_texts(),
         ]
         found = [query for kind in kinds for query in islice(kind, each)]
-        return [found[place] for place in self._random.permutation(len(found)).tolist()]
+        return [found[index] for index in self._random.permutation(len(found)).tolist()]
 
     def _from_template(self, template: QueryTemplate, band: str) -> Iterator[SampleQuery]:
-        """Yield questions of a form without end, alternating between languages."""
+        """Yield queries of a template without end, alternating between languages."""
         for language in cycle(sorted(self._examples)):
             example, other = (self._example(language, band) for _ in range(2))
             a, b, c = self._random.choice(example.words[band], 3, replace=False).tolist()
@@ -173,7 +173,7 @@ class QuerySampler:
 
     def _example(self, language: str, band: str) -> SamplePage:
         """Pick a page with enough words of a band."""
-        # Three, because a form may need three different words.
+        # Three, because a template may need three different words.
         return self._pick([each for each in self._examples[language] if len(each.words[band]) >= 3])
 
     def _pick(self, examples: list[SamplePage]) -> SamplePage:
@@ -195,7 +195,7 @@ def _misspelt(word: str) -> str:
 
 def list_kinds(queries: list[SampleQuery]) -> list[tuple[str, str]]:
     """Return every kind with the description of its words, in the order of `TEMPLATES`, frequent words first."""
-    kind_order = {template.kind: place for place, template in enumerate(TEMPLATES)}
-    band_order = {band: place for place, band in enumerate(BANDS)}
+    kind_order = {template.kind: index for index, template in enumerate(TEMPLATES)}
+    band_order = {band: index for index, band in enumerate(BANDS)}
     found = {(query.kind, query.words) for query in queries}
     return sorted(found, key=lambda each: (kind_order.get(each[0], len(TEMPLATES)), band_order.get(each[1], len(BANDS)), each))

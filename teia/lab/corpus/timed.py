@@ -35,7 +35,7 @@ from teia.search.serve.shards import LocalShard
 from teia.search.show.results import Results
 
 SHOWN = 10
-PATIENCE_S = 60.0
+DEADLINE_S = 60.0
 """Time limit of a measured search; the product ends searches after a second."""
 
 _WATCHED = frozenset({"search", "aggregate", "doc", "doc_freq", "terms_with_prefix", "fast_field_values"})
@@ -49,7 +49,7 @@ class CallTimer:
     wall_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     cpu_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self.calls.clear()
         self.wall_s.clear()
         self.cpu_s.clear()
@@ -89,13 +89,13 @@ class WatchCost:
     whole_s: float
 
     @classmethod
-    def measured(cls, calls: int = 1_000, tries: int = 5) -> WatchCost:
+    def measure(cls, calls: int = 1_000, tries: int = 5) -> WatchCost:
         """Measure the cost several times and return the least, so that never too much is subtracted."""
         idle = cast("tantivy.Searcher", _Idle())
         found = []
         for _ in range(tries):
             watch = CallTimer()
-            bare, watched = (_asked(each, calls) for each in (idle, WatchedSearcher(idle, watch)))
+            bare, watched = (_time_calls(each, calls) for each in (idle, WatchedSearcher(idle, watch)))
             found.append((watch.cpu_s["doc"] / calls, (watched - bare) / calls))
         return cls(min(within for within, _ in found), max(0.0, min(whole for _, whole in found)))
 
@@ -107,7 +107,7 @@ class _Idle:
         """Return at once."""
 
 
-def _asked(searcher: Any, calls: int) -> float:
+def _time_calls(searcher: Any, calls: int) -> float:
     began = time.thread_time()
     for _ in range(calls):
         searcher.doc(None)
@@ -123,12 +123,12 @@ class WatchedReader(UnionReader):
         self._watched: tuple[tantivy.Searcher, WatchedSearcher] | None = None
 
     def searcher(self) -> tantivy.Searcher:
-        return self._with_watch(super().searcher())
+        return self._wrap(super().searcher())
 
     def last_searcher(self) -> tantivy.Searcher:
-        return self._with_watch(super().last_searcher())
+        return self._wrap(super().last_searcher())
 
-    def _with_watch(self, searcher: tantivy.Searcher) -> tantivy.Searcher:
+    def _wrap(self, searcher: tantivy.Searcher) -> tantivy.Searcher:
         """Wrap a searcher; there is one wrapper for each view, as there is one searcher."""
         if self._watched is None or self._watched[0] is not searcher:
             self._watched = searcher, WatchedSearcher(searcher, self._watch)
@@ -159,8 +159,8 @@ class TimedSearch:
 
     def __init__(self, collection: CorpusCollection, clock: Clock | None = None, *, semantics: bool = False) -> None:
         self.watch = CallTimer()
-        self._cost = WatchCost.measured()
-        folders = {f"cell {n}": cell_folder(collection.folder, n) for n in range(collection.made.cells)}
+        self._cost = WatchCost.measure()
+        folders = {f"cell {n}": cell_folder(collection.folder, n) for n in range(collection.record.cells)}
         self.reader = WatchedReader(folders, self.watch)
         self._clock = clock or WallClock()
         self._ranking = Ranking(priors=collection.ranks())
@@ -169,16 +169,16 @@ class TimedSearch:
 
     def _searcher(self) -> Searcher:
         shards = [LocalShard("pages", self.reader)]
-        return Searcher(shards, self._clock, ranking=self._ranking, model=self._model, deadline_s=PATIENCE_S)
+        return Searcher(shards, self._clock, ranking=self._ranking, model=self._model, deadline_s=DEADLINE_S)
 
-    def renew(self) -> None:
+    def clear_caches(self) -> None:
         """Discard cached counts; the files stay in memory."""
         self.searcher.close()
         self.searcher = self._searcher()
 
-    def ask(self, query: SampleQuery) -> Timing:
+    def measure(self, query: SampleQuery) -> Timing:
         """Search once and measure it."""
-        self.watch.forget()
+        self.watch.reset()
         wall, cpu = time.perf_counter(), time.process_time()
         results = self.answer(query)
         cpu_s, wall_s = time.process_time() - cpu, time.perf_counter() - wall
@@ -222,7 +222,7 @@ class TimingStatistics:
     total_p50: float
 
 
-def spread(timings: Sequence[Timing]) -> TimingStatistics:
+def summarize(timings: Sequence[Timing]) -> TimingStatistics:
     wall, cpu = ([getattr(each, name) for each in timings] for name in ("ms", "cpu_ms"))
     tantivy = sum(each.tantivy_cpu_ms for each in timings)
     return TimingStatistics(
@@ -237,10 +237,10 @@ def spread(timings: Sequence[Timing]) -> TimingStatistics:
     )
 
 
-def warm(search: TimedSearch, queries: Sequence[SampleQuery]) -> list[Timing]:
+def time_warm(search: TimedSearch, queries: Sequence[SampleQuery]) -> list[Timing]:
     """Run all queries once to load the files into memory, then once more, with empty caches, and measure them."""
     for query in queries:
         search.answer(query)
-    search.renew()
+    search.clear_caches()
     search.answer(SampleQuery("", "", "warm"))  # counts that are computed once for all queries
-    return [search.ask(query) for query in queries]
+    return [search.measure(query) for query in queries]

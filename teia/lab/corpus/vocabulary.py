@@ -35,7 +35,7 @@ SHIFT = 2.7
 HIGH, MEDIUM, LOW = (100, 400), (1_500, 6_000), (20_000, 120_000)
 """Ranks of words that, with our lengths, one page in twelve, one in two hundred and one in five thousand has."""
 
-_HOLDING_TOGETHER = {
+_FUNCTION_WORDS = {
     "pt": """
         de a o que e do da em um para com não uma os no se na por mais as dos como mas ao ele das à seu sua ou quando
         muito nos já eu também só pelo pela até isso ela entre depois sem mesmo aos seus quem nas me esse eles você essa
@@ -57,7 +57,7 @@ _ENDINGS = {
     "pt": "o os a as ar ando ado ção ções mente eiro ismo",
     "en": "e s ed ing er ion ions ness ly ment ist al",
 }
-_PLACED = {
+_FIXED_RANKS = {
     "pt": {
         90: "sistema", 110: "dados", 160: "quero", 180: "banco", 220: "compra", 250: "carro", 350: "busca",
         400: "informática", 450: "banco de dados", 500: "celular", 600: "café", 700: "sistema de busca",
@@ -68,7 +68,7 @@ _PLACED = {
 }  # fmt: skip
 """F11's words and a few companions by rank. F11's slow phrase is two frequent words that seldom occur together."""
 
-AT_ONCE = 20_000
+STEMS_AT_ONCE = 20_000
 NUMBER_EVERY = 12
 """One made-up stem in this many comes with a number, because real pages are full of numbers."""
 
@@ -96,13 +96,13 @@ def ranks(units: NDArray[np.float64], size: int) -> NDArray[np.int64]:
 
 def vocabulary(language: str, seed: int, size: int = SIZE) -> Vocabulary:
     """Make the words of a language."""
-    rest = _distinct([*_HOLDING_TOGETHER[language].split(), *_lab_words(LANGUAGES[language])])
-    placed = {rank: word for rank, word in _PLACED[language].items() if rank < size}
-    used = {*rest, *placed.values()}
-    made_up = _made_up(language, seed, used)
-    others = iter(word for word in rest if word not in placed.values())
+    rest = _distinct([*_FUNCTION_WORDS[language].split(), *_lab_words(LANGUAGES[language])])
+    fixed = {rank: word for rank, word in _FIXED_RANKS[language].items() if rank < size}
+    used = {*rest, *fixed.values()}
+    made_up = _make_words(language, seed, used)
+    others = iter(word for word in rest if word not in fixed.values())
     # F11's words have fixed ranks; the other ranks are filled in order, from frequent to made-up words.
-    words = [placed.get(rank) or next(others, None) or next(made_up) for rank in range(size)]
+    words = [fixed.get(rank) or next(others, None) or next(made_up) for rank in range(size)]
     return Vocabulary(language, tuple(words))
 
 
@@ -119,17 +119,17 @@ def _distinct(words: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(words))
 
 
-def _made_up(language: str, seed: int, used: set[str]) -> Iterator[str]:
+def _make_words(language: str, seed: int, used: set[str]) -> Iterator[str]:
     """Yield made-up words without end; each stem with two endings, and sometimes a number."""
     # The second number, 0 or 1, gives each language its own stream.
     random = np.random.default_rng((seed, language == "pt"))
     syllables, endings = _SYLLABLES[language].split(), _ENDINGS[language].split()
-    for turn in count():
-        parts = random.integers(0, len(syllables), (AT_ONCE, 4)).tolist()
+    for batch in count():
+        parts = random.integers(0, len(syllables), (STEMS_AT_ONCE, 4)).tolist()
         # Later turns use one syllable more, because short stems run out.
-        lengths = random.integers(2, 4, AT_ONCE) + (turn > 0)
-        endings_of = random.integers(0, len(endings), (AT_ONCE, 2)).tolist()
-        numbers = random.integers(0, 100_000 * (1 + turn), AT_ONCE).tolist()
+        lengths = random.integers(2, 4, STEMS_AT_ONCE) + (batch > 0)
+        endings_of = random.integers(0, len(endings), (STEMS_AT_ONCE, 2)).tolist()
+        numbers = random.integers(0, 100_000 * (1 + batch), STEMS_AT_ONCE).tolist()
         for part, length, ending, number in zip(parts, lengths.tolist(), endings_of, numbers, strict=True):
             stem = "".join(syllables[each] for each in part[:length])
             words = [stem + endings[each] for each in ending]

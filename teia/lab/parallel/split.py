@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 
 from teia.cluster.circle.circle import Circle
-from teia.cluster.circle.host_cell import keepers, place_of
+from teia.cluster.circle.host_cell import cell_owners, place_of
 from teia.lab.parallel.web import WebGraph
 from teia.urls import SLOTS, cell_starts, key_of
 
@@ -26,7 +26,7 @@ def by_url(web: WebGraph, processes: int) -> list[int]:
 def by_site(web: WebGraph, processes: int) -> list[int]:
     """Assign host -> site -> slot -> cell -> node as teia/cluster/circle/host_cell.py does, with one slot per cell."""
     names = [f"process-{number}" for number in range(processes)]
-    kept = keepers(Circle(dict.fromkeys(names, 1.0)), cell_starts(SLOTS))
+    kept = cell_owners(Circle(dict.fromkeys(names, 1.0)), cell_starts(SLOTS))
     numbers = {name: number for number, name in enumerate(names)}
     owner = cache(lambda host: numbers[kept[place_of(host, SLOTS).cell]])
     return [owner(host) for host in web.hosts]

@@ -13,10 +13,10 @@ from collections import defaultdict
 from contextlib import closing
 
 from teia.clock import WallClock
-from teia.lab.corpus.collection import CorpusCollection, collection
+from teia.lab.corpus.collection import CorpusCollection, open_or_make
 from teia.lab.corpus.pages import Corpus
 from teia.lab.corpus.questions import PUBLISHED, QuerySampler, SampleQuery, list_kinds
-from teia.lab.corpus.timed import TimedSearch, Timing, spread, warm
+from teia.lab.corpus.timed import TimedSearch, Timing, summarize, time_warm
 from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Results, Table, experiment
 
 PAGES, QUICK_PAGES = 100_000, 5_000
@@ -37,15 +37,15 @@ def search_times(run: ExperimentInput) -> Results:
     """Index lab text and run the paper's queries on it, then many of each kind."""
     pages, each = (QUICK_PAGES, QUICK_EACH) if run.quick else (PAGES, EACH)
     folder = run.out / "F11-collection"
-    found = collection(folder, pages, run.seed, WallClock(), cells=CELLS, say=run.progress)
+    found = open_or_make(folder, pages, run.seed, WallClock(), cells=CELLS, progress=run.progress)
     queries = QuerySampler(Corpus(pages, run.seed, cells=CELLS)).sample(each)
     of_paper = [SampleQuery(published.kind, "", published.text) for published in PUBLISHED]
     with closing(TimedSearch(found)) as search:
         run.progress(f"F11: {len(queries)} searches")
-        timings = warm(search, queries)
-        first = warm(search, of_paper)
-        # `warm` emptied the caches before its measurement; now they are filled.
-        again = [search.ask(query) for query in of_paper]
+        timings = time_warm(search, queries)
+        first = time_warm(search, of_paper)
+        # `time_warm` emptied the caches before its measurement; now they are filled.
+        again = [search.measure(query) for query in of_paper]
     yield first_table(first, pages)
     yield again_table(again)
     yield found_table(first, pages)
@@ -97,10 +97,10 @@ def kind_table(timings: list[Timing], pages: int) -> Table:
         by_kind[timing.query.kind, timing.query.words].append(timing)
     rows = []
     for kind in list_kinds([timing.query for timing in timings]):
-        told = spread(by_kind[kind])
+        told = summarize(by_kind[kind])
         labels = (*kind, f"{told.total_p50:.0f}", f"{told.p50_ms:.1f}", f"{told.cpu_p95_ms:.1f}")
         rows.append(ResultRow(labels, told.p95_ms))
-    whole = spread(timings)
+    whole = summarize(timings)
     note = (
         f"{len(timings)} searches of {pages:,} pages, in a random order; the 95th percentile of all is"
         f" {whole.p95_ms:.0f} ms. The column `ours` is that of each kind. Words are of high, medium or low frequency:"
@@ -113,23 +113,23 @@ def kind_table(timings: list[Timing], pages: int) -> Table:
 
 def cost_table(found: CorpusCollection) -> Table:
     """Compare the cost of the index with the paper's sorter and indexer (table 24 and the times before it)."""
-    made = found.made
+    record = found.record
     rows = (
         ResultRow(
             ("seconds to index 1,000 pages", "SELECT, INSERT and index: 6,333.98 s"),
-            1000 * made.seconds / made.pages,
+            1000 * record.seconds / record.pages,
             1000 * (SELECT_S + INSERT_S + INDEX_S) / THEIR_PAGES,
         ),
         ResultRow(
             ("bytes a page, text kept and index", "data and indexes: 2,053 and 1,377 MB"),
-            made.index_bytes / made.pages,
+            record.index_bytes / record.pages,
             (DATA_BYTES + INDEX_BYTES) / THEIR_PAGES,
         ),
-        ResultRow(("bytes of text a page", "data: 2,053 MB"), made.text_bytes / made.pages, DATA_BYTES / THEIR_PAGES),
+        ResultRow(("bytes of text a page", "data: 2,053 MB"), record.text_bytes / record.pages, DATA_BYTES / THEIR_PAGES),
     )
     note = (
-        f"Ours: {made.pages:,} pages in {made.seconds:.0f} s, of which {made.corpus_s:.0f} s invented them;"
-        f" {made.segments} segments in {made.cells} cells, {made.peak_rss_mb} MB of memory at most."
+        f"Ours: {record.pages:,} pages in {record.seconds:.0f} s, of which {record.corpus_s:.0f} s invented them;"
+        f" {record.segments} segments in {record.cells} cells, {record.peak_rss_mb} MB of memory at most."
     )
     return Table("costs", "What the index costs", ("measure", "theirs is"), rows, note=note, varies=True)
 

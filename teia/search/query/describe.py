@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from teia.search.query.notes import Language, shown
+from teia.search.query.notes import Language, printable
 from teia.search.query.tree import (
     MAX_TERMS,
     Ago,
@@ -25,7 +25,7 @@ from teia.search.query.tree import (
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _Phrases:
     """Phrases of one language. `{}` is a list that was joined with `and_` or `or_`."""
 
     pages: str
@@ -38,8 +38,8 @@ class _Words:
     lacks: str
     begins: str
     more: str
-    spelt: str
-    not_spelt: str
+    exactly: str
+    not_exactly: str
     after: str
     before: str
     hours: str
@@ -48,7 +48,7 @@ class _Words:
     filters: dict[str, tuple[str, str]]
 
 
-_ENGLISH = _Words(
+_ENGLISH = _Phrases(
     pages="pages",
     nothing="nothing to search for",
     and_=" and ",
@@ -59,8 +59,8 @@ _ENGLISH = _Words(
     lacks="without {}",
     begins="words that begin with {}",
     more="{} more",
-    spelt="with exactly {}",
-    not_spelt="without exactly {}",
+    exactly="with exactly {}",
+    not_exactly="without exactly {}",
     after="dated {} or later",
     before="dated before {}",
     hours="{} hours ago",
@@ -76,7 +76,7 @@ _ENGLISH = _Words(
     },
 )
 
-_PORTUGUESE = _Words(
+_PORTUGUESE = _Phrases(
     pages="páginas",
     nothing="nada a procurar",
     and_=" e ",
@@ -87,8 +87,8 @@ _PORTUGUESE = _Words(
     lacks="sem {}",
     begins="palavras que começam com {}",
     more="mais {}",
-    spelt="com exatamente {}",
-    not_spelt="sem exatamente {}",
+    exactly="com exatamente {}",
+    not_exactly="sem exatamente {}",
     after="com data de {} em diante",
     before="com data anterior a {}",
     hours="{} horas atrás",
@@ -107,79 +107,79 @@ _PORTUGUESE = _Words(
 
 def describe(query: Query, language: Language = "en") -> str:
     """Describe a query in one line."""
-    say = _PORTUGUESE if language == "pt" else _ENGLISH
+    phrases = _PORTUGUESE if language == "pt" else _ENGLISH
     if not query.is_answerable:
-        return say.nothing
-    parts = [*_clauses(query.clauses, say), *_exact(query, say), *_filters(query.filters, say)]
+        return phrases.nothing
+    parts = [*_clauses(query.clauses, phrases), *_exact(query, phrases), *_filters(query.filters, phrases)]
     if query.expand and query.is_plain:
-        parts.append(say.related)
-    return f"{say.pages} {', '.join(parts)}"
+        parts.append(phrases.related)
+    return f"{phrases.pages} {', '.join(parts)}"
 
 
-def _filled(template: str, text: str) -> str:
+def _fill(template: str, text: str) -> str:
     return template.replace("{}", text)
 
 
-def _clauses(clauses: Clauses, say: _Words) -> Iterator[str]:
+def _clauses(clauses: Clauses, phrases: _Phrases) -> Iterator[str]:
     if clauses.must:
-        yield _filled(say.has, _listed(clauses.must, say.and_, say))
+        yield _fill(phrases.has, _join_nodes(clauses.must, phrases.and_, phrases))
     if clauses.should:
-        yield _filled(say.better if clauses.must else say.has, _listed(clauses.should, say.or_, say))
+        yield _fill(phrases.better if clauses.must else phrases.has, _join_nodes(clauses.should, phrases.or_, phrases))
     if clauses.must_not:
-        yield _filled(say.lacks, _listed(clauses.must_not, say.nor, say))
+        yield _fill(phrases.lacks, _join_nodes(clauses.must_not, phrases.nor, phrases))
 
 
-def _listed(nodes: Sequence[Node], last: str, say: _Words) -> str:
+def _join_nodes(nodes: Sequence[Node], last: str, phrases: _Phrases) -> str:
     """Join with commas and one last word; of very many nodes only the first are named."""
-    texts = [_node(node, say) for node in nodes[:MAX_TERMS]]
+    texts = [_node(node, phrases) for node in nodes[:MAX_TERMS]]
     if len(nodes) > MAX_TERMS:
-        texts.append(_filled(say.more, str(len(nodes) - MAX_TERMS)))
-    return _joined(texts, last)
+        texts.append(_fill(phrases.more, str(len(nodes) - MAX_TERMS)))
+    return _join(texts, last)
 
 
-def _joined(texts: Sequence[str], last: str) -> str:
+def _join(texts: Sequence[str], last: str) -> str:
     return last.join([*filter(None, [", ".join(texts[:-1])]), *texts[-1:]])
 
 
-def _node(node: Node, say: _Words) -> str:
+def _node(node: Node, phrases: _Phrases) -> str:
     match node:
         case Word(text):
             return text
         case Prefix(text):
-            return _filled(say.begins, f"{text}…")
+            return _fill(phrases.begins, f"{text}…")
         case Phrase(words, joined, typed):
-            return shown(typed) or "-".join(words) if joined else f'"{" ".join(words)}"'
+            return printable(typed) or "-".join(words) if joined else f'"{" ".join(words)}"'
         case Clauses(must, should, must_not):
-            listed = _listed(must, say.and_, say) if must else _listed(should, say.or_, say)
-            better = [_filled(say.better, _listed(should, say.or_, say))] if must and should else []
-            lacks = [_filled(say.lacks, _listed(must_not, say.nor, say))] if must_not else []
+            listed = _join_nodes(must, phrases.and_, phrases) if must else _join_nodes(should, phrases.or_, phrases)
+            better = [_fill(phrases.better, _join_nodes(should, phrases.or_, phrases))] if must and should else []
+            lacks = [_fill(phrases.lacks, _join_nodes(must_not, phrases.nor, phrases))] if must_not else []
             return f"({', '.join([listed, *better, *lacks])})"
 
 
-def _exact(query: Query, say: _Words) -> Iterator[str]:
+def _exact(query: Query, phrases: _Phrases) -> Iterator[str]:
     for each in query.exact:
-        yield _filled(say.not_spelt if each.excluded else say.spelt, f'"{shown(each.text)}"')
+        yield _fill(phrases.not_exactly if each.excluded else phrases.exactly, f'"{printable(each.text)}"')
 
 
-def _filters(filters: Filters, say: _Words) -> Iterator[str]:
+def _filters(filters: Filters, phrases: _Phrases) -> Iterator[str]:
     for name, choice in filters.choices():
-        yield from _choice(name, choice, say)
+        yield from _choice(name, choice, phrases)
     if filters.after is not None:
-        yield _filled(say.after, _moment(filters.after, say))
+        yield _fill(phrases.after, _moment(filters.after, phrases))
     if filters.before is not None:
-        yield _filled(say.before, _moment(filters.before, say))
+        yield _fill(phrases.before, _moment(filters.before, phrases))
 
 
-def _choice(name: str, choice: FilterChoice, say: _Words) -> Iterator[str]:
+def _choice(name: str, choice: FilterChoice, phrases: _Phrases) -> Iterator[str]:
     quotes = '"' if name == "title" else ""
-    wanted, unwanted = say.filters[name]
+    wanted, unwanted = phrases.filters[name]
     if choice.any_of:
-        yield _filled(wanted, _joined([f"{quotes}{shown(value)}{quotes}" for value in choice.any_of], say.or_))
+        yield _fill(wanted, _join([f"{quotes}{printable(value)}{quotes}" for value in choice.any_of], phrases.or_))
     if choice.none_of:
-        yield _filled(unwanted, _joined([f"{quotes}{shown(value)}{quotes}" for value in choice.none_of], say.nor))
+        yield _fill(unwanted, _join([f"{quotes}{printable(value)}{quotes}" for value in choice.none_of], phrases.nor))
 
 
-def _moment(moment: Moment, say: _Words) -> str:
+def _moment(moment: Moment, phrases: _Phrases) -> str:
     if not isinstance(moment, Ago):
         return moment.isoformat()
-    return _filled(say.hours, str(moment.hours)) if moment.hours % 24 else _filled(say.days, str(moment.hours // 24))
+    return _fill(phrases.hours, str(moment.hours)) if moment.hours % 24 else _fill(phrases.days, str(moment.hours // 24))

@@ -97,11 +97,11 @@ def _title(value: str) -> str | None:
 def _moment(value: str) -> Moment | None:
     if ago := _AGO.fullmatch(value.lower()):
         return Ago(int(ago.group(1)) * _HOURS[ago.group(2)])
-    said = _DATE.fullmatch(value)
-    if not said:
+    match = _DATE.fullmatch(value)
+    if not match:
         return None
     # A missing month or day is the first: `2026` begins on January 1st.
-    year, month, day = (int(part or 1) for part in said.groups())
+    year, month, day = (int(part or 1) for part in match.groups())
     try:
         return date(year, month, day)
     except ValueError:
@@ -117,9 +117,9 @@ class QueryFilter:
     """One kind of filter: its name, other names of it, the reader of its value, and the note for an unreadable one."""
 
     name: str
-    read: Callable[[str], Value | None]
-    otherwise: NoteKind
-    also: tuple[str, ...] = ()
+    parse: Callable[[str], Value | None]
+    error_note: NoteKind
+    aliases: tuple[str, ...] = ()
 
 
 _FILTERS = (
@@ -133,10 +133,10 @@ _FILTERS = (
     QueryFilter("before", _moment, NoteKind.BAD_DATE, ("antes",)),
     QueryFilter("expand", _switch, NoteKind.BAD_EXPAND, ("expandir",)),
 )
-_BY_NAME = {name: each for each in _FILTERS for name in (each.name, *each.also)}
+_BY_NAME = {name: each for each in _FILTERS for name in (each.name, *each.aliases)}
 
 
-def named(name: str) -> QueryFilter | None:
+def find_filter(name: str) -> QueryFilter | None:
     """Return the filter of a name, in any case and with or without accents; None if there is none."""
     return _BY_NAME.get(folded(name))
 

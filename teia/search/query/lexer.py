@@ -120,8 +120,8 @@ class _Lexer:
 
     def _sign(self) -> str:
         sign = _SIGNS.get(self._text[self._at], "")
-        behind = self._text[self._at + 1 : self._at + 2]
-        return sign if behind and not behind.isspace() and behind not in _SIGNS and behind != ")" else ""
+        following = self._text[self._at + 1 : self._at + 2]
+        return sign if following and not following.isspace() and following not in _SIGNS and following != ")" else ""
 
     # ---- quoted -----------------------------------------------------------------------------------------------------
 
@@ -150,19 +150,19 @@ class _Lexer:
         if inside is None:
             self._at = start + 2
             return None
-        spelt = " ".join(inside.split())
-        return QueryToken(TokenKind.EXACT, start + 1, sign, value=spelt) if spelt else None
+        text_inside = " ".join(inside.split())
+        return QueryToken(TokenKind.EXACT, start + 1, sign, value=text_inside) if text_inside else None
 
     # ---- filters ----------------------------------------------------------------------------------------------------
 
     def _filter(self, name: re.Match[str], sign: str) -> QueryToken | None:
         """Read a filter; return None, without having moved, if it is text after all."""
         start, label = self._at, name.group()
-        found = filters.named(name.group(1))
-        if found is None:
-            behind = self._text[name.end() : name.end() + 1]
+        query_filter = filters.find_filter(name.group(1))
+        if query_filter is None:
+            following = self._text[name.end() : name.end() + 1]
             # `note: text` is prose and gets no note; `naem:value` is a mistyped filter.
-            if behind.isalnum() or behind in _CLOSING:
+            if following.isalnum() or following in _CLOSING:
                 self._notes.add(NoteKind.FILTER_UNKNOWN, label)
             return None
         typed = self._value(name.end())
@@ -170,17 +170,17 @@ class _Lexer:
             self._at = start
             return None
         # The limit comes first: readers parse URLs and dates, and must not see endless text.
-        value = found.read(typed) if len(typed) <= MAX_VALUE_CHARS else None
+        value = query_filter.parse(typed) if len(typed) <= MAX_VALUE_CHARS else None
         if not typed:
             self._notes.add(NoteKind.FILTER_EMPTY, label)
         elif value is None:
-            self._notes.add(found.otherwise, label + typed)
+            self._notes.add(query_filter.error_note, label + typed)
         if value is None:
             self._at = start
             return None
-        if found.name in {"site", "host"} and filters.has_path(typed):
+        if query_filter.name in {"site", "host"} and filters.has_path(typed):
             self._notes.add(NoteKind.HOST_PATH, label + typed)
-        return QueryToken(TokenKind.FILTER, start + 1, sign, name=found.name, value=value)
+        return QueryToken(TokenKind.FILTER, start + 1, sign, name=query_filter.name, value=value)
 
     def _value(self, at: int) -> str | None:
         """Read the value that begins here, and move behind it; return None for quotes that are never closed."""

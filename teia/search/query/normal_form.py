@@ -123,7 +123,7 @@ def _once(node: Leaf) -> Leaf:
     return Word(node.text) if isinstance(node, Word) else node
 
 
-def limited(clauses: Clauses, spent: int, notes: QueryNotes) -> Clauses:
+def limit_conditions(clauses: Clauses, spent: int, notes: QueryNotes) -> Clauses:
     """Keep the first conditions, of which `spent` were filters. Plain words at the top are free.
 
     A condition is used whole or left out, because a part of it would mean something else; only a list of

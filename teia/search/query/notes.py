@@ -104,7 +104,7 @@ class NoteKind(Enum):
         "{} must be expand:on or expand:off; searched for its words",
         "{} precisa ser expand:on ou expand:off; suas palavras foram procuradas",
     )
-    SAID_TWICE = (
+    GIVEN_TWICE = (
         "{} was given more than once; the last one applies",
         "{} foi informado mais de uma vez; vale o último",
     )
@@ -135,11 +135,11 @@ class NoteKind(Enum):
 class QueryNote:
     """One part of a query that was not read as it was typed."""
 
-    about: NoteKind
+    kind: NoteKind
     detail: str = ""
 
     def text(self, language: Language = "en") -> str:
-        template = self.about.portuguese if language == "pt" else self.about.english
+        template = self.kind.portuguese if language == "pt" else self.kind.english
         return template.replace("{}", self.detail)
 
 
@@ -149,15 +149,15 @@ class QueryNotes:
     def __init__(self) -> None:
         self._notes: dict[QueryNote, None] = {}
 
-    def add(self, about: NoteKind, detail: str | int = "") -> None:
+    def add(self, kind: NoteKind, detail: str | int = "") -> None:
         if len(self._notes) < MAX_NOTES:
-            self._notes[QueryNote(about, shown(str(detail)))] = None
+            self._notes[QueryNote(kind, printable(str(detail)))] = None
 
     def all(self) -> tuple[QueryNote, ...]:
         return tuple(self._notes)
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Return a part of a query in printable form: one line, not long, no control characters."""
     cut = text if len(text) <= MAX_DETAIL_CHARS else text[: MAX_DETAIL_CHARS - 1] + "…"
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in cut)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from teia.search.query.lexer import QueryToken, TokenKind, tokens_of
-from teia.search.query.normal_form import Builder, limited
+from teia.search.query.normal_form import Builder, limit_conditions
 from teia.search.query.notes import NoteKind, QueryNotes
 from teia.search.query.tree import (
     MAX_CONDITIONS,
@@ -45,23 +45,23 @@ _OPERANDS = (TokenKind.TEXT, TokenKind.PREFIX, TokenKind.PHRASE, TokenKind.EXACT
 def parse(text: str) -> Query:
     """Parse a user's text. Never raises; the query's notes list everything that was not read as typed."""
     notes = QueryNotes()
-    tokens = _with_meaning(_balanced(tokens_of(text, notes), notes))
+    tokens = _resolve_operators(_balance(tokens_of(text, notes), notes))
     parser = _Parser(tokens, notes)
-    clauses = limited(parser.level(), parser.restrictions.count, notes)
+    clauses = limit_conditions(parser.parse_clauses(), parser.restrictions.count, notes)
     query = parser.restrictions.query(clauses)
     if not query.is_answerable:
         excludes = clauses.must_not or any(each.excluded for each in query.exact) or any(query.filters.choices())
         notes.add(NoteKind.ONLY_NEGATIVE if excludes else NoteKind.EMPTY)
     elif query.expand and not query.is_plain:
         notes.add(NoteKind.NOT_EXPANDED)
-    said = notes.all()
-    return replace(query, notes=said) if said else query
+    all_notes = notes.all()
+    return replace(query, notes=all_notes) if all_notes else query
 
 
 # ---- tokens that have no meaning where they stand --------------------------------------------------------------------
 
 
-def _balanced(tokens: Sequence[QueryToken], notes: QueryNotes) -> list[QueryToken]:
+def _balance(tokens: Sequence[QueryToken], notes: QueryNotes) -> list[QueryToken]:
     """Remove parentheses that are unmatched, too deep (with their contents) or empty."""
     matched = _matched(tokens, notes)
     kept: list[QueryToken] = []
@@ -97,7 +97,7 @@ def _matched(tokens: Sequence[QueryToken], notes: QueryNotes) -> set[int]:
     return matched
 
 
-def _with_meaning(tokens: Sequence[QueryToken]) -> list[QueryToken]:
+def _resolve_operators(tokens: Sequence[QueryToken]) -> list[QueryToken]:
     """Turn operators without operands into words."""
     # From the right: an operand begins at `index`; NOT begins one only if one follows it.
     begins = [False] * (len(tokens) + 1)
@@ -141,11 +141,11 @@ class _Parser:
     def _kind(self) -> TokenKind | None:
         return self._tokens[self._at].kind if self._at < len(self._tokens) else None
 
-    def _take(self) -> QueryToken:
+    def _next(self) -> QueryToken:
         self._at += 1
         return self._tokens[self._at - 1]
 
-    def level(self, negative: bool = False) -> Clauses:
+    def parse_clauses(self, negative: bool = False) -> Clauses:
         builder = Builder()
         while self._kind() not in (None, TokenKind.CLOSE):
             self._unit(builder, negative)
@@ -157,7 +157,7 @@ class _Parser:
         restricted = self.restrictions.count
         chains = [self._chain(negative)]
         while self._kind() is TokenKind.OR:
-            self._take()
+            self._next()
             chains.append(self._chain(negative))
         if len(chains) > 1 and self.restrictions.count > restricted and any(chains):
             self._notes.add(NoteKind.FILTER_IN_OR, self.restrictions.last)
@@ -206,23 +206,23 @@ class _Parser:
     def _chain(self, negative: bool) -> _Chain:
         factors = [self._factor(negative)]
         while self._kind() is TokenKind.AND:
-            self._take()
+            self._next()
             factors.append(self._factor(negative))
         return [factor for factor in factors if factor is not None]
 
-    def _factor(self, around: bool) -> _Factor | None:
+    def _factor(self, is_inverted: bool) -> _Factor | None:
         negative = False
         while self._kind() is TokenKind.NOT:
-            self._take()
+            self._next()
             negative = not negative
-        token = self._take()
+        token = self._next()
         negative ^= token.sign == "-"
         if token.kind in (TokenKind.FILTER, TokenKind.EXACT):
-            # `around`: this token is inside an odd number of excluded parentheses, which turns its meaning around.
-            self.restrictions.add(token, negative ^ around)
+            # `is_inverted`: this token is inside an odd number of excluded parentheses, which turns its meaning around.
+            self.restrictions.add(token, negative ^ is_inverted)
             return None
         if token.kind is TokenKind.OPEN:
-            return self._parenthesis(token, negative, around)
+            return self._parenthesis(token, negative, is_inverted)
         required = token.sign == "+"
         if token.kind is TokenKind.PREFIX:
             return _Factor(Prefix(str(token.value)), (), negative, required)
@@ -231,12 +231,12 @@ class _Parser:
         alone = tuple(leaf for piece in token.pieces for leaf in _alternatives(piece))
         return _Factor(_one_of(token.pieces), alone, negative, required)
 
-    def _parenthesis(self, token: QueryToken, negative: bool, around: bool) -> _Factor | None:
+    def _parenthesis(self, token: QueryToken, negative: bool, is_inverted: bool) -> _Factor | None:
         restricted = self.restrictions.count
         self._depth += 1
-        inner = self.level(around ^ negative)
+        inner = self.parse_clauses(is_inverted ^ negative)
         self._depth -= 1
-        self._take()
+        self._next()
         if not inner:
             return None
         if negative and self.restrictions.count > restricted:
@@ -306,7 +306,7 @@ class _Restrictions:
 
     def _switch(self, on: bool) -> None:
         if self._expand not in {None, on}:
-            self._notes.add(NoteKind.SAID_TWICE, "expand:")
+            self._notes.add(NoteKind.GIVEN_TWICE, "expand:")
         self._expand = on
 
     def _bound(self, name: str, moment: Moment, excluded: bool) -> None:
@@ -314,7 +314,7 @@ class _Restrictions:
         if excluded:
             name = "before" if name == "after" else "after"
         if self._moments.get(name, moment) != moment:
-            self._notes.add(NoteKind.SAID_TWICE, f"{name}:")
+            self._notes.add(NoteKind.GIVEN_TWICE, f"{name}:")
         self._moments[name] = moment
 
     def _cut(self, text: str) -> str:

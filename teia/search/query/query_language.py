@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import exp, log
 
-from teia.search.query.question_words import asks_in, only_asks
+from teia.search.query.question_words import question_language, is_question_word
 from teia.search.query.tree import Query, wanted_words
 from teia.search.rank.statistics import EVERY_PAGE
 
@@ -48,14 +48,14 @@ _LIKE_PORTUGUESE = frozenset({"pt", "gl", "es", "ca", "it", "fr", "ro"})
 """Languages that share most Portuguese question words, or similar ones: *que* and *como* count for all of them."""
 
 
-def telling_words(query: Query) -> tuple[str, ...]:
+def content_words(query: Query) -> tuple[str, ...]:
     """Return the words that may reveal the language; question words are too frequent to be counted for it."""
-    return tuple(word for word in wanted_words(query) if not only_asks(word))[:MAX_WORDS]
+    return tuple(word for word in wanted_words(query) if not is_question_word(word))[:MAX_WORDS]
 
 
-def asking_words(query: Query) -> tuple[str, ...]:
+def question_languages(query: Query) -> tuple[str, ...]:
     """Return the languages of the question words, one for each, where it belongs to one only."""
-    return tuple(filter(None, map(asks_in, wanted_words(query))))[:MAX_WORDS]
+    return tuple(filter(None, map(question_language, wanted_words(query))))[:MAX_WORDS]
 
 
 def likely_languages(

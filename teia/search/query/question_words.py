@@ -31,11 +31,11 @@ _QUESTION_WORDS = frozenset((ENGLISH + PORTUGUESE).split())
 _SIDES = {"en": frozenset(ENGLISH.split()), "pt": frozenset(PORTUGUESE.split())}
 
 
-def asks_in(word: str) -> str:
+def question_language(word: str) -> str:
     """Return the language of a question word, if it belongs to one only: `en` or `pt`; otherwise ""."""
     found = [language for language, words in _SIDES.items() if folded(word) in words]
     return found[0] if len(found) == 1 else ""
 
 
-def only_asks(word: str) -> bool:
+def is_question_word(word: str) -> bool:
     return folded(word) in _QUESTION_WORDS

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from teia.search.query.normal_form import Builder
 from teia.search.query.notes import NoteKind, QueryNote
-from teia.search.query.question_words import only_asks
+from teia.search.query.question_words import is_question_word
 from teia.search.query.tree import MAX_TERMS, Clauses, Node, Phrase, Prefix, Query, Word, is_plain
 from teia.search.query.words import words_of
 
@@ -19,7 +19,7 @@ def narrowed(query: Query, worth: Callable[[Word | Phrase], float], most: int = 
     dropped. A query of nothing but question words keeps them.
     """
     should = query.clauses.should
-    telling = tuple(node for node in should if not (isinstance(node, Word) and only_asks(node.text)))
+    telling = tuple(node for node in should if not (isinstance(node, Word) and is_question_word(node.text)))
     # "how to be" has no other words: they are searched after all.
     if telling or query.clauses.must:
         should = telling

@@ -18,8 +18,8 @@ from teia.clock import Clock
 from teia.errors import IndexFailure
 from teia.index.entry import IndexEntry
 from teia.search.query import tree
-from teia.search.query.query_language import Shares, asking_words, likely_languages, telling_words
-from teia.search.query.question_words import only_asks
+from teia.search.query.query_language import Shares, question_languages, likely_languages, content_words
+from teia.search.query.question_words import is_question_word
 from teia.search.query.rewrite import narrowed
 from teia.search.query.tree import RESULT_WINDOW, Phrase, Prefix, Query, wanted_words
 from teia.search.rank import expansion
@@ -66,16 +66,16 @@ class RankedPages:
         self.total = total
         self.rows = rows
         self.leaders = leaders
-        self.places: list[int] = []
+        self.representatives: list[int] = []
         """The rows that represent themselves."""
 
-        self._alike: dict[int, list[int]] = {}
-        for place, leader in enumerate(leaders):
-            (self.places if place == leader else self._alike.setdefault(leader, [])).append(place)
+        self._duplicates: dict[int, list[int]] = {}
+        for row_number, leader in enumerate(leaders):
+            (self.representatives if row_number == leader else self._duplicates.setdefault(leader, [])).append(row_number)
 
-    def alike(self, place: int) -> Sequence[int]:
+    def duplicates(self, row_number: int) -> Sequence[int]:
         """Return the other rows that a row represents."""
-        return self._alike.get(place, ())
+        return self._duplicates.get(row_number, ())
 
 
 class QueryExecution:
@@ -110,14 +110,14 @@ class QueryExecution:
     def _count_terms(self, language: str | None, reads: Sequence[str]) -> tuple[TermCounts, Shares]:
         """Return the frequencies of the terms, and the likely languages."""
         has_language_filter = bool(self.query.filters.lang.any_of)
-        words = () if has_language_filter or language else telling_words(self.query)
+        words = () if has_language_filter or language else content_words(self.query)
         demand = demand_of(self.query)
         counts = self.count(CountsDemand(demand.terms, demand.prefixes, words))
         if has_language_filter:
             return counts, {}
         if language:
             return counts, {language: 1.0}
-        return counts, likely_languages(words, counts.words, asking_words(self.query), reads)
+        return counts, likely_languages(words, counts.words, question_languages(self.query), reads)
 
     def count(self, demand: CountsDemand) -> TermCounts:
         """Count over all shards; cached counts are not requested again."""
@@ -181,7 +181,7 @@ class QueryExecution:
             leaders = leaders_of(rows) if self._grouped else list(range(len(rows)))
             found = RankedPages(total, rows, leaders)
             # Enough results, or there are no more pages to request.
-            if len(found.places) >= needed or candidates.total <= depth:
+            if len(found.representatives) >= needed or candidates.total <= depth:
                 break
         return found
 
@@ -225,7 +225,7 @@ class QueryExecution:
         # Spelling is checked in the first results only; the total of the others stays unknown.
         if total > len(rows):
             self.is_truncated = True
-            self.messages.append(SearchMessage(MessageKind.SPELT, (f"{len(rows):,}", f"{total:,}")))
+            self.messages.append(SearchMessage(MessageKind.EXACT_CHECKED, (f"{len(rows):,}", f"{total:,}")))
         chosen = rows[np.array([key in kept for key in rows["key"].tolist()], bool)]
         return chosen, len(chosen)
 
@@ -272,7 +272,7 @@ class QueryExecution:
         """Return the highlighter of this query's words."""
         wanted = wanted_words(self.query)
         # "how" is on every page; marking it would hide the words that matter.
-        words = [word for word in wanted if not only_asks(word)] or list(wanted)
+        words = [word for word in wanted if not is_question_word(word)] or list(wanted)
         leaves = list(tree.leaves(self.query.clauses))
         completions = [
             word for leaf in leaves if isinstance(leaf, Prefix) for word in self.counts.completions(leaf.text)

@@ -119,7 +119,7 @@ class Searcher:
         took_ms = 1000 * (self._components.clock.ticks_s() - began)
         return replace(results, offset=first, facets=counted, took_ms=took_ms)
 
-    def among(self, text: str, keys: Sequence[int]) -> list[Hit] | None:
+    def search_among(self, text: str, keys: Sequence[int]) -> list[Hit] | None:
         """Return those of some pages that a search finds, not grouped, at most the window of results.
 
         Returns None if a shard did not answer: then the result is unknown.
@@ -134,7 +134,7 @@ class Searcher:
         hits = execution.hits(found.rows, [0] * len(found.rows), 1)
         return None if execution.fan_out.omitted else hits
 
-    def cached(self, url: str) -> IndexEntry | None:
+    def indexed_page(self, url: str) -> IndexEntry | None:
         """Return a page as the index holds it, with its text; None if it is not there."""
         return _entry(self._components.gateway.start_query(self._components.deadline_s), _key(url))
 
@@ -156,8 +156,8 @@ class Searcher:
         # One more, for the page itself is its own best match.
         found = execution.find(plan, n + 1)
         same = {key} | {int(found.rows[other]["key"]) for other in _group_of(found, key)}
-        places = [place for place in found.places if int(found.rows[place]["key"]) not in same][: max(0, n)]
-        hits = execution.hits(found.rows[np.array(places, np.intp)], [len(found.alike(place)) for place in places], 1)
+        representatives = [row_number for row_number in found.representatives if int(found.rows[row_number]["key"]) not in same][: max(0, n)]
+        hits = execution.hits(found.rows[np.array(representatives, np.intp)], [len(found.duplicates(row_number)) for row_number in representatives], 1)
         results = _answer(url, execution, found, hits, Suggestions())
         return replace(results, total=len(hits), took_ms=1000 * (self._components.clock.ticks_s() - began))
 
@@ -190,34 +190,34 @@ def _expands(query: Query, options: SearchOptions) -> bool:
 
 def _shown(found: RankedPages, wanted: range, options: SearchOptions) -> tuple[Rows, list[int]]:
     """Return the rows that are shown, and the number of others each of them represents."""
-    places: Sequence[int] = found.places
+    representatives: Sequence[int] = found.representatives
     if options.alike_to is not None:
         key = _key(options.alike_to)
-        leader = next((place for place in places if int(found.rows[place]["key"]) == key), None)
-        places = [] if leader is None else [leader, *found.alike(leader)]
-    shown = places[wanted.start : wanted.stop]
-    alike = [0 if options.alike_to else len(found.alike(place)) for place in shown]
+        leader = next((row_number for row_number in representatives if int(found.rows[row_number]["key"]) == key), None)
+        representatives = [] if leader is None else [leader, *found.duplicates(leader)]
+    shown = representatives[wanted.start : wanted.stop]
+    alike = [0 if options.alike_to else len(found.duplicates(row_number)) for row_number in shown]
     return found.rows[np.array(shown, np.intp)], alike
 
 
 def _range(n: int, offset: int, messages: list[SearchMessage]) -> tuple[int, int]:
     """Return the range of results to show: first, and one behind the last."""
     if n > MAX_AT_ONCE:
-        messages.append(SearchMessage(MessageKind.MANY, (str(MAX_AT_ONCE),)))
+        messages.append(SearchMessage(MessageKind.TOO_MANY, (str(MAX_AT_ONCE),)))
     first = max(0, offset)
     last = first + max(0, min(n, MAX_AT_ONCE))
     if last > RESULT_WINDOW:
-        messages.append(SearchMessage(MessageKind.DEEP))
+        messages.append(SearchMessage(MessageKind.TOO_DEEP))
     return min(first, RESULT_WINDOW), min(last, RESULT_WINDOW)
 
 
 def _group_of(found: RankedPages, key: int) -> list[int]:
     """Return the rows with nearly the same text as the page with a key."""
-    place = next((place for place, row in enumerate(found.rows) if int(row["key"]) == key), None)
-    if place is None:
+    row_number = next((row_number for row_number, row in enumerate(found.rows) if int(row["key"]) == key), None)
+    if row_number is None:
         return []
-    leader = found.leaders[place]
-    return [leader, *found.alike(leader)]
+    leader = found.leaders[row_number]
+    return [leader, *found.duplicates(leader)]
 
 
 def _answer(
@@ -228,7 +228,7 @@ def _answer(
     omitted = fan_out.omitted
     if omitted:
         names = "; ".join(f"{name}: {why}" for name, why in omitted.items())
-        messages.append(SearchMessage(MessageKind.SILENT, (str(fan_out.answered_cells), str(fan_out.cells), names)))
+        messages.append(SearchMessage(MessageKind.CELLS_MISSING, (str(fan_out.answered_cells), str(fan_out.cells), names)))
     elif not execution.counts.pages:
         messages.append(SearchMessage(MessageKind.NO_PAGES))
     # Only the first page of results shows whether the list is flat.

@@ -194,7 +194,7 @@ def _likely_shown(found: Candidates, show: Show, percentiles: NDArray[np.float32
     """Return the keys of pages that are likely to be shown: a range of ours, ranked as the gateway ranks them."""
     rows = found.rows
     if percentiles is not None:
-        rows = Ranking(priors=_ComputedPriors(percentiles)).ranked(rows, show.languages, show.now_s)
+        rows = Ranking(priors=_ComputedPriors(percentiles)).rank(rows, show.languages, show.now_s)
     keys = rows["key"]
     if show.is_grouped:
         keys = keys[[place for place, leader in enumerate(leaders_of(rows)) if place == leader]]

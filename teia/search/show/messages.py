@@ -11,19 +11,19 @@ from teia.search.query.notes import Language
 class MessageKind(Enum):
     """Kinds of messages; each `{}` is one of the details."""
 
-    SILENT = (
+    CELLS_MISSING = (
         "{} of {} cells responded. Missing: {}",
         "{} de {} células responderam. Faltam: {}",
     )
-    DEEP = (
+    TOO_DEEP = (
         "Results are shown down to the 1,000th; add a word or a filter to see others",
         "Os resultados são mostrados até o 1.000º; acrescente uma palavra ou um filtro para ver outros",
     )
-    MANY = (
+    TOO_MANY = (
         "At most {} results are shown at once",
         "No máximo {} resultados são mostrados de uma vez",
     )
-    SPELT = (
+    EXACT_CHECKED = (
         "Exact spelling was checked in the first {} of {} results",
         "A grafia exata foi verificada nos primeiros {} de {} resultados",
     )
@@ -31,11 +31,11 @@ class MessageKind(Enum):
         "{} is not in the index",
         "{} não está no índice",
     )
-    BEHIND = (
+    INDEXING = (
         "{} crawled pages are not indexed yet and cannot be found; they are being added",
         "{} páginas coletadas ainda não foram indexadas e não podem ser encontradas; estão sendo acrescentadas",
     )
-    LEFT_BEHIND = (
+    UNINDEXED = (
         "{} crawled pages are not indexed and cannot be found; the next crawl adds them, or `teia rebuild index`",
         "{} páginas coletadas não foram indexadas e não podem ser encontradas; a próxima coleta as acrescenta, ou"
         " `teia rebuild index`",
@@ -54,11 +54,11 @@ class MessageKind(Enum):
 class SearchMessage:
     """One message, with its details."""
 
-    told: MessageKind
+    kind: MessageKind
     details: tuple[str, ...] = ()
 
     def text(self, language: Language = "en") -> str:
-        text: str = self.told.value[1 if language == "pt" else 0]
+        text: str = self.kind.value[1 if language == "pt" else 0]
         for detail in self.details:
             text = text.replace("{}", detail, 1)
         return text

@@ -85,12 +85,12 @@ class Highlighter:
             description = self.marks(entry.description)
             if description or entry.description:
                 text, marks = entry.description, description
-        return shown(text, marks, *window(text, marks))
+        return make_snippet(text, marks, *window(text, marks))
 
     def whole(self, text: str) -> Snippet:
         """Return a short text as a whole, such as a title."""
         text = text[:MAX_TITLE_CHARS]
-        return shown(text, self.marks(text), 0, len(text))
+        return make_snippet(text, self.marks(text), 0, len(text))
 
     def marks(self, text: str) -> list[Mark]:
         """Return every match, in the order of the text; none overlaps another."""
@@ -190,7 +190,7 @@ def cut_at(text: str, at: int) -> int:
     return at
 
 
-def shown(text: str, marks: list[Mark], start: int, end: int) -> Snippet:
+def make_snippet(text: str, marks: list[Mark], start: int, end: int) -> Snippet:
     """Return a part of a text, marked and safe to show."""
     seen = text[start:end].lstrip()
     start = end - len(seen)

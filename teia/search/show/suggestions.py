@@ -15,7 +15,7 @@ from teia.errors import IndexFailure
 from teia.index.entry import IndexEntry
 from teia.search.query.analysis import folded_of
 from teia.search.query.canonical_text import render
-from teia.search.query.question_words import only_asks
+from teia.search.query.question_words import is_question_word
 from teia.search.query.rewrite import replaced
 from teia.search.query.tree import Query, wanted_words
 from teia.search.rank.formula import Candidates
@@ -62,7 +62,7 @@ class Spellings:
         self._fan_out = fan_out
         self._query = query
         self._pages = {
-            word: counts.pages_with(*counted(word, counts)) for word in wanted_words(query) if not only_asks(word)
+            word: counts.pages_with(*counted(word, counts)) for word in wanted_words(query) if not is_question_word(word)
         }
         self._folded = self._doubtful(1)
         self._requests = [self._start(list(self._folded.values()), 1)]

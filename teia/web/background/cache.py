@@ -63,7 +63,7 @@ class AnswerCache:
         self._is_closed = False
         self._most = KEPT
 
-    def make_room(self, more: int) -> None:
+    def set_extra_capacity(self, more: int) -> None:
         """Raise the capacity by `more` entries, for answers that exist once per collection or host."""
         self._most = KEPT + more
 

@@ -92,7 +92,7 @@ class RingChart:
     key: RingMark | None
 
 
-def looks_of(nodes: Iterable[str]) -> dict[str, NodeStyle]:
+def node_styles(nodes: Iterable[str]) -> dict[str, NodeStyle]:
     """Assign letters and hues to nodes, in the given order."""
     return {name: NodeStyle(letters(number), number % HUES + 1) for number, name in enumerate(nodes)}
 

@@ -15,14 +15,14 @@ from teia.collections.drafts import (
     RestrictedSetting,
     SettingFault,
     crawl_command,
-    drafted,
-    edits_between,
+    check_draft,
+    diff_configs,
     restricted_settings,
 )
 from teia.collections.edits import implied_scope
 from teia.collections.overview import SchedulePreview, largest_host, preview_schedule, warn_too_long
 from teia.collections.preview_change import ChangeEffect, count_effect, sample_effect
-from teia.collections.preview_url import MOST, UrlTester, UrlTestResult
+from teia.collections.preview_url import MAX_URLS, UrlTester, UrlTestResult
 from teia.config.load import to_toml, toml_value
 from teia.config.sections import Config, ScheduleSettings
 from teia.crawler.lookup import Lookup
@@ -137,7 +137,7 @@ def view_of(
     before = site.config(collection) if collection else None
     # 1. The typed text becomes settings; these are checked against the rules of the collection.
     values, unreadable = settings_of(fields, before)
-    judged = drafted(values, before)
+    judged = check_draft(values, before)
     faults = [*unreadable, *judged.faults] if with_faults else []
     # Settings from the readable half of a form would mislead.
     config = judged.config if not unreadable else None
@@ -175,7 +175,7 @@ def _problems(faults: list[SettingFault], rows: list[FormRule]) -> list[FieldPro
     kept = sum(row.do == "keep" for row in rows)
     problems = []
     for fault in faults:
-        place = fault.place if fault.key in {INCLUDE, EXCLUDE} else None
+        place = fault.index if fault.key in {INCLUDE, EXCLUDE} else None
         # `keep` rows come first in the table; the places of other rules begin again at 0.
         row = None if place is None else place + 1 + (kept if fault.key == EXCLUDE else 0)
         problems.append(FieldProblem(field_of(fault), fault.message, row))
@@ -208,7 +208,7 @@ def _rule_rows(
         included = config.scope.include or implied_scope(config.collection.seeds)
         # Rules implied by the scope or the seeds come first, and shift the numbers of the typed ones.
         implied = len(included) - len(include)
-        remarks = {each.place: each.message for each in lint(included, exclude, config.collection.seeds)}
+        remarks = {each.index: each.message for each in lint(included, exclude, config.collection.seeds)}
     found = []
     for place, row in enumerate(rows):
         problem = next((each.message for each in problems if each.row == place + 1), "")
@@ -228,10 +228,10 @@ def _schedule(
         found = preview_schedule(settings, site.clock.now_s())
     except (ConfigError, TypeError):
         return SchedulePreview(), ""
-    return found, "" if config is None else warning_of(site, collection, config)
+    return found, "" if config is None else schedule_warning(site, collection, config)
 
 
-def warning_of(site: Installation, collection: str, config: Config) -> str:
+def schedule_warning(site: Installation, collection: str, config: Config) -> str:
     """Return a warning if runs will stop before the end, judged by the largest known host; otherwise empty."""
     schedule = parse_schedule(config.schedule)
     if schedule is None or not collection:
@@ -245,15 +245,15 @@ def warning_of(site: Installation, collection: str, config: Config) -> str:
 
 
 def _tried(site: Installation, fields: Fields, collection: str, config: Config | None) -> list[UrlTestResult]:
-    typed = [line.strip() for line in fields.tries.splitlines() if line.strip()][:MOST]
+    typed = [line.strip() for line in fields.tries.splitlines() if line.strip()][:MAX_URLS]
     if not typed or config is None:
         return []
-    return tried_by(site, collection, config, typed).tried
+    return url_test_view(site, collection, config, typed).tried
 
 
 def changes_between(before: Config, after: Config) -> list[ChangeLine]:
     found = []
-    for each in edits_between(before, after):
+    for each in diff_configs(before, after):
         section, _, name = each.key.partition(".")
         old = getattr(getattr(before, section), name)
         found.append(ChangeLine(each.key, toml_value(old), toml_value(each.value)))
@@ -266,12 +266,12 @@ def _digest(changes: list[ChangeLine]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def tried_by(site: Installation, collection: str, config: Config, urls: list[str]) -> UrlTestView:
+def url_test_view(site: Installation, collection: str, config: Config, urls: list[str]) -> UrlTestView:
     until_s = site.clock.ticks_s() + limits.TRY_S
 
     def view(lookup: Lookup | None) -> UrlTestView:
         trial = UrlTester(config, lookup)
-        return UrlTestView(list(trial.rules), trial.all(urls, lambda: site.clock.ticks_s() > until_s))
+        return UrlTestView(list(trial.rules), trial.test_all(urls, lambda: site.clock.ticks_s() > until_s))
 
     if not collection:
         return view(None)

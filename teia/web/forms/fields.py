@@ -181,7 +181,7 @@ def fields_of(config: Config) -> Fields:
         stop_number=stop[0],
         stop_unit=stop[1] or "hours",
         types=" ".join(config.scope.types),
-        more=more_of(config),
+        more=other_settings(config),
     )
 
 
@@ -199,7 +199,7 @@ def _amount(text: str) -> tuple[str, str]:
     return (number, unit) if unit in UNITS else ("", "")
 
 
-def more_of(config: Config) -> str:
+def other_settings(config: Config) -> str:
     """Return the settings without a field that differ from their defaults, as TOML."""
     # Reset every setting that has a field to its default; `to_toml` then writes only the others.
     hidden = replace(config)

@@ -59,7 +59,7 @@ class Visitor:
         return self.role >= role and (scope is None or scope in self.scopes)
 
 
-NOBODY = Visitor()
+ANONYMOUS = Visitor()
 
 
 async def visitor_of(request: Request, site: Annotated[Installation, Depends(site_of)]) -> Visitor:
@@ -72,7 +72,7 @@ async def visitor_of(request: Request, site: Annotated[Installation, Depends(sit
             raise Refused(401, "unknown token", "create one under Settings > Tokens")
         return known
     secret = request.cookies.get(COOKIE, "")
-    return await run_in_threadpool(_of_session, site.accounts, secret) if secret else NOBODY
+    return await run_in_threadpool(_of_session, site.accounts, secret) if secret else ANONYMOUS
 
 
 def _of_token(accounts: Accounts, scheme: str, key: str) -> Visitor | None:
@@ -82,7 +82,7 @@ def _of_token(accounts: Accounts, scheme: str, key: str) -> Visitor | None:
 
 def _of_session(accounts: Accounts, secret: str) -> Visitor:
     session = accounts.session(secret)
-    return NOBODY if session is None else Visitor(session.user, session.role, session.csrf, choices=session.choices)
+    return ANONYMOUS if session is None else Visitor(session.user, session.role, session.csrf, choices=session.choices)
 
 
 def needs(role: Role, scope: TokenScope | None = None) -> Callable[..., Awaitable[Visitor]]:

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from teia.errors import ConfigError, IndexFailure, QueryError, StoreError, TeiaError, UsageError
 from teia.web.background.cache import NotReady
 from teia.web.background.lab.runs import UnknownRun
-from teia.web.server.auth import NOBODY, Refused, Visitor, visitor_of
+from teia.web.server.auth import ANONYMOUS, Refused, Visitor, visitor_of
 from teia.web.server.installation import Busy, ClosedCopies, UnknownCollection, UnknownPage, site_of
 from teia.web.server.json_routes import API, RedirectTo
 from teia.web.server.templates import Renderer, link
@@ -116,7 +116,7 @@ async def _asker(request: Request) -> Visitor:
     try:
         return await visitor_of(request, site_of(request))
     except TeiaError:
-        return NOBODY
+        return ANONYMOUS
 
 
 def _word(error: TeiaError) -> str:

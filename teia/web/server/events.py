@@ -32,7 +32,7 @@ from teia.web.pages.lab import runs
 from teia.web.pages.machine import cluster
 from teia.web.server.auth import COOKIE, Refused, Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import OfSite, OfVisitor, PageRoutes
+from teia.web.server.json_routes import SiteDep, VisitorDep, PageRoutes
 from teia.web.server.preferences import language_of
 from teia.web.server.templates import phrases_for
 
@@ -152,13 +152,13 @@ def _made(site: Installation, topic: EventTopic, collection: str, of: str) -> _S
     return _Said(at, json.dumps(asdict(made) if is_dataclass(made) and not isinstance(made, type) else made))
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.add("GET", "/events", Role.PUBLIC, events, response_class=EventSourceResponse, include_in_schema=False)
 
 
 def wanted(
-    site: OfSite,
-    visitor: OfVisitor,
+    site: SiteDep,
+    visitor: VisitorDep,
     topics: Annotated[str, Query(max_length=100)] = "",
     c: Annotated[str, Query(max_length=100)] = "",
 ) -> list[str]:
@@ -177,7 +177,7 @@ def wanted(
 
 
 async def entered(
-    request: Request, visitor: OfVisitor, names: Annotated[list[str], Depends(wanted)]
+    request: Request, visitor: VisitorDep, names: Annotated[list[str], Depends(wanted)]
 ) -> AsyncIterator[tuple[Stream, list[str]]]:
     """Open a stream for the topics; close it however the response ends, even if the client never reads it."""
     hub: Hub = request.app.state.hub
@@ -190,8 +190,8 @@ async def entered(
 
 async def events(
     request: Request,
-    site: OfSite,
-    visitor: OfVisitor,
+    site: SiteDep,
+    visitor: VisitorDep,
     opened: Annotated[tuple[Stream, list[str]], Depends(entered)],
     c: Annotated[str, Query(max_length=100)] = "",
     of: Annotated[str, Query(max_length=limits.TOPIC_CHARS)] = "",

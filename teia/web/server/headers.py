@@ -145,7 +145,7 @@ class SecurityMiddleware:
         if not length.isdigit() or int(length) > limits.BODY_BYTES:
             return RequestRefusal(413, f"at most {limits.BODY_BYTES:,} bytes are accepted")
         # A busy server must still answer health checks, or its supervisor would restart it.
-        if self._under_way[asker] >= limits.UNDER_WAY_PER_ADDRESS and scope["path"] != HEALTH:
+        if self._under_way[asker] >= limits.IN_FLIGHT_PER_ADDRESS and scope["path"] != HEALTH:
             return RequestRefusal(503, "too many requests at the same time", 1)
         wait_s = (self._raw_buckets if scope["path"].startswith(RAW) else self._buckets).wait_s(asker)
         if wait_s:

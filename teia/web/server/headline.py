@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from teia.collections.inbox import ControlFile
 from teia.errors import TeiaError
-from teia.web.pages.collection.monitor import needs_now, table_of
+from teia.web.pages.collection.monitor import open_alerts, table_of
 from teia.web.server.installation import Installation
 from teia.web.server.templates import link
 
@@ -53,7 +53,7 @@ def headline_of(site: Installation) -> Headline | None:
 
 def _made(site: Installation) -> Headline:
     names = site.names()
-    site.kept.make_room(KEPT_OF_EACH * len(names))
+    site.kept.set_extra_capacity(KEPT_OF_EACH * len(names))
     running, places, is_disk_said = 0, [], False
     for name in names:
         with closing(ControlFile(site.root.path / "control.sqlite")) as control:
@@ -61,7 +61,7 @@ def _made(site: Installation) -> Headline:
         account = AT_REST if run is None else {**AT_REST, **run.account}
         running += account["state"] == "running"
         with suppress(TeiaError, OSError):  # the page of a collection with invalid settings shows that
-            for need in needs_now(site, name, account):
+            for need in open_alerts(site, name, account):
                 if need.kind != "disk" or not is_disk_said:  # all collections share one disk: one alert
                     places.append(name)
                 is_disk_said |= need.kind == "disk"

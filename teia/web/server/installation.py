@@ -77,11 +77,11 @@ class Installation:
     lab: Workbench = field(init=False)
     auditor: Auditor = field(init=False)
     _held: sqlite3.Connection | None = None
-    sql_turns: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.SQL_AT_ONCE))
-    copy_turns: RequestSlots = field(
-        default_factory=lambda: RequestSlots(limits.COPIES_AT_ONCE, limits.COPIES_WAITING, limits.COPY_WAIT_S)
+    sql_slots: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.SQL_AT_ONCE))
+    capture_slots: RequestSlots = field(
+        default_factory=lambda: RequestSlots(limits.CAPTURES_AT_ONCE, limits.CAPTURES_WAITING, limits.CAPTURE_WAIT_S)
     )
-    copy_streams: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.COPY_STREAMS))
+    capture_streams: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.CAPTURE_STREAMS))
     exports: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.EXPORTS_AT_ONCE))
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class Installation:
         """Return the visible collections, in order."""
         return sorted(name for name in self.root.collections() if name not in self.hidden)
 
-    def for_the_public(self) -> Installation:
+    def public_view(self) -> Installation:
         """Return the installation without the collections and captures that are not public."""
         public = {name: self._public(name) for name in self.root.collections()}
         hidden = frozenset(name for name, each in public.items() if not each.search)
@@ -128,7 +128,7 @@ class Installation:
             known = self._configs[name] = (stamp, saved(self.root, name).config)
         return known[1]
 
-    def check_copies(self, name: str) -> None:
+    def check_captures(self, name: str) -> None:
         """Refuse captures that the client may not read."""
         if name in self.closed:
             raise ClosedCopies(f"sign in to read captures of {self.check(name)}")

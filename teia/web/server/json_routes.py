@@ -28,15 +28,15 @@ API = "/api/v1"
 Make = TypeVar("Make", bound=Callable[..., Any])
 Change = TypeVar("Change", bound=Callable[..., "ActionResult"])
 
-OfVisitor = Annotated[Visitor, Depends(visitor_of)]
+VisitorDep = Annotated[Visitor, Depends(visitor_of)]
 
 
-def site_seen(site: Annotated[Installation, Depends(site_of)], visitor: OfVisitor) -> Installation:
+def visible_site(site: Annotated[Installation, Depends(site_of)], visitor: VisitorDep) -> Installation:
     """Return the installation as the sender of the request may see it."""
-    return site if visitor.may(Role.VIEWER) else site.for_the_public()
+    return site if visitor.may(Role.VIEWER) else site.public_view()
 
 
-OfSite = Annotated[Installation, Depends(site_seen)]
+SiteDep = Annotated[Installation, Depends(visible_site)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +80,14 @@ class PageRoutes:
             record = get_type_hints(make)["return"]
             view_of = Annotated[Any, Depends(make)]
 
-            def as_page(request: Request, visitor: OfVisitor, view: Any) -> HTMLResponse:
+            def as_page(request: Request, visitor: VisitorDep, view: Any) -> HTMLResponse:
                 return self._renderer.response(request, visitor, template, view)
 
             def as_json(view: Any) -> Any:
                 return view
 
             for endpoint in (as_page, as_json):  # FastAPI reads these annotations: the view comes from `make`
-                endpoint.__annotations__ |= {"request": Request, "visitor": OfVisitor, "view": view_of}
+                endpoint.__annotations__ |= {"request": Request, "visitor": VisitorDep, "view": view_of}
             self.add("GET", path, role, as_page, response_class=HTMLResponse, include_in_schema=False)
             if twin:
                 summary = (make.__doc__ or "").partition("\n")[0]
@@ -126,7 +126,7 @@ class PageRoutes:
         def register(change: Make) -> Make:
             record = get_type_hints(change)["return"]
 
-            def as_form(request: Request, visitor: OfVisitor, **given: Any) -> HTMLResponse:
+            def as_form(request: Request, visitor: VisitorDep, **given: Any) -> HTMLResponse:
                 shown = change(visitor=visitor, **given)
                 return self._renderer.response(request, visitor, template, shown)
 

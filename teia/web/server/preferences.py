@@ -34,7 +34,7 @@ def language_of(request: Request, visitor: Visitor) -> Locale:
     return preferred(chosen(request, visitor, "language"), request.headers.get("accept-language", ""))
 
 
-def choices_of(request: Request, visitor: Visitor) -> dict[str, Any]:
+def preferences_of(request: Request, visitor: Visitor) -> dict[str, Any]:
     """Return all preferences but the language, with defaults."""
     theme = chosen(request, visitor, "theme")
     return {

@@ -32,7 +32,7 @@ from teia.web.charts.charts import Bar, BarPart, Charts, Line
 from teia.web.language.numbers import ENGLISH, LOCALES, Locale
 from teia.web.language.phrases import Phrases
 from teia.web.server.auth import Visitor
-from teia.web.server.preferences import choices_of, language_of, zones
+from teia.web.server.preferences import preferences_of, language_of, zones
 
 HERE = Path(__file__).resolve().parents[1]
 # `&amp;` as a whole: the text is escaped before the breaks are inserted.
@@ -97,7 +97,7 @@ class Renderer:
             "here": getattr(view, "short_address", "") or request.url.path + (f"?{query}" if query else ""),
             "collection": request.path_params.get("collection", ""),
             "version": __version__,
-            **choices_of(request, visitor),
+            **preferences_of(request, visitor),
         }
         text = self._environments[locale.tag].get_template(template).render(context)
         return HTMLResponse(text, status, {"content-language": locale.tag, "vary": "accept-language, cookie"})

@@ -67,8 +67,8 @@ def test_the_next_keeper_has_a_copy_before_it_gets_the_cell(own_nats: Nats, tmp_
             here, there = copies_of(tmp_path / "a", thread), copies_of(tmp_path / "b", thread)
             await until_async(lambda: a.has_watched)
             assert await giver.look() == [0]
-            await here.open_all(giver.kept)
-            await grow(giver.kept[0], here.folders[0], thread, 200)
+            await here.open_all(giver.owned)
+            await grow(giver.owned[0], here.folders[0], thread, 200)
             b = await own_nats.node("b", pace=PATIENT)
             await until_async(lambda: giver.elsewhere() == {0: "b"})
             assert giver.to_hand_over() == {}  # it has no copy
@@ -78,12 +78,12 @@ def test_the_next_keeper_has_a_copy_before_it_gets_the_cell(own_nats: Nats, tmp_
             await until_async(lambda: giver.to_hand_over() == {0: "b"})
             began = own_nats.clock.ticks_s()
             await giver.release([0], {0: "b"})
-            await until_async(lambda: 0 in taker.kept)
+            await until_async(lambda: 0 in taker.owned)
             assert own_nats.clock.ticks_s() - began < PATIENT.beat_s
             await until_async(lambda: 0 in follower.ready)
             for task in tasks:
                 task.cancel()
-            assert await there.open_all(taker.kept) == {0: 0}
+            assert await there.open_all(taker.owned) == {0: 0}
             for session in (a, b):
                 await session.leave()
 
@@ -116,14 +116,14 @@ def test_a_cell_that_cannot_be_restored_here_is_left_to_others(own_nats: Nats, t
         async def main() -> None:
             session = await own_nats.node("a")
             await until_async(lambda: session.has_watched)
-            keeper = CellOwner(session.wire, own_nats.clock, session, kept.collection, [7], the_last)
+            owner = CellOwner(session.wire, own_nats.clock, session, kept.collection, [7], the_last)
             broken = Broken(FileObjects(str(tmp_path / "store"), kept.collection), own_nats.clock, IDENTITY)
-            follower = Follower(keeper, session, CellCopies([kept.folder_of("a")], thread, broken), own_nats.clock)
+            follower = Follower(owner, session, CellCopies([kept.folder_of("a")], thread, broken), own_nats.clock)
             following = asyncio.create_task(follower.follow_for_ever())
-            assert await keeper.look() == [7]
-            await until_async(lambda: 7 not in keeper.kept)
-            assert keeper.unfit
-            assert await keeper.look() == []
+            assert await owner.look() == [7]
+            await until_async(lambda: 7 not in owner.owned)
+            assert owner.unfit
+            assert await owner.look() == []
             assert follower.failure is None
             following.cancel()
             await session.leave()

@@ -36,15 +36,15 @@ def in_turn(cell: int, alive: Mapping[str, NodeState]) -> Sequence[str]:
     return names[at:] + names[:at]
 
 
-async def keeper_of(nats: Nats, session: NodeSession, name: str) -> CellOwner:
-    keeper = CellOwner(session.wire, nats.clock, session, name, range(CELLS), in_turn, rank_wait_s=0.5)
-    session.on_lost = lambda why: keeper.drop_all()
-    return keeper
+async def owner_of(nats: Nats, session: NodeSession, name: str) -> CellOwner:
+    owner = CellOwner(session.wire, nats.clock, session, name, range(CELLS), in_turn, rank_wait_s=0.5)
+    session.on_lost = lambda why: owner.drop_all()
+    return owner
 
 
 @contextmanager
-def tending(*keepers: CellOwner) -> Iterator[list[asyncio.Task[None]]]:
-    tasks = [asyncio.get_running_loop().create_task(keeper.tend(lambda cell: None)) for keeper in keepers]
+def tending(*owners: CellOwner) -> Iterator[list[asyncio.Task[None]]]:
+    tasks = [asyncio.get_running_loop().create_task(owner.tend(lambda cell: None)) for owner in owners]
     try:
         yield tasks
     finally:
@@ -52,8 +52,8 @@ def tending(*keepers: CellOwner) -> Iterator[list[asyncio.Task[None]]]:
             task.cancel()
 
 
-def are_shared_out(keepers: Sequence[CellOwner]) -> bool:
-    return sorted(cell for keeper in keepers for cell in keeper.kept) == list(range(CELLS))
+def are_shared_out(owners: Sequence[CellOwner]) -> bool:
+    return sorted(cell for owner in owners for cell in owner.owned) == list(range(CELLS))
 
 
 @pytest.fixture
@@ -69,13 +69,13 @@ def test_cells_are_shared_out_and_each_has_one_keeper(lonely: Nats) -> None:
         sessions = [await lonely.node(letter) for letter in "abc"]
         await until_async(lambda: all(len(session.alive()) == 3 for session in sessions))
         name = await lonely.stream(sessions[0].wire)
-        keepers = [await keeper_of(lonely, session, name) for session in sessions]
-        with tending(*keepers):
-            await until_async(lambda: are_shared_out(keepers))
-            assert [sorted(keeper.kept) for keeper in keepers] == [[0, 3], [1, 4], [2, 5]]
-            assert all(keeper.may_ask(cell) for keeper in keepers for cell in keeper.kept)
-            assert not keepers[0].may_ask(1)
-            assert [keeper.elsewhere() for keeper in keepers] == [{}, {}, {}]
+        owners = [await owner_of(lonely, session, name) for session in sessions]
+        with tending(*owners):
+            await until_async(lambda: are_shared_out(owners))
+            assert [sorted(owner.owned) for owner in owners] == [[0, 3], [1, 4], [2, 5]]
+            assert all(owner.may_request(cell) for owner in owners for cell in owner.owned)
+            assert not owners[0].may_request(1)
+            assert [owner.elsewhere() for owner in owners] == [{}, {}, {}]
         for session in sessions:
             await session.leave()
 
@@ -89,16 +89,16 @@ def test_cells_of_a_dead_node_are_taken_over(lonely: Nats) -> None:
         sessions = [await lonely.node(letter) for letter in "abc"]
         await until_async(lambda: all(len(session.alive()) == 3 for session in sessions))
         name = await lonely.stream(sessions[0].wire)
-        keepers = [await keeper_of(lonely, session, name) for session in sessions]
-        with tending(*keepers) as tasks:
-            await until_async(lambda: are_shared_out(keepers))
+        owners = [await owner_of(lonely, session, name) for session in sessions]
+        with tending(*owners) as tasks:
+            await until_async(lambda: are_shared_out(owners))
             tasks[2].cancel()
             died_at = lonely.clock.ticks_s()
             await sessions[2].abandon()
-            stale = dict(keepers[2].kept)
-            await until_async(lambda: are_shared_out(keepers[:2]))
+            stale = dict(owners[2].owned)
+            await until_async(lambda: are_shared_out(owners[:2]))
             assert lonely.clock.ticks_s() - died_at <= 2 * PACE.silence_s + STALL_S
-            assert not any(keepers[2].may_ask(cell) for cell in stale)
+            assert not any(owners[2].may_request(cell) for cell in stale)
             for log in stale.values():
                 with pytest.raises(CellLost):
                     await log.append(b"from beyond")
@@ -115,13 +115,13 @@ def test_a_node_that_leaves_hands_its_cells_over_at_once(lonely: Nats) -> None:
         sessions = [await lonely.node(letter, pace=Pace(60, 0.25, 5)) for letter in "ab"]
         await until_async(lambda: all(len(session.alive()) == 2 for session in sessions))
         name = await lonely.stream(sessions[0].wire)
-        keepers = [await keeper_of(lonely, session, name) for session in sessions]
-        with tending(*keepers):
-            await until_async(lambda: are_shared_out(keepers))
-            keepers[1].is_leaving = True
-            await keepers[1].release(list(keepers[1].kept))
+        owners = [await owner_of(lonely, session, name) for session in sessions]
+        with tending(*owners):
+            await until_async(lambda: are_shared_out(owners))
+            owners[1].is_leaving = True
+            await owners[1].release(list(owners[1].owned))
             await sessions[1].leave()
-            await until_async(lambda: len(keepers[0].kept) == CELLS)
+            await until_async(lambda: len(owners[0].owned) == CELLS)
         await sessions[0].leave()
 
     lonely.run(main())
@@ -132,16 +132,16 @@ def test_cells_that_nobody_ever_kept_wait_for_nodes_that_are_just_coming() -> No
     clock = VirtualClock()
     alive = {"a": NodeState("a", "1"), "b": NodeState("b", "2")}
     session: Any = SimpleNamespace(node=alive["a"], alive=lambda: alive, came_at=0.0)
-    keeper = CellOwner(Any, clock, session, "c", range(2), in_turn, 2.0, first_wait_s=1.0)  # type: ignore[arg-type]
+    owner = CellOwner(Any, clock, session, "c", range(2), in_turn, 2.0, first_wait_s=1.0)  # type: ignore[arg-type]
 
     def ripe_after(came_at: list[float]) -> dict[int, float]:
         """By cell: after how many seconds it is ours to take, if nodes come at these."""
-        keeper.drop_all()
+        owner.drop_all()
         began, ripe = clock.ticks_s(), dict[int, float]()
         for tenth in range(200):
             session.came_at = max([began + at for at in came_at if at <= tenth / 10], default=0.0)
             for cell in range(2):
-                if keeper._is_ripe(cell, None):
+                if owner._is_ripe(cell, None):
                     ripe.setdefault(cell, tenth / 10)
             asyncio.run(clock.advance(0.1))
         return ripe
@@ -158,18 +158,18 @@ def test_a_node_that_comes_is_given_its_share(lonely: Nats) -> None:
     async def main() -> None:
         one = await lonely.node("a")
         name = await lonely.stream(one.wire)
-        first = await keeper_of(lonely, one, name)
+        first = await owner_of(lonely, one, name)
         with tending(first):
-            await until_async(lambda: len(first.kept) == CELLS)
+            await until_async(lambda: len(first.owned) == CELLS)
             two = await lonely.node("b")
-            second = await keeper_of(lonely, two, name)
+            second = await owner_of(lonely, two, name)
             await until_async(lambda: len(first.elsewhere()) == 3 and len(two.alive()) == 2)
             with tending(second):
                 gone = first.elsewhere()
                 assert gone == {1: "b", 3: "b", 5: "b"}
                 await first.release(list(gone), gone)
-                await until_async(lambda: sorted(second.kept) == [1, 3, 5])
-                assert sorted(first.kept) == [0, 2, 4]
+                await until_async(lambda: sorted(second.owned) == [1, 3, 5])
+                assert sorted(first.owned) == [0, 2, 4]
             await two.leave()
         await one.leave()
 
@@ -191,22 +191,22 @@ def test_the_moment_a_cell_was_taken_is_known_before_it_is_kept_whatever_another
         session = await lonely.node("a")
         await until_async(lambda: session.has_watched)
         for kind, problem in ((Silent, NoAnswer), (Full, StreamFull)):
-            keeper = await keeper_of(lonely, session, await lonely.stream(session.wire))
-            keeper.log_of = log_of_kind(keeper, 2, kind)  # type: ignore[method-assign]
+            owner = await owner_of(lonely, session, await lonely.stream(session.wire))
+            owner.log_of = log_of_kind(owner, 2, kind)  # type: ignore[method-assign]
             told: list[tuple[int, bool]] = []
             with pytest.raises(problem):
-                await keeper.look(lambda cell: told.append((cell, cell in keeper.kept)))  # noqa: B023  # called now
+                await owner.look(lambda cell: told.append((cell, cell in owner.owned)))  # noqa: B023  # called now
             others = [cell for cell in range(CELLS) if cell != 2]
             assert sorted(told) == [(cell, False) for cell in others]
-            assert sorted(keeper.kept) == others
+            assert sorted(owner.owned) == others
         await session.leave()
 
     lonely.run(main())
 
 
-def log_of_kind(keeper: CellOwner, number: int, kind: type[CellLog]) -> Callable[[int], CellLog]:
+def log_of_kind(owner: CellOwner, number: int, kind: type[CellLog]) -> Callable[[int], CellLog]:
     """As the keeper's own, but one cell's log is of another kind."""
-    usual = keeper.log_of
+    usual = owner.log_of
 
     def log_of(cell: int) -> CellLog:
         log = usual(cell)
@@ -222,12 +222,12 @@ def test_a_cell_that_was_dropped_and_is_nobody_elses_is_taken_again(lonely: Nats
 
     async def main() -> None:
         session = await lonely.node("a")
-        keeper = await keeper_of(lonely, session, await lonely.stream(session.wire))
-        with tending(keeper):
-            await until_async(lambda: len(keeper.kept) == CELLS)
-            dropped = keeper.kept.pop(3)
-            await until_async(lambda: 3 in keeper.kept)
-            assert keeper.kept[3].epoch > dropped.epoch
+        owner = await owner_of(lonely, session, await lonely.stream(session.wire))
+        with tending(owner):
+            await until_async(lambda: len(owner.owned) == CELLS)
+            dropped = owner.owned.pop(3)
+            await until_async(lambda: 3 in owner.owned)
+            assert owner.owned[3].epoch > dropped.epoch
             with pytest.raises(CellLost):
                 await dropped.append(b"late")
         await session.leave()
@@ -243,23 +243,23 @@ def test_an_outage_of_nats_makes_nobody_lose_a_cell(lonely: Nats) -> None:
         sessions = [await lonely.node(letter, pace=pace) for letter in "ab"]
         await until_async(lambda: all(len(session.alive()) == 2 for session in sessions))
         name = await lonely.stream(sessions[0].wire)
-        keepers = [await keeper_of(lonely, session, name) for session in sessions]
+        owners = [await owner_of(lonely, session, name) for session in sessions]
         server = lonely.servers.process_of(0)
-        with tending(*keepers):
-            await until_async(lambda: are_shared_out(keepers))
-            before = [{cell: log.epoch for cell, log in keeper.kept.items()} for keeper in keepers]
+        with tending(*owners):
+            await until_async(lambda: are_shared_out(owners))
+            before = [{cell: log.epoch for cell, log in owner.owned.items()} for owner in owners]
             os.kill(server, signal.SIGSTOP)
             try:
                 await until_async(lambda: not any(session.may_work for session in sessions))
-                assert not any(keeper.may_ask(cell) for keeper in keepers for cell in keeper.kept)
+                assert not any(owner.may_request(cell) for owner in owners for cell in owner.owned)
                 await asyncio.sleep(pace.silence_s)  # away for longer than a session
             finally:
                 os.kill(server, signal.SIGCONT)
             await until_async(lambda: all(session.may_work for session in sessions))
             await asyncio.sleep(pace.silence_s)  # nothing is taken from anybody in that time
-            assert [{cell: log.epoch for cell, log in keeper.kept.items()} for keeper in keepers] == before
-            for keeper in keepers:
-                for log in keeper.kept.values():
+            assert [{cell: log.epoch for cell, log in owner.owned.items()} for owner in owners] == before
+            for owner in owners:
+                for log in owner.owned.values():
                     await log.append(b"goes on")
         for session in sessions:
             await session.leave()

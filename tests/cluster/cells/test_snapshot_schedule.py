@@ -28,8 +28,8 @@ class Watched:
         self.log, _ = kept.take("a", self.snapshots)
         self.room = SimpleNamespace(has_some=True)
         copies = CellCopies([kept.folder_of("a")], kept.thread, self.snapshots)
-        keeper = SimpleNamespace(kept={7: self.log})
-        self.saver = SnapshotScheduler(self.snapshots, settings, keeper, copies, self.room, self.clock)  # type: ignore[arg-type]
+        owner = SimpleNamespace(owned={7: self.log})
+        self.saver = SnapshotScheduler(self.snapshots, settings, owner, copies, self.room, self.clock)  # type: ignore[arg-type]
         self._urls = 0
 
     def write(self, urls: int = 10) -> None:

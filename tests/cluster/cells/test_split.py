@@ -67,7 +67,7 @@ class Halves(Kept):
             cell.absorb([found(site, number) for site in sites(20) for number in range(urls)], 1.0)
             rows = [(REST + f"www.{site}", 9e9) for site in sites(20)] + [(AWAY + sites(30)[-1], 3)]
             cell.db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
-        self.keepers = {"a": log}
+        self.owners = {"a": log}
         self.wish()
 
     def wish(self) -> None:
@@ -80,21 +80,21 @@ class Halves(Kept):
         return self.agreement
 
     def take_over(self, node: str) -> CellLog:
-        self.keepers[node], _ = self.take(node, self.snapshots())
-        return self.keepers[node]
+        self.owners[node], _ = self.take(node, self.snapshots())
+        return self.owners[node]
 
     def splitter(self, node: str) -> Splitter:
         copies = CellCopies([self.folder_of(node)], self.thread, self.snapshots())
-        keeper: Any = SimpleNamespace(kept={7: self.keepers[node]})
+        owner: Any = SimpleNamespace(owned={7: self.owners[node]})
         return Splitter(
-            self.wire, self.nats.clock, self.thread, self.collection, keeper, copies, lambda: self.agreement
+            self.wire, self.nats.clock, self.thread, self.collection, owner, copies, lambda: self.agreement
         )
 
     def split(self, node: str) -> None:
         """Do what a node's splitter does when the cell is its own."""
         splitter = self.splitter(node)
         assert splitter.held() == {7}
-        self.do(splitter._attend(7, self.keepers[node]))
+        self.do(splitter._attend(7, self.owners[node]))
 
     def run(self, node: str, is_over: Callable[[Agreement], bool] = lambda now: now.splitting is None) -> Agreement:
         """Let a node's splitter run until what is agreed on says enough."""
@@ -237,7 +237,7 @@ def test_a_death_before_it_was_said_is_made_good_by_the_next_keeper(
 
 def test_a_cell_of_one_site_stays_whole(halves: Halves) -> None:
     """The wish is taken back, with the reason for whoever wished for it."""
-    with halves.opened(halves.keepers["a"], "a") as cell, cell.transaction():
+    with halves.opened(halves.owners["a"], "a") as cell, cell.transaction():
         cell.db.execute("DELETE FROM urls WHERE slot <> ?", (slot_of(sites(1)[0]),))
     now = halves.run("a")
     assert not now.splits
@@ -309,7 +309,7 @@ def test_a_number_is_not_given_twice(halves: Halves) -> None:
     """
     before = halves.agreement
     halves.split("a")
-    log, pointer = halves.keepers["a"], halves.do(_pointer_of_8(halves))
+    log, pointer = halves.owners["a"], halves.do(_pointer_of_8(halves))
     with pytest.raises(NumberTaken, match="cell 8 already"):
         halves.do(log.append(b"other", born=(8, b"another pointer", log.last)))
     assert halves.do(_pointer_of_8(halves)) == pointer
@@ -340,7 +340,7 @@ def test_links_that_come_the_old_way_are_passed_on(halves: Halves) -> None:
     halves.split("a")
     slot = halves.check_halves("a")
     there, here = (next(s for s in sites(20) if (slot_of(s) >= slot) is moved) for moved in (True, False))
-    with halves.opened(halves.keepers["a"], "a") as cell:
+    with halves.opened(halves.owners["a"], "a") as cell:
         homes = SiteHomes((*STARTS, slot), [(7, cell)])
         with cell.transaction():
             homes.hear(7, cell, [found(there, 99), found(here, 99)], 2.0)
@@ -356,7 +356,7 @@ def test_links_of_many_bulks_are_passed_on_together(halves: Halves) -> None:
     halves.split("a")
     slot = halves.check_halves("a")
     there = next(site for site in sites(20) if slot_of(site) >= slot)
-    with halves.opened(halves.keepers["a"], "a") as cell:
+    with halves.opened(halves.owners["a"], "a") as cell:
         committer = NodeCommitter.__new__(NodeCommitter)
         committer.homes, committer._clock = SiteHomes((*STARTS, slot), [(7, cell)]), halves.nats.clock
         bulks = [(THE_STREAM, number, [found(there, number)]) for number in range(1, 201)]

@@ -73,11 +73,11 @@ def test_cells_are_split_while_they_are_crawled(
             until(lambda: lab.requests() - since > 40)
             print(said_by(split(nodes, 1)))
             nodes.finish(within_s=120)
-            keepers = nodes.keepers()
+            owners = nodes.owners()
             print(nodes.said("a"), nodes.said("b"), sep="\n")
-            assert len(keepers) > CELLS + 1  # the one that was asked for, and those that the rule wants
+            assert len(owners) > CELLS + 1  # the one that was asked for, and those that the rule wants
             assert known_by(nodes) == alone
-            largest = max(len(facts_in(nodes.data(name), cell)) for cell, name in keepers.items())
+            largest = max(len(facts_in(nodes.data(name), cell)) for cell, name in owners.items())
             assert largest < max(len(facts_in(tmp_path / "one", cell)) for cell in range(CELLS))
             check_asked_once(lab, since, reigns_at(own_nats))
         check_courtesy(lab, since)
@@ -118,7 +118,7 @@ def test_a_keeper_that_is_killed_while_it_splits_loses_nothing(
             nodes.finish(within_s=120)
             print(words, nodes.said("a"), nodes.said("b"), sep="\n")
             assert "cell 0 is split" in words
-            assert set(nodes.keepers()) == {0, 1, 2}
+            assert set(nodes.owners()) == {0, 1, 2}
             assert known_by(nodes) == alone
         repeats = sum(times - 1 for times in requested_pages(lab, since).values())
         assert repeats <= 12 * (1 + COMMIT_S / DELAY_S)

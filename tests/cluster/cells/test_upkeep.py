@@ -53,16 +53,16 @@ def run(work: Any) -> None:
 
 def test_cells_are_followed_after_a_look_that_failed() -> None:
     looks = Looks()
-    keeper: Any = SimpleNamespace(coming=looks.fail, kept={}, news=lambda within_s: asyncio.sleep(0))
+    owner: Any = SimpleNamespace(coming=looks.fail, owned={}, news=lambda within_s: asyncio.sleep(0))
     session: Any = looks
-    run(Follower(keeper, session, SimpleNamespace(open=set()), WallClock()).follow_for_ever())  # type: ignore[arg-type]
+    run(Follower(owner, session, SimpleNamespace(open=set()), WallClock()).follow_for_ever())  # type: ignore[arg-type]
     assert looks.count == LOOKS
 
 
 def test_snapshots_are_made_after_a_look_for_room_that_failed() -> None:
     looks, nothing = Looks(), SimpleNamespace()
-    room, keeper = SimpleNamespace(look=looks.fail_later, has_some=True), SimpleNamespace(kept={})
-    saver = SnapshotScheduler(nothing, ClusterSettings(), keeper, nothing, room, WallClock())  # type: ignore[arg-type]
+    room, owner = SimpleNamespace(look=looks.fail_later, has_some=True), SimpleNamespace(owned={})
+    saver = SnapshotScheduler(nothing, ClusterSettings(), owner, nothing, room, WallClock())  # type: ignore[arg-type]
     run(saver.save_for_ever(lambda: looks.is_lost))
     assert looks.count == LOOKS
 
@@ -72,8 +72,8 @@ def test_archives_are_brought_after_one_that_failed(tmp_path: Path) -> None:
     with LoopThread() as thread:
         copies = CellCopies([CellFolder(7, tmp_path)], thread)
         copies.open.add(7)
-        keeper: Any = SimpleNamespace(kept={7: SimpleNamespace(epoch=1)}, is_leaving=False)
+        owner: Any = SimpleNamespace(owned={7: SimpleNamespace(epoch=1)}, is_leaving=False)
         shipping: Any = SimpleNamespace(bring=looks.fail_later)
-        kept_up = Upkeep(keeper, looks, copies, None, ClusterSettings(), WallClock())  # type: ignore[arg-type]
+        kept_up = Upkeep(owner, looks, copies, None, ClusterSettings(), WallClock())  # type: ignore[arg-type]
         run(kept_up._bring_archives(shipping))
     assert looks.count == LOOKS

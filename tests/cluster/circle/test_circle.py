@@ -68,7 +68,7 @@ def test_the_order_of_takers_is_that_of_the_circles_without_the_dead(
     dead = data.draw(st.sets(st.sampled_from(sorted(names))))
     living = names - dead
     assert [node for node in order if node in living] == (list(circle_of(living).order(key)) if living else [])
-    assert circle.keeper(key, living) == (circle_of(living).owner(key) if living else None)
+    assert circle.live_owner(key, living) == (circle_of(living).owner(key) if living else None)
 
 
 @settings(max_examples=20)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.cluster.circle.circle import Circle, is_within
-from teia.cluster.circle.host_cell import keepers, place_of, point_of_slot, points_of_cells
+from teia.cluster.circle.host_cell import cell_owners, place_of, point_of_slot, points_of_cells
 from teia.urls import SLOTS, cell_of, cell_starts, site_of, slot_of
 
 HOSTS = st.from_regex(r"[a-z]{1,8}\.[a-z]{1,8}\.(com\.br|org|test)", fullmatch=True)
@@ -35,7 +35,7 @@ def test_hosts_of_a_site_live_together_in_all_collections_of_as_many_cells() -> 
     circle = Circle({"a": 1.0, "b": 1.0, "c": 2.0})
     one, other = place_of("www.jornal.com.br", 64), place_of("fotos.jornal.com.br", 64)
     assert one.point == other.point
-    assert circle.owner(one.point) == keepers(circle, cell_starts(64))[one.cell]
+    assert circle.owner(one.point) == cell_owners(circle, cell_starts(64))[one.cell]
 
 
 def test_twice_the_capacity_keeps_about_twice_the_cells() -> None:
@@ -44,21 +44,21 @@ def test_twice_the_capacity_keeps_about_twice_the_cells() -> None:
     for cluster in range(20):
         names = [f"n{cluster}-{n}" for n in range(3)]
         circle = Circle({names[0]: 2.0, names[1]: 1.0, names[2]: 1.0})
-        for node in keepers(circle, cell_starts(SLOTS)):
+        for node in cell_owners(circle, cell_starts(SLOTS)):
             kept["big" if node == names[0] else "small"] += 1
     assert kept["big"] / (kept["small"] / 2) == pytest.approx(2.0, rel=0.1)
 
 
 def test_a_death_moves_the_dead_nodes_cells_and_no_other() -> None:
     circle, starts = Circle(dict.fromkeys("abcde", 1.0)), cell_starts(256)
-    before, after = keepers(circle, starts), keepers(circle, starts, live=set("abde"))
+    before, after = cell_owners(circle, starts), cell_owners(circle, starts, live=set("abde"))
     assert {one for one, other in zip(before, after, strict=True) if one != other} == {"c"}
-    assert after == keepers(circle.without("c"), starts)
+    assert after == cell_owners(circle.without("c"), starts)
     taken = Counter(other for one, other in zip(before, after, strict=True) if one == "c")
     assert set(taken) == set("abde"), "spread over all who live"
 
 
 def test_without_a_living_node_nobody_keeps() -> None:
     with pytest.raises(ValueError, match="no node is running"):
-        keepers(Circle({"a": 1.0}), cell_starts(4), live=())
+        cell_owners(Circle({"a": 1.0}), cell_starts(4), live=())
     assert points_of_cells(cell_starts(2)) == [0, 1 << 159]

@@ -23,7 +23,7 @@ def test_a_node_that_is_told_to_stop_while_it_looks_for_the_end_stops() -> None:
     """SIGTERM may come at any moment; that there is more to do does not take it back."""
     node: Any = Node.__new__(Node)
 
-    async def is_over(session: object, keeper: object) -> bool:
+    async def is_over(session: object, owner: object) -> bool:
         node.stop()
         return False
 

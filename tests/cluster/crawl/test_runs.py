@@ -79,11 +79,11 @@ def test_between_runs_a_node_says_what_it_keeps(tmp_path: Path) -> None:
         cell.absorb([found(number) for number in range(9)], 1.0)
         cell.db.execute("INSERT INTO meta VALUES ('stored', 4)")
     session: Any = SimpleNamespace(tell=lambda *given, stored: said.append((*given, stored)))
-    keeper, copies = SimpleNamespace(kept={3: None, 5: None}), SimpleNamespace(folders=folders)
+    owner, copies = SimpleNamespace(owned={3: None, 5: None}), SimpleNamespace(folders=folders)
     tell = BetweenRuns(VirtualClock()).tell
-    asyncio.run(tell(session, keeper, copies, {"idle": 0.0}))  # type: ignore[arg-type]
-    del keeper.kept[5]
-    asyncio.run(tell(session, keeper, copies, {"idle": 0.0}))  # type: ignore[arg-type]
+    asyncio.run(tell(session, owner, copies, {"idle": 0.0}))  # type: ignore[arg-type]
+    del owner.owned[5]
+    asyncio.run(tell(session, owner, copies, {"idle": 0.0}))  # type: ignore[arg-type]
     assert said == [
         ({"idle": 0.0, "queued": 9.0}, {"3": 9, "5": 0}, {"3": 9, "5": 0}, {"3": 4, "5": 0}),  # one is on its way
         ({"idle": 0.0, "queued": 9.0}, {"3": 9}, {"3": 9}, {"3": 4}),

@@ -19,7 +19,7 @@ from teia.cluster.members.agreement import Agreement, agree, amend_agreement, cu
 from teia.cluster.nats.thread import LoopThread
 from teia.collections import bulk
 from teia.collections.change_settings import change
-from teia.collections.edits import edited, parse_edit, to_text
+from teia.collections.edits import apply_edits, parse_edit, to_json
 from teia.collections.inbox import ControlFile
 from teia.config.load import load, to_toml
 from teia.config.sections import Config
@@ -111,7 +111,7 @@ def test_what_could_not_be_written_down_is_taken_later_and_a_stop_is_heard_once(
         )
 
         def changed(now: Agreement) -> Agreement:
-            config = edited(now.config, [parse_edit("courtesy.delay_s=9")])
+            config = apply_edits(now.config, [parse_edit("courtesy.delay_s=9")])
             return msgspec.structs.replace(now, stops=now.stops + 1, settings=to_toml(config))
 
         async def main() -> None:
@@ -139,8 +139,8 @@ def test_a_node_that_leaves_when_all_is_done_is_not_told_to_keep_pages_fresh(
         ours = CommandReceiver(
             folder, unique, agreement, agreement.config, wire, thread, nats.clock, lambda: None, once=True
         )  # fmt: skip
-        assert "--once" in asyncio.run(ours._change(to_text([parse_edit("refresh.keep=true")])))
-        assert "now" in asyncio.run(ours._change(to_text([parse_edit("courtesy.delay_s=7")])))
+        assert "--once" in asyncio.run(ours._change(to_json([parse_edit("refresh.keep=true")])))
+        assert "now" in asyncio.run(ours._change(to_json([parse_edit("courtesy.delay_s=7")])))
         thread.wait_for(wire.end())
 
 

@@ -81,21 +81,21 @@ def test_a_cell_is_not_taken_from_a_node_that_came_back_before_we_heard_of_it() 
     async def main() -> None:
         clock = VirtualClock()
         session = session_at(clock)
-        keeper = CellOwner(session.wire, clock, session, "c", [0], lambda cell, alive: ["a"])
+        owner = CellOwner(session.wire, clock, session, "c", [0], lambda cell, alive: ["a"])
         record = LogRecord(VERSION, "epoch", "b", "2", "x", 5, 5)
-        assert not keeper._is_ripe(0, LogEntry(5, record, b""))  # at a start, before anything was heard of anybody
+        assert not owner._is_ripe(0, LogEntry(5, record, b""))  # at a start, before anything was heard of anybody
         session.see("b", NodeState("b", "2", state="dead"), 7)
         session.see("a", session.node, 1)
         assert not session.instances.unknown
-        assert keeper._is_ripe(0, LogEntry(5, record, b""))
+        assert owner._is_ripe(0, LogEntry(5, record, b""))
         again = msgspec.structs.replace(record, instance="3")
-        assert not keeper._is_ripe(0, LogEntry(9, again, b""))
+        assert not owner._is_ripe(0, LogEntry(9, again, b""))
         await clock.advance(1.0)
         session.see("b", NodeState("b", "3", follows="2"), 8)
         await clock.advance(10 * T)
         session.see("a", session.node, 9)
-        assert not keeper._is_ripe(0, LogEntry(9, again, b""))
-        assert keeper._is_ripe(0, LogEntry(5, record, b""))
+        assert not owner._is_ripe(0, LogEntry(9, again, b""))
+        assert owner._is_ripe(0, LogEntry(5, record, b""))
         assert session.is_over("a", "0")  # of our own name there is no other
         assert not session.is_over("a", "1")
 
@@ -144,10 +144,10 @@ def test_a_cell_of_a_node_whose_key_is_deleted_is_taken_by_one_that_had_seen_it(
         else:
             await lost.wire.js.purge_stream(f"KV_{BUCKET}", subject=f"$KV.{BUCKET}.{lost.node.name}")
         began = own_nats.clock.ticks_s()
-        keeper = CellOwner(one.wire, own_nats.clock, one, name, [0], order)
-        tending = asyncio.get_running_loop().create_task(keeper.tend(lambda cell: None))
+        owner = CellOwner(one.wire, own_nats.clock, one, name, [0], order)
+        tending = asyncio.get_running_loop().create_task(owner.tend(lambda cell: None))
         await until_async(lambda: lost.node.name not in one.nodes())
-        await until_async(lambda: 0 in keeper.kept)
+        await until_async(lambda: 0 in owner.owned)
         assert own_nats.clock.ticks_s() - began >= one.pace.silence_s
         tending.cancel()
         again = await own_nats.node(lost.node.name)
@@ -171,9 +171,9 @@ def test_a_cell_of_an_instance_that_nobody_knows_is_taken_after_a_silence(own_na
         await lost.bucket.purge(lost.node.name)
         one = await own_nats.node(f"{unique}a")
         began = own_nats.clock.ticks_s()
-        keeper = CellOwner(one.wire, own_nats.clock, one, name, [0], order)
-        tending = asyncio.get_running_loop().create_task(keeper.tend(lambda cell: None))
-        await until_async(lambda: 0 in keeper.kept)
+        owner = CellOwner(one.wire, own_nats.clock, one, name, [0], order)
+        tending = asyncio.get_running_loop().create_task(owner.tend(lambda cell: None))
+        await until_async(lambda: 0 in owner.owned)
         assert own_nats.clock.ticks_s() - began >= one.pace.silence_s
         assert one.instances.unknown == 1
         tending.cancel()

@@ -109,7 +109,7 @@ def test_everything_that_is_asked_of_one_machine_can_be_asked_of_many(
             len(hit.explanation.components) for hit in truth.hits if hit.explanation
         ]
     best = one.search(queries[1]).hits[0].url
-    assert many.cached(best) == one.cached(best)
+    assert many.indexed_page(best) == one.indexed_page(best)
     assert {hit.url for hit in many.similar(best, 5).hits} == {hit.url for hit in one.similar(best, 5).hits}
     assert many.pages == sum(map(len, written()))
     assert len(many.some(7)) == 7

@@ -41,10 +41,10 @@ class Keepers:
 
     def _end(self, name: str, cells: set[int]) -> SplitCleanup:
         session: Any = SimpleNamespace(node=NodeState(name, "x"), alive=lambda: self.alive)
-        keeper: Any = SimpleNamespace(kept=dict.fromkeys(cells))
+        owner: Any = SimpleNamespace(owned=dict.fromkeys(cells))
         copies: Any = SimpleNamespace(folders=self.folders)
         order: Any = SimpleNamespace(starts=STARTS)
-        return SplitCleanup(session, keeper, copies, order, 2, self.clock)
+        return SplitCleanup(session, owner, copies, order, 2, self.clock)
 
     def may_forget(self) -> bool:
         """Let both look, and hear of each other; whether the old cell's index may forget what went."""
@@ -57,21 +57,21 @@ class Keepers:
 
 
 def test_nothing_is_forgotten_that_a_new_cell_lacks(tmp_path: Path) -> None:
-    keepers = Keepers(tmp_path)
-    keepers.ends["new"]._goals = {2: 50, 3: 70}
-    assert not keepers.may_forget()
-    write_position(keepers.folders[2].index, 50)
-    assert not keepers.may_forget()  # what was split off that in its turn has not come so far
-    write_position(keepers.folders[3].index, 90)
-    assert keepers.may_forget()
+    owners = Keepers(tmp_path)
+    owners.ends["new"]._goals = {2: 50, 3: 70}
+    assert not owners.may_forget()
+    write_position(owners.folders[2].index, 50)
+    assert not owners.may_forget()  # what was split off that in its turn has not come so far
+    write_position(owners.folders[3].index, 90)
+    assert owners.may_forget()
 
 
 def test_what_nobody_has_is_not_waited_for_without_end(tmp_path: Path) -> None:
-    keepers = Keepers(tmp_path)
+    owners = Keepers(tmp_path)
     for number in (2, 3):
-        write_position(keepers.folders[number].index, 1)
-    with closing(LackingPages(keepers.folders[2].index)) as pages:
+        write_position(owners.folders[number].index, 1)
+    with closing(LackingPages(owners.folders[2].index)) as pages:
         pages.add([(7, "http://a.test/")])
-    assert not keepers.may_forget()
-    asyncio.run(keepers.clock.advance(PATIENCE_S))
-    assert keepers.may_forget()
+    assert not owners.may_forget()
+    asyncio.run(owners.clock.advance(PATIENCE_S))
+    assert owners.may_forget()

@@ -78,10 +78,10 @@ def test_a_round_goes_on_where_it_was(cell: FrontierCell, monkeypatch: pytest.Mo
     """Two URLs at a time, each in a transaction of its own; what was visited meanwhile is not asked for again."""
     monkeypatch.setattr(revisit_all, "AT_ONCE", 2)
     first = ask(cell, has_time=False)
-    assert first.place is not None
+    assert first.position is not None
     visited = next(item for item in items(cell) if item.lane == LANE_DUE)
     settle(cell, visited, STATE_DONE, learnt=COPY, time_s=SINCE_S + 1)
-    while ask(cell, has_time=False).place is not None:
+    while ask(cell, has_time=False).position is not None:
         pass
     assert revisit_all.round_of(cell, SINCE_S).known == PAGES
     assert states(cell).count(STATE_DONE) == 1

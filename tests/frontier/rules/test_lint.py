@@ -25,7 +25,7 @@ from teia.frontier.rules.lint import lint
 def test_a_rule_that_cannot_mean_what_it_says_is_named(
     include: list[str], exclude: list[str], place: int, message: str
 ) -> None:
-    found = [remark.message for remark in lint(include, exclude) if remark.place == place]
+    found = [remark.message for remark in lint(include, exclude) if remark.index == place]
     assert any(message in each for each in found), found
 
 

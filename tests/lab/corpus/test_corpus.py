@@ -11,10 +11,10 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.errors import StoreError
-from teia.lab.corpus.collection import DESCRIPTION, CorpusCollection, collection, opened
+from teia.lab.corpus.collection import DESCRIPTION, CorpusCollection, open_collection, open_or_make
 from teia.lab.corpus.pages import Corpus
 from teia.lab.corpus.questions import BANDS, TEMPLATES, PUBLISHED, QuerySampler, SampleQuery, list_kinds
-from teia.lab.corpus.timed import TimedSearch, Timing, WatchCost, spread, warm
+from teia.lab.corpus.timed import TimedSearch, Timing, WatchCost, summarize, time_warm
 from teia.lab.corpus.vocabulary import SHIFT, ranks, vocabulary
 from teia.search.query.parser import parse
 
@@ -88,7 +88,7 @@ def test_words_of_a_subject_come_back_on_a_page_and_are_rare_elsewhere(corpus: C
     assert len(repeated) > 100
 
 
-# ---- questions ------------------------------------------------------------------------------------------------------
+# ---- queries --------------------------------------------------------------------------------------------------------
 
 
 def test_published_times_are_those_of_the_paper() -> None:
@@ -102,7 +102,7 @@ def test_published_times_are_those_of_the_paper() -> None:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> CorpusCollection:
     folder = tmp_path_factory.mktemp("corpus") / "collection"
-    return collection(folder, PAGES, 1, VirtualClock(1_700_000_000), cells=CELLS, say=lambda _: None)
+    return open_or_make(folder, PAGES, 1, VirtualClock(1_700_000_000), cells=CELLS, progress=lambda _: None)
 
 
 @pytest.fixture(scope="module")
@@ -131,9 +131,9 @@ def test_the_same_corpus_is_asked_the_same_questions(queries: list[SampleQuery])
 @pytest.mark.slow
 def test_a_collection_is_made_once(built: CorpusCollection) -> None:
     said: list[str] = []
-    again = collection(built.folder, PAGES, 1, VirtualClock(), cells=CELLS, say=said.append)
+    again = open_or_make(built.folder, PAGES, 1, VirtualClock(), cells=CELLS, progress=said.append)
     assert (again, said) == (built, [])
-    assert opened(built.folder) == built
+    assert open_collection(built.folder) == built
 
 
 @pytest.mark.slow
@@ -142,22 +142,22 @@ def test_a_collection_has_every_page_and_ranks(built: CorpusCollection) -> None:
     assert reader.searcher().num_docs == PAGES
     reader.close()
     assert len(built.ranks()) >= PAGES
-    assert built.made.index_bytes > built.made.text_bytes
+    assert built.record.index_bytes > built.record.text_bytes
 
 
 def test_a_folder_that_is_not_complete_is_no_collection(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no complete collection"):
-        opened(tmp_path)
+        open_collection(tmp_path)
     (tmp_path / DESCRIPTION).write_text('{"version":')
     with pytest.raises(StoreError, match="no complete collection"):
-        opened(tmp_path)
+        open_collection(tmp_path)
 
 
 @pytest.mark.slow
 def test_what_is_found_is_what_was_asked_for(built: CorpusCollection, queries: list[SampleQuery]) -> None:
     """F11: every kind of table 26, phrases included."""
     search = TimedSearch(built)
-    timings = warm(search, queries)
+    timings = time_warm(search, queries)
     by_kind = {(each.query.kind, each.query.words): each for each in timings}
     for (kind, words), timing in by_kind.items():
         if kind in {"one word", "any word", "all words", "pasted text"} or "as written" in words:
@@ -170,7 +170,7 @@ def test_what_is_found_is_what_was_asked_for(built: CorpusCollection, queries: l
 @pytest.mark.slow
 def test_tantivys_part_of_a_search_is_told_from_ours(built: CorpusCollection) -> None:
     search = TimedSearch(built)
-    timing = search.ask(SampleQuery("any word", "high", "rede disco"))
+    timing = search.measure(SampleQuery("any word", "high", "rede disco"))
     assert {"search", "doc", "doc_freq"} <= set(timing.calls)
     assert 0 < timing.tantivy_ms < timing.ms
     assert sum(timing.calls.values()) == pytest.approx(timing.tantivy_cpu_ms)
@@ -178,13 +178,13 @@ def test_tantivys_part_of_a_search_is_told_from_ours(built: CorpusCollection) ->
 
 
 def test_watching_a_call_takes_a_little_within_it_and_a_little_around_it() -> None:
-    cost = WatchCost.measured(calls=200)
+    cost = WatchCost.measure(calls=200)
     assert 0 < cost.within_s < cost.whole_s < 0.001
 
 
 def test_a_spread_tells_the_middle_and_the_end() -> None:
     timings = [Timing(SampleQuery("", "", ""), ms, ms / 2, ms / 4, ms / 4, int(ms), 1) for ms in range(1, 101)]
-    told = spread(timings)
+    told = summarize(timings)
     assert (told.p50_ms, told.max_ms, told.own) == (50.5, 100, pytest.approx(1.0))
     assert told.p95_ms == pytest.approx(95.05)
     assert all(one <= other for one, other in pairwise((told.p50_ms, told.p95_ms, told.max_ms)))

@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.search.query.normal_form import Builder, limited
+from teia.search.query.normal_form import Builder, limit_conditions
 from teia.search.query.notes import NoteKind, QueryNotes
 from teia.search.query.parser import parse
 from teia.search.query.tree import MAX_CANDIDATES, MAX_CONDITIONS, Clauses, Node, Phrase, Prefix, Word, leaves
@@ -73,14 +73,14 @@ def test_no_node_stands_twice_and_no_parenthesis_is_idle(text: str) -> None:
 def test_conditions_beyond_the_limit_are_left_out_whole() -> None:
     notes = QueryNotes()
     pairs = tuple(Clauses(must=(Word(f"a{n}"), Word(f"b{n}"))) for n in range(40))
-    kept = limited(Clauses(should=(Word("plain"), *pairs)), 1, notes)
+    kept = limit_conditions(Clauses(should=(Word("plain"), *pairs)), 1, notes)
     assert kept.should == (Word("plain"), *pairs[:15])
-    assert [note.about for note in notes.all()] == [NoteKind.CONDITIONS]
+    assert [note.kind for note in notes.all()] == [NoteKind.CONDITIONS]
 
 
 def test_a_list_of_alternatives_is_cut() -> None:
     words = tuple(Word(f"w{n}") for n in range(40))
-    kept = limited(Clauses(must=(Clauses(should=words), Word("x"))), 0, QueryNotes())
+    kept = limit_conditions(Clauses(must=(Clauses(should=words), Word("x"))), 0, QueryNotes())
     assert kept.must == (Clauses(should=words[:32]),)
     assert sum(1 for _ in leaves(kept)) == MAX_CONDITIONS
 
@@ -88,4 +88,4 @@ def test_a_list_of_alternatives_is_cut() -> None:
 def test_plain_words_are_free_up_to_the_candidates() -> None:
     query = parse(" ".join(f"w{n}" for n in range(2_000)))
     assert len(query.clauses.should) == MAX_CANDIDATES
-    assert [note.about for note in query.notes] == [NoteKind.CANDIDATES]
+    assert [note.kind for note in query.notes] == [NoteKind.CANDIDATES]

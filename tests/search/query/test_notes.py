@@ -17,12 +17,12 @@ from teia.search.query.tree import (
 
 
 def test_every_note_has_its_words_in_both_languages() -> None:
-    for about in NoteKind:
-        assert about.english.strip()
-        assert about.portuguese.strip()
-        assert about.english != about.portuguese
-        assert about.english.count("{}") == about.portuguese.count("{}") <= 1
-    assert len({about.english for about in NoteKind}) == len(NoteKind)
+    for kind in NoteKind:
+        assert kind.english.strip()
+        assert kind.portuguese.strip()
+        assert kind.english != kind.portuguese
+        assert kind.english.count("{}") == kind.portuguese.count("{}") <= 1
+    assert len({kind.english for kind in NoteKind}) == len(NoteKind)
 
 
 def test_the_limits_that_are_named_are_the_limits_that_hold() -> None:
@@ -36,14 +36,14 @@ def test_the_limits_that_are_named_are_the_limits_that_hold() -> None:
         NoteKind.PREFIX_SHORT: MIN_PREFIX_CHARS,
         NoteKind.PREFIXES: MAX_PREFIXES,
     }
-    for about, limit in named.items():
-        assert f"{limit:,}" in about.english
-        assert f"{limit:,}".replace(",", ".") in about.portuguese
+    for kind, limit in named.items():
+        assert f"{limit:,}" in kind.english
+        assert f"{limit:,}".replace(",", ".") in kind.portuguese
 
 
 def test_a_detail_is_one_printable_line_and_not_long() -> None:
     query = parse("site:\x1b[31m\u202e" + "é!" * 100)
-    assert query.notes[0].about is NoteKind.BAD_HOST
+    assert query.notes[0].kind is NoteKind.BAD_HOST
     assert all(line.isprintable() and len(line) < 200 for line in query.warnings)
 
 

@@ -42,8 +42,8 @@ def clauses(must: str = "", should: str = "", must_not: str = "") -> Clauses:
     return Clauses(*(tuple(map(Word, words.split())) for words in (must, should, must_not)))
 
 
-def about(text: str) -> list[NoteKind]:
-    return [note.about for note in parse(text).notes]
+def kind(text: str) -> list[NoteKind]:
+    return [note.kind for note in parse(text).notes]
 
 
 PAPER = [
@@ -185,9 +185,9 @@ def test_a_filter_is_no_operand() -> None:
 
 
 def test_a_filter_in_an_alternative_is_said_to_hold_everywhere() -> None:
-    assert about("site:a.test OR word") == [NoteKind.FILTER_IN_OR]
-    assert about("-(site:a.test word) x") == [NoteKind.FILTER_IN_OR]
-    assert about("site:a.test OR site:b.test") == []
+    assert kind("site:a.test OR word") == [NoteKind.FILTER_IN_OR]
+    assert kind("-(site:a.test word) x") == [NoteKind.FILTER_IN_OR]
+    assert kind("site:a.test OR site:b.test") == []
 
 
 def test_exact_spelling_keeps_case_accents_and_punctuation() -> None:
@@ -205,21 +205,21 @@ def test_expansion_is_asked_for_and_only_for_plain_words() -> None:
     assert parse("gato e-mail site:a.test").is_plain
     for text in ("+gato", "gato -rato", '"gato"', "gat*", '="gato" rato', "gato (a AND b)", "site:a.test"):
         assert not parse(text).is_plain, text
-    assert about("expand:on +gato") == [NoteKind.NOT_EXPANDED]
+    assert kind("expand:on +gato") == [NoteKind.NOT_EXPANDED]
 
 
 @pytest.mark.parametrize("text", ["NOT x", "-x", "-site:a.test", '-="X"', "-x -lang:pt"])
 def test_only_negatives_find_nothing_and_say_so(text: str) -> None:
     query = parse(text)
     assert not query.is_answerable
-    assert [note.about for note in query.notes] == [NoteKind.ONLY_NEGATIVE]
+    assert [note.kind for note in query.notes] == [NoteKind.ONLY_NEGATIVE]
 
 
 @pytest.mark.parametrize("text", ["", "  ", "*", "+", "()", "expand:on", "\ud800", "!?", '="!!"'])
 def test_a_query_without_words_says_so(text: str) -> None:
     query = parse(text)
     assert not query.is_answerable
-    assert [note.about for note in query.notes] == [NoteKind.EMPTY]
+    assert [note.kind for note in query.notes] == [NoteKind.EMPTY]
 
 
 @pytest.mark.parametrize("text", ["x", "site:a.test", "after:2026", "before:7d -x", '="X"', "link:a.test"])
@@ -243,13 +243,13 @@ def test_a_positive_filter_is_enough(text: str) -> None:
         ("title:!! x", NoteKind.BAD_TITLE, "title:!!"),
         ("after:2026-13", NoteKind.BAD_DATE, "after:2026-13"),
         ("expand:maybe", NoteKind.BAD_EXPAND, "expand:maybe"),
-        ("after:2025 after:2026", NoteKind.SAID_TWICE, "after:"),
+        ("after:2025 after:2026", NoteKind.GIVEN_TWICE, "after:"),
         ("*a", NoteKind.WILDCARD, "*a"),
         ("a*", NoteKind.PREFIX_SHORT, "a*"),
     ],
 )
 def test_what_was_read_otherwise_is_said(text: str, kind: NoteKind, detail: str) -> None:
-    assert [(note.about, note.detail) for note in parse(text).notes] == [(kind, detail)]
+    assert [(note.kind, note.detail) for note in parse(text).notes] == [(kind, detail)]
 
 
 @pytest.mark.parametrize("text", ["12:30", "http://a.test", "c:\\x", "Nota: x", "x:", "std::vector", "- * a", "a ** b"])
@@ -335,5 +335,5 @@ def test_a_plain_word_is_never_lost(one: str, other: str) -> None:
     """Whatever stands around it, save quotes and parentheses that take it in, and more conditions than are used."""
     assume(not set('"“”„‟«»()') & set(one + other))
     query = parse(f"{one} marco {other}")
-    assume(NoteKind.CONDITIONS not in {note.about for note in query.notes})
+    assume(NoteKind.CONDITIONS not in {note.kind for note in query.notes})
     assert "marco" in {getattr(leaf, "text", "") for leaf in leaves(query.clauses)}

@@ -9,10 +9,10 @@ import pytest
 from teia.search.query.parser import parse
 from teia.search.query.query_language import (
     accepted_languages,
-    asking_words,
+    question_languages,
     environment_languages,
     likely_languages,
-    telling_words,
+    content_words,
 )
 from teia.search.rank.statistics import EVERY_PAGE
 from teia.search.serve.searcher import Searcher
@@ -54,14 +54,14 @@ def test_words_that_no_page_has_tell_nothing() -> None:
 
 
 def test_words_that_only_ask_are_not_counted() -> None:
-    assert telling_words(parse("what is the firewall")) == ("firewall",)
-    assert telling_words(parse("+firewall -proxy site:a.test")) == ("firewall",)
+    assert content_words(parse("what is the firewall")) == ("firewall",)
+    assert content_words(parse("+firewall -proxy site:a.test")) == ("firewall",)
 
 
 def test_words_that_ask_name_their_language() -> None:
-    assert asking_words(parse("how to install debian")) == ("en", "en")
-    assert asking_words(parse("onde fica o arquivo")) == ("pt", "pt")
-    assert asking_words(parse("do a as me")) == (), "words of both"
+    assert question_languages(parse("how to install debian")) == ("en", "en")
+    assert question_languages(parse("onde fica o arquivo")) == ("pt", "pt")
+    assert question_languages(parse("do a as me")) == (), "words of both"
 
 
 def test_a_question_in_english_is_english_though_its_other_words_are_everywhere() -> None:

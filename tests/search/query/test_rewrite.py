@@ -47,7 +47,7 @@ def test_the_words_that_tell_most_are_kept_in_their_order_and_it_is_said() -> No
     lengths = [len(node.text) for node in query.clauses.should if isinstance(node, Word)]
     assert lengths == list(range(8, 40))
     assert len(lengths) == MAX_TERMS
-    assert [note.about for note in query.notes] == [NoteKind.TERMS]
+    assert [note.kind for note in query.notes] == [NoteKind.TERMS]
 
 
 def test_a_word_typed_often_tells_more() -> None:
@@ -61,7 +61,7 @@ def test_a_pasted_page_is_answered() -> None:
     """RELIABILITY 43: 10,000 terms are no error."""
     query = narrowed(parse(" ".join(f"palavra{number}" for number in range(10_000))), equal)
     assert len(query.clauses.should) == MAX_TERMS
-    assert NoteKind.TERMS in {note.about for note in query.notes}
+    assert NoteKind.TERMS in {note.kind for note in query.notes}
 
 
 @given(queries)

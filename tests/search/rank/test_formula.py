@@ -37,40 +37,40 @@ def keys(found: Rows) -> list[int]:
 
 
 def test_without_priors_the_text_decides() -> None:
-    assert keys(Ranking().ranked(rows((3.0, 1), (2.0, 2), (1.0, 3)), {}, NOW_S)) == [1, 2, 3]
+    assert keys(Ranking().rank(rows((3.0, 1), (2.0, 2), (1.0, 3)), {}, NOW_S)) == [1, 2, 3]
 
 
 def test_equal_scores_are_ordered_by_key_so_that_runs_repeat() -> None:
-    assert keys(Ranking().ranked(rows((2.0, 9), (2.0, -4), (2.0, 5)), {}, NOW_S)) == [-4, 5, 9]
+    assert keys(Ranking().rank(rows((2.0, 9), (2.0, -4), (2.0, 5)), {}, NOW_S)) == [-4, 5, 9]
 
 
 def test_authority_lifts_a_page_over_one_that_is_hardly_better() -> None:
     ranking = Ranking(priors=Authority({2: 0.999}))
-    ranked = ranking.ranked(rows((10.2, 1), (10.0, 2), (9.0, 3)), {}, NOW_S)
+    ranked = ranking.rank(rows((10.2, 1), (10.0, 2), (9.0, 3)), {}, NOW_S)
     assert keys(ranked) == [2, 1, 3]
     assert ranked["authority"].tolist() == pytest.approx([1.05, 1.0, 1.0])
 
 
 @pytest.mark.parametrize(("percentile", "share"), [(0.0, 0.0), (0.9, 1 / 3), (0.99, 2 / 3), (0.999, 1.0), (1.0, 1.0)])
 def test_authority_grows_with_every_power_of_ten(percentile: float, share: float) -> None:
-    ranked = Ranking(Weights(authority=1.0), Authority({1: percentile})).ranked(rows((1.0, 1)), {}, NOW_S)
+    ranked = Ranking(Weights(authority=1.0), Authority({1: percentile})).rank(rows((1.0, 1)), {}, NOW_S)
     assert ranked["authority"][0] == pytest.approx(1 + share)
 
 
 def test_news_fade_by_half_each_year() -> None:
     for years, expected in ((0, 0.05), (1, 0.025), (2, 0.0125)):
-        ranked = Ranking().ranked(rows((1.0, 1), date_s=int(NOW_S) - years * 365 * DAY_S), {}, NOW_S)
+        ranked = Ranking().rank(rows((1.0, 1), date_s=int(NOW_S) - years * 365 * DAY_S), {}, NOW_S)
         assert ranked["news"][0] == pytest.approx(1 + expected)
 
 
 def test_a_date_in_the_future_is_not_better_than_today() -> None:
-    assert Ranking().ranked(rows((1.0, 1), date_s=int(NOW_S) + 10**9), {}, NOW_S)["news"][0] == pytest.approx(1.05)
+    assert Ranking().rank(rows((1.0, 1), date_s=int(NOW_S) + 10**9), {}, NOW_S)["news"][0] == pytest.approx(1.05)
 
 
 def test_foreign_pages_come_later_and_are_not_hidden() -> None:
     found = rows((10.0, 1), (8.0, 2), (4.0, 3))
     found["languages"] = [bit_of("en"), bit_of("pt"), bit_of("en")]
-    assert keys(Ranking().ranked(found, {"pt": 1.0, "en": 0.001}, NOW_S)) == [2, 1, 3]
+    assert keys(Ranking().rank(found, {"pt": 1.0, "en": 0.001}, NOW_S)) == [2, 1, 3]
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ def test_a_page_is_foreign_by_how_unlikely_its_likeliest_language_is(
 ) -> None:
     found = rows(*((10.0 - n, n) for n in range(5)))
     found["languages"] = [bit_of("pt"), bit_of("en"), bit_of("pt") | bit_of("en"), bit_of("fr"), 0]
-    ranked = Ranking(Weights(foreign=0.001)).ranked(found, likely, NOW_S)
+    ranked = Ranking(Weights(foreign=0.001)).rank(found, likely, NOW_S)
     assert ((1 - ranked["readable"]) / 0.001).tolist() == pytest.approx(expected)
 
 
 def test_meaning_is_added_in_the_measure_of_the_best_score() -> None:
-    ranked = Ranking().ranked(rows((10.0, 1), (9.0, 2)), {}, NOW_S, lambda found: np.where(found == 2, 1.0, 0.0))
+    ranked = Ranking().rank(rows((10.0, 1), (9.0, 2)), {}, NOW_S, lambda found: np.where(found == 2, 1.0, 0.0))
     assert keys(ranked) == [2, 1]
     assert ranked["semantics"].tolist() == pytest.approx([2.0, 0.0])
 
@@ -99,14 +99,14 @@ def test_meaning_is_added_in_the_measure_of_the_best_score() -> None:
 def test_only_the_first_are_put_into_another_order_and_scores_never_rise() -> None:
     pages = [(1000.0 - n, n) for n in range(RERANKED + 50)]
     percentiles = {RERANKED + 10: 0.999, RERANKED - 1: 0.999}
-    ranked = Ranking(Weights(authority=5.0), Authority(percentiles)).ranked(rows(*pages), {}, NOW_S)
+    ranked = Ranking(Weights(authority=5.0), Authority(percentiles)).rank(rows(*pages), {}, NOW_S)
     assert keys(ranked)[0] == RERANKED - 1
     assert keys(ranked)[RERANKED:] == list(range(RERANKED, RERANKED + 50))
     assert (np.diff(ranked["score"]) <= 0).all()
 
 
 def test_nothing_is_ranked_as_nothing() -> None:
-    assert len(Ranking().ranked(rows(), {"pt": 1.0}, NOW_S, lambda found: np.zeros(len(found)))) == 0
+    assert len(Ranking().rank(rows(), {"pt": 1.0}, NOW_S, lambda found: np.zeros(len(found)))) == 0
     assert merged([]).total == 0
 
 

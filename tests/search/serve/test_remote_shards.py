@@ -251,7 +251,7 @@ def test_what_was_told_of_pages_is_kept_for_as_many_as_there_is_room(monkeypatch
     monkeypatch.setattr("teia.search.serve.remote_shards.MAX_CACHED", 10)
     told = ReceivedFacts()
     for start in range(0, 100, 10):
-        told.ranks.keep((key, 1.0) for key in range(start, start + 10))
+        told.ranks.store((key, 1.0) for key in range(start, start + 10))
     kept = [key for key in range(100) if told.percentiles(np.array([key]))[0] == 1.0]
     assert kept[-1] == 99
     assert 10 <= len(kept) <= 40

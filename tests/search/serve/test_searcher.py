@@ -443,8 +443,8 @@ def test_more_like_a_page_that_is_not_there_is_a_message(searcher: Searcher) -> 
 
 
 def test_the_text_of_a_page_can_be_read_from_the_index(searcher: Searcher) -> None:
-    kept = searcher.cached("www.camara.test/lei")
+    kept = searcher.indexed_page("www.camara.test/lei")
     assert kept is not None
     assert kept.text == "A lei nova muda a renda das pessoas."
-    assert searcher.cached("http://nowhere.test/") is None
-    assert searcher.cached("no address at all") is None
+    assert searcher.indexed_page("http://nowhere.test/") is None
+    assert searcher.indexed_page("no address at all") is None

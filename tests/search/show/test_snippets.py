@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from teia.search.show.snippets import SNIPPET_CHARS, Highlighter, Snippet, cut_at, folded_octets, shown, window
+from teia.search.show.snippets import SNIPPET_CHARS, Highlighter, Snippet, cut_at, folded_octets, make_snippet, window
 from tests.index.pages import page
 
 URL = "http://a.test/"
@@ -161,4 +161,4 @@ def test_marks_are_in_order_and_do_not_overlap(text: str) -> None:
     start, end = window(text, marks)
     assert 0 <= start <= end <= len(text)
     if marks:
-        assert any(is_marked for _, is_marked in shown(text, marks, start, end).parts)
+        assert any(is_marked for _, is_marked in make_snippet(text, marks, start, end).parts)

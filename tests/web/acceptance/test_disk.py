@@ -64,5 +64,5 @@ def test_a_disk_that_fills_up_is_said_where_operators_look_and_no_more_when_ther
             assert need["value"] == pytest.approx(0, abs=0.001), "to the last byte"
             assert f"fetching pauses at {need['limit']:.1%}" in re.sub(r"<[^>]+>", "", client.get("/c/main").text)
             assert client.get("/search?q=renda").status_code == 200, "people can still search"
-            disk.make_room()
+            disk.set_extra_capacity()
             until(lambda: says() == (False, False))

@@ -23,7 +23,7 @@ from teia.config.choices import ORDERS, POLICIES
 from teia.records import Outcome
 from teia.views.reports.catalogue import REPORTS
 from teia.web.access.roles import Role
-from teia.web.app import gates_of
+from teia.web.app import list_routes
 from teia.web.language.numbers import ENGLISH
 from teia.web.server.templates import HERE
 from tests.web.labs import keep_plan
@@ -91,7 +91,7 @@ def addresses(demo: Live) -> list[str]:
     """Every page there is, with something to show; the route table says which."""
     here, url = parts(demo)
     client = demo.web.client(Role.ADMIN)
-    gates = [gate for gate in gates_of(demo.web.app) if gate.method == "GET" and not gate.path.startswith(NOT_PAGES)]
+    gates = [gate for gate in list_routes(demo.web.app) if gate.method == "GET" and not gate.path.startswith(NOT_PAGES)]
     found = []
     for gate in gates:
         if gate.path.endswith(FILES):
@@ -343,9 +343,9 @@ def schema(demo: Live) -> dict[str, Any]:
 def twins(demo: Live) -> list[tuple[str, str]]:
     """Pages that have a twin: the path in the document, and an address."""
     here, url = parts(demo)
-    paths = {gate.path for gate in gates_of(demo.web.app) if gate.method == "GET"}
+    paths = {gate.path for gate in list_routes(demo.web.app) if gate.method == "GET"}
     found = []
-    for gate in gates_of(demo.web.app):
+    for gate in list_routes(demo.web.app):
         if gate.method == "GET" and f"/api/v1{gate.path}" in paths and not gate.path.endswith(FILES):
             asked = "SELECT+count(*)+FROM+pages" if gate.path.endswith("/sql") else "casa" if gate.path != "/" else ""
             address = f"{address_of(gate, demo.web, **here)}?url={quote(url, safe='')}&q={asked}"

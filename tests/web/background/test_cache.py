@@ -132,7 +132,7 @@ def test_only_so_many_answers_are_kept() -> None:
 def test_there_is_room_for_one_of_each_of_many_things() -> None:
     """A hundred collections have a table of hosts each; none is counted again because of the others."""
     kept = AnswerCache(VirtualClock(0.0))
-    kept.make_room(100)
+    kept.set_extra_capacity(100)
     for number in range(100):
         kept.get(("hosts", number), lambda: "table", 1.0)
     assert all(kept.last(("hosts", number)) for number in range(100))

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from teia.collections.calendar import next_starts, schedule_of
+from teia.collections.calendar import next_starts, parse_schedule
 from teia.collections.commands import standing_commands
-from teia.collections.drafts import ADMINS, LOCAL, drafted
+from teia.collections.drafts import ADMINS, LOCAL, check_draft
 from teia.collections.stored import saved
 from teia.config.load import to_toml
 from teia.config.sections import ScheduleSettings
@@ -361,7 +361,7 @@ def test_a_rule_beside_one_of_an_older_version_that_looks_ahead_is_no_error_of_o
     saved_by_form = client.post("/c/main/edit", data={**fields, "step": "save", "csrf": web.csrf(client)})
     assert saved_by_form.status_code == 400
     assert "uses look-ahead or look-behind" in saved_by_form.text
-    faults_found = drafted({"scope.include": settings["scope"]["include"]}, web.site.config("main")).faults
+    faults_found = check_draft({"scope.include": settings["scope"]["include"]}, web.site.config("main")).faults
     assert [(fault.key, fault.place) for fault in faults_found] == [("scope.include", 1)]
 
 
@@ -371,7 +371,7 @@ def test_the_dates_shown_are_those_on_which_runs_begin_also_when_clocks_change(w
     settings = ScheduleSettings(start="2027-10-10 01:30", zone=zone, every="7 days", stop_after="4 hours")
     given = {"start": settings.start, "zone": zone, "every": "7 days", "stop_after": "4 hours"}
     shown = web.client(Role.VIEWER).get("/api/v1/schedule/preview", params=given).json()
-    schedule = schedule_of(settings)
+    schedule = parse_schedule(settings)
     assert schedule is not None
     due = next_starts(schedule, web.site.clock.now_s(), 5)
     assert [datetime.fromisoformat(each).timestamp() for each in shown["starts"]] == due

@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from httpx2 import Response
 
 from teia.web.access.roles import ALL, Role, TokenScope
-from teia.web.app import gates_of
+from teia.web.app import list_routes
 from teia.web.server.json_routes import API, RouteAccess
 from tests.web.conftest import PASSWORD, Web
 from tests.web.labs import some_run
@@ -31,7 +31,7 @@ def ask(web: Web, gate: RouteAccess, client: Any, url: str, **how: Any) -> Respo
 
 
 def test_every_route_has_its_role(web: Web) -> None:
-    known = {(gate.method, gate.path) for gate in gates_of(web.app)}
+    known = {(gate.method, gate.path) for gate in list_routes(web.app)}
     found, others = set(), set()
     waiting = list(web.app.routes)
     while waiting:
@@ -44,7 +44,7 @@ def test_every_route_has_its_role(web: Web) -> None:
             others.add(route.path)
     assert found == known
     assert others == {"/api/v1/openapi.json", "/static"}, "what has no role is for everybody"
-    assert len(known) == len(gates_of(web.app)), "a route is there twice"
+    assert len(known) == len(list_routes(web.app)), "a route is there twice"
 
 
 @pytest.mark.heavy
@@ -52,7 +52,7 @@ def test_the_table_of_routes_and_roles_is_kept(web: Web) -> None:
     """Every route x every role, by session and by token: refused exactly where the role is too small."""
     people, url, anybody = {role: web.client(role) for role in Role}, web.some_url(), web.client()
     tokens = {role: web.token(role) for role in Role if role is not Role.PUBLIC}
-    for gate in gates_of(web.app):
+    for gate in list_routes(web.app):
         for role, client in people.items():
             if gate.path == "/logout":
                 continue  # would sign the client out
@@ -111,7 +111,7 @@ def test_every_route_has_the_scope_that_is_written_down_for_it(web: Web) -> None
         for word in text.split():
             method = word if word.isupper() else method
             written |= {(method, word, scope)} if not word.isupper() else set()
-    found = {(gate.method, gate.path.removeprefix(API) or "/", gate.scope) for gate in gates_of(web.app)}
+    found = {(gate.method, gate.path.removeprefix(API) or "/", gate.scope) for gate in list_routes(web.app)}
     assert found == written
 
 
@@ -121,7 +121,7 @@ def test_a_token_is_refused_exactly_where_its_scopes_are_not_for(web: Web) -> No
     url, anybody, accounts = web.some_url(), web.client(), web.site.accounts
     but = {scope: accounts.make_token(f"but-{scope}", "ana", Role.ADMIN, ALL - {scope}) for scope in TokenScope}
     only = {scope: accounts.make_token(f"only-{scope}", "ana", Role.ADMIN, frozenset({scope})) for scope in TokenScope}
-    for gate in gates_of(web.app):
+    for gate in list_routes(web.app):
         for scope, token in [*but.items()] if gate.scope is None else [(gate.scope, but[gate.scope])]:
             answer = ask(web, gate, anybody, url, headers={"authorization": f"Bearer {token}"})
             is_refused = answer.status_code == 403 and "this requires the scope" in answer.text
@@ -143,7 +143,7 @@ def test_a_token_is_refused_exactly_where_its_scopes_are_not_for(web: Web) -> No
 )
 def test_no_foreign_page_changes_anything(web: Web, headers: dict[str, str], brings_token: bool) -> None:
     client, url = web.client(Role.ADMIN), web.some_url()
-    changes = [gate for gate in gates_of(web.app) if gate.method != "GET"]
+    changes = [gate for gate in list_routes(web.app) if gate.method != "GET"]
     assert changes
     for gate in changes:
         token = {"x-csrf-token": web.csrf(client)} if brings_token else {}

@@ -137,7 +137,7 @@ def test_a_request_that_does_not_arrive_in_time_is_given_up(port: int, monkeypat
 def test_one_address_has_so_many_requests_under_way_and_health_beside_them(port: int) -> None:
     held = b"GET /held HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with ExitStack() as stack:
-        for _ in range(limits.UNDER_WAY_PER_ADDRESS):
+        for _ in range(limits.IN_FLIGHT_PER_ADDRESS):
             opened(stack, port, held)
         refused = opened(stack, port, held)
         said = refused.recv(1000).lower()

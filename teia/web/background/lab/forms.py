@@ -257,7 +257,7 @@ def _number(text: str, *, whole: bool) -> float | None:
     return int(value) if value.is_integer() else value
 
 
-def simulate_question(fields: SimulateFields) -> tuple[RunRequest | None, list[Mistake]]:
+def simulate_request(fields: SimulateFields) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of a simulation; return a run request or the errors."""
     asked = fields.model_dump()
     read = FormReader(asked, SIMULATE)
@@ -305,7 +305,7 @@ def _check_size(read: FormReader, found: Mapping[str, float | None], policies: i
     return visits + pages * policies * max(1.0, length_s / horizon_s)
 
 
-def whatif_question(
+def whatif_request(
     fields: WhatIfFields, data: Path, collections: Collection[str]
 ) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of a what-if; return a run request or the errors."""
@@ -324,7 +324,7 @@ def whatif_question(
     return RunRequest("whatif", asked, words, int(found["seed"] or 0), f"whatif {name}", found["days"] or 14.0), []
 
 
-def reproduce_question(fields: ReproduceFields) -> tuple[RunRequest | None, list[Mistake]]:
+def reproduce_request(fields: ReproduceFields) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of an experiment; return a run request or the errors."""
     asked = fields.model_dump()
     read = FormReader(asked, REPRODUCE)

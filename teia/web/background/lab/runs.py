@@ -94,7 +94,7 @@ class StoredRuns:
         with self._lock:
             run = self._load(number)
         if run is None:
-            raise UnknownRun(f"there is no run {number} of the lab; only the newest {limits.LAB_KEPT} are stored")
+            raise UnknownRun(f"there is no run {number} of the lab; only the newest {limits.LAB_MAX_RUNS} are stored")
         return run
 
     def add(self, **values: Any) -> LabRun:
@@ -120,9 +120,9 @@ class StoredRuns:
 
     def prune(self) -> None:
         """Delete runs that are too many or too old; keep the newest, so that numbers continue from it."""
-        oldest_s = self._clock.now_s() - limits.LAB_KEPT_S
+        oldest_s = self._clock.now_s() - limits.LAB_MAX_AGE_S
         for at, run in enumerate(self.all()):
-            if at and run.is_over and (at >= limits.LAB_KEPT or (run.ended_s or run.queued_s) < oldest_s):
+            if at and run.is_over and (at >= limits.LAB_MAX_RUNS or (run.ended_s or run.queued_s) < oldest_s):
                 shutil.rmtree(self.folder(run.number), ignore_errors=True)
 
     def drop(self, number: int) -> None:
@@ -179,7 +179,7 @@ class StoredRuns:
         with disk_errors(self.folder(number) / name, "read"):
             return (self.folder(number) / name).read_bytes()
 
-    def keep_report(self, number: int, report: dict[str, Any]) -> None:
+    def save_report(self, number: int, report: dict[str, Any]) -> None:
         write_atomically(self.folder(number) / "report.json", json.dumps(report).encode())
 
     def tidy(self, number: int, made: Path | None) -> list[str]:

@@ -58,7 +58,7 @@ def example() -> str:
     return out.getvalue()
 
 
-def plan_question(fields: PlanFields, kept: StoredRuns) -> tuple[RunRequest | None, list[Mistake]]:
+def plan_request(fields: PlanFields, kept: StoredRuns) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of a plan; return a run request or the errors."""
     asked = fields.model_dump()
     read = FormReader(asked, PLAN)

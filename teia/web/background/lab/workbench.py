@@ -173,7 +173,7 @@ class Workbench:
         count = len(ahead) + (turn is not None)
         return RunProgress(number, run.state, False, ahead=count, starts_in_s=wait_s(left, ahead, known))
 
-    def wait_for_new(self) -> tuple[int, float | None]:
+    def estimate_wait(self) -> tuple[int, float | None]:
         """Return the number of runs ahead of a new one, and their estimated time together, None if unknown."""
         with self._news:
             turn, going, queue = self._turn, self._going, list(self._queue)
@@ -276,7 +276,7 @@ class Workbench:
             self._end(run, state, message, files=files)
             return
         # Before the state is saved: a run that is `done` always has its report.
-        self.kept.keep_report(run.number, result)
+        self.kept.save_report(run.number, result)
         more: dict[str, Any] = {
             "digest": digest_of(run.kind, result),
             "finding": finding_of(run.kind, result),

@@ -11,11 +11,11 @@ from fastapi import Form, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from teia.collections.add_urls import MOST, AddUrlResult, WrongUrls, add_urls
+from teia.collections.add_urls import MAX_URLS, AddUrlResult, WrongUrls, add_urls
 from teia.errors import StoreError
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.server.json_routes import API, OfSite, OfVisitor, PageRoutes
+from teia.web.server.json_routes import API, SiteDep, VisitorDep, PageRoutes
 
 NOTED = 20
 
@@ -55,7 +55,7 @@ class AddUrlsForm(BaseModel):
         return [line.strip() for text in self.urls for line in text.splitlines()]
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     to = "/c/{collection}/frontier/add"
     pages.page(to, "adding.html", Role.OPERATOR)(form)
     pages.add("POST", to, Role.OPERATOR, _by_form(pages), include_in_schema=False)
@@ -63,12 +63,12 @@ def add_to(pages: PageRoutes) -> None:
     pages.add("POST", API + to, Role.OPERATOR, add, response_model=AddView, **how)
 
 
-def form(site: OfSite, collection: str) -> AddView:
+def form(site: SiteDep, collection: str) -> AddView:
     """Return the form for adding URLs to the queue."""
-    return AddView(MOST, not site.config(collection).scope.include)
+    return AddView(MAX_URLS, not site.config(collection).scope.include)
 
 
-def add(site: OfSite, visitor: OfVisitor, collection: str, asked: AddUrlsForm) -> AddView:
+def add(site: SiteDep, visitor: VisitorDep, collection: str, asked: AddUrlsForm) -> AddView:
     """Add URLs to the crawl; they are checked like seeds, and become seeds."""
     config = site.config(collection)
     with ExitStack() as stack:
@@ -81,14 +81,14 @@ def add(site: OfSite, visitor: OfVisitor, collection: str, asked: AddUrlsForm) -
     if new:
         more = f" and {len(new) - NOTED:,} more" if len(new) > NOTED else ""
         site.accounts.note(visitor.name, "add", collection=collection, urls=", ".join(new[:NOTED]) + more)
-    return AddView(MOST, not config.scope.include, list(done.urls), list(done.widened), done.is_running)
+    return AddView(MAX_URLS, not config.scope.include, list(done.urls), list(done.widened), done.is_running)
 
 
 def _by_form(pages: PageRoutes) -> Callable[..., Response]:
     """Return the form's handler, which shows the form again with the typed text if there is an error."""
 
     def by_form(
-        request: Request, site: OfSite, visitor: OfVisitor, collection: str, asked: Annotated[AddUrlsForm, Form()]
+        request: Request, site: SiteDep, visitor: VisitorDep, collection: str, asked: Annotated[AddUrlsForm, Form()]
     ) -> Response:
         try:
             view, status = add(site, visitor, collection, asked), 200
@@ -99,7 +99,7 @@ def _by_form(pages: PageRoutes) -> Callable[..., Response]:
                 LineFault(numbers[place] if place < len(numbers) else 1, message) for place, message in wrong.faults
             ]
             follows, typed = not site.config(collection).scope.include, "\n".join(asked.urls)
-            view, status = AddView(MOST, follows, typed=typed, faults=faults), 400
+            view, status = AddView(MAX_URLS, follows, typed=typed, faults=faults), 400
         return pages.rendered(request, visitor, "adding.html", view, status)
 
     return by_form

@@ -19,7 +19,7 @@ from teia.views.reports.source import snapshot
 from teia.web.access.roles import Role
 from teia.web.background.cache import CachedAnswer, NotReady
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import ActionResult, OfSite, OfVisitor, PageRoutes
+from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
 from teia.web.server.templates import link
 
 COUNTED_S, COUNT_PATIENCE_S = 10.0, 0.1
@@ -79,13 +79,13 @@ class BulkForm(BaseModel):
     outcome: str = Field(default="", max_length=40)
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/frontier/bulk", "bulk.html", Role.OPERATOR)(counted)
     pages.deed("/c/{collection}/frontier/bulk", Role.OPERATOR)(carry_out)
 
 
 def counted(
-    site: OfSite,
+    site: SiteDep,
     collection: str,
     deed: DeedName = "drop",
     host: Host = "",
@@ -140,7 +140,7 @@ def _chosen(wanted: BulkForm) -> BulkSelection:
     return BulkSelection(BulkAction(wanted.deed), host, wanted.contains, wanted.source, depth, wanted.outcome.strip())
 
 
-def carry_out(site: OfSite, visitor: OfVisitor, collection: str, asked: BulkForm) -> ActionResult:
+def carry_out(site: SiteDep, visitor: VisitorDep, collection: str, asked: BulkForm) -> ActionResult:
     """Drop waiting URLs, put them first, or retry them: all that match, in the running crawl or without one."""
     site.check(collection)
     chosen = _chosen(asked)
@@ -157,7 +157,7 @@ def carry_out(site: OfSite, visitor: OfVisitor, collection: str, asked: BulkForm
     )
 
 
-def deeds_of(site: Installation, collection: str) -> list[BulkActionRow]:
+def latest_actions(site: Installation, collection: str) -> list[BulkActionRow]:
     """Return the last bulk actions on a collection, newest first."""
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         found = bulk.recent_actions(control, collection, SHOWN)

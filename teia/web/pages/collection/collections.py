@@ -15,9 +15,9 @@ from teia.records import Command
 from teia.views.alerts import Alert
 from teia.web.access.roles import Role
 from teia.web.background.crawler import CrawlerState
-from teia.web.pages.collection.monitor import account_of, is_known, last_day, needs_now
+from teia.web.pages.collection.monitor import account_of, is_known, last_day, open_alerts
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import ActionResult, OfSite, OfVisitor, PageRoutes
+from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
 
 WORDS: dict[str, Command] = {
     "start": Command.RUN,
@@ -78,13 +78,13 @@ class RemovalForm(BaseModel):
     name: Annotated[str, Field(max_length=64)]
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/c", "collections.html", Role.VIEWER)(collections)
     pages.deed("/c/{collection}/command", Role.OPERATOR)(command)
     pages.deed("/c/{collection}/remove", Role.ADMIN)(remove)
 
 
-def collections(site: OfSite) -> CollectionsView:
+def collections(site: SiteDep) -> CollectionsView:
     """List the collections and the state of each."""
     crawler = NO_CRAWLER if site.supervisor is None else site.supervisor.state
     return CollectionsView([_line(site, name) for name in site.names()], crawler)
@@ -107,7 +107,7 @@ def _line(site: Installation, name: str) -> CollectionLine:
         next_run=None if agenda is None else agenda.next_run,
         words="" if agenda is None else agenda.words,
         day=last_day(site, name),
-        needs=[] if problem else needs_now(site, name, account),
+        needs=[] if problem else open_alerts(site, name, account),
         problem=problem,
     )
 
@@ -120,7 +120,7 @@ def _agenda(site: Installation, name: str) -> tuple[ScheduleOverview | None, str
         return None, str(error)
 
 
-def command(site: OfSite, visitor: OfVisitor, collection: str, asked: CommandForm) -> ActionResult:
+def command(site: SiteDep, visitor: VisitorDep, collection: str, asked: CommandForm) -> ActionResult:
     """Start, pause, resume or stop the crawl of a collection."""
     site.check(collection)
     said = start(site, collection) if asked.command == "start" else _tell(site, collection, asked.command)
@@ -155,7 +155,7 @@ def _tell(site: Installation, collection: str, word: str) -> str:
     return SAID[word]
 
 
-def remove(site: OfSite, visitor: OfVisitor, collection: str, asked: RemovalForm) -> ActionResult:
+def remove(site: SiteDep, visitor: VisitorDep, collection: str, asked: RemovalForm) -> ActionResult:
     """Remove a collection with all its data; the user types its name to confirm."""
     site.check(collection)
     if asked.name.strip() != collection:

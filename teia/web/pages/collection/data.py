@@ -18,7 +18,7 @@ from teia.web.access.roles import Role
 from teia.web.background.audits import AuditUnderWay
 from teia.web.server.auth import Visitor
 from teia.web.server.installation import LITTLE_PATIENCE_S, Installation
-from teia.web.server.json_routes import ActionResult, OfSite, OfVisitor, PageRoutes
+from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
 from teia.web.server.templates import link
 
 WEIGHED_S = 30.0
@@ -95,13 +95,13 @@ class AuditForm(BaseModel):
     kind: AuditKind
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/data", "data.html", Role.VIEWER)(data)
     pages.deed("/c/{collection}/data/audit", Role.OPERATOR)(begin_audit)
     pages.page("/settings/data", "all_data.html", Role.VIEWER)(all_data)
 
 
-def data(site: OfSite, visitor: OfVisitor, collection: str) -> DataView:
+def data(site: SiteDep, visitor: VisitorDep, collection: str) -> DataView:
     """Return the disk use of a collection, its last audits, and the commands for a backup."""
     folder = site.root.collection(site.check(collection))
     space, weighed = _space(site, collection, site.patience_s(collection))
@@ -126,7 +126,7 @@ def _is_clustered(folder: CollectionFolder) -> bool:
         return False
 
 
-def all_data(site: OfSite) -> AllDataView:
+def all_data(site: SiteDep) -> AllDataView:
     """Return the disk use of all collections, and their last audits."""
     # One patience for all collections together.
     until = site.clock.ticks_s() + LITTLE_PATIENCE_S
@@ -171,7 +171,7 @@ def _row(kind: AuditKind, last: AuditResult | None, failure: str) -> AuditRow:
     return AuditRow(kind.value, *found, list(last.details), failure)
 
 
-def begin_audit(site: OfSite, visitor: OfVisitor, collection: str, asked: AuditForm) -> ActionResult:
+def begin_audit(site: SiteDep, visitor: VisitorDep, collection: str, asked: AuditForm) -> ActionResult:
     """Start an audit of a collection: every record of its archive, every request, its index, or its links."""
     site.check(collection)
     site.auditor.begin(collection, asked.kind)

@@ -14,15 +14,15 @@ from teia.collections.drafts import (
     RestrictedSetting,
     SettingFault,
     apply,
-    drafted,
-    edits_between,
+    check_draft,
+    diff_configs,
     restricted_settings,
     create_collection,
 )
-from teia.collections.edits import holds
+from teia.collections.edits import has_edits
 from teia.collections.overview import preview_schedule
 from teia.collections.preview_change import ChangeEffect, count_effect
-from teia.collections.preview_url import MOST
+from teia.collections.preview_url import MAX_URLS
 from teia.config.sections import Config, ScheduleSettings
 from teia.config.tree import flatten
 from teia.errors import ConfigError, StoreError, UsageError
@@ -34,15 +34,15 @@ from teia.web.forms.drafts import (
     UrlTestView,
     changes_between,
     told,
-    tried_by,
+    url_test_view,
     view_of,
-    warning_of,
+    schedule_warning,
 )
 from teia.web.forms.fields import Fields, fields_of, settings_of
 from teia.web.pages.collection.collections import start
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, OfSite, OfVisitor, PageRoutes
+from teia.web.server.json_routes import API, ActionResult, SiteDep, VisitorDep, PageRoutes
 from teia.web.server.preferences import language_of
 from teia.web.server.templates import phrases_for
 
@@ -82,7 +82,7 @@ class EditEffect:
 class UrlTestForm(BaseModel):
     """URLs to test, and settings to test them against, if they differ from the saved ones."""
 
-    urls: Annotated[list[str], Field(max_length=MOST)]
+    urls: Annotated[list[str], Field(max_length=MAX_URLS)]
     settings: Settings = Field(default_factory=dict)
 
 
@@ -97,16 +97,16 @@ class ScheduleView:
     warning: str
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/new", "draft.html", Role.OPERATOR)(new)
     pages.page("/c/{collection}/edit", "draft.html", Role.OPERATOR)(edit)
     pages.page("/c/{collection}/clone", "draft.html", Role.OPERATOR)(clone)
     hidden: dict[str, Any] = {"include_in_schema": False, "response_class": Response}
 
-    def make_by_form(request: Request, site: OfSite, visitor: OfVisitor, fields: OfFields) -> Response:
+    def make_by_form(request: Request, site: SiteDep, visitor: VisitorDep, fields: FieldsDep) -> Response:
         return _by_form(pages, request, site, visitor, fields, "")
 
-    def edit_by_form(request: Request, site: OfSite, visitor: OfVisitor, collection: str, fields: OfFields) -> Response:
+    def edit_by_form(request: Request, site: SiteDep, visitor: VisitorDep, collection: str, fields: FieldsDep) -> Response:
         return _by_form(pages, request, site, visitor, fields, site.check(collection))
 
     pages.add("POST", "/c/new", Role.OPERATOR, make_by_form, **hidden)
@@ -129,31 +129,31 @@ def fields_sent(fields: Annotated[Fields, Form()]) -> Fields:
     return fields
 
 
-OfFields = Annotated[Fields, Depends(fields_sent)]
+FieldsDep = Annotated[Fields, Depends(fields_sent)]
 Wanted = Annotated[float | Literal[""], Query()]
 
 
 # ---- pages ----------------------------------------------------------------------------------------------------------
 
 
-def new(site: OfSite) -> DraftView:
+def new(site: SiteDep) -> DraftView:
     """Return the form of a new collection."""
     fields = fields_of(Config()).model_copy(update={"name": _free_name(site, "")})
     return view_of(site, fields, "", with_faults=False)
 
 
 def edit(
-    site: OfSite, collection: str, delay_s: Wanted = "", policy: Annotated[str, Query(max_length=50)] = ""
+    site: SiteDep, collection: str, delay_s: Wanted = "", policy: Annotated[str, Query(max_length=50)] = ""
 ) -> DraftView:
     """Return the form of an existing collection; a delay or a policy may be filled in."""
     config = site.config(collection)
     wanted = {"courtesy.delay_s": delay_s, "refresh.policy": policy}
     values = {key: value for key, value in wanted.items() if value != ""}
-    shown = _good(drafted(values, config)) if values else config
+    shown = _good(check_draft(values, config)) if values else config
     return view_of(site, fields_of(shown), collection, samples=True)
 
 
-def clone(site: OfSite, collection: str) -> DraftView:
+def clone(site: SiteDep, collection: str) -> DraftView:
     """Return the form of a new collection with the settings of another."""
     fields = fields_of(site.config(collection))
     return view_of(site, fields.model_copy(update={"name": _free_name(site, collection)}), "")
@@ -188,14 +188,14 @@ def _by_form(
 
 
 def _make_from(site: Installation, visitor: Visitor, fields: Fields) -> str:
-    config = _good(drafted(settings_of(fields)[0]))
+    config = _good(check_draft(settings_of(fields)[0]))
     done = _make(site, visitor, config, fields.consent, is_started=fields.step == "start")
     return done.to
 
 
 def _change_from(site: Installation, visitor: Visitor, fields: Fields, collection: str) -> str:
     before = site.config(collection)
-    after = _good(drafted(settings_of(fields, before)[0], before))
+    after = _good(check_draft(settings_of(fields, before)[0], before))
     _change(site, visitor, collection, before, after, fields.consent, ChangeEffect())
     return f"/c/{collection}"
 
@@ -203,12 +203,12 @@ def _change_from(site: Installation, visitor: Visitor, fields: Fields, collectio
 # ---- a draft and its effects ----------------------------------------------------------------------------------------
 
 
-def look(site: OfSite, visitor: OfVisitor, fields: OfFields, c: str = "") -> DraftView:
+def look(site: SiteDep, visitor: VisitorDep, fields: FieldsDep, c: str = "") -> DraftView:
     """Validate a form being filled in: errors, dates, effects of the rules; change nothing."""
     return view_of(site, fields, site.check(c) if c else "", visitor=visitor, samples=True)
 
 
-def look_in_words(request: Request, visitor: OfVisitor, view: Annotated[DraftView, Depends(look)]) -> DraftView:
+def look_in_words(request: Request, visitor: VisitorDep, view: Annotated[DraftView, Depends(look)]) -> DraftView:
     """Like `look`, with sentences in the reader's language, for our own pages."""
     phrases = phrases_for(language_of(request, visitor).tag)
     return view if phrases is None else told(view, lambda text: phrases.said(text) or text)
@@ -217,10 +217,10 @@ def look_in_words(request: Request, visitor: OfVisitor, view: Annotated[DraftVie
 # ---- the API --------------------------------------------------------------------------------------------------------
 
 
-def make(site: OfSite, visitor: OfVisitor, asked: NewCollectionForm) -> ActionResult:
+def make(site: SiteDep, visitor: VisitorDep, asked: NewCollectionForm) -> ActionResult:
     """Make a collection, and optionally start it."""
     values = {**flatten(asked.settings), "collection.name": asked.name}
-    return _make(site, visitor, _good(drafted(values)), asked.consent, is_started=asked.start)
+    return _make(site, visitor, _good(check_draft(values)), asked.consent, is_started=asked.start)
 
 
 def _make(site: Installation, visitor: Visitor, config: Config, consent: str, *, is_started: bool) -> ActionResult:
@@ -236,10 +236,10 @@ def _make(site: Installation, visitor: Visitor, config: Config, consent: str, *,
     return ActionResult(f"{name} was created, and {start(site, name)}", f"/c/{name}")
 
 
-def change_settings(site: OfSite, visitor: OfVisitor, collection: str, asked: SettingsForm) -> EditEffect:
+def change_settings(site: SiteDep, visitor: VisitorDep, collection: str, asked: SettingsForm) -> EditEffect:
     """Change settings of a collection, even during its crawl; or preview the effect."""
     before = site.config(collection)
-    after = _good(drafted(flatten(asked.settings), before))
+    after = _good(check_draft(flatten(asked.settings), before))
     if asked.dry_run:
         effect, changes = count_effect(site.root, collection, before, after), changes_between(before, after)
         return EditEffect("nothing was changed", f"/c/{collection}/edit", False, effect, changes, [], [])
@@ -255,7 +255,7 @@ def _change(
     changes = changes_between(before, after)
     if not changes:
         return EditEffect("nothing is different", f"/c/{name}", True, effect, [], [], [])
-    edits = edits_between(before, after)
+    edits = diff_configs(before, after)
 
     def note() -> None:
         site.accounts.note(visitor.name, "change settings", changes, collection=name, **consented)
@@ -265,7 +265,7 @@ def _change(
     try:
         changed = apply(site.root, name, edits, site.clock)
     except StoreError:  # the edits may be saved all the same: a crawl that did not answer in time reads them later
-        if holds(site.config(name), edits):
+        if has_edits(site.config(name), edits):
             note()
         raise
     note()
@@ -299,24 +299,24 @@ def _check_freedoms(visitor: Visitor, needs: list[RestrictedSetting], consent: s
     return {"consent": consent.strip()[: CONSENT_CHARS[1]]}
 
 
-def try_urls(site: OfSite, collection: str, asked: UrlTestForm) -> UrlTestView:
+def try_urls(site: SiteDep, collection: str, asked: UrlTestForm) -> UrlTestView:
     """Test whether URLs would be crawled: every step, and the rule that decides; no request is sent."""
     before = site.config(collection)
-    config = _good(drafted(flatten(asked.settings), before)) if asked.settings else before
-    return tried_by(site, collection, config, asked.urls)
+    config = _good(check_draft(flatten(asked.settings), before)) if asked.settings else before
+    return url_test_view(site, collection, config, asked.urls)
 
 
-def try_draft(site: OfSite, asked: UrlTestForm) -> UrlTestView:
+def try_draft(site: SiteDep, asked: UrlTestForm) -> UrlTestView:
     """Test whether URLs would be crawled by a collection that does not exist yet."""
     values = {"collection.name": "main", **flatten(asked.settings)}
-    return tried_by(site, "", _good(drafted(values)), asked.urls)
+    return url_test_view(site, "", _good(check_draft(values)), asked.urls)
 
 
 Text = Annotated[str, Query(max_length=100)]
 
 
 def preview(
-    site: OfSite,
+    site: SiteDep,
     start: Text = "",
     zone: Text = "",
     every: Text = "once",
@@ -333,5 +333,5 @@ def preview(
     if c:
         base = site.config(c)
         values = {f"schedule.{name}": value for name, value in {**given, "keep_fresh": keep_fresh}.items()}
-        warning = warning_of(site, c, _good(drafted(values, base)))
+        warning = schedule_warning(site, c, _good(check_draft(values, base)))
     return ScheduleView(found.words, found.zone, found.starts, found.shown, warning)

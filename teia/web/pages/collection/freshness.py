@@ -20,7 +20,7 @@ from teia.web.access.roles import Role
 from teia.web.charts.scales import Point, around
 from teia.web.pages.collection.monitor import account_of
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import OfSite, PageRoutes
+from teia.web.server.json_routes import SiteDep, PageRoutes
 
 FRESH_S = 30.0
 HOSTS = 1_000
@@ -126,7 +126,7 @@ class FreshnessView:
         return around([*values, self.uniform, *(true for _, true in self.truth)], LEAST_SPAN)
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/freshness", "freshness.html", Role.VIEWER)(freshness)
 
 
@@ -173,7 +173,7 @@ def by_host(site: Installation, collection: str) -> dict[str, HostShares]:
     return {row.host: HostShares(row.fresh, row.best, row.possible) for row in found.value.rows}
 
 
-def freshness(site: OfSite, collection: str, window: Window = "24h") -> FreshnessView:
+def freshness(site: SiteDep, collection: str, window: Window = "24h") -> FreshnessView:
     """Return the freshness of the captures, the best possible, and the causes of the difference."""
     found = report_of(site, collection)
     report, settings = found.value, site.config(collection).refresh

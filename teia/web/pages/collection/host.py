@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
 from teia.collections.change_settings import change
-from teia.collections.drafts import LEAST_DELAY_S
-from teia.collections.edits import Edit, Operator, edited, normal_form, holds
+from teia.collections.drafts import MIN_DELAY_S
+from teia.collections.edits import Edit, Operator, apply_edits, normal_form, has_edits
 from teia.collections.inbox import ControlFile
 from teia.config.sections import Config, CourtesySettings
 from teia.errors import StoreError, UsageError
@@ -56,7 +56,7 @@ from teia.web.language.numbers import whole_number
 from teia.web.pages.collection.hosts import all_hosts
 from teia.web.server.auth import Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, OfSite, OfVisitor, PageRoutes
+from teia.web.server.json_routes import API, ActionResult, SiteDep, VisitorDep, PageRoutes
 from teia.web.server.templates import link
 
 STANDING_S, STANDING_PATIENCE_S = 60.0, 0.02
@@ -117,7 +117,7 @@ def _unix(time: str) -> float:
     return datetime.fromisoformat(time).timestamp()
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/hosts/{host}", "host.html", Role.VIEWER)(host_page)
     pages.add("GET", API + "/c/{collection}/hosts/{host}/feasibility", Role.VIEWER, feasibility)
     to, how = "/c/{collection}/hosts/{host}", {"summary": (treat.__doc__ or ""), "operation_id": "hosts_treat"}
@@ -131,7 +131,7 @@ Delay = Annotated[float | None, Query(ge=0, le=86_400)]
 HowMany = Annotated[int | None, Query(ge=1, le=10**9)]
 
 
-def host_page(site: OfSite, collection: str, host: str, delay_s: Delay = None, pages: HowMany = None) -> HostPage:
+def host_page(site: SiteDep, collection: str, host: str, delay_s: Delay = None, pages: HowMany = None) -> HostPage:
     """Return one host: its settings, its responses, and the time of one pass, at this delay or another."""
     table = all_hosts(site, collection)
     line = line_of(table, host)
@@ -189,7 +189,7 @@ def _possible_at(site: Installation, collection: str, line: HostLine, slot_s: fl
     return found if found is None or isclose(slot_s, line.slot_s) else replace(found, possible=None)
 
 
-def feasibility(site: OfSite, collection: str, host: str, delay_s: Delay = None, pages: HowMany = None) -> Feasibility:
+def feasibility(site: SiteDep, collection: str, host: str, delay_s: Delay = None, pages: HowMany = None) -> Feasibility:
     """Compute the time of one pass over a host, at this delay or another, over all its pages or some."""
     return feasibility_of(line_of(all_hosts(site, collection), host), delay_s, pages)
 
@@ -228,7 +228,7 @@ def rule_of(host: str) -> str:
     return f"host:{host}"
 
 
-def treat(site: OfSite, visitor: OfVisitor, collection: str, host: str, asked: HostActionForm) -> ActionResult:
+def treat(site: SiteDep, visitor: VisitorDep, collection: str, host: str, asked: HostActionForm) -> ActionResult:
     """Pause, resume, block or unblock a host, set its delay or its budget, or have its robots.txt fetched again."""
     line, before = line_of(all_hosts(site, collection), host), site.config(collection)
     to = link(f"/c/{collection}/hosts/{line.host}")
@@ -236,11 +236,11 @@ def treat(site: OfSite, visitor: OfVisitor, collection: str, host: str, asked: H
         said, after = _reread(site, collection, line), before
     else:
         edits, said = _edits(before, visitor, line.host, asked)
-        after = edited(before, edits)
+        after = apply_edits(before, edits)
         try:
             changed = change(site.root, collection, edits, site.clock)
         except StoreError:  # the edits may be saved all the same: a crawl that did not answer in time reads them later
-            if holds(site.config(collection), edits):
+            if has_edits(site.config(collection), edits):
                 _note(site, visitor, collection, line.host, asked, before, after)
             raise
         said += " at once" if changed.running and changed.now else ""
@@ -253,8 +253,8 @@ def _by_form(pages: PageRoutes) -> Callable[..., Response]:
 
     def by_form(
         request: Request,
-        site: OfSite,
-        visitor: OfVisitor,
+        site: SiteDep,
+        visitor: VisitorDep,
         collection: str,
         host: str,
         asked: Annotated[HostActionForm, Form()],
@@ -356,9 +356,9 @@ def _rest(courtesy: CourtesySettings, visitor: Visitor, host: str, asked: HostAc
     delay_s, who = _delay(asked.delay_s), asked.agreed_by.strip()
     longer_s, agreed = delay_s, None
     if delay_s is not None and delay_s < courtesy.delay_s:
-        if delay_s < LEAST_DELAY_S and not visitor.may(Role.ADMIN):
+        if delay_s < MIN_DELAY_S and not visitor.may(Role.ADMIN):
             raise WrongTreatment(
-                "delay_s", f"an admin must approve this: the delay between requests is below {LEAST_DELAY_S:g} s"
+                "delay_s", f"an admin must approve this: the delay between requests is below {MIN_DELAY_S:g} s"
             )
         if len(who) < WHO_CHARS[0]:
             usual = f"the usual delay is {courtesy.delay_s:g} s"

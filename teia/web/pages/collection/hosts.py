@@ -20,7 +20,7 @@ from teia.web.access.roles import Role
 from teia.web.pages.collection.freshness import HostShares, by_host
 from teia.web.pages.collection.monitor import table_of
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, OfSite, PageRoutes
+from teia.web.server.json_routes import API, SiteDep, PageRoutes
 
 PER_PAGE = 50
 CSV_ROWS = 100_000
@@ -76,7 +76,7 @@ class HostsView:
     rows: list[HostListRow]
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/hosts", "hosts.html", Role.VIEWER)(hosts)
     pages.add("GET", "/c/{collection}/hosts.csv", Role.VIEWER, as_csv, response_class=PlainTextResponse)
     pages.add("GET", f"{API}/hosts", Role.VIEWER, hosts_anywhere, response_model=HostsView)
@@ -92,7 +92,7 @@ _KEYS: dict[str, Callable[[HostLine], Any]] = {
 
 
 def hosts(
-    site: OfSite,
+    site: SiteDep,
     collection: str,
     find: Find = "",
     state: State = "",
@@ -121,7 +121,7 @@ def hosts(
     )
 
 
-def hosts_anywhere(site: OfSite, c: str = "") -> HostsView:
+def hosts_anywhere(site: SiteDep, c: str = "") -> HostsView:
     """List the hosts of a collection; without a name, of the only one."""
     names = site.names()
     if not c and len(names) != 1:
@@ -176,7 +176,7 @@ def _error_share(line: HostLine) -> float:
 
 
 def as_csv(
-    site: OfSite, collection: str, find: Find = "", state: State = "", reason: Reason = "", sort: Sort = "waiting"
+    site: SiteDep, collection: str, find: Find = "", state: State = "", reason: Reason = "", sort: Sort = "waiting"
 ) -> PlainTextResponse:
     """Return the requested hosts as CSV."""
     found = _chosen(all_hosts(site, collection), find, state, reason, site.clock.now_s())

@@ -31,7 +31,7 @@ from teia.views.alerts import (
 from teia.views.hosts import HostTable, host_table
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, OfSite, OfVisitor, PageRoutes
+from teia.web.server.json_routes import API, ActionResult, SiteDep, VisitorDep, PageRoutes
 from teia.web.server.templates import link
 
 AT_REST_S = 5.0
@@ -46,7 +46,7 @@ MEETING_POINTS = 24
 """Two minutes: at the start of a crawl everything grows, so a shorter span predicts nothing."""
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}", "monitor.html", Role.VIEWER, twin=False)(status)
     pages.add("GET", API + "/c/{collection}/status", Role.VIEWER, status)
     pages.add("GET", f"{API}/status", Role.VIEWER, first_status)
@@ -103,7 +103,7 @@ def table_of(site: Installation, collection: str, patience_s: float | None = Non
     return None if found is None else found.value
 
 
-def status(site: OfSite, collection: str) -> dict[str, Any]:
+def status(site: SiteDep, collection: str) -> dict[str, Any]:
     """Return the state of a crawl, its current activity, and its alerts. Keys of `teia status`, and more."""
     return {**moment(site, collection), "series": series_of(site, collection)}
 
@@ -138,7 +138,7 @@ def is_known(account: Mapping[str, Any]) -> bool:
     return bool(account.get("freshness")) and account["freshness"].get("visited_again", 0) >= MIN_REVISITED
 
 
-def needs_now(site: Installation, collection: str, account: Mapping[str, Any]) -> list[Alert]:
+def open_alerts(site: Installation, collection: str, account: Mapping[str, Any]) -> list[Alert]:
     """Return the open alerts by cached data; no host is counted for them."""
     found = site.kept.last(("hosts", collection))
     low_bytes = site.config(collection).limits.disk_free_bytes
@@ -161,7 +161,7 @@ class AlertForm(BaseModel):
     deed: Literal["dismiss", "restore"] = "dismiss"
 
 
-def set_aside(site: OfSite, visitor: OfVisitor, collection: str, asked: AlertForm) -> ActionResult:
+def set_aside(site: SiteDep, visitor: VisitorDep, collection: str, asked: AlertForm) -> ActionResult:
     """Dismiss an alert until it is twice as bad, or show it again."""
     account, _ = account_of(site, collection)
     disk = disk_of(site.root.path, site.config(collection).limits.disk_free_bytes)
@@ -232,7 +232,7 @@ def series_of(site: Installation, collection: str) -> dict[str, list[list[float 
     }
 
 
-def first_status(site: OfSite, c: str = "") -> dict[str, Any]:
+def first_status(site: SiteDep, c: str = "") -> dict[str, Any]:
     """Return the state of a collection's crawl; without a name, of the only one."""
     names = site.names()
     if not c and len(names) != 1:

@@ -31,11 +31,11 @@ from teia.views.queue import (
 )
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.pages.collection.bulk import BulkActionRow, deeds_of
+from teia.web.pages.collection.bulk import BulkActionRow, latest_actions
 from teia.web.pages.collection.monitor import table_of
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import OfSite, PageRoutes
+from teia.web.server.json_routes import SiteDep, PageRoutes
 
 PER_PAGE = 50
 MAX_SHOWN = 1_000
@@ -100,13 +100,13 @@ class FrontierView:
     next_run: str | None
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/frontier", "frontier.html", Role.VIEWER)(frontier)
     pages.add("GET", "/c/{collection}/frontier.jsonl", Role.VIEWER, as_lines, response_class=StreamingResponse)
 
 
 def frontier(
-    site: OfSite,
+    site: SiteDep,
     collection: str,
     why: Why = "",
     host: Host = "",
@@ -149,7 +149,7 @@ def frontier(
         hosts_looked_at=HOSTS_LOOKED_AT,
         urls_looked_at=MATCHED_AMONG,
         rows=[_row(*each) for each in zip(shown, weights, strict=True)],
-        deeds=deeds_of(site, collection),
+        deeds=latest_actions(site, collection),
         next_run=next(iter(preview_schedule(config.schedule, now_s, 1).starts), None),
     )
 
@@ -198,7 +198,7 @@ def _row(each: QueuePreview, weight: float | None) -> QueuePreviewRow:
 
 
 def as_lines(
-    site: OfSite,
+    site: SiteDep,
     collection: str,
     why: Why = "",
     host: Host = "",

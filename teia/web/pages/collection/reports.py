@@ -22,7 +22,7 @@ from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation, UnknownCollection
-from teia.web.server.json_routes import API, OfSite, PageRoutes, RedirectTo
+from teia.web.server.json_routes import API, SiteDep, PageRoutes, RedirectTo
 
 FRESH_S = 20.0
 SHOWN_ROWS = 500
@@ -55,7 +55,7 @@ class SqlView:
     max_s: float
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/reports", "report.html", Role.VIEWER, twin=False)(first_report)
     pages.page("/c/{collection}/reports/{name}", "report.html", Role.VIEWER)(report)
     pages.add("GET", "/c/{collection}/reports/{name}/csv", Role.VIEWER, as_csv, response_class=PlainTextResponse)
@@ -63,13 +63,13 @@ def add_to(pages: PageRoutes) -> None:
     pages.add("GET", "/c/{collection}/sql.csv", Role.VIEWER, sql_csv, response_class=PlainTextResponse)
 
 
-def first_report(site: OfSite, collection: str) -> dict[str, Any]:
+def first_report(site: SiteDep, collection: str) -> dict[str, Any]:
     """Redirect to the first report."""
     site.check(collection)
     raise RedirectTo(f"/c/{collection}/reports/outcomes")
 
 
-def report(site: OfSite, collection: str, name: str, top: Top = TOP) -> dict[str, Any]:
+def report(site: SiteDep, collection: str, name: str, top: Top = TOP) -> dict[str, Any]:
     """Return a report with the keys of `teia report NAME --json`, as counted at `counted`."""
     site.check(collection)
     if name not in REPORTS:
@@ -86,7 +86,7 @@ def report(site: OfSite, collection: str, name: str, top: Top = TOP) -> dict[str
     return {**head, **values, "damaged_files": damaged}
 
 
-def as_csv(site: OfSite, collection: str, name: str, top: Top = 1_000) -> PlainTextResponse:
+def as_csv(site: SiteDep, collection: str, name: str, top: Top = 1_000) -> PlainTextResponse:
     """Return the longest table of a report as CSV."""
     found = report(site, collection, name, top)
     tables = [value for value in found.values() if is_table(value)]
@@ -105,7 +105,7 @@ def is_table(value: Any) -> bool:
 Question = Annotated[str, Query(max_length=MAX_SQL_CHARS)]
 
 
-def sql(request: Request, site: OfSite, collection: str, q: Question = "") -> SqlView:
+def sql(request: Request, site: SiteDep, collection: str, q: Question = "") -> SqlView:
     """Run a SELECT over fetches, pages and hosts; read-only, and limited to a few seconds."""
     site.check(collection)
     found, error = Rows((), [], False), ""
@@ -124,7 +124,7 @@ def sql(request: Request, site: OfSite, collection: str, q: Question = "") -> Sq
     return SqlView(q, list(found.columns), rows, cut, error, limits.SQL_ROWS, limits.SQL_S)
 
 
-def sql_csv(site: OfSite, collection: str, q: Question) -> PlainTextResponse:
+def sql_csv(site: SiteDep, collection: str, q: Question) -> PlainTextResponse:
     """Return the result of an SQL query as CSV."""
     site.check(collection)
     found = _answer(site, collection, q)
@@ -133,13 +133,13 @@ def sql_csv(site: OfSite, collection: str, q: Question) -> PlainTextResponse:
 
 def _answer(site: Installation, collection: str, query: str) -> Rows:
     # A query has a process of its own, with up to SQL_MEMORY_BYTES.
-    if not site.sql_turns.acquire(timeout=limits.SQL_S):
+    if not site.sql_slots.acquire(timeout=limits.SQL_S):
         raise Refused(503, "too many SQL queries are running", "try again in a moment")
     try:
         bounds = QueryLimits(limits.SQL_S, limits.SQL_MEMORY_BYTES, limits.SQL_ROWS, limits.SQL_ANSWER_BYTES)
         return ask(site.root, collection, query, bounds).rows
     finally:
-        site.sql_turns.release()
+        site.sql_slots.release()
 
 
 def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> PlainTextResponse:

@@ -31,7 +31,7 @@ from teia.web.pages.finding.page import MAX_URL_CHARS
 from teia.web.server.atom import MEDIA_TYPE, atom
 from teia.web.server.auth import Refused
 from teia.web.server.installation import Installation, site_of
-from teia.web.server.json_routes import ActionResult, OfSite, OfVisitor, PageRoutes
+from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
 from teia.web.server.templates import link
 
 Whole = Annotated[Installation, Depends(site_of)]
@@ -66,7 +66,7 @@ class SubscriptionId(BaseModel):
     id: str = Field(min_length=1, max_length=64)
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/watches", "watches.html", Role.VIEWER)(watches)
     pages.reveal("/c/{collection}/watches/add", "watches.html", Role.OPERATOR)(add)
     pages.deed("/c/{collection}/watches/remove", Role.OPERATOR)(remove)
@@ -76,7 +76,7 @@ def add_to(pages: PageRoutes) -> None:
 
 
 def watches(
-    site: OfSite,
+    site: SiteDep,
     collection: str,
     url: Annotated[str, Query(max_length=MAX_URL_CHARS)] = "",
     q: Annotated[str, Query(max_length=MAX_QUERY_CHARS)] = "",
@@ -86,7 +86,7 @@ def watches(
     return WatchesView(collection, subscriptions_of(folder), url, q)
 
 
-def add(site: OfSite, visitor: OfVisitor, collection: str, asked: SubscriptionForm) -> WatchesView:
+def add(site: SiteDep, visitor: VisitorDep, collection: str, asked: SubscriptionForm) -> WatchesView:
     """Watch a page or a search from now on."""
     site.check(collection)
     if post_of(site.root, collection) is not None:
@@ -100,14 +100,14 @@ def add(site: OfSite, visitor: OfVisitor, collection: str, asked: SubscriptionFo
     return WatchesView(collection, view.subscriptions, made=made.subscription.id, secret=made.secret)
 
 
-def remove(site: OfSite, visitor: OfVisitor, collection: str, asked: SubscriptionId) -> ActionResult:
+def remove(site: SiteDep, visitor: VisitorDep, collection: str, asked: SubscriptionId) -> ActionResult:
     """Stop watching a page or a search."""
     gone = unsubscribe(site.root, site.check(collection), asked.id)
     site.accounts.note(visitor.name, "stop watching", collection=collection, watched=gone.what)
     return ActionResult(f"the subscription to {gone.what} was removed", link(f"/c/{collection}/watches"))
 
 
-def try_it(site: OfSite, visitor: OfVisitor, collection: str, asked: SubscriptionId) -> ActionResult:
+def try_it(site: SiteDep, visitor: VisitorDep, collection: str, asked: SubscriptionId) -> ActionResult:
     """Send a test message to a webhook."""
     tried = try_webhook(site.root, site.check(collection), site.clock, asked.id)
     site.accounts.note(visitor.name, "try webhook", collection=collection, watched=tried.what)

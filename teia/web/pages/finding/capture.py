@@ -25,7 +25,7 @@ from teia.views.captures import StoredCapture, copy_of, nearest, versions
 from teia.web.access.roles import Role
 from teia.web.pages.finding.raw import addresses, payload_of
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import OfSite, PageRoutes
+from teia.web.server.json_routes import SiteDep, PageRoutes
 from teia.web.server.signed_urls import SignedRecord, Signer
 
 PART_CHARS = 40_000
@@ -89,12 +89,12 @@ class CaptureView:
     place: str = ""
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/copy", "copy.html", Role.PUBLIC)(copy)
 
 
 def copy(
-    site: OfSite,
+    site: SiteDep,
     collection: str,
     url: Annotated[str, Query(max_length=8_000)],
     time: Annotated[str, Query(max_length=40)] = "",
@@ -102,7 +102,7 @@ def copy(
     part: Annotated[int, Query(ge=1, le=100_000)] = 1,
 ) -> CaptureView:
     """Return a capture of a page: the one nearest to a time, or the last one."""
-    site.check_copies(collection)
+    site.check_captures(collection)
     asked_s = moment_of(time)
     canonical = from_user(url)
     if canonical is None:
@@ -124,7 +124,7 @@ def copy(
             place=f"{visit.file} {visit.offset}",
         )
         view = _among_versions(view, versions(visits), visit)
-        with site.copy_turns.taken():
+        with site.capture_slots.taken():
             return _read(site, lookup, view, copy_of(lookup, entry, visit), part)
 
 

@@ -14,7 +14,7 @@ from teia.views.captures import copy_of, nearest, versions
 from teia.views.compare import Comparison, compare
 from teia.web.access.roles import Role
 from teia.web.pages.finding.capture import moment_of
-from teia.web.server.json_routes import OfSite, PageRoutes
+from teia.web.server.json_routes import SiteDep, PageRoutes
 
 Tab = Literal["text", "links", "headers"]
 
@@ -33,12 +33,12 @@ class DiffView:
     comparison: Comparison
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/diff", "diff.html", Role.PUBLIC)(diff)
 
 
 def diff(
-    site: OfSite,
+    site: SiteDep,
     collection: str,
     url: Annotated[str, Query(max_length=8_000)],
     a: Annotated[str, Query(max_length=40)] = "",
@@ -47,7 +47,7 @@ def diff(
     v: Annotated[list[str] | None, Query(max_length=2_000)] = None,
 ) -> DiffView:
     """Compare two versions of a page, by default the last two. `v`, given twice, stands for `a` and `b`."""
-    site.check_copies(collection)
+    site.check_captures(collection)
     canonical = from_user(url)
     if canonical is None:
         raise UsageError(f"{url[:200]!r} is not an http or https URL")
@@ -69,7 +69,7 @@ def diff(
             raise StoreError(f"there is no capture of {canonical} in {collection}")
         if first.time_s > last.time_s:
             first, last = last, first
-        with site.copy_turns.taken():
+        with site.capture_slots.taken():
             found = compare(site.copies, copy_of(lookup, entry, first), copy_of(lookup, entry, last))
     older = [each.time_s for each in known if each.time_s < first.time_s]
     newer = [each.time_s for each in known if each.time_s > last.time_s]

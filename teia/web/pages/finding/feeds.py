@@ -11,13 +11,13 @@ from fastapi.responses import Response
 
 from teia.search.show.results import Hit
 from teia.web.access.roles import Role
-from teia.web.server.json_routes import OfSite, PageRoutes
+from teia.web.server.json_routes import SiteDep, PageRoutes
 from teia.web.server.templates import link
 
 ITEMS = 20
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     for path, endpoint in (("/opensearch.xml", description), ("/search.rss", feed)):
         pages.add("GET", path, Role.PUBLIC, endpoint, include_in_schema=False, response_class=Response)
 
@@ -38,7 +38,7 @@ def description(request: Request) -> Response:
     return Response(text, media_type="application/opensearchdescription+xml")
 
 
-def feed(request: Request, site: OfSite, q: Annotated[str, Query(max_length=2_000)] = "", c: str = "") -> Response:
+def feed(request: Request, site: SiteDep, q: Annotated[str, Query(max_length=2_000)] = "", c: str = "") -> Response:
     """Return the results of a query as RSS 2.0, for readers that wait for new ones."""
     here = _origin(request)
     found = site.search(c or None).search(q, ITEMS)

@@ -23,7 +23,7 @@ from teia.views.page import PageDetail, entry_of, page_detail, suggestions
 from teia.views.why_waiting import why_unknown, why_waiting
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation, UnknownPage
-from teia.web.server.json_routes import API, ActionResult, OfSite, OfVisitor, PageRoutes, RedirectTo
+from teia.web.server.json_routes import API, ActionResult, SiteDep, VisitorDep, PageRoutes, RedirectTo
 from teia.web.server.templates import link
 
 MAX_URL_CHARS = 8_000
@@ -52,7 +52,7 @@ class PageUrl(BaseModel):
     url: str = Field(min_length=1, max_length=MAX_URL_CHARS)
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/page", "page.html", Role.PUBLIC)(page)
     pages.page("/c/{collection}/unknown", "unknown.html", Role.PUBLIC)(unknown)
     for path in ("/page", "/copy"):
@@ -63,7 +63,7 @@ def add_to(pages: PageRoutes) -> None:
 
 
 def page(
-    site: OfSite,
+    site: SiteDep,
     collection: str,
     url: Url,
     links_from: From = 0,
@@ -86,12 +86,12 @@ def _detail(site: Installation, collection: str, url: str, links_from: int = 0, 
         return page_detail(lookup, url, config, site.clock, links_from, links_to)
 
 
-def page_anywhere(site: OfSite, url: Url, c: str = "") -> PageDetail:
+def page_anywhere(site: SiteDep, url: Url, c: str = "") -> PageDetail:
     """Return all data about one page, from the first collection that knows it."""
     return _found(site, url, c)[1]
 
 
-def find_page(request: Request, site: OfSite, url: Url) -> RedirectResponse:
+def find_page(request: Request, site: SiteDep, url: Url) -> RedirectResponse:
     """Redirect to a page, or its capture, in the first collection that knows it."""
     return RedirectResponse(link(f"/c/{_found(site, url, '')[0]}{request.url.path}", url=url), 303)
 
@@ -111,7 +111,7 @@ def _found(site: Installation, url: str, collection: str) -> tuple[str, PageDeta
 # ---- unknown URLs ---------------------------------------------------------------------------------------------------
 
 
-def unknown(site: OfSite, collection: str, url: Url, added: bool = False) -> UnknownView:
+def unknown(site: SiteDep, collection: str, url: Url, added: bool = False) -> UnknownView:
     """Tell whether a URL that no crawled page links to would be crawled."""
     canonical = _canonical(url)
     config = site.config(collection)
@@ -136,7 +136,7 @@ def _canonical(url: str) -> str:
 # ---- changes --------------------------------------------------------------------------------------------------------
 
 
-def check(site: OfSite, visitor: OfVisitor, collection: str, asked: PageUrl) -> ActionResult:
+def check(site: SiteDep, visitor: VisitorDep, collection: str, asked: PageUrl) -> ActionResult:
     """Request a visit of a known page, at the next free slot of its server."""
     config = site.config(collection)
     with site.lookup(collection) as lookup:
@@ -159,7 +159,7 @@ def _refuse_left_out(lookup: Lookup, entry: UrlEntry, now_s: float) -> None:
         raise UsageError(f"{entry.url} is not fetched: {why_waiting(lookup, entry, now_s)}")
 
 
-def add(site: OfSite, visitor: OfVisitor, collection: str, asked: PageUrl) -> ActionResult:
+def add(site: SiteDep, visitor: VisitorDep, collection: str, asked: PageUrl) -> ActionResult:
     """Add a URL to the seeds of a collection; a running crawl fetches it at once."""
     site.check(collection)
     url = _canonical(asked.url)

@@ -43,7 +43,7 @@ SMALL_BYTES = 64 << 10
 _ATTACHED = "application/octet-stream"
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.add("GET", "/raw/{signed:path}", Role.PUBLIC, raw, include_in_schema=False, response_class=Response)
 
 
@@ -54,7 +54,7 @@ def raw(site: Annotated[Installation, Depends(site_of)], signed: str) -> Respons
     if place is None:
         return PlainTextResponse("this URL has expired; open the capture again\n", 404)
     try:
-        with site.lookup(place.collection) as lookup, site.copy_turns.taken():
+        with site.lookup(place.collection) as lookup, site.capture_slots.taken():
             found = copy_at(lookup, place.cell, place.file, place.offset)
             return _answer(site, signer, lookup, place, found)
     except Busy as error:
@@ -127,9 +127,9 @@ class SpooledResponse(Response):
     ) -> None:
         super().__init__(b"", media_type=media_type, headers=dict(headers or {}))
         self.headers["content-length"] = str(len(octets))
-        if not site.copy_streams.acquire(blocking=False):
+        if not site.capture_streams.acquire(blocking=False):
             raise Busy("too many captures are being read")
-        self._streams = site.copy_streams
+        self._streams = site.capture_streams
         self._file = SpooledTemporaryFile(SMALL_BYTES, dir=str(site.root.path))  # noqa: SIM115  # closed by _end
         try:
             with disk_errors(site.root.path, "written"):
@@ -141,7 +141,7 @@ class SpooledResponse(Response):
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         try:
-            async with asyncio.timeout(limits.COPY_STREAM_S):
+            async with asyncio.timeout(limits.CAPTURE_STREAM_S):
                 await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
                 while piece := self._file.read(SMALL_BYTES):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})

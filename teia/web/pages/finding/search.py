@@ -22,7 +22,7 @@ from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.pages.collection.monitor import is_known
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, OfSite, PageRoutes, RedirectTo
+from teia.web.server.json_routes import API, SiteDep, PageRoutes, RedirectTo
 from teia.web.server.templates import link
 
 PER_PAGE = 10
@@ -149,13 +149,13 @@ class HomeView:
     fresh: float | None = None
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/", "home.html", Role.PUBLIC)(home)
     pages.page("/search", "search.html", Role.PUBLIC)(search)
     pages.page("/help/query", "help_query.html", Role.PUBLIC)(help_query)
 
 
-def home(request: Request, site: OfSite) -> HomeView:
+def home(request: Request, site: SiteDep) -> HomeView:
     """Return the front page; a query redirects to its results."""
     query = request.query_params.get("q", "")
     if query.strip() and not request.url.path.startswith(API):
@@ -219,7 +219,7 @@ def help_query() -> HelpView:
 
 def search(
     request: Request,
-    site: OfSite,
+    site: SiteDep,
     q: str = "",
     c: str = "",
     n: Annotated[int, Query(ge=1, le=MAX_PER_PAGE)] = PER_PAGE,

@@ -41,7 +41,7 @@ class IndexNowMessage(BaseModel):
     urlList: list[Annotated[str, Field(max_length=URL_CHARS)]] = Field(max_length=MAX_URLS)  # noqa: N815
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     how = {"include_in_schema": False, "response_class": PlainTextResponse}
     pages.add("GET", "/indexnow", Role.PUBLIC, one, **how)
     pages.add("POST", "/indexnow", Role.PUBLIC, many, **how)

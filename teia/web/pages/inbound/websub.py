@@ -31,7 +31,7 @@ UNKNOWN = PlainTextResponse("there is no subscription here\n", 404)
 TAKEN = "thank you\n"
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     how = {"include_in_schema": False, "response_class": PlainTextResponse}
     pages.add("GET", "/websub/{collection}/{key}", Role.PUBLIC, verify, **how)
     pages.add("POST", "/websub/{collection}/{key}", Role.PUBLIC, push, **how)

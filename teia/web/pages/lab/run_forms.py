@@ -25,16 +25,16 @@ from teia.web.background.lab.forms import (
     RunRequest,
     SimulateFields,
     WhatIfFields,
-    reproduce_question,
-    simulate_question,
-    whatif_question,
+    reproduce_request,
+    simulate_request,
+    whatif_request,
 )
 from teia.web.background.lab.runs import LabRun
-from teia.web.background.lab.scenarios import EXAMPLE, offered, plan_question
+from teia.web.background.lab.scenarios import EXAMPLE, offered, plan_request
 from teia.web.background.lab.workbench import FullQueue
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, ActionResult, OfSite, OfVisitor, PageRoutes
+from teia.web.server.json_routes import API, ActionResult, SiteDep, VisitorDep, PageRoutes
 
 LISTED_OF_KIND = 10
 SHOWN_CHARS = 20_000
@@ -121,7 +121,7 @@ def line_of(each: LabRun) -> RunLine:
 KINDS = ("plan", "simulate", "whatif", "reproduce")
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     for page in (plan, simulate, whatif, reproduce):
         pages.page(f"/lab/{page.__name__}", "lab_form.html", Role.VIEWER)(page)
     deeds: tuple[Callable[..., ActionResult], ...] = (ask_plan, ask_simulate, ask_whatif, ask_reproduce)
@@ -138,7 +138,7 @@ def add_to(pages: PageRoutes) -> None:
 Again = Annotated[int | None, Query(ge=1, le=999_999)]
 
 
-def plan(site: OfSite, again: Again = None) -> FormView:
+def plan(site: SiteDep, again: Again = None) -> FormView:
     """Return the form for planning the visits of pages in a file, and the last runs."""
     before = _fields_of(site, "plan", again)
     if before and again in offered(site.lab.kept):
@@ -146,18 +146,18 @@ def plan(site: OfSite, again: Again = None) -> FormView:
     return _form(site, "plan", before or {"pages_of": EXAMPLE})
 
 
-def simulate(site: OfSite, again: Again = None) -> FormView:
+def simulate(site: SiteDep, again: Again = None) -> FormView:
     """Return the form for comparing policies in a simulated world, and the last runs."""
     begin = {"policies": ["psp", "mp2", "m-wolf", "edf"]}
     return _form(site, "simulate", _fields_of(site, "simulate", again) or begin)
 
 
-def whatif(site: OfSite, again: Again = None, c: Annotated[str, Query(max_length=100)] = "") -> FormView:
+def whatif(site: SiteDep, again: Again = None, c: Annotated[str, Query(max_length=100)] = "") -> FormView:
     """Return the form for a what-if of a collection, from its own history, and the last runs."""
     return _form(site, "whatif", _fields_of(site, "whatif", again) or {"collection": c})
 
 
-def reproduce(site: OfSite, again: Again = None) -> FormView:
+def reproduce(site: SiteDep, again: Again = None) -> FormView:
     """Return the form for reproducing the papers' experiments, and the last runs."""
     return _form(site, "reproduce", _fields_of(site, "reproduce", again) or {"quick": "yes"})
 
@@ -171,7 +171,7 @@ def _fields_of(site: Installation, kind: str, again: int | None) -> dict[str, An
 
 
 def _form(site: Installation, kind: str, fields: dict[str, Any], problems: list[Mistake] | None = None) -> FormView:
-    ahead, starts_in_s = site.lab.wait_for_new()
+    ahead, starts_in_s = site.lab.estimate_wait()
     known = FIELDS[kind].model_fields
     try:
         filled = FIELDS[kind](**{name: value for name, value in fields.items() if name in known})
@@ -208,13 +208,13 @@ class WrongField(UsageError):
 
 def _asked(site: Installation, fields: BaseModel) -> tuple[RunRequest | None, list[Mistake]]:
     if isinstance(fields, SimulateFields):
-        return simulate_question(fields)
+        return simulate_request(fields)
     if isinstance(fields, WhatIfFields):
-        return whatif_question(fields, site.root.path, site.names())
+        return whatif_request(fields, site.root.path, site.names())
     if isinstance(fields, PlanFields):
-        return plan_question(fields, site.lab.kept)
+        return plan_request(fields, site.lab.kept)
     assert isinstance(fields, ReproduceFields)
-    return reproduce_question(fields)
+    return reproduce_request(fields)
 
 
 def _begin(site: Installation, visitor: Visitor, question: RunRequest) -> LabRun:
@@ -234,22 +234,22 @@ def _by_api(site: Installation, visitor: Visitor, fields: BaseModel) -> ActionRe
     return ActionResult(f"run {begun.number} is queued", f"/lab/runs/{begun.number}")
 
 
-def ask_plan(site: OfSite, visitor: OfVisitor, asked: PlanFields) -> ActionResult:
+def ask_plan(site: SiteDep, visitor: VisitorDep, asked: PlanFields) -> ActionResult:
     """Plan the visits of pages that are sent as CSV; the plan appears at `/lab/runs/NUMBER`."""
     return _by_api(site, visitor, asked)
 
 
-def ask_simulate(site: OfSite, visitor: OfVisitor, asked: SimulateFields) -> ActionResult:
+def ask_simulate(site: SiteDep, visitor: VisitorDep, asked: SimulateFields) -> ActionResult:
     """Start a simulation; it appears at `/lab/runs/NUMBER`."""
     return _by_api(site, visitor, asked)
 
 
-def ask_whatif(site: OfSite, visitor: OfVisitor, asked: WhatIfFields) -> ActionResult:
+def ask_whatif(site: SiteDep, visitor: VisitorDep, asked: WhatIfFields) -> ActionResult:
     """Estimate a collection's freshness under other settings; the result appears at `/lab/runs/NUMBER`."""
     return _by_api(site, visitor, asked)
 
 
-def ask_reproduce(site: OfSite, visitor: OfVisitor, asked: ReproduceFields) -> ActionResult:
+def ask_reproduce(site: SiteDep, visitor: VisitorDep, asked: ReproduceFields) -> ActionResult:
     """Reproduce an experiment of the papers; its report appears at `/lab/runs/NUMBER`."""
     return _by_api(site, visitor, asked)
 
@@ -257,7 +257,7 @@ def ask_reproduce(site: OfSite, visitor: OfVisitor, asked: ReproduceFields) -> A
 def _by_form(pages: PageRoutes, kind: str) -> Callable[..., Response]:
     """Return a form's handler: it redirects to the run, or shows the form again with its errors."""
 
-    def by_form(request: Request, site: OfSite, visitor: OfVisitor, fields: BaseModel) -> Response:
+    def by_form(request: Request, site: SiteDep, visitor: VisitorDep, fields: BaseModel) -> Response:
         question, problems = _asked(site, fields)
         if question is None:
             view = _form(site, kind, fields.model_dump(), problems)
@@ -267,8 +267,8 @@ def _by_form(pages: PageRoutes, kind: str) -> Callable[..., Response]:
     # The type of `fields` depends on `kind`; FastAPI reads the annotations when the route is added.
     by_form.__annotations__ |= {
         "request": Request,
-        "site": OfSite,
-        "visitor": OfVisitor,
+        "site": SiteDep,
+        "visitor": VisitorDep,
         "fields": Annotated[FIELDS[kind], Form()],
         "return": Response,
     }
@@ -292,8 +292,8 @@ def _plan_by_form(pages: PageRoutes) -> Callable[..., Response]:
 
     def by_form(
         request: Request,
-        site: OfSite,
-        visitor: OfVisitor,
+        site: SiteDep,
+        visitor: VisitorDep,
         fields: Annotated[PlanFields, Form()],
         file: Annotated[str | None, Depends(uploaded)],
     ) -> Response:

@@ -18,7 +18,7 @@ from teia.web.background.lab.runs import LabRun, UnknownRun
 from teia.web.charts.scales import Point
 from teia.web.pages.lab.run_forms import RunLine, line_of
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import ActionResult, OfSite, OfVisitor, PageRoutes
+from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
 
 LISTED = 50
 COMPARED_AT_ONCE = 6
@@ -126,7 +126,7 @@ class CompareView:
     rows: list[ComparisonRow]
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/lab", "lab.html", Role.VIEWER)(lab)
     pages.page("/lab/compare", "lab_compare.html", Role.VIEWER)(compare)
     pages.page("/lab/runs/{number}", "lab_run.html", Role.VIEWER)(run)
@@ -134,7 +134,7 @@ def add_to(pages: PageRoutes) -> None:
     pages.add("GET", "/lab/runs/{number}/csv", Role.VIEWER, as_csv, response_class=Response)
     pages.add("GET", "/lab/runs/{number}/files/{file}", Role.VIEWER, as_file, response_class=Response)
 
-    def as_svg(request: Request, visitor: OfVisitor, view: OfRun) -> Response:
+    def as_svg(request: Request, visitor: VisitorDep, view: RunDep) -> Response:
         """Return the chart of a run as an SVG file."""
         if view.report is None:
             raise UnknownRun(f"run {view.number} has no report")
@@ -147,7 +147,7 @@ def add_to(pages: PageRoutes) -> None:
 # ---- all runs -------------------------------------------------------------------------------------------------------
 
 
-def lab(site: OfSite) -> LabView:
+def lab(site: SiteDep) -> LabView:
     """List the runs, and the progress of the one under way."""
     runs = site.lab.runs()
     going = next((each for each in runs if each.state == "running"), None)
@@ -161,7 +161,7 @@ def lab(site: OfSite) -> LabView:
     )
 
 
-def cancel(site: OfSite, visitor: OfVisitor, number: Number) -> ActionResult:
+def cancel(site: SiteDep, visitor: VisitorDep, number: Number) -> ActionResult:
     """Stop a run under way, or remove a waiting one."""
     before = site.lab.run(number)
     if before.is_over:
@@ -174,7 +174,7 @@ def cancel(site: OfSite, visitor: OfVisitor, number: Number) -> ActionResult:
 # ---- one run --------------------------------------------------------------------------------------------------------
 
 
-def run(site: OfSite, number: Number) -> LabRunView:
+def run(site: SiteDep, number: Number) -> LabRunView:
     """Return a run: its progress, and its result after the end."""
     found, now = site.lab.run(number), site.lab.moment(number)
     report = site.lab.kept.report(number) if found.state == "done" else None
@@ -199,7 +199,7 @@ def run(site: OfSite, number: Number) -> LabRunView:
     )
 
 
-OfRun = Annotated[LabRunView, Depends(run)]
+RunDep = Annotated[LabRunView, Depends(run)]
 
 
 def _warnings(found: LabRun, report: dict[str, Any] | None) -> list[ResultWarning]:
@@ -223,7 +223,7 @@ def moment(site: Installation, number: str) -> dict[str, Any]:
     return asdict(site.lab.moment(int(number)))
 
 
-def as_csv(site: OfSite, number: Number) -> Response:
+def as_csv(site: SiteDep, number: Number) -> Response:
     """Return the numbers of a run as CSV."""
     found = site.lab.run(number)
     text = findings.csv_of(found.kind, _report(site, number))
@@ -231,7 +231,7 @@ def as_csv(site: OfSite, number: Number) -> Response:
     return Response(text, media_type="text/csv", headers={"content-disposition": name})
 
 
-def as_file(site: OfSite, number: Number, file: Annotated[str, Path(max_length=120)]) -> Response:
+def as_file(site: SiteDep, number: Number, file: Annotated[str, Path(max_length=120)]) -> Response:
     """Return a table, a figure or the report of an experiment, as the command wrote it."""
     content = site.lab.kept.file(number, file)
     kinds = {"csv": "text/csv", "svg": "image/svg+xml", "md": "text/plain"}
@@ -262,7 +262,7 @@ def _standalone(page: str, number: int) -> Response:
 Runs = Annotated[list[int], Query(max_length=20)]
 
 
-def compare(site: OfSite, run: Runs = []) -> CompareView:  # noqa: B006  # FastAPI copies it
+def compare(site: SiteDep, run: Runs = []) -> CompareView:  # noqa: B006  # FastAPI copies it
     """Compare runs of one kind side by side."""
     numbers = list(dict.fromkeys(run))
     if not 2 <= len(numbers) <= COMPARED_AT_ONCE:

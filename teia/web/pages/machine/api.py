@@ -15,7 +15,7 @@ from teia.errors import TeiaError
 from teia.urls import from_user, host_of
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import API, OfSite, OfVisitor, PageRoutes, RouteAccess
+from teia.web.server.json_routes import API, SiteDep, VisitorDep, PageRoutes, RouteAccess
 
 NO_SITE = "https://example.org/"
 
@@ -41,11 +41,11 @@ class ApiView:
     document: str
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/api", "api.html", Role.PUBLIC)(api)
 
 
-def api(request: Request, site: OfSite, visitor: OfVisitor) -> ApiView:
+def api(request: Request, site: SiteDep, visitor: VisitorDep) -> ApiView:
     """List the routes of the API, each with a command to try it."""
     app = cast("FastAPI", request.app)
     gates: dict[tuple[str, str], RouteAccess] = {(gate.method, gate.path): gate for gate in app.state.gates}

@@ -17,9 +17,9 @@ from teia.cluster.views.node_file import STALE_S
 from teia.cluster.views.view import CellView, ClusterView, ExchangeView, MoveView, NodeView
 from teia.errors import StoreError, UsageError
 from teia.web.access.roles import Role
-from teia.web.charts.ring import NodeStyle, RingChart, looks_of, ring_of
+from teia.web.charts.ring import NodeStyle, RingChart, node_styles, ring_of
 from teia.web.server.installation import Installation, UnknownCollection
-from teia.web.server.json_routes import OfSite, PageRoutes
+from teia.web.server.json_routes import SiteDep, PageRoutes
 
 ROWS = 200
 """Most cells or pairs of nodes in a table."""
@@ -122,7 +122,7 @@ class BadHost(UsageError):
     field = "host"
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/cluster", "cluster.html", Role.VIEWER)(cluster)
     pages.page("/cluster/nodes/{node}", "cluster_node.html", Role.VIEWER)(node_page)
 
@@ -131,7 +131,7 @@ Name = Annotated[str, Query(max_length=100)]
 
 
 def cluster(
-    site: OfSite,
+    site: SiteDep,
     c: Name = "",
     host: Annotated[str, Query(max_length=2_000)] = "",
     start: Annotated[str, Query(max_length=255, alias="from")] = "",
@@ -179,7 +179,7 @@ def _page(site: Installation, view: ClusterView, collection: str, where: HostLoc
 
 
 def _lines(view: ClusterView, circle: Circle) -> list[NodeLine]:
-    looks, shares = looks_of(node.name for node in view.nodes), circle.shares()
+    looks, shares = node_styles(node.name for node in view.nodes), circle.shares()
     return [
         NodeLine(
             name=node.name,
@@ -203,12 +203,12 @@ def _silence(view: ClusterView, circle: Circle, node: NodeView) -> SilentNode:
     # The next other node on the circle would take over each cell.
     others = {each for each in circle.nodes if each != node.name}
     points = (point_of_slot(cell.first_slot) for cell in view.cells if cell.keeper == node.name)
-    heirs = {circle.keeper(point, others) for point in points} - {None}
+    heirs = {circle.live_owner(point, others) for point in points} - {None}
     seconds = None if node.seen is None else max(0.0, round(from_iso(view.time) - from_iso(node.seen), 1))
     return SilentNode(node.name, seconds, node.cells, sorted(each for each in heirs if each), node.dies_in_s)
 
 
-def node_page(site: OfSite, node: str, c: Name = "") -> NodePage:
+def node_page(site: SiteDep, node: str, c: Name = "") -> NodePage:
     """Return one node of the cluster: its position on the circle, its neighbours, its fingers, its cells."""
     view = site.cluster.view()
     lines = _lines(view, view.circle())
@@ -264,4 +264,4 @@ def _circle(nodes: Sequence[NodeLine]) -> Circle:
 
 
 def _looks(nodes: Sequence[NodeLine]) -> dict[str, NodeStyle]:
-    return looks_of(node.name for node in nodes)
+    return node_styles(node.name for node in nodes)

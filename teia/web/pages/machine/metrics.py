@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from teia.web.access.roles import Role
 from teia.web.pages.collection.monitor import account_of
 from teia.web.pages.machine.cluster_metrics import ClusterCounts
-from teia.web.server.json_routes import OfSite, PageRoutes
+from teia.web.server.json_routes import SiteDep, PageRoutes
 
 COUNTERS = {
     "requests": "requests sent since the run began, including robots.txt and redirects",
@@ -88,11 +88,11 @@ class CollectionMetrics(Collector):
         return family
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.add("GET", "/metrics", Role.VIEWER, metrics, response_class=PlainTextResponse, include_in_schema=False)
 
 
-def metrics(site: OfSite) -> PlainTextResponse:
+def metrics(site: SiteDep) -> PlainTextResponse:
     """Return all metrics for a Prometheus server."""
     found = {name: account_of(site, name) for name in site.names()}
     registry = CollectorRegistry()

@@ -17,8 +17,8 @@ from teia.web.access.roles import ALL, Role, TokenScope, role_named
 from teia.web.language.numbers import LOCALES
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
-from teia.web.server.json_routes import ActionResult, OfSite, OfVisitor, PageRoutes
-from teia.web.server.preferences import choices_of, chosen
+from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
+from teia.web.server.preferences import preferences_of, chosen
 
 LINES = 50
 RoleWord = Literal["viewer", "operator", "admin"]
@@ -138,7 +138,7 @@ class PasswordForm(BaseModel):
     new: Password
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/settings/users", "users.html", Role.ADMIN)(users)
     pages.reveal("/settings/users/invite", "users.html", Role.ADMIN)(invite)
     pages.deed("/settings/users/role", Role.ADMIN)(change_role)
@@ -154,13 +154,13 @@ def add_to(pages: PageRoutes) -> None:
 # ---- people ---------------------------------------------------------------------------------------------------------
 
 
-def users(site: OfSite) -> UsersView:
+def users(site: SiteDep) -> UsersView:
     """List the users and their roles."""
     found = site.accounts.users()
     return UsersView([UserEntry(each.name, each.role, iso_utc(each.made_s), _time(each.seen_s)) for each in found])
 
 
-def invite(site: OfSite, visitor: OfVisitor, asked: InvitationForm) -> UsersView:
+def invite(site: SiteDep, visitor: VisitorDep, asked: InvitationForm) -> UsersView:
     """Make an invitation: an address with which one person can create an account, once, within ten minutes."""
     _check_has_all(visitor)
     code = site.accounts.invite(_role(asked.role))
@@ -169,7 +169,7 @@ def invite(site: OfSite, visitor: OfVisitor, asked: InvitationForm) -> UsersView
     return UsersView(users(site).users, f"/login#{code}")
 
 
-def change_role(site: OfSite, visitor: OfVisitor, asked: RoleForm) -> ActionResult:
+def change_role(site: SiteDep, visitor: VisitorDep, asked: RoleForm) -> ActionResult:
     """Change the role of a user."""
     before = {each.name: _role(each.role) for each in site.accounts.users()}.get(asked.name, Role.PUBLIC)
     # Lowering a role gives no rights, so a limited token may do it.
@@ -180,7 +180,7 @@ def change_role(site: OfSite, visitor: OfVisitor, asked: RoleForm) -> ActionResu
     return ActionResult(f"{asked.name} now has the role {asked.role}", "/settings/users")
 
 
-def remove_user(site: OfSite, visitor: OfVisitor, asked: UserName) -> ActionResult:
+def remove_user(site: SiteDep, visitor: VisitorDep, asked: UserName) -> ActionResult:
     """Remove a user with all sessions and tokens."""
     site.accounts.remove_user(asked.name)
     site.accounts.note(visitor.name, "remove user", user=asked.name)
@@ -200,12 +200,12 @@ def _check_has_all(visitor: Visitor) -> None:
 # ---- programs -------------------------------------------------------------------------------------------------------
 
 
-def tokens(site: OfSite) -> TokensView:
+def tokens(site: SiteDep) -> TokensView:
     """List the tokens."""
     return TokensView(_keys(site))
 
 
-def make_token(site: OfSite, visitor: OfVisitor, asked: TokenForm) -> TokensView:
+def make_token(site: SiteDep, visitor: VisitorDep, asked: TokenForm) -> TokensView:
     """Make a token with at least one scope; its secret is shown once."""
     scopes = frozenset(asked.scopes)
     if not scopes:
@@ -225,7 +225,7 @@ class WrongScopes(UsageError):
     field = "scopes"
 
 
-def remove_token(site: OfSite, visitor: OfVisitor, asked: TokenName) -> ActionResult:
+def remove_token(site: SiteDep, visitor: VisitorDep, asked: TokenName) -> ActionResult:
     """Remove a token."""
     site.accounts.remove_token(asked.name, asked.user)
     site.accounts.note(visitor.name, "remove token", token=asked.name, user=asked.user)
@@ -243,7 +243,7 @@ def _keys(site: Installation) -> list[TokenEntry]:
 # ---- audit log ------------------------------------------------------------------------------------------------------
 
 
-def audit(site: OfSite, before: Annotated[int | None, Query(ge=0, le=1 << 62)] = None) -> AuditView:
+def audit(site: SiteDep, before: Annotated[int | None, Query(ge=0, le=1 << 62)] = None) -> AuditView:
     """List the changes that users made, newest first."""
     # One entry more tells whether there are older ones.
     found = site.accounts.noted(LINES + 1, before)
@@ -259,9 +259,9 @@ def _change(line: AuditLine) -> AuditLogEntry:
 # ---- the signed-in user ---------------------------------------------------------------------------------------------
 
 
-def you(request: Request, site: OfSite, visitor: OfVisitor) -> YouView:
+def you(request: Request, site: SiteDep, visitor: VisitorDep) -> YouView:
     """Return the signed-in user, with preferences and tokens."""
-    choices, theirs = choices_of(request, visitor), [key for key in _keys(site) if key.user == visitor.name]
+    choices, theirs = preferences_of(request, visitor), [key for key in _keys(site) if key.user == visitor.name]
     zone = choices["zone"].key if choices["zone"] is not None else ""
     return YouView(
         name=visitor.name,
@@ -275,7 +275,7 @@ def you(request: Request, site: OfSite, visitor: OfVisitor) -> YouView:
     )
 
 
-def change_password(site: OfSite, visitor: OfVisitor, asked: PasswordForm) -> ActionResult:
+def change_password(site: SiteDep, visitor: VisitorDep, asked: PasswordForm) -> ActionResult:
     """Change the password of the signed-in user; all sessions end, and the user signs in again."""
     _check_person(visitor)
     site.accounts.set_password(visitor.name, asked.old, asked.new)

@@ -12,7 +12,7 @@ from teia.errors import UsageError
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import COOKIE, Buckets, Refused
-from teia.web.server.json_routes import OfSite, OfVisitor, PageRoutes
+from teia.web.server.json_routes import SiteDep, VisitorDep, PageRoutes
 from teia.web.server.preferences import AUTO, COOKIES, zone_named
 
 YEAR_S = 365 * 86_400
@@ -28,13 +28,13 @@ class SignInView:
     name: str = ""
 
 
-def add_to(pages: PageRoutes) -> None:
+def add_routes(pages: PageRoutes) -> None:
     pages.page("/login", "login.html", Role.PUBLIC, twin=False)(sign_in_page)
     for path, endpoint in (("/login", sign_in), ("/login/first", begin), ("/logout", sign_out), ("/choose", choose)):
         pages.add("POST", path, Role.PUBLIC, endpoint, include_in_schema=False)
 
 
-def sign_in_page(site: OfSite, to: str = "/", problem: str = "", name: str = "") -> SignInView:
+def sign_in_page(site: SiteDep, to: str = "/", problem: str = "", name: str = "") -> SignInView:
     """Return the sign-in page."""
     return SignInView(_ours(to), site.accounts.is_empty, problem[:200], name[: limits.NAME_CHARS])
 
@@ -50,7 +50,7 @@ def attempts_of(request: Request) -> Buckets:
 
 def sign_in(
     request: Request,
-    site: OfSite,
+    site: SiteDep,
     attempts: Annotated[Buckets, Depends(attempts_of)],
     name: Annotated[str, Form(max_length=limits.NAME_CHARS)],
     password: Annotated[str, Form(max_length=limits.PASSWORD_CHARS[1])],
@@ -66,7 +66,7 @@ def sign_in(
 
 def begin(
     request: Request,
-    site: OfSite,
+    site: SiteDep,
     attempts: Annotated[Buckets, Depends(attempts_of)],
     code: Annotated[str, Form(max_length=200)],
     name: Annotated[str, Form(max_length=limits.NAME_CHARS)],
@@ -82,7 +82,7 @@ def begin(
     return _with_session(RedirectResponse("/c", 303), request, secret)
 
 
-def sign_out(request: Request, site: OfSite, _: OfVisitor) -> Response:
+def sign_out(request: Request, site: SiteDep, _: VisitorDep) -> Response:
     """End a session."""
     site.accounts.sign_out(request.cookies.get(COOKIE, ""))
     answer = RedirectResponse("/", 303)
@@ -92,8 +92,8 @@ def sign_out(request: Request, site: OfSite, _: OfVisitor) -> Response:
 
 def choose(
     request: Request,
-    site: OfSite,
-    visitor: OfVisitor,
+    site: SiteDep,
+    visitor: VisitorDep,
     to: Annotated[str, Form(max_length=limits.TARGET_BYTES)] = "/",
     language: Annotated[Literal["en", "pt-BR", ""], Form()] = "",
     theme: Annotated[Literal["auto", "light", "dark", ""], Form()] = "",

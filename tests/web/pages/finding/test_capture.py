@@ -359,8 +359,8 @@ def test_a_check_now_waits_for_a_crawl(evil: Web) -> None:
 def test_so_many_copies_are_read_at_a_time_and_the_others_are_told_when_to_come(web: Web) -> None:
     client, url = web.client(), web.some_url()
     frame = client.get("/api/v1/c/main/copy", params={"url": url}).json()["frame"]
-    web.site.copy_turns = RequestSlots(at_once=1, waiting=0, patience_s=0.01)
-    with web.site.copy_turns.taken():
+    web.site.capture_slots = RequestSlots(at_once=1, waiting=0, patience_s=0.01)
+    with web.site.capture_slots.taken():
         for path in (f"/c/main/copy?url={url}", f"/api/v1/c/main/copy?url={url}", frame, f"/c/main/diff?url={url}"):
             answer = client.get(path)
             assert answer.status_code == 503, path
@@ -391,7 +391,7 @@ def test_who_waits_for_a_turn_gets_it_or_is_told_in_time() -> None:
 
 
 def test_so_many_copies_are_sent_at_a_time_and_slow_readers_wait_for_a_file(web: Web) -> None:
-    web.site.copy_streams = threading.BoundedSemaphore(1)
+    web.site.capture_streams = threading.BoundedSemaphore(1)
     sent = SpooledResponse(web.site, b"x" * (3 * SMALL_BYTES + 1), "text/plain")
     assert sent._file._rolled, "not in memory"  # type: ignore[attr-defined]
     with pytest.raises(Busy):

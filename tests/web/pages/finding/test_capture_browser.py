@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from teia.clock import WallClock
 from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
-from teia.web.app import gates_of, make_app
+from teia.web.app import list_routes, make_app
 from teia.web.pages.collection.reports import REPORTS
 from teia.web.server.installation import Installation
 from tests.conftest import missing
@@ -247,7 +247,7 @@ def test_what_a_site_wrote_runs_on_no_page(scene: Scene, page: Page) -> None:
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
     data = scene.live.web.site.root.path
     nasty = url_of(data, "/xss")
-    gates = [gate for gate in gates_of(scene.live.web.app) if gate.method == "GET"]
+    gates = [gate for gate in list_routes(scene.live.web.app) if gate.method == "GET"]
     files = (".csv", "/csv", "/svg", ".rss", ".xml", "/json", ".jsonl")
     pages = [gate for gate in gates if not gate.path.startswith(NOT_PAGES) and not gate.path.endswith(files)]
     shown = [address_of(gate, scene.live.web) for gate in pages]

@@ -32,9 +32,9 @@ from teia.web.background.lab.forms import (
     RunRequest,
     SimulateFields,
     WhatIfFields,
-    reproduce_question,
-    simulate_question,
-    whatif_question,
+    reproduce_request,
+    simulate_request,
+    whatif_request,
 )
 from teia.web.background.lab.runs import LabRun, UnknownRun
 from teia.web.background.lab.workbench import FullQueue, Workbench
@@ -110,26 +110,26 @@ def test_nonsense_is_said_beside_its_field_and_nothing_typed_is_lost(web: Web) -
 
 def test_numbers_are_read_as_people_write_them() -> None:
     fields = SimulateFields(pages="20,000", servers="1.000", theta="0,5", policies=["edf"])
-    question, wrong = simulate_question(fields)
+    question, wrong = simulate_request(fields)
     assert question is not None, wrong
     assert question.command.startswith("teia lab simulate --pages 20000 --servers 1000 --theta 0.5 ")
 
 
 def test_what_would_take_longer_than_an_hour_is_refused() -> None:
     fields = SimulateFields(pages="1000000", servers="2000", policies=["psp", "edf"], days="365")
-    question, wrong = simulate_question(fields)
+    question, wrong = simulate_request(fields)
     assert question is None
     assert wrong[0].field == "days"
     assert "exceed the maximum of a run" in wrong[0].message
 
 
 def test_a_what_if_and_an_experiment_need_something_that_is_there(tmp_path: Path) -> None:
-    assert whatif_question(WhatIfFields(), tmp_path, ["main"])[1][0].message == "choose one"
-    assert whatif_question(WhatIfFields(collection="../x"), tmp_path, ["main"])[1][0].message == "must be one of main"
-    wrong = whatif_question(WhatIfFields(collection="main", delay_s="-1", nodes="0", policy="x"), tmp_path, ["main"])[1]
+    assert whatif_request(WhatIfFields(), tmp_path, ["main"])[1][0].message == "choose one"
+    assert whatif_request(WhatIfFields(collection="../x"), tmp_path, ["main"])[1][0].message == "must be one of main"
+    wrong = whatif_request(WhatIfFields(collection="main", delay_s="-1", nodes="0", policy="x"), tmp_path, ["main"])[1]
     assert [each.field for each in wrong] == ["delay_s", "nodes", "policy"]
-    assert [each.field for each in reproduce_question(ReproduceFields(id="P99"))[1]] == ["id"]
-    good = whatif_question(WhatIfFields(collection="main", delay_s="3"), tmp_path, ["main"])[0]
+    assert [each.field for each in reproduce_request(ReproduceFields(id="P99"))[1]] == ["id"]
+    good = whatif_request(WhatIfFields(collection="main", delay_s="3"), tmp_path, ["main"])[0]
     assert good is not None
     assert good.command == f"teia lab whatif --data {tmp_path} --collection main --delay 3 --days 14 --seed 1 --json"
 
@@ -245,7 +245,7 @@ def root(tmp_path: Path) -> Root:
 
 
 def question(**fields: Any) -> RunRequest:
-    found, wrong = simulate_question(SimulateFields(**{**TINY, **fields}))
+    found, wrong = simulate_request(SimulateFields(**{**TINY, **fields}))
     assert found is not None, wrong
     return found
 

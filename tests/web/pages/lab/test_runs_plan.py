@@ -18,7 +18,7 @@ from teia.store.root import open_root
 from teia.web.access.roles import Role
 from teia.web.background.lab.findings import digest_of
 from teia.web.background.lab.forms import PlanFields
-from teia.web.background.lab.scenarios import EXAMPLE_PAGES, EXAMPLE_SERVERS, example, offered, plan_question
+from teia.web.background.lab.scenarios import EXAMPLE_PAGES, EXAMPLE_SERVERS, example, offered, plan_request
 from tests.waiting import until
 from tests.web.conftest import Web
 from tests.web.pages.lab.test_runs import bench, ended, question
@@ -118,7 +118,7 @@ def test_a_file_that_is_no_text_or_too_long_to_show_is_asked_for_again(web: Web)
 
 def test_pages_that_were_typed_go_before_the_example_that_the_form_offers(web: Web) -> None:
     for choice in ("", "example"):
-        asked, wrong = plan_question(PlanFields(scenario=PAGES, pages_of=choice, **SHORT), web.site.lab.kept)
+        asked, wrong = plan_request(PlanFields(scenario=PAGES, pages_of=choice, **SHORT), web.site.lab.kept)
         assert asked is not None, wrong
         assert (asked.files, asked.asked["pages_of"]) == ({"scenario.csv": PAGES}, "")
 
@@ -131,7 +131,7 @@ def test_the_pages_of_a_plan_that_never_began_can_be_planned_for_again(
     with bench(root) as lab:
         first = lab.submit(question(), "ana")
         until(lambda: lab.moment(first.number).state == "running")
-        asked = plan_question(PlanFields(scenario=PAGES, **SHORT), lab.kept)[0]
+        asked = plan_request(PlanFields(scenario=PAGES, **SHORT), lab.kept)[0]
         assert asked is not None
         cancelled, left, killed = (lab.submit(asked, "ana").number for _ in range(3))
         assert lab.cancel(cancelled).files == ["scenario.csv"]
@@ -152,10 +152,10 @@ def full_disk(*_: object) -> None:
 
 def test_more_visits_than_a_file_can_list_are_refused(web: Web) -> None:
     fields = PlanFields(scenario=PAGES, horizon_h="8760", politeness_s="0.1")
-    question, wrong = plan_question(fields, web.site.lab.kept)
+    question, wrong = plan_request(fields, web.site.lab.kept)
     assert question is None
     assert [each.field for each in wrong] == ["horizon_h"]
-    bounded = plan_question(fields.model_copy(update={"budget": "1000"}), web.site.lab.kept)[0]
+    bounded = plan_request(fields.model_copy(update={"budget": "1000"}), web.site.lab.kept)[0]
     assert bounded is not None
     assert bounded.command.startswith("teia lab plan --scenario scenario.csv --out plan.csv --horizon-h 8760 ")
 
@@ -164,6 +164,6 @@ def test_the_example_is_there_and_the_same_every_time(web: Web) -> None:
     read = scenario_of(example(), "example")
     assert (len(read.pages), len(read.servers)) == (EXAMPLE_PAGES, EXAMPLE_SERVERS)
     assert "an example: 240 pages on 6 servers" in web.client(Role.OPERATOR).get("/lab/plan").text
-    question = plan_question(PlanFields(pages_of="example"), web.site.lab.kept)[0]
+    question = plan_request(PlanFields(pages_of="example"), web.site.lab.kept)[0]
     assert question is not None
     assert question.files == {"scenario.csv": example()}

@@ -15,7 +15,7 @@ import pytest
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
 from teia.web.access.roles import Role
-from teia.web.app import gates_of
+from teia.web.app import list_routes
 from tests.web.conftest import Web
 from tests.web.labs import keep_plan
 
@@ -73,7 +73,7 @@ def test_a_seed_that_was_typed_without_its_slash_is_an_example_too(web: Web) -> 
 
 
 def test_the_page_has_what_a_role_may_and_each_line_is_whole(web: Web) -> None:
-    roles = {(gate.method, gate.path): gate.role for gate in gates_of(web.app)}
+    roles = {(gate.method, gate.path): gate.role for gate in list_routes(web.app)}
     seen = {}
     for role in Role:
         page = web.client(role).get("/api")
