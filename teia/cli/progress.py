@@ -44,7 +44,7 @@ async def finish_index(companion: IndexerProcess, console: Console) -> None:
     with console.status("indexing") as status:
         try:
             while not finishing.done():
-                status.update(f"indexing, {count_of(companion.behind, 'page')} left")
+                status.update(f"indexing, {count_of(companion.lag, 'page')} left")
                 await asyncio.wait([finishing], timeout=REFRESH_S)
         finally:
             finishing.cancel()  # the user does not wait for it

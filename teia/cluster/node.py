@@ -341,7 +341,7 @@ class Node:
         else:
             await self._between.tell(session, owner, copies, load)
             held = self._splitter.held()
-            away = {cell: node for cell, node in owner.to_hand_over().items() if cell not in held}
+            away = {cell: node for cell, node in owner.cells_to_hand_over().items() if cell not in held}
             if away:
                 await self._thread.call(owner.release(list(away), away))
         if self._library is not None and not owner.owned:
@@ -392,7 +392,7 @@ class Node:
             leases.end_requests()
             upkeep.copies.close_all()
         # Committed and closed: these cells can go to nodes that are ready for them.
-        away = {cell: node for cell, node in owner.to_hand_over().items() if cell in logs}
+        away = {cell: node for cell, node in owner.cells_to_hand_over().items() if cell in logs}
         if not session.is_lost and not self._stopping:
             await self._thread.call(owner.release(list(away), away))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from teia.collections.index_state import IndexState, index_state_of_crawl
+from teia.collections.index_state import IndexState, compare_running_index
 from teia.crawler.running_collection import Crawl
 from teia.store.root import CollectionFolder
 
@@ -55,7 +55,7 @@ def summarize(crawl: Crawl, seconds: float, politeness_violations: int = 0) -> S
     counts, cells = crawl.counts, crawl.committer.cells
     # A cell's folder lies two levels below that of its collection.
     folder = CollectionFolder(crawl.name, next(iter(cells)).folder.path.parent.parent)
-    state = index_state_of_crawl(folder, ((each.folder, each.frontier) for each in cells))
+    state = compare_running_index(folder, ((each.folder, each.frontier) for each in cells))
     return Summary(
         collection=crawl.name,
         state=str(crawl.state),
@@ -87,7 +87,7 @@ def with_index(summary: Summary, state: IndexState, index_seconds: float = 0.0) 
 def index_counts(state: IndexState) -> dict[str, Any]:
     """Return the index backlog as summary keys; callers skip this for a collection without an index."""
     return {
-        "index_behind": state.behind,
+        "index_behind": state.lag,
         "index_unreadable": state.unreadable,
-        "index_writing": state.is_written,
+        "index_writing": state.is_being_written,
     }

@@ -240,7 +240,7 @@ def diff_configs(before: Config, after: Config) -> list[Edit]:
     return [Edit(key, Operator.SET, list(value) if isinstance(value, tuple) else value) for key, value in values]
 
 
-def apply(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> SettingsChange:
+def apply_change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> SettingsChange:
     """Change a collection's settings; a running crawl applies them, and without one its URLs are judged here."""
     changed = change(root, name, edits, clock)
     if not changed.running:

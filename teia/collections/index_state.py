@@ -22,14 +22,14 @@ from teia.index.reader import documents_in, has_index
 from teia.store.root import CellFolder, CollectionFolder
 
 LOCK_FILE = "index.lock"
-COUNTED = 10_000
+MAX_COUNTED = 10_000
 """Most pages behind the index that are counted one by one; beyond that, every change counts as a page."""
 
-WORTH_A_WORD, SHARE_WORTH_A_WORD = 50, 0.05
+MIN_LAG, MIN_LAG_SHARE = 50, 0.05
 """Number of waiting pages, and their share of all, from which an index that is being written is called partial."""
 
 WANTED_STATES = frozenset({STATE_QUEUED, STATE_DONE})
-BELONGS = f"""
+IS_INDEXABLE = f"""
     u.state IN ({STATE_QUEUED}, {STATE_DONE}) AND NOT p.is_gone AND p.status BETWEEN 200 AND 299 AND NOT p.noindex
     AND p.file <> '' AND (p.text_digest <> x'' OR p.title <> '')
 """
@@ -40,7 +40,7 @@ forbidden stays gone while it waits for its next fetch: its state says only that
 the index of it. A good visit brings it back, with a change number.
 """
 
-JOINED = """
+PAGES_JOINED = """
     pages AS p JOIN hosts AS h ON h.host_id = p.host_id
     JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
 """
@@ -50,71 +50,71 @@ JOINED = """
 class IndexState:
     """An index compared with its frontier.
 
-    `indexed` is the number of pages that can be found now. `behind` counts crawled pages that belong in the index,
-    which has not reached them yet; `unreadable` those whose archived captures it could not read. `without` lists cells
-    that have pages and no index at all. `is_written`: a process holds the lock for writing the index.
+    `indexed` is the number of pages that can be found now. `lag` counts crawled pages that belong in the index,
+    which has not reached them yet; `unreadable` those whose archived captures it could not read. `missing_cells` lists cells
+    that have pages and no index at all. `is_being_written`: a process holds the lock for writing the index.
     """
 
     indexed: int = 0
-    behind: int = 0
+    lag: int = 0
     unreadable: int = 0
     changes: int = 0
-    without: tuple[int, ...] = ()
-    is_written: bool = False
+    missing_cells: tuple[int, ...] = ()
+    is_being_written: bool = False
 
     @property
     def is_partial(self) -> bool:
         """True if a searcher should be warned: pages are missing and no process adds them, or many are missing."""
-        if not self.is_written:
-            return self.behind + self.unreadable > 0
-        return self.unreadable > 0 or self.behind > max(WORTH_A_WORD, SHARE_WORTH_A_WORD * self.changes)
+        if not self.is_being_written:
+            return self.lag + self.unreadable > 0
+        return self.unreadable > 0 or self.lag > max(MIN_LAG, MIN_LAG_SHARE * self.changes)
 
 
-def index_state_of_crawl(folder: CollectionFolder, cells: Iterable[tuple[CellFolder, FrontierCell]]) -> IndexState:
+def compare_running_index(folder: CollectionFolder, cells: Iterable[tuple[CellFolder, FrontierCell]]) -> IndexState:
     """Compare a running crawl's index with its frontiers; safe in any thread, because no database is queried.
 
     Every changed page counts as behind, also those that the index will leave out. A node of a cluster itself looks for
     pages whose captures are elsewhere (indexer.py), so they do not count as unreadable.
     """
-    indexed = behind = unreadable = changes = 0
-    without = list[int]()
+    indexed = lag = unreadable = changes = 0
+    missing_cells = list[int]()
     for cell, frontier in cells:
         position = read_position(cell.index) if has_index(cell.index) else None
         indexed += documents_in(cell.index)
-        behind += max(0, frontier.changes - (position or 0))
+        lag += max(0, frontier.changes - (position or 0))
         changes += frontier.changes
-        without += [cell.number] if position is None and frontier.changes else []
+        missing_cells += [cell.number] if position is None and frontier.changes else []
         unreadable += 0 if frontier.journal is not None else lacking_in(cell.index)
-    return IndexState(indexed, behind, unreadable, changes, tuple(without), is_written(folder))
+    return IndexState(indexed, lag, unreadable, changes, tuple(missing_cells), is_being_written(folder))
 
 
-def state_of(folder: CollectionFolder, cells: Iterable[tuple[CellFolder, FrontierCell]]) -> IndexState:
+def compare_index(folder: CollectionFolder, cells: Iterable[tuple[CellFolder, FrontierCell]]) -> IndexState:
     """Compare the index of a collection with its frontiers.
 
     For the cells of a cluster only searchable pages are counted: another node may own the cells by now.
     """
-    indexed = behind = unreadable = changes = 0
-    without = list[int]()
+    indexed = lag = unreadable = changes = 0
+    missing_cells = list[int]()
     for cell, frontier in cells:
         indexed += documents_in(cell.index)
-        if of_cluster(frontier):
+        if is_cluster_cell(frontier):
             continue
         position = read_position(cell.index) if has_index(cell.index) else None
         last = frontier.last_change()
         waiting = _waiting(frontier, position or 0, last)
-        without += [cell.number] if position is None and waiting else []
-        behind, changes, unreadable = behind + waiting, changes + last, unreadable + lacking_in(cell.index)
-    return IndexState(indexed, behind, unreadable, changes, tuple(without), is_written(folder))
+        missing_cells += [cell.number] if position is None and waiting else []
+        lag, changes, unreadable = lag + waiting, changes + last, unreadable + lacking_in(cell.index)
+    return IndexState(indexed, lag, unreadable, changes, tuple(missing_cells), is_being_written(folder))
 
 
-def state_on_disk(folder: CollectionFolder) -> IndexState:
+def read_index_state(folder: CollectionFolder) -> IndexState:
     """Open the frontiers of a collection, and compare its index with them."""
     with ExitStack() as stack:
         opened = list[tuple[CellFolder, FrontierCell]]()
         for cell in folder.cells():
             opened.append((cell, FrontierCell(cell.frontier, read_only=True)))
             stack.callback(opened[-1][1].close)
-        return state_of(folder, opened)
+        return compare_index(folder, opened)
 
 
 def _waiting(frontier: FrontierCell, position: int, last: int) -> int:
@@ -122,18 +122,18 @@ def _waiting(frontier: FrontierCell, position: int, last: int) -> int:
     if last <= position:
         return 0
     # An upper limit is enough there: this runs every few seconds, and counting would take long.
-    if last - position > COUNTED:
+    if last - position > MAX_COUNTED:
         return last - position
-    sql = f"SELECT count(*) FROM {JOINED} WHERE p.change > ? AND {BELONGS}"  # noqa: S608  # our own text
+    sql = f"SELECT count(*) FROM {PAGES_JOINED} WHERE p.change > ? AND {IS_INDEXABLE}"  # noqa: S608  # our own text
     return int(frontier.db.execute(sql, (position,)).fetchone()[0])
 
 
-def of_cluster(frontier: FrontierCell) -> bool:
+def is_cluster_cell(frontier: FrontierCell) -> bool:
     """Tell whether a cell belongs to a cluster."""
     return frontier.db.execute("SELECT 1 FROM meta WHERE name = ?", (CLUSTER,)).fetchone() is not None
 
 
-def is_written(folder: CollectionFolder) -> bool:
+def is_being_written(folder: CollectionFolder) -> bool:
     """Tell whether a process holds the lock for writing a collection's index."""
     try:
         descriptor = os.open(folder.path / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)

@@ -66,7 +66,7 @@ FORGET_EVERY_S = 600.0
 """Interval at which servers and addresses whose delay ended long ago are dropped from the ledger."""
 
 REEVALUATE_S = 0.05
-"""Time that one commit may spend on URLs that were judged by earlier settings."""
+"""Time that one commit may spend on URLs that were evaluated by earlier settings."""
 
 RobotsRow = tuple[str, float, str, int, bytes]
 """(origin, time of the request, outcome, status, body)."""
@@ -76,7 +76,7 @@ RefillOrder = tuple[HostQueue, int, frozenset[int]]
 LinkKey = int | tuple[int, ...]
 """Key under which a link is gathered.
 
-The URL's key, or the URL's key and its page's key for orders that judge page by page. A link that is taken back has a
+The URL's key, or the URL's key and its page's key for orders that rank links page by page. A link that is taken back has a
 tuple of its URL's key alone.
 """
 
@@ -86,9 +86,9 @@ class CommitResult:
     """The result of one commit: hosts with new work, filled buffers, counts.
 
     `names` are (alias, main name). `checks` are keys of URLs that are fetched under an alias after all
-    (aliases.Renamed). `held` are hosts of which more URLs are held back until the visits under way are read. `blocked_patterns`
-    are URL patterns by host that may not be fetched any more; `given_up` counts URLs (frontier/traps/watch.py). `usage`
-    are requests and bytes of earlier runs.
+    (aliases.RenamedHosts). `held` are hosts of which more URLs are held back until the visits under way are read.
+    `blocked_patterns` are URL patterns by host that may not be fetched any more; `given_up` counts URLs
+    (frontier/traps/watch.py). `usage` are requests and bytes of earlier runs.
     """
 
     hosts: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -114,8 +114,8 @@ class CommitGroup:
     A visit moves from `visits` to `settled` with its cell's transaction, and the results stay in `result`. So a group
     whose commit failed half way can be committed again: no page is counted twice, no host is forgotten.
 
-    `must_reevaluate`: for a short time, URLs that were judged by earlier settings are judged again by `compiled`, the
-    compiled settings in force. `only_settles`: the crawl is over, so nothing is planned, ranked, judged again or read
+    `must_reevaluate`: for a short time, URLs that were evaluated by earlier settings are evaluated again by `compiled`, the
+    compiled settings in force. `only_settles`: the crawl is over, so nothing is planned, ranked, evaluated again or read
     into buffers.
     """
 
@@ -263,13 +263,13 @@ class Committer:
     # -- step 2 --------------------------------------------------------------------------------------------
 
     def _archive(self, cell: Cell, visits: Iterable[ActiveVisit]) -> dict[ActiveVisit, tuple[Stored, ...]]:
-        places: dict[ActiveVisit, tuple[Stored, ...]] = {}
+        stored: dict[ActiveVisit, tuple[Stored, ...]] = {}
         for visit in visits:
             result = visit.result
             if result is not None and result.members:
-                places[visit] = cell.archive.append(Members(result.members, result.lengths, result.kinds))
+                stored[visit] = cell.archive.append(Members(result.members, result.lengths, result.kinds))
         cell.archive.flush_and_sync()
-        return places
+        return stored
 
     # -- step 3 --------------------------------------------------------------------------------------------
 
@@ -306,8 +306,8 @@ class Committer:
                 # The alias was revoked meanwhile: the URL stays queued under its own name.
                 self._note_hosts(result, cell, [(visit.queue.host_id, visit.queue.host)])
                 continue
-            for place in self._settle(cell, visit, archived):
-                self._count(cell, links, place, {})
+            for row_key in self._settle(cell, visit, archived):
+                self._count(cell, links, row_key, {})
             hand_to_indexer(cell, visit, changes)
             note_visit(cell, visit)
             if self._order.stores_trails and note_read(cell, visit, self._clock.now_s()):
@@ -316,7 +316,7 @@ class Committer:
             rows.append(log_row(visit, archived))
         # Links inside the cell belong to the page's own transaction; the others go to the outbox below.
         self._note_hosts(result, cell, frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
-        # Judged after the links of this group were counted.
+        # Evaluated after the links of this group were counted.
         if cell.watch is not None:
             cell.watch.close()
         for to_cell, found in links.items():
@@ -388,8 +388,8 @@ class Committer:
         new: set[int] = set()
         if shows_links(visit):
             host = visit.queue.host
-            place = (slot_of(site_of(host)), cell.frontier.host_id(host, self._clock.now_s()), item.key)
-            new = self._count(cell, links, place, link_targets(visit, named))
+            row_key = (slot_of(site_of(host)), cell.frontier.host_id(host, self._clock.now_s()), item.key)
+            new = self._count(cell, links, row_key, link_targets(visit, named))
         depth, hops = item.depth + 1, 0
         if result.redirect_to:
             depth, hops = item.depth, item.hops + 1
@@ -431,11 +431,11 @@ class Committer:
         self,
         cell: Cell,
         links: dict[int, dict[LinkKey, FoundUrl]],
-        place: counted_links.RowKey,
+        row_key: counted_links.RowKey,
         targets: counted_links.Targets,
     ) -> set[int]:
         """Store the set of a page's links and take back links that are gone; return the keys of new links."""
-        changed = counted_links.replace(cell.frontier, place, targets)
+        changed = counted_links.replace(cell.frontier, row_key, targets)
         for host, key in changed.gone:
             of_cell = links[self.cell_number(host)]
             same = of_cell.get((key,))
@@ -505,7 +505,7 @@ class Committer:
             self._note_hosts(result, cell, [(cell.frontier.host_id(host, self._clock.now_s()), host)])
 
     def _propagate_depths(self, compiled: CompiledSettings, result: CommitResult) -> bool:
-        """Give the links of pages that came nearer to a seed their new depth; return whether there were any."""
+        """Give the links of pages with a shorter path from a seed their new depth; return whether there were any."""
         has_shorter = False
         for cell in self.cells:
             known_before = cell.frontier.known
@@ -517,7 +517,7 @@ class Committer:
         return has_shorter
 
     def _reevaluate(self, compiled: CompiledSettings, result: CommitResult) -> None:
-        """Judge URLs by new settings, as many as there is time for (frontier/cell/reconsider.py)."""
+        """Evaluate URLs by new settings, as many as there is time for (frontier/cell/reconsider.py)."""
         until = self._clock.ticks_s() + REEVALUATE_S
         for cell in self.cells:
             if progress(cell.frontier, compiled.mark) < END:
@@ -605,12 +605,12 @@ def link_targets(visit: ActiveVisit, links: Iterable[FoundLink]) -> dict[str, li
     return targets
 
 
-def capture_location(visit: ActiveVisit, places: tuple[Stored, ...] | None) -> CaptureLocation:
-    if not places or visit.result is None:
+def capture_location(visit: ActiveVisit, records: tuple[Stored, ...] | None) -> CaptureLocation:
+    if not records or visit.result is None:
         return CaptureLocation()
-    for kind, place in zip(visit.result.kinds, places, strict=True):
+    for kind, record in zip(visit.result.kinds, records, strict=True):
         if kind in {"response", "revisit"}:
-            return CaptureLocation(place.file, place.offset, place.length)
+            return CaptureLocation(record.file, record.offset, record.length)
     return CaptureLocation()
 
 

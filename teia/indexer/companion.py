@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 class IndexerProcess:
     """An indexer process, kept alive.
 
-    `indexed` is the number of pages in each collection's index, `behind` the number of pages that wait. `error` is the
+    `indexed` is the number of pages in each collection's index, `lag` the number of pages that wait. `error` is the
     reason why it does not index at the moment, or why not everything is indexed in the end. `deaths` counts how often
     it ended before `finish`, or failed after it.
     """
@@ -45,7 +45,7 @@ class IndexerProcess:
         self._told_to_finish = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
         self.indexed: dict[str, int] = {}
-        self.behind = 0
+        self.lag = 0
         self.error = ""
         self.deaths = 0
 
@@ -141,7 +141,7 @@ class IndexerProcess:
                 why = said.get("error", "")
                 if "indexed" in said and why not in {"", self.error}:  # it continues with the other collections
                     logger.warning("not all pages could be indexed: %s", why)
-                self.behind, self.error = said.get("behind", self.behind), why
+                self.lag, self.error = said.get("behind", self.lag), why
         return why
 
     async def finish(self) -> None:

@@ -26,7 +26,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from teia.collections.index_state import BELONGS, JOINED, WANTED_STATES
+from teia.collections.index_state import IS_INDEXABLE, PAGES_JOINED, WANTED_STATES
 from teia.crawler.lookup import Lookup
 from teia.frontier.cell.rows import url_from
 from teia.index.entry import DIGEST_BYTES, Anchor, IndexEntry, decoded
@@ -90,7 +90,7 @@ class CollectionIndexer:
             raise
 
     @property
-    def behind(self) -> int:
+    def lag(self) -> int:
         """Number of changes not yet taken, plus pages found missing."""
         return sum(self._last_change(cell) - cell.position + len(cell.gaps) for cell in self._cells)
 
@@ -206,12 +206,12 @@ class CollectionIndexer:
     def _compare(self, cell: CellIndexer) -> None:
         """Compare a cell's index with its frontier up to the index's position, if their numbers of pages differ."""
         frontier = self._lookup.cells[cell.number]
-        sql = f"SELECT count(*) FROM {JOINED} WHERE p.change <= ? AND {BELONGS}"  # noqa: S608  # our own text
+        sql = f"SELECT count(*) FROM {PAGES_JOINED} WHERE p.change <= ? AND {IS_INDEXABLE}"  # noqa: S608  # our own text
         (belong,) = frontier.db.execute(sql, (cell.position,)).fetchone()
         # Counting is cheap; the full comparison below reads every key of the cell.
         if belong == cell.index.searcher().num_docs:
             return
-        sql = f"SELECT p.key, h.name, u.tail FROM {JOINED} WHERE p.change <= ? AND {BELONGS}"  # noqa: S608  # our own
+        sql = f"SELECT p.key, h.name, u.tail FROM {PAGES_JOINED} WHERE p.change <= ? AND {IS_INDEXABLE}"  # noqa: S608  # our own
         held, known = cell.index.keys(), set[int]()
         for key, host, tail in frontier.db.execute(sql, (cell.position,)):
             known.add(key)

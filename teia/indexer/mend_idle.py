@@ -16,7 +16,7 @@ from contextlib import suppress
 from threading import Event, Thread
 
 from teia.clock import Clock
-from teia.collections.index_state import state_on_disk
+from teia.collections.index_state import read_index_state
 from teia.collections.stored import saved
 from teia.errors import TeiaError
 from teia.indexer.companion import MODULE
@@ -78,15 +78,15 @@ class IndexSupervisor:
         try:
             if not saved(self._root, name).config.index.enabled:
                 return False
-            state = state_on_disk(self._root.collection(name))
+            state = read_index_state(self._root.collection(name))
         except TeiaError:  # it waits for its first run, or a user must fix it
             return False
         except (sqlite3.Error, OSError) as error:
             logger.warning("%s: the index cannot be compared with the frontier: %s", name, error)
             self._put_off(name)
             return False
-        # `is_written`: another process is adding the pages already.
-        return state.behind > 0 and not state.is_written
+        # `is_being_written`: another process is adding the pages already.
+        return state.lag > 0 and not state.is_being_written
 
     def _put_off(self, name: str) -> None:
         """Postpone the next try of a collection, for twice as long as the last time."""

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.clock import Clock, WallClock
-from teia.collections.index_state import IndexState, state_of
+from teia.collections.index_state import IndexState, compare_index
 from teia.collections.stored import choose, saved
 from teia.crawler.lookup import Lookup, PageSummary
 from teia.errors import CorruptFile, IndexFailure, UsageError
@@ -224,7 +224,7 @@ class FrontierFacts:
     @staticmethod
     def _state(lookup: Lookup) -> IndexState:
         folder = lookup.root.collection(lookup.name)
-        return state_of(folder, zip(lookup.folders, lookup.cells, strict=True))
+        return compare_index(folder, zip(lookup.folders, lookup.cells, strict=True))
 
     def _fact(self, url: str, key: int, is_judged: bool) -> Facts | None:
         for lookup in self._lookups:
@@ -247,8 +247,8 @@ class FrontierFacts:
 def _about_index(state: IndexState) -> Iterator[SearchMessage]:
     if not state.is_partial:
         return
-    if state.behind:
-        yield SearchMessage(MessageKind.INDEXING if state.is_written else MessageKind.UNINDEXED, (f"{state.behind:,}",))
+    if state.lag:
+        yield SearchMessage(MessageKind.INDEXING if state.is_being_written else MessageKind.UNINDEXED, (f"{state.lag:,}",))
     if state.unreadable:
         yield SearchMessage(MessageKind.UNREADABLE, (f"{state.unreadable:,}",))
 

@@ -53,7 +53,7 @@ UNREADABLE_AGAIN_S = 60.0
 """Interval at which a single machine tries pages again whose captures could not be read."""
 
 LOCK_TRIES, LOCK_PAUSE_S = 5, 0.05
-"""Tries for the lock: `is_written` (index_state.py) takes it for an instant to find out whether it is held."""
+"""Tries for the lock: `is_being_written` (index_state.py) takes it for an instant to find out whether it is held."""
 
 IDLE_S = 0.25
 SAY_S = 0.5
@@ -189,7 +189,7 @@ class FollowedCollection:
         """The reason why it is out; empty while it is followed."""
 
         self.indexed: int | None = None
-        self.behind = 0
+        self.lag = 0
         self._root, self._clock, self._cells, self._is_only = root, clock, cells, is_only
         self._following: CollectionFollower | None = None
         self._held = ExitStack()
@@ -208,12 +208,12 @@ class FollowedCollection:
         await self.look()
 
     async def look(self) -> None:
-        """Update `indexed` and `behind`; of a collection that is out the last values stay."""
+        """Update `indexed` and `lag`; of a collection that is out the last values stay."""
         if self._following is not None:
             await self._do(self._seen)
 
     async def _seen(self, following: CollectionFollower) -> None:
-        self.indexed, self.behind = following.indexer.documents, following.indexer.behind
+        self.indexed, self.lag = following.indexer.documents, following.indexer.lag
 
     async def _do(self, deed: Callable[[CollectionFollower], Awaitable[int | None]]) -> int:
         try:
@@ -283,7 +283,7 @@ async def _say(all_of_them: Sequence[FollowedCollection]) -> None:
     for each in all_of_them:
         await each.look()
     indexed = {each.name: each.indexed for each in all_of_them if each.indexed is not None}
-    said: dict[str, object] = {"indexed": indexed, "behind": sum(each.behind for each in all_of_them)}
+    said: dict[str, object] = {"indexed": indexed, "behind": sum(each.lag for each in all_of_them)}
     if out := [each.error for each in all_of_them if each.error]:
         said["error"] = "; ".join(out)[:MAX_ERROR_CHARS]
     with contextlib.suppress(BrokenPipeError):

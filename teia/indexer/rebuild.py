@@ -10,7 +10,7 @@ from pathlib import Path
 from isal.igzip_lib import IsalError
 
 from teia.clock import Clock
-from teia.collections.index_state import BELONGS, JOINED, is_written, of_cluster
+from teia.collections.index_state import IS_INDEXABLE, PAGES_JOINED, is_being_written, is_cluster_cell
 from teia.collections.stored import saved
 from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors, exchange_folders
@@ -78,13 +78,13 @@ def audit_index(root: Root, name: str) -> Audit:
     Pages that the index has not reached yet are missing too, unless a process is about to index them.
     """
     checked, missing, complaints = 0, 0, list[str]()
-    is_followed = is_written(root.collection(name))
+    is_followed = is_being_written(root.collection(name))
     with Lookup(root, name) as lookup:
         for folder, frontier in zip(lookup.folders, lookup.cells, strict=True):
             position, found = _held(folder.index)
             if position is None and frontier.last_change():
                 complaints.append(f"cell {folder.number} has no readable index; rebuild it with `teia rebuild index`")
-            is_clustered = of_cluster(frontier)  # another node may own the cell, and index it
+            is_clustered = is_cluster_cell(frontier)  # another node may own the cell, and index it
             checked += len(found)
             for url, key, digest, belongs, change in _known(frontier):
                 has = found.pop(key, None)
@@ -120,6 +120,6 @@ def _held(index: Path) -> tuple[int | None, dict[int, bytes]]:
 
 def _known(frontier: FrontierCell) -> Iterator[tuple[str, int, bytes, bool, int]]:
     """Yield (URL, key, digest, True if it belongs in the index, number of its last change) of every page."""
-    sql = f"SELECT h.name, u.tail, p.key, p.digest, {BELONGS}, p.change FROM {JOINED}"  # noqa: S608  # our own text
+    sql = f"SELECT h.name, u.tail, p.key, p.digest, {IS_INDEXABLE}, p.change FROM {PAGES_JOINED}"  # noqa: S608  # our own text
     for host, tail, key, digest, belongs, change in frontier.db.execute(sql):
         yield url_from(host, tail), key, digest, bool(belongs), change

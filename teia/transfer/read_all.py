@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from teia.clock import iso_utc
 from teia.collections.account import index_counts
-from teia.collections.index_state import state_on_disk
+from teia.collections.index_state import read_index_state
 from teia.collections.stored import saved
 from teia.config.sections import CourtesySettings
 from teia.crawler.fetch_rows import fetch_log, log_parts
@@ -127,7 +127,7 @@ def account_at_rest(root: Root, collection: str) -> dict[str, Any]:
         outcomes = {outcome: int(number) for outcome, number in log.query(by_outcome).rows}
         span = "SELECT coalesce(date_diff('microsecond', min(started), max(ended)) / 1e6, 0) FROM fetches"
         (seconds,) = log.query(span).rows[0]
-    state = state_on_disk(root.collection(collection))
+    state = read_index_state(root.collection(collection))
     known = queued = records = 0
     for folder in root.collection(collection).cells():
         cell = FrontierCell(folder.frontier, read_only=True)

@@ -120,7 +120,7 @@ def _answer(
 
 def warm(site: Installation) -> None:
     """Open what the first request needs, and resume pending bulk actions, in a background thread."""
-    for look in (site.hands.look, site.warm, lambda: collections.collections(site)):
+    for look in (site.offline_bulk.start_if_needed, site.warm, lambda: collections.collections(site)):
         with suppress(TeiaError):
             look()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.drafts import apply, check_draft, diff_configs
+from teia.collections.drafts import apply_change, check_draft, diff_configs
 from teia.collections.inbox import ControlFile
 from teia.collections.preview_change import ChangeEffect, count_effect, sample_effect
 from teia.collections.stored import saved
@@ -54,11 +54,11 @@ def test_the_number_announced_is_the_fall_of_the_queue_while_nobody_crawls(half_
     assert 0 < len(announced.examples) <= 20
     assert all(url.rpartition("/")[2][0] in "1234" for url in announced.examples)
     assert queued(root) == before, "nothing is done yet"
-    apply(root, "main", diff_configs(old, new), CLOCK)
+    apply_change(root, "main", diff_configs(old, new), CLOCK)
     assert queued(root) == before - announced.leave
     back = count_effect(root, "main", *changed(root, scope__exclude=[]))
     assert (back.leave, back.enter, back.not_again) == (0, announced.leave, 0)
-    apply(root, "main", diff_configs(*changed(root, scope__exclude=[])), CLOCK)
+    apply_change(root, "main", diff_configs(*changed(root, scope__exclude=[])), CLOCK)
     assert queued(root) == before
 
 
@@ -73,7 +73,7 @@ def test_the_number_announced_is_the_fall_of_the_queue_of_a_crawl_that_is_paused
         before = account(control)["urls_queued"]
         old, new = changed(root, scope__exclude=["regex:/[1-9][0-9]$"])
         announced = count_effect(root, "main", old, new)
-        apply(root, "main", diff_configs(old, new), CLOCK)
+        apply_change(root, "main", diff_configs(old, new), CLOCK)
         until(lambda: account(control)["urls_queued"] < before)
         until(lambda: account(control)["urls_queued"] == queued(root), "the account says what is on disk")
         seen.append((announced, before, account(control)["urls_queued"]))

@@ -23,7 +23,7 @@ import tantivy
 from msgspec.structs import replace
 
 from teia.clock import WallClock
-from teia.collections.index_state import state_on_disk
+from teia.collections.index_state import read_index_state
 from teia.collections.stored import saved
 from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
@@ -141,7 +141,7 @@ def test_pages_that_wait_for_an_indexer_at_work_are_no_violations(root: Root, mo
         audit = audit_index(root, "main")
         assert audit.violations == 0
         assert "an indexer is running" in audit.details[0]
-        assert state_on_disk(root.collection("main")).is_written
+        assert read_index_state(root.collection("main")).is_being_written
 
 
 def test_a_deleted_cell_is_told_by_the_search_and_made_anew_by_the_next_indexer(root: Root) -> None:
@@ -287,7 +287,7 @@ def test_a_page_that_is_gone_does_not_come_back_by_waiting_to_be_asked_for_again
         ask_again(cell, WallClock().now_s() + 60, lambda: True)
     cell.close()
     assert audit_index(root, "main").violations == 0
-    assert state_on_disk(root.collection("main")).behind == 0
+    assert read_index_state(root.collection("main")).lag == 0
     assert work(root) == 0, "nothing is missing, nothing is read again"
     assert asked(root) == (8, ())
     assert asyncio.run(rebuild_index(root, "main", WallClock())) == 8
@@ -445,7 +445,7 @@ class Followers:
 
 
 def counts(root: Root, name: str) -> int:
-    return state_on_disk(root.collection(name)).indexed
+    return read_index_state(root.collection(name)).indexed
 
 
 def test_one_of_several_collections_that_fails_is_begun_again_while_the_crawl_goes_on(
@@ -616,7 +616,7 @@ def test_a_server_whose_first_collection_is_damaged_goes_on_with_the_others(root
     finally:
         keeper.stop()
     with pytest.raises(sqlite3.DatabaseError):
-        state_on_disk(damaged)
+        read_index_state(damaged)
 
 
 def twin(root: Root, name: str) -> CollectionFolder:

@@ -22,7 +22,7 @@ from teia.cli.progress import finish_index, print_summary, show_progress
 from teia.clock import WallClock
 from teia.collections.account import Summary, empty_summary, summarize, with_index
 from teia.collections.crawler_reports import last_change, serve_control
-from teia.collections.index_state import state_on_disk
+from teia.collections.index_state import read_index_state
 from teia.collections.stored import choose, configure, configure_all, saved
 from teia.config.sections import Config
 from teia.crawler.loop import Crawler
@@ -226,7 +226,7 @@ class StopSignals:
 def _with_index(root: Root, summary: Summary, index_s: float) -> Summary:
     if not saved(root, summary.collection).config.index.enabled:
         return summary
-    return with_index(summary, state_on_disk(root.collection(summary.collection)), index_s)
+    return with_index(summary, read_index_state(root.collection(summary.collection)), index_s)
 
 
 async def _crawl(

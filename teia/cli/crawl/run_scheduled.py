@@ -20,7 +20,7 @@ from teia.clock import Clock, WallClock
 from teia.collections.account import empty_summary, with_index
 from teia.collections.controllers import CollectionController
 from teia.collections.coordinator import Coordinator
-from teia.collections.index_state import state_on_disk
+from teia.collections.index_state import read_index_state
 from teia.collections.overview import schedule_keys
 from teia.collections.resident import Resident
 from teia.collections.run_log import EndReason
@@ -174,7 +174,7 @@ def _account(root: Root, controller: CollectionController) -> dict[str, Any]:
         with nullcontext() if not controller.parked else suppress(StoreError):  # a parked collection may be unreadable
             violations = audit_of(root, controller.name, controller.config.courtesy).violations
             if controller.config.index.enabled:
-                summary = with_index(summary, state_on_disk(root.collection(controller.name)))
+                summary = with_index(summary, read_index_state(root.collection(controller.name)))
         account = {**asdict(summary), "politeness_violations": violations}
     # A run that is not over is continued by the next crawler.
     account["state"] = "stopped"

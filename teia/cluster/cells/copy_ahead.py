@@ -122,7 +122,7 @@ class Follower:
     async def leave_to_others(self, cell: int, why: CannotRestore) -> None:
         """Give up a cell whose snapshot cannot be read here, for a while; the other cells continue."""
         _log.error("cell=%d skipped, left to other nodes: %s", cell, why)
-        self._owner.unfit[cell] = self._clock.ticks_s() + UNFIT_S
+        self._owner.unfit_until[cell] = self._clock.ticks_s() + UNFIT_S
         self.ready.discard(cell)
         if cell in self._owner.owned:
             await self._owner.release([cell])

@@ -65,7 +65,7 @@ class CellOwner:
         self.collection = collection
         self.cells = tuple(cells)
         self.is_leaving = False
-        self.unfit: dict[int, float] = {}
+        self.unfit_until: dict[int, float] = {}
         """Cells that could not be brought up here, and the times until which they are left to other nodes."""
         self.has_room: Callable[[], bool] = lambda: True
         """True if the stream has room for commits."""
@@ -113,7 +113,7 @@ class CellOwner:
 
         async def in_turn(cell: int) -> bool:
             async with turns:
-                return await self._look_at(cell, on_taken)
+                return await self._try_take(cell, on_taken)
 
         cells = [cell for cell in self.cells if cell not in others]
         # Wait for all, even if one fails: the client may swallow a cancellation.
@@ -123,15 +123,15 @@ class CellOwner:
                 raise each
         return [cell for cell, is_taken in zip(cells, done, strict=True) if is_taken]
 
-    async def _look_at(self, cell: int, on_taken: Callable[[int], None]) -> bool:
+    async def _try_take(self, cell: int, on_taken: Callable[[int], None]) -> bool:
         """Take a cell if it is free and ours to take; return whether it was taken."""
         if cell in self.owned or cell in self._releasing or self.is_leaving or not self._session.may_work:
             return False
-        if self.unfit.get(cell, 0.0) > self._clock.ticks_s():
+        if self.unfit_until.get(cell, 0.0) > self._clock.ticks_s():
             return False
         log = self.log_of(cell)
         head = await log.head()
-        if not self._is_ripe(cell, head):
+        if not self._may_take(cell, head):
             return False
         try:
             await log.take(head)
@@ -161,7 +161,7 @@ class CellOwner:
         said = {int(cell) for node in alive.values() if node.name != name for cell in node.cells}
         return {cell for cell in said if next(iter(self._order(cell, alive)), "") != name}
 
-    def _is_ripe(self, cell: int, head: LogEntry | None) -> bool:
+    def _may_take(self, cell: int, head: LogEntry | None) -> bool:
         """Tell whether a cell is free and this node has waited long enough to take it."""
         now = self._clock.ticks_s()
         if not self._is_free(head):
@@ -187,16 +187,16 @@ class CellOwner:
             return True  # it was dropped here because its file fell behind, and no other node has it
         return self._session.is_over(head.record.node, head.record.instance)
 
-    def elsewhere(self) -> dict[int, str]:
+    def misplaced_cells(self) -> dict[int, str]:
         """Return the cells owned here that another node should own, and that node."""
         alive = self._session.alive()
         first = {cell: next(iter(self._order(cell, alive)), "") for cell in list(self.owned)}
         return {cell: node for cell, node in first.items() if node and node != self._session.node.name}
 
-    def to_hand_over(self) -> dict[int, str]:
-        """Return those of `elsewhere` whose next owner has a copy and is ready."""
+    def cells_to_hand_over(self) -> dict[int, str]:
+        """Return those of `misplaced_cells` whose next owner has a copy and is ready."""
         alive = self._session.alive()
-        return {cell: node for cell, node in self.elsewhere().items() if node in alive and cell in alive[node].ready}
+        return {cell: node for cell, node in self.misplaced_cells().items() if node in alive and cell in alive[node].ready}
 
     def coming(self) -> list[int]:
         """Return the cells that should be ours and are not owned here yet."""
@@ -205,7 +205,7 @@ class CellOwner:
             return []
         return [
             cell for cell in self.cells
-            if cell not in self.owned and self.unfit.get(cell, 0.0) <= now
+            if cell not in self.owned and self.unfit_until.get(cell, 0.0) <= now
             and next(iter(self._order(cell, alive)), "") == name
         ]  # fmt: skip
 

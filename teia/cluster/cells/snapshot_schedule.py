@@ -38,12 +38,12 @@ class StreamSpace:
     def __init__(self, wire: Wire, clock: Clock, collection: str) -> None:
         self.has_some = True
         self._wire, self._clock, self._stream = wire, clock, stream_of(collection)
-        self._look_at = 0.0
+        self._check_at = 0.0
 
     async def look(self) -> None:
-        if self._clock.ticks_s() < self._look_at:
+        if self._clock.ticks_s() < self._check_at:
             return
-        self._look_at = self._clock.ticks_s() + ROOM_LOOK_S
+        self._check_at = self._clock.ticks_s() + ROOM_LOOK_S
         info = await self._wire.ask(self._wire.js.stream_info(self._stream))
         most = info.config.max_bytes or -1
         had_some, self.has_some = self.has_some, most <= 0 or info.state.bytes < ALMOST_FULL * most

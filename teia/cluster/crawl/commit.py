@@ -54,7 +54,7 @@ class NodeCommitter(Committer):
         self.inbox: deque[tuple[int, int, bytes]] = deque()
         self.homes = SiteHomes(starts, [(cell.number, cell.frontier) for cell in cells])
         self.number_of = self.homes.number_of
-        self.visit_requests.announced.elsewhere = HostOwners(self._is_here, self.homes.number_of, self._pass_on)
+        self.visit_requests.announced.misplaced_cells = HostOwners(self._is_here, self.homes.number_of, self._pass_on)
         self.departures: deque[Departure] = deque()
         """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
         self.departed: list[tuple[Departure, MovedSite | None]] = []

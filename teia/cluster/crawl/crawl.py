@@ -103,7 +103,7 @@ class NodeCrawl(Crawl):
         self._asked_of: Counter[HostQueue] = Counter()
         """Requests to each host that are under way or not committed yet."""
         self._schedule: HostSchedule | None = None
-        self._look_at = 0.0
+        self._check_at = 0.0
         self._is_waited_for = False
         """True if a host with a shorter delay than others (its owner agreed) waits for a commit."""
 
@@ -204,8 +204,8 @@ class NodeCrawl(Crawl):
 
     def wake_due(self, now: float) -> None:
         super().wake_due(now)
-        if now >= self._look_at and self._schedule is not None:
-            self._look_at = now + LOOK_AGAIN_S
+        if now >= self._check_at and self._schedule is not None:
+            self._check_at = now + LOOK_AGAIN_S
             self._release_held(self._schedule)  # the session may have been silent for a while
             if self.analyzer is not None:
                 self.analyzer.look()

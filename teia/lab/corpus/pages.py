@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from teia.index.anchors import MAX_TEXTS
 from teia.index.entry import Anchor, IndexEntry
-from teia.lab.corpus.vocabulary import SIZE, Vocabulary, ranks, vocabulary
+from teia.lab.corpus.vocabulary import SIZE, Vocabulary, make_vocabulary, zipf_ranks
 from teia.lab.world.pages import FIRST_YEAR, YEARS, PageWriter
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.url_kinds import UrlKind
@@ -70,13 +70,13 @@ class Corpus:
         wanted = {"seed": seed, "pages": pages, "hosts": hosts, "errors.scale": 0.0, "text.paragraphs": 2}
         self._world = World(WorldSpec.from_values({**wanted, "robots.excluded": 0.0}), epoch_s=VISITED_S, port=80)
         self._writer = PageWriter(self._world.spec, self._world.graph, self._world.roots)
-        self.vocabularies = {code: vocabulary(code, seed, words) for code in ("en", "pt")}
+        self.vocabularies = {code: make_vocabulary(code, seed, words) for code in ("en", "pt")}
         self._first_pages = np.cumsum([0, *(host.size for host in self._world.hosts)])
         self._starts = cell_starts(cells)
         self._subjects = _subjects(seed, words)
 
     def indexables(self, first: int = 0, last: int | None = None) -> Iterator[Indexable]:
-        """Yield pages in the order of their numbers, in index the hosts take turns as they do in a crawl."""
+        """Yield pages in the order of their numbers, in which the hosts take turns as they do in a crawl."""
         for number in range(first, self.pages if last is None else last):
             yield self.indexable(number)
 
@@ -149,7 +149,7 @@ class Corpus:
         drawn = vocabulary.rank(units[0])
         of_subject = units[1] < SUBJECT_SHARE
         # Scaled up, the numbers below SUBJECT_SHARE are uniform in [0, 1) again, so one draw serves twice.
-        within = ranks(units[1][of_subject] / SUBJECT_SHARE, SUBJECT_WORDS)
+        within = zipf_ranks(units[1][of_subject] / SUBJECT_SHARE, SUBJECT_WORDS)
         drawn[of_subject] = subject[within]
         words = vocabulary.words
         return [words[rank] for rank in drawn.tolist()]

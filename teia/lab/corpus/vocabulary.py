@@ -94,7 +94,7 @@ def ranks(units: NDArray[np.float64], size: int) -> NDArray[np.int64]:
     return np.minimum((found - 1) * SHIFT, size - 1).astype(np.int64)
 
 
-def vocabulary(language: str, seed: int, size: int = SIZE) -> Vocabulary:
+def make_vocabulary(language: str, seed: int, size: int = SIZE) -> Vocabulary:
     """Make the words of a language."""
     rest = _distinct([*_FUNCTION_WORDS[language].split(), *_lab_words(LANGUAGES[language])])
     fixed = {rank: word for rank, word in _FIXED_RANKS[language].items() if rank < size}

@@ -33,7 +33,7 @@ class ParallelCrawlResult:
     """The result of a crawl: pages fetched by all processes in order; numbers of URLs sent and of messages."""
 
     fetched: list[int] = field(default_factory=list)
-    told: int = 0
+    sent: int = 0
     messages: int = 0
 
 
@@ -42,28 +42,28 @@ class Queue:
 
     def __init__(self, by_links: bool) -> None:
         self._by_links = by_links
-        self._line: deque[int] = deque()
+        self._fifo: deque[int] = deque()
         self._heap: list[tuple[int, int, int]] = []
         self._links: dict[int, int] = {}
         self._known: set[int] = set()
         self._fetched: set[int] = set()
-        self._turn = 0
+        self._sequence = 0
 
     def add(self, page: int, links: int = 1) -> None:
         """Add `links` more links to a page."""
         if self._by_links:
             if page not in self._fetched:
                 self._links[page] = self._links.get(page, 0) + links
-                self._turn += 1
-                # Every link pushes a new entry. `take` skips those whose count is outdated.
-                heapq.heappush(self._heap, (-self._links[page], self._turn, page))
+                self._sequence += 1
+                # Every link pushes a new entry. `pop` skips those whose count is outdated.
+                heapq.heappush(self._heap, (-self._links[page], self._sequence, page))
         elif page not in self._known:
             self._known.add(page)
-            self._line.append(page)
+            self._fifo.append(page)
 
-    def take(self) -> int | None:
+    def pop(self) -> int | None:
         if not self._by_links:
-            return self._line.popleft() if self._line else None
+            return self._fifo.popleft() if self._fifo else None
         while self._heap:
             links, _, page = heapq.heappop(self._heap)
             if page not in self._fetched and -links == self._links[page]:
@@ -79,30 +79,30 @@ class Process:
         self.number = number
         self.own, self.others = Queue(by_links), Queue(by_links)
         self._mode, self._by_links = mode, by_links
-        self._told: set[int] = set()
+        self._sent: set[int] = set()
         self._outbox: dict[int, dict[int, int]] = {}
-        self.untold = 0
+        self.unsent = 0
 
-    def take(self) -> int | None:
-        page = self.own.take()
-        return self.others.take() if page is None and self._mode is Mode.CROSS_OVER else page
+    def pop(self) -> int | None:
+        page = self.own.pop()
+        return self.others.pop() if page is None and self._mode is Mode.CROSS_OVER else page
 
-    def find(self, page: int, owner: int) -> None:
+    def add_link(self, page: int, owner: int) -> None:
         """Handle a link found on a page."""
         if owner == self.number:
             self.own.add(page)
         elif self._mode is Mode.CROSS_OVER:
             self.others.add(page)
-        elif self._mode is Mode.EXCHANGE and (self._by_links or page not in self._told):
-            self._told.add(page)
+        elif self._mode is Mode.EXCHANGE and (self._by_links or page not in self._sent):
+            self._sent.add(page)
             waiting = self._outbox.setdefault(owner, {})
             waiting[page] = waiting.get(page, 0) + 1
-            self.untold += 1
+            self.unsent += 1
 
-    def letters(self) -> dict[int, dict[int, int]]:
+    def take_messages(self) -> dict[int, dict[int, int]]:
         """Return the unsent links by owner, as pages with their numbers of links, and mark them as sent."""
-        letters, self._outbox, self.untold = self._outbox, {}, 0
-        return letters
+        messages, self._outbox, self.unsent = self._outbox, {}, 0
+        return messages
 
 
 def crawl(
@@ -125,26 +125,26 @@ def crawl(
     for process, pages in zip(processes, seeds, strict=True):
         for first in pages:
             process.own.add(first)
-    done, different, is_busy = ParallelCrawlResult(), set[int](), True
+    result, distinct, is_busy = ParallelCrawlResult(), set[int](), True
     while is_busy:
         is_busy = False
         for process in processes:
             # 1. One page a turn; the mode decides what becomes of links to pages of other processes.
-            page = process.take()
+            page = process.pop()
             if page is not None:
                 is_busy = True
-                done.fetched.append(page)
-                different.add(page)
+                result.fetched.append(page)
+                distinct.add(page)
                 for target in web.links[page]:
-                    process.find(target, owners[target])
-                if len(done.fetched) == most_fetched or len(different) == enough:
-                    return done
+                    process.add_link(target, owners[target])
+                if len(result.fetched) == most_fetched or len(distinct) == enough:
+                    return result
             # 2. Send a full batch, or a smaller one if the process is idle. The receivers then have work again.
-            if process.untold and (page is None or process.untold >= batch):
+            if process.unsent and (page is None or process.unsent >= batch):
                 is_busy = True
-                for to, letter in process.letters().items():
-                    done.messages += 1
-                    done.told += len(letter)
-                    for found, links in letter.items():
+                for to, message in process.take_messages().items():
+                    result.messages += 1
+                    result.sent += len(message)
+                    for found, links in message.items():
                         processes[to].own.add(found, links)
-    return done
+    return result

@@ -1,4 +1,4 @@
-"""The links of a world, as numbers: a page is its place in a list."""
+"""The links of a world, as numbers: a page is its index in a list."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class WebGraph:
         return count
 
 
-def web_of(world: World) -> WebGraph:
+def read_graph(world: World) -> WebGraph:
     """Read the links of a world from its truth, at its beginning. Links that lead out of it are left out."""
     lines = list(truth.all_lines(world, world.epoch_s))
     number = {line.url: at for at, line in enumerate(lines)}

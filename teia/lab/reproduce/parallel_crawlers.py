@@ -21,9 +21,9 @@ import numpy as np
 
 from teia.clock import WallClock
 from teia.lab.parallel.crawl import Mode, ParallelCrawlResult, crawl
-from teia.lab.parallel.measures import communication, coverage, overlap, overlap_over_coverage, quality
+from teia.lab.parallel.measures import communication, coverage, overlap, coverage_and_overlap, quality
 from teia.lab.parallel.split import SPLITS
-from teia.lab.parallel.web import WebGraph, web_of
+from teia.lab.parallel.web import WebGraph, read_graph
 from teia.lab.reproduce.nodes import run_nodes, toml_of
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.server.process import lab_process
@@ -155,7 +155,7 @@ def parallel_crawlers(run: ExperimentInput) -> Results:
     """Measure coverage, overlap, communication and quality of each mode and split, and of three real nodes."""
     pages = QUICK_PAGES if run.quick else PAGES
     run.progress(f"A16: the links of {pages:,} pages")
-    study = Study(run, web_of(World(WorldSpec.from_values(spec_of(run, pages)), epoch_s=0.0)))
+    study = Study(run, read_graph(World(WorldSpec.from_values(spec_of(run, pages)), epoch_s=0.0)))
     yield modes_table(study)
     numbers = QUICK_PROCESSES if run.quick else PROCESSES
     yield coverage_figure(study, numbers)
@@ -203,7 +203,7 @@ def overlap_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
     """Draw the cost of the last pages in cross-over by site."""
     series = []
     for number in numbers[1:]:
-        x, y = overlap_over_coverage(study.done(Mode.CROSS_OVER, "site", number), study.web, 100)
+        x, y = coverage_and_overlap(study.done(Mode.CROSS_OVER, "site", number), study.web, 100)
         series.append(PlotLine(f"{number} processes", x, y))
     return Figure("overlap", "Cross-over, by site", "coverage", "overlap", tuple(series))
 
@@ -232,7 +232,7 @@ def nodes_table(run: ExperimentInput) -> Table:
     """Crawl a world to its end with three nodes; the lab's own log records their requests."""
     pages = QUICK_REAL_PAGES if run.quick else REAL_PAGES
     run.progress(f"A16: three nodes crawl {pages:,} pages")
-    web = web_of(World(WorldSpec.from_values(spec_of(run, pages)), epoch_s=0.0))
+    web = read_graph(World(WorldSpec.from_values(spec_of(run, pages)), epoch_s=0.0))
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
         folder = Path(name)
         (folder / "world.toml").write_text(toml_of(spec_of(run, pages)), encoding="utf-8")
@@ -242,17 +242,17 @@ def nodes_table(run: ExperimentInput) -> Table:
             settings = {**CRAWL, "collection.seeds": ready["seeds"][:1], "fetch.dns": ready["dns"]}
             said = asyncio.run(run_nodes(folder, settings, dict.fromkeys(NODES, ()), WallClock(), None))
         fetched = Counter(f"{entry.host}{entry.path}" for entry in read_log(log) if entry.status == 200)
-    different, all_of_them = len(fetched), sum(fetched.values())
+    distinct, all_of_them = len(fetched), sum(fetched.values())
     owners = SPLITS["site"](web, len(NODES))
     # The model begins as the nodes do: one seed, at the process that owns it.
     model = crawl(web, owners, [[web.homes[0]] if owners[web.homes[0]] == n else [] for n in range(3)], Mode.EXCHANGE)
     busiest = max(each["pages"] for each in said.values())
     rows = (
-        ResultRow(("coverage",), different / len(web), coverage(model, web)),
-        ResultRow(("overlap",), (all_of_them - different) / different, overlap(model)),
-        ResultRow(("pages of the busiest node, in fair shares",), busiest * len(NODES) / different),
-        ResultRow(("messages to NATS per page",), sum(each["messages"] for each in said.values()) / different),
-        ResultRow(("kB to NATS per page",), sum(each["sent_bytes"] for each in said.values()) / different / 1000),
+        ResultRow(("coverage",), distinct / len(web), coverage(model, web)),
+        ResultRow(("overlap",), (all_of_them - distinct) / distinct, overlap(model)),
+        ResultRow(("pages of the busiest node, in fair shares",), busiest * len(NODES) / distinct),
+        ResultRow(("messages to NATS per page",), sum(each["messages"] for each in said.values()) / distinct),
+        ResultRow(("kB to NATS per page",), sum(each["sent_bytes"] for each in said.values()) / distinct / 1000),
     )
     note = (
         f"{len(web):,} pages, one seed, {CRAWL['collection.cells']} cells, from the lab's own request log. Messages"

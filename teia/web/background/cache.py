@@ -158,7 +158,7 @@ class AnswerCache:
                 with self._lock:
                     self._threads.discard(thread)
 
-        thread = Thread(target=run, name="kept", daemon=True)
+        thread = Thread(target=run, name="cache", daemon=True)
         self._threads.add(thread)
         thread.start()
         return promised

@@ -36,7 +36,7 @@ class OfflineBulk:
         """Start the thread if there are requested actions."""
         with self._lock:
             if not self._ending.is_set() and self._thread is None and self._collections():
-                self._thread = Thread(target=self._work, name="hands", daemon=True)
+                self._thread = Thread(target=self._work, name="offline-bulk", daemon=True)
                 self._thread.start()
 
     def close(self) -> None:

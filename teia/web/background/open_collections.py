@@ -15,8 +15,8 @@ from teia.clock import Clock
 from teia.crawler.lookup import Lookup
 from teia.store.root import Root
 
-KEPT_S = 60.0
-KEPT = 4
+MAX_AGE_S = 60.0
+MAX_IDLE = 4
 """Open handles of one collection, for simultaneous requests."""
 
 
@@ -30,10 +30,10 @@ class OpenCollections:
     _free: dict[str, list[tuple[float, int, Lookup]]] = field(default_factory=dict)
 
     @contextmanager
-    def borrowed(self, name: str) -> Iterator[Lookup]:
+    def borrow(self, name: str) -> Iterator[Lookup]:
         """Lend a collection to one request; after an exception it is closed instead of reused."""
-        mark = self._mark(name)
-        until, opened = self._taken(name, mark)
+        inode = self._inode(name)
+        until, opened = self._take_or_open(name, inode)
         try:
             yield opened
         except BaseException:
@@ -42,10 +42,10 @@ class OpenCollections:
         with self._lock:
             free = self._free.setdefault(name, [])
             # The lifetime counts from the opening, so a busy collection is reopened every minute, too.
-            is_kept = len(free) < KEPT and self.clock.ticks_s() < until
-            if is_kept:
-                free.append((until, mark, opened))
-        if not is_kept:
+            is_reused = len(free) < MAX_IDLE and self.clock.ticks_s() < until
+            if is_reused:
+                free.append((until, inode, opened))
+        if not is_reused:
             opened.close()
 
     def forget(self, name: str) -> None:
@@ -59,7 +59,7 @@ class OpenCollections:
         for name in list(self._free):
             self.forget(name)
 
-    def _taken(self, name: str, mark: int) -> tuple[float, Lookup]:
+    def _take_or_open(self, name: str, inode: int) -> tuple[float, Lookup]:
         now = self.clock.ticks_s()
         old = []
         try:
@@ -67,15 +67,15 @@ class OpenCollections:
                 free = self._free.get(name, [])
                 while free:
                     until, made, opened = free.pop()
-                    if made == mark and now < until:
+                    if made == inode and now < until:
                         return until, opened
                     old.append(opened)
         finally:
             for each in old:
                 each.close()
-        return now + KEPT_S, Lookup(self.root, name)
+        return now + MAX_AGE_S, Lookup(self.root, name)
 
-    def _mark(self, name: str) -> int:
+    def _inode(self, name: str) -> int:
         """Return the inode of a collection, which tells it from another of the same name."""
         with suppress(OSError):
             return self.root.collection(name).path.stat().st_ino

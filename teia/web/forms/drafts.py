@@ -240,7 +240,7 @@ def schedule_warning(site: Installation, collection: str, config: Config) -> str
     def make() -> tuple[str, int]:
         return largest_host(site.root, collection)
 
-    found = site.kept.peek(("largest host", collection), make, LARGEST_S, 0.5)
+    found = site.cache.peek(("largest host", collection), make, LARGEST_S, 0.5)
     return "" if found is None else warn_too_long(*found.value, config.courtesy.delay_s, schedule)
 
 

@@ -44,7 +44,7 @@ class Headline:
 def headline_of(site: Installation) -> Headline | None:
     """Return the headline of a moment ago; None if there is none yet."""
     try:
-        found = site.kept.peek(("headline",), lambda: _made(site), FRESH_S, PATIENCE_S)
+        found = site.cache.peek(("headline",), lambda: _made(site), FRESH_S, PATIENCE_S)
     except Exception as error:  # noqa: BLE001  # the page matters more than its header
         logger.warning("no headline: %s: %s", type(error).__name__, error)
         return None
@@ -53,7 +53,7 @@ def headline_of(site: Installation) -> Headline | None:
 
 def _made(site: Installation) -> Headline:
     names = site.names()
-    site.kept.set_extra_capacity(KEPT_OF_EACH * len(names))
+    site.cache.set_extra_capacity(KEPT_OF_EACH * len(names))
     running, places, is_disk_said = 0, [], False
     for name in names:
         with closing(ControlFile(site.root.path / "control.sqlite")) as control:
@@ -66,14 +66,14 @@ def _made(site: Installation) -> Headline:
                     places.append(name)
                 is_disk_said |= need.kind == "disk"
     if names:
-        site.kept.peek(COUNTED, lambda: _count_next(site, names), FRESH_S, 0.0)
+        site.cache.peek(COUNTED, lambda: _count_next(site, names), FRESH_S, 0.0)
     to = link(f"/c/{places[0]}") + "#needs" if len(set(places)) == 1 else "/c"
     return Headline(running, len(places), to)
 
 
 def _count_next(site: Installation, names: Sequence[str]) -> str:
     """Count the hosts of the collection after the last counted one; return its name."""
-    before = site.kept.last(COUNTED)
+    before = site.cache.last(COUNTED)
     # The names are sorted; after the last one it begins again.
     name = next((each for each in names if before is not None and each > before.value), names[0])
     try:

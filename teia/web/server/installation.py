@@ -67,33 +67,33 @@ class Installation:
     _searches: dict[tuple[str, ...], OpenedSearch] = field(default_factory=dict)
     _examples: dict[OpenedSearch, tuple[float, list[str]]] = field(default_factory=dict)
     _configs: dict[str, tuple[object, Config]] = field(default_factory=dict)
-    _meanings: dict[str, CompiledSettings] = field(default_factory=dict)
-    _meaning_lock: Lock = field(default_factory=Lock)
-    _shelf: OpenCollections = field(init=False)
-    copies: CaptureReader = field(init=False)
-    kept: AnswerCache = field(init=False)
+    _compiled: dict[str, CompiledSettings] = field(default_factory=dict)
+    _compile_lock: Lock = field(default_factory=Lock)
+    _open_collections: OpenCollections = field(init=False)
+    capture_reader: CaptureReader = field(init=False)
+    cache: AnswerCache = field(init=False)
     cluster: ClusterSource = field(init=False)
-    hands: OfflineBulk = field(init=False)
+    offline_bulk: OfflineBulk = field(init=False)
     lab: Workbench = field(init=False)
     auditor: Auditor = field(init=False)
-    _held: sqlite3.Connection | None = None
+    _held_control: sqlite3.Connection | None = None
     sql_slots: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.SQL_AT_ONCE))
     capture_slots: RequestSlots = field(
         default_factory=lambda: RequestSlots(limits.CAPTURES_AT_ONCE, limits.CAPTURES_WAITING, limits.CAPTURE_WAIT_S)
     )
     capture_streams: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.CAPTURE_STREAMS))
-    exports: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.EXPORTS_AT_ONCE))
+    export_slots: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.EXPORTS_AT_ONCE))
 
     def __post_init__(self) -> None:
-        self._shelf = OpenCollections(self.root, self.clock)
-        self.copies = CaptureReader(self.clock)
-        self.kept = AnswerCache(self.clock)
+        self._open_collections = OpenCollections(self.root, self.clock)
+        self.capture_reader = CaptureReader(self.clock)
+        self.cache = AnswerCache(self.clock)
         self.cluster = cluster_of(self.root, self.clock)
-        self.hands = OfflineBulk(self.root, self.clock)
+        self.offline_bulk = OfflineBulk(self.root, self.clock)
         self.lab = Workbench(self.root, self.clock)
         self.auditor = Auditor(self.root, self.clock)
         with suppress(TeiaError):  # the folder is read-only
-            self._held = keep_log_open(self.root.path / "control.sqlite")
+            self._held_control = keep_log_open(self.root.path / "control.sqlite")
 
     def names(self) -> list[str]:
         """Return the visible collections, in order."""
@@ -141,14 +141,14 @@ class Installation:
         except FileNotFoundError:
             return saved(self.root, name).config  # raises an error with the reason
 
-    def meaning(self, name: str) -> CompiledSettings:
+    def compiled_settings(self, name: str) -> CompiledSettings:
         """Return a collection's compiled settings, recompiled with its lists of rules if they changed."""
         config = self.config(name)
-        with self._meaning_lock:
-            known = self._meanings.get(name)
+        with self._compile_lock:
+            known = self._compiled.get(name)
             # `_config` returns the same object until the file is replaced.
             if known is None or known.config is not config:
-                known = self._meanings[name] = compile_settings(config, self.root.collection(name).lists)
+                known = self._compiled[name] = compile_settings(config, self.root.collection(name).lists)
         return known
 
     def weigher(self, name: str, patience_s: float | None = None) -> Weigh | None:
@@ -159,7 +159,7 @@ class Installation:
             return weigher(settings, ranks)
 
         wait_s = self.patience_s(name) if patience_s is None else patience_s
-        found = self.kept.peek(("weigher", name), make, WEIGHER_S, wait_s, settings)
+        found = self.cache.peek(("weigher", name), make, WEIGHER_S, wait_s, settings)
         return None if found is None else found.value
 
     def weights(self, name: str, found: Sequence[tuple[int, int]]) -> Sequence[float | None]:
@@ -176,7 +176,7 @@ class Installation:
     @contextmanager
     def lookup(self, name: str) -> Iterator[Lookup]:
         """Lend a collection's frontier and archive to one request."""
-        with self._shelf.borrowed(self.check(name)) as lookup:
+        with self._open_collections.borrow(self.check(name)) as lookup:
             yield lookup
 
     def patience_s(self, name: str) -> float:
@@ -219,9 +219,9 @@ class Installation:
 
     def forget(self, name: str) -> None:
         """Release everything cached for a removed collection."""
-        self._shelf.forget(name)
+        self._open_collections.forget(name)
         self._configs.pop(name, None)
-        self._meanings.pop(name, None)
+        self._compiled.pop(name, None)
         with self._lock:
             for names in [names for names in self._searches if name in names]:
                 self._examples.pop(self._searches.pop(names), None)
@@ -232,16 +232,16 @@ class Installation:
             self.supervisor.stop()
         self.lab.close()
         self.auditor.close()
-        if self._held is not None:
-            self._held.close()
+        if self._held_control is not None:
+            self._held_control.close()
         with self._lock:
             for opened in self._searches.values():
                 opened.close()
             self._searches.clear()
-        self.kept.close()
-        self.hands.close()
-        self._shelf.close()
-        self.copies.close()
+        self.cache.close()
+        self.offline_bulk.close()
+        self._open_collections.close()
+        self.capture_reader.close()
         self.accounts.close()
 
 
@@ -271,24 +271,24 @@ class RequestSlots:
     """Semaphore with a limited queue; safe to share between threads."""
 
     def __init__(self, at_once: int, waiting: int, patience_s: float) -> None:
-        self._turns, self._places = BoundedSemaphore(at_once), BoundedSemaphore(at_once + waiting)
+        self._running, self._admitted = BoundedSemaphore(at_once), BoundedSemaphore(at_once + waiting)
         self._patience_s = patience_s
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Wait for a slot and hold it; raise Busy if too many wait, or for too long."""
-        # `_places` bounds the running and the waiting together, `_turns` the running.
-        if not self._places.acquire(blocking=False):
+        # `_admitted` bounds the running and the waiting together, `_running` the running.
+        if not self._admitted.acquire(blocking=False):
             raise Busy("too many captures are being read")
         try:
-            if not self._turns.acquire(timeout=self._patience_s):
+            if not self._running.acquire(timeout=self._patience_s):
                 raise Busy("too many captures are being read")
             try:
                 yield
             finally:
-                self._turns.release()
+                self._running.release()
         finally:
-            self._places.release()
+            self._admitted.release()
 
 
 def site_of(request: Request) -> Installation:

@@ -70,12 +70,12 @@ def test_the_next_keeper_has_a_copy_before_it_gets_the_cell(own_nats: Nats, tmp_
             await here.open_all(giver.owned)
             await grow(giver.owned[0], here.folders[0], thread, 200)
             b = await own_nats.node("b", pace=PATIENT)
-            await until_async(lambda: giver.elsewhere() == {0: "b"})
-            assert giver.to_hand_over() == {}  # it has no copy
+            await until_async(lambda: giver.misplaced_cells() == {0: "b"})
+            assert giver.cells_to_hand_over() == {}  # it has no copy
             taker = CellOwner(b.wire, own_nats.clock, b, name, [0], the_last, rank_wait_s=4.0)
             follower = Follower(taker, b, there, own_nats.clock)
             tasks = [asyncio.create_task(each) for each in (taker.tend(lambda _: None), follower.follow_for_ever())]
-            await until_async(lambda: giver.to_hand_over() == {0: "b"})
+            await until_async(lambda: giver.cells_to_hand_over() == {0: "b"})
             began = own_nats.clock.ticks_s()
             await giver.release([0], {0: "b"})
             await until_async(lambda: 0 in taker.owned)
@@ -122,7 +122,7 @@ def test_a_cell_that_cannot_be_restored_here_is_left_to_others(own_nats: Nats, t
             following = asyncio.create_task(follower.follow_for_ever())
             assert await owner.look() == [7]
             await until_async(lambda: 7 not in owner.owned)
-            assert owner.unfit
+            assert owner.unfit_until
             assert await owner.look() == []
             assert follower.failure is None
             following.cancel()

@@ -75,7 +75,7 @@ def test_cells_are_shared_out_and_each_has_one_keeper(lonely: Nats) -> None:
             assert [sorted(owner.owned) for owner in owners] == [[0, 3], [1, 4], [2, 5]]
             assert all(owner.may_request(cell) for owner in owners for cell in owner.owned)
             assert not owners[0].may_request(1)
-            assert [owner.elsewhere() for owner in owners] == [{}, {}, {}]
+            assert [owner.misplaced_cells() for owner in owners] == [{}, {}, {}]
         for session in sessions:
             await session.leave()
 
@@ -141,7 +141,7 @@ def test_cells_that_nobody_ever_kept_wait_for_nodes_that_are_just_coming() -> No
         for tenth in range(200):
             session.came_at = max([began + at for at in came_at if at <= tenth / 10], default=0.0)
             for cell in range(2):
-                if owner._is_ripe(cell, None):
+                if owner._may_take(cell, None):
                     ripe.setdefault(cell, tenth / 10)
             asyncio.run(clock.advance(0.1))
         return ripe
@@ -163,9 +163,9 @@ def test_a_node_that_comes_is_given_its_share(lonely: Nats) -> None:
             await until_async(lambda: len(first.owned) == CELLS)
             two = await lonely.node("b")
             second = await owner_of(lonely, two, name)
-            await until_async(lambda: len(first.elsewhere()) == 3 and len(two.alive()) == 2)
+            await until_async(lambda: len(first.misplaced_cells()) == 3 and len(two.alive()) == 2)
             with tending(second):
-                gone = first.elsewhere()
+                gone = first.misplaced_cells()
                 assert gone == {1: "b", 3: "b", 5: "b"}
                 await first.release(list(gone), gone)
                 await until_async(lambda: sorted(second.owned) == [1, 3, 5])

@@ -251,7 +251,7 @@ def test_an_almost_full_stream_stops_commits_and_snapshots_make_room(own_nats: N
             kept.write(log, "a", 100, urls)
             urls += 100
             thread.wait_for(room.look())
-            room._look_at = 0.0
+            room._try_take = 0.0
         with pytest.raises(StreamFull, match="almost full"):
             kept.write(log, "a", 100, urls)
         assert save(kept, snapshots, log, must_make_room=True)

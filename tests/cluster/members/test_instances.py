@@ -83,19 +83,19 @@ def test_a_cell_is_not_taken_from_a_node_that_came_back_before_we_heard_of_it() 
         session = session_at(clock)
         owner = CellOwner(session.wire, clock, session, "c", [0], lambda cell, alive: ["a"])
         record = LogRecord(VERSION, "epoch", "b", "2", "x", 5, 5)
-        assert not owner._is_ripe(0, LogEntry(5, record, b""))  # at a start, before anything was heard of anybody
+        assert not owner._may_take(0, LogEntry(5, record, b""))  # at a start, before anything was heard of anybody
         session.see("b", NodeState("b", "2", state="dead"), 7)
         session.see("a", session.node, 1)
         assert not session.instances.unknown
-        assert owner._is_ripe(0, LogEntry(5, record, b""))
+        assert owner._may_take(0, LogEntry(5, record, b""))
         again = msgspec.structs.replace(record, instance="3")
-        assert not owner._is_ripe(0, LogEntry(9, again, b""))
+        assert not owner._may_take(0, LogEntry(9, again, b""))
         await clock.advance(1.0)
         session.see("b", NodeState("b", "3", follows="2"), 8)
         await clock.advance(10 * T)
         session.see("a", session.node, 9)
-        assert not owner._is_ripe(0, LogEntry(9, again, b""))
-        assert owner._is_ripe(0, LogEntry(5, record, b""))
+        assert not owner._may_take(0, LogEntry(9, again, b""))
+        assert owner._may_take(0, LogEntry(5, record, b""))
         assert session.is_over("a", "0")  # of our own name there is no other
         assert not session.is_over("a", "1")
 

@@ -15,7 +15,7 @@ from teia.lab.corpus.collection import DESCRIPTION, CorpusCollection, open_colle
 from teia.lab.corpus.pages import Corpus
 from teia.lab.corpus.questions import BANDS, TEMPLATES, PUBLISHED, QuerySampler, SampleQuery, list_kinds
 from teia.lab.corpus.timed import TimedSearch, Timing, WatchCost, summarize, time_warm
-from teia.lab.corpus.vocabulary import SHIFT, ranks, vocabulary
+from teia.lab.corpus.vocabulary import SHIFT, make_vocabulary, zipf_ranks
 from teia.search.query.parser import parse
 
 PAGES, WORDS, CELLS = 600, 6_000, 2
@@ -30,7 +30,7 @@ def corpus() -> Corpus:
 
 
 def test_words_come_as_zipf_and_mandelbrot_say() -> None:
-    counts = np.bincount(ranks(np.random.default_rng(1).random(400_000), WORDS), minlength=WORDS)
+    counts = np.bincount(zipf_ranks(np.random.default_rng(1).random(400_000), WORDS), minlength=WORDS)
     expected = 1 / (np.arange(WORDS) + SHIFT)
     expected *= counts.sum() / expected.sum()
     for low, high in ((0, 10), (10, 100), (100, 1_000), (1_000, WORDS)):
@@ -38,14 +38,14 @@ def test_words_come_as_zipf_and_mandelbrot_say() -> None:
 
 
 def test_a_vocabulary_has_each_word_once_and_those_of_f11_at_their_places() -> None:
-    words = vocabulary("pt", 1, WORDS).words
+    words = make_vocabulary("pt", 1, WORDS).words
     assert len(set(words)) == len(words) == WORDS
     assert (words[0], words[600], words[700]) == ("de", "café", "sistema de busca")
 
 
 def test_the_seed_decides_the_made_up_words() -> None:
-    assert vocabulary("en", 1, WORDS) == vocabulary("en", 1, WORDS)
-    assert vocabulary("en", 1, WORDS).words[-100:] != vocabulary("en", 2, WORDS).words[-100:]
+    assert make_vocabulary("en", 1, WORDS) == make_vocabulary("en", 1, WORDS)
+    assert make_vocabulary("en", 1, WORDS).words[-100:] != make_vocabulary("en", 2, WORDS).words[-100:]
 
 
 # ---- pages ----------------------------------------------------------------------------------------------------------

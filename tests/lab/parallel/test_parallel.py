@@ -9,9 +9,9 @@ import pytest
 from teia.cluster.circle.circle import Circle
 from teia.cluster.circle.host_cell import cell_owners, place_of
 from teia.lab.parallel.crawl import Mode, ParallelCrawlResult, crawl
-from teia.lab.parallel.measures import communication, coverage, overlap, overlap_over_coverage, quality
+from teia.lab.parallel.measures import communication, coverage, overlap, coverage_and_overlap, quality
 from teia.lab.parallel.split import SPLITS
-from teia.lab.parallel.web import WebGraph, web_of
+from teia.lab.parallel.web import WebGraph, read_graph
 from teia.lab.reproduce.parallel_crawlers import QUIET
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
@@ -32,14 +32,14 @@ OWNERS = (0, 0, 0, 1, 1, 1)
 
 
 def lab_web(pages: int = 400) -> WebGraph:
-    return web_of(World(WorldSpec.from_values({"seed": 5, "pages": pages, "hosts": 20, **QUIET}), epoch_s=0.0))
+    return read_graph(World(WorldSpec.from_values({"seed": 5, "pages": pages, "hosts": 20, **QUIET}), epoch_s=0.0))
 
 
 def test_a_firewall_loses_what_only_others_lead_to() -> None:
     done = crawl(TWO_SITES, OWNERS, [[1], [3]], Mode.FIREWALL)
     assert sorted(done.fetched) == [1, 2, 3, 4]
     assert coverage(done, TWO_SITES) == pytest.approx(4 / 6)
-    assert (overlap(done), done.told) == (0, 0)
+    assert (overlap(done), done.sent) == (0, 0)
 
 
 def test_cross_over_finds_it_and_fetches_twice_what_others_have() -> None:
@@ -51,7 +51,7 @@ def test_cross_over_finds_it_and_fetches_twice_what_others_have() -> None:
 def test_exchange_finds_it_and_fetches_nothing_twice() -> None:
     done = crawl(TWO_SITES, OWNERS, [[1], [3]], Mode.EXCHANGE)
     assert Counter(done.fetched) == dict.fromkeys(range(5), 1)
-    assert (done.told, done.messages) == (3, 2)  # 2 and 0 at once to the one, then 3 to the other
+    assert (done.sent, done.messages) == (3, 2)  # 2 and 0 at once to the one, then 3 to the other
     assert communication(done) == pytest.approx(3 / 5)
 
 
@@ -74,7 +74,7 @@ def test_quality_counts_the_most_linked_among_the_first() -> None:
 
 
 def test_overlap_grows_as_pages_are_fetched_again() -> None:
-    assert overlap_over_coverage(ParallelCrawlResult([0, 0, 1, 1, 2]), little_web((), (), (), ()), 4) == (
+    assert coverage_and_overlap(ParallelCrawlResult([0, 0, 1, 1, 2]), little_web((), (), (), ()), 4) == (
         [0.25, 0.5, 0.75],
         [0.0, 0.5, 2 / 3],
     )
@@ -109,9 +109,9 @@ def test_by_site_is_what_the_cluster_does() -> None:
 def test_keeping_sites_together_saves_messages() -> None:
     """A16, as Cho & Garcia-Molina found: a split by site tells others far less than one by URL."""
     web = lab_web()
-    told = {}
+    sent = {}
     for split in ("site", "url"):
         owners = SPLITS[split](web, 4)
         seeds = [[home for home in web.homes if owners[home] == number] for number in range(4)]
-        told[split] = communication(crawl(web, owners, seeds, Mode.EXCHANGE))
-    assert told["site"] < told["url"] / 2
+        sent[split] = communication(crawl(web, owners, seeds, Mode.EXCHANGE))
+    assert sent["site"] < sent["url"] / 2

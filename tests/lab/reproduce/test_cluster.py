@@ -171,7 +171,7 @@ def test_a16_repeats_and_firewall_loses_what_exchange_finds() -> None:
 def _modes(seed: int) -> Table:
     run = ExperimentInput(seed, True, Path(), lambda _: None)
     world = parallel_crawlers.World(WorldSpec.from_values(spec_of(run, 400)), epoch_s=0.0)
-    return parallel_crawlers.modes_table(Study(run, parallel_crawlers.web_of(world)))
+    return parallel_crawlers.modes_table(Study(run, parallel_crawlers.read_graph(world)))
 
 
 @pytest.mark.slow

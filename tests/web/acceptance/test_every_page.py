@@ -105,7 +105,7 @@ def addresses(demo: Live) -> list[str]:
     found += [f"/c/{NAME}/reports/{name}" for name in ("types", "links", "coverage")]
     found += [f"/c/{NAME}/copy?url={quote(url, safe='')}&tab={tab}" for tab in ("text", "record")]
     found += [f"/search?q={query}" for query in ("%22casa", "qwertyzxcv")]
-    found.append(f"/lab/runs/{keep_plan(demo.web.site.lab.kept).number}")
+    found.append(f"/lab/runs/{keep_plan(demo.web.site.lab.stored).number}")
     assert len(found) >= 30
     return found
 

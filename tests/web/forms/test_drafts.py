@@ -362,7 +362,7 @@ def test_a_rule_beside_one_of_an_older_version_that_looks_ahead_is_no_error_of_o
     assert saved_by_form.status_code == 400
     assert "uses look-ahead or look-behind" in saved_by_form.text
     faults_found = check_draft({"scope.include": settings["scope"]["include"]}, web.site.config("main")).faults
-    assert [(fault.key, fault.place) for fault in faults_found] == [("scope.include", 1)]
+    assert [(fault.key, fault.index) for fault in faults_found] == [("scope.include", 1)]
 
 
 @pytest.mark.parametrize("zone", ["America/Sao_Paulo", "Europe/Lisbon", "UTC"])

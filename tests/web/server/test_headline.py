@@ -30,7 +30,7 @@ def test_a_quiet_installation_has_no_headline(web: Web, monkeypatch: pytest.Monk
     monkeypatch.setattr("teia.web.pages.collection.monitor.disk_of", lambda *_: Disk(0.5, 0.05))
     monkeypatch.setattr(headline, "PATIENCE_S", 30.0)
     assert shown(web.client(Role.OPERATOR).get("/").text) == []
-    found = web.site.kept.last(("headline",))
+    found = web.site.cache.last(("headline",))
     assert found is not None
     assert (found.value.running, found.value.needs) == (0, 0)
 

@@ -86,7 +86,7 @@ class Workbench:
     """Lab of one server; a thread, started with the first run, executes the runs."""
 
     def __init__(self, root: Root, clock: Clock, program: Sequence[str] = PROGRAM) -> None:
-        self.kept = StoredRuns(root.path / FOLDER, clock)
+        self.stored = StoredRuns(root.path / FOLDER, clock)
         self._clock, self._program = clock, tuple(program)
         self._news = Condition()
         self._queue: list[LabRun] = []
@@ -102,24 +102,24 @@ class Workbench:
     def runs(self) -> list[LabRun]:
         """Return all stored runs, newest first."""
         self._open()
-        return self.kept.all()
+        return self.stored.all()
 
     def run(self, number: int) -> LabRun:
         self._open()
-        return self.kept.get(number)
+        return self.stored.get(number)
 
     def submit(self, question: RunRequest, by: str) -> LabRun:
         """Add a run to the queue."""
-        with disk_errors(self.kept.path, "created"):
-            self.kept.path.mkdir(exist_ok=True)
+        with disk_errors(self.stored.path, "created"):
+            self.stored.path.mkdir(exist_ok=True)
         self._open()
         with self._news:
             if self._lock is None or self._is_closed:
                 raise UsageError("another server of this folder runs the lab; use that one")
             if len(self._queue) >= limits.LAB_QUEUE:
                 raise FullQueue(f"{len(self._queue)} runs are already queued; cancel one, or try again later")
-            self.kept.prune()
-            run = self.kept.add(
+            self.stored.prune()
+            run = self.stored.add(
                 kind=question.kind,
                 asked=question.asked,
                 words=list(question.words),
@@ -130,10 +130,10 @@ class Workbench:
                 work=question.work,
             )
             try:
-                self.kept.give(run.number, question.files)
+                self.stored.give(run.number, question.files)
             except BaseException:
                 # Without its input files the run cannot start.
-                self.kept.drop(run.number)
+                self.stored.drop(run.number)
                 raise
             self._queue.append(run)
             if self._thread is None:
@@ -158,7 +158,7 @@ class Workbench:
 
     def moment(self, number: int) -> RunProgress:
         """Return the current state of a run."""
-        run, known = self.run(number), self.kept.all()
+        run, known = self.run(number), self.stored.all()
         with self._news:
             turn, going, queue = self._turn, self._going, list(self._queue)
         if run.is_over:
@@ -177,7 +177,7 @@ class Workbench:
         """Return the number of runs ahead of a new one, and their estimated time together, None if unknown."""
         with self._news:
             turn, going, queue = self._turn, self._going, list(self._queue)
-        known = self.kept.all() if turn is not None or queue else []
+        known = self.stored.all() if turn is not None or queue else []
         return len(queue) + (turn is not None), wait_s(self._left_s(turn, going, known), queue, known)
 
     def _left_s(self, turn: LabRun | None, going: _Going | None, known: Sequence[LabRun]) -> float | None:
@@ -209,10 +209,10 @@ class Workbench:
     def _open(self) -> None:
         """Take the workbench's lock if it is free, and mark runs of an ended server as interrupted."""
         with self._news:
-            if self._lock is not None or self._is_closed or not self.kept.path.is_dir():
+            if self._lock is not None or self._is_closed or not self.stored.path.is_dir():
                 return
             try:
-                held = os.open(self.kept.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                held = os.open(self.stored.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             except OSError:
                 return  # the folder is read-only
             try:
@@ -223,17 +223,17 @@ class Workbench:
                 return
             self._lock = held
             # The lock was free, so no server works on these runs any more.
-            for run in self.kept.all():
+            for run in self.stored.all():
                 if run.state in GOING:
                     self._end(run, "interrupted", "the server stopped before the run finished", files=self._files(run))
-            self.kept.prune()
+            self.stored.prune()
 
     def _files(self, run: LabRun) -> list[str]:
         """Move the files of an ended run, inputs and outputs, to its folder; return their names."""
-        return self.kept.tidy(run.number, self.kept.folder(run.number) / MADE)
+        return self.stored.tidy(run.number, self.stored.folder(run.number) / MADE)
 
     def _end(self, run: LabRun, state: str, message: str = "", **more: Any) -> LabRun:
-        return self.kept.save(replace(run, state=state, message=message, ended_s=self._clock.now_s(), **more))
+        return self.stored.save(replace(run, state=state, message=message, ended_s=self._clock.now_s(), **more))
 
     # ---- in the thread ----------------------------------------------------------------------------------------------
 
@@ -260,8 +260,8 @@ class Workbench:
             return self._turn
 
     def _carry_out(self, run: LabRun) -> None:
-        folder = self.kept.folder(run.number)
-        run = self.kept.save(replace(run, state="running", began_s=self._clock.now_s()))
+        folder = self.stored.folder(run.number)
+        run = self.stored.save(replace(run, state="running", began_s=self._clock.now_s()))
         printed = folder / "printed"
         with printed.open("wb") as out, (folder / "log").open("wb") as log, self._started(run, out, log) as going:
             while going.process.poll() is None and not going.ended_by:
@@ -271,12 +271,12 @@ class Workbench:
         result = _result(printed)
         printed.unlink(missing_ok=True)
         files = self._files(run)
-        state, message = _verdict(going, result, self.kept.tail(run.number))
+        state, message = _verdict(going, result, self.stored.tail(run.number))
         if state != "done" or result is None:
             self._end(run, state, message, files=files)
             return
         # Before the state is saved: a run that is `done` always has its report.
-        self.kept.save_report(run.number, result)
+        self.stored.save_report(run.number, result)
         more: dict[str, Any] = {
             "digest": digest_of(run.kind, result),
             "finding": finding_of(run.kind, result),
@@ -292,7 +292,7 @@ class Workbench:
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=log,
-            cwd=self.kept.folder(run.number),
+            cwd=self.stored.folder(run.number),
             env=_environment(),
             start_new_session=True,
         )
@@ -320,9 +320,9 @@ class Workbench:
         elif now - going.weighed > WEIGH_S:
             going.weighed = now
             going.ended_by = _too_much_memory() if _memory_bytes(going.process.pid) > limits.LAB_MEMORY_BYTES else ""
-        elif _written_bytes(self.kept.folder(going.run.number)) > 2 * limits.LAB_REPORT_BYTES:
+        elif _written_bytes(self.stored.folder(going.run.number)) > 2 * limits.LAB_REPORT_BYTES:
             going.ended_by = "its output is larger than a report can be"
-        said = _last_progress(self.kept.tail(going.run.number))
+        said = _last_progress(self.stored.tail(going.run.number))
         if said is not None:
             going.share, going.doing = said
 

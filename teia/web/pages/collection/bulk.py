@@ -105,7 +105,7 @@ def counted(
 
     found: CachedAnswer[bulk.BulkCount] | None = None
     with suppress(NotReady):
-        found = site.kept.get(("bulk", collection, chosen), make, COUNTED_S, COUNT_PATIENCE_S)
+        found = site.cache.get(("bulk", collection, chosen), make, COUNTED_S, COUNT_PATIENCE_S)
     return BulkView(
         deed=chosen.deed.value,
         **as_values(chosen),
@@ -124,7 +124,7 @@ def moment(site: Installation, collection: str, query: str) -> dict[str, Any]:
         wanted = BulkForm.model_validate({"deed": "drop", **dict(parse_qsl(query))})
     except ValidationError as error:
         raise UsageError(f"{query!r} is not a filter of URLs") from error
-    found = site.kept.last(("bulk", site.check(collection), _chosen(wanted)))
+    found = site.cache.last(("bulk", site.check(collection), _chosen(wanted)))
     if found is not None:  # a live page does not start a new count
         return {"is_counting": False, "counted": iso_utc(found.time_s), "number": found.value.number, "failed": ""}
     try:
@@ -150,7 +150,7 @@ def carry_out(site: SiteDep, visitor: VisitorDep, collection: str, asked: BulkFo
     said = {name: str(value) for name, value in as_values(chosen).items() if value not in ("", None)}
     site.accounts.note(visitor.name, f"many URLs: {chosen.deed}", collection=collection, **said)
     # Without a running crawl, this server executes the action.
-    site.hands.look()
+    site.offline_bulk.start_if_needed()
     who = "by the running crawl" if is_running else "now"
     return ActionResult(
         f"{chosen.deed} is executed {who}, for every URL that matches", link(f"/c/{collection}/frontier")

@@ -146,7 +146,7 @@ def _space(site: Installation, collection: str, patience_s: float) -> tuple[Spac
     def make() -> CollectionBytes:
         return holding_of(site.root, collection)
 
-    found = site.kept.peek(("space", collection), make, WEIGHED_S, patience_s)
+    found = site.cache.peek(("space", collection), make, WEIGHED_S, patience_s)
     if found is None:
         return None, None
     each = found.value
@@ -155,7 +155,7 @@ def _space(site: Installation, collection: str, patience_s: float) -> tuple[Spac
 
 
 def _room(site: Installation) -> FreeSpace:
-    return site.kept.get(("room",), lambda: room_of(site.root), WEIGHED_S).value
+    return site.cache.get(("room",), lambda: room_of(site.root), WEIGHED_S).value
 
 
 def _audits(site: Installation, collection: str) -> list[AuditRow]:

@@ -13,7 +13,7 @@ from teia.collections.drafts import (
     DraftResult,
     RestrictedSetting,
     SettingFault,
-    apply,
+    apply_change,
     check_draft,
     diff_configs,
     restricted_settings,
@@ -263,7 +263,7 @@ def _change(
             site.supervisor.wake()
 
     try:
-        changed = apply(site.root, name, edits, site.clock)
+        changed = apply_change(site.root, name, edits, site.clock)
     except StoreError:  # the edits may be saved all the same: a crawl that did not answer in time reads them later
         if has_edits(site.config(name), edits):
             note()

@@ -146,9 +146,9 @@ def report_of(site: Installation, collection: str) -> Any:
             write_atomically(_stored(site, collection), msgspec.json.encode((now_s, found)))
         return found
 
-    if site.kept.last(key) is None:
+    if site.cache.last(key) is None:
         _recall(site, collection)
-    return site.kept.get(key, make, FRESH_S, site.patience_s(collection))
+    return site.cache.get(key, make, FRESH_S, site.patience_s(collection))
 
 
 def _stored(site: Installation, collection: str) -> Path:
@@ -162,12 +162,12 @@ def _recall(site: Installation, collection: str) -> None:
     with suppress(OSError, msgspec.DecodeError):
         text = _stored(site, collection).read_bytes()
         time_s, found = msgspec.json.decode(text, type=tuple[float, FreshnessReport])
-        site.kept.remember(("freshness", collection), found, time_s)
+        site.cache.remember(("freshness", collection), found, time_s)
 
 
 def by_host(site: Installation, collection: str) -> dict[str, HostShares]:
     """Return the freshness of each host, if the report is cached."""
-    found = site.kept.last(("freshness", collection))
+    found = site.cache.last(("freshness", collection))
     if found is None or found.value.visited_again < ENOUGH:
         return {}
     return {row.host: HostShares(row.fresh, row.best, row.possible) for row in found.value.rows}

@@ -75,7 +75,7 @@ def _at_rest(site: Installation, collection: str) -> dict[str, Any]:
         except StoreError:  # the collection waits for its first run
             return asdict(empty_summary(collection))
 
-    return site.kept.get(("at rest", collection), make, AT_REST_S, stamp=_written(site, collection)).value
+    return site.cache.get(("at rest", collection), make, AT_REST_S, stamp=_written(site, collection)).value
 
 
 def _written(site: Installation, collection: str) -> int:
@@ -98,8 +98,8 @@ def table_of(site: Installation, collection: str, patience_s: float | None = Non
         # A finished bulk action changes the table, so its number is the stamp of the cached one.
         stamp = control.last_action_done_s(collection)
     if patience_s is None:
-        return site.kept.get(key, make, TABLE_S, site.patience_s(collection), stamp).value
-    found = site.kept.peek(key, make, TABLE_S, patience_s, stamp)
+        return site.cache.get(key, make, TABLE_S, site.patience_s(collection), stamp).value
+    found = site.cache.peek(key, make, TABLE_S, patience_s, stamp)
     return None if found is None else found.value
 
 
@@ -140,7 +140,7 @@ def is_known(account: Mapping[str, Any]) -> bool:
 
 def open_alerts(site: Installation, collection: str, account: Mapping[str, Any]) -> list[Alert]:
     """Return the open alerts by cached data; no host is counted for them."""
-    found = site.kept.last(("hosts", collection))
+    found = site.cache.last(("hosts", collection))
     low_bytes = site.config(collection).limits.disk_free_bytes
     needs = needs_of(account, None if found is None else found.value, disk_of(site.root.path, low_bytes))
     return _sorted_out(site, collection, needs)[0]

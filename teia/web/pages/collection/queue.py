@@ -210,7 +210,7 @@ def as_lines(
     only = QueueFilter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
     with site.lookup(collection):
         pass  # raises an error if the collection has no data
-    if not site.exports.acquire(blocking=False):
+    if not site.export_slots.acquire(blocking=False):
         raise Refused(429, f"{limits.EXPORTS_AT_ONCE} exports are already running", "try again when one has finished")
     lines = _lines(site, collection, only)
     next(lines)  # starts the generator, so that its `finally` releases the semaphore in any case
@@ -246,7 +246,7 @@ def _lines(site: Installation, collection: str, only: QueueFilter) -> Generator[
         yield ""
         yield from _written(waiting_urls(opened, table, config, only, now_s, weigh), site.clock, until)
     finally:
-        site.exports.release()
+        site.export_slots.release()
 
 
 def _written(found: Iterable[Sequence[WaitingUrl]], clock: Clock, until: float) -> Generator[str, None, None]:

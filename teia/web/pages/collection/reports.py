@@ -80,7 +80,7 @@ def report(site: SiteDep, collection: str, name: str, top: Top = TOP) -> dict[st
             found = asdict(REPORTS[name](source, top))
             return found, [str(path) for path in source.log.damaged]
 
-    found = site.kept.get(("report", collection, name, top), make, FRESH_S, site.patience_s(collection))
+    found = site.cache.get(("report", collection, name, top), make, FRESH_S, site.patience_s(collection))
     values, damaged = found.value
     head = {"report": name, "collection": collection, "counted": iso_utc(found.time_s), "sql": SQL_BEHIND.get(name, "")}
     return {**head, **values, "damaged_files": damaged}

@@ -124,7 +124,7 @@ def copy(
             place=f"{visit.file} {visit.offset}",
         )
         view = _among_versions(view, versions(visits), visit)
-        with site.capture_slots.taken():
+        with site.capture_slots.hold():
             return _read(site, lookup, view, copy_of(lookup, entry, visit), part)
 
 
@@ -182,7 +182,7 @@ def _read(site: Installation, lookup: Lookup, view: CaptureView, found: StoredCa
 
 def _with_text(site: Installation, view: CaptureView, found: StoredCapture, part: int) -> CaptureView:
     """Fill in one part of a capture's text or source."""
-    read = site.copies.text(found.url, found.head, found.body)
+    read = site.capture_reader.text(found.url, found.head, found.body)
     whole = read.text if view.tab == "text" else read.source
     parts = max(1, -(-len(whole) // PART_CHARS))
     # An old link may name a part that a shorter text does not have.
@@ -198,7 +198,7 @@ def _with_text(site: Installation, view: CaptureView, found: StoredCapture, part
 
 def _pictures(site: Installation, signer: Signer, lookup: Lookup, found: StoredCapture) -> tuple[int, int]:
     """Return the number of images of a page, and how many of them are archived."""
-    shown = site.copies.shown(found.url, found.head, found.body)
+    shown = site.capture_reader.shown(found.url, found.head, found.body)
     filled = addresses(signer, lookup, found.time_s, shown.references)
     kept = [bool(address) for (_, use), address in zip(shown.references, filled, strict=True) if use == "picture"]
     return len(kept), sum(kept)

@@ -69,8 +69,8 @@ def diff(
             raise StoreError(f"there is no capture of {canonical} in {collection}")
         if first.time_s > last.time_s:
             first, last = last, first
-        with site.capture_slots.taken():
-            found = compare(site.copies, copy_of(lookup, entry, first), copy_of(lookup, entry, last))
+        with site.capture_slots.hold():
+            found = compare(site.capture_reader, copy_of(lookup, entry, first), copy_of(lookup, entry, last))
     older = [each.time_s for each in known if each.time_s < first.time_s]
     newer = [each.time_s for each in known if each.time_s > last.time_s]
     return DiffView(

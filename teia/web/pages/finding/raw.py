@@ -54,7 +54,7 @@ def raw(site: Annotated[Installation, Depends(site_of)], signed: str) -> Respons
     if place is None:
         return PlainTextResponse("this URL has expired; open the capture again\n", 404)
     try:
-        with site.lookup(place.collection) as lookup, site.capture_slots.taken():
+        with site.lookup(place.collection) as lookup, site.capture_slots.hold():
             found = copy_at(lookup, place.cell, place.file, place.offset)
             return _answer(site, signer, lookup, place, found)
     except Busy as error:
@@ -75,7 +75,7 @@ def _answer(site: Installation, signer: Signer, lookup: Lookup, place: SignedRec
         if not media_type.startswith("image/"):
             return PlainTextResponse("this is not an image\n", 404)
         return SpooledResponse(site, payload, media_type)
-    shown = site.copies.shown(found.url, found.head, found.body, is_style=place.kind == "style")
+    shown = site.capture_reader.shown(found.url, found.head, found.body, is_style=place.kind == "style")
     if not shown.is_safe:
         return PlainTextResponse("This page cannot be displayed as captured; its text and its source can.\n")
     targets = addresses(signer, lookup, found.time_s, shown.references)

@@ -187,7 +187,7 @@ def _fresh(site: Installation, names: list[str]) -> float | None:
             if is_known(account):
                 known.append((account["freshness"]["fresh"], max(1, account["pages"])))
             elif (
-                found := site.kept.last(("freshness", name))
+                found := site.cache.last(("freshness", name))
             ) is not None and found.value.visited_again >= MIN_REVISITED:
                 known.append((found.value.fresh, max(1, found.value.pages)))
     whole = sum(pages for _, pages in known)

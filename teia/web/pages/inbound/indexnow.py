@@ -81,7 +81,7 @@ def _take(site: Installation, key: str, urls: list[str], location: str, host: st
 def _taken_by(site: Installation, name: str, ping: IndexNowPing) -> str:
     """Pass a ping to a collection and return its state; empty if no URL of it is in scope."""
     folder = site.root.collection(name)
-    meaning = site.meaning(name)
+    meaning = site.compiled_settings(name)
     told = tuple(url for url in ping.urls if meaning.wants_link(url, 1, BY_SIGNAL))
     # The key file is fetched from the site, so its address must be in scope as well.
     if not told or not meaning.wants_link(ping.location, 1, BY_SIGNAL):

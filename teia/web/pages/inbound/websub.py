@@ -111,9 +111,9 @@ def _pages(site: Installation, collection: str, feed: str, body: bytes, media_ty
     # It becomes a header line of a made-up response, so it must not contain a line end.
     said = "".join(char for char in media_type if " " <= char <= "~") or "application/xml"
     try:
-        text = site.copies.text(feed, f"HTTP/1.1 200 OK\r\nContent-Type: {said}\r\n\r\n".encode(), body)
+        text = site.capture_reader.text(feed, f"HTTP/1.1 200 OK\r\nContent-Type: {said}\r\n\r\n".encode(), body)
     except ParseError:
         count_push(site.root.collection(collection), "malformed")
         return []
-    meaning, own = site.meaning(collection), domain_of(host_of(feed))
+    meaning, own = site.compiled_settings(collection), domain_of(host_of(feed))
     return [url for url in text.links if domain_of(host_of(url)) == own and meaning.wants_link(url, 1, BY_SIGNAL)]

@@ -141,7 +141,7 @@ Again = Annotated[int | None, Query(ge=1, le=999_999)]
 def plan(site: SiteDep, again: Again = None) -> FormView:
     """Return the form for planning the visits of pages in a file, and the last runs."""
     before = _fields_of(site, "plan", again)
-    if before and again in offered(site.lab.kept):
+    if before and again in offered(site.lab.stored):
         before = {**before, "pages_of": str(again)}
     return _form(site, "plan", before or {"pages_of": EXAMPLE})
 
@@ -188,7 +188,7 @@ def _form(site: Installation, kind: str, fields: dict[str, Any], problems: list[
         policies=list(POLICIES),
         collections=site.names(),
         experiments=dict(EXPERIMENTS),
-        scenarios=offered(site.lab.kept) if kind == "plan" else [],
+        scenarios=offered(site.lab.stored) if kind == "plan" else [],
         runs=[line_of(each) for each in alike[:LISTED_OF_KIND]],
         ahead=ahead,
         starts_in_s=starts_in_s,
@@ -212,7 +212,7 @@ def _asked(site: Installation, fields: BaseModel) -> tuple[RunRequest | None, li
     if isinstance(fields, WhatIfFields):
         return whatif_request(fields, site.root.path, site.names())
     if isinstance(fields, PlanFields):
-        return plan_request(fields, site.lab.kept)
+        return plan_request(fields, site.lab.stored)
     assert isinstance(fields, ReproduceFields)
     return reproduce_request(fields)
 

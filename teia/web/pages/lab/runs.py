@@ -177,8 +177,8 @@ def cancel(site: SiteDep, visitor: VisitorDep, number: Number) -> ActionResult:
 def run(site: SiteDep, number: Number) -> LabRunView:
     """Return a run: its progress, and its result after the end."""
     found, now = site.lab.run(number), site.lab.moment(number)
-    report = site.lab.kept.report(number) if found.state == "done" else None
-    lines = [line for line in site.lab.kept.tail(number).splitlines() if line and not line.startswith('{"share"')]
+    report = site.lab.stored.report(number) if found.state == "done" else None
+    lines = [line for line in site.lab.stored.tail(number).splitlines() if line and not line.startswith('{"share"')]
     return LabRunView(
         **asdict(now),
         kind=found.kind,
@@ -233,14 +233,14 @@ def as_csv(site: SiteDep, number: Number) -> Response:
 
 def as_file(site: SiteDep, number: Number, file: Annotated[str, Path(max_length=120)]) -> Response:
     """Return a table, a figure or the report of an experiment, as the command wrote it."""
-    content = site.lab.kept.file(number, file)
+    content = site.lab.stored.file(number, file)
     kinds = {"csv": "text/csv", "svg": "image/svg+xml", "md": "text/plain"}
     headers = {"content-disposition": f'attachment; filename="{file}"'}
     return Response(content, media_type=kinds[file.rpartition(".")[2]], headers=headers)
 
 
 def _report(site: Installation, number: int) -> dict[str, Any]:
-    report = site.lab.kept.report(number)
+    report = site.lab.stored.report(number)
     if report is None:
         raise UnknownRun(f"run {number} has no report")
     return report

@@ -72,7 +72,7 @@ def test_the_list_of_hosts_has_the_same_numbers_under_the_same_names(web: Web) -
     assert (before["fresh"], before["best"], before["possible"]) == (None, None, None)
     told = report(0.814, 0.849, 0.877)
     told = replace(told, rows=(replace(told.rows[0], host=before["host"]),))
-    web.site.kept.remember(("freshness", "main"), told, web.site.clock.now_s())
+    web.site.cache.remember(("freshness", "main"), told, web.site.clock.now_s())
     (row,) = client.get("/api/v1/c/main/hosts").json()["rows"]
     assert (row["fresh"], row["best"], row["possible"]) == (0.814, 0.849, 0.877)
     (in_csv,) = csv.DictReader(io.StringIO(client.get("/c/main/hosts.csv").text))
@@ -131,12 +131,12 @@ def test_the_last_report_is_there_when_the_server_starts_again(web: Web) -> None
     stored = web.site.root.path / "main" / "freshness.json"
     assert stored.exists()
     again = AnswerCache(web.site.clock)
-    web.site.kept.close()
-    web.site.kept = again
+    web.site.cache.close()
+    web.site.cache = again
     _recall(web.site, "main")
     found = again.last(("freshness", "main"))
     assert found is not None
     assert (found.value.pages, found.value.hosts) == (first["pages"], first["hosts"])
     stored.write_bytes(b'{"no": "report"}')
-    web.site.kept = AnswerCache(web.site.clock)
+    web.site.cache = AnswerCache(web.site.clock)
     assert client.get("/api/v1/c/main/freshness").json()["pages"] == first["pages"], "what makes no sense is not used"

@@ -125,14 +125,14 @@ def test_an_export_reads_a_little_at_a_time_and_gives_its_turn_back(cut: Web, mo
     whole = client.get("/c/main/frontier.jsonl").text
     assert len({json.loads(line)["url"] for line in whole.splitlines()}) == 7
     for _ in range(2):
-        assert cut.site.exports.acquire(blocking=False)
+        assert cut.site.export_slots.acquire(blocking=False)
     assert client.get("/c/main/frontier.jsonl").status_code == 429
-    cut.site.exports.release()
+    cut.site.export_slots.release()
     assert client.get("/c/main/frontier.jsonl").text == whole
     monkeypatch.setattr("teia.web.limits.EXPORT_S", -1.0)
     cut_short = client.get("/c/main/frontier.jsonl").text.splitlines()
     assert json.loads(cut_short[-1])["error"] == "too_long"
-    cut.site.exports.release()
+    cut.site.export_slots.release()
     cut.site.close()
 
 
@@ -151,7 +151,7 @@ def test_who_stops_reading_an_export_gives_the_turn_back(
 
     scope = {"type": "http", "asgi": {"spec_version": spec_version}}
     asyncio.run(as_lines(cut.site, "main")(scope, receive, send))
-    assert all(cut.site.exports.acquire(timeout=60) for _ in range(limits.EXPORTS_AT_ONCE))
+    assert all(cut.site.export_slots.acquire(timeout=60) for _ in range(limits.EXPORTS_AT_ONCE))
     cut.site.close()
 
 

@@ -360,7 +360,7 @@ def test_so_many_copies_are_read_at_a_time_and_the_others_are_told_when_to_come(
     client, url = web.client(), web.some_url()
     frame = client.get("/api/v1/c/main/copy", params={"url": url}).json()["frame"]
     web.site.capture_slots = RequestSlots(at_once=1, waiting=0, patience_s=0.01)
-    with web.site.capture_slots.taken():
+    with web.site.capture_slots.hold():
         for path in (f"/c/main/copy?url={url}", f"/api/v1/c/main/copy?url={url}", frame, f"/c/main/diff?url={url}"):
             answer = client.get(path)
             assert answer.status_code == 503, path

@@ -178,7 +178,7 @@ def test_a_what_if_leads_to_the_form_with_its_value_filled_in(web: Web, tmp_path
     config.write_text(config.read_text().replace('name = "main"', 'name = "kept"'))
     run = ended(web, ask(web, "whatif", collection="kept", delay_s="1800", days="4"))
     assert (run.state, run.message) == ("done", "")
-    report = web.site.lab.kept.report(run.number)
+    report = web.site.lab.stored.report(run.number)
     assert report is not None
     page = web.client(Role.OPERATOR).get(f"/lab/runs/{run.number}").text
     for side in ("as_is", "what_if"):
@@ -207,7 +207,7 @@ def test_an_experiment_shows_the_published_numbers_beside_ours(web: Web) -> None
     run = ended(web, ask(web, "reproduce", id="P7", quick="yes"))
     assert (run.state, run.message) == ("done", "")
     viewer = web.client(Role.VIEWER)
-    page, report = viewer.get(f"/lab/runs/{run.number}"), web.site.lab.kept.report(run.number)
+    page, report = viewer.get(f"/lab/runs/{run.number}"), web.site.lab.stored.report(run.number)
     assert report is not None
     rows = report["experiments"][0]["tables"]["shares"]
     for row in rows:
@@ -222,7 +222,7 @@ def test_an_experiment_shows_the_published_numbers_beside_ours(web: Web) -> None
     assert table.text.splitlines()[0] == "process,published,ours,difference"
     for name in ("run.json", "..%2Frun.json", "%2Fetc%2Fpasswd", "report.json"):
         assert viewer.get(f"/lab/runs/{run.number}/files/{name}").status_code == 404
-    kept = sorted(path.name for path in web.site.lab.kept.folder(run.number).iterdir())
+    kept = sorted(path.name for path in web.site.lab.stored.folder(run.number).iterdir())
     assert kept == sorted([*run.files, "log", "report.json", "run.json"]), "and nothing else is left"
 
 
@@ -266,8 +266,8 @@ def pids_in(folder: Path) -> list[int]:
 def test_one_run_goes_at_a_time_of_low_priority_and_the_queue_is_bounded(root: Root) -> None:
     with bench(root) as lab:
         first, *waiting = (lab.submit(question(), "ana") for _ in range(3))
-        until(lambda: len(pids_in(lab.kept.folder(first.number))) == 1)
-        (pid,) = pids_in(lab.kept.folder(first.number))
+        until(lambda: len(pids_in(lab.stored.folder(first.number))) == 1)
+        (pid,) = pids_in(lab.stored.folder(first.number))
         until(lambda: os.getpriority(os.PRIO_PROCESS, pid) >= 10)
         assert [lab.moment(each.number).ahead for each in waiting] == [1, 2]
         assert lab.moment(waiting[0].number).starts_in_s is None, "nothing like it was measured yet"
@@ -278,16 +278,16 @@ def test_one_run_goes_at_a_time_of_low_priority_and_the_queue_is_bounded(root: R
         assert lab.cancel(waiting[0].number).state == "cancelled"
         assert lab.moment(waiting[1].number).ahead == 1
         assert lab.cancel(first.number).state == "cancelled"
-        assert pids_in(lab.kept.folder(first.number)) == []
-        until(lambda: len(pids_in(lab.kept.folder(waiting[1].number))) == 1)
-    assert pids_in(lab.kept.folder(waiting[1].number)) == [], "it ends with the server"
-    assert {run.state for run in lab.kept.all()} == {"cancelled", "interrupted"}
+        assert pids_in(lab.stored.folder(first.number)) == []
+        until(lambda: len(pids_in(lab.stored.folder(waiting[1].number))) == 1)
+    assert pids_in(lab.stored.folder(waiting[1].number)) == [], "it ends with the server"
+    assert {run.state for run in lab.stored.all()} == {"cancelled", "interrupted"}
 
 
 def test_the_wait_is_what_runs_like_it_took(root: Root) -> None:
     with bench(root) as lab:
-        keep(lab.kept)  # two seconds, of as much work
-        like = lab.kept.get(1)
+        keep(lab.stored)  # two seconds, of as much work
+        like = lab.stored.get(1)
         first = lab.submit(replace(question(), work=3 * like.work), "ana")
         second = lab.submit(replace(question(), work=like.work), "ana")
         third = lab.submit(question(), "ana")
@@ -335,7 +335,7 @@ def test_a_run_has_its_limits(
         found = lab.run(run.number)
         assert found.state == "failed"
         assert says in found.message
-        assert not (lab.kept.folder(run.number) / "printed").exists()
+        assert not (lab.stored.folder(run.number) / "printed").exists()
 
 
 # ---- kept -----------------------------------------------------------------------------------------------------------
@@ -343,12 +343,12 @@ def test_a_run_has_its_limits(
 
 def test_a_run_whose_server_was_killed_is_interrupted_and_the_others_are_as_they_were(root: Root) -> None:
     with bench(root) as lab:
-        done = keep(lab.kept)
-        going = lab.kept.save(replace(keep(lab.kept), state="running", ended_s=None))
+        done = keep(lab.stored)
+        going = lab.stored.save(replace(keep(lab.stored), state="running", ended_s=None))
     with bench(root) as again:
         assert again.run(going.number).state == "interrupted"
         assert again.run(done.number) == done
-        assert again.kept.report(done.number) is not None
+        assert again.stored.report(done.number) is not None
         assert again.submit(question(), "eva").number == going.number + 1
 
 
@@ -365,13 +365,13 @@ def test_runs_are_kept_up_to_a_number_and_an_age(root: Root, monkeypatch: pytest
     monkeypatch.setattr("teia.web.limits.LAB_KEPT", 3)
     with bench(root) as lab:
         for _ in range(5):
-            keep(lab.kept)
-        lab.kept.prune()
-        assert [run.number for run in lab.kept.all()] == [5, 4, 3]
-        lab.kept.save(replace(lab.kept.get(4), ended_s=1.0))
-        lab.kept.prune()
-        assert [run.number for run in lab.kept.all()] == [5, 3]
-        (lab.kept.folder(3) / "run.json").write_text('{"number": 3')
+            keep(lab.stored)
+        lab.stored.prune()
+        assert [run.number for run in lab.stored.all()] == [5, 4, 3]
+        lab.stored.save(replace(lab.stored.get(4), ended_s=1.0))
+        lab.stored.prune()
+        assert [run.number for run in lab.stored.all()] == [5, 3]
+        (lab.stored.folder(3) / "run.json").write_text('{"number": 3')
         assert [run.number for run in lab.runs()] == [5], "one that is damaged is left out"
         with pytest.raises(UnknownRun):
             lab.run(3)
@@ -408,7 +408,7 @@ def test_cancelling_is_written_down(web: Web) -> None:
 
 
 def test_runs_of_one_kind_are_compared(web: Web) -> None:
-    kept = web.site.lab.kept
+    kept = web.site.lab.stored
     one, other = keep(kept, ("psp", "edf")), keep(kept, ("edf", "index"), 2.0)
     viewer, address = web.client(Role.VIEWER), f"/lab/compare?run={one.number}&run={other.number}"
     twin = viewer.get(f"/api/v1{address}").json()
@@ -447,4 +447,4 @@ def test_a_researcher_is_warned_of_units_rounds_and_loose_bounds() -> None:
 def test_an_empty_lab_says_what_can_be_done(web: Web) -> None:
     assert "Nothing was tried yet." in web.client(Role.VIEWER).get("/lab").text
     assert web.client(Role.VIEWER).get("/api/v1/lab").json()["runs"] == []
-    assert not web.site.lab.kept.path.exists(), "looking makes nothing"
+    assert not web.site.lab.stored.path.exists(), "looking makes nothing"

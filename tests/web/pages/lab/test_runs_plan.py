@@ -118,7 +118,7 @@ def test_a_file_that_is_no_text_or_too_long_to_show_is_asked_for_again(web: Web)
 
 def test_pages_that_were_typed_go_before_the_example_that_the_form_offers(web: Web) -> None:
     for choice in ("", "example"):
-        asked, wrong = plan_request(PlanFields(scenario=PAGES, pages_of=choice, **SHORT), web.site.lab.kept)
+        asked, wrong = plan_request(PlanFields(scenario=PAGES, pages_of=choice, **SHORT), web.site.lab.stored)
         assert asked is not None, wrong
         assert (asked.files, asked.asked["pages_of"]) == ({"scenario.csv": PAGES}, "")
 
@@ -131,19 +131,19 @@ def test_the_pages_of_a_plan_that_never_began_can_be_planned_for_again(
     with bench(root) as lab:
         first = lab.submit(question(), "ana")
         until(lambda: lab.moment(first.number).state == "running")
-        asked = plan_request(PlanFields(scenario=PAGES, **SHORT), lab.kept)[0]
+        asked = plan_request(PlanFields(scenario=PAGES, **SHORT), lab.stored)[0]
         assert asked is not None
         cancelled, left, killed = (lab.submit(asked, "ana").number for _ in range(3))
         assert lab.cancel(cancelled).files == ["scenario.csv"]
         lab._queue.pop()  # as if nobody had been there to end it
-        monkeypatch.setattr(lab.kept, "give", full_disk)
+        monkeypatch.setattr(lab.stored, "give", full_disk)
         with pytest.raises(StoreError, match="no room"):
             lab.submit(asked, "ana")
         assert {run.number for run in lab.runs()} == {first.number, cancelled, left, killed}
     with bench(root) as again:
         assert [again.run(number).state for number in (left, killed)] == ["interrupted"] * 2
-        assert offered(again.kept) == [killed, left, cancelled]
-        assert again.kept.file(killed, "scenario.csv").decode() == PAGES
+        assert offered(again.stored) == [killed, left, cancelled]
+        assert again.stored.file(killed, "scenario.csv").decode() == PAGES
 
 
 def full_disk(*_: object) -> None:
@@ -152,10 +152,10 @@ def full_disk(*_: object) -> None:
 
 def test_more_visits_than_a_file_can_list_are_refused(web: Web) -> None:
     fields = PlanFields(scenario=PAGES, horizon_h="8760", politeness_s="0.1")
-    question, wrong = plan_request(fields, web.site.lab.kept)
+    question, wrong = plan_request(fields, web.site.lab.stored)
     assert question is None
     assert [each.field for each in wrong] == ["horizon_h"]
-    bounded = plan_request(fields.model_copy(update={"budget": "1000"}), web.site.lab.kept)[0]
+    bounded = plan_request(fields.model_copy(update={"budget": "1000"}), web.site.lab.stored)[0]
     assert bounded is not None
     assert bounded.command.startswith("teia lab plan --scenario scenario.csv --out plan.csv --horizon-h 8760 ")
 
@@ -164,6 +164,6 @@ def test_the_example_is_there_and_the_same_every_time(web: Web) -> None:
     read = scenario_of(example(), "example")
     assert (len(read.pages), len(read.servers)) == (EXAMPLE_PAGES, EXAMPLE_SERVERS)
     assert "an example: 240 pages on 6 servers" in web.client(Role.OPERATOR).get("/lab/plan").text
-    question = plan_request(PlanFields(pages_of="example"), web.site.lab.kept)[0]
+    question = plan_request(PlanFields(pages_of="example"), web.site.lab.stored)[0]
     assert question is not None
     assert question.files == {"scenario.csv": example()}
