@@ -253,7 +253,7 @@ def measure(pages: int, seed: int, each: int, nodes: int) -> dict[str, Any]:
         load = os.getloadavg()[0]
         for query in queries:
             for search in (one, many):
-                search._searcher._means.statistics.forget()
+                search._searcher._components.statistics.clear()
             new.ask(one, many, query)
             warm.ask(one, many, query)
         os.kill(pids[-1], signal.SIGSTOP)

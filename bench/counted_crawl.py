@@ -42,13 +42,13 @@ def count_into(path: Path) -> None:
     count = Count()
     write_account = count.timed(crawler_reports.write_account)
 
-    def told(*args: Any) -> None:
+    def count_and_write(*args: Any) -> None:
         write_account(*args)
         part = path.with_suffix(".part")
         part.write_text(f"{count.seconds:.6f}", "ascii")
         part.replace(path)
 
-    crawler_reports.write_account = told
+    crawler_reports.write_account = count_and_write
     for name in ("started", "ended", "concluded"):
         setattr(LiveRequests, name, count.timed(getattr(LiveRequests, name)))
 

@@ -46,7 +46,7 @@ class ProcessorClock(WallClock):
 def measure_one(
     pages: int, policy: str, rounds: int, theta: float, unit: str, seed: int, plain: bool
 ) -> dict[str, Any]:
-    from teia.lab.simulate.compiled import IS_COMPILED, timeline_of
+    from teia.lab.simulate.compiled import IS_COMPILED, make_timeline
     from teia.lab.simulate.run import SimulationSettings, simulate
     from teia.lab.simulate.timeline import PlainTimeline
     from teia.refresh.model import Crawlers
@@ -72,7 +72,7 @@ def measure_one(
             policy_named(policy),
             SimulationSettings(DAY_S),
             ProcessorClock(),
-            timeline=PlainTimeline if plain else timeline_of,
+            timeline=PlainTimeline if plain else make_timeline,
         )
         cpu_s, wall_s = time.process_time() - began_cpu_s, time.perf_counter() - began_s
         spent.append((outcome.simulate_s, outcome.plan_s, cpu_s, wall_s))

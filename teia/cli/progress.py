@@ -71,7 +71,7 @@ def as_table(crawler: Crawler, seconds: float) -> Table:
         count_of(crawler.metrics.in_flight, "request"),
         f"{count_of(crawler.metrics.waiting_parse, 'page')} to parse",
     )
-    for host, wait_s in crawler.slowest(3):
+    for host, wait_s in crawler.slowest_hosts(3):
         table.add_row("slow", host, f"response time {wait_s:.1f} s")
     return table
 

@@ -59,7 +59,7 @@ from teia.errors import DiskFull
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root
 
-LOOK_S = 0.1
+POLL_S = 0.1
 REPLICAS = 3
 PURGE_S = 10.0
 AWAY_S = 1.0
@@ -281,7 +281,7 @@ class Node:
         upkeep.held, upkeep.whole = splitter.held, config.collection.cells
         balancer = Balancer(session, overrides, order, config.balance, agreement.strategy, self._clock, splitter)
         works = (
-            owner.tend(self._note_taken), leases.run(), upkeep.run(), balancer.run(), splitter.run(),
+            owner.run(self._note_taken), leases.run(), upkeep.run(), balancer.run(), splitter.run(),
             overrides.follow(session.wake, self._pace.beat_s),
             SplitCleanup(session, owner, copies, order, config.collection.cells, self._clock).run(),
         )  # fmt: skip
@@ -347,7 +347,7 @@ class Node:
         if self._library is not None and not owner.owned:
             self._library.tell({})
         await self._look_for_the_end(session, owner)
-        await self._clock.sleep(LOOK_S)
+        await self._clock.sleep(POLL_S)
 
     @property
     def _agreed(self) -> CommandReceiver:
@@ -466,7 +466,7 @@ class Node:
             # after any error of NATS: a shift that is not watched never ends
             except Exception as error:  # noqa: BLE001
                 _log.warning("shift not checked: %r", error)
-            await self._clock.sleep(LOOK_S)
+            await self._clock.sleep(POLL_S)
         owner.is_leaving = owner.is_leaving or self._stopping  # cells that other nodes leave are not for us
         # Nothing can be committed any more, so no request is waited for.
         if session.is_lost:

@@ -40,14 +40,14 @@ class Budgets:
     def __init__(self) -> None:
         self._sites: defaultdict[str, SiteUsage] = defaultdict(SiteUsage)
 
-    def recall(self, frontier: FrontierCell) -> None:
+    def load(self, frontier: FrontierCell) -> None:
         """Add the requests and bytes that earlier runs spent on the hosts of a cell."""
         for host, requests, received in frontier.db.execute("SELECT name, requests, bytes FROM hosts WHERE requests"):
             account = self._sites[site_of(host)]
             account.requests += requests
             account.received_bytes += received
 
-    def spent(self, queue: HostQueue, limits: LimitSettings) -> str:
+    def exhausted(self, queue: HostQueue, limits: LimitSettings) -> str:
         """Return the budget that a host has used up, its own or its site's; empty if none."""
         site = self._sites[site_of(queue.host)]
         if queue.requests >= (budget := budget_of(limits, queue.host)):
@@ -60,7 +60,7 @@ class Budgets:
             return f"{limits.bytes_per_site} bytes from one registered domain"
         return ""
 
-    def failed(self, queue: HostQueue, limits: LimitSettings) -> str:
+    def failure_reason(self, queue: HostQueue, limits: LimitSettings) -> str:
         """Return the reason why a host is given up for this run; empty if it is not."""
         if queue.failures >= limits.failures_per_host:
             return f"{queue.failures} consecutive failures of its host"
@@ -94,7 +94,7 @@ class Budgets:
             queue.hold_until = now + retry_wait_s * 2.0**doublings
 
 
-def spent_before(frontier: FrontierCell, queue: HostQueue) -> tuple[HostQueue, int, int]:
+def read_usage(frontier: FrontierCell, queue: HostQueue) -> tuple[HostQueue, int, int]:
     """Return a host with its committed requests and bytes of all runs, including this one."""
     sql = "SELECT requests, bytes FROM hosts WHERE host_id = ?"
     requests, received = frontier.db.execute(sql, (queue.host_id,)).fetchone() or (0, 0)

@@ -284,7 +284,7 @@ class Committer:
         result.records += sum(map(len, stored.values()))
         result.new_urls += cell.frontier.known - known_before
         if cell.watch is not None:
-            given_up, blocked = cell.watch.take_news()
+            given_up, blocked = cell.watch.pop_changes()
             result.given_up += given_up
             result.blocked_patterns.update(blocked)
 
@@ -318,7 +318,7 @@ class Committer:
         self._note_hosts(result, cell, frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
         # Evaluated after the links of this group were counted.
         if cell.watch is not None:
-            cell.watch.close()
+            cell.watch.evaluate()
         for to_cell, found in links.items():
             mail.post(frontier, to_cell, found.values())
         # The receivers have these links: they leave the outbox with this transaction of the sender.

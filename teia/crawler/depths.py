@@ -1,8 +1,8 @@
 """Shorter paths that were found late: the links of a page already read get their correct depth (T1).
 
 The set of pages within `scope.max_depth` must depend on the web alone, not on the server that answered first. So when a
-page that was read already turns out to be nearer to a seed (shorter_paths.py), its links are processed once more. They
-come from the metadata record of its capture, not from the server, and are judged as any page's (follow_links.py). Known
+page that was read already turns out to be closer to a seed (shorter_paths.py), its links are processed once more. They
+come from the metadata record of its capture, not from the server, and are evaluated as any page's (follow_links.py). Known
 links become less deep. Links that had been too deep are queued, and are counted from now on. Nothing is counted twice.
 
 This works only where the archive keeps answers, and where the order does not judge links by the page that contains
@@ -40,8 +40,8 @@ Rewrite = Callable[[list[FoundLink]], list[FoundLink]]
 """Function that makes links lead to the main names of aliases."""
 
 
-def spread(
-    cell: Cell, number_of: Callable[[str], int], compiled: CompiledSettings, now_s: float, rewritten: Rewrite
+def propagate_depths(
+    cell: Cell, cell_number: Callable[[str], int], compiled: CompiledSettings, now_s: float, rewrite: Rewrite
 ) -> list[tuple[int, str]] | None:
     """Give the links of some pages of a cell their new depth; return (host id, name) of hosts with new work.
 
@@ -56,8 +56,8 @@ def spread(
     named = [_links_of(page, reader, compiled) for page in pages]
     with cell.frontier.transaction() as frontier:
         for page, (links, is_hop) in zip(pages, named, strict=True):
-            for found in _found(cell, page, rewritten(links), is_hop=is_hop):
-                by_cell[number_of(found.host)].append(found)
+            for found in _found(cell, page, rewrite(links), is_hop=is_hop):
+                by_cell[cell_number(found.host)].append(found)
         touched = frontier.absorb(by_cell.pop(cell.number, ()), now_s)
         for number, links_there in by_cell.items():
             mail.post(frontier, number, links_there)
@@ -105,8 +105,8 @@ def links_of_capture(block: bytes, depth: int, compiled: CompiledSettings) -> tu
     if obeys and field_of(block, "robots") == "nofollow":
         return [], is_hop
     too_deep = depth + (0 if is_hop else 1) > config.scope.max_depth
-    place_of = _failing_safe(partial(place_of_link, scope=compiled.scope, limits=config.limits))
-    requisite = _failing_safe(partial(place_of_requisite, scope=compiled.scope, limits=config.limits))
+    place_of = _refuse_on_error(partial(place_of_link, scope=compiled.scope, limits=config.limits))
+    requisite = _refuse_on_error(partial(place_of_requisite, scope=compiled.scope, limits=config.limits))
     found = []
     for times, _, by, place, links_to in judged_links(links, place_of, requisite, obeys=obeys, too_deep=too_deep):
         if isinstance(place, FrontierUrl):
@@ -115,8 +115,8 @@ def links_of_capture(block: bytes, depth: int, compiled: CompiledSettings) -> tu
     return found, is_hop
 
 
-def _failing_safe(judge: Judge) -> Judge:
-    """Return a judge that refuses a URL when a rule that the user wrote as a function raises."""
+def _refuse_on_error(judge: Judge) -> Judge:
+    """Return a check that refuses a URL when a rule that the user wrote as a function raises."""
 
     def judged(url: str) -> Judgement:
         try:

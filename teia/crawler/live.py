@@ -65,7 +65,7 @@ class LiveRequests:
 
     # -- input from the loop -------------------------------------------------------------------------------
 
-    def started(self, visit: ActiveVisit) -> None:
+    def note_start(self, visit: ActiveVisit) -> None:
         """Note a request that is sent, and the time since its server's last answer."""
         self._under_way[visit] = None
         waited_s, delay_s = visit.waited_s, visit.delay_before_s
@@ -75,10 +75,10 @@ class LiveRequests:
         if self.closest is None or waited_s - delay_s < self.closest[0] - self.closest[1]:
             self.closest = (waited_s, delay_s)
 
-    def ended(self, visit: ActiveVisit) -> None:
+    def note_end(self, visit: ActiveVisit) -> None:
         self._under_way.pop(visit, None)
 
-    def concluded(self, visit: ActiveVisit) -> None:
+    def conclude(self, visit: ActiveVisit) -> None:
         """Note a visit that is over, if a request was sent for it."""
         if visit.fetched is not None:
             self._number += 1
@@ -118,17 +118,17 @@ class LiveRequests:
 
 def states_of(queues: Iterable[HostQueue], now: float) -> dict[str, int]:
     """Count hosts that are ready, are delayed with URLs waiting, are being fetched from, or have no URLs."""
-    fetching = resting = ready = idle = 0
+    fetching = delayed = ready = idle = 0
     for queue in list(queues):
         if queue.server.busy and queue.state is not HostState.IDLE:
             fetching += 1
         elif queue.state is not HostState.WAITING:
             idle += 1
         elif queue.server.ready_at > now:
-            resting += 1
+            delayed += 1
         else:
             ready += 1
-    return dict(zip(STATES, (ready, resting, fetching, idle), strict=True))
+    return dict(zip(STATES, (ready, delayed, fetching, idle), strict=True))
 
 
 def _short(url: str) -> str:

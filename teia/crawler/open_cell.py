@@ -99,7 +99,7 @@ class Cell:
         return item
 
     @contextmanager
-    def committing(self) -> Iterator[None]:
+    def commit_group(self) -> Iterator[None]:
         """Append a group and commit it, in the block; if that fails, the archive is rewound before the next group."""
         if self._must_rewind:
             self.rewind()

@@ -17,43 +17,43 @@ from teia.errors import CorruptFile
 from teia.frontier.cell.pagerank_scores import estimate_by, is_ranked_by, take_scores
 from teia.graph.rankfile import NO_STAMP, RankFile
 
-LOOK_EVERY_S = 5.0
+RELOAD_EVERY_S = 5.0
 RANK_S = 0.05
 """Time that one commit may spend ranking URLs by new scores."""
 
 
 class CrawlPageRank:
-    """PageRank scores of a crawl; owned by the commit thread, but any thread may read `is_behind`.
+    """PageRank scores of a crawl; owned by the commit thread, but any thread may read `has_pending_work`.
 
-    `is_behind`: there are scores by which not all URLs are ranked yet.
+    `has_pending_work`: there are scores by which not all URLs are ranked yet.
     """
 
     def __init__(self, path: Path, cells: Sequence[Cell], clock: Clock) -> None:
-        self.is_behind = False
+        self.has_pending_work = False
         self._file = RankFile(path)
         self._cells = cells
         self._clock = clock
-        self._look()
+        self._reload()
 
-    def _look(self) -> None:
+    def _reload(self) -> None:
         """Load a new rank file, if there is one; an unreadable file is ignored, because the indexer writes it again."""
-        self._look_at = self._clock.ticks_s() + LOOK_EVERY_S
+        self._reload_at = self._clock.ticks_s() + RELOAD_EVERY_S
         with suppress(CorruptFile):
             if self._file.reload() and self._file.stamp != NO_STAMP:
                 for cell in self._cells:
                     estimate_by(cell.frontier, self._file)
-                self.is_behind = True
+                self.has_pending_work = True
 
     def rank_again(self) -> list[tuple[Cell, list[tuple[int, str]]]]:
         """Rank URLs by new scores, as many as there is time for; return hosts whose queue has changed."""
-        if self._clock.ticks_s() >= self._look_at:
-            self._look()
+        if self._clock.ticks_s() >= self._reload_at:
+            self._reload()
         until = self._clock.ticks_s() + RANK_S
         moved: list[tuple[Cell, list[tuple[int, str]]]] = []
-        while self.is_behind and self._clock.ticks_s() <= until:
+        while self.has_pending_work and self._clock.ticks_s() <= until:
             # Positions are stored in the cells, so that after a crash the first unfinished one is found again.
             cell = next((each for each in self._cells if not is_ranked_by(each.frontier, self._file)), None)
-            self.is_behind = cell is not None
+            self.has_pending_work = cell is not None
             if cell is not None:
                 with cell.frontier.transaction() as frontier:
                     hosts = take_scores(frontier, self._file, lambda: self._clock.ticks_s() < until)

@@ -1,7 +1,7 @@
 """The robots.txt of every origin being visited: known rules, pending fetches, evaluation of answers.
 
 An origin's rules are used for a day (RFC 9309, 2.4); then the next URL of the origin waits behind a prerequisite
-(`errand`) that fetches the file again. Up to five redirects of it are followed, to other hosts too. Each hop is a
+(`prerequisite`) that fetches the file again. Up to five redirects of it are followed, to other hosts too. Each hop is a
 request like any other and waits for its own server; the final answer holds for the origin of the first request.
 """
 
@@ -49,7 +49,7 @@ class OriginRobots:
     was_used: bool = False
 
     @property
-    def why(self) -> str:
+    def reason(self) -> str:
         """Reason for the page's record."""
         return f"robots.txt could not be fetched: {self.detail or self.outcome}"
 
@@ -69,11 +69,11 @@ class RobotsCache:
         self.awaited: set[str] = set()
         """Origins whose robots.txt is being fetched; their URLs wait for it."""
 
-    def take(self, courtesy: CourtesySettings, limits: LimitSettings) -> None:
+    def apply_settings(self, courtesy: CourtesySettings, limits: LimitSettings) -> None:
         """Apply new settings from now on; known rules were read by the old ones."""
         self._courtesy, self._limits = courtesy, limits
 
-    def known(self, origin: str, now_s: float) -> OriginRobots | None:
+    def rules_of(self, origin: str, now_s: float) -> OriginRobots | None:
         """Return the rules in force for an origin; None when the file must be fetched (again) first."""
         known = self._known.get(origin)
         if known is None:
@@ -101,13 +101,13 @@ class RobotsCache:
         return rules
 
     @staticmethod
-    def errand(origin: str, behind: QueuedUrl) -> QueuedUrl:
+    def prerequisite(origin: str, waiting: QueuedUrl) -> QueuedUrl:
         """Return the robots.txt request that must come before a URL can be fetched."""
         url = f"{origin}/robots.txt"
         # Lane -1: it has no place in the queue on disk. It has waited as long as the URL that needs it.
-        return QueuedUrl(url, key_of(url), -1, 0, 0, behind.since_s, purpose="robots", origin=origin)
+        return QueuedUrl(url, key_of(url), -1, 0, 0, waiting.since_s, purpose="robots", origin=origin)
 
-    def again(self, origin: str, since_s: float) -> QueuedUrl | None:
+    def refetch(self, origin: str, since_s: float) -> QueuedUrl | None:
         """Return the request that fetches a file again; None if it was fetched since `since_s`, or is being fetched."""
         known = self._known.get(origin)
         if origin in self.awaited or (known is not None and known.requested_s > since_s):

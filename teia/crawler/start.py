@@ -20,18 +20,18 @@ from typing import TypeVar
 from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.child import JOB
-from teia.crawler.child.messages import Focus, probe_of, with_focus
+from teia.crawler.child.messages import Focus, probe_task, with_focus
 from teia.crawler.commit import CommitResult, Committer
 from teia.crawler.compiled_settings import check_crawl, compile_settings, remove_old_copies, user_agent
 from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
 from teia.crawler.loop import Crawler
 from teia.crawler.open_cell import Cell
 from teia.crawler.order_hints import agree_on_kinds
-from teia.crawler.proxy_collector import collecting
-from teia.crawler.resources import PER_CHILD, DiskSpace, open_now, raise_limit, share_out
+from teia.crawler.proxy_collector import run_collectors
+from teia.crawler.resources import PER_CHILD, DiskSpace, count_open_files, raise_limit, allot_sockets
 from teia.crawler.robots import RobotsCache
 from teia.crawler.running_collection import Crawl, delay_entry
-from teia.crawler.signals_in.announcements import announcing
+from teia.crawler.signals_in.announcements import open_announcements
 from teia.crawler.write_cdxj import indexing
 from teia.errors import StoreError, TeiaError
 from teia.fetch.curl import CurlFetcher
@@ -61,8 +61,8 @@ R = TypeVar("R")
 Park = Callable[[str, TeiaError], None]
 """Callback that receives a collection's name and error; the crawler continues without that collection."""
 
-SEEDS_TRIED_AGAIN = 1_000
-AT_ONCE = 8
+MAX_RETRIED_SEEDS = 1_000
+PARALLEL_CELLS = 8
 """Number of cells of a collection that are opened or closed at a time."""
 
 # ---- files ----------------------------------------------------------------------------------------------------------
@@ -95,9 +95,9 @@ def open_crawls(
     with ExitStack() as stack:
         crawls: list[Crawl] = []
         for config in configs:
-            opening = _opened_crawl(root, config, len(crawls), ledger, clock, since_s)
+            opening = _open_crawl(root, config, len(crawls), ledger, clock, since_s)
             try:
-                crawls.append(stack.enter_context(_Apart(opening, config.collection.name, park)))
+                crawls.append(stack.enter_context(_IsolatedCrawl(opening, config.collection.name, park)))
             except TeiaError as error:
                 if park is None:
                     raise
@@ -105,7 +105,7 @@ def open_crawls(
         yield crawls
 
 
-class _Apart(AbstractContextManager[Crawl]):
+class _IsolatedCrawl(AbstractContextManager[Crawl]):
     """An open collection whose errors in closing are reported to `park`, if given, instead of raised."""
 
     def __init__(self, opening: AbstractContextManager[Crawl], name: str, park: Park | None) -> None:
@@ -127,20 +127,20 @@ class _Apart(AbstractContextManager[Crawl]):
 
 
 @contextmanager
-def _opened_crawl(
+def _open_crawl(
     root: Root, config: Config, number: int, ledger: Ledger, clock: Clock, since_s: Mapping[str, float] | None
 ) -> Iterator[Crawl]:
     """Open one collection for writing."""
     with ExitStack() as stack:
         folder = root.collection(config.collection.name)
         with sqlite_errors(folder.path):
-            crawl = _crawl_of(root, folder, config, number, ledger, clock, since_s, stack)
+            crawl = _build_crawl(root, folder, config, number, ledger, clock, since_s, stack)
         yield crawl
         if crawl.committer.aliases is not None:
             crawl.committer.aliases.close()
 
 
-def _crawl_of(
+def _build_crawl(
     root: Root,
     folder: CollectionFolder,
     config: Config,
@@ -151,13 +151,13 @@ def _crawl_of(
     stack: ExitStack,
 ) -> Crawl:
     focus = _focus_of(root, config, clock)
-    cells = stack.enter_context(_opened_cells(folder, config, clock))
+    cells = stack.enter_context(_open_cells(folder, config, clock))
     starts = folder.starts()
     committer = Committer(cells, starts, ledger, clock)
     if config.collection.order == pagerank.name:
         from teia.crawler.pagerank_order import CrawlPageRank
 
-        committer.authority = CrawlPageRank(folder.ranks, cells, clock)
+        committer.pagerank = CrawlPageRank(folder.ranks, cells, clock)
     if config.refresh.keep:
         from teia.crawler.keep_fresh.keep_fresh import Refresh
         from teia.crawler.keep_fresh.weights import weigher
@@ -176,30 +176,30 @@ def _crawl_of(
     reading = with_focus(compiled.reading, focus)
     crawl = Crawl(number, folder.name, config, committer, starts, reading, compiled)
     crawl.add_seeds(list(compiled.seeds))
-    _try_seeds_again(crawl, clock.now_s())
+    _retry_seeds(crawl, clock.now_s())
     if config.sites.aliases:
         crawl.load_aliases()
-    stack.enter_context(announcing(committer.visit_requests.announced, folder.signals, config, crawl.holds))
+    stack.enter_context(open_announcements(committer.visit_requests.announced, folder.signals, config, crawl.is_in_scope))
     return crawl
 
 
 @contextmanager
-def _opened_cells(folder: CollectionFolder, config: Config, clock: Clock) -> Iterator[list[Cell]]:
+def _open_cells(folder: CollectionFolder, config: Config, clock: Clock) -> Iterator[list[Cell]]:
     """Open the cells of a collection; opening and closing run in parallel, since most of it is waiting.
 
     Opening a cell may change it, so the formats of all cells are checked first.
     """
     for each in folder.cells():
         check_format(each.frontier, VERSION)
-    opening = _beside(lambda each: _open_cell(each, folder.name, config, clock), folder.cells())
+    opening = _run_parallel(lambda each: _open_cell(each, folder.name, config, clock), folder.cells())
     # Cells that did open are closed even if another one failed.
     opened = [each.result() for each in opening if each.exception() is None]
     try:
         yield [each.result() for each in opening]
-        for rolled in _beside(lambda cell: roll_out(cell.frontier, cell.folder.log, ROLL_OUT_AT_END), opened):
+        for rolled in _run_parallel(lambda cell: roll_out(cell.frontier, cell.folder.log, ROLL_OUT_AT_END), opened):
             rolled.result()
     finally:
-        for closed in _beside(Cell.close, opened):
+        for closed in _run_parallel(Cell.close, opened):
             closed.result()
 
 
@@ -211,10 +211,10 @@ def _open_cell(folder: CellFolder, collection: str, config: Config, clock: Clock
     return cell
 
 
-def _beside(deed: Callable[[T], R], of: Sequence[T]) -> list[Future[R]]:
+def _run_parallel(action: Callable[[T], R], items: Sequence[T]) -> list[Future[R]]:
     """Run a function for each item in parallel; all runs have ended, well or not, when this returns."""
-    with ThreadPoolExecutor(AT_ONCE, "cells") as threads:
-        return [threads.submit(deed, each) for each in of]
+    with ThreadPoolExecutor(PARALLEL_CELLS, "cells") as threads:
+        return [threads.submit(action, each) for each in items]
 
 
 # ---- recovery -------------------------------------------------------------------------------------------------------
@@ -228,12 +228,12 @@ def recover(
     now, now_s = clock.ticks_s(), clock.now_s()
     politeness = schedule.politeness
     for entry in ledger.delays(now_s) if was_clean else ledger.all_entries():
-        place = politeness.server(entry.name) if entry.kind == "server" else politeness.address(entry.name)
+        target = politeness.server(entry.name) if entry.kind == "server" else politeness.address(entry.name)
         remaining_s = max(0.0, min(entry.ready_at_s - now_s, Ledger.MAX_DELAY_S))
-        # After a clean stop the recorded time is exact; after a crash each place waits its whole delay again.
-        place.ready_at = now + (remaining_s if was_clean else max(remaining_s, entry.delay_s))
+        # After a clean stop the recorded time is exact; after a crash each server and address waits its whole delay again.
+        target.ready_at = now + (remaining_s if was_clean else max(remaining_s, entry.delay_s))
         # As if a request had ended then: a Crawl-delay that is read later lengthens this delay.
-        place.last_end, place.last_delay_s = place.ready_at - entry.delay_s, entry.delay_s
+        target.last_end, target.last_delay_s = target.ready_at - entry.delay_s, entry.delay_s
     for address, sites in ledger.shared_addresses().items():
         politeness.address(address).known_sites = sites
     for crawl in crawls:
@@ -253,25 +253,25 @@ def _recover_hosts(crawl: Crawl, schedule: HostSchedule, now: float, *, was_clea
         crawl.committer.deliver(CommitResult())
     for cell in cells:
         with sqlite_errors(cell.frontier.path):
-            crawl.budgets.recall(cell.frontier)
+            crawl.budgets.load(cell.frontier)
             hosts = cell.frontier.hosts_with_work()
             if crawl.keeps_fresh:
                 hosts = list(dict.fromkeys([*hosts, *hosts_with_pages(cell.frontier.db)]))
         for host_id, host, address, requests in hosts:
-            queue = crawl.host(host, host_id, schedule)
+            queue = crawl.host_queue(host, host_id, schedule)
             queue.requests = requests
             if not was_clean:
                 schedule.politeness.delay_after_crash([(host, address)], now)
             crawl.refill_if_low(queue)
 
 
-def _try_seeds_again(crawl: Crawl, now_s: float) -> None:
+def _retry_seeds(crawl: Crawl, now_s: float) -> None:
     """Make seeds whose names had no address due: the user may have fixed that before crawling again."""
     if crawl.keeps_fresh:
         return
-    for url in crawl.compiled.seeds[:SEEDS_TRIED_AGAIN]:
+    for url in crawl.compiled.seeds[:MAX_RETRIED_SEEDS]:
         host = split(url).host
-        cell = crawl.committer.cells[crawl.committer.number_of(host)]
+        cell = crawl.committer.cells[crawl.committer.cell_number(host)]
         if outcome_of(cell.frontier, url) == Outcome.DNS:
             with cell.frontier.transaction() as frontier:
                 visit_soon(frontier, url, now_s)
@@ -281,10 +281,10 @@ def delays_in_force(politeness: Politeness, clock: Clock) -> list[DelayEntry]:
     """Return every delay still in force, by the current Unix time: the clock may have been set since it began."""
     now, now_s = clock.ticks_s(), clock.now_s()
     return [
-        delay_entry(kind, place, now, now_s)
-        for kind, places in (("server", politeness.servers), ("address", politeness.addresses))
-        for place in places.values()
-        if place.ready_at > now
+        delay_entry(kind, target, now, now_s)
+        for kind, targets in (("server", politeness.servers), ("address", politeness.addresses))
+        for target in targets.values()
+        if target.ready_at > now
     ]
 
 
@@ -302,7 +302,7 @@ def _close_ledger(
 
 
 @contextmanager
-def _open_sound(
+def _open_valid(
     root: Root,
     configs: Sequence[Config],
     ledger: Ledger,
@@ -311,15 +311,15 @@ def _open_sound(
     park: Park,
 ) -> Iterator[list[Crawl]]:
     """Open the collections without errors and report the others to `park`; StoreError if none can be opened."""
-    sound = []
+    valid = []
     for config in configs:
         try:
             check_crawl(config)
         except TeiaError as error:
             park(config.collection.name, error)
         else:
-            sound.append(config)
-    with open_crawls(root, sound, ledger, clock, since_s, park) as crawls:
+            valid.append(config)
+    with open_crawls(root, valid, ledger, clock, since_s, park) as crawls:
         if not crawls:
             raise StoreError(f"{root.path}: none of its collections can be crawled")
         yield crawls
@@ -327,7 +327,7 @@ def _open_sound(
 
 # ---- the whole ------------------------------------------------------------------------------------------------------
 
-Opened = Callable[
+OpenCrawls = Callable[
     [Root, Sequence[Config], Ledger, Clock, Mapping[str, float] | None], AbstractContextManager[Sequence[Crawl]]
 ]
 """Function that opens collections: all their cells, or those that this node owns."""
@@ -341,22 +341,22 @@ async def open_crawler(
     seed: int,
     zygote: ZygoteProcess | None = None,
     since_s: Mapping[str, float] | None = None,
-    opened: Opened = open_crawls,
+    open_collections: OpenCrawls = open_crawls,
     park: Park | None = None,
 ) -> AsyncIterator[Crawler]:
     """Yield a crawler for collections of a data folder that the caller has locked; they share delays and fetcher.
 
     Settings of the machine rather than of a collection (resolver, networks, parse children, courtesy) are taken from
     the first configuration. A `zygote` that was started before for `JOB` is taken over. `since_s`: see `open_crawls`; a
-    node of a cluster passes its own version of that function as `opened`. With `park`, a collection with an error is
+    node of a cluster passes its own version of that function as `open_collections`. With `park`, a collection with an error is
     reported to it and does not delay the others.
     """
-    opened = opened if park is None else partial(_open_sound, park=park)
+    open_collections = open_collections if park is None else partial(_open_valid, park=park)
     descriptors = raise_limit()
     ledger, politeness, is_clean = Ledger(root.path / "ledger.sqlite"), Politeness(merge_courtesy(configs)), False
     opened_crawls: list[Crawl] = []
     try:
-        with opened(root, configs, ledger, clock, since_s) as crawls:
+        with open_collections(root, configs, ledger, clock, since_s) as crawls:
             opened_crawls.extend(crawls)
             configs = configs if park is None else [crawl.config for crawl in crawls]
             shared = configs[0]
@@ -367,10 +367,10 @@ async def open_crawler(
             caches = [proxy for each in configs if (proxy := proxy_of(each.signals.proxy)) is not None]
             guard = AddressGuard(shared.fetch.allow_nets, caches=caches)
             children = shared.parse.children or os.cpu_count() or 1
-            used = open_now() + PER_CHILD * children
-            sockets = share_out(descriptors, used, shared.fetch.at_once, shared.fetch.keep_alive)
+            used = count_open_files() + PER_CHILD * children
+            sockets = allot_sockets(descriptors, used, shared.fetch.at_once, shared.fetch.keep_alive)
             async with AsyncExitStack() as ending:  # closed in reverse order even if one fails
-                limits, probe = ChildLimits.of(shared.limits), probe_of(crawls[0].reading)
+                limits, probe = ChildLimits.of(shared.limits), probe_task(crawls[0].reading)
                 pool = ChildPool(JOB, children, limits, clock, zygote, probe)
                 ending.push_async_callback(pool.close)
                 resolver = CaresResolver(clock, shared.fetch.dns or None)
@@ -382,14 +382,14 @@ async def open_crawler(
                 ending.push_async_callback(fetcher.close)
                 await pool.start()
                 destinations = Destinations(resolver, guard, AddressOverrides.parse(shared.fetch.resolve))
-                robots, chance = RobotsCache(shared.courtesy, shared.limits), random.Random(seed)
+                robots, rng = RobotsCache(shared.courtesy, shared.limits), random.Random(seed)
                 disk = DiskSpace(root.path, shared.limits.disk_free_bytes)
                 async with indexing([cell for crawl in crawls for cell in crawl.committer.cells], clock):
-                    metrics, at_once = Metrics(), sockets.at_once
+                    metrics, max_in_flight = Metrics(), sockets.at_once
                     crawler = Crawler(
-                        crawls, schedule, fetcher, destinations, pool, robots, clock, metrics, chance, disk, at_once
+                        crawls, schedule, fetcher, destinations, pool, robots, clock, metrics, rng, disk, max_in_flight
                     )
-                    async with collecting(crawler, fetcher, robots, schedule, clock, park):
+                    async with run_collectors(crawler, fetcher, robots, schedule, clock, park):
                         yield crawler
                 # Reached only without an error. Otherwise the ledger stays open, and the next start makes every
                 # place wait.

@@ -23,19 +23,19 @@ from teia.index.outgoing import spooled
 from teia.store.archive import place_of
 from teia.store.root import CellFolder
 
-BESIDE, BROKEN = "index.new", "index.broken"
+NEW_INDEX, BROKEN = "index.new", "index.broken"
 # Rust's Debug form of an operating system's error, as tantivy passes it on.
 _REFUSED = re.compile(r"\bOs \{ code: (\d+)")
 NOT_A_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
 logger = logging.getLogger(__name__)
 
 
-def beside_index(folder: CellFolder) -> Path:
+def new_index_folder(folder: CellFolder) -> Path:
     """Return the folder in which another index of a cell is built while the present one continues to answer."""
-    return folder.path / BESIDE
+    return folder.path / NEW_INDEX
 
 
-def broken_index(folder: CellFolder) -> Path:
+def broken_index_folder(folder: CellFolder) -> Path:
     """Return the folder of a damaged index of a cell that was set aside."""
     return folder.path / BROKEN
 
@@ -66,33 +66,33 @@ def is_damage(said: str) -> bool:
 
 
 class CellIndexer:
-    """The files of one cell's index, or of another index that is built `beside` it from the archive alone."""
+    """The files of one cell's index, or of another index that is built `is_rebuild` it from the archive alone."""
 
-    def __init__(self, folder: CellFolder, *, beside: bool = False) -> None:
+    def __init__(self, folder: CellFolder, *, is_rebuild: bool = False) -> None:
         self.number = folder.number
-        place = beside_index(folder) if beside else folder.index
-        self.index = _opened(place, broken_index(folder))
-        self._has_broken = not beside and broken_index(folder).exists()
+        place = new_index_folder(folder) if is_rebuild else folder.index
+        self.index = _opened(place, broken_index_folder(folder))
+        self._has_broken = not is_rebuild and broken_index_folder(folder).exists()
         self.anchors = AnchorTexts(place / "anchors.sqlite")
         self.links = LinkFile(place / "links.bin")
-        self.waiting = HandoverReader(place / "handover" if beside else folder.handover)
+        self.waiting = HandoverReader(place / "handover" if is_rebuild else folder.handover)
         self._folder = folder
         self.borrowed = BorrowedEntries(folder.path)
         self.lacking = LackingPages(place)
         self.gaps: dict[int, str] = {}
         """Pages before the position that belong in the index and are missing there: URL by key."""
-        self.tried: int | None = None
+        self.last_tried: int | None = None
         """Key of the page without a capture that was last tried again; None before the first."""
         self.position = self.index.position
         self.uncommitted = 0
         self._spool = folder.handover
 
-    def check_place(self) -> None:
+    def check_folder(self) -> None:
         """Raise StoreError if the open index was deleted on disk; the next indexer builds it again."""
         if read_position(self.index.folder) is None:
             raise StoreError(f"{self.index.folder} was deleted; the index of cell {self.number} is rebuilt")
 
-    def take_spooled(self) -> None:
+    def read_spooled(self) -> None:
         """Read the anchor texts for this cell's pages that came from other nodes."""
         for path, rows in spooled(self._spool):
             by_host: dict[str, list[tuple[int, str]]] = defaultdict(list)
@@ -106,13 +106,13 @@ class CellIndexer:
         """Tell whether an archive file is on this node."""
         return place_of(self._folder.archive, name).exists()
 
-    def look_for_borrowed(self) -> None:
+    def reload_borrowed(self) -> None:
         """Reopen the store of borrowed entries, to see those that came since."""
         self.borrowed.close()
         self.borrowed = BorrowedEntries(self._folder.path)
 
     def commit(self) -> None:
-        self.check_place()
+        self.check_folder()
         # Order for a crash: the links, then the position that covers them, then the hand-over files behind it.
         self.links.flush()
         self.index.commit(self.position)
@@ -122,7 +122,7 @@ class CellIndexer:
     def drop_broken(self) -> None:
         """Remove a damaged index that was set aside, if there is one: the new index holds all its pages."""
         if self._has_broken:
-            shutil.rmtree(broken_index(self._folder), ignore_errors=True)
+            shutil.rmtree(broken_index_folder(self._folder), ignore_errors=True)
             self._has_broken = False
 
     def close(self) -> None:

@@ -42,8 +42,8 @@ class IndexerProcess:
         self._command = command
         self._process: asyncio.subprocess.Process | None = None
         self._is_finishing = False
-        self._told_to_finish = asyncio.Event()
-        self._keeping: asyncio.Task[None] | None = None
+        self._finish_requested = asyncio.Event()
+        self._supervision: asyncio.Task[None] | None = None
         self.indexed: dict[str, int] = {}
         self.lag = 0
         self.error = ""
@@ -55,14 +55,14 @@ class IndexerProcess:
         names = [config.collection.name for config in configs if config.index.enabled]
         if not names:
             return None
-        some = [] if cells is None else ["--cells", ",".join(map(str, sorted(cells)))]
-        companion = cls([sys.executable, "-m", MODULE, *some, str(os.getpid()), str(root.path), *names])
+        cell_flags = [] if cells is None else ["--cells", ",".join(map(str, sorted(cells)))]
+        companion = cls([sys.executable, "-m", MODULE, *cell_flags, str(os.getpid()), str(root.path), *names])
         await companion.begin()
         return companion
 
     async def begin(self) -> None:
         """Start the indexer, and keep it alive from then on."""
-        self._keeping = asyncio.get_running_loop().create_task(self._keep(await self._started()))
+        self._supervision = asyncio.get_running_loop().create_task(self._supervise(await self._try_spawn()))
 
     @property
     def pid(self) -> int | None:
@@ -70,7 +70,7 @@ class IndexerProcess:
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
-    async def _begun(self) -> asyncio.subprocess.Process:
+    async def _spawn(self) -> asyncio.subprocess.Process:
         """Start a process.
 
         It has a process group of its own: a Ctrl-C goes to the crawl, which decides how the indexer ends. A session of
@@ -84,10 +84,10 @@ class IndexerProcess:
             preexec_fn=os.setpgrp,
         )
 
-    async def _started(self) -> asyncio.subprocess.Process | None:
+    async def _try_spawn(self) -> asyncio.subprocess.Process | None:
         """Start a process; if the system has no room for one, set `error` and return None."""
         try:
-            self._process = await self._begun()
+            self._process = await self._spawn()
         except OSError as error:
             self.error = f"the indexer cannot be started: {error.strerror or error}"
             return None
@@ -96,7 +96,7 @@ class IndexerProcess:
             _close_input(self._process)
         return self._process
 
-    async def _keep(self, process: asyncio.subprocess.Process | None) -> None:
+    async def _supervise(self, process: asyncio.subprocess.Process | None) -> None:
         """Read the indexer's reports, and start another process when it dies, until one has finished."""
         loop = asyncio.get_running_loop()
         wait_s, tries = FIRST_WAIT_S, 0
@@ -105,16 +105,16 @@ class IndexerProcess:
             if process is None:
                 why = self.error
             else:
-                why = await self._listen(process)
+                why = await self._read_reports(process)
                 status = await process.wait()
                 # Status 0 without a request to finish is a death too: the crawl still commits pages.
                 if self._is_finishing and status == 0:
                     self.error = ""
                     return
                 self.deaths += 1
-                why = why or f"the indexer exited with {_ending(status)}"
-            has_lived = loop.time() - began >= LONGEST_WAIT_S
-            if has_lived or (self._is_finishing and not tries):  # the crawl waits for the end now
+                why = why or f"the indexer exited with {_exit_reason(status)}"
+            was_stable = loop.time() - began >= LONGEST_WAIT_S
+            if was_stable or (self._is_finishing and not tries):  # the crawl waits for the end now
                 wait_s = FIRST_WAIT_S
             tries += self._is_finishing
             if tries >= FINISH_TRIES:
@@ -125,40 +125,40 @@ class IndexerProcess:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     # A request to finish ends the wait early; after it, each further wait takes its full time.
-                    await (asyncio.sleep(wait_s) if self._is_finishing else self._told_to_finish.wait())
+                    await (asyncio.sleep(wait_s) if self._is_finishing else self._finish_requested.wait())
             wait_s = min(LONGEST_WAIT_S, 2 * wait_s)
-            process = await self._started()
+            process = await self._try_spawn()
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> str:
+    async def _read_reports(self, process: asyncio.subprocess.Process) -> str:
         """Read an indexer's reports until it ends; return the error it reported last, or an empty text."""
         assert process.stdout is not None
         why = ""
         while line := await process.stdout.readline():
             # A line that is no JSON was printed by a library; it is no report.
             with contextlib.suppress(ValueError):
-                said = json.loads(line)
-                self.indexed.update(said.get("indexed", {}))
-                why = said.get("error", "")
-                if "indexed" in said and why not in {"", self.error}:  # it continues with the other collections
+                report = json.loads(line)
+                self.indexed.update(report.get("indexed", {}))
+                why = report.get("error", "")
+                if "indexed" in report and why not in {"", self.error}:  # it continues with the other collections
                     logger.warning("not all pages could be indexed: %s", why)
-                self.lag, self.error = said.get("behind", self.lag), why
+                self.lag, self.error = report.get("behind", self.lag), why
         return why
 
     async def finish(self) -> None:
         """Let the indexer index what is left, and wait until it has."""
-        assert self._keeping is not None
+        assert self._supervision is not None
         self._is_finishing = True
-        self._told_to_finish.set()
+        self._finish_requested.set()
         if self._process is not None:
             _close_input(self._process)
-        # Shielded: a caller that is cancelled must not end the supervision; `leave` does that.
-        await asyncio.shield(self._keeping)
+        # Shielded: a caller that is cancelled must not end the supervision; `kill` does that.
+        await asyncio.shield(self._supervision)
 
-    async def leave(self) -> None:
+    async def kill(self) -> None:
         """Kill the indexer now, if it has not ended."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
+        if self._supervision is not None:
+            self._supervision.cancel()
+            await asyncio.gather(self._supervision, return_exceptions=True)
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
@@ -171,7 +171,7 @@ def _close_input(process: asyncio.subprocess.Process) -> None:
     process.stdin.close()
 
 
-def _ending(status: int) -> str:
+def _exit_reason(status: int) -> str:
     if status >= 0:
         return f"status {status}"
     with contextlib.suppress(ValueError):

@@ -41,19 +41,19 @@ from teia.store.root import Root
 STEP_CHANGES = 500
 REFRESH_AT_ONCE = 500
 MAX_TARGETS = 6_000
-EVERY_ONE = -1
+ALL_ROWS = -1
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PageChange:
-    """A page that changed. `is_wanted`: as it is now, it belongs in the index."""
+    """A page that changed. `is_indexable`: as it is now, it belongs in the index."""
 
     number: int
     url: str
     key: int
     digest: bytes
-    is_wanted: bool
+    is_indexable: bool
 
 
 class CollectionIndexer:
@@ -66,7 +66,7 @@ class CollectionIndexer:
         rereader: Rereader,
         cells: Collection[int] | None = None,
         *,
-        beside: bool = False,
+        is_rebuild: bool = False,
     ) -> None:
         self.name = name
         self._rereader = rereader
@@ -76,13 +76,13 @@ class CollectionIndexer:
         try:
             folders = [each for each in self._lookup.folders if cells is None or each.number in cells]
             for folder in folders:
-                self._cells.append(CellIndexer(folder, beside=beside))
+                self._cells.append(CellIndexer(folder, is_rebuild=is_rebuild))
             # Anchor texts go to cells by number, so all cells are open before the first change is taken.
             self._by_number = {cell.number: cell for cell in self._cells}
             if cells is None:  # a node's missing pages lie elsewhere, and another node may still want its surplus pages
                 for cell in self._cells:
                     self._compare(cell)
-                self._bring_anchors([cell for cell in self._cells if not cell.position])
+                self._fill_anchors([cell for cell in self._cells if not cell.position])
             else:
                 self._outgoing = OutgoingAnchors(root.collection(name).path / OUTGOING)
         except BaseException:  # a caller that tries again must find nothing open
@@ -130,7 +130,7 @@ class CollectionIndexer:
             cell.lacking.add([(each.key, each.url) for each in changes if each.key in self._rereader.unreadable])
         # Pages not in the index are marked too, or `due` would return them forever.
         cell.anchors.indexed(change.key for change in changes)
-        self._spread_anchors(entries.values())
+        self._route_anchors(entries.values())
         # In memory only: after a crash these changes are taken again, and repeating them changes nothing.
         cell.position = changes[-1].number
         cell.uncommitted += len(changes)
@@ -151,7 +151,7 @@ class CollectionIndexer:
 
     def _refresh(self, cell: CellIndexer, *, everything: bool) -> int:
         if self._outgoing is not None:
-            cell.take_spooled()
+            cell.read_spooled()
         due = cell.anchors.due(REFRESH_AT_ONCE, everything=everything)
         if not due:
             return 0
@@ -166,7 +166,7 @@ class CollectionIndexer:
     def _lacking(self, cell: CellIndexer, changes: Iterable[PageChange]) -> list[tuple[int, str]]:
         """Return (key, URL) of those pages without an entry whose archive file is not on this node."""
         # A damaged file on this node is not requested from other nodes: a later visit replaces the capture.
-        found = [(each.key, each.url, self._lookup.find(each.url)) for each in changes if each.is_wanted]
+        found = [(each.key, each.url, self._lookup.find(each.url)) for each in changes if each.is_indexable]
         return [(key, url) for key, url, known in found if known and known.page and not cell.has_file(known.page.file)]
 
     def prune(self) -> int:
@@ -175,17 +175,17 @@ class CollectionIndexer:
         due = [(cell, frontier) for cell, frontier in frontiers if is_due(cell.index.folder, frontier)]
         return sum(prune(cell, cell.index.folder, frontier) for cell, frontier in due)
 
-    async def try_lacking(self) -> int:
+    async def retry_missing(self) -> int:
         """Try some pages again that no node had a capture of; return how many were indexed."""
-        return sum([await self._try_lacking(cell) for cell in self._cells])
+        return sum([await self._retry_missing(cell) for cell in self._cells])
 
-    async def _try_lacking(self, cell: CellIndexer) -> int:
-        rows = cell.lacking.after(cell.tried, REFRESH_AT_ONCE)
+    async def _retry_missing(self, cell: CellIndexer) -> int:
+        rows = cell.lacking.after(cell.last_tried, REFRESH_AT_ONCE)
         # At the end of the list the next call begins at its start again.
-        cell.tried = rows[-1][0] if rows else None
+        cell.last_tried = rows[-1][0] if rows else None
         if not rows:
             return 0
-        cell.look_for_borrowed()
+        cell.reload_borrowed()
         pages = {key: self._lookup.find(url) for key, url in rows}
         digests = {key: each.page.digest for key, each in pages.items() if each is not None and each.page is not None}
         changes = [PageChange(0, url, key, digests.get(key, b""), key in digests) for key, url in rows]
@@ -198,7 +198,7 @@ class CollectionIndexer:
         for entry in entries.values():
             cell.index.put(entry, cell.anchors.of(entry.key))
             cell.links.append(entry.key, [link.key for link in entry.links])
-        self._spread_anchors(entries.values())
+        self._route_anchors(entries.values())
         cell.uncommitted += len(entries)
 
     # -- missing pages -------------------------------------------------------------------------------------
@@ -227,13 +227,13 @@ class CollectionIndexer:
             text = "%s cell %d: %d pages are missing in the index and %d are obsolete; repairing it from the archive"
             logger.warning(text, self.name, cell.number, len(cell.gaps), len(held - known))
 
-    def _bring_anchors(self, begun: Sequence[CellIndexer]) -> None:
+    def _fill_anchors(self, new_cells: Sequence[CellIndexer]) -> None:
         """Give cells that begin from an empty index the anchor texts that pages of the other cells have for theirs."""
         others = [cell for cell in self._cells if cell.position]
-        wanted = {cell.number for cell in begun if self._last_change(cell)}
+        wanted = {cell.number for cell in new_cells if self._last_change(cell)}
         for cell in others if wanted else ():
             for entry in CellReader(cell.index.folder).all_entries():
-                self._spread_anchors([entry], wanted)
+                self._route_anchors([entry], wanted)
 
     async def _fill_gaps(self, cell: CellIndexer) -> int:
         """Read some missing pages from the archive again; return how many were looked at."""
@@ -247,19 +247,19 @@ class CollectionIndexer:
         cell.lacking.add([(key, url) for key, url in some if key in unreadable])
         return len(some)
 
-    async def try_unreadable(self) -> int:
+    async def retry_unreadable(self) -> int:
         """Try all pages again whose captures could not be read; return their number."""
-        tried = 0
+        last_tried = 0
         for cell in self._cells:
-            cell.gaps.update(cell.lacking.after(None, EVERY_ONE))
+            cell.gaps.update(cell.lacking.after(None, ALL_ROWS))
             while cell.gaps:
-                tried += await self._fill_gaps(cell)
-        return tried
+                last_tried += await self._fill_gaps(cell)
+        return last_tried
 
-    def check_places(self) -> None:
+    def check_folders(self) -> None:
         """Raise StoreError if an index was deleted."""
         for cell in self._cells:
-            cell.check_place()
+            cell.check_folder()
 
     def close(self) -> None:
         for cell in self._cells:
@@ -284,7 +284,7 @@ class CollectionIndexer:
         rows = self._lookup.cells[cell.number].db.execute(sql, (cell.position, limit))
         return [
             PageChange(
-                change, url_from(host, tail), key, digest, is_wanted(state, is_gone, status, noindex) and file != ""
+                change, url_from(host, tail), key, digest, is_indexable(state, is_gone, status, noindex) and file != ""
             )
             for change, host, tail, key, state, is_gone, status, noindex, digest, file in rows
         ]
@@ -299,7 +299,7 @@ class CollectionIndexer:
         found: dict[int, IndexEntry] = {}
         missing: list[RereadRequest] = []
         for change in changes:
-            if not change.is_wanted:
+            if not change.is_indexable:
                 continue
             data = handed_over.get(change.key)
             entry = decoded(data) if data is not None else None
@@ -310,17 +310,17 @@ class CollectionIndexer:
                 missing.append(RereadRequest(change.url, change.key))
         found.update(await self._rereader.entries(self._lookup, missing))
         if self._outgoing is not None:
-            found.update(_borrowed(cell, [each for each in changes if each.is_wanted and each.key not in found]))
+            found.update(_borrowed(cell, [each for each in changes if each.is_indexable and each.key not in found]))
         return found
 
-    def _spread_anchors(self, entries: Iterable[IndexEntry], only: Collection[int] | None = None) -> None:
+    def _route_anchors(self, entries: Iterable[IndexEntry], only: Collection[int] | None = None) -> None:
         """Give anchor texts to the cells of the pages they lead to; to those in `only`, if given."""
-        by_voice: dict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
+        by_source: dict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
         for entry in entries:
             for link in entry.links[:MAX_TARGETS]:
                 if link.text:
-                    by_voice[self._lookup.cell_number(link.host), entry.host].append(_named(link))
-        for (number, host), named in by_voice.items():
+                    by_source[self._lookup.cell_number(link.host), entry.host].append(_anchor_of(link))
+        for (number, host), named in by_source.items():
             if only is not None and number not in only:
                 continue
             if number in self._by_number:
@@ -336,7 +336,7 @@ def _borrowed(cell: CellIndexer, changes: Sequence[PageChange]) -> dict[int, Ind
     return {key: entry for key, entry in found.items() if entry is not None and entry.digest == digests[key]}
 
 
-def is_wanted(state: int, is_gone: int, status: int, noindex: int) -> bool:
+def is_indexable(state: int, is_gone: int, status: int, noindex: int) -> bool:
     """Tell whether a page belongs in the index: its last good capture is a page, no noindex forbids it, it is not gone.
 
     A page that waits for its next visit stays in the index, and a page that is gone does not come back by waiting.
@@ -344,5 +344,5 @@ def is_wanted(state: int, is_gone: int, status: int, noindex: int) -> bool:
     return state in WANTED_STATES and not is_gone and 200 <= status < 300 and not noindex
 
 
-def _named(link: Anchor) -> tuple[int, str]:
+def _anchor_of(link: Anchor) -> tuple[int, str]:
     return link.key, link.text

@@ -47,16 +47,16 @@ COMMIT_S = 2.0
 
 COMMIT_PAGES = 5_000
 QUIET_S = 5.0
-TRY_AGAIN_S = 10.0
+RETRY_S = 10.0
 """Interval at which an idle node tries pages again whose captures it lacks, some hundred at a time."""
-UNREADABLE_AGAIN_S = 60.0
+UNREADABLE_RETRY_S = 60.0
 """Interval at which a single machine tries pages again whose captures could not be read."""
 
 LOCK_TRIES, LOCK_PAUSE_S = 5, 0.05
 """Tries for the lock: `is_being_written` (index_state.py) takes it for an instant to find out whether it is held."""
 
 IDLE_S = 0.25
-SAY_S = 0.5
+REPORT_S = 0.5
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
 """First and longest wait before one of several collections that failed is opened again; it doubles each time."""
 
@@ -92,49 +92,49 @@ class CollectionFollower:
     """One collection being followed: takes changes, commits in time, ranks pages now and then."""
 
     def __init__(
-        self, root: Root, name: str, clock: Clock, cells: Collection[int] | None = None, *, beside: bool = False
+        self, root: Root, name: str, clock: Clock, cells: Collection[int] | None = None, *, is_rebuild: bool = False
     ) -> None:
         """Open a collection; `cells` are those that a node of a cluster owns. The owner of cell 0 ranks for all nodes.
 
-        With `beside`, another index is built beside the present one; ranks and model are not renewed meanwhile.
+        With `is_rebuild`, another index is built beside the present one; ranks and model are not renewed meanwhile.
         """
         config = saved(root, name).config
         self._clock = clock
         self.rereader = Rereader(reading_of(config), config, clock)
-        ranks = not beside and (cells is None or 0 in cells)
+        ranks = not is_rebuild and (cells is None or 0 in cells)
         self._ranker = Ranker(root.collection(name), clock, cells) if ranks else None
-        learns = config.index.semantics and cells is None and not beside
+        learns = config.index.semantics and cells is None and not is_rebuild
         self._trainer = Trainer(root.collection(name), clock) if learns else None
         # Opened last: it may raise, and the objects above hold no open files yet.
-        self.indexer = CollectionIndexer(root, name, self.rereader, cells, beside=beside)
-        self._committed = self._taken_at = clock.ticks_s()
+        self.indexer = CollectionIndexer(root, name, self.rereader, cells, is_rebuild=is_rebuild)
+        self._committed = self._last_change_at = clock.ticks_s()
         self._uncommitted = self.indexer.uncommitted
-        self._look_at = 0.0
+        self._check_at = 0.0
         self._is_node = cells is not None
-        self._try_at = 0.0 if self._is_node else clock.ticks_s() + UNREADABLE_AGAIN_S
+        self._retry_at = 0.0 if self._is_node else clock.ticks_s() + UNREADABLE_RETRY_S
 
-    async def turn(self) -> int:
+    async def step(self) -> int:
         """Take the changes there are, and do what is due; return the number of changes."""
         taken = await self.indexer.step()
         now = self._clock.ticks_s()
-        self._taken_at = now if taken else self._taken_at
+        self._last_change_at = now if taken else self._last_change_at
         # On one machine the last anchor texts are taken when the crawl ends; a node's crawl never ends.
-        everything = self._is_node and now - self._taken_at >= QUIET_S
+        everything = self._is_node and now - self._last_change_at >= QUIET_S
         # New pages first; pages with new anchor texts only when no change is waiting.
         self._uncommitted += taken or self.indexer.refresh(everything=everything)
-        if everything and now >= self._try_at:
-            self._try_at = now + TRY_AGAIN_S
-            self._uncommitted += await self.indexer.try_lacking()
+        if everything and now >= self._retry_at:
+            self._retry_at = now + RETRY_S
+            self._uncommitted += await self.indexer.retry_missing()
             self._uncommitted += self.indexer.prune()
-        elif not taken and not self._is_node and now >= self._try_at:
-            self._uncommitted += await self.indexer.try_unreadable()
-            self._try_at = self._clock.ticks_s() + UNREADABLE_AGAIN_S
+        elif not taken and not self._is_node and now >= self._retry_at:
+            self._uncommitted += await self.indexer.retry_unreadable()
+            self._retry_at = self._clock.ticks_s() + UNREADABLE_RETRY_S
         waited_s = self._clock.ticks_s() - self._committed
         if self._uncommitted and (waited_s >= COMMIT_S or self._uncommitted >= COMMIT_PAGES):
             self.commit()
-        if now >= self._look_at:
-            self.indexer.check_places()
-            self._look_at = now + COMMIT_S
+        if now >= self._check_at:
+            self.indexer.check_folders()
+            self._check_at = now + COMMIT_S
         if self._ranker is not None:
             self._ranker.rank_if_due()
         if self._trainer is not None:
@@ -148,11 +148,11 @@ class CollectionFollower:
     async def finish(self) -> None:
         """Take all changes that are left, the anchor texts too."""
         # 1. All changes. 2. Captures that could not be read before. 3. All anchor texts. 4. Ranks and model.
-        while await self.turn():
+        while await self.step():
             pass
         if not self._is_node:
-            await self.indexer.try_unreadable()
-        self.indexer.check_places()
+            await self.indexer.retry_unreadable()
+        self.indexer.check_folders()
         self.commit()
         while self.indexer.refresh(everything=True):
             self.commit()
@@ -191,63 +191,63 @@ class FollowedCollection:
         self.indexed: int | None = None
         self.lag = 0
         self._root, self._clock, self._cells, self._is_only = root, clock, cells, is_only
-        self._following: CollectionFollower | None = None
-        self._held = ExitStack()
-        self._began = self._again_at = 0.0
+        self._follower: CollectionFollower | None = None
+        self._lock_stack = ExitStack()
+        self._began = self._reopen_at = 0.0
         self._wait_s = FIRST_WAIT_S
 
-    async def turn(self) -> int:
+    async def step(self) -> int:
         """Take the changes there are; return their number. A collection that is out is opened again when it is time."""
-        if self._following is None and self._clock.ticks_s() < self._again_at:
+        if self._follower is None and self._clock.ticks_s() < self._reopen_at:
             return 0
-        return await self._do(CollectionFollower.turn)
+        return await self._run(CollectionFollower.step)
 
     async def finish(self) -> None:
         """Take all changes that are left; a collection that is out is opened again for that."""
-        await self._do(CollectionFollower.finish)
-        await self.look()
+        await self._run(CollectionFollower.finish)
+        await self.update_counts()
 
-    async def look(self) -> None:
+    async def update_counts(self) -> None:
         """Update `indexed` and `lag`; of a collection that is out the last values stay."""
-        if self._following is not None:
-            await self._do(self._seen)
+        if self._follower is not None:
+            await self._run(self._read_counts)
 
-    async def _seen(self, following: CollectionFollower) -> None:
-        self.indexed, self.lag = following.indexer.documents, following.indexer.lag
+    async def _read_counts(self, follower: CollectionFollower) -> None:
+        self.indexed, self.lag = follower.indexer.documents, follower.indexer.lag
 
-    async def _do(self, deed: Callable[[CollectionFollower], Awaitable[int | None]]) -> int:
+    async def _run(self, action: Callable[[CollectionFollower], Awaitable[int | None]]) -> int:
         try:
-            if self._following is None:
-                self._following = self._begun()
-            done = await deed(self._following) or 0
+            if self._follower is None:
+                self._follower = self._open()
+            done = await action(self._follower) or 0
         except FAILURES as error:
             if self._is_only:
                 raise
-            await self._leave(str(error))
+            await self._suspend(str(error))
             return 0
         self.error = ""
         return done
 
-    def _begun(self) -> CollectionFollower:
+    def _open(self) -> CollectionFollower:
         self._began = self._clock.ticks_s()
-        self._held.enter_context(indexing_lock(self._root, self.name))
+        self._lock_stack.enter_context(indexing_lock(self._root, self.name))
         return CollectionFollower(self._root, self.name, self._clock, self._cells)
 
-    async def _leave(self, why: str) -> None:
+    async def _suspend(self, why: str) -> None:
         now = self._clock.ticks_s()
         # A collection that was followed for a while has recovered from its last failure.
         self._wait_s = FIRST_WAIT_S if now - self._began >= LONGEST_WAIT_S else self._wait_s
         self.error = f"{self.name}: {why}"[:MAX_ERROR_CHARS]
-        self._again_at, self._wait_s = now + self._wait_s, min(LONGEST_WAIT_S, 2 * self._wait_s)
+        self._reopen_at, self._wait_s = now + self._wait_s, min(LONGEST_WAIT_S, 2 * self._wait_s)
         with contextlib.suppress(*FAILURES):  # the error was reported already
             await self.close()
 
     async def close(self) -> None:
-        following, self._following = self._following, None
+        follower, self._follower = self._follower, None
         # The lock is released after the files are closed, even if closing fails.
-        with self._held:
-            if following is not None:
-                await following.close()
+        with self._lock_stack:
+            if follower is not None:
+                await follower.close()
 
 
 async def follow(
@@ -257,37 +257,37 @@ async def follow(
 
     Raises StoreError in the end if one of several could not be finished; the others are.
     """
-    all_of_them = [FollowedCollection(root, name, clock, cells, is_only=len(names) == 1) for name in names]
+    collections = [FollowedCollection(root, name, clock, cells, is_only=len(names) == 1) for name in names]
     try:
-        said = 0.0
+        reported = 0.0
         while not until.is_set():
-            taken = sum([await each.turn() for each in all_of_them])
-            if clock.ticks_s() - said >= SAY_S:
-                said = clock.ticks_s()
-                await _say(all_of_them)
+            taken = sum([await each.step() for each in collections])
+            if clock.ticks_s() - reported >= REPORT_S:
+                reported = clock.ticks_s()
+                await _report(collections)
             if not taken:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(until.wait(), IDLE_S)
-        for each in all_of_them:
+        for each in collections:
             await each.finish()
-        await _say(all_of_them)
-        if out := [each.error for each in all_of_them if each.error]:
-            raise StoreError("; ".join(out)[:MAX_ERROR_CHARS])
+        await _report(collections)
+        if errors := [each.error for each in collections if each.error]:
+            raise StoreError("; ".join(errors)[:MAX_ERROR_CHARS])
     finally:
-        for each in all_of_them:
+        for each in collections:
             await each.close()
 
 
-async def _say(all_of_them: Sequence[FollowedCollection]) -> None:
+async def _report(collections: Sequence[FollowedCollection]) -> None:
     """Print the progress of the indexes as JSON and, as long as a collection is out, the reason."""
-    for each in all_of_them:
-        await each.look()
-    indexed = {each.name: each.indexed for each in all_of_them if each.indexed is not None}
-    said: dict[str, object] = {"indexed": indexed, "behind": sum(each.lag for each in all_of_them)}
-    if out := [each.error for each in all_of_them if each.error]:
-        said["error"] = "; ".join(out)[:MAX_ERROR_CHARS]
+    for each in collections:
+        await each.update_counts()
+    indexed = {each.name: each.indexed for each in collections if each.indexed is not None}
+    report: dict[str, object] = {"indexed": indexed, "behind": sum(each.lag for each in collections)}
+    if errors := [each.error for each in collections if each.error]:
+        report["error"] = "; ".join(errors)[:MAX_ERROR_CHARS]
     with contextlib.suppress(BrokenPipeError):
-        print(json.dumps(said), flush=True)
+        print(json.dumps(report), flush=True)
 
 
 async def _until_input_closes(closed: asyncio.Event) -> None:

@@ -20,7 +20,7 @@ from teia.frontier.cell.rows import url_from
 from teia.index.cell import read_position
 from teia.index.entry import DIGEST_BYTES
 from teia.index.reader import CellReader, has_index
-from teia.indexer.cell_indexer import beside_index, broken_index
+from teia.indexer.cell_indexer import new_index_folder, broken_index_folder
 from teia.indexer.process import CollectionFollower, indexing_lock
 from teia.indexer.semantic_model import SEED
 from teia.store.audit import MAX_DETAILS, Audit
@@ -41,33 +41,33 @@ async def rebuild_index(root: Root, name: str, clock: Clock) -> int:
                 cell.index.mkdir(exist_ok=True)
         try:
             # 1. Build all cells beside the present ones; a crash here costs the work, nothing else.
-            making = CollectionFollower(root, name, clock, beside=True)
+            making = CollectionFollower(root, name, clock, is_rebuild=True)
             try:
                 await making.finish()
             finally:
                 await making.close()
             for cell in folder.cells():
                 # 2. Exchange cell by cell, each atomically; searchers of the old files continue with them.
-                exchange_folders(cell.index, beside_index(cell))
+                exchange_folders(cell.index, new_index_folder(cell))
         finally:
             _remove_leftovers(folder)
         # 3. Take the changes of the meantime, and renew ranks and model.
-        following = CollectionFollower(root, name, clock)
+        follower = CollectionFollower(root, name, clock)
         try:
-            await following.finish()
+            await follower.finish()
             if saved(root, name).config.index.semantics:
                 from teia.indexer.semantic_model import renew_model  # imports the whole search package
 
                 await asyncio.to_thread(renew_model, folder, clock, seed=SEED, anew=True)
-            return following.indexer.documents
+            return follower.indexer.documents
         finally:
-            await following.close()
+            await follower.close()
 
 
 def _remove_leftovers(folder: CollectionFolder) -> None:
     """Remove indexes that were built beside the present ones or replaced by them, and damaged ones set aside."""
     for cell in folder.cells():
-        for leftover in (beside_index(cell), broken_index(cell)):
+        for leftover in (new_index_folder(cell), broken_index_folder(cell)):
             with disk_errors(leftover, "removed"):
                 shutil.rmtree(leftover, ignore_errors=True)
 
@@ -81,7 +81,7 @@ def audit_index(root: Root, name: str) -> Audit:
     is_followed = is_being_written(root.collection(name))
     with Lookup(root, name) as lookup:
         for folder, frontier in zip(lookup.folders, lookup.cells, strict=True):
-            position, found = _held(folder.index)
+            position, found = _lock_stack(folder.index)
             if position is None and frontier.last_change():
                 complaints.append(f"cell {folder.number} has no readable index; rebuild it with `teia rebuild index`")
             is_clustered = is_cluster_cell(frontier)  # another node may own the cell, and index it
@@ -107,7 +107,7 @@ def audit_index(root: Root, name: str) -> Audit:
     return Audit(checked, violations, tuple(complaints[:MAX_DETAILS]))
 
 
-def _held(index: Path) -> tuple[int | None, dict[int, bytes]]:
+def _lock_stack(index: Path) -> tuple[int | None, dict[int, bytes]]:
     """Return an index's position, and the digests of its pages by key; None and nothing if it cannot be read."""
     position = read_position(index)
     if position is None or not has_index(index):

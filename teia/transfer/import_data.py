@@ -23,8 +23,8 @@ from teia.clock import Clock
 from teia.collections.stored import saved
 from teia.config.load import load, to_toml
 from teia.config.sections import Config
-from teia.crawler.commit import CommitResult, Committer, Spot, capture_location, page_row, is_stored_as_revisit
-from teia.crawler.keep_fresh.observe import observed
+from teia.crawler.commit import CommitResult, Committer, LinkKey, capture_location, page_row, is_stored_as_revisit
+from teia.crawler.keep_fresh.observe import observe_visit
 from teia.crawler.open_cell import Cell, note_position
 from teia.crawler.start import open_crawls
 from teia.crawler.visit import ActiveVisit
@@ -92,9 +92,9 @@ class ImportCommitter(Committer):
         cell: Cell,
         visits: Sequence[ActiveVisit],
         stored: dict[ActiveVisit, tuple[Stored, ...]],
-        done: CommitResult,
+        result: CommitResult,
     ) -> None:
-        links: dict[int, dict[Spot, FoundUrl]] = defaultdict(dict)
+        links: dict[int, dict[LinkKey, FoundUrl]] = defaultdict(dict)
         for visit in visits:
             assert isinstance(visit, ImportedVisit)
             if visit.item.purpose == IMPORTED:
@@ -103,7 +103,7 @@ class ImportCommitter(Committer):
             # In the transaction of the visit: after a crash, mark and data agree.
             if visit.source:
                 note_mark(cell, visit.source, visit.offset)
-        self._note(done, cell, cell.frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
+        self._note_hosts(result, cell, cell.frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
         for to_cell, found in links.items():
             mail.post(cell.frontier, to_cell, found.values())
         if cell.number in self._delivered:
@@ -124,7 +124,7 @@ class ImportCommitter(Committer):
         archived = capture_location(visit, places)
         outcome, state, repeats = visit.outcome, visit.verdict.state, is_stored_as_revisit(visit)
         settled = SettledVisit(host_id, item, outcome, state, time_s, again_s, page_row(visit), archived, repeats)
-        cell.frontier.settle(observed(cell.frontier, settled, host, visit), host)
+        cell.frontier.settle(observe_visit(cell.frontier, settled, host, visit), host)
 
 
 @dataclass(frozen=True, slots=True)

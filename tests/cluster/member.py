@@ -39,7 +39,7 @@ async def main(urls: str, key: str, collection: str, name: str, pace: str, repli
     say(joined=session.instance)
     owner = CellOwner(wire, clock, session, collection, range(CELLS), lambda cell, alive: sorted(alive))
     owners.append(owner)
-    tending = asyncio.create_task(owner.tend(lambda cell: say(taken=cell)))
+    tending = asyncio.create_task(owner.run(lambda cell: say(taken=cell)))
     while not lost.is_set():
         for cell, log in list(owner.owned.items()):
             if not owner.may_request(cell):

@@ -160,7 +160,7 @@ class KeptWeb:
 
     def _commit(self, group: CommitGroup) -> CommitResult:
         done = self.crawl.committer.commit(group)
-        while self.refresh.is_behind or self.refresh._running is not None:  # to be waited for
+        while self.refresh.has_pending_work or self.refresh._running is not None:  # to be waited for
             if self.refresh._running is not None:
                 self.refresh._running.exception()
             self.crawl.committer.commit(CommitGroup())

@@ -87,7 +87,7 @@ class OfflineCrawl:
         """Visit pages once more, and nothing else."""
         for url in urls:
             host = split(url).host
-            cell = self.crawl.committer.cells[self.crawl.committer.number_of(host)].frontier
+            cell = self.crawl.committer.cells[self.crawl.committer.cell_number(host)].frontier
             with cell.transaction():
                 assert visit_again(cell, host, tail_of(url, host), self.clock.now_s()) is not None
             self.take_of(host)

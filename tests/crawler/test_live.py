@@ -30,8 +30,8 @@ def visit(number: int, waited_s: float | None = None, delay_s: float | None = No
 def test_what_is_told_is_bounded_however_much_goes_on() -> None:
     live, clock = LiveRequests(), VirtualClock(1_000.0)
     for number in range(500):
-        live.started(visit(number))
-        live.concluded(visit(number))
+        live.note_start(visit(number))
+        live.conclude(visit(number))
     told = live.account([], clock)
     assert told["under_way"] == 500
     assert (len(told["now"]), len(told["done"])) == (SHOWN_NOW, SHOWN_DONE)
@@ -42,9 +42,9 @@ def test_what_is_told_is_bounded_however_much_goes_on() -> None:
 
 def test_a_request_that_ended_is_no_longer_under_way() -> None:
     live, one = LiveRequests(), visit(1)
-    live.started(one)
-    live.ended(one)
-    live.ended(one)
+    live.note_start(one)
+    live.note_end(one)
+    live.note_end(one)
     assert live.account([], VirtualClock(0.0))["under_way"] == 0
 
 
@@ -52,10 +52,10 @@ def test_the_closest_rest_is_the_one_with_the_least_to_spare() -> None:
     live = LiveRequests()
     assert live.account([], VirtualClock(0.0))["closest_s"] is None
     for waited_s, delay_s in ((9.0, 5.0), (5.003, 5.0), (60.0, 60.0005), (7.0, 5.0)):
-        live.started(visit(1, waited_s, delay_s))
+        live.note_start(visit(1, waited_s, delay_s))
     assert live.closest == (60.0, 60.0005)
     assert live.early == 0, "half a millisecond is the clock's"
-    live.started(visit(2, 4.9, 5.0))
+    live.note_start(visit(2, 4.9, 5.0))
     told = live.account([], VirtualClock(0.0))
     assert (told["early"], told["closest_s"], told["closest_of_s"]) == (1, 4.9, 5.0)
 

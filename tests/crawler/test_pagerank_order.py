@@ -11,7 +11,7 @@ import pytest
 from teia.clock import VirtualClock
 from teia.crawler.commit import CommitGroup
 from teia.crawler.lookup import Lookup
-from teia.crawler.pagerank_order import LOOK_EVERY_S, CrawlPageRank
+from teia.crawler.pagerank_order import RELOAD_EVERY_S, CrawlPageRank
 from teia.frontier.cell import pagerank_scores
 from teia.graph.linkfile import LinkFile
 from teia.graph.renewal import renew_ranks
@@ -58,7 +58,7 @@ def begun(folder: Path, **settings: Any) -> Any:
 
 def look_again(crawl: OfflineCrawl) -> None:
     """Let so much time pass that the crawl looks for scores, and commit."""
-    asyncio.run(crawl.clock.advance(LOOK_EVERY_S))
+    asyncio.run(crawl.clock.advance(RELOAD_EVERY_S))
     crawl.crawl.committer.commit(CommitGroup())
 
 
@@ -91,9 +91,9 @@ def test_scores_that_were_taken_hold_after_a_restart(tmp_path: Path) -> None:
         crawl.run(READ_FIRST)
     rank_what_was_read(open_root(tmp_path / "data"))
     with begun(tmp_path) as crawl:
-        authority = crawl.crawl.committer.authority
-        assert authority is not None
-        assert not authority.is_behind, "they were taken with the first commit"
+        pagerank = crawl.crawl.committer.pagerank
+        assert pagerank is not None
+        assert not pagerank.has_pending_work, "they were taken with the first commit"
         assert head(crawl) == "http://a.test/x"
     (tmp_path / "data" / "main" / "ranks.bin").unlink()
     with begun(tmp_path) as crawl:
@@ -132,11 +132,11 @@ def test_many_urls_are_ranked_over_many_commits(tmp_path: Path, monkeypatch: pyt
         crawl.crawl._seeds.clear()
         crawl.crawl._must_reevaluate = False
         assert not crawl.crawl.wants_commit(1e9), "it has no other reason"
-        committer.authority = CrawlPageRank(
+        committer.pagerank = CrawlPageRank(
             open_root(tmp_path / "data").collection("main").ranks, committer.cells, BusyClock(NOW_S)
         )
         commits = 0
-        while committer.authority.is_behind:
+        while committer.pagerank.has_pending_work:
             assert crawl.crawl.wants_commit(1e9)
             committer.commit(CommitGroup())
             commits += 1
@@ -153,9 +153,9 @@ def test_a_real_crawl_by_pagerank_fetches_everything_once(tmp_path: Path) -> Non
     first = crawl_web(web, tmp_path, "a.test/", limits__pages=8, **settings)
     follow(open_root(first.data))
     second = crawl_web(web, tmp_path, "a.test/", limits__pages=0, port=first.port, **settings)
-    authority = second.crawls[0].committer.authority
-    assert authority is not None
-    assert not authority.is_behind
+    pagerank = second.crawls[0].committer.pagerank
+    assert pagerank is not None
+    assert not pagerank.has_pending_work
     asked = [path for path in (*first.asked(), *second.asked()) if not path.endswith("robots.txt")]
     assert len(asked) == len(set(asked))
     assert {f"a.test{path}" for path in pages} | {f"a.test/{number}/x" for number in range(16)} <= set(asked)

@@ -18,25 +18,25 @@ def book() -> RobotsCache:
 def test_a_file_is_believed_for_a_day() -> None:
     robots = book()
     robots.learn(ORIGIN, "200", 200, b"User-agent: *\nDisallow: /x", 0.0)
-    assert robots.known(ORIGIN, DAY_S - 1) is not None
-    assert robots.known(ORIGIN, DAY_S) is None
+    assert robots.rules_of(ORIGIN, DAY_S - 1) is not None
+    assert robots.rules_of(ORIGIN, DAY_S) is None
 
 
 def test_unreachable_file_does_not_grow_old_before_it_has_refused_something() -> None:
     robots = book()
     robots.learn(ORIGIN, Outcome.TIMEOUT, 0, b"", 0.0)
-    known = robots.known(ORIGIN, 10_000.0)
+    known = robots.rules_of(ORIGIN, 10_000.0)
     assert known is not None
     assert known.refusal == Outcome.TIMEOUT
     known.was_used = True
-    assert robots.known(ORIGIN, 10_000.0) is None
+    assert robots.rules_of(ORIGIN, 10_000.0) is None
 
 
 def test_server_errors_are_robots_unreachable_and_network_errors_keep_their_name() -> None:
     robots = book()
     for outcome, status, refusal in (("500", 500, Outcome.ROBOTS_UNREACHABLE), (Outcome.DNS, 0, Outcome.DNS)):
         robots.learn(ORIGIN, outcome, status, b"", 0.0)
-        known = robots.known(ORIGIN, 1.0)
+        known = robots.rules_of(ORIGIN, 1.0)
         assert known is not None
         assert known.rules.unreachable
         assert known.refusal == refusal
@@ -51,6 +51,6 @@ def test_a_good_copy_outlives_its_server() -> None:
 
 
 def test_errand_keeps_its_origin_over_redirects() -> None:
-    errand = RobotsCache.errand(ORIGIN, QueuedUrl(f"{ORIGIN}/p", 1, 0, 0, 0, 5.0))
-    hop = RobotsCache.next_hop(errand, "http://b.test/r")
+    request = RobotsCache.prerequisite(ORIGIN, QueuedUrl(f"{ORIGIN}/p", 1, 0, 0, 0, 5.0))
+    hop = RobotsCache.next_hop(request, "http://b.test/r")
     assert (hop.url, hop.origin, hop.hops, hop.purpose) == ("http://b.test/r", ORIGIN, 1, "robots")

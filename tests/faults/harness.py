@@ -171,7 +171,7 @@ async def crawl(root: Root, told: Told, *, dies: bool) -> None:
     write_cdxj._index, write_cdxj.LOOK_S = index_here, 0.01  # type: ignore[assignment]
     loop.DISK_RETRY_S = loop.DISK_CHECK_S = 0.05
     inbox.SPARE_BYTES = 16_384  # hundreds of writes that differ in nothing
-    committed, failed, failures = Crawl.committed, loop.Crawler._committed, list[str]()
+    committed, failed, failures = Crawl.apply_commit, loop.Crawler._handle_commit, list[str]()
 
     def acknowledge(self: Crawl, *given: Any) -> None:
         assert self._group is not None
@@ -187,7 +187,7 @@ async def crawl(root: Root, told: Told, *, dies: bool) -> None:
                 os._exit(9)
         failed(self, crawl, done)
 
-    Crawl.committed, loop.Crawler._committed = acknowledge, look  # type: ignore[method-assign]
+    Crawl.apply_commit, loop.Crawler._handle_commit = acknowledge, look  # type: ignore[method-assign]
     try:
         async with asyncio.timeout(CRAWL_S), crawler_start.open_crawler(root, [config], clock, seed=1) as crawler:
             listening = asyncio.create_task(serve_control(crawler, root, clock, since))

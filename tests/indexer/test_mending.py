@@ -34,7 +34,7 @@ from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_FAILED
 from teia.index.cell import CellIndex
 from teia.index.reader import META_FILE
 from teia.index.schema import stems
-from teia.indexer.cell_indexer import BROKEN, CellIndexer, beside_index
+from teia.indexer.cell_indexer import BROKEN, CellIndexer, new_index_folder
 from teia.indexer.companion import MODULE, IndexerProcess
 from teia.indexer.mend_idle import IndexSupervisor
 from teia.indexer.open_search import CollectionSearch
@@ -74,24 +74,24 @@ def root(crawled: Crawled) -> Root:
     return open_root(crawled.data)
 
 
-def work(root: Root, deed: Callable[[CollectionFollower], Awaitable[None]] = CollectionFollower.finish) -> int:
+def work(root: Root, action: Callable[[CollectionFollower], Awaitable[None]] = CollectionFollower.finish) -> int:
     """Let an indexer do something; returns how many pages it read from the archive."""
 
     async def done() -> int:
-        following = CollectionFollower(root, "main", WallClock())
+        follower = CollectionFollower(root, "main", WallClock())
         try:
-            await deed(following)
-            return following.rereader.read
+            await action(follower)
+            return follower.rereader.read
         finally:
-            await following.close()
+            await follower.close()
 
     with indexing_lock(root, "main"):
         return asyncio.run(done())
 
 
-async def one_page(following: CollectionFollower) -> None:
-    await following.indexer.step()
-    following.commit()
+async def one_page(follower: CollectionFollower) -> None:
+    await follower.indexer.step()
+    follower.commit()
 
 
 def busy_cell(root: Root, name: str = "main") -> CellFolder:
@@ -164,10 +164,10 @@ def test_a_deleted_cell_is_told_by_the_search_and_made_anew_by_the_next_indexer(
 
 
 def test_an_indexer_whose_index_is_deleted_under_its_hands_ends_and_says_so(root: Root) -> None:
-    async def deleted(following: CollectionFollower) -> None:
-        await following.finish()
+    async def deleted(follower: CollectionFollower) -> None:
+        await follower.finish()
         shutil.rmtree(busy_cell(root).index)
-        await following.finish()
+        await follower.finish()
 
     with pytest.raises(StoreError, match="was deleted"):
         work(root, deleted)
@@ -197,10 +197,10 @@ def test_pages_that_nobody_knows_are_taken_out(crawled: Crawled, root: Root) -> 
     assert audit_index(root, "main").violations == 0
 
 
-def change(root: Root, deed: Callable[[CellIndex], None]) -> None:
+def change(root: Root, action: Callable[[CellIndex], None]) -> None:
     """Do something to the index behind the indexer's back."""
     index = CellIndex(busy_cell(root).index)
-    deed(index)
+    action(index)
     index.commit(index.position)
     index.close()
 
@@ -226,12 +226,12 @@ def replaced(path: Path) -> None:
     ("pattern", "deed"), [("*.store", missing), ("*.term", cut_short), (META_FILE, cut_short), (META_FILE, replaced)]
 )
 def test_a_damaged_index_is_set_aside_until_another_one_has_caught_up(
-    root: Root, monkeypatch: pytest.MonkeyPatch, pattern: str, deed: Callable[[Path], None]
+    root: Root, monkeypatch: pytest.MonkeyPatch, pattern: str, action: Callable[[Path], None]
 ) -> None:
     work(root)
     cell = busy_cell(root)
     without_handover(root)
-    deed(next(cell.index.glob(pattern)))
+    action(next(cell.index.glob(pattern)))
     with monkeypatch.context() as patch:
         patch.setattr("teia.indexer.indexer.STEP_CHANGES", 1)
         assert work(root, one_page) == 1
@@ -298,9 +298,9 @@ def test_a_page_that_went_missing_and_then_left_is_not_put_back(crawled: Crawled
     work(root)
     change(root, lambda index: index.remove(key_of(f"http://x.test:{crawled.port}/3")))
 
-    async def left(following: CollectionFollower) -> None:
+    async def left(follower: CollectionFollower) -> None:
         leave(root, crawled, "/3", STATE_EXCLUDED, "robots")
-        await following.finish()
+        await follower.finish()
 
     work(root, left)
     assert audit_index(root, "main").violations == 0
@@ -390,7 +390,7 @@ def test_an_indexer_that_is_killed_is_started_again_and_nothing_is_missing(
             assert companion.error == ""
             await companion.finish()
         finally:
-            await companion.leave()
+            await companion.kill()
         return companion
 
     companion = asyncio.run(crawl())
@@ -412,7 +412,7 @@ def test_an_indexer_that_cannot_work_is_given_up_only_at_the_end(root: Root, mon
             assert companion is not None
             await until_async(lambda: companion.deaths > 0, "it cannot begin")
             await companion.finish()
-            await companion.leave()
+            await companion.kill()
         return companion
 
     companion = asyncio.run(crawl())
@@ -435,7 +435,7 @@ class Followers:
 
     def lines(self) -> list[dict[str, Any]]:
         """What was said since the last call."""
-        return [json.loads(line) for line in self._capfd.readouterr().out.splitlines()]
+        return [json.loads(line) for line in self._capfd.readouterr().errors.splitlines()]
 
     async def line(self, true: Callable[[dict[str, Any]], bool], what: str) -> None:
         await until_async(lambda: any(true(line) for line in self.lines()), what)
@@ -514,7 +514,7 @@ def test_the_crawl_learns_of_the_collection_that_is_not_indexed(
         try:
             await companion.finish()
         finally:
-            await companion.leave()
+            await companion.kill()
         return companion
 
     with indexing_lock(root, "other"):
@@ -588,7 +588,7 @@ def test_an_indexer_that_cannot_be_started_at_all_is_given_up_in_the_end(
         companion = IndexerProcess([str(tmp_path / "nothing")])
         await companion.begin()
         await companion.finish()
-        await companion.leave()
+        await companion.kill()
         return companion
 
     companion = asyncio.run(crawl())
@@ -653,7 +653,7 @@ def test_a_rebuild_that_fails_leaves_the_old_index_answering(root: Root, monkeyp
             asyncio.run(rebuild_index(root, "main", WallClock()))
     assert asked(root) == (9, ())
     assert audit_index(root, "main").violations == 0
-    assert not beside_index(busy_cell(root)).exists()
+    assert not new_index_folder(busy_cell(root)).exists()
 
 
 @pytest.mark.slow
@@ -662,7 +662,7 @@ def test_a_rebuild_that_is_killed_leaves_the_old_index_answering_and_can_be_repe
     command = [sys.executable, "-m", "teia", "rebuild", "index", "--data", str(root.path)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         ends = time.monotonic() + 60
-        while not beside_index(busy_cell(root)).exists():
+        while not new_index_folder(busy_cell(root)).exists():
             assert process.poll() is None
             assert time.monotonic() < ends
         process.kill()
@@ -670,7 +670,7 @@ def test_a_rebuild_that_is_killed_leaves_the_old_index_answering_and_can_be_repe
     assert audit_index(root, "main").violations == 0
     assert asyncio.run(rebuild_index(root, "main", WallClock())) == 9
     assert asked(root) == (9, ())
-    assert not beside_index(busy_cell(root)).exists()
+    assert not new_index_folder(busy_cell(root)).exists()
 
 
 def test_a_search_that_is_open_sees_the_old_index_and_then_the_new_one(root: Root) -> None:

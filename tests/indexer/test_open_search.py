@@ -39,11 +39,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def follow(root: Root) -> None:
     async def work() -> None:
-        following = CollectionFollower(root, "main", WallClock())
+        follower = CollectionFollower(root, "main", WallClock())
         try:
-            await following.finish()
+            await follower.finish()
         finally:
-            await following.close()
+            await follower.close()
 
     asyncio.run(work())
 

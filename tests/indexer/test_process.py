@@ -33,16 +33,16 @@ def follow(root: Root, *, steps: int | None = None) -> int:
     """Index all there is, or a number of steps without a commit; returns how many pages were read from the archive."""
 
     async def work() -> int:
-        following = CollectionFollower(root, "main", WallClock())
+        follower = CollectionFollower(root, "main", WallClock())
         try:
             if steps is None:
-                await following.finish()
+                await follower.finish()
             else:
                 for _ in range(steps):
-                    await following.indexer.step()
-            return following.rereader.read
+                    await follower.indexer.step()
+            return follower.rereader.read
         finally:
-            await following.close()
+            await follower.close()
 
     return asyncio.run(work())
 

@@ -76,7 +76,7 @@ class Web:
 
     def csrf(self, client: TestClient) -> str:
         """The token that forms of this client's pages carry."""
-        session = self.site.accounts.session(client.cookies["teia_session"])
+        session = self.site.accounts.find_session(client.cookies["teia_session"])
         assert session is not None
         return session.csrf
 

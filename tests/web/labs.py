@@ -10,7 +10,7 @@ import numpy as np
 
 from teia.clock import WallClock
 from teia.lab.plan import plan_file
-from teia.lab.simulate.command import SimulationRequest, compare, crawlers_of
+from teia.lab.simulate.command import SimulationRequest, compare, make_crawlers
 from teia.refresh.scenario import draw_world
 from teia.web.background.lab.findings import digest_of, finding_of
 from teia.web.background.lab.forms import MADE, PlanFields, RunRequest, SimulateFields, simulate_request
@@ -23,17 +23,17 @@ from .conftest import Web
 def report_of(policies: Sequence[str] = ("psp", "edf"), days: float = 1.0, **world: Any) -> dict[str, Any]:
     """What `teia lab simulate --json` prints of a small world."""
     shape: dict[str, Any] = {"horizon_s": 86_400.0, "politeness_s": 5.0, "budget": None}
-    shape |= {"crawlers": crawlers_of(2, 1.0)}
+    shape |= {"crawlers": make_crawlers(2, 1.0)}
     made = draw_world(np.random.default_rng(1), pages=60, servers=3, **{**shape, **world})
-    asked = SimulationRequest(",".join(policies), days)
-    return compare(made, [], asked, WallClock(), lambda _: None) | {"rate_unit": "day", "theta": 1.0}
+    request = SimulationRequest(",".join(policies), days)
+    return compare(made, [], request, WallClock(), lambda _: None) | {"rate_unit": "day", "theta": 1.0}
 
 
 def queued(kept: StoredRuns, kind: str, question: RunRequest) -> LabRun:
     """A run that waits, as the form would have added it."""
     return kept.add(
         kind=kind,
-        asked=question.asked,
+        request=question.request,
         words=list(question.words),
         command=question.command,
         seed=question.seed,

@@ -79,7 +79,7 @@ def test_an_operator_pauses_a_running_crawl_and_it_is_written_down(web: Web) -> 
     by_api = web.client().post("/api/v1/c/main/command", json={"command": "stop"}, headers=web.token(Role.OPERATOR))
     assert "nothing is lost" in by_api.json()["message"]
     assert control.take_commands("main", now_s) == [Command.STOP]
-    assert [line.what for _, line in web.site.accounts.noted(10)][:2] == ["stop", "pause"]
+    assert [line.what for _, line in web.site.accounts.logged_actions(10)][:2] == ["stop", "pause"]
     refused = web.client().post("/api/v1/c/main/command", json={"command": "explode"}, headers=web.token(Role.ADMIN))
     assert refused.status_code == 400
     control.close()

@@ -21,10 +21,10 @@ def written(accounts: Accounts, path: Path) -> str:
 def test_each_start_replaces_the_token_of_the_last_one(tmp_path: Path) -> None:
     accounts = Accounts(tmp_path / "web.sqlite", WallClock(), QUICK)
     first, second = (written(accounts, tmp_path / "token") for _ in range(2))
-    found = accounts.token(second)
+    found = accounts.find_token(second)
     assert found is not None
     assert found[:2] == (SCRIPTS, Role.ADMIN)
-    assert accounts.token(first) is None
+    assert accounts.find_token(first) is None
 
 
 def test_a_token_of_a_user_may_have_the_same_name(tmp_path: Path) -> None:
@@ -32,6 +32,6 @@ def test_a_token_of_a_user_may_have_the_same_name(tmp_path: Path) -> None:
     accounts = Accounts(tmp_path / "web.sqlite", WallClock(), QUICK)
     own = accounts.make_token(SCRIPTS, "ana", Role.ADMIN)
     for_scripts = written(accounts, tmp_path / "token")
-    assert [accounts.token(secret) is not None for secret in (own, for_scripts)] == [True, True]
+    assert [accounts.find_token(secret) is not None for secret in (own, for_scripts)] == [True, True]
     assert written(accounts, tmp_path / "token") != for_scripts
-    assert [accounts.token(secret) is not None for secret in (own, for_scripts)] == [True, False]
+    assert [accounts.find_token(secret) is not None for secret in (own, for_scripts)] == [True, False]

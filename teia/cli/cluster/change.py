@@ -38,7 +38,7 @@ Settings = Annotated[
     typer.Argument(metavar="KEY=VALUE...", help="Setting and value: KEY=VALUE; KEY+=ITEM and KEY-=ITEM change lists."),
 ]
 
-LOOK_S = 0.5
+POLL_S = 0.5
 
 
 def move(
@@ -141,7 +141,7 @@ async def _split(cell: int, nats: list[str], key: Path | None, ca: Path | None, 
         number, until = len(now.starts), clock.ticks_s() + wait_s
         # The owner clears this mark when it has split the cell, or has found that it cannot.
         while now.splitting == cell and clock.ticks_s() < until:
-            await clock.sleep(LOOK_S)
+            await clock.sleep(POLL_S)
             now = await current_agreement(wire, clock, collection, before.replicas)
     finally:
         await wire.end()

@@ -176,11 +176,11 @@ async def _crawl_and_index(
             return summaries, interrupted
         index_s = round(clock.ticks_s() - ended, 3)
         # Before the state of the index is read: the indexer must have ended.
-        await companion.leave()
+        await companion.kill()
         return [_with_index(root, each, index_s) for each in summaries], interrupted
     finally:
         if companion is not None:
-            await companion.leave()
+            await companion.kill()
         await asyncio.to_thread(courier.stop, is_hurried=is_hurried)  # after the index: watched searches find all pages
         signals.ignore()
 

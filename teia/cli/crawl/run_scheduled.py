@@ -162,7 +162,7 @@ class _Beside:
             self._finishing.cancel()
             await asyncio.gather(self._finishing, return_exceptions=True)
         if companion is not None:
-            await companion.leave()
+            await companion.kill()
 
 
 def _account(root: Root, controller: CollectionController) -> dict[str, Any]:

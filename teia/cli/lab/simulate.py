@@ -57,23 +57,23 @@ def simulate(
     Examples: teia lab simulate --pages 20000 --servers 40 --rate-unit hour --policy psp,edf --days 8 --json
     """
     from teia.clock import WallClock
-    from teia.lab.simulate.command import SimulationRequest, compare, crawlers_of
+    from teia.lab.simulate.command import SimulationRequest, compare, make_crawlers
 
-    asked = SimulationRequest(policy, days, sampled, process, seed, visits)
-    asked.chosen()
+    request = SimulationRequest(policy, days, sampled, process, seed, visits)
+    request.chosen_policies()
     if rate_unit not in UNIT_S:
         raise UsageError(f"--rate-unit: {rate_unit!r} must be day or hour")
     shape: dict[str, Any] = {
         "horizon_s": 3600.0 * horizon_h,
         "politeness_s": politeness_s,
         "budget": budget,
-        "crawlers": crawlers_of(crawlers, pages_per_s),
+        "crawlers": make_crawlers(crawlers, pages_per_s),
     }
     made_up = {"theta": theta, "rates": rates, "weights": weights, "rate_unit_s": UNIT_S[rate_unit]}
     world, names_of = _world(scenario, pages, servers, seed, shape, made_up)
     names = names_of(world) if visits is not None else []
     progress = Progress(supervised)
-    result = compare(world, names, asked, WallClock(), progress.say, progress.reached)
+    result = compare(world, names, request, WallClock(), progress.say, progress.reached)
     result |= {"politeness_s": politeness_s} | ({} if scenario else {"rate_unit": rate_unit, "theta": theta})
     _print(result)
     if as_json:

@@ -72,8 +72,8 @@ def search(
 
     Examples: teia search 'orçamento 2026' --data archive · teia search '+lei -projeto site:camara.test' --data archive
     """
-    reads = environment_languages(os.environ)
-    options = SearchOptions(explain=explain, facets=facets, language=language, expand=expand, reads=reads)
+    reader_languages = environment_languages(os.environ)
+    options = SearchOptions(explain=explain, facets=facets, language=language, expand=expand, reader_languages=reader_languages)
     clock = WallClock()
     with _opened(data, collection, nats or [], key, ca, clock) as opened:
         results = opened.search(query, n, offset, options)

@@ -41,52 +41,52 @@ class CellCopies:
         """Cells that are being crawled now."""
         self._thread = thread
         self._locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._have: dict[int, int] = {}
+        self._applied: dict[int, int] = {}
         """Last record applied to each copy, so that a file is not opened only to find nothing new."""
 
     async def follow(self, log: CellLog, until: int) -> int:
         """Apply the log of a cell that is not crawled here up to a record; return the number of commits applied."""
         async with self._locks[log.cell]:
-            if log.cell in self.open or until <= self._have.get(log.cell, 0):
+            if log.cell in self.open or until <= self._applied.get(log.cell, 0):
                 return 0
-            behind = await self._bring_up(log, until)
-            self._have[log.cell] = until
-            return behind
+            commits = await self._catch_up(log, until)
+            self._applied[log.cell] = until
+            return commits
 
     async def open_all(self, logs: Mapping[int, CellLog]) -> dict[int, int]:
         """Bring the cells of a shift up to the end of their logs and mark them open for the crawler. All or none."""
-        behind = {}
+        commits = {}
         try:
             for cell, log in logs.items():
                 async with self._locks[cell]:
                     # Forgotten: from now on the crawler writes the file.
-                    self._have.pop(cell, None)
-                    behind[cell] = await self._bring_up(log, None)
+                    self._applied.pop(cell, None)
+                    commits[cell] = await self._catch_up(log, None)
                     self.open.add(cell)
         except BaseException as error:
             self.close_all()
             if isinstance(error, CannotRestore):
-                error.cell = next(cell for cell in logs if cell not in behind)
+                error.cell = next(cell for cell in logs if cell not in commits)
             raise
-        return behind
+        return commits
 
     @asynccontextmanager
-    async def having(self, log: CellLog) -> AsyncIterator[CellFolder]:
+    async def lock_idle_cell(self, log: CellLog) -> AsyncIterator[CellFolder]:
         """Lock a cell that is owned and not crawled now, brought up to the end of its log."""
         async with self._locks[log.cell]:
             if log.cell in self.open:
                 raise NoAnswer(f"cell {log.cell} is being crawled")
-            self._have.pop(log.cell, None)
-            await self._bring_up(log, None)
+            self._applied.pop(log.cell, None)
+            await self._catch_up(log, None)
             yield self.folders[log.cell]
 
     def close_all(self) -> None:
         """Mark all cells as closed, at the end of a shift."""
         self.open.clear()
 
-    async def _bring_up(self, log: CellLog, until: int | None) -> int:
+    async def _catch_up(self, log: CellLog, until: int | None) -> int:
         folder, journal = self.folders[log.cell], LogJournal(log, self._thread)
-        if self.snapshots is not None and await self._is_far_behind(log, folder):
+        if self.snapshots is not None and await self._needs_snapshot(log, folder):
             await self._restore(log, folder)
         try:
             return await catch_up(folder, journal, until)
@@ -103,15 +103,15 @@ class CellCopies:
                 " copy of the cell"
             ) from error
 
-    async def _is_far_behind(self, log: CellLog, folder: CellFolder) -> bool:
+    async def _needs_snapshot(self, log: CellLog, folder: CellFolder) -> bool:
         """Tell whether a snapshot must be read first: the file is new, or records it lacks were purged."""
         assert self.snapshots is not None
-        have = await asyncio.to_thread(_seq_of, folder)
+        applied = await asyncio.to_thread(_seq_of, folder)
         # The file has every record: no pointer need be read.
-        if have >= log.last > 0:
+        if applied >= log.last > 0:
             return False
         pointer = await self.snapshots.pointer_of(log)
-        return pointer is not None and (have < pointer.purged_below or (not have and pointer.last.log_seq > 0))
+        return pointer is not None and (applied < pointer.purged_below or (not applied and pointer.last.log_seq > 0))
 
     async def _restore(self, log: CellLog, folder: CellFolder) -> None:
         assert self.snapshots is not None
@@ -119,7 +119,7 @@ class CellCopies:
         ours = await asyncio.to_thread(_own_end, folder)
         await self.snapshots.restore(log, folder)
         if ours is not None:
-            await asyncio.to_thread(_cut_unknown, folder, ours)
+            await asyncio.to_thread(_truncate_unknown, folder, ours)
 
 
 def _seq_of(folder: CellFolder) -> int:
@@ -146,7 +146,7 @@ def _own_end(folder: CellFolder) -> Position | None:
     return position if position is not None and (folder.archive / position.file).exists() else None
 
 
-def _cut_unknown(folder: CellFolder, end: Position) -> None:
+def _truncate_unknown(folder: CellFolder, end: Position) -> None:
     """Truncate our last archive file after its committed part, as our old copy and the snapshot know it."""
     with closing(FrontierCell(folder.frontier, of_cluster=True)) as frontier:
         sql = "SELECT max(offset + length) FROM visits WHERE file = ?"

@@ -26,8 +26,8 @@ from teia.cluster.nats.objects import ObjectsAway
 from teia.cluster.nats.wire import NoAnswer
 from teia.errors import DiskFull, TeiaError
 
-LOOK_S = 0.2
-IDLE_LOOK_S = 1.0
+POLL_S = 0.2
+IDLE_POLL_S = 1.0
 """Interval between looks while no cell is coming and all are ready; a cell that was taken triggers a look at once."""
 
 NEAR_COMMITS = 50
@@ -49,68 +49,68 @@ class Follower:
         """Cells whose copies are up to their logs, or a moment behind."""
         self.failure: TeiaError | None = None
         """An error that only a user can fix; the node ends with it."""
-        self._under_way: dict[int, asyncio.Task[None]] = {}
+        self._copying: dict[int, asyncio.Task[None]] = {}
 
     async def follow_for_ever(self) -> None:
         try:
             while not self._session.is_lost:
                 try:
-                    await self._look()
+                    await self._poll()
                 except Exception as error:  # noqa: BLE001  # a node that stops following would never be given a cell
                     _log.warning("upcoming cells not checked: %r", error)
                     await self._clock.sleep(TRY_AGAIN_S)
-                is_idle = not self._under_way and self.ready == set(self._owner.owned)
-                await self._owner.news(within_s=IDLE_LOOK_S if is_idle else LOOK_S)
+                is_idle = not self._copying and self.ready == set(self._owner.owned)
+                await self._owner.wait_for_taken(within_s=IDLE_POLL_S if is_idle else POLL_S)
         finally:
-            for task in self._under_way.values():
+            for task in self._copying.values():
                 task.cancel()
 
-    async def _look(self) -> None:
-        coming, owned = self._owner.coming(), dict(self._owner.owned)
+    async def _poll(self) -> None:
+        upcoming, owned = self._owner.upcoming_cells(), dict(self._owner.owned)
         # Cells that are to go elsewhere now are forgotten.
-        self.ready &= {*coming, *owned}
-        self._under_way = {cell: task for cell, task in self._under_way.items() if not task.done()}
+        self.ready &= {*upcoming, *owned}
+        self._copying = {cell: task for cell, task in self._copying.items() if not task.done()}
         logs = {cell: log for cell, log in owned.items() if cell not in self.ready}
-        logs |= {cell: self._owner.log_of(cell) for cell in coming if cell not in owned}
+        logs |= {cell: self._owner.log_of(cell) for cell in upcoming if cell not in owned}
         for cell, log in logs.items():
-            if cell not in self._under_way and cell not in self._copies.open:
-                deed = self._bring(cell, log) if cell in owned else self._follow(cell, log)
-                self._under_way[cell] = asyncio.get_running_loop().create_task(self._guarded(cell, deed))
-        says = sorted(self.ready & set(coming))
+            if cell not in self._copying and cell not in self._copies.open:
+                copying = self._copy_owned(cell, log) if cell in owned else self._copy_upcoming(cell, log)
+                self._copying[cell] = asyncio.get_running_loop().create_task(self._run_guarded(cell, copying))
+        announced = sorted(self.ready & set(upcoming))
         # Only a change is reported, because each report is a write to NATS.
-        if says != self._session.node.ready:
-            await self._say(says)
+        if announced != self._session.node.ready:
+            await self._report_ready(announced)
 
-    async def _say(self, ready: list[int]) -> None:
+    async def _report_ready(self, ready: list[int]) -> None:
         try:
             await self._session.tell_ready(ready)
         except NoAnswer as error:
             _log.info("ready cells not reported: %s", error)
 
-    async def _bring(self, cell: int, log: CellLog) -> None:
+    async def _copy_owned(self, cell: int, log: CellLog) -> None:
         """Bring up a cell that this node already owns."""
-        behind = await self._copies.follow(log, log.last)
-        _log.info("cell=%d copied ahead commits=%d", cell, behind)
+        commits = await self._copies.follow(log, log.last)
+        _log.info("cell=%d copied ahead commits=%d", cell, commits)
         self.ready.add(cell)
 
-    async def _follow(self, cell: int, log: CellLog) -> None:
+    async def _copy_upcoming(self, cell: int, log: CellLog) -> None:
         """Bring up a cell that another node still owns, as far as its log goes now."""
         head = await log.head()
         # No node has owned it yet: there is nothing to copy.
         if head is None:
             self.ready.add(cell)
             return
-        behind = await self._copies.follow(log, head.seq)
-        if behind <= NEAR_COMMITS:
+        commits = await self._copies.follow(log, head.seq)
+        if commits <= NEAR_COMMITS:
             self.ready.add(cell)
         # Its owner has released it: the node looks at once, not at the next beat.
         if head.record.kind == "release":
             self._session.wake()
 
-    async def _guarded(self, cell: int, deed: Coroutine[Any, Any, None]) -> None:
+    async def _run_guarded(self, cell: int, copying: Coroutine[Any, Any, None]) -> None:
         """Run one action for one cell, so that its failure does not affect other cells."""
         try:
-            await deed
+            await copying
         except (NoAnswer, CellLost, ObjectsAway, DiskFull) as error:
             _log.warning("cell=%d not copied ahead, retrying: %s", cell, error)
             await self._clock.sleep(TRY_AGAIN_S)

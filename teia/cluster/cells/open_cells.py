@@ -43,7 +43,7 @@ class ClusterCell(Cell):
         start = committed_position(self.frontier)
         file = None if start is None else self.folder.archive / start.file
         # Shorter than the log says, or read-only: the file is another node's, and a new one is begun.
-        is_elsewhere = start is not None and file is not None and (size_of(file) < start.offset or is_brought(file))
+        is_elsewhere = start is not None and file is not None and (size_of(file) < start.offset or is_downloaded(file))
         return ArchiveWriter(*self._archive_arguments, start, past_damage=is_elsewhere)
 
     def rewind(self) -> None:
@@ -61,7 +61,7 @@ def size_of(file: Path) -> int:
     return file.stat().st_size if file.exists() else -1
 
 
-def is_brought(file: Path) -> bool:
+def is_downloaded(file: Path) -> bool:
     """Tell whether an archive file came from another node (ship_archive.py): it may be read here, not written."""
     return file.exists() and not file.stat().st_mode & 0o200
 
@@ -141,9 +141,9 @@ async def _catch_up(frontier: FrontierCell, folder: CellFolder, log: CellLog, un
         )
     records, ours = 0, OwnTail(frontier, folder)
     if have < end:
-        async for some in _gathered(log.replay(have, end)):
-            await _in_thread(apply, frontier.db, some, ours.look)
-            records += len(some)
+        async for stretch in _gathered(log.replay(have, end)):
+            await _in_thread(apply, frontier.db, stretch, ours.look)
+            records += len(stretch)
     # Records that are no commits move the number too.
     await _in_thread(note_seq, frontier.db, end)
     await _in_thread(ours.cut)
@@ -167,17 +167,17 @@ async def _in_thread(deed: Callable[..., None], *arguments: object) -> None:
 
 async def _gathered(entries: AsyncIterator[LogEntry]) -> AsyncIterator[list[tuple[int, bytes]]]:
     """Yield the changes of commits, many at a time: a transaction for each would wait for the disk each time."""
-    some: list[tuple[int, bytes]] = []
+    stretch: list[tuple[int, bytes]] = []
     size = 0
     async for entry in entries:
         if entry.record.kind == "commit":
-            some.append((entry.seq, unpacked(entry.body)))
-            size += len(some[-1][1])
+            stretch.append((entry.seq, unpacked(entry.body)))
+            size += len(stretch[-1][1])
             if size >= AT_ONCE_BYTES:
-                yield some
-                some, size = [], 0
-    if some:
-        yield some
+                yield stretch
+                stretch, size = [], 0
+    if stretch:
+        yield stretch
 
 
 class OwnTail:

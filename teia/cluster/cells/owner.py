@@ -35,7 +35,7 @@ FIRST_MOST_S = 5.0
 A node before this one in the cell's order may have started a moment ago: handing a cell over costs more than waiting.
 """
 
-FREE_LOOK_S = 0.5
+FREE_POLL_S = 0.5
 """Interval at which a cell is checked again that is free and not yet ours to take, or that NATS did not report."""
 
 AT_ONCE = 16
@@ -77,7 +77,7 @@ class CellOwner:
         self._first_wait_s = first_wait_s
         self._free_since: dict[int, float] = {}
         self._releasing: set[int] = set()
-        self._news = asyncio.Event()
+        self._taken = asyncio.Event()
 
     def may_request(self, cell: int) -> bool:
         """Tell whether a request to a host of this cell may be sent now."""
@@ -101,23 +101,23 @@ class CellOwner:
         log.has_room = lambda: self.has_room()
         return log
 
-    async def look(self, on_taken: Callable[[int], None] = lambda _: None) -> list[int]:
+    async def take_free_cells(self, on_taken: Callable[[int], None] = lambda _: None) -> list[int]:
         """Check every cell once, take those that are free and ours to take, and return them.
 
         `on_taken` is called for each cell before it is in `owned`, and so before a request to its hosts is allowed.
         NoAnswer while NATS is away.
         """
-        others, turns = self._owned_by_others(), asyncio.Semaphore(AT_ONCE)
+        others, limit = self._owned_by_others(), asyncio.Semaphore(AT_ONCE)
         for cell in others:
             self._free_since.pop(cell, None)
 
-        async def in_turn(cell: int) -> bool:
-            async with turns:
+        async def take_limited(cell: int) -> bool:
+            async with limit:
                 return await self._try_take(cell, on_taken)
 
         cells = [cell for cell in self.cells if cell not in others]
         # Wait for all, even if one fails: the client may swallow a cancellation.
-        done = await asyncio.gather(*map(in_turn, cells), return_exceptions=True)
+        done = await asyncio.gather(*map(take_limited, cells), return_exceptions=True)
         for each in done:
             if isinstance(each, BaseException):
                 raise each
@@ -141,16 +141,16 @@ class CellOwner:
         self._free_since.pop(cell, None)
         on_taken(cell)
         self.owned[cell] = log
-        self._news.set()
+        self._taken.set()
         _log.info("cell=%d taken epoch=%d", cell, log.epoch)
         return True
 
-    async def news(self, within_s: float) -> None:
+    async def wait_for_taken(self, within_s: float) -> None:
         """Return when a cell was taken, or after a while; for one waiting task."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                await self._news.wait()
-        self._news.clear()
+                await self._taken.wait()
+        self._taken.clear()
 
     def _owned_by_others(self) -> set[int]:
         """Return cells that other nodes report as theirs and that are not to be ours next.
@@ -158,8 +158,8 @@ class CellOwner:
         Their logs need not be read.
         """
         alive, name = self._session.alive(), self._session.node.name
-        said = {int(cell) for node in alive.values() if node.name != name for cell in node.cells}
-        return {cell for cell in said if next(iter(self._order(cell, alive)), "") != name}
+        reported = {int(cell) for node in alive.values() if node.name != name for cell in node.cells}
+        return {cell for cell in reported if next(iter(self._order(cell, alive)), "") != name}
 
     def _may_take(self, cell: int, head: LogEntry | None) -> bool:
         """Tell whether a cell is free and this node has waited long enough to take it."""
@@ -198,7 +198,7 @@ class CellOwner:
         alive = self._session.alive()
         return {cell: node for cell, node in self.misplaced_cells().items() if node in alive and cell in alive[node].ready}
 
-    def coming(self) -> list[int]:
+    def upcoming_cells(self) -> list[int]:
         """Return the cells that should be ours and are not owned here yet."""
         alive, name, now = self._session.alive(), self._session.node.name, self._clock.ticks_s()
         if not self._session.has_watched or self.is_leaving:
@@ -228,16 +228,16 @@ class CellOwner:
         except (CellLost, NoAnswer, StreamFull) as error:
             _log.info("cell=%d not released: %s", log.cell, error)
 
-    async def tend(self, on_taken: Callable[[int], None]) -> None:
-        """Call `look` whenever a node comes or goes, and every beat, until cancelled or the session is lost."""
+    async def run(self, on_taken: Callable[[int], None]) -> None:
+        """Call `take_free_cells` whenever a node comes or goes, and every beat, until cancelled or the session is lost."""
         while not self._session.is_lost:
             is_well = True
             try:
-                await self.look(on_taken)
+                await self.take_free_cells(on_taken)
             except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
                 _log.info("cells not checked: %s", error)
                 is_well = False
-            soon_s = 60.0 if is_well and not self._free_since else FREE_LOOK_S
+            soon_s = 60.0 if is_well and not self._free_since else FREE_POLL_S
             wait_s = min(self._session.pace.beat_s, self._rank_wait_s, soon_s)
             await self._session.changed(within_s=wait_s)
             await asyncio.sleep(0)

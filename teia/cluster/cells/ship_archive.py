@@ -19,7 +19,7 @@ from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 
-from teia.cluster.cells.open_cells import is_brought, size_of
+from teia.cluster.cells.open_cells import is_downloaded, size_of
 from teia.cluster.nats.objects import Objects
 from teia.crawler.open_cell import committed_position
 from teia.durable import disk_errors, sync_folder, temporary_name
@@ -38,24 +38,24 @@ class ArchiveTransfers:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
-        self._shipped: dict[int, dict[str, list[tuple[int, int]]]] = {}
+        self._uploaded: dict[int, dict[str, list[tuple[int, int]]]] = {}
 
-    async def ship(self, folder: CellFolder) -> int:
+    async def upload(self, folder: CellFolder) -> int:
         """Upload committed archive bytes that are not stored yet; return their number."""
         # Listed once for each cell: later stretches are this node's own.
-        if folder.number not in self._shipped:
-            self._shipped[folder.number] = await self._stretches(folder.number)
-        shipped, sent = self._shipped[folder.number], 0
+        if folder.number not in self._uploaded:
+            self._uploaded[folder.number] = await self._stretches(folder.number)
+        uploaded, sent = self._uploaded[folder.number], 0
         for file, end in await asyncio.to_thread(_committed, folder):
-            begin = _reach(shipped.get(file.name, []))
+            begin = _covered_end(uploaded.get(file.name, []))
             while begin < end:
                 to = min(end, begin + STRETCH_BYTES)
-                await self._put(folder, file, begin, to)
-                shipped.setdefault(file.name, []).append((begin, to))
+                await self._upload(folder, file, begin, to)
+                uploaded.setdefault(file.name, []).append((begin, to))
                 sent, begin = sent + to - begin, to
         return sent
 
-    async def _put(self, folder: CellFolder, file: Path, begin: int, end: int) -> None:
+    async def _upload(self, folder: CellFolder, file: Path, begin: int, end: int) -> None:
         stretch = folder.path / ".stretch"
         try:
             await asyncio.to_thread(_copy_part, file, stretch, begin, end)
@@ -71,35 +71,35 @@ class ArchiveTransfers:
                 found[match[1]].append((int(match[2]), int(match[3])))
         return dict(found)
 
-    async def bring(self, folder: CellFolder) -> int:
+    async def download(self, folder: CellFolder) -> int:
         """Download the files that other nodes wrote and this one lacks, or has less of; return their number."""
-        return await self._bring(folder, None)
+        return await self._download(folder, None)
 
-    async def bring_from_before(self, folder: CellFolder, owned: Collection[int]) -> int:
+    async def download_parents(self, folder: CellFolder, owned: Collection[int]) -> int:
         """Download the archive files that a split-off cell still references in its parents; return their number.
 
         Files of parents that are owned here are left out: they are downloaded as those cells' own.
         """
-        brought = 0
-        for path, names in (await asyncio.to_thread(_from_before, folder)).items():
+        downloaded = 0
+        for path, names in (await asyncio.to_thread(_parent_files, folder)).items():
             before = CellFolder(int(path.name), path)
             if before.number not in owned and await asyncio.to_thread(before.archive.is_dir):
-                brought += await self._bring(before, names)
-        return brought
+                downloaded += await self._download(before, names)
+        return downloaded
 
-    async def _bring(self, folder: CellFolder, names: Collection[str] | None) -> int:
-        brought = 0
+    async def _download(self, folder: CellFolder, names: Collection[str] | None) -> int:
+        downloaded = 0
         for name, stretches in sorted((await self._stretches(folder.number)).items()):
             path = folder.archive / name
             # Names come from the store: a file must lie in this folder.
-            if path.parent != folder.archive or size_of(path) >= _reach(stretches) or not _is_ours_to_write(path):
+            if path.parent != folder.archive or size_of(path) >= _covered_end(stretches) or not _is_ours_to_write(path):
                 continue
             if names is None or name in names:
-                await self._bring_file(folder, path, stretches)
-                brought += 1
-        return brought
+                await self._download_file(folder, path, stretches)
+                downloaded += 1
+        return downloaded
 
-    async def _bring_file(self, folder: CellFolder, path: Path, stretches: list[tuple[int, int]]) -> None:
+    async def _download_file(self, folder: CellFolder, path: Path, stretches: list[tuple[int, int]]) -> None:
         whole, stretch = temporary_name(path), folder.path / ".stretch"
         with disk_errors(path, "written"):
             try:
@@ -107,7 +107,7 @@ class ArchiveTransfers:
                 for begin, end in _chain(stretches):
                     await self._objects.get(f"{folder.number}-warc-{path.name}-{begin}-{end}", stretch)
                     await asyncio.to_thread(_append, stretch, whole)
-                await asyncio.to_thread(_put_in_place, whole, path)
+                await asyncio.to_thread(_install, whole, path)
             finally:
                 whole.unlink(missing_ok=True)
                 stretch.unlink(missing_ok=True)
@@ -123,7 +123,7 @@ def _committed(folder: CellFolder) -> list[tuple[Path, int]]:
     return [(path, size_of(path) if end is None else end) for path, end in committed_files(folder.archive, position)]
 
 
-def _from_before(folder: CellFolder) -> dict[Path, set[str]]:
+def _parent_files(folder: CellFolder) -> dict[Path, set[str]]:
     """Return the archive files of other cells that a cell references, by the folder of their cell."""
     found: defaultdict[Path, set[str]] = defaultdict(set)
     with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
@@ -143,7 +143,7 @@ def _chain(stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return chain
 
 
-def _reach(stretches: list[tuple[int, int]]) -> int:
+def _covered_end(stretches: list[tuple[int, int]]) -> int:
     chain = _chain(stretches)
     return chain[-1][1] if chain else 0
 
@@ -153,16 +153,16 @@ def _is_ours_to_write(path: Path) -> bool:
 
     A file of our own epoch is never touched.
     """
-    return not path.exists() or is_brought(path)
+    return not path.exists() or is_downloaded(path)
 
 
 def _copy_part(source: Path, target: Path, begin: int, end: int) -> None:
     with disk_errors(source, "read"), source.open("rb") as file, target.open("wb") as into:
         file.seek(begin)
         left = end - begin
-        while left and (some := file.read(min(READ_BYTES, left))):
-            into.write(some)
-            left -= len(some)
+        while left and (stretch := file.read(min(READ_BYTES, left))):
+            into.write(stretch)
+            left -= len(stretch)
 
 
 def _append(source: Path, target: Path) -> None:
@@ -170,7 +170,7 @@ def _append(source: Path, target: Path) -> None:
         shutil.copyfileobj(file, into, READ_BYTES)
 
 
-def _put_in_place(whole: Path, path: Path) -> None:
+def _install(whole: Path, path: Path) -> None:
     # Read-only before it has its name, so that no process ever appends to it.
     whole.chmod(0o444)
     whole.replace(path)

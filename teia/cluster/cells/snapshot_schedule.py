@@ -24,11 +24,11 @@ from teia.cluster.nats.wire import Wire
 from teia.config.sections import ClusterSettings
 from teia.errors import TeiaError
 
-LOOK_S = 1.0
+POLL_S = 1.0
 TRY_AGAIN_S = 30.0
 SHARE = 20
 ALMOST_FULL = 0.9
-ROOM_LOOK_S = 2.0
+SPACE_POLL_S = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -36,21 +36,21 @@ class StreamSpace:
     """The room of a collection's stream for more commits, as of a moment ago."""
 
     def __init__(self, wire: Wire, clock: Clock, collection: str) -> None:
-        self.has_some = True
+        self.has_room = True
         self._wire, self._clock, self._stream = wire, clock, stream_of(collection)
         self._check_at = 0.0
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         if self._clock.ticks_s() < self._check_at:
             return
-        self._check_at = self._clock.ticks_s() + ROOM_LOOK_S
+        self._check_at = self._clock.ticks_s() + SPACE_POLL_S
         info = await self._wire.ask(self._wire.js.stream_info(self._stream))
         most = info.config.max_bytes or -1
-        had_some, self.has_some = self.has_some, most <= 0 or info.state.bytes < ALMOST_FULL * most
+        had_room, self.has_room = self.has_room, most <= 0 or info.state.bytes < ALMOST_FULL * most
         # Only a change is logged.
-        if had_some and not self.has_some:
+        if had_room and not self.has_room:
             _log.warning("stream %s is almost full bytes=%d of=%d: commits wait", self._stream, info.state.bytes, most)
-        elif self.has_some and not had_some:
+        elif self.has_room and not had_room:
             _log.warning("stream %s has room again bytes=%d of=%d", self._stream, info.state.bytes, most)
 
 
@@ -62,10 +62,10 @@ class SnapshotScheduler:
     settings: ClusterSettings
     owner: CellOwner
     copies: CellCopies
-    room: StreamSpace
+    space: StreamSpace
     clock: Clock
-    shipping: ArchiveTransfers | None = None
-    _at: dict[int, tuple[int, float]] = field(default_factory=dict)
+    transfers: ArchiveTransfers | None = None
+    _due: dict[int, tuple[int, float]] = field(default_factory=dict)
     """By cell: an epoch, and the time at which a snapshot is due in it."""
     _not_before: dict[int, float] = field(default_factory=dict)
     _idle_until: dict[int, float] = field(default_factory=dict)
@@ -74,15 +74,15 @@ class SnapshotScheduler:
     async def save_for_ever(self, is_over: Callable[[], bool]) -> None:
         while not is_over():
             try:
-                await self.room.look()
+                await self.space.refresh()
             except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
                 _log.info("free space not checked: %s", error)
             for cell, log in list(self.owner.owned.items()):
                 if cell in self.copies.open and not is_over():
-                    await self._tend(cell, log)
-            await self.clock.sleep(LOOK_S)
+                    await self._save_if_due(cell, log)
+            await self.clock.sleep(POLL_S)
 
-    async def _tend(self, cell: int, log: CellLog) -> None:
+    async def _save_if_due(self, cell: int, log: CellLog) -> None:
         """Make a snapshot of a cell if one is due."""
         began = self.clock.ticks_s()
         if began < self._not_before.get(cell, 0.0):
@@ -91,9 +91,9 @@ class SnapshotScheduler:
             if not await self._is_due(cell, log, began):
                 return
             # The archive first: captures that the snapshot names are stored before it.
-            if self.shipping is not None:
-                await self.shipping.ship(self.copies.folders[cell])
-            is_short = not self.room.has_some
+            if self.transfers is not None:
+                await self.transfers.upload(self.copies.folders[cell])
+            is_short = not self.space.has_room
             made = await self.snapshots.save(log, self.copies.folders[cell], must_make_room=is_short)
         except CellLost as error:
             _log.info("snapshot rejected: %s", error)
@@ -109,10 +109,10 @@ class SnapshotScheduler:
             now = self.clock.ticks_s()
             if made is None:
                 self._idle_until[cell] = now + TRY_AGAIN_S
-            self._at[cell] = (log.epoch, now + max(self.settings.snapshot_s, SHARE * (now - began)))
+            self._due[cell] = (log.epoch, now + max(self.settings.snapshot_s, SHARE * (now - began)))
 
     async def _is_due(self, cell: int, log: CellLog, now: float) -> bool:
-        epoch, due_at = self._at.get(cell, (0, 0.0))
+        epoch, due_at = self._due.get(cell, (0, 0.0))
         # A new epoch: the age of the last owner's snapshot counts.
         if epoch != log.epoch:
             pointer = await self.snapshots.pointer_of(log)
@@ -120,8 +120,8 @@ class SnapshotScheduler:
             due_at = now + max(0.0, self.settings.snapshot_s - age_s)
             if pointer is not None and self.snapshots.has_to_be_made_anew(pointer):
                 due_at = now
-            self._at[cell] = (log.epoch, due_at)
-        if not self.room.has_some:  # a new owner has written nothing, but earlier records may be in no snapshot
+            self._due[cell] = (log.epoch, due_at)
+        if not self.space.has_room:  # a new owner has written nothing, but earlier records may be in no snapshot
             return bool(log.unsaved_bytes) or now >= self._idle_until.get(cell, 0.0)
         is_large = log.unsaved_bytes >= self.settings.snapshot_log_bytes
         return bool(log.unsaved_bytes) and (now >= due_at or is_large)

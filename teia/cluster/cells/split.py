@@ -47,7 +47,7 @@ from teia.urls import cell_range
 NAMED = (REST, AWAY, GUEST)
 """Prefixes of the rows of `meta` that belong to a host or a site."""
 
-LOOK_S = 0.2
+POLL_S = 0.2
 TRY_AGAIN_S = 2.0
 TRIES = 30
 """Failures of a split after which it is given up, if it has not happened."""
@@ -168,7 +168,7 @@ class Splitter:
                 except Exception as error:  # noqa: BLE001  # after any error the cell must be crawled again some day
                     _log.warning("cell=%d not split yet: %r", cell, error)
                     await self._clock.sleep(TRY_AGAIN_S)
-            await self._clock.sleep(LOOK_S)
+            await self._clock.sleep(POLL_S)
 
     async def _try(self, cell: int) -> None:
         """Split a cell, or find that it cannot be; raise errors that may be tried again."""
@@ -193,7 +193,7 @@ class Splitter:
     async def _attend(self, cell: int, log: CellLog) -> None:
         """Split a cell that is not open, or find that it was split; then update the agreement."""
         starts = self._agreement().starts
-        async with self._copies.having(log) as folder:
+        async with self._copies.lock_idle_cell(log) as folder:
             slot = await asyncio.to_thread(_slot_of, folder, len(starts))
             if slot is None:
                 slot = await self._split(folder, log, starts)

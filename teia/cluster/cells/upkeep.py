@@ -27,7 +27,7 @@ HAND_OVER_S = 20.0
 SETTLE_S = 0.3
 """Time without changes after which a shift begins: cells are taken one after another."""
 
-LOOK_S = 1.0
+POLL_S = 1.0
 TRY_AGAIN_S = 30.0
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Upkeep:
         self._follower = Follower(owner, session, copies, clock)
         self._owner, self._session, self._clock = owner, session, clock
         self._saver: SnapshotScheduler | None = None
-        self._shipping = ArchiveTransfers(objects) if objects is not None and settings.ship_archive else None
+        self._transfers = ArchiveTransfers(objects) if objects is not None and settings.ship_archive else None
         self._waiting_since: float | None = None
         self._handing_since: float | None = None
         self._owned: set[int] = set()
@@ -58,18 +58,18 @@ class Upkeep:
         self.whole = MOST_CELLS
         """Number of cells that were not split off others."""
         if copies.snapshots is not None:
-            room = StreamSpace(session.wire, clock, owner.collection)
-            owner.has_room = lambda: room.has_some
-            self._saver = SnapshotScheduler(copies.snapshots, settings, owner, copies, room, clock, self._shipping)
+            space = StreamSpace(session.wire, clock, owner.collection)
+            owner.has_room = lambda: space.has_room
+            self._saver = SnapshotScheduler(copies.snapshots, settings, owner, copies, space, clock, self._transfers)
 
     async def run(self) -> None:
         """Work until the session is lost, or cancelled."""
-        deeds: list[Awaitable[None]] = [self._follower.follow_for_ever()]
+        tasks: list[Awaitable[None]] = [self._follower.follow_for_ever()]
         if self._saver is not None:
-            deeds.append(self._saver.save_for_ever(self._is_over))
-        if self._shipping is not None:
-            deeds.append(self._bring_archives(self._shipping))
-        await asyncio.gather(*deeds)
+            tasks.append(self._saver.save_for_ever(self._is_over))
+        if self._transfers is not None:
+            tasks.append(self._download_archives(self._transfers))
+        await asyncio.gather(*tasks)
 
     def _is_over(self) -> bool:
         return self._session.is_lost or self._owner.is_leaving
@@ -98,7 +98,7 @@ class Upkeep:
         assert error.cell is not None
         await self._follower.leave_to_others(error.cell, error)
 
-    def has_other_cells(self, opened: set[int]) -> bool:
+    def needs_new_shift(self, opened: set[int]) -> bool:
         """Tell whether a shift should end: a cell was lost, some can be handed over, or all cells taken are ready."""
         owned = set(self._owner.owned) - self.held()
         new = owned - opened
@@ -116,20 +116,20 @@ class Upkeep:
     def _can_hand_over(self) -> bool:
         """Tell whether the new owners of all cells to hand over are ready; or of some, if the others take too long."""
         held, now = self.held(), self._clock.ticks_s()
-        some = self._owner.cells_to_hand_over().keys() - held
-        if not some:
+        stretch = self._owner.cells_to_hand_over().keys() - held
+        if not stretch:
             self._handing_since = None
             return False
         if self._handing_since is None:
             self._handing_since = now
-        if len(some) < len(self._owner.misplaced_cells().keys() - held) and now - self._handing_since < HAND_OVER_S:
+        if len(stretch) < len(self._owner.misplaced_cells().keys() - held) and now - self._handing_since < HAND_OVER_S:
             return False
         self._handing_since = None
         return True
 
     # -- archives --------------------------------------------------------------------------------------------
 
-    async def _bring_archives(self, shipping: ArchiveTransfers) -> None:
+    async def _download_archives(self, transfers: ArchiveTransfers) -> None:
         """Download the archives of cells that were taken, one after another, while they are crawled."""
         done: dict[int, int] = {}
         not_before: dict[int, float] = {}
@@ -139,13 +139,13 @@ class Upkeep:
                 if cell not in self.copies.open or not is_new:
                     continue
                 try:
-                    brought = await shipping.bring(self.copies.folders[cell])
+                    downloaded = await transfers.download(self.copies.folders[cell])
                     if cell >= self.whole:
-                        brought += await shipping.bring_from_before(self.copies.folders[cell], self._owner.owned)
+                        downloaded += await transfers.download_parents(self.copies.folders[cell], self._owner.owned)
                     done[cell] = log.epoch
-                    _log.info("cell=%d archive files fetched=%d", cell, brought)
+                    _log.info("cell=%d archive files fetched=%d", cell, downloaded)
                 # after any error it is tried again, and other cells continue
                 except Exception as error:  # noqa: BLE001
                     not_before[cell] = self._clock.ticks_s() + TRY_AGAIN_S
                     _log.warning("cell=%d archive files not fetched: %r", cell, error)
-            await self._clock.sleep(LOOK_S)
+            await self._clock.sleep(POLL_S)

@@ -53,8 +53,8 @@ class NodeCommitter(Committer):
         super().__init__(cells, starts, ledger, clock)
         self.inbox: deque[tuple[int, int, bytes]] = deque()
         self.homes = SiteHomes(starts, [(cell.number, cell.frontier) for cell in cells])
-        self.number_of = self.homes.number_of
-        self.visit_requests.announced.misplaced_cells = HostOwners(self._is_here, self.homes.number_of, self._pass_on)
+        self.cell_number = self.homes.number_of
+        self.visit_requests.announced.owners = HostOwners(self._is_here, self.homes.number_of, self._pass_on)
         self.departures: deque[Departure] = deque()
         """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
         self.departed: list[tuple[Departure, MovedSite | None]] = []
@@ -103,12 +103,12 @@ class NodeCommitter(Committer):
             self._delays = {entry.name: entry for entry in group.delays if entry.kind == "server"}
             try:
                 if not self.is_winding_up:  # else the cells' next owner merges it
-                    self._hear({visit.queue.cell for visit in group.visits}, group.done)
-                done = super().commit(group)
+                    self._hear({visit.queue.cell for visit in group.visits}, group.result)
+                result = super().commit(group)
                 if not self.is_winding_up:
                     self._send_sites()
                 self._at_once = HEARD_AT_ONCE
-                return done
+                return result
             except TooLarge:
                 # Either is halved until the batch fits: the messages merged, or the pages.
                 bulks = min(self._at_once, max(map(len, self.hearing.values()), default=0))
@@ -127,8 +127,8 @@ class NodeCommitter(Committer):
     def _commit_half(self, group: CommitGroup) -> None:
         """Commit half of a group's pages first: the links of all lead to more cells than one batch reaches."""
         half = len(group.visits) // 2
-        # `settled` and `done` are shared with the whole group: nothing is counted twice.
-        part = CommitGroup(group.visits[:half], group.settled, delays=group.delays, done=group.done)
+        # `settled` and `result` are shared with the whole group: nothing is counted twice.
+        part = CommitGroup(group.visits[:half], group.settled, delays=group.delays, result=group.result)
         others = group.visits[half:]
         try:
             self.commit(part)
@@ -167,19 +167,19 @@ class NodeCommitter(Committer):
             if moved is not None and isinstance(self.refresh, NodeRefresh):
                 self.refresh.drop_hosts(leaving.cell, moved.hosts)
 
-    def _take(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: CommitResult) -> None:
+    def _receive(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], result: CommitResult) -> None:
         """Merge messages of other cells, in a commit of their own."""
         known_before = cell.frontier.known
         try:
             with cell.frontier.transaction():
-                self._merge(cell, bulks, done)
+                self._merge(cell, bulks, result)
         except BaseException:
             self.homes.read(cell.number, cell.frontier)
             raise
-        done.new_urls += cell.frontier.known - known_before - self._from_others
+        result.new_urls += cell.frontier.known - known_before - self._from_others
         self._take_up_passed()
 
-    def _merge(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: CommitResult) -> None:
+    def _merge(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], result: CommitResult) -> None:
         """Merge messages inside a transaction: links count as new URLs; URLs of a site were known to another cell."""
         frontier, now_s, self._from_others, self._passed = cell.frontier, self._clock.now_s(), 0, []
         onward: dict[int, list[FoundUrl]] = {}
@@ -189,7 +189,7 @@ class NodeCommitter(Committer):
                 known = frontier.known
                 if isinstance(said, ForwardedSignals):
                     self._passed.append(said)
-                self._note(done, cell, self.homes.hear(cell.number, frontier, said, now_s, onward))
+                self._note_hosts(result, cell, self.homes.hear(cell.number, frontier, said, now_s, onward))
                 if isinstance(said, SiteRows):
                     self._from_others += frontier.known - known
                     self.arrived |= dict.fromkeys(said.names.values(), 0.0) | said.delays
@@ -199,20 +199,20 @@ class NodeCommitter(Committer):
 
     def _take_up_passed(self) -> None:
         passed, self._passed = self._passed, []
-        self.visit_requests.announced.passed.extend(passed)
+        self.visit_requests.announced.forwarded.extend(passed)
 
-    def _commit_cell(self, cell: Cell, visits: Sequence[ActiveVisit], done: CommitResult) -> None:
+    def _commit_cell(self, cell: Cell, visits: Sequence[ActiveVisit], result: CommitResult) -> None:
         try:
-            super()._commit_cell(cell, visits, done)
+            super()._commit_cell(cell, visits, result)
         except BaseException:
             self.homes.read(cell.number, cell.frontier)
             raise
-        done.new_urls -= self._from_others
+        result.new_urls -= self._from_others
         self._take_up_passed()
         self.stored[cell.number] += sum(is_stored(visit) for visit in visits)
         self._was_heard(cell.number)
 
-    def _absorb_seeds(self, group: CommitGroup, done: CommitResult) -> None:
+    def _absorb_seeds(self, group: CommitGroup, result: CommitResult) -> None:
         """Add seeds; forward those of a site that was sent away."""
         for seed in group.seeds:
             site = site_of(seed.host)
@@ -224,7 +224,7 @@ class NodeCommitter(Committer):
                     frontier.db.execute("DELETE FROM meta WHERE name = ''")
         here = [seed for seed in group.seeds if self.homes.lives_here(site_of(seed.host))]
         group.seeds = [seed for seed in here if not self._is_old(seed)]  # seeds are added again in every shift
-        super()._absorb_seeds(group, done)
+        super()._absorb_seeds(group, result)
 
     def _is_old(self, seed: FoundUrl) -> bool:
         """Tell whether a cell knows a URL so well that adding it would change nothing; that is worth no record."""
@@ -232,7 +232,7 @@ class NodeCommitter(Committer):
         row = frontier.db.execute(_KNOWN, (seed.host, seed.key)).fetchone()
         return row is not None and row[0] <= seed.depth and row[1] & seed.by == seed.by and not seed.in_links
 
-    def _hear(self, with_pages: Collection[int], done: CommitResult) -> None:
+    def _hear(self, with_pages: Collection[int], result: CommitResult) -> None:
         """Merge messages of other cells, except for cells whose pages come next: those merge with the pages."""
         waiting = sum(map(len, self.hearing.values()))
         for _ in range(min(max(0, HEARD_AT_ONCE - waiting), len(self.inbox))):
@@ -247,7 +247,7 @@ class NodeCommitter(Committer):
                 del self.hearing[number]
             elif number not in with_pages and self._is_urgent(number):
                 while bulks := self._next_bulks(number):
-                    self._take(self.cells[number], bulks, done)
+                    self._receive(self.cells[number], bulks, result)
                     self._was_heard(number)
 
     @property
@@ -291,10 +291,10 @@ class NodeCommitter(Committer):
         cell: Cell,
         visits: Sequence[ActiveVisit],
         stored: dict[ActiveVisit, tuple[Stored, ...]],
-        done: CommitResult,
+        result: CommitResult,
     ) -> None:
-        self._merge(cell, self._next_bulks(cell.number), done)
-        super()._record(cell, visits, stored, done)
+        self._merge(cell, self._next_bulks(cell.number), result)
+        super()._record(cell, visits, stored, result)
         delays = {name: self._delays[name] for visit in visits if (name := visit.queue.server.name) in self._delays}
         # Longer delays go with the cell: its next owner does not have this node's ledger.
         rows = [(REST + name, entry.ready_at_s) for name, entry in delays.items() if entry.delay_s > self.usual_delay_s]

@@ -119,7 +119,7 @@ class NodeCrawl(Crawl):
 
     def _is_commit_late(self) -> bool:
         late_s = max(LATE_S, min(GATHER_S, self.config.courtesy.delay_s))
-        return self.committing and self._clock.ticks_s() - self._last_group > late_s
+        return self.is_committing and self._clock.ticks_s() - self._last_group > late_s
 
     def _may_store(self, item: QueuedUrl) -> bool:
         """Tell whether this node's share of the remaining pages of the collection allows one more."""
@@ -160,21 +160,21 @@ class NodeCrawl(Crawl):
         if address is not None:
             self._leases.finish(address.name, address.ready_at, address.last_delay_s)
 
-    def reaches(self, url: str) -> bool:
+    def may_request(self, url: str) -> bool:
         return self.committer.homes.lives_here(site_of(split(url).host))
 
-    def host(self, name: str, host_id: int, schedule: HostSchedule) -> HostQueue:
+    def host_queue(self, name: str, host_id: int, schedule: HostSchedule) -> HostQueue:
         self._schedule = schedule
         is_new = name not in self.queues
-        queue = super().host(name, host_id, schedule)
+        queue = super().host_queue(name, host_id, schedule)
         if is_new:
             self._rest_as_asked(queue, schedule)
             if self.analyzer is not None:
                 self.analyzer.met(queue)
         return queue
 
-    def started(self, visit: ActiveVisit) -> None:
-        super().started(visit)
+    def note_start(self, visit: ActiveVisit) -> None:
+        super().note_start(visit)
         # Only a visit with a request has an address.
         self._asked_of[visit.queue] += bool(visit.address)
         if self.analyzer is not None:
@@ -236,10 +236,10 @@ class NodeCrawl(Crawl):
         self._is_waited_for = False
         return super().take_group(now)
 
-    def committed(self, done: CommitResult, schedule: HostSchedule, clock: Clock) -> None:
+    def apply_commit(self, result: CommitResult, schedule: HostSchedule, clock: Clock) -> None:
         dropped, self.committer.dropped = self.committer.dropped, []
         self._let_arrive(schedule)
-        super().committed(done, schedule, clock)
+        super().apply_commit(result, schedule, clock)
         self._let_go()
         # Not settled: the cell's next owner requests these URLs again.
         for visit in dropped:
@@ -316,7 +316,7 @@ def open_kept(
         }
         committer = NodeCommitter(ClusterCells(cells), starts, ledger, clock)
         if config.collection.order == pagerank.name:
-            committer.authority = CrawlPageRank(folder.ranks, committer.cells, clock)
+            committer.pagerank = CrawlPageRank(folder.ranks, committer.cells, clock)
         if config.refresh.keep:
             weigh = weigher(config.refresh, folder.ranks)
             committer.refresh = NodeRefresh(committer.cells, config, clock, weigh, shares.kept_elsewhere)
@@ -328,8 +328,8 @@ def open_kept(
         crawl = NodeCrawl(folder.name, config, committer, starts, compiled, may_request, clock, taken_at, leases)
         crawl.analyzer = analyze(committer.homes)
         crawl.shares = shares
-        crawl.add_seeds([seed for seed in compiled.seeds if crawl.reaches(seed)])
-        with announcing(committer.visit_requests.announced, folder.signals, config, crawl.holds):
+        crawl.add_seeds([seed for seed in compiled.seeds if crawl.may_request(seed)])
+        with announcing(committer.visit_requests.announced, folder.signals, config, crawl.is_in_scope):
             yield [crawl]
 
 

@@ -47,7 +47,7 @@ PROOFS = 4
 After an outage that leaves others three beats to come back too; a client needs two seconds for each server that hangs.
 """
 
-LOOK_S = 0.5
+POLL_S = 0.5
 """Wait before an unanswered renewal or declaration is repeated, if a beat is longer."""
 
 _log = logging.getLogger(__name__)
@@ -272,7 +272,7 @@ class NodeSession:
                     self._note_proof()
             except NoAnswer as error:
                 # No answer: tried again long before the next beat.
-                wait_s = min(wait_s, LOOK_S)
+                wait_s = min(wait_s, POLL_S)
                 if sent - told_at >= self.pace.beat_s:
                     told_at = sent
                     _log.info("session not renewed: %s", error)
@@ -416,7 +416,7 @@ class NodeSession:
 
     def _next_silence_s(self) -> float:
         """Return the seconds until the silence of a node may be T old."""
-        soon_s, now = min(self.pace.beat_s, LOOK_S), self.clock.ticks_s()
+        soon_s, now = min(self.pace.beat_s, POLL_S), self.clock.ticks_s()
         ends = [seen.changed_at + self.pace.silence_s - now for seen in self._seen.values() if self._may_die(seen)]
         return max(AGAIN_S, min([soon_s, *(end_s for end_s in ends if end_s > 0)]))
 

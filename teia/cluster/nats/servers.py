@@ -35,7 +35,7 @@ from teia.errors import ClusterError, MissingComponent
 
 START_S = 20.0
 END_S = 10.0
-LOOK_S = 1.0
+POLL_S = 1.0
 SICK_S = 30.0
 """Time after which a server that reports `unhealthy` is restarted.
 
@@ -243,7 +243,7 @@ class NatsServers:
         """Restart servers that have died or have reported `unhealthy` for long: one at a time."""
         sick_since: dict[str, float] = {}
         while True:
-            await self._clock.sleep(LOOK_S)
+            await self._clock.sleep(POLL_S)
             for place in self._places:
                 process = self._processes[place.name]
                 is_old = self._clock.ticks_s() - self._began[place.name] > STARTING_S

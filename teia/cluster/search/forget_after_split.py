@@ -31,7 +31,7 @@ from teia.indexer.after_split import release
 from teia.store.root import CellFolder
 from teia.urls import cell_of
 
-LOOK_S = 5.0
+POLL_S = 5.0
 PATIENCE_S = 86_400.0
 _log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class SplitCleanup:
     async def run(self) -> None:
         """Call `look` every few seconds, until cancelled."""
         while True:
-            await self._clock.sleep(LOOK_S)
+            await self._clock.sleep(POLL_S)
             if len(self._order.starts) > self._whole:
                 try:
                     await self.look()

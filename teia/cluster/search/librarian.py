@@ -39,7 +39,7 @@ from teia.parse.children.child import die_with_parent
 from teia.store.root import open_root
 
 LINGER_S = 5.0
-LOOK_S = 0.25
+POLL_S = 0.25
 _log = logging.getLogger(__name__)
 
 
@@ -81,7 +81,7 @@ class Librarian:
             asked_at = max(began, self._lender.asked_at or began)
             if now - asked_at >= LINGER_S or now - began >= LINGER_AT_MOST_S:
                 return
-            await self._clock.sleep(LOOK_S)
+            await self._clock.sleep(POLL_S)
 
     async def _hold(self, holding: OwnedCells) -> None:
         cells = {owned.cell: owned for owned in holding.cells}

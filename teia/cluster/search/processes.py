@@ -38,7 +38,7 @@ from teia.store.root import Root
 MODULE = "teia.cluster.search.librarian"
 TELL_S = 2.0
 END_S = 5.0
-LOOK_S = 0.2
+POLL_S = 0.2
 _encode = msgspec.json.Encoder().encode
 _log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class NodeIndex:
         until = self._clock.ticks_s() + LINGER_AT_MOST_S + END_S
         while process.returncode is None and self._clock.ticks_s() < until and not is_hurried():
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
+                async with asyncio.timeout(POLL_S):
                     await process.wait()
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -166,7 +166,7 @@ class NodeIndex:
                     await companion.finish()
                 if companion.error:
                     _log.warning("not all pages could be indexed: %s", companion.error)
-                await companion.leave()
+                await companion.kill()
 
     @staticmethod
     async def _begun(indexing: asyncio.Task[IndexerProcess | None], *, wait: bool) -> IndexerProcess | None:

@@ -138,7 +138,7 @@ class HostRefill(NamedTuple):
 class Refresh:
     """State of a crawl that keeps its pages fresh, beside its frontier; belongs to the commit thread.
 
-    Any thread may read `is_behind`: there is something to move or to plan.
+    Any thread may read `has_pending_work`: there is something to move or to plan.
     """
 
     def __init__(self, cells: Sequence[Cell], config: Config, clock: Clock, weigh: Weigh) -> None:
@@ -180,7 +180,7 @@ class Refresh:
         return 0 < self._config.limits.pages_kept <= self.kept
 
     @property
-    def is_behind(self) -> bool:
+    def has_pending_work(self) -> bool:
         """True if there is something to do before the next visit ends."""
         if self._running is not None:
             return self._running.done()

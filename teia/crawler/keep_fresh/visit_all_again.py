@@ -39,7 +39,7 @@ class RoundAccount:
 
 
 class RevisitAll:
-    """A round over all cells of a collection; belongs to the commit thread, but any may read `is_behind`, `so_far`.
+    """A round over all cells of a collection; belongs to the commit thread, but any may read `has_pending_work`, `so_far`.
 
     `has_pages` is False: nothing is left to do after everything was visited.
     """
@@ -53,7 +53,7 @@ class RevisitAll:
         self._rounds = {cell.number: revisit_all.round_of(cell.frontier, since_s) for cell in cells}
 
     @property
-    def is_behind(self) -> bool:
+    def has_pending_work(self) -> bool:
         """True if there are pages that were not queued for their revisit yet."""
         return any(each.position is not None for each in self._rounds.values())
 
@@ -66,7 +66,7 @@ class RevisitAll:
     def so_far(self) -> RoundAccount:
         rounds = list(self._rounds.values())
         known, visited, new = (sum(column) for column in zip(*(each[2:] for each in rounds), strict=True))
-        return RoundAccount(known, visited, new, is_whole=not self.is_behind)
+        return RoundAccount(known, visited, new, is_whole=not self.has_pending_work)
 
     def account(self) -> None:
         """Report no freshness: a round does not measure it."""

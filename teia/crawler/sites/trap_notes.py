@@ -17,18 +17,18 @@ def note_visit(cell: Cell, visit: ActiveVisit) -> None:
     if watch is None or item.purpose != "page":
         return
     was_answered = visit.fetched is not None and visit.fetched.status != 0
-    watch.returned(queue.host_id, item, was_answered=was_answered)
+    watch.note_returned(queue.host_id, item, was_answered=was_answered)
     if result is None or visit.fetched is None:
         return
     if result.traps:
-        watch.refused(queue.host_id, queue.host, result.traps)
+        watch.count_refused(queue.host_id, queue.host, result.traps)
     # Only first visits tell the value of a pattern.
     if item.visits:
         return
     if visit.fetched.status in {404, 410} or visit.outcome == Outcome.SOFT_404:
-        watch.read(queue.host_id, queue.host, item, b"", 0)
+        watch.count_visit(queue.host_id, queue.host, item, b"", 0)
     elif 200 <= visit.fetched.status < 300:
-        watch.read(queue.host_id, queue.host, item, result.text_digest or result.digest, result.outline)
+        watch.count_visit(queue.host_id, queue.host, item, result.text_digest or result.digest, result.outline)
 
 
 def via(visit: ActiveVisit, host: str) -> int:
@@ -42,5 +42,5 @@ def next_urls(
     """Return a host's next URLs, and whether more of it are held back until these are read."""
     if cell.watch is None:
         return cell.frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s), False
-    choice = cell.watch.choose(queue.host_id, queue.host, limit, skip, now_s)
+    choice = cell.watch.admit(queue.host_id, queue.host, limit, skip, now_s)
     return choice.items, choice.held

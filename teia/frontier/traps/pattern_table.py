@@ -27,6 +27,11 @@ OTHER = "other"
 _COLUMNS = (
     "number", "text", "mother", "standing", "doubt", "credit", "acquittals", "convictions", "refused", "given_up",
 )  # fmt: skip
+_FIELDS = (
+    "number", "text", "parent", "state", "reason", "credit", "acquittals", "convictions", "refused", "given_up",
+)  # fmt: skip
+"""Attributes of `Pattern`, in the order of the columns."""
+
 _NAMES = ", ".join(_COLUMNS)
 _MARKS = ", ".join("?" * (len(_COLUMNS) + 3))
 
@@ -38,8 +43,8 @@ _decode = msgspec.msgpack.Decoder(tuple[tuple[float, ...], tuple[float, ...], li
 class HostPatterns:
     """The patterns of one host. Numbers are its own, from 1; `new` are patterns that are not on disk yet.
 
-    `touched` are patterns with new counts since they were last judged; `met` keys of URLs that another page links
-    to too; `plain` keys of found URLs of which another spelling may be queued; `lent` keys that are in the
+    `touched` are patterns with new counts since they were last evaluated; `linked_twice` keys of URLs that another page links
+    to too; `plain` keys of found URLs of which another spelling may be queued; `loaded` keys that are in the
     crawler's memory, with the number of their pattern.
     """
 
@@ -50,37 +55,37 @@ class HostPatterns:
     by_number: dict[int, Pattern] = field(default_factory=dict)
     new: list[Pattern] = field(default_factory=list)
     touched: dict[Pattern, None] = field(default_factory=dict)
-    met: list[int] = field(default_factory=list)
+    linked_twice: list[int] = field(default_factory=list)
     plain: list[int] = field(default_factory=list)
-    lent: dict[int, int] = field(default_factory=dict)
+    loaded: dict[int, int] = field(default_factory=dict)
     has_spellings: bool = False
     _families: Counter[str] = field(default_factory=Counter)
 
-    def of(self, number: int) -> Pattern | None:
+    def get(self, number: int) -> Pattern | None:
         """Return the pattern of a number of either sign."""
         return self.by_number.get(abs(number))
 
-    def mother_of(self, pattern: Pattern) -> Pattern | None:
-        return self.by_number.get(pattern.mother)
+    def parent_of(self, pattern: Pattern) -> Pattern | None:
+        return self.by_number.get(pattern.parent)
 
     def is_alone(self, pattern: Pattern) -> bool:
         """Tell whether no other pattern of the host has as many new pages."""
         shown = pattern.all.read - pattern.all.alike
         return all(each.new_pages < shown for each in self.by_number.values() if each is not pattern)
 
-    def pattern(self, text: str, mother: int = 0, doubt: WatchReason = WatchReason.NONE) -> Pattern:
+    def get_or_create(self, text: str, parent: int = 0, reason: WatchReason = WatchReason.NONE) -> Pattern:
         """Return the pattern of this text, created if it is new, or a wider one where a host has too many."""
         found = self.by_text.get(text)
         if found is not None:
             return found
         # A full family shares the wider pattern; a full host shares `other`, which always has room.
         if not self.has_room_for(text):
-            return self.pattern(wider(text), mother)
+            return self.get_or_create(wider(text), parent)
         if len(self.by_number) >= MAX_PATTERNS and text != OTHER:
-            return self.pattern(OTHER, mother)
-        found = Pattern(len(self.by_number) + 1, text, mother)
-        if doubt:
-            found.wait(doubt)
+            return self.get_or_create(OTHER, parent)
+        found = Pattern(len(self.by_number) + 1, text, parent)
+        if reason:
+            found.defer(reason)
         self._add(found)
         self.new.append(found)
         return found
@@ -102,8 +107,8 @@ class HostPatterns:
         sql = f"SELECT {_NAMES}, counts FROM patterns WHERE slot = ? AND host_id = ? ORDER BY number"  # noqa: S608  # our own names
         for *values, counts in db.execute(sql, (self.slot, self.host_id)):
             of_all, of_tries, recent = _decode(counts)
-            pattern = Pattern(**dict(zip(_COLUMNS, values, strict=True)))
-            pattern.standing, pattern.doubt = PatternState(pattern.standing), WatchReason(pattern.doubt)
+            pattern = Pattern(**dict(zip(_FIELDS, values, strict=True)))
+            pattern.state, pattern.reason = PatternState(pattern.state), WatchReason(pattern.reason)
             pattern.all, pattern.tries = Tally(*of_all), Tally(*of_tries)  # type: ignore[arg-type]  # all but `cost` are whole
             pattern.recent = recent
             self._add(pattern)
@@ -115,7 +120,7 @@ class HostPatterns:
         host_key = (self.slot, self.host_id)
         db.executemany(
             f"INSERT OR REPLACE INTO patterns (slot, host_id, {_NAMES}, counts) VALUES ({_MARKS})",  # noqa: S608  # our own names
-            [(*host_key, *(getattr(each, name) for name in _COLUMNS), _counts(each)) for each in patterns],
+            [(*host_key, *(getattr(each, name) for name in _FIELDS), _counts(each)) for each in patterns],
         )
 
 

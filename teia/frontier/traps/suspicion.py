@@ -1,7 +1,7 @@
 """Trap patterns: learnt from the text of their pages and from the pages they lead to.
 
 A calendar, a list that continues behind its end, or a maze of generated text has no telling shape. In all of them,
-pages lead to more of their own pattern and to nothing else. So each pattern of a host (patterns.py) has a standing,
+pages lead to more of their own pattern and to nothing else. So each pattern of a host (patterns.py) has a state,
 which its pages change:
 
     OPEN      its URLs are taken in the collection's order
@@ -58,7 +58,7 @@ TRIAL = 6
 BROOD = 2
 """Average number of never seen URLs of its own that each page of a breeding pattern links to."""
 
-MET_SHARE = 8
+LINKED_TWICE_SHARE = 8
 """Breeding patterns have at most one URL with a second linking page in this many pages."""
 
 AT_FIRST = 6
@@ -133,8 +133,8 @@ class Tally:
     """Counts of a pattern's pages in one commit, or since it waits.
 
     `seen`, `twins` and `alike` count pages among those `read`. They linked to `own` URLs of the pattern that were
-    never seen (`begot` of them did), `leads` that are known and queued, and `others`, never seen, of other patterns
-    that are useful. `met` are URLs of the pattern that two pages linked to before they were read.
+    never seen (`pages_with_own` of them did), `leads` that are known and queued, and `others`, never seen, of other patterns
+    that are useful. `linked_twice` are URLs of the pattern that two pages linked to before they were read.
     """
 
     read: int = 0
@@ -144,10 +144,10 @@ class Tally:
     cost: float = 0.0
     deepest: int = 0
     own: int = 0
-    begot: int = 0
+    pages_with_own: int = 0
     leads: int = 0
     others: int = 0
-    met: int = 0
+    linked_twice: int = 0
 
     def add(self, other: Tally) -> None:
         self.read += other.read
@@ -157,28 +157,28 @@ class Tally:
         self.cost += other.cost
         self.deepest += other.deepest
         self.own += other.own
-        # Links are not counted by page: of the pages in this commit, at most `own` begot a URL.
-        self.begot += min(other.read, other.own)
+        # Links are not counted by page: of the pages in this commit, at most `own` found a new URL.
+        self.pages_with_own += min(other.read, other.own)
         self.leads += other.leads
         self.others += other.others
-        self.met += other.met
+        self.linked_twice += other.linked_twice
 
 
 @dataclass(slots=True, eq=False)
 class Pattern:
     """One pattern of one host.
 
-    `mother` is the pattern whose page first linked to one of its URLs. `all` counts since the beginning, `tries`
-    since it waits, `now` since the last `close`. `recent` are outlines of the last pages. `refused` counts links
+    `parent` is the pattern whose page first linked to one of its URLs. `all` counts since the beginning, `tries`
+    since it waits, `now` since the last `evaluate`. `recent` are outlines of the last pages. `refused` counts links
     that were not stored, `given_up` stored URLs that were dropped; `unanswered` counts requests since the start
     without an answer.
     """
 
     number: int
     text: str
-    mother: int = 0
-    standing: PatternState = PatternState.OPEN
-    doubt: WatchReason = WatchReason.NONE
+    parent: int = 0
+    state: PatternState = PatternState.OPEN
+    reason: WatchReason = WatchReason.NONE
     credit: float = FIRST_CREDIT
     acquittals: int = 0
     convictions: int = 0
@@ -193,7 +193,7 @@ class Pattern:
 
     # -- what pages show -----------------------------------------------------------------------------------
 
-    def read(self, page: PageImpression) -> None:
+    def count_page(self, page: PageImpression) -> None:
         """Count a page that was read for the first time."""
         alike = page.is_dead or page.cost > 0 or page.outline in self.recent
         self.now.read += 1
@@ -206,35 +206,35 @@ class Pattern:
         if page.outline:
             self.recent = [*self.recent[1 - RECENT :], page.outline]
 
-    def blame(self) -> None:
+    def count_duplicate(self) -> None:
         """Count a page that seemed new as a duplicate after all: a plainer URL serves the same text."""
         self.now.seen += 1
         self.now.alike += 1
         self.now.cost += FOREIGN_COST
 
-    def close(self, mother: Pattern | None, *, is_alone: bool = False) -> bool:
-        """Judge the counts since the last call; return True if the standing changed.
+    def evaluate(self, parent: Pattern | None, *, is_alone: bool = False) -> bool:
+        """Evaluate the counts since the last call; return True if the state changed.
 
         `is_alone`: no other pattern of the host has as many new pages.
         """
         self.is_alone = is_alone
         now, self.now = self.now, Tally()
         self.all.add(now)
-        if self.standing is PatternState.OPEN:
+        if self.state is PatternState.OPEN:
             most = FIRST_CREDIT if is_variant(self.text) else MAX_CREDIT
-            self.credit = min(most * self._lenience, self.credit + self._earned(now))
-            self._doubt()
-            return self.standing is not PatternState.OPEN
+            self.credit = min(most * self._lenience, self.credit + self._credit_earned(now))
+            self._suspect()
+            return self.state is not PatternState.OPEN
         self.tries.add(now)
         # The pattern ends where pages above the depth limit link to no further URL of it.
-        return self._decide(mother, ends=now.read > now.deepest and now.own + now.leads == 0)
+        return self._decide(parent, ends=now.read > now.deepest and now.own + now.leads == 0)
 
     @property
     def _lenience(self) -> int:
         """Factor that makes the next suspicion slower after each acquittal."""
         return 1 << min(self.acquittals, MAX_DOUBLINGS)
 
-    def _earned(self, now: Tally) -> float:
+    def _credit_earned(self, now: Tally) -> float:
         """Return the credit that the pages of a commit earn; an alike page that leads to a new one is excused."""
         # One for each new page; a list page without new targets costs instead. A duplicate costs, but one that
         # leads to a new page gets its cost back and earns one.
@@ -244,36 +244,36 @@ class Pattern:
         idle_cost = COMBINATION_COST if self._is_combination else BARREN_COST
         return new - idle - idle_cost * idle - now.cost + 2 * excused
 
-    # -- standing ------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------
 
-    def _doubt(self) -> None:
+    def _suspect(self) -> None:
         if self.credit <= 0:
             has_new_words = self.all.alike * 2 < self.all.read
-            self.wait(WatchReason.BARREN if is_list(self.text) and has_new_words else WatchReason.ALIKE)
-        elif self.all.read >= TRIAL * self._lenience and self._breeds(self.all):
-            self.wait(WatchReason.BREEDING)
+            self.defer(WatchReason.BARREN if is_list(self.text) and has_new_words else WatchReason.ALIKE)
+        elif self.all.read >= TRIAL * self._lenience and self._is_breeding(self.all):
+            self.defer(WatchReason.BREEDING)
 
     @staticmethod
-    def _breeds(tally: Tally) -> bool:
-        return tally.own >= BROOD * tally.read and tally.met * MET_SHARE <= tally.read
+    def _is_breeding(tally: Tally) -> bool:
+        return tally.own >= BROOD * tally.read and tally.linked_twice * LINKED_TWICE_SHARE <= tally.read
 
-    def wait(self, doubt: WatchReason) -> None:
+    def defer(self, reason: WatchReason) -> None:
         """Put the pattern behind everything else of its host."""
-        self.standing, self.tries = PatternState.WAITING, Tally()
-        self.doubt = WatchReason.SPELLING if self.text.startswith(SPELLING) else doubt
+        self.state, self.tries = PatternState.WAITING, Tally()
+        self.reason = WatchReason.SPELLING if self.text.startswith(SPELLING) else reason
 
-    def _decide(self, mother: Pattern | None, *, ends: bool) -> bool:
+    def _decide(self, parent: Pattern | None, *, ends: bool) -> bool:
         """Park it, acquit it, or wait for more tries.
 
         A maze or an endless list has no end, and no page with two paths to it.
         """
         # A single meeting may be chance.
-        meets = self.doubt is WatchReason.BREEDING and (self.all.met - 1) * MET_SHARE > self.all.read
+        meets = self.reason is WatchReason.BREEDING and (self.all.linked_twice - 1) * LINKED_TWICE_SHARE > self.all.read
         if meets or (ends and self._is_followed):
             self.acquit()
         elif self.tries.read < self._tries_to_park:
             return False
-        elif self._is_worthless() and (self._is_redundant() or self._begets() or self._is_child_of_a_trap(mother)):
+        elif self._is_worthless() and (self._is_redundant() or self._finds_own() or self._is_child_of_a_trap(parent)):
             self._park()
         elif self.tries.read < self._tries_to_acquit:
             return False
@@ -285,8 +285,8 @@ class Pattern:
     def _is_followed(self) -> bool:
         """True if its tries follow each other, ever deeper, to find an end."""
         has_new_words = self.tries.alike < WORTHLESS * max(1, self.tries.read)
-        return self.doubt is WatchReason.BREEDING or (
-            self.doubt is WatchReason.BARREN and has_new_words and not self._is_combination
+        return self.reason is WatchReason.BREEDING or (
+            self.reason is WatchReason.BARREN and has_new_words and not self._is_combination
         )
 
     @property
@@ -297,7 +297,7 @@ class Pattern:
     def _tries_to_acquit(self) -> int:
         if self._is_followed:
             return FOLLOWED_ALONE if self.is_alone else FOLLOWED
-        return FOLLOWED if self.doubt is WatchReason.ALIKE and self._is_plain else TRIES[self.doubt]
+        return FOLLOWED if self.reason is WatchReason.ALIKE and self._is_plain else TRIES[self.reason]
 
     @property
     def _is_plain(self) -> bool:
@@ -311,16 +311,16 @@ class Pattern:
 
     @property
     def is_hopeless(self) -> bool:
-        return self.standing is PatternState.PARKED and self.convictions >= MAX_CONVICTIONS
+        return self.state is PatternState.PARKED and self.convictions >= MAX_CONVICTIONS
 
     def _is_worthless(self) -> bool:
         tries = self.tries
         most = WORTHLESS * tries.read
-        if self.doubt is WatchReason.SPELLING:
+        if self.reason is WatchReason.SPELLING:
             return tries.twins >= most
-        if self.doubt is WatchReason.BREEDING:
-            return self._breeds(tries) and not tries.met
-        if self._is_plain and tries.met * MET_SHARE > tries.read:
+        if self.reason is WatchReason.BREEDING:
+            return self._is_breeding(tries) and not tries.linked_twice
+        if self._is_plain and tries.linked_twice * LINKED_TWICE_SHARE > tries.read:
             return False  # duplicates or not, several paths lead to the same pages
         return tries.alike >= most or (is_list(self.text) and tries.others == 0)
 
@@ -329,21 +329,21 @@ class Pattern:
         tries, most = self.tries, WORTHLESS * self.tries.read
         return tries.twins >= most or (tries.seen >= most and is_variant(self.text))
 
-    def _begets(self) -> bool:
-        return self.tries.begot * 2 >= self.tries.read
+    def _finds_own(self) -> bool:
+        return self.tries.pages_with_own * 2 >= self.tries.read
 
     @staticmethod
-    def _is_child_of_a_trap(mother: Pattern | None) -> bool:
-        return mother is not None and mother.standing is PatternState.PARKED
+    def _is_child_of_a_trap(parent: Pattern | None) -> bool:
+        return parent is not None and parent.state is PatternState.PARKED
 
     def acquit(self) -> None:
         """Take its URLs like any others again; the next suspicion takes twice as long."""
-        self.standing, self.doubt, self.tries = PatternState.OPEN, WatchReason.NONE, Tally()
+        self.state, self.reason, self.tries = PatternState.OPEN, WatchReason.NONE, Tally()
         self.acquittals += 1
         self.credit = FIRST_CREDIT * self._lenience
 
     def _park(self) -> None:
-        self.standing, self.tries = PatternState.PARKED, Tally()
+        self.state, self.tries = PatternState.PARKED, Tally()
         self.convictions += 1
 
     # -- permission to fetch -------------------------------------------------------------------------------
@@ -351,23 +351,23 @@ class Pattern:
     @property
     def new_pages(self) -> float:
         """Number of new pages it has shown; 0 if it is in doubt, or only leads to other pages."""
-        if self.standing is not PatternState.OPEN or is_list(self.text) or is_variant(self.text):
+        if self.state is not PatternState.OPEN or is_list(self.text) or is_variant(self.text):
             return 0
         return self.all.read - self.all.alike
 
     @property
     def is_useful(self) -> bool:
         """True if links to this pattern count in favour of a page."""
-        return self.standing is PatternState.OPEN and self.credit > FIRST_CREDIT
+        return self.state is PatternState.OPEN and self.credit > FIRST_CREDIT
 
     @property
     def is_urgent(self) -> bool:
         """True if it must be decided at once: most of a site may look like a maze to begin with."""
-        return self.standing is PatternState.WAITING and self.doubt is WatchReason.BREEDING
+        return self.state is PatternState.WAITING and self.reason is WatchReason.BREEDING
 
     def allowance(self) -> float:
         """Return the number of its URLs that may be under way while nothing more is known about it."""
-        if self.standing is not PatternState.OPEN:
+        if self.state is not PatternState.OPEN:
             enough = self._tries_to_park if self.tries.read < self._tries_to_park else self._tries_to_acquit
             return 1 if self._is_followed else max(1, enough - self.tries.read)
         if not self.all.read:

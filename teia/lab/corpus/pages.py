@@ -146,7 +146,7 @@ class Corpus:
     @staticmethod
     def _words(vocabulary: Vocabulary, subject: NDArray[np.int64], count: int, random: np.random.Generator) -> list[str]:
         units = random.random((2, count))
-        drawn = vocabulary.rank(units[0])
+        drawn = vocabulary.ranks(units[0])
         of_subject = units[1] < SUBJECT_SHARE
         # Scaled up, the numbers below SUBJECT_SHARE are uniform in [0, 1) again, so one draw serves twice.
         within = zipf_ranks(units[1][of_subject] / SUBJECT_SHARE, SUBJECT_WORDS)

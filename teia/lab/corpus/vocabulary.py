@@ -82,12 +82,12 @@ class Vocabulary:
     language: str
     words: tuple[str, ...]
 
-    def rank(self, units: NDArray[np.float64]) -> NDArray[np.int64]:
+    def ranks(self, units: NDArray[np.float64]) -> NDArray[np.int64]:
         """Turn numbers in [0, 1) into ranks from 0 on, by the law of Zipf and Mandelbrot."""
-        return ranks(units, len(self.words))
+        return zipf_ranks(units, len(self.words))
 
 
-def ranks(units: NDArray[np.float64], size: int) -> NDArray[np.int64]:
+def zipf_ranks(units: NDArray[np.float64], size: int) -> NDArray[np.int64]:
     """Turn numbers in [0, 1) into ranks below `size`: the share of rank r is proportional to 1 / (r + SHIFT)."""
     # The inverse of the distribution function: the integral of 1 / (r + SHIFT) is a logarithm.
     found = np.exp(units * log((size + SHIFT) / SHIFT))

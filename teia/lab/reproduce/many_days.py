@@ -112,7 +112,7 @@ def measured(world: RefreshWorld, days: int) -> tuple[dict[str, float], tuple[Pl
         "rateUpdate (F2)": outcome_of(world, "rate-update", days),
     }
     best = steady_optimum(world)
-    found = {MEASURES[0]: best} | {name: each.settled for name, each in outcomes.items()}
+    found = {MEASURES[0]: best} | {name: each.second_half_staleness for name, each in outcomes.items()}
     numbers = tuple(float(day + 1) for day in range(days))
     shown = ("EDF", "PSP every day", "PSP every day, from actual ages", "PSP, a plan for 7 days", "round robin")
     lines = tuple(PlotLine(name, numbers, tuple(outcomes[name].by_day)) for name in shown)

@@ -83,11 +83,11 @@ def periodic(run: ExperimentInput) -> Results:
 
 
 def _setting(seed: int) -> SimulationSettings:
-    return SimulationSettings(CYCLE_DAYS * CYCLES * DAY_S, seed=seed, look_s=LOOK_S)
+    return SimulationSettings(CYCLE_DAYS * CYCLES * DAY_S, seed=seed, sample_interval_s=LOOK_S)
 
 
 def _line(outcome: PolicyResult) -> list[tuple[float, float]]:
-    return [(look.time_s, look.expected) for look in outcome.looks]
+    return [(look.time_s, look.expected) for look in outcome.samples]
 
 
 def shadowed(world: RefreshWorld, policy: Periodic, times_s: list[float]) -> list[tuple[float, float]]:

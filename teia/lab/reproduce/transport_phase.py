@@ -9,7 +9,7 @@ import numpy as np
 
 from teia.lab.reproduce.refresh_worlds import outcome_of
 from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Table
-from teia.lab.simulate.transport import transported
+from teia.lab.simulate.transport import transport_visits
 from teia.refresh.bound import carried_out, weak_politeness
 from teia.refresh.counts import plan_counts
 from teia.refresh.merge import merge
@@ -57,7 +57,7 @@ def _one(run: ExperimentInput, number: int, visits: int) -> dict[str, float]:
     counts = plan_counts(world)
     return {
         "WP": weak_politeness(world),
-        "Wolf's transport": carried_out(world, transported(world, counts)),
+        "Wolf's transport": carried_out(world, transport_visits(world, counts)),
         "MERGE, centred": carried_out(world, merge(world, counts, "centred")),
         "MP2": outcome_of(world, "mp2").staleness,
         "EDF": outcome_of(world, "edf").staleness,

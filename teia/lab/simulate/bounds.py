@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from teia.lab.simulate.measures import Window, before_of
+from teia.lab.simulate.measures import Window, last_fresh_before
 from teia.lab.simulate.timeline import Visits
 from teia.refresh.bound import non_polite, steady_optimum, weak_politeness
 from teia.refresh.merge import Timetable
@@ -19,14 +19,14 @@ SLOT_PRICE_WORK = 2e8
 """Largest product of pages and squared slots for which the slot-price bound takes only seconds."""
 
 
-def bounds_of(world: RefreshWorld, length_s: float) -> dict[str, float]:
+def compute_bounds(world: RefreshWorld, length_s: float) -> dict[str, float]:
     """Return WP, InfCrawlers, NonPolite; the steady optimum; and the slot-price bound where it takes only seconds.
 
     All are of staleness over `length_s`, from the ages that copies have at the beginning. The exception is the steady
     optimum, the long-run result of the best policy. With no budget but the capacity of the crawlers, these are bounds
     for any policy. InfCrawlers is not a bound, but the result of PSP if every visit were on time.
     """
-    whole = over(world, length_s)
+    whole = with_length(world, length_s)
     bounds = {
         "wp": weak_politeness(whole),
         "inf_crawlers": inf_crawlers(world, length_s),
@@ -38,7 +38,7 @@ def bounds_of(world: RefreshWorld, length_s: float) -> dict[str, float]:
     return bounds
 
 
-def over(world: RefreshWorld, length_s: float) -> RefreshWorld:
+def with_length(world: RefreshWorld, length_s: float) -> RefreshWorld:
     """Return the same world with one horizon as long as a simulation, and the budget of all its horizons together."""
     if length_s == world.horizon_s:
         return world
@@ -59,7 +59,7 @@ def inf_crawlers(world: RefreshWorld, length_s: float) -> float:
         # The last horizon may be cut off: visits due after the end are not made.
         made = int(np.searchsorted(due_s, end_s - begin_s))
         times_s = begin_s + due_s[:made]
-        visits = Visits(page[:made], times_s, np.zeros(0), before_of(page[:made], times_s, fresh_s))
+        visits = Visits(page[:made], times_s, np.zeros(0), last_fresh_before(page[:made], times_s, fresh_s))
         fresh_s[page[:made]] = times_s
         window = Window(world, begin_s)
         window.add(visits)

@@ -59,8 +59,8 @@ class Modifications:
     def gap(self, page: int, number: int) -> float:
         """Return gap `number` (from 1 on) of a page, in units of its mean gap."""
         # One round of splitmix64 for the page and one for the gap's number; `_loop.pyx` must compute the same bits.
-        bits = _mixed(self.seed + (page + 1) * 0x9E3779B97F4A7C15)
-        bits = _mixed(bits + number * 0xD1B54A32D192ED03)
+        bits = _mix(self.seed + (page + 1) * 0x9E3779B97F4A7C15)
+        bits = _mix(bits + number * 0xD1B54A32D192ED03)
         # 53 bits, and a half (2^53 = 9007199254740992): strictly between 0 and 1, so that the logarithm is finite.
         chance = ((bits >> 11) + 0.5) / 9007199254740992.0
         if self.process[page] == POISSON:
@@ -73,7 +73,7 @@ class Modifications:
         return 1.0 + self.jitter * (2.0 * chance - 1.0)
 
 
-def _mixed(bits: int) -> int:
+def _mix(bits: int) -> int:
     """Mix bits so that all bits of the result depend on all bits of the input (splitmix64)."""
     bits &= MASK
     bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 & MASK

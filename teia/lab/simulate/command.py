@@ -11,9 +11,9 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.errors import LabError, UsageError
-from teia.lab.simulate.bounds import bounds_of
+from teia.lab.simulate.bounds import compute_bounds
 from teia.lab.simulate.compiled import IS_COMPILED
-from teia.lab.simulate.run import PolicyResult, SimulationSettings, TakeVisits, simulate
+from teia.lab.simulate.run import PolicyResult, SimulationSettings, VisitsCallback, simulate
 from teia.lab.simulate.timeline import Visits
 from teia.refresh.model import DAY_S, Crawlers, RefreshWorld
 from teia.refresh.policies import policy_named
@@ -31,7 +31,7 @@ class SimulationRequest:
     seed: int = 1
     visits: Path | None = None
 
-    def chosen(self) -> list[Policy]:
+    def chosen_policies(self) -> list[Policy]:
         names = [name.strip() for name in self.policies.split(",") if name.strip()]
         if not names:
             raise UsageError("--policy: at least one is required")
@@ -55,7 +55,7 @@ def with_budget(world: RefreshWorld) -> RefreshWorld:
     return replace(world, budget=int(world.crawlers.visits_per_s * world.horizon_s))
 
 
-def crawlers_of(count: int, pages_per_s: float) -> Crawlers:
+def make_crawlers(count: int, pages_per_s: float) -> Crawlers:
     if not math.isfinite(pages_per_s):
         raise UsageError(f"--pages-per-s: {pages_per_s:g} must be > 0")
     return Crawlers(count, pages_per_s)
@@ -64,7 +64,7 @@ def crawlers_of(count: int, pages_per_s: float) -> Crawlers:
 def compare(
     world: RefreshWorld,
     names: Sequence[str],
-    asked: SimulationRequest,
+    request: SimulationRequest,
     clock: Clock,
     progress: Callable[[str], None],
     reached: Callable[[float], None] = lambda _: None,
@@ -73,32 +73,32 @@ def compare(
 
     `progress` receives a description of the current step, `reached` the completed share of the whole.
     """
-    policies, world = asked.chosen(), with_budget(world)
-    setting = asked.setting(world)
+    policies, world = request.chosen_policies(), with_budget(world)
+    setting = request.setting(world)
     if not IS_COMPILED:
         progress("the compiled extensions are not installed: a million visits take about ten seconds in Python")
     results: dict[str, dict[str, Any]] = {}
     plan_s = simulate_s = 0.0
     for at, policy in enumerate(policies):
         progress(f"{policy.name}: {len(world):,} pages for {setting.length_s / DAY_S:g} days")
-        with _written(asked, policy, names, several=len(policies) > 1) as take:
+        with _open_visits_writer(request, policy, names, several=len(policies) > 1) as take:
             # The bounds are one more part of the progress, after the policies.
             outcome = simulate(
-                world, policy, setting, clock, take=take, reached=_part_of(reached, at, len(policies) + 1)
+                world, policy, setting, clock, take=take, reached=_share_of(reached, at, len(policies) + 1)
             )
         results[policy.name] = _result(outcome, setting)
         plan_s += outcome.plan_s
         simulate_s += outcome.simulate_s
     progress("bounds")
-    began_s = clock.ticks_s()
-    bounds = bounds_of(world, setting.length_s)
+    started_s = clock.ticks_s()
+    bounds = compute_bounds(world, setting.length_s)
     return {
         "policies": results,
         "bounds": bounds,
         "seconds": {
             "plan": round(plan_s, 4),
             "simulate": round(simulate_s, 4),
-            "bounds": round(clock.ticks_s() - began_s, 4),
+            "bounds": round(clock.ticks_s() - started_s, 4),
         },
         "pages": len(world),
         "servers": world.servers,
@@ -111,7 +111,7 @@ def compare(
     }
 
 
-def _part_of(reached: Callable[[float], None], at: int, parts: int) -> Callable[[float], None]:
+def _share_of(reached: Callable[[float], None], at: int, parts: int) -> Callable[[float], None]:
     """Convert the progress of one of several parts, counted from 0, to a share of the whole."""
     return lambda share: reached((at + share) / parts)
 
@@ -125,21 +125,21 @@ def _result(outcome: PolicyResult, setting: SimulationSettings) -> dict[str, Any
         "seconds": {"plan": round(outcome.plan_s, 4), "simulate": round(outcome.simulate_s, 4)},
     }
     if setting.length_s > DAY_S:
-        result |= {"staleness_by_day": outcome.by_day, "staleness_second_half": outcome.settled}
+        result |= {"staleness_by_day": outcome.by_day, "staleness_second_half": outcome.second_half_staleness}
     if outcome.sampled is not None:
         result["staleness_sampled"] = outcome.sampled
     return result
 
 
 @contextmanager
-def _written(
-    asked: SimulationRequest, policy: Policy, names: Sequence[str], *, several: bool
-) -> Iterator[TakeVisits | None]:
+def _open_visits_writer(
+    request: SimulationRequest, policy: Policy, names: Sequence[str], *, several: bool
+) -> Iterator[VisitsCallback | None]:
     """Yield a function that writes visits to a file, or None; with several policies each has its own file."""
-    if asked.visits is None:
+    if request.visits is None:
         yield None
         return
-    path = asked.visits.with_stem(f"{asked.visits.stem}-{policy.name}") if several else asked.visits
+    path = request.visits.with_stem(f"{request.visits.stem}-{policy.name}") if several else request.visits
     try:
         with path.open("w", encoding="utf-8", newline="") as file:
             file.write("page,time\n")

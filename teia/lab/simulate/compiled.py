@@ -90,7 +90,7 @@ class CompiledTimeline:
             by_divergence = plan.value == "divergence"
             self._loop.follow_values(now_s, by_divergence, with_work, plan.slot_s, slot_offsets(plan))
 
-    def grant(self, visits: int, now_s: float) -> None:  # noqa: ARG002  # the loop is never ahead of the clock
+    def allow_visits(self, visits: int, now_s: float) -> None:  # noqa: ARG002  # the loop is never ahead of the clock
         self._loop.grant(visits)
 
     def parts(self, until_s: float) -> Iterator[Visits]:
@@ -114,7 +114,7 @@ class CompiledTimeline:
         return Visits(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def timeline_of(world: RefreshWorld, modifications: Modifications | None = None) -> Timeline:
+def make_timeline(world: RefreshWorld, modifications: Modifications | None = None) -> Timeline:
     """Return the fastest timeline available."""
     # The compiled loop numbers pages by 32-bit integers.
     if not IS_COMPILED or len(world) >= 1 << 31:

@@ -73,7 +73,7 @@ class Window:
         self._aged += float((weight * aged_s2).sum())
 
 
-def before_of(page: Rows, time_s: Floats, fresh_s: Floats) -> Floats:
+def last_fresh_before(page: Rows, time_s: Floats, fresh_s: Floats) -> Floats:
     """Return the last time each visit's copy had been fresh, for visits in order; `fresh_s` is before all of them."""
     order = np.argsort(page, kind="stable")
     sorted_page = page[order]

@@ -19,7 +19,7 @@ import numpy as np
 from teia.clock import Clock
 from teia.errors import UsageError
 from teia.lab.simulate.changes import Modifications, ProcessName
-from teia.lab.simulate.compiled import timeline_of
+from teia.lab.simulate.compiled import make_timeline
 from teia.lab.simulate.measures import Lateness, Window, expected_freshness
 from teia.lab.simulate.timeline import Timeline, Visits
 from teia.refresh.merge import Timetable
@@ -27,25 +27,25 @@ from teia.refresh.model import DAY_S, RefreshWorld
 from teia.refresh.policy import Plan, Policy
 
 VISITS_AT_ONCE = 1 << 21
-"""Approximate number of visits between two marks (at least one per page), for callers that take visits or wait."""
+"""Approximate number of visits between two marks (at least one per page), for callers that on_visits visits or wait."""
 
 WITHOUT_LIMIT = 1 << 62
 
 MakeTimeline = Callable[[RefreshWorld, Modifications | None], Timeline]
-TakeVisits = Callable[[Visits], None]
+VisitsCallback = Callable[[Visits], None]
 Reached = Callable[[float], None]
 """Callback that receives the completed share of a simulation."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """The parameters of a simulation; `sampled` also draws changes by `process`; `look_s` is the time between looks."""
+    """The parameters of a simulation; `sampled` also draws changes by `process`; `sample_interval_s` is the time between looks."""
 
     length_s: float
     sampled: bool = False
     process: ProcessName = "poisson"
     seed: int = 1
-    look_s: float | None = None
+    sample_interval_s: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.length_s < math.inf:
@@ -76,7 +76,7 @@ class PolicyResult:
     sampled: float | None = None
     days: dict[int, tuple[float, float]] = field(default_factory=dict)
     late: Lateness = field(default_factory=Lateness)
-    looks: list[FreshnessSample] = field(default_factory=list)
+    samples: list[FreshnessSample] = field(default_factory=list)
     plan_s: float = 0.0
     simulate_s: float = 0.0
 
@@ -94,7 +94,7 @@ class PolicyResult:
         return [stale_s / length_s for stale_s, length_s in self.days.values()]
 
     @property
-    def settled(self) -> float:
+    def second_half_staleness(self) -> float:
         """Staleness over the second half of the days, when the initial freshness no longer matters."""
         later = list(self.days.values())[len(self.days) // 2 :]
         return sum(stale_s for stale_s, _ in later) / sum(length_s for _, length_s in later)
@@ -104,8 +104,8 @@ class PolicyResult:
         self.stale_s += staleness * length_s
         self.aged_s2 += age_s * length_s
         day = int(begin_s // DAY_S)
-        stale_s, so_far_s = self.days.get(day, (0.0, 0.0))
-        self.days[day] = (stale_s + staleness * length_s, so_far_s + length_s)
+        stale_s, day_length_s = self.days.get(day, (0.0, 0.0))
+        self.days[day] = (stale_s + staleness * length_s, day_length_s + length_s)
 
 
 def simulate(
@@ -114,16 +114,16 @@ def simulate(
     setting: SimulationSettings,
     clock: Clock,
     *,
-    take: TakeVisits | None = None,
+    on_visits: VisitsCallback | None = None,
     reached: Reached = lambda _: None,
-    timeline: MakeTimeline = timeline_of,
+    timeline: MakeTimeline = make_timeline,
 ) -> PolicyResult:
-    """Carry a policy out; `take` gets the visits, in order. For a policy that learns, changes are drawn."""
+    """Carry a policy out; `on_visits` gets the visits, in order. For a policy that learns, changes are drawn."""
     learns = policy.renew_s is not None
     # 17 is arbitrary: it keeps this stream apart from others with the same seed.
     drawn = Modifications.draw(world, setting.process, np.random.default_rng((setting.seed, 17)))
-    begun = timeline(world, drawn if learns or setting.sampled else None)
-    return _Simulation(world, policy, setting, clock, begun).go(take, reached)
+    started = timeline(world, drawn if learns or setting.sampled else None)
+    return _Simulation(world, policy, setting, clock, started).run(on_visits, reached)
 
 
 class _Simulation:
@@ -139,48 +139,48 @@ class _Simulation:
         # The end closes a day too, so that a shorter last day is measured.
         self._days_s = {setting.length_s, *_multiples(DAY_S, setting.length_s)}
         self._renewals_s = set(_multiples(policy.renew_s, setting.length_s))
-        self._looks_s = set(_multiples(setting.look_s, setting.length_s))
+        self._samples_s = set(_multiples(setting.sample_interval_s, setting.length_s))
 
-    def go(self, take: TakeVisits | None, reached: Reached) -> PolicyResult:
-        if self._looks_s:
-            self._look(0.0)
-        for begin_s, end_s in self._pieces():
+    def run(self, on_visits: VisitsCallback | None, reached: Reached) -> PolicyResult:
+        if self._samples_s:
+            self._add_sample(0.0)
+        for begin_s, end_s in self._intervals():
             # 1. A horizon begins: its budget is granted. Marks compare exactly, both sides being the same floats.
             if begin_s in self._horizons_s:
                 budget = self._world.budget
-                self._timeline.grant(WITHOUT_LIMIT if budget is None else budget, begin_s)
+                self._timeline.allow_visits(WITHOUT_LIMIT if budget is None else budget, begin_s)
             # 2. A plan that is over is replaced, from the ages that copies have now.
-            if self._ends_now(begin_s):
-                self._plan_anew(begin_s)
+            if self._needs_plan(begin_s):
+                self._replan(begin_s)
             # 3. Visits are made up to the next mark.
-            self._go_on(end_s, take)
+            self._run_to(end_s, on_visits)
             reached(end_s / self._setting.length_s)
-            if end_s in self._looks_s:
-                self._look(end_s)
+            if end_s in self._samples_s:
+                self._add_sample(end_s)
         if self._setting.sampled:
             self._outcome.sampled = 1.0 - self._timeline.fresh_area / self._setting.length_s
         return self._outcome
 
-    def _go_on(self, end_s: float, take: TakeVisits | None) -> None:
+    def _run_to(self, end_s: float, on_visits: VisitsCallback | None) -> None:
         """Run to the next mark: make visits, and measure them."""
-        outcome, began_s = self._outcome, self._clock.ticks_s()
+        outcome, started_s = self._outcome, self._clock.ticks_s()
         # A caller that takes visits gets them in order of time. Measuring needs no order, and is faster in parts.
-        taken = self._timeline.run(end_s) if take is not None else None
-        for visits in self._timeline.parts(end_s) if taken is None else (taken,):
+        in_order = self._timeline.run(end_s) if on_visits is not None else None
+        for visits in self._timeline.parts(end_s) if in_order is None else (in_order,):
             outcome.visits += len(visits.page)
             outcome.late.add(visits.late_s)
             self._window.add(visits)
         if end_s in self._days_s:
             outcome.add(self._window.begin_s, end_s, *self._window.close(self._timeline.fresh_s, end_s))
             self._window = Window(self._world, end_s)
-        outcome.simulate_s += self._clock.ticks_s() - began_s
-        if take is not None and taken is not None:
-            take(taken)
+        outcome.simulate_s += self._clock.ticks_s() - started_s
+        if on_visits is not None and in_order is not None:
+            on_visits(in_order)
 
-    def _pieces(self) -> list[tuple[float, float]]:
+    def _intervals(self) -> list[tuple[float, float]]:
         """Return the intervals between consecutive marks."""
         length_s = self._setting.length_s
-        marks = self._horizons_s | self._renewals_s | self._looks_s
+        marks = self._horizons_s | self._renewals_s | self._samples_s
         marks |= self._days_s | set(_multiples(self._part_s(), length_s))
         return list(pairwise(sorted(marks)))
 
@@ -192,25 +192,25 @@ class _Simulation:
         parts = math.ceil(most_per_s * world.horizon_s / max(VISITS_AT_ONCE, len(world)))
         return world.horizon_s / max(1, parts)
 
-    def _ends_now(self, now_s: float) -> bool:
+    def _needs_plan(self, now_s: float) -> bool:
         """Tell whether the current plan is over."""
         if self._plan is None or now_s in self._renewals_s:
             return True
         return isinstance(self._plan, Timetable) and now_s in self._horizons_s
 
-    def _plan_anew(self, now_s: float) -> None:
-        began_s = self._clock.ticks_s()
+    def _replan(self, now_s: float) -> None:
+        started_s = self._clock.ticks_s()
         # Only a policy that learns may know the drawn changes; for the others the given counts stay.
         seen = self._timeline.seen if self._policy.renew_s is not None else self._world.changes
         now = replace(self._world, changes=seen) if now_s > 0 else self._world
         self._plan = self._policy.plan(now.with_ages(now_s - self._timeline.fresh_s) if now_s > 0 else now)
-        self._outcome.plan_s += self._clock.ticks_s() - began_s
+        self._outcome.plan_s += self._clock.ticks_s() - started_s
         self._timeline.follow(self._plan, now_s)
 
-    def _look(self, now_s: float) -> None:
+    def _add_sample(self, now_s: float) -> None:
         sampled = self._timeline.fresh_weight if self._setting.sampled else None
         expected = expected_freshness(self._world, self._timeline.fresh_s, now_s)
-        self._outcome.looks.append(FreshnessSample(now_s, expected, sampled))
+        self._outcome.samples.append(FreshnessSample(now_s, expected, sampled))
 
 
 def _multiples(step_s: float | None, end_s: float) -> list[float]:

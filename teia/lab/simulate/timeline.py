@@ -82,7 +82,7 @@ class Timeline(Protocol):
     def follow(self, plan: Plan, now_s: float) -> None:
         """Begin with a plan; the rest of the previous one is dropped."""
 
-    def grant(self, visits: int, now_s: float) -> None:
+    def allow_visits(self, visits: int, now_s: float) -> None:
         """Allow this many visits from now on."""
 
     def run(self, until_s: float, *, in_order: bool = True) -> Visits:
@@ -107,14 +107,14 @@ def slot_offsets(plan: Intervals | ByValue) -> Floats:
 
 def servers_with_work(plan: Intervals | ByValue, world: RefreshWorld) -> Numbers:
     """Return the number of pages of each server that a plan without a timetable would ever visit."""
-    of_use = np.isfinite(plan.interval_s) if isinstance(plan, Intervals) else world.worth_visiting
-    return np.bincount(world.server, of_use, minlength=world.servers).astype(np.int64)
+    is_useful = np.isfinite(plan.interval_s) if isinstance(plan, Intervals) else world.worth_visiting
+    return np.bincount(world.server, is_useful, minlength=world.servers).astype(np.int64)
 
 
-def rested(now_s: float, rest_s: float) -> float:
-    """Return the first instant at least `rest_s` from now, robust against rounding of the difference."""
-    then_s = now_s + rest_s
-    return math.nextafter(then_s, math.inf) if then_s - now_s < rest_s else then_s
+def earliest_after(now_s: float, delay_s: float) -> float:
+    """Return the first instant at least `delay_s` from now, robust against rounding of the difference."""
+    then_s = now_s + delay_s
+    return math.nextafter(then_s, math.inf) if then_s - now_s < delay_s else then_s
 
 
 class PlainTimeline:
@@ -134,7 +134,7 @@ class PlainTimeline:
         self._ready: list[tuple[float, int]] = []
         self._allowed_s = [-math.inf] * world.servers
         self._idle = 0
-        self._granted = 0
+        self._allowed_visits = 0
         # The time of the one valid wake-up; other SCHEDULER_READY events in the heap are outdated.
         self._wakes_s = math.inf
         self._made: list[tuple[int, float, float, float]] = []
@@ -155,13 +155,13 @@ class PlainTimeline:
             self._with_work: list[int] = with_work.tolist()
             # Slots are used early only after one slot per server with work was lost.
             used_s = plan.slot_s[with_work > 0]
-            self._begun_s, self._slots_per_s, self._slack = now_s, float((1.0 / used_s).sum()), len(used_s)
+            self._started_s, self._slots_per_s, self._slack = now_s, float((1.0 / used_s).sum()), len(used_s)
         for server in range(world.servers):
-            self._offer(server, now_s)
+            self._enqueue(server, now_s)
         self._wake_at(now_s)
 
-    def grant(self, visits: int, now_s: float) -> None:
-        self._granted = visits
+    def allow_visits(self, visits: int, now_s: float) -> None:
+        self._allowed_visits = visits
         self._wake_at(now_s)
 
     def run(self, until_s: float, *, in_order: bool = True) -> Visits:  # noqa: ARG002  # they come in order anyway
@@ -199,7 +199,7 @@ class PlainTimeline:
         self._wakes_s = at_s
         self._push(at_s, Event.SCHEDULER_READY, 0)
 
-    def _offer(self, server: int, now_s: float) -> None:
+    def _enqueue(self, server: int, now_s: float) -> None:
         """Queue the server until it may be visited again, if it has pages to visit."""
         at_s = self._allowed_s[server]
         if isinstance(self._plan, Timetable):
@@ -213,32 +213,32 @@ class PlainTimeline:
 
     def _assign(self, now_s: float) -> None:
         """Give ready servers to waiting crawlers; then schedule the next wake-up."""
-        turn_s = math.inf
-        while self._idle and self._granted > 0:
+        next_s = math.inf
+        while self._idle and self._allowed_visits > 0:
             self._find_ready(now_s)
             # The first ready server's turn comes with its slot, or earlier if visits have fallen behind the slots.
-            turn_s = max(now_s, min(self._ready[0][0], self._behind_at_s())) if self._ready else math.inf
-            if turn_s > now_s:
+            next_s = max(now_s, min(self._ready[0][0], self._lag_at_s())) if self._ready else math.inf
+            if next_s > now_s:
                 break
             key_s, server = heappop(self._ready)
             self._visit(server, now_s, key_s)
-        if self._idle and self._granted > 0:
-            turn_s = min(turn_s, self._waiting[0][0]) if self._waiting else turn_s
-            if turn_s < self._wakes_s:
-                self._wake_at(turn_s)
+        if self._idle and self._allowed_visits > 0:
+            next_s = min(next_s, self._waiting[0][0]) if self._waiting else next_s
+            if next_s < self._wakes_s:
+                self._wake_at(next_s)
 
-    def _behind_at_s(self) -> float:
+    def _lag_at_s(self) -> float:
         """Return the time at which visits fall behind slots by one per server; slots may be used early from then on."""
         if not self._slots_per_s > 0:
             return math.inf
-        return self._begun_s + (self._made_by_plan + self._slack) / self._slots_per_s
+        return self._started_s + (self._made_by_plan + self._slack) / self._slots_per_s
 
     def _find_ready(self, now_s: float) -> None:
         while self._waiting and self._waiting[0][0] <= now_s:
             _, server = heappop(self._waiting)
-            heappush(self._ready, (self._turn_s(server, now_s), server))
+            heappush(self._ready, (self._due_s(server, now_s), server))
 
-    def _turn_s(self, server: int, now_s: float) -> float:
+    def _due_s(self, server: int, now_s: float) -> float:
         """Return the due time of the server's next visit."""
         if not isinstance(self._plan, Timetable):
             return self._nominal_s[server]
@@ -262,12 +262,12 @@ class PlainTimeline:
             if self._changes is not None:
                 self._changes.visited(row, now_s)
             self._idle -= 1
-            self._granted -= 1
+            self._allowed_visits -= 1
             self._made_by_plan += 1
             sent_s = self._transfer_s[row]
             self._push(now_s + max(self._service_s, sent_s), Event.CRAWLER_FREE, 0)
-            self._allowed_s[server] = rested(now_s, max(self._politeness_s[server], sent_s))
-        self._offer(server, now_s)
+            self._allowed_s[server] = earliest_after(now_s, max(self._politeness_s[server], sent_s))
+        self._enqueue(server, now_s)
 
 
 class _Documents:

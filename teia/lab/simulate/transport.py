@@ -50,16 +50,16 @@ def evenest_slots(rate: float, horizon_s: float, count: int, slots_s: Floats) ->
         through = cost[:, None] + between
         before.append(through.argmin(axis=0))
         cost = through.min(axis=0)
-    place = int((cost + lost(rate * (horizon_s - slots_s))).argmin())
-    chosen = [place]
+    index = int((cost + lost(rate * (horizon_s - slots_s))).argmin())
+    chosen = [index]
     # Follow the best predecessors back from the last visit.
     for step in reversed(before):
-        place = int(step[place])
-        chosen.append(place)
+        index = int(step[index])
+        chosen.append(index)
     return slots_s[chosen[::-1]]
 
 
-def transported(world: RefreshWorld, counts: Numbers) -> Timetable:
+def transport_visits(world: RefreshWorld, counts: Numbers) -> Timetable:
     """Return Wolf's timetable under politeness: visits in slots P apart, as near to their ideal times as possible.
 
     Servers are solved one by one, because a slot belongs to one of them.

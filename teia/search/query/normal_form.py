@@ -134,20 +134,20 @@ def limit_conditions(clauses: Clauses, spent: int, notes: QueryNotes) -> Clauses
     kinds = ((clauses.must, builder.must), (clauses.must_not, builder.must_not), (clauses.should, builder.should))
     for nodes, add in kinds:
         for node in nodes:
-            # `rewrite.narrowed` limits plain words later, when their worth is known.
+            # `rewrite.drop_weak_words` limits plain words later, when their worth is known.
             if nodes is clauses.should and is_plain(node):
                 add(node)
                 continue
-            kept = _fitting(node, left)
-            if kept is not node:
+            fitting = _fit(node, left)
+            if fitting is not node:
                 notes.add(NoteKind.CONDITIONS)
-            if kept is not None:
-                left -= _size(kept)
-                add(kept)
+            if fitting is not None:
+                left -= _size(fitting)
+                add(fitting)
     return builder.clauses()
 
 
-def _fitting(node: Node, room: int) -> Node | None:
+def _fit(node: Node, room: int) -> Node | None:
     if _size(node) <= room:
         return node
     if room > 0 and isinstance(node, Clauses) and not (node.must or node.must_not):

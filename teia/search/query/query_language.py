@@ -62,17 +62,17 @@ def likely_languages(
     words: Iterable[str],
     pages: Mapping[str, Mapping[str, int]],
     asking: Sequence[str] = (),
-    reads: Sequence[str] = (),
+    reader_languages: Sequence[str] = (),
 ) -> Shares:
     """Return the likelihood of each language; empty without evidence.
 
     `pages` is the number of pages of each language that have a word, `asking` the languages of question words,
-    `reads` those that the reader is known to read, the best first.
+    `reader_languages` those that the reader is known to read, the best first.
     """
     all_pages = pages.get(EVERY_PAGE, {})
     total = sum(all_pages.values())
     least = max(MIN_PAGES, MIN_SHARE * total)
-    named = {*asking, *reads}
+    named = {*asking, *reader_languages}
     has_evidence = bool(named)
     logs = {language: 0.0 for language, n in all_pages.items() if language and (n >= least or language in named)}
     for word in words:
@@ -92,16 +92,16 @@ def likely_languages(
         return {}
     for asked in asking:
         for language in logs:
-            if not _is_asked_in(language, asked):
+            if not _fits_question(language, asked):
                 logs[language] -= log(ASKING_ODDS)
-    for language in logs if reads else ():
-        place = reads.index(language) if language in reads else len(reads)
+    for language in logs if reader_languages else ():
+        place = reader_languages.index(language) if language in reader_languages else len(reader_languages)
         logs[language] -= place * log(READER_ODDS)
     best = max(logs.values())
     return {language: exp(value - best) for language, value in logs.items()}
 
 
-def _is_asked_in(language: str, asked: str) -> bool:
+def _fits_question(language: str, asked: str) -> bool:
     return language == asked or (asked == "pt" and language in _LIKE_PORTUGUESE)
 
 

@@ -12,7 +12,7 @@ from teia.search.query.tree import MAX_TERMS, Clauses, Node, Phrase, Prefix, Que
 from teia.search.query.words import words_of
 
 
-def narrowed(query: Query, worth: Callable[[Word | Phrase], float], most: int = MAX_TERMS) -> Query:
+def drop_weak_words(query: Query, worth: Callable[[Word | Phrase], float], most: int = MAX_TERMS) -> Query:
     """Drop plain question words, then keep the most telling words: times typed, multiplied by worth.
 
     `worth` is the idf of a word or of a phrase in the index. Nodes with a sign, quotes or a parenthesis are not
@@ -39,36 +39,36 @@ def _times(node: Node) -> int:
     return node.times if isinstance(node, Word) else 1
 
 
-def replaced(query: Query, word: str, by: str) -> Query:
+def replace_word(query: Query, word: str, replacement: str) -> Query:
     """Return the query with another spelling of a word, as a suggestion; exact texts stay as they are."""
-    new = words_of(by)
-    return replace(query, clauses=_rebuilt(query.clauses, word, new[:1]), notes=())
+    new = words_of(replacement)
+    return replace(query, clauses=_rebuild(query.clauses, word, new[:1]), notes=())
 
 
-def without(query: Query, word: str) -> Query:
+def remove_word(query: Query, word: str) -> Query:
     """Return the query without a word, as a suggestion where no page has it."""
-    return replace(query, clauses=_rebuilt(query.clauses, word, ()), notes=())
+    return replace(query, clauses=_rebuild(query.clauses, word, ()), notes=())
 
 
-def _rebuilt(clauses: Clauses, word: str, by: tuple[str, ...]) -> Clauses:
+def _rebuild(clauses: Clauses, word: str, replacement: tuple[str, ...]) -> Clauses:
     builder = Builder()
     kinds = ((clauses.must, builder.must), (clauses.must_not, builder.must_not), (clauses.should, builder.should))
     for nodes, add in kinds:
         for node in nodes:
-            changed = _changed(node, word, by)
+            changed = _change_node(node, word, replacement)
             if changed is not None:
                 add(changed)
     return builder.clauses()
 
 
-def _changed(node: Node, word: str, by: tuple[str, ...]) -> Node | None:
+def _change_node(node: Node, word: str, replacement: tuple[str, ...]) -> Node | None:
     match node:
         case Clauses():
-            return _rebuilt(node, word, by) or None
+            return _rebuild(node, word, replacement) or None
         case Word(text, times):
-            return node if text != word else Word(by[0], times) if by else None
+            return node if text != word else Word(replacement[0], times) if replacement else None
         case Phrase(words, joined):
-            new = tuple(each for old in words for each in (by if old == word else (old,)))
+            new = tuple(each for old in words for each in (replacement if old == word else (old,)))
             return Phrase(new, joined) if len(new) > 1 or not joined else Word(new[0]) if new else None
         case Prefix():
             return node

@@ -142,7 +142,7 @@ def score_rows(rows, ranked, const double[::1] eminence, const double[::1] recen
     cdef Py_ssize_t at, number, languages = len(likely), first = eminence.shape[0]
     cdef int64_t bits[MAX_LANGUAGES]
     cdef double least[MAX_LANGUAGES]
-    cdef double foreignness
+    cdef double language_penalty
     if made.size != given.size or first > given.size or recency.shape[0] != first or languages > MAX_LANGUAGES:
         raise ValueError("there is not one of each")
     for number in range(languages):
@@ -153,15 +153,15 @@ def score_rows(rows, ranked, const double[::1] eminence, const double[::1] recen
         out[at].authority = out[at].news = out[at].readable = 1.0
         out[at].semantics = 0.0
     for at in range(first):
-        foreignness = 0.0
+        language_penalty = 0.0
         if languages and each[at].languages:
-            foreignness = 1.0
+            language_penalty = 1.0
             for number in range(languages):
-                if each[at].languages & bits[number] and least[number] < foreignness:
-                    foreignness = least[number]
+                if each[at].languages & bits[number] and least[number] < language_penalty:
+                    language_penalty = least[number]
         out[at].authority = 1.0 + authority * eminence[at]
         out[at].news = 1.0 + news * recency[at]
-        out[at].readable = 1.0 - foreign * foreignness
+        out[at].readable = 1.0 - foreign * language_penalty
         out[at].score = each[at].text * out[at].authority * out[at].news * out[at].readable
 
 

@@ -47,14 +47,14 @@ class Related:
 class Feedback:
     """Weights of terms in the best pages."""
 
-    def __init__(self, asked: Iterable[str]) -> None:
+    def __init__(self, query_words: Iterable[str]) -> None:
         """Start with the words of the query."""
-        self._asked = {stem for word in asked if (stem := stem_of(word))}
+        self._query_stems = {stem for word in query_words if (stem := stem_of(word))}
         self._weights: dict[str, float] = defaultdict(float)
         self._windows: Counter[str] = Counter()
         self._forms: dict[str, Counter[str]] = defaultdict(Counter)
 
-    def read(self, text: str, share: float) -> None:
+    def add_page(self, text: str, share: float) -> None:
         """Add one page, with its share of the scores of all."""
         words = [word.lower() for word in WORD.findall(text[:MAX_CHARS])]
         window = self._best_window(words)
@@ -68,41 +68,41 @@ class Feedback:
 
     def _best_window(self, words: Sequence[str]) -> Sequence[str]:
         """Return the stretch that has most of the query's words."""
-        places = [at for at, word in enumerate(words) if stem_of(word) in self._asked]
+        places = [at for at, word in enumerate(words) if stem_of(word) in self._query_stems]
         # Windows begin every 50 words; a text shorter than a window has one.
         starts = range(0, max(1, len(words) - WINDOW_WORDS + WINDOW_STEP), WINDOW_STEP)
         best = max(starts, key=lambda start: sum(start <= at < start + WINDOW_WORDS for at in places))
         return words[best : best + WINDOW_WORDS]
 
-    def considered(self) -> tuple[str, ...]:
+    def candidate_stems(self) -> tuple[str, ...]:
         """Return the stems worth counting, heaviest first."""
         telling = [
             stem
             for stem, windows in self._windows.items()
             # A term of one window is that page's own word, not the subject's.
-            if windows >= MIN_WINDOWS and stem not in self._asked and len(stem) >= MIN_CHARS and not stem.isdigit()
+            if windows >= MIN_WINDOWS and stem not in self._query_stems and len(stem) >= MIN_CHARS and not stem.isdigit()
         ]
         return tuple(sorted(telling, key=lambda stem: (-self._weights[stem], stem))[:MAX_CONSIDERED])
 
     def related(self, counts: TermCounts, unwanted: frozenset[str] = frozenset()) -> tuple[Related, ...]:
         """Return the best terms; `unwanted` are words that the user removed."""
-        refused = {stem_of(word) for word in unwanted}
+        unwanted_stems = {stem_of(word) for word in unwanted}
         common = TOO_COMMON * counts.pages
         stems = [
             stem
-            for stem in self.considered()
+            for stem in self.candidate_stems()
             # In a tiny collection a quarter of the pages may be less than MIN_WINDOWS.
-            if stem not in refused and 0 < counts.pages_with("all", stem) <= max(common, MIN_WINDOWS)
+            if stem not in unwanted_stems and 0 < counts.pages_with("all", stem) <= max(common, MIN_WINDOWS)
         ][:MAX_WORDS]
         total = sum(self._weights[stem] for stem in stems)
-        return tuple(Related(self._written(stem), stem, self._weights[stem] / total) for stem in stems)
+        return tuple(Related(self._commonest_form(stem), stem, self._weights[stem] / total) for stem in stems)
 
-    def _written(self, stem: str) -> str:
+    def _commonest_form(self, stem: str) -> str:
         forms = self._forms[stem]
         return min(forms, key=lambda form: (-forms[form], form))
 
 
-def added(related: Sequence[Related], words: int, counts: TermCounts) -> tuple[Term, ...]:
+def make_terms(related: Sequence[Related], words: int, counts: TermCounts) -> tuple[Term, ...]:
     """Return the terms to search in addition.
 
     The words of the query keep their weight, 1 each; the weights of these are relative to it.
@@ -121,7 +121,7 @@ def is_worth_offering(total: int, scores: Sequence[float]) -> bool:
     return len(scores) >= FLAT_RANK and scores[FLAT_RANK - 1] > FLAT_SHARE * scores[0] > 0
 
 
-def shares_of(scores: Mapping[int, float]) -> dict[int, float]:
+def normalise_scores(scores: Mapping[int, float]) -> dict[int, float]:
     """Return scores as parts of their sum."""
     total = sum(scores.values())
     return {key: score / total if total else 1 / len(scores) for key, score in scores.items()}

@@ -73,12 +73,12 @@ class Candidates:
     pages: Mapping[int, bytes] = field(default_factory=dict)
 
 
-def candidates_of(total: int, hits: Hits, *columns: Column) -> Candidates:
+def make_candidates(total: int, hits: Hits, *columns: Column) -> Candidates:
     """Return candidates made from scores and other fields, column by column."""
     return Candidates(total, np.frombuffer(packed_rows(hits, *columns), CANDIDATE))
 
 
-def merged(parts: Sequence[Candidates]) -> Candidates:
+def merge_candidates(parts: Sequence[Candidates]) -> Candidates:
     """Merge several lists, best text first, and among equal ones the lower key first."""
     rows = parts[0].rows if len(parts) == 1 else np.empty(sum(len(part.rows) for part in parts), CANDIDATE)
     if len(parts) > 1:  # numpy's own concatenation checks the type of records field by field, which is slow
@@ -108,9 +108,9 @@ class Ranking:
         recency = np.empty(first)
         exponents(found, recency, now_s, weights.news_half_life_days)
         np.exp2(recency, recency)
-        likely = [(bit_of(language), foreignness(share)) for language, share in languages.items()]
+        likely = [(bit_of(language), language_penalty(share)) for language, share in languages.items()]
         rows = np.empty(len(found), RANKED)
-        score_rows(found, rows, self._eminence(keys), recency, likely, weights.authority, weights.news, weights.foreign)
+        score_rows(found, rows, self._authority(keys), recency, likely, weights.authority, weights.news, weights.foreign)
         # 2. Semantics are added in proportion to the best score, so they weigh the same for every query.
         if likeness is not None and first:
             best = rows[:first]
@@ -127,7 +127,7 @@ class Ranking:
         score_rows(found, rows, none, none, [], 0.0, 0.0, 0.0)
         return rows
 
-    def _eminence(self, keys: Keys) -> Floats:
+    def _authority(self, keys: Keys) -> Floats:
         """Return a value from 0 to 1, a third more for every power of ten of pages that a page is above."""
         if self.priors is None:
             return np.zeros(len(keys))
@@ -137,7 +137,7 @@ class Ranking:
         return eminence
 
 
-def foreignness(share: float) -> float:
+def language_penalty(share: float) -> float:
     """Return the foreignness of a page in a language with this likelihood: from 0 to 1 for an unlikely one.
 
     A language half as likely as the likeliest is not foreign: *backup* may be meant in any.

@@ -48,13 +48,13 @@ def term_of(word: str) -> TermKey:
     return ("all", stem) if stem else ("exact", folded_of(word))
 
 
-def counted(word: str, counts: TermCounts) -> TermKey:
+def counted_term(word: str, counts: TermCounts) -> TermKey:
     """Return the term by which a query's word was counted: its stem, or the word itself where it stood in a phrase."""
     term = term_of(word)
     return term if term in counts.terms else ("exact", folded_of(word))
 
 
-def demand_of(query: Query) -> CountsDemand:
+def needed_counts(query: Query) -> CountsDemand:
     """Return all counts of terms that planning this query will need."""
     terms: dict[TermKey, None] = {}
     prefixes: dict[str, None] = {}
@@ -83,27 +83,27 @@ class Planner:
         self._weights = weights or FieldWeights()
 
     def worth(self, node: Word | Phrase) -> float:
-        """Return the worth of a plain word for `rewrite.narrowed`: its idf, and 0 if no page has it."""
+        """Return the worth of a plain word for `rewrite.drop_weak_words`: its idf, and 0 if no page has it."""
         terms = [term_of(node.text)] if isinstance(node, Word) else [("exact", folded_of(word)) for word in node.words]
         # The idf of a word that no page has is the highest of all; it would crowd out words that find something.
         if not all(self.counts.pages_with(*term) for term in terms):
             return 0.0
         return sum(self.counts.idf(*term) for term in terms)
 
-    def plan(self, query: Query, now_s: float, more: Iterable[Term] = ()) -> Plan:
-        """Return the plan of a query; `more` are terms that expansion adds."""
+    def plan(self, query: Query, now_s: float, added_terms: Iterable[Term] = ()) -> Plan:
+        """Return the plan of a query; `added_terms` are terms that expansion adds."""
         phrases = [each.phrase for each in query.exact if not each.excluded and each.phrase is not None]
         clauses = query.clauses
-        must = (*self._all(clauses.must), *map(self._phrase, phrases))
-        should = (*self._flat(clauses.should), *self._pairs(clauses), *more)
+        must = (*self._required(clauses.must), *map(self._phrase, phrases))
+        should = (*self._alternatives(clauses.should), *self._pairs(clauses), *added_terms)
         scored = Group(must, should) if must or should else None
         excluded = tuple(map(self._excluded, clauses.must_not))
-        return Plan(scored, excluded, tuple(conditions_of(query.filters, now_s)))
+        return Plan(scored, excluded, tuple(make_conditions(query.filters, now_s)))
 
-    def _all(self, nodes: Iterable[tree.Node]) -> Iterator[Part]:
+    def _required(self, nodes: Iterable[tree.Node]) -> Iterator[Part]:
         return map(self._part, nodes)
 
-    def _flat(self, nodes: Iterable[tree.Node]) -> Iterator[Part]:
+    def _alternatives(self, nodes: Iterable[tree.Node]) -> Iterator[Part]:
         """Yield alternatives; the term of a word in each field is an alternative like others."""
         for node in nodes:
             if isinstance(node, Word):
@@ -123,19 +123,19 @@ class Planner:
                 return self._phrase(node)
             case Clauses(must, should, must_not):
                 excluded = tuple(map(self._excluded, must_not))
-                return Group(tuple(self._all(must)), tuple(self._flat(should)), excluded)
+                return Group(tuple(self._required(must)), tuple(self._alternatives(should)), excluded)
 
     def _word(self, word: str, times: float) -> Iterator[Term]:
         stem, folded, weights = stem_of(word), folded_of(word), self._weights
         # One idf for all fields, that of the text (plan.py).
-        told = self.counts.idf(*term_of(word))
+        term_idf = self.counts.idf(*term_of(word))
         if stem:
-            yield Term("all", stem, weights.text * times, told, word)
-            yield Term("head", stem, weights.head * times, told, word)
-            yield Term("anchor", stem, weights.anchor * times, told, word)
+            yield Term("all", stem, weights.text * times, term_idf, word)
+            yield Term("head", stem, weights.head * times, term_idf, word)
+            yield Term("anchor", stem, weights.anchor * times, term_idf, word)
         if folded:
             # A stop word is in `exact` only, so that field carries its whole weight.
-            yield Term("exact", folded, (weights.exact if stem else weights.text) * times, told, word)
+            yield Term("exact", folded, (weights.exact if stem else weights.text) * times, term_idf, word)
 
     def _joined(self, phrase: Phrase) -> Iterator[Part]:
         """Yield the alternatives of a joined phrase: its single words, the phrase, and the words run together."""
@@ -149,14 +149,14 @@ class Planner:
         completions = self.counts.completions(folded_of(text))
         pages = self.counts.pages
         # Pages with several completions are counted more than once; the sum is an upper limit.
-        told = idf(min(pages, sum(completions.values())), pages)
+        term_idf = idf(min(pages, sum(completions.values())), pages)
         weight = self._weights.text
-        return Group(should=tuple(Term("exact", word, weight, told, f"{text}*") for word in completions))
+        return Group(should=tuple(Term("exact", word, weight, term_idf, f"{text}*") for word in completions))
 
     def _phrase(self, phrase: Phrase) -> Near:
         texts = tuple(map(folded_of, phrase.words))
-        told = sum(self.counts.idf("exact", text) for text in texts)
-        return Near("exact", texts, 0, self._weights.phrase, told, " ".join(phrase.words))
+        term_idf = sum(self.counts.idf("exact", text) for text in texts)
+        return Near("exact", texts, 0, self._weights.phrase, term_idf, " ".join(phrase.words))
 
     def _pairs(self, clauses: Clauses) -> Iterator[Near]:
         """Yield pairs of words that stand side by side in the query, the rarest first."""
@@ -165,10 +165,10 @@ class Planner:
             words = [node.text for node in nodes if isinstance(node, Word) and stem_of(node.text)]
             for one, other in pairwise(words if len(words) <= MAX_PAIRED_WORDS else ()):
                 stems = stem_of(one), stem_of(other)
-                told = self.counts.idf("all", stems[0]) + self.counts.idf("all", stems[1])
+                term_idf = self.counts.idf("all", stems[0]) + self.counts.idf("all", stems[1])
                 # Two forms of one stem are no pair of neighbours.
                 if stems[0] != stems[1]:
-                    found[stems] = Near("all", stems, PAIR_SLOP, self._weights.pair, told, f"{one} {other}")
+                    found[stems] = Near("all", stems, PAIR_SLOP, self._weights.pair, term_idf, f"{one} {other}")
         return iter(sorted(found.values(), key=lambda pair: -pair.idf)[:MAX_PAIRS])
 
     def _excluded(self, node: tree.Node) -> Part:
@@ -182,7 +182,7 @@ class Planner:
 # ---- filters --------------------------------------------------------------------------------------------------------
 
 
-def conditions_of(filters: Filters, now_s: float) -> Iterator[Condition]:
+def make_conditions(filters: Filters, now_s: float) -> Iterator[Condition]:
     """Yield filters as conditions on fields of the index."""
     for name, choice in filters.choices():
         if name == "title":

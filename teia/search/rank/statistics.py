@@ -19,9 +19,9 @@ from teia.clock import Clock
 from teia.index.schema import ROOT
 from teia.search.rank.tantivy_query import idf
 
-KEEP_S = 5.0
-KEEP_LANGUAGES_S = 600.0
-MAX_KEPT = 100_000
+EXPIRY_S = 5.0
+LANGUAGES_EXPIRY_S = 600.0
+MAX_CACHED = 100_000
 MAX_COMPLETIONS = 50
 """Greatest number of words that `word*` stands for: the most frequent."""
 
@@ -73,37 +73,37 @@ class TermCounts:
         return dict(found[:MAX_COMPLETIONS])
 
 
-Ask: TypeAlias = Callable[[CountsDemand], Sequence[TermCounts]]
+FetchCounts: TypeAlias = Callable[[CountsDemand], Sequence[TermCounts]]
 
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class _Kept(Generic[Key, Value]):
+class _ExpiringCache(Generic[Key, Value]):
     """Cached answers with their expiry times; the oldest are dropped when there are too many.
 
     Empty answers are not cached: a word just added to the index would be reported missing.
     """
 
-    def __init__(self, keep_s: float) -> None:
-        self._keep_s = keep_s
+    def __init__(self, expiry_s: float) -> None:
+        self._expiry_s = expiry_s
         self._values: OrderedDict[Key, tuple[float, Value]] = OrderedDict()
 
-    def known(self, wanted: Iterable[Key], now_s: float) -> dict[Key, Value]:
+    def cached(self, wanted: Iterable[Key], now_s: float) -> dict[Key, Value]:
         found: dict[Key, Value] = {}
         for each in wanted:
-            kept = self._values.get(each)
-            if kept is not None and kept[0] > now_s:
-                found[each] = kept[1]
+            entry = self._values.get(each)
+            if entry is not None and entry[0] > now_s:
+                found[each] = entry[1]
         return found
 
-    def keep(self, values: Mapping[Key, Value], now_s: float) -> None:
+    def store(self, values: Mapping[Key, Value], now_s: float) -> None:
         for key, value in values.items():
             self._values.pop(key, None)
             if value:
-                self._values[key] = now_s + self._keep_s, value
-        while len(self._values) > MAX_KEPT:
+                self._values[key] = now_s + self._expiry_s, value
+        while len(self._values) > MAX_CACHED:
             self._values.popitem(last=False)
 
     def clear(self) -> None:
@@ -116,53 +116,53 @@ class Statistics:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = Lock()
-        self._terms = _Kept[TermKey, int](KEEP_S)
-        self._prefixes = _Kept[str, dict[str, int]](KEEP_S)
-        self._words = _Kept[str, dict[str, int]](KEEP_LANGUAGES_S)
+        self._terms = _ExpiringCache[TermKey, int](EXPIRY_S)
+        self._prefixes = _ExpiringCache[str, dict[str, int]](EXPIRY_S)
+        self._words = _ExpiringCache[str, dict[str, int]](LANGUAGES_EXPIRY_S)
 
-    def counts(self, demand: CountsDemand, ask: Ask) -> TermCounts:
-        """Return all counts a query needs; `ask` requests those that are not cached from all shards."""
+    def counts(self, demand: CountsDemand, fetch: FetchCounts) -> TermCounts:
+        """Return all counts a query needs; `fetch` requests those that are not cached from all shards."""
         now_s = self._clock.ticks_s()
         # The number of pages belongs to every count: an idf needs both.
         wanted = CountsDemand((PAGES, *demand.terms), demand.prefixes, demand.words and (EVERY_PAGE, *demand.words))
         with self._lock:
-            known = TermCounts(
-                self._terms.known(wanted.terms, now_s),
-                self._prefixes.known(wanted.prefixes, now_s),
-                self._words.known(wanted.words, now_s),
+            cached = TermCounts(
+                self._terms.cached(wanted.terms, now_s),
+                self._prefixes.cached(wanted.prefixes, now_s),
+                self._words.cached(wanted.words, now_s),
             )
-        lacking = CountsDemand(
-            tuple(each for each in dict.fromkeys(wanted.terms) if each not in known.terms),
-            tuple(each for each in dict.fromkeys(wanted.prefixes) if each not in known.prefixes),
-            tuple(each for each in dict.fromkeys(wanted.words) if each not in known.words),
+        missing = CountsDemand(
+            tuple(each for each in dict.fromkeys(wanted.terms) if each not in cached.terms),
+            tuple(each for each in dict.fromkeys(wanted.prefixes) if each not in cached.prefixes),
+            tuple(each for each in dict.fromkeys(wanted.words) if each not in cached.words),
         )
         # Outside the lock: shards may take a second. Two threads may request the same counts, which does no harm.
-        if lacking:
-            self._learn(lacking, ask(lacking), known, now_s)
-        return known
+        if missing:
+            self._store_counts(missing, fetch(missing), cached, now_s)
+        return cached
 
-    def _learn(self, lacking: CountsDemand, answers: Sequence[TermCounts], known: TermCounts, now_s: float) -> None:
+    def _store_counts(self, missing: CountsDemand, answers: Sequence[TermCounts], cached: TermCounts, now_s: float) -> None:
         new = TermCounts(
-            {each: sum(answer.terms.get(each, 0) for answer in answers) for each in lacking.terms},
-            {each: _added(answer.prefixes.get(each, {}) for answer in answers) for each in lacking.prefixes},
-            {each: _added(answer.words.get(each, {}) for answer in answers) for each in lacking.words},
+            {each: sum(answer.terms.get(each, 0) for answer in answers) for each in missing.terms},
+            {each: _sum_counts(answer.prefixes.get(each, {}) for answer in answers) for each in missing.prefixes},
+            {each: _sum_counts(answer.words.get(each, {}) for answer in answers) for each in missing.words},
         )
-        known.terms.update(new.terms)
-        known.prefixes.update(new.prefixes)
-        known.words.update(new.words)
+        cached.terms.update(new.terms)
+        cached.prefixes.update(new.prefixes)
+        cached.words.update(new.words)
         with self._lock:
-            self._terms.keep(new.terms, now_s)
-            self._prefixes.keep(new.prefixes, now_s)
-            self._words.keep(new.words, now_s)
+            self._terms.store(new.terms, now_s)
+            self._prefixes.store(new.prefixes, now_s)
+            self._words.store(new.words, now_s)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the counts, because a shard was added or removed."""
         with self._lock:
-            for kept in (self._terms, self._prefixes, self._words):
-                kept.clear()
+            for cache in (self._terms, self._prefixes, self._words):
+                cache.clear()
 
 
-def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
     for each in counts:
         for name, count in each.items():

@@ -20,12 +20,12 @@ from teia.index.entry import IndexEntry
 from teia.search.query import tree
 from teia.search.query.query_language import Shares, question_languages, likely_languages, content_words
 from teia.search.query.question_words import is_question_word
-from teia.search.query.rewrite import narrowed
+from teia.search.query.rewrite import drop_weak_words
 from teia.search.query.tree import RESULT_WINDOW, Phrase, Prefix, Query, wanted_words
 from teia.search.rank import expansion
 from teia.search.rank.expansion import Feedback, Related
-from teia.search.rank.formula import RERANKED, Candidates, Ranking, merged
-from teia.search.rank.make_plan import Planner, counted, demand_of
+from teia.search.rank.formula import RERANKED, Candidates, Ranking, merge_candidates
+from teia.search.rank.make_plan import Planner, counted_term, needed_counts
 from teia.search.rank.near_duplicates import leaders_of
 from teia.search.rank.plan import Plan
 from teia.search.rank.rows import Rows
@@ -87,7 +87,7 @@ class QueryExecution:
         query: Query,
         *,
         language: str | None = None,
-        reads: Sequence[str] = (),
+        reader_languages: Sequence[str] = (),
         grouped: bool = True,
     ) -> None:
         self.components = components
@@ -103,34 +103,34 @@ class QueryExecution:
         """Pages that shards sent along with their best, by key; and those of them that were needed."""
 
         self._now_s = components.clock.now_s()
-        self.counts, self.languages = self._count_terms(language, reads)
+        self.counts, self.languages = self._count_terms(language, reader_languages)
         self._planner = Planner(self.counts, components.ranking.weights.fields)
-        self.query = narrowed(query, self._planner.worth)
+        self.query = drop_weak_words(query, self._planner.worth)
 
-    def _count_terms(self, language: str | None, reads: Sequence[str]) -> tuple[TermCounts, Shares]:
+    def _count_terms(self, language: str | None, reader_languages: Sequence[str]) -> tuple[TermCounts, Shares]:
         """Return the frequencies of the terms, and the likely languages."""
         has_language_filter = bool(self.query.filters.lang.any_of)
         words = () if has_language_filter or language else content_words(self.query)
-        demand = demand_of(self.query)
+        demand = needed_counts(self.query)
         counts = self.count(CountsDemand(demand.terms, demand.prefixes, words))
         if has_language_filter:
             return counts, {}
         if language:
             return counts, {language: 1.0}
-        return counts, likely_languages(words, counts.words, question_languages(self.query), reads)
+        return counts, likely_languages(words, counts.words, question_languages(self.query), reader_languages)
 
     def count(self, demand: CountsDemand) -> TermCounts:
         """Count over all shards; cached counts are not requested again."""
         counts = self.components.statistics.counts(demand, self._request_counts)
         if self.fan_out.has_failed:
-            self.components.statistics.forget()  # counts without a shard must not serve the next query
+            self.components.statistics.clear()  # counts without a shard must not serve the next query
         return counts
 
-    def _request_counts(self, lacking: CountsDemand) -> list[TermCounts]:
-        return list(self.fan_out.query_all(lambda shard: shard.counts(lacking)).values())
+    def _request_counts(self, missing: CountsDemand) -> list[TermCounts]:
+        return list(self.fan_out.query_all(lambda shard: shard.counts(missing)).values())
 
     def plan(self) -> Plan:
-        terms = expansion.added(self.related, self._plain_words(), self.counts)
+        terms = expansion.make_terms(self.related, self._plain_words(), self.counts)
         return self._planner.plan(self.query, self._now_s, terms)
 
     def _plain_words(self) -> int:
@@ -145,11 +145,11 @@ class QueryExecution:
         first = self._merge_candidates(best, expansion.PAGES)
         rows = self.rank(first.rows)[: expansion.PAGES]
         entries = self.entries(rows)
-        shares = expansion.shares_of({int(row["key"]): float(row["score"]) for row in rows})
+        shares = expansion.normalise_scores({int(row["key"]): float(row["score"]) for row in rows})
         feedback = Feedback(wanted_words(self.query))
         for key, entry in entries.items():
-            feedback.read(f"{entry.title}\n{entry.text}", shares[key])
-        counts = self.count(CountsDemand(tuple(("all", stem) for stem in feedback.considered())))
+            feedback.add_page(f"{entry.title}\n{entry.text}", shares[key])
+        counts = self.count(CountsDemand(tuple(("all", stem) for stem in feedback.candidate_stems())))
         self.counts.terms.update(counts.terms)
         self.related = feedback.related(self.counts, unwanted)
 
@@ -199,7 +199,7 @@ class QueryExecution:
             # The number is the gateway's own; a shard does not know it.
             answer.rows["shard"] = number
             self._prefetched.update(answer.pages)
-        everything = merged(list(answers.values()))
+        everything = merge_candidates(list(answers.values()))
         return Candidates(everything.total, everything.rows[:limit])
 
     def rank(self, rows: Rows) -> Rows:
@@ -241,8 +241,8 @@ class QueryExecution:
             if key in self._prefetched:
                 with suppress(IndexFailure):  # a damaged page is requested again
                     self._unpacked[key] = unpack_entry(self._prefetched.pop(key))
-        lacking = rows[[key not in self._unpacked for key in rows["key"].tolist()]] if self._unpacked else rows
-        return self.fan_out.start_each({number: partial(_entries, some) for number, some in _by_shard(lacking).items()})
+        missing = rows[[key not in self._unpacked for key in rows["key"].tolist()]] if self._unpacked else rows
+        return self.fan_out.start_each({number: partial(_entries, some) for number, some in _by_shard(missing).items()})
 
     def _in_order(self, rows: Rows, pages: StartedRequests[Mapping[int, IndexEntry]]) -> dict[int, IndexEntry]:
         found = dict(self._unpacked)
@@ -280,7 +280,7 @@ class QueryExecution:
         phrases = [leaf.words for leaf in leaves if isinstance(leaf, Phrase)]
         phrases += [each.phrase.words for each in self.query.exact if each.phrase is not None and not each.excluded]
         worth = {each.word: RELATED_WORTH for each in self.related}
-        worth |= {word: self.counts.idf(*counted(word, self.counts)) for word in (*words, *completions)}
+        worth |= {word: self.counts.idf(*counted_term(word, self.counts)) for word in (*words, *completions)}
         return Highlighter(worth, phrases)
 
 

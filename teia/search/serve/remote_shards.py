@@ -257,7 +257,7 @@ class RemoteShard(Shard):
         # Until the first counts have arrived the extent is unknown, and the shard sends the whole range.
         if show is None or show.is_of_each or here is None or not total_extent.pages:
             return show
-        return narrowed(show, here.pages / total_extent.pages)
+        return narrow_range(show, here.pages / total_extent.pages)
 
     def _read_candidates(self, *arguments_and_octets: Any) -> Candidates:
         found = decode_reply(decode_candidates, arguments_and_octets[-1])
@@ -306,7 +306,7 @@ class RemoteShard(Shard):
         return cast("Mapping[str, Mapping[str, int]]", self._request("similar_words", words, distance))
 
 
-def narrowed(show: Show, share: float) -> Show:
+def narrow_range(show: Show, share: float) -> Show:
     """Return the part of the shown results that a shard with this share of all pages is likely to have.
 
     If pages are spread at random, its number among the first n results is binomial. Missing pages are requested.

@@ -62,7 +62,7 @@ class SearchOptions:
     unwanted: frozenset[str] = frozenset()
     grouped: bool = True
     alike_to: str | None = None
-    reads: tuple[str, ...] = ()
+    reader_languages: tuple[str, ...] = ()
 
 
 class Searcher:
@@ -92,7 +92,7 @@ class Searcher:
             return Results(query=text, understood=describe(query), total=0, notes=query.notes)
         # 2. Count the terms, decide the language, drop question words; expand on request.
         execution = QueryExecution(
-            self._components, query, language=options.language, reads=options.reads, grouped=options.grouped
+            self._components, query, language=options.language, reader_languages=options.reader_languages, grouped=options.grouped
         )
         if _expands(execution.query, options):
             execution.expand(options.unwanted)
@@ -114,10 +114,10 @@ class Searcher:
             reasons = explain_rows(execution.fan_out, plan, rows, execution.counts)
             hits = [msgspec.structs.replace(hit, explanation=reasons.get(hit.key)) for hit in hits]
         offered = spellings.offered()
-        counted = {} if facets is None else collect_facets(facets)
+        facet_counts = {} if facets is None else collect_facets(facets)
         results = _answer(text, execution, found, hits, offered)
         took_ms = 1000 * (self._components.clock.ticks_s() - began)
-        return replace(results, offset=first, facets=counted, took_ms=took_ms)
+        return replace(results, offset=first, facets=facet_counts, took_ms=took_ms)
 
     def search_among(self, text: str, keys: Sequence[int]) -> list[Hit] | None:
         """Return those of some pages that a search finds, not grouped, at most the window of results.

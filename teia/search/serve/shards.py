@@ -23,7 +23,7 @@ from teia.index.union import UnionReader
 from teia.search.query.analysis import folded_of
 from teia.search.query.tree import ExactText
 from teia.search.query.words import composed, exactly
-from teia.search.rank.formula import Candidates, candidates_of
+from teia.search.rank.formula import Candidates, make_candidates
 from teia.search.rank.plan import Plan, leaves, matching
 from teia.search.rank.statistics import EVERY_PAGE, MAX_COMPLETIONS, CountsDemand, TermCounts
 from teia.search.rank.tantivy_query import NO_SCORE, Compiler, every_page
@@ -153,7 +153,7 @@ class LocalShard:
         columns: Any = [searcher.fast_field_values(field, addresses) for field in _COLUMNS]
         self._remember(searcher, columns[0], addresses)
         total: int = result.count  # type: ignore[attr-defined]  # it is there; tantivy's stub forgets it
-        return candidates_of(total, hits, *columns)
+        return make_candidates(total, hits, *columns)
 
     def _compiler(self, searcher: tantivy.Searcher) -> Compiler:
         elsewhere = self._reader.elsewhere.pages if isinstance(self._reader, UnionReader) else 0

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from teia.search.rank.make_plan import counted
+from teia.search.rank.make_plan import counted_term
 from teia.search.rank.plan import Leaf, Plan, Term, leaves
 from teia.search.rank.rows import Rows
 from teia.search.rank.statistics import TermCounts
@@ -52,7 +52,7 @@ def _component(leaf: Leaf, score: float, counts: TermCounts) -> Component:
         term=leaf.text if isinstance(leaf, Term) else " ".join(leaf.texts),
         boost=leaf.boost,
         idf=leaf.idf,
-        pages=counts.pages_with(*counted(leaf.word, counts)) or None if is_term else None,
+        pages=counts.pages_with(*counted_term(leaf.word, counts)) or None if is_term else None,
         of=counts.pages,
         score=score,
     )

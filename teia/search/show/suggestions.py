@@ -16,10 +16,10 @@ from teia.index.entry import IndexEntry
 from teia.search.query.analysis import folded_of
 from teia.search.query.canonical_text import render
 from teia.search.query.question_words import is_question_word
-from teia.search.query.rewrite import replaced
+from teia.search.query.rewrite import replace_word
 from teia.search.query.tree import Query, wanted_words
 from teia.search.rank.formula import Candidates
-from teia.search.rank.make_plan import counted
+from teia.search.rank.make_plan import counted_term
 from teia.search.rank.plan import Group, Plan, Term
 from teia.search.rank.statistics import TermCounts
 from teia.search.serve.gateway import QueryFanOut, StartedRequests
@@ -62,7 +62,7 @@ class Spellings:
         self._fan_out = fan_out
         self._query = query
         self._pages = {
-            word: counts.pages_with(*counted(word, counts)) for word in wanted_words(query) if not is_question_word(word)
+            word: counts.pages_with(*counted_term(word, counts)) for word in wanted_words(query) if not is_question_word(word)
         }
         self._folded = self._doubtful(1)
         self._requests = [self._start(list(self._folded.values()), 1)]
@@ -84,7 +84,7 @@ class Spellings:
         best = self._best()
         written = restore_accents(self._fan_out, sorted({other for other, _ in best.values()})) if best else {}
         found = [
-            Suggestion(word, written[other], count, render(replaced(self._query, word, written[other])))
+            Suggestion(word, written[other], count, render(replace_word(self._query, word, written[other])))
             for word, (other, count) in best.items()
         ]
         return Suggestions(missing, tuple(found[:MAX_SUGGESTIONS]))

@@ -26,8 +26,8 @@ from teia.durable import disk_errors
 from teia.errors import StoreError, UsageError
 from teia.frontier.cell.database import LIMIT_LOG
 from teia.web import limits
-from teia.web.access.change_log import ChangeLine, packed
-from teia.web.access.roles import ALL, Role, TokenScope
+from teia.web.access.change_log import ChangeLine, pack_changes
+from teia.web.access.roles import ALL_SCOPES, Role, TokenScope
 
 VERSION = 3
 SCHEMA = """
@@ -54,13 +54,13 @@ Version 1 had no scopes; an empty `scopes` column means all of them. Until versi
 class UserSession:
     """Session of a signed-in user.
 
-    `csrf` is the token that the user's forms must send; `choices` are the user's preferences.
+    `csrf` is the token that the user's forms must send; `preferences` are the user's preferences.
     """
 
     user: str
     role: Role
     csrf: str
-    choices: Mapping[str, str]
+    preferences: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Accounts:
         self._lock = Lock()
         self._hasher = hasher or argon2.PasswordHasher()
         # Unknown user names are compared with this hash, so that they take as long to refuse as wrong passwords.
-        self._nobodys = self._hasher.hash(secrets.token_urlsafe(18))
+        self._dummy_hash = self._hasher.hash(secrets.token_urlsafe(18))
         # Created with its mode before SQLite opens it: SQLite would leave it readable by other users.
         with disk_errors(path, "opened"):
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
@@ -118,7 +118,7 @@ class Accounts:
         return int(self._db.execute("PRAGMA user_version").fetchone()[0])
 
     def _migrate(self, path: Path) -> None:
-        with self._writing() as db:
+        with self._transaction() as db:
             version = self._version  # read inside the transaction: another server of this root may have migrated first
             if version not in (0, 1, 2, VERSION):
                 raise StoreError(f"{path} is of version {version}, but this version of teia reads {VERSION}")
@@ -132,7 +132,7 @@ class Accounts:
             self._db.close()
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             # IMMEDIATE takes the write lock now: no other server can change what the transaction reads.
             self._db.execute("BEGIN IMMEDIATE")
@@ -145,9 +145,9 @@ class Accounts:
                     self._db.execute("ROLLBACK")
                 raise
 
-    def _note_seen(self, sql: str, *values: Any) -> None:
+    def _store_last_seen(self, sql: str, *values: Any) -> None:
         """Store the time of the last request; ignore a full disk, so that users can still sign in."""
-        with suppress(sqlite3.OperationalError), self._writing() as db:
+        with suppress(sqlite3.OperationalError), self._transaction() as db:
             db.execute(sql, values)
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -163,13 +163,13 @@ class Accounts:
     def invite(self, role: Role) -> str:
         """Return a code with which one person can create an account of this role, once, within ten minutes."""
         code = secrets.token_urlsafe(18)
-        with self._writing() as db:
+        with self._transaction() as db:
             db.execute("DELETE FROM invitations WHERE until_s < ?", (self._clock.now_s(),))
             until_s = self._clock.now_s() + limits.INVITATION_S
             db.execute("INSERT INTO invitations VALUES (?, ?, ?)", (_hash(code), int(role), until_s))
         return code
 
-    def accept(self, code: str, name: str, password: str) -> None:
+    def accept_invitation(self, code: str, name: str, password: str) -> None:
         """Create the account that an invitation is for.
 
         Raise UsageError if the code, the name or the password is not acceptable; the invitation then stays valid.
@@ -178,7 +178,7 @@ class Accounts:
         check_password(password)
         # Before the transaction: a hash takes long on purpose, and would block all other writers.
         made = self._hasher.hash(password)
-        with self._writing() as db:
+        with self._transaction() as db:
             found = db.execute("SELECT role, until_s FROM invitations WHERE hash = ?", (_hash(code),)).fetchone()
             if found is None or found[1] < self._clock.now_s():
                 raise UsageError("this invitation was already used, or is older than ten minutes")
@@ -196,14 +196,14 @@ class Accounts:
 
     def remove_user(self, name: str) -> None:
         """Delete a user's account, sessions and tokens; refuse to delete the last admin."""
-        with self._writing() as db:
+        with self._transaction() as db:
             self._check_admin_stays(db, name)
             for table, column in (("users", "name"), ("sessions", "user"), ("tokens", "user")):
                 db.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))  # noqa: S608  # our own names
 
     def set_role(self, name: str, role: Role) -> None:
         """Change a user's role, and lower the roles of the user's tokens to it."""
-        with self._writing() as db:
+        with self._transaction() as db:
             if role is not Role.ADMIN:
                 self._check_admin_stays(db, name)
             db.execute("UPDATE users SET role = ? WHERE name = ?", (int(role), name))
@@ -215,21 +215,21 @@ class Accounts:
         check_password(new)
         rows = self._rows("SELECT password FROM users WHERE name = ?", name)
         try:
-            self._hasher.verify(rows[0][0] if rows else self._nobodys, old[: limits.PASSWORD_CHARS[1]])
+            self._hasher.verify(rows[0][0] if rows else self._dummy_hash, old[: limits.PASSWORD_CHARS[1]])
         except argon2.exceptions.VerificationError:
             raise UsageError("the old password is wrong") from None
         made = self._hasher.hash(new)
-        with self._writing() as db:
+        with self._transaction() as db:
             db.execute("UPDATE users SET password = ? WHERE name = ?", (made, name))
             # A stolen session ends with the old password.
             db.execute("DELETE FROM sessions WHERE user = ?", (name,))
 
-    def choose(self, name: str, choices: Mapping[str, str]) -> None:
-        """Store a user's preferences; those that `choices` does not name keep their values."""
-        with self._writing() as db:
+    def set_preferences(self, name: str, preferences: Mapping[str, str]) -> None:
+        """Store a user's preferences; those that `preferences` does not name keep their values."""
+        with self._transaction() as db:
             # A loop over zero or one row: a user removed in the meantime is ignored.
             for before in db.execute("SELECT choices FROM users WHERE name = ?", (name,)).fetchall():
-                text = json.dumps(json.loads(before[0]) | dict(choices))
+                text = json.dumps(json.loads(before[0]) | dict(preferences))
                 db.execute("UPDATE users SET choices = ? WHERE name = ?", (text, name))
 
     @staticmethod
@@ -250,53 +250,53 @@ class Accounts:
         """
         rows = self._rows("SELECT password FROM users WHERE name = ?", name[: limits.NAME_CHARS])
         try:
-            self._hasher.verify(rows[0][0] if rows else self._nobodys, password[: limits.PASSWORD_CHARS[1]])
+            self._hasher.verify(rows[0][0] if rows else self._dummy_hash, password[: limits.PASSWORD_CHARS[1]])
         except argon2.exceptions.VerificationError:
             return None
         if not rows:
             return None
         secret, now_s = secrets.token_urlsafe(32), self._clock.now_s()
-        with self._writing() as db:
-            db.execute("DELETE FROM sessions WHERE seen_s < ? OR made_s < ?", _too_old(now_s))
+        with self._transaction() as db:
+            db.execute("DELETE FROM sessions WHERE seen_s < ? OR made_s < ?", _oldest_valid(now_s))
             # The sessions that were not used for longest make room for the new one.
-            kept = limits.SESSIONS - 1
+            others = limits.SESSIONS - 1
             db.execute(
                 "DELETE FROM sessions WHERE hash NOT IN (SELECT hash FROM sessions ORDER BY seen_s DESC LIMIT ?)",
-                (kept,),
+                (others,),
             )
             values = (_hash(secret), name, secrets.token_urlsafe(18), now_s, now_s)
             db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", values)
             db.execute("UPDATE users SET seen_s = ? WHERE name = ?", (now_s, name))
         return secret
 
-    def session(self, secret: str) -> UserSession | None:
+    def find_session(self, secret: str) -> UserSession | None:
         """Return the session of a secret; None if it has expired or its user was removed."""
         now_s = self._clock.now_s()
         sql = """SELECT s.user, u.role, s.csrf, u.choices, s.made_s, s.seen_s
                  FROM sessions AS s JOIN users AS u ON u.name = s.user WHERE s.hash = ?"""
-        for user, role, csrf, choices, made_s, seen_s in self._rows(sql, _hash(secret)):
-            least_seen_s, least_made_s = _too_old(now_s)
+        for user, role, csrf, preferences, made_s, seen_s in self._rows(sql, _hash(secret)):
+            least_seen_s, least_made_s = _oldest_valid(now_s)
             if seen_s < least_seen_s or made_s < least_made_s:
                 return None
             # Not at every request, because each would be a write.
-            if now_s - seen_s > SEEN_EVERY_S:
-                self._note_seen("UPDATE sessions SET seen_s = ? WHERE hash = ?", now_s, _hash(secret))
-            return UserSession(user, Role(role), csrf, json.loads(choices))
+            if now_s - seen_s > SEEN_RESOLUTION_S:
+                self._store_last_seen("UPDATE sessions SET seen_s = ? WHERE hash = ?", now_s, _hash(secret))
+            return UserSession(user, Role(role), csrf, json.loads(preferences))
         return None
 
     def sign_out(self, secret: str) -> None:
-        with self._writing() as db:
+        with self._transaction() as db:
             db.execute("DELETE FROM sessions WHERE hash = ?", (_hash(secret),))
 
     # ---- tokens -----------------------------------------------------------------------------------------------------
 
-    def make_token(self, name: str, user: str, role: Role, scopes: frozenset[TokenScope] = ALL) -> str:
+    def make_token(self, name: str, user: str, role: Role, scopes: frozenset[TokenScope] = ALL_SCOPES) -> str:
         """Create a token and return its secret; only the hash is stored."""
         check_name(name)
         if not scopes:  # an empty column would mean all scopes
             raise UsageError("a token needs at least one scope")
         secret = f"teia_{secrets.token_urlsafe(32)}"
-        with self._writing() as db:
+        with self._transaction() as db:
             if db.execute("SELECT count(*) FROM tokens").fetchone()[0] >= limits.TOKENS:
                 raise UsageError(f"there are already {limits.TOKENS} tokens; remove some first")
             if db.execute("SELECT 1 FROM tokens WHERE name = ? AND user = ?", (name, user)).fetchone():
@@ -306,17 +306,17 @@ class Accounts:
             db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         return secret
 
-    def token(self, secret: str) -> tuple[str, Role, frozenset[TokenScope]] | None:
+    def find_token(self, secret: str) -> tuple[str, Role, frozenset[TokenScope]] | None:
         """Return the user, role and scopes of a token; None if it is unknown."""
         rows = self._rows("SELECT user, role, seen_s, scopes FROM tokens WHERE hash = ?", _hash(secret))
         for user, role, seen_s, scopes in rows:
-            if self._clock.now_s() - seen_s > SEEN_EVERY_S:
-                self._note_seen("UPDATE tokens SET seen_s = ? WHERE hash = ?", self._clock.now_s(), _hash(secret))
+            if self._clock.now_s() - seen_s > SEEN_RESOLUTION_S:
+                self._store_last_seen("UPDATE tokens SET seen_s = ? WHERE hash = ?", self._clock.now_s(), _hash(secret))
             return user, Role(role), _scopes(scopes)
         return None
 
     def remove_token(self, name: str, user: str) -> None:
-        with self._writing() as db:
+        with self._transaction() as db:
             if not db.execute("DELETE FROM tokens WHERE name = ? AND user = ?", (name, user)).rowcount:
                 raise UsageError(f"{user} has no token {name!r}")
 
@@ -331,29 +331,29 @@ class Accounts:
 
     # ---- audit log, and signing keys ---------------------------------------------------------------------------------
 
-    def note(self, who: str, what: str, changes: Iterable[ChangeLine] = (), /, **detail: Any) -> None:
+    def log_action(self, who: str, what: str, changes: Iterable[ChangeLine] = (), /, **detail: Any) -> None:
         """Add an action of a user, and the settings it changed, to the audit log."""
-        text = json.dumps({**detail, **packed(changes)}, default=str)
-        with self._writing() as db:
+        text = json.dumps({**detail, **pack_changes(changes)}, default=str)
+        with self._transaction() as db:
             values = (self._clock.now_s(), who, what, text)
             db.execute("INSERT INTO audit (time_s, who, what, detail) VALUES (?, ?, ?, ?)", values)
             db.execute("DELETE FROM audit WHERE seq <= (SELECT max(seq) FROM audit) - ?", (limits.AUDIT_ROWS,))
 
-    def noted(self, n: int, before: int | None = None) -> list[tuple[int, AuditLine]]:
+    def logged_actions(self, n: int, before: int | None = None) -> list[tuple[int, AuditLine]]:
         """Return the last `n` entries of the audit log, newest first, each with its number."""
         sql = "SELECT seq, time_s, who, what, detail FROM audit WHERE seq < ? ORDER BY seq DESC LIMIT ?"
         rows = self._rows(sql, before if before is not None else 1 << 62, n)
         return [(seq, AuditLine(time_s, who, what, json.loads(detail))) for seq, time_s, who, what, detail in rows]
 
-    def secret(self, name: str) -> bytes:
+    def signing_key(self, name: str) -> bytes:
         """Return a signing key of this root; create it at the first call."""
-        with self._writing() as db:
+        with self._transaction() as db:
             # Of two servers that start at once, the first one's key stays, and both read it.
             db.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (name, secrets.token_bytes(32)))
             return bytes(db.execute("SELECT value FROM secrets WHERE name = ?", (name,)).fetchone()[0])
 
 
-SEEN_EVERY_S = 60.0
+SEEN_RESOLUTION_S = 60.0
 """Resolution of `seen_s`: the last visit of a user is written at most this often."""
 
 
@@ -371,7 +371,7 @@ def check_password(password: str) -> None:
 
 def _scopes(text: str) -> frozenset[TokenScope]:
     """Return the scopes stored for a token; unknown words are ignored, an empty text means all scopes."""
-    return frozenset(scope for scope in TokenScope if scope in text.split()) if text else ALL
+    return frozenset(scope for scope in TokenScope if scope in text.split()) if text else ALL_SCOPES
 
 
 def _hash(secret: str) -> bytes:
@@ -379,5 +379,5 @@ def _hash(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
 
 
-def _too_old(now_s: float) -> tuple[float, float]:
+def _oldest_valid(now_s: float) -> tuple[float, float]:
     return now_s - limits.SESSION_IDLE_S, now_s - limits.SESSION_S

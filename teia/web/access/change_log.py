@@ -32,25 +32,25 @@ class ChangeLine:
         if max(len(self.before), len(self.after)) <= CHARS:
             return self.before, self.after
         # Both are empty for a list that was only reordered, and for values that are no lists.
-        gone, new = _moved(_items(self.before), _items(self.after))
+        gone, new = _removed_and_added(_items(self.before), _items(self.after))
         if gone or new:
-            return _listed(gone), _listed(new)
-        return _differing(self.before, self.after)
+            return _format_items(gone), _format_items(new)
+        return _differing_parts(self.before, self.after)
 
 
-def packed(changes: Iterable[ChangeLine]) -> dict[str, tuple[str, str]]:
+def pack_changes(changes: Iterable[ChangeLine]) -> dict[str, tuple[str, str]]:
     """Return the excerpts before and after each change, by key."""
     return {each.key: each.excerpts() for each in changes}
 
 
-def unpacked(detail: Mapping[str, Any]) -> tuple[list[ChangeLine], dict[str, str]]:
+def unpack_changes(detail: Mapping[str, Any]) -> tuple[list[ChangeLine], dict[str, str]]:
     """Split a log entry into its changes and its other details; entries of old logs have only details."""
     changes = [ChangeLine(key, *map(str, value)) for key, value in detail.items() if _is_pair(value)]
     return changes, {key: str(value) for key, value in detail.items() if not _is_pair(value)}
 
 
 def _is_pair(value: object) -> bool:
-    # `packed` makes tuples, which JSON returns as lists; all other details are texts and numbers.
+    # `pack_changes` makes tuples, which JSON returns as lists; all other details are texts and numbers.
     return isinstance(value, list) and len(value) == 2
 
 
@@ -63,30 +63,30 @@ def _items(text: str) -> list[str]:
     return [toml_value(item) for item in value] if isinstance(value, list) else []
 
 
-def _moved(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
+def _removed_and_added(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
     """Return the removed and the added items."""
     gone, new = Counter(before), Counter(after)
     return list((gone - new).elements()), list((new - gone).elements())
 
 
-def _listed(items: list[str]) -> str:
+def _format_items(items: list[str]) -> str:
     ends = accumulate(len(item) for item in items)
     fitting = max(1, sum(1 for end in ends if end <= LIST_CHARS))
     shown, left = [_cut(item, LIST_CHARS) for item in items[:fitting]], len(items) - fitting
     return f"[{', '.join(['…', *shown, *([f'… +{left}'] if left > 0 else [])])}]"
 
 
-def _differing(before: str, after: str) -> tuple[str, str]:
-    first = _alike(before, after)
+def _differing_parts(before: str, after: str) -> tuple[str, str]:
+    first = _common_prefix_length(before, after)
     # Without the common beginning, so that the two equal parts cannot overlap.
-    last = _alike(before[first:][::-1], after[first:][::-1])
+    last = _common_prefix_length(before[first:][::-1], after[first:][::-1])
     begin, behind = max(first - CONTEXT_CHARS, 0), max(last - CONTEXT_CHARS, 0)
     left, right = "…" if begin else "", "…" if behind else ""
     both = [_cut(text[begin : len(text) - behind], CHARS) for text in (before, after)]
     return f"{left}{both[0]}{right}", f"{left}{both[1]}{right}"
 
 
-def _alike(one: str, other: str) -> int:
+def _common_prefix_length(one: str, other: str) -> int:
     """Return the length of the common prefix."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 

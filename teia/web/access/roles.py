@@ -49,14 +49,14 @@ class TokenScope(StrEnum):
     SETTINGS = "settings"
 
 
-ALL = frozenset(TokenScope)
-_NOBODYS = ("/health", "/help/", "/api")
+ALL_SCOPES = frozenset(TokenScope)
+_UNSCOPED_PATHS = ("/health", "/help/", "/api")
 """Paths that reveal nothing about the stored data, so that every token may request them."""
 
 
 def scope_of(method: str, path: str, role: Role) -> TokenScope | None:
     """Return the scope of a route, by its path without the API prefix; None if every token may use it."""
-    if path.startswith(_NOBODYS):
+    if path.startswith(_UNSCOPED_PATHS):
         return None
     if path == "/metrics":
         return TokenScope.METRICS

@@ -23,7 +23,7 @@ from teia.clock import Clock
 from teia.errors import TeiaError
 from teia.web import limits
 from teia.web.access.accounts import Accounts
-from teia.web.access.roles import ALL, Role, TokenScope
+from teia.web.access.roles import ALL_SCOPES, Role, TokenScope
 from teia.web.server.installation import Installation, site_of
 
 COOKIE = "teia_session"
@@ -33,27 +33,27 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Refused(TeiaError):
-    """Raised to refuse a request: `status` is HTTP's, `next_step` a suggestion, `again_s` the Retry-After."""
+    """Raised to refuse a request: `status` is HTTP's, `next_step` a suggestion, `retry_after_s` the Retry-After."""
 
-    def __init__(self, status: int, message: str, next_step: str = "", again_s: int = 0) -> None:
+    def __init__(self, status: int, message: str, next_step: str = "", retry_after_s: int = 0) -> None:
         super().__init__(message)
         self.status = status
         self.next_step = next_step
-        self.again_s = again_s
+        self.retry_after_s = retry_after_s
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
     """Sender of a request. `csrf` is empty if none is needed: for programs, and people not signed in.
 
-    `choices` are the user's preferences (preferences.py).
+    `preferences` are the user's preferences (preferences.py).
     """
 
     name: str = ""
     role: Role = Role.PUBLIC
     csrf: str = ""
-    scopes: frozenset[TokenScope] = ALL
-    choices: Mapping[str, str] = field(default_factory=dict, hash=False)
+    scopes: frozenset[TokenScope] = ALL_SCOPES
+    preferences: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def may(self, role: Role, scope: TokenScope | None = None) -> bool:
         return self.role >= role and (scope is None or scope in self.scopes)
@@ -67,25 +67,25 @@ async def visitor_of(request: Request, site: Annotated[Installation, Depends(sit
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme:
         # The look-up blocks on SQLite, so it must not run on the event loop.
-        known = await run_in_threadpool(_of_token, site.accounts, scheme, key.strip())
+        known = await run_in_threadpool(_visitor_by_token, site.accounts, scheme, key.strip())
         if known is None:
             raise Refused(401, "unknown token", "create one under Settings > Tokens")
         return known
     secret = request.cookies.get(COOKIE, "")
-    return await run_in_threadpool(_of_session, site.accounts, secret) if secret else ANONYMOUS
+    return await run_in_threadpool(_visitor_by_session, site.accounts, secret) if secret else ANONYMOUS
 
 
-def _of_token(accounts: Accounts, scheme: str, key: str) -> Visitor | None:
-    known = accounts.token(key) if scheme.lower() == "bearer" else None
+def _visitor_by_token(accounts: Accounts, scheme: str, key: str) -> Visitor | None:
+    known = accounts.find_token(key) if scheme.lower() == "bearer" else None
     return None if known is None else Visitor(known[0], known[1], scopes=known[2])
 
 
-def _of_session(accounts: Accounts, secret: str) -> Visitor:
-    session = accounts.session(secret)
-    return ANONYMOUS if session is None else Visitor(session.user, session.role, session.csrf, choices=session.choices)
+def _visitor_by_session(accounts: Accounts, secret: str) -> Visitor:
+    session = accounts.find_session(secret)
+    return ANONYMOUS if session is None else Visitor(session.user, session.role, session.csrf, preferences=session.preferences)
 
 
-def needs(role: Role, scope: TokenScope | None = None) -> Callable[..., Awaitable[Visitor]]:
+def require(role: Role, scope: TokenScope | None = None) -> Callable[..., Awaitable[Visitor]]:
     """Return the dependency of every route that checks the role, the token's scope, the origin and the CSRF token."""
 
     async def check(request: Request, visitor: Annotated[Visitor, Depends(visitor_of)]) -> Visitor:
@@ -95,8 +95,8 @@ def needs(role: Role, scope: TokenScope | None = None) -> Callable[..., Awaitabl
             who = f"this requires the role {role.word}; your role is {visitor.role.word}"
             raise Refused(403, who, "ask an admin")
         if not visitor.may(role, scope):
-            of_token = ", ".join(sorted(visitor.scopes))
-            raise Refused(403, f"this requires the scope {scope}; the token has {of_token}", "create another token")
+            token_scopes = ", ".join(sorted(visitor.scopes))
+            raise Refused(403, f"this requires the scope {scope}; the token has {token_scopes}", "create another token")
         if request.method not in SAFE_METHODS:
             _check_origin(request)
             await _check_csrf(request, visitor)
@@ -134,24 +134,24 @@ async def _check_csrf(request: Request, visitor: Visitor) -> None:
 
 @dataclass(slots=True)
 class Buckets:
-    """Token buckets of a bounded number of clients: `at_once` is their size, `per_s` their refill rate."""
+    """Token buckets of a bounded number of clients: `capacity` is their size, `per_s` their refill rate."""
 
     clock: Clock
-    at_once: float
+    capacity: float
     per_s: float
-    _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+    _tokens: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
-    def wait_s(self, asker: str) -> float:
+    def acquire(self, client: str) -> float:
         """Take a token and return 0; if there is none, return the seconds until there is."""
         now = self.clock.ticks_s()
         with self._lock:
             # Removed and inserted again, so that the dictionary is in the order of last use.
-            left, since = self._left.pop(asker, (self.at_once, now))
-            left = min(self.at_once, left + (now - since) * self.per_s)
-            taken = left >= 1
-            self._left[asker] = (left - taken, now)
+            left, since = self._tokens.pop(client, (self.capacity, now))
+            left = min(self.capacity, left + (now - since) * self.per_s)
+            is_taken = left >= 1
+            self._tokens[client] = (left - is_taken, now)
             # The least recently used bucket is forgotten; its client starts with a full one.
-            if len(self._left) > limits.ADDRESSES:
-                self._left.popitem(last=False)
-        return 0.0 if taken else (1 - left) / self.per_s
+            if len(self._tokens) > limits.ADDRESSES:
+                self._tokens.popitem(last=False)
+        return 0.0 if is_taken else (1 - left) / self.per_s

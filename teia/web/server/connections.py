@@ -31,26 +31,26 @@ class WaitingConnections:
     """Connections of one server that wait for a request or a reader, longest waiting first."""
 
     def __init__(self) -> None:
-        self._since: dict[WatchedConnection, None] = {}
-        self._of_peer: Counter[str] = Counter()
+        self._waiting_since: dict[WatchedConnection, None] = {}
+        self._count_by_peer: Counter[str] = Counter()
 
     def add(self, connection: WatchedConnection) -> None:
-        if connection in self._since:
+        if connection in self._waiting_since:
             return
-        self._since[connection] = None
-        self._of_peer[connection.peer] += 1
+        self._waiting_since[connection] = None
+        self._count_by_peer[connection.peer] += 1
         # An address above its own limit gives up one of its own connections, not one of others.
-        if self._of_peer[connection.peer] > limits.WAITING_PER_ADDRESS:
-            next(each for each in self._since if each.peer == connection.peer).give_up()
-        elif len(self._since) > limits.WAITING:
-            next(iter(self._since)).give_up()
+        if self._count_by_peer[connection.peer] > limits.WAITING_PER_ADDRESS:
+            next(each for each in self._waiting_since if each.peer == connection.peer).close_stalled()
+        elif len(self._waiting_since) > limits.WAITING:
+            next(iter(self._waiting_since)).close_stalled()
 
     def remove(self, connection: WatchedConnection) -> None:
-        if connection in self._since:
-            del self._since[connection]
-            self._of_peer[connection.peer] -= 1
-            if not self._of_peer[connection.peer]:
-                del self._of_peer[connection.peer]
+        if connection in self._waiting_since:
+            del self._waiting_since[connection]
+            self._count_by_peer[connection.peer] -= 1
+            if not self._count_by_peer[connection.peer]:
+                del self._count_by_peer[connection.peer]
 
 
 _WAITING: WeakKeyDictionary[ServerState, WaitingConnections] = WeakKeyDictionary()
@@ -62,45 +62,45 @@ class WatchedConnection(H11Protocol):
     def __init__(self, config: Any, server_state: ServerState, *others: Any, **named: Any) -> None:
         super().__init__(config, server_state, *others, **named)
         self._waiting = _WAITING.setdefault(server_state, WaitingConnections())
-        self._alarm: asyncio.TimerHandle | None = None
-        self._stalled: asyncio.TimerHandle | None = None
-        self._has_begun = False
+        self._request_timer: asyncio.TimerHandle | None = None
+        self._reader_timer: asyncio.TimerHandle | None = None
+        self._has_received = False
         self.peer = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.set_write_buffer_limits(0)  # `pause_writing` is called as soon as one byte is left
         self.peer = self.client[0] if self.client else ""
-        self._look(is_timed=True)
+        self._update(is_timed=True)
 
     def data_received(self, data: bytes) -> None:
-        self._has_begun = True
+        self._has_received = True
         super().data_received(data)
-        self._look(is_timed=True)
+        self._update(is_timed=True)
 
     def on_response_complete(self) -> None:
-        self._has_begun = False
+        self._has_received = False
         super().on_response_complete()
-        self._look(is_timed=False)  # idle connections have uvicorn's own timeout
+        self._update(is_timed=False)  # idle connections have uvicorn's own timeout
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._await_reader(self._unread())
+        self._watch_reader(self._unread())
 
     def resume_writing(self) -> None:
         """Resume writing: the client has read everything."""
-        self._forget_reader()
+        self._cancel_reader_timer()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._calm()
-        self._forget_reader()
+        self._cancel_request_timer()
+        self._cancel_reader_timer()
         self._waiting.remove(self)
         super().connection_lost(exc)
 
-    def give_up(self) -> None:
+    def close_stalled(self) -> None:
         """Close a connection whose request does not arrive, or whose response is not read."""
-        self._calm()
+        self._cancel_request_timer()
         self._waiting.remove(self)
         if self._unread():
             self.transport.abort()  # `close` would wait for the reader
@@ -108,23 +108,23 @@ class WatchedConnection(H11Protocol):
         if self.transport.is_closing():
             return
         # No 408 on an idle connection: the client could take it for the answer to its next request.
-        if self._has_begun:
+        if self._has_received:
             self.transport.write(_TOO_LATE)
         self.transport.close()
 
-    def _look(self, *, is_timed: bool) -> None:
+    def _update(self, *, is_timed: bool) -> None:
         if self._is_under_way():
-            self._calm()
+            self._cancel_request_timer()
             self._waiting.remove(self)
             return
         if self.transport.is_closing():
-            self._calm()
+            self._cancel_request_timer()
             if self._unread():
                 self._waiting.add(self)
             return
         # Not restarted by more bytes: a request that trickles in must be complete in time, too.
-        if is_timed and self._alarm is None:
-            self._alarm = self.loop.call_later(limits.HEADER_S, self.give_up)
+        if is_timed and self._request_timer is None:
+            self._request_timer = self.loop.call_later(limits.HEADER_S, self.close_stalled)
         self._waiting.add(self)
 
     def _is_under_way(self) -> bool:
@@ -135,26 +135,26 @@ class WatchedConnection(H11Protocol):
         """Return the number of unread bytes of a response in the buffer."""
         return self.transport.get_write_buffer_size()
 
-    def _await_reader(self, unread: int, since_s: float = 0.0) -> None:
+    def _watch_reader(self, unread: int, since_s: float = 0.0) -> None:
         """Abort the connection if the client reads nothing: check later whether the unread bytes have decreased."""
-        self._forget_reader()
+        self._cancel_reader_timer()
 
-        def look() -> None:
+        def check() -> None:
             now = self._unread()
             idle_s = since_s + limits.HEADER_S if now >= unread else 0.0
             if idle_s >= (limits.STALLED_S if self._is_under_way() else limits.HEADER_S):
                 self.transport.abort()
             else:
-                self._await_reader(now, idle_s)
+                self._watch_reader(now, idle_s)
 
-        self._stalled = self.loop.call_later(limits.HEADER_S, look)
+        self._reader_timer = self.loop.call_later(limits.HEADER_S, check)
 
-    def _forget_reader(self) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-            self._stalled = None
+    def _cancel_reader_timer(self) -> None:
+        if self._reader_timer is not None:
+            self._reader_timer.cancel()
+            self._reader_timer = None
 
-    def _calm(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+    def _cancel_request_timer(self) -> None:
+        if self._request_timer is not None:
+            self._request_timer.cancel()
+            self._request_timer = None

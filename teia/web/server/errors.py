@@ -22,7 +22,7 @@ from teia.web.server.templates import Renderer, link
 
 logger = logging.getLogger(__name__)
 
-NOT_READY, AGAIN_S = "not_ready", 2
+NOT_READY, NOT_READY_RETRY_S = "not_ready", 2
 """Reload interval of a page whose data is still being computed."""
 
 # The first match counts, so subclasses come before their base classes.
@@ -43,7 +43,7 @@ STATUS: tuple[tuple[type[TeiaError], int], ...] = (
 class Problem:
     """One error. `next` is a suggestion; `field` the form field it concerns.
 
-    `again_s` is the number of seconds after which a retry may succeed.
+    `retry_after_s` is the number of seconds after which a retry may succeed.
     """
 
     error: str
@@ -51,7 +51,7 @@ class Problem:
     next: str = ""
     field: str = ""
     status: int = 500
-    again_s: int = 0
+    retry_after_s: int = 0
 
 
 def install(app: FastAPI, renderer: Renderer) -> None:
@@ -60,8 +60,8 @@ def install(app: FastAPI, renderer: Renderer) -> None:
     async def answer(request: Request, problem: Problem) -> Response:
         if request.url.path.startswith(API):
             shown = {"error": problem.error, "message": problem.message, "next": problem.next}
-            again_s = AGAIN_S if problem.error == NOT_READY else problem.again_s
-            again = {"retry-after": str(again_s)} if again_s else None
+            retry_after_s = NOT_READY_RETRY_S if problem.error == NOT_READY else problem.retry_after_s
+            again = {"retry-after": str(retry_after_s)} if retry_after_s else None
             return JSONResponse(shown | ({"field": problem.field} if problem.field else {}), problem.status, again)
         # A browser is sent to the sign-in page and back. A form's POST could not be repeated after that.
         if problem.status == 401 and request.method == "GET":
@@ -70,18 +70,18 @@ def install(app: FastAPI, renderer: Renderer) -> None:
         asker = await _asker(request)
         page = await run_in_threadpool(renderer.response, request, asker, "problem.html", problem, problem.status)
         if problem.error == NOT_READY:
-            page.headers["retry-after"] = page.headers["refresh"] = str(AGAIN_S)
-        elif problem.again_s:
-            page.headers["retry-after"] = str(problem.again_s)
+            page.headers["retry-after"] = page.headers["refresh"] = str(NOT_READY_RETRY_S)
+        elif problem.retry_after_s:
+            page.headers["retry-after"] = str(problem.retry_after_s)
         return page
 
     @app.exception_handler(TeiaError)
     async def of_teia(request: Request, error: TeiaError) -> Response:
         if isinstance(error, Refused):
-            refused = Problem("refused", str(error), error.next_step, status=error.status, again_s=error.again_s)
+            refused = Problem("refused", str(error), error.next_step, status=error.status, retry_after_s=error.retry_after_s)
             return await answer(request, refused)
         if isinstance(error, Busy):
-            return await answer(request, Problem("busy", str(error), status=503, again_s=error.again_s))
+            return await answer(request, Problem("busy", str(error), status=503, retry_after_s=error.retry_after_s))
         if isinstance(error, UnknownPage) and not request.url.path.startswith(API):
             return RedirectResponse(error.to, 303)
         status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)

@@ -239,5 +239,5 @@ def _in_words(text: str, phrases: Phrases) -> str:
 
 def _session(request: Request, visitor: Visitor) -> str:
     """Return the key by which streams are counted: the session cookie, the token's user, or the address."""
-    asker = request.client.host if request.client is not None else ""
-    return request.cookies.get(COOKIE, "") or visitor.name or asker
+    client = request.client.host if request.client is not None else ""
+    return request.cookies.get(COOKIE, "") or visitor.name or client

@@ -64,14 +64,14 @@ class RequestRefusal:
 
     status: int
     message: str
-    again_s: int = 0
+    retry_after_s: int = 0
 
-    def answer(self, headers: Headers) -> PlainTextResponse:
+    def response(self, headers: Headers) -> PlainTextResponse:
         """Return the response in the language that the browser accepts."""
         phrases = phrases_for(preferred("", headers.get("accept-language", "")).tag)
-        said = None if phrases is None else phrases.said(self.message)
-        again = {"retry-after": str(self.again_s)} if self.again_s else None
-        return PlainTextResponse(f"{said or self.message}\n", self.status, again)
+        translated = None if phrases is None else phrases.translated(self.message)
+        retry_headers = {"retry-after": str(self.retry_after_s)} if self.retry_after_s else None
+        return PlainTextResponse(f"{translated or self.message}\n", self.status, retry_headers)
 
 
 class SecurityMiddleware:
@@ -84,8 +84,8 @@ class SecurityMiddleware:
 
     def __init__(self, app: ASGIApp, clock: Clock, names: Collection[str]) -> None:
         self._app = app
-        self._names = frozenset(authority for name in names if (authority := authority_of(_bracketed(name))))
-        self._under_way: Counter[str] = Counter()
+        self._names = frozenset(authority for name in names if (authority := authority_of(_with_brackets(name))))
+        self._in_flight: Counter[str] = Counter()
         self._buckets = Buckets(clock, limits.REQUESTS_AT_ONCE, limits.REQUESTS_PER_S)
         self._raw_buckets = Buckets(clock, limits.RAW_AT_ONCE, limits.RAW_PER_S)
 
@@ -93,9 +93,9 @@ class SecurityMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        asker = scope["client"][0] if scope.get("client") else ""
-        refusal = self._foreign(scope) or self._refusal(scope, asker)
-        app = self._app if refusal is None else refusal.answer(Headers(scope=scope))
+        client = scope["client"][0] if scope.get("client") else ""
+        refusal = self._refuse_foreign_host(scope) or self._refuse_over_limits(scope, client)
+        app = self._app if refusal is None else refusal.response(Headers(scope=scope))
         policy = RAW_HEADERS if scope["path"].startswith(RAW) else HEADERS
 
         async def send_with_headers(message: Message) -> None:
@@ -107,15 +107,15 @@ class SecurityMiddleware:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        self._under_way[asker] += 1
+        self._in_flight[client] += 1
         try:
-            await app(scope, _bounded(scope, receive), send_with_headers)
+            await app(scope, _limit_body(scope, receive), send_with_headers)
         finally:
-            self._under_way[asker] -= 1
-            if not self._under_way[asker]:
-                del self._under_way[asker]
+            self._in_flight[client] -= 1
+            if not self._in_flight[client]:
+                del self._in_flight[client]
 
-    def _foreign(self, scope: Scope) -> RequestRefusal | None:
+    def _refuse_foreign_host(self, scope: Scope) -> RequestRefusal | None:
         """Refuse a request for a foreign host name; rewrite a target in absolute form to a path (RFC 9112, 3.2)."""
         hosts = Headers(scope=scope).getlist("host")
         # Two Host headers could be read differently by a proxy and by us.
@@ -135,19 +135,19 @@ class SecurityMiddleware:
         scope["path"], scope["raw_path"] = unquote(path), path.encode("latin-1")
         return None
 
-    def _refusal(self, scope: Scope, asker: str) -> RequestRefusal | None:
+    def _refuse_over_limits(self, scope: Scope, client: str) -> RequestRefusal | None:
         headers = Headers(scope=scope)
         most = limits.SEARCH_TARGET_BYTES if scope["path"] in SEARCHES else limits.TARGET_BYTES
         if len(scope.get("raw_path", b"")) + len(scope.get("query_string", b"")) > most:
             return RequestRefusal(414, "the URL is too long")
-        # A chunked body states no length; `_bounded` counts it.
+        # A chunked body states no length; `_limit_body` counts it.
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > limits.BODY_BYTES:
             return RequestRefusal(413, f"at most {limits.BODY_BYTES:,} bytes are accepted")
         # A busy server must still answer health checks, or its supervisor would restart it.
-        if self._under_way[asker] >= limits.IN_FLIGHT_PER_ADDRESS and scope["path"] != HEALTH:
+        if self._in_flight[client] >= limits.IN_FLIGHT_PER_ADDRESS and scope["path"] != HEALTH:
             return RequestRefusal(503, "too many requests at the same time", 1)
-        wait_s = (self._raw_buckets if scope["path"].startswith(RAW) else self._buckets).wait_s(asker)
+        wait_s = (self._raw_buckets if scope["path"].startswith(RAW) else self._buckets).acquire(client)
         if wait_s:
             return RequestRefusal(429, "too many requests", math.ceil(wait_s))
         return None
@@ -184,12 +184,12 @@ def authority_of(host: str) -> Authority | None:
     return Authority(name, None if port is None else int(port))
 
 
-def _bracketed(name: str) -> str:
+def _with_brackets(name: str) -> str:
     """Put an IPv6 address in brackets, as a Host header has it."""
     return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
 
 
-def _bounded(scope: Scope, receive: Receive) -> Receive:
+def _limit_body(scope: Scope, receive: Receive) -> Receive:
     """Return a `receive` that cuts off a body that is too long or too slow; GET and HEAD pass through."""
     if scope["method"] in {"GET", "HEAD"}:
         return receive
@@ -197,7 +197,7 @@ def _bounded(scope: Scope, receive: Receive) -> Receive:
     loop = asyncio.get_running_loop()
     until = loop.time() + limits.BODY_S
 
-    async def bounded() -> Message:
+    async def receive_limited() -> Message:
         nonlocal received
         if received < 0:
             return await receive()
@@ -213,4 +213,4 @@ def _bounded(scope: Scope, receive: Receive) -> Receive:
             received = -1  # the body is complete; only the disconnect follows
         return message
 
-    return bounded
+    return receive_limited

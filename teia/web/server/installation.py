@@ -262,9 +262,9 @@ class UnknownPage(StoreError):
 
 
 class Busy(TeiaError):
-    """Raised if too many requests are being served; `again_s` is the Retry-After."""
+    """Raised if too many requests are being served; `retry_after_s` is the Retry-After."""
 
-    again_s = 5
+    retry_after_s = 5
 
 
 class RequestSlots:

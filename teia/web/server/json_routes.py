@@ -1,7 +1,7 @@
 """A page and its JSON route from one function.
 
     @pages.page("/c/{collection}/hosts", "hosts.html", Role.VIEWER)
-    def hosts(site: OfSite, collection: str, state: str = "") -> HostsView: ...
+    def hosts(site: SiteDep, collection: str, state: str = "") -> HostsView: ...
 
 makes `GET /c/{collection}/hosts`, the record rendered by the template, and `GET /api/v1/c/{collection}/hosts`, the same
 record as JSON. Both need the same role. A route without a role cannot be made, and the authorisation test checks the
@@ -20,7 +20,7 @@ from fastapi import APIRouter, Body, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from teia.web.access.roles import Role, TokenScope, scope_of
-from teia.web.server.auth import Visitor, needs, visitor_of
+from teia.web.server.auth import Visitor, require, visitor_of
 from teia.web.server.installation import Installation, site_of
 from teia.web.server.templates import Renderer
 
@@ -153,7 +153,7 @@ class PageRoutes:
         scope = scope_of(method, path.removeprefix(API) or "/", role)
         self.gates.append(RouteAccess(method, path, role, scope))
         # The only place where routes are added, so none is without this check.
-        gate = Depends(needs(role, scope))
+        gate = Depends(require(role, scope))
         self.router.add_api_route(path, endpoint, methods=[method], dependencies=[gate], **how)
 
 

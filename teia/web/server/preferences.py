@@ -26,7 +26,7 @@ _ZONE = re.compile(r"(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|E
 
 def chosen(request: Request, visitor: Visitor, name: str) -> str:
     """Return a preference; empty if it was never set."""
-    return visitor.choices.get(name) or request.cookies.get(COOKIES[name], "")
+    return visitor.preferences.get(name) or request.cookies.get(COOKIES[name], "")
 
 
 def language_of(request: Request, visitor: Visitor) -> Locale:

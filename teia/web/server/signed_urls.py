@@ -37,7 +37,7 @@ class Signer:
     """Signer and verifier of addresses of one site."""
 
     def __init__(self, site: Installation) -> None:
-        self._key = site.accounts.secret(SECRET)
+        self._key = site.accounts.signing_key(SECRET)
         self._clock = site.clock
 
     def address(self, place: SignedRecord) -> str:

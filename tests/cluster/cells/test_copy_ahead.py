@@ -66,7 +66,7 @@ def test_the_next_keeper_has_a_copy_before_it_gets_the_cell(own_nats: Nats, tmp_
             giver = CellOwner(a.wire, own_nats.clock, a, name, [0], the_last, rank_wait_s=4.0)
             here, there = copies_of(tmp_path / "a", thread), copies_of(tmp_path / "b", thread)
             await until_async(lambda: a.has_watched)
-            assert await giver.look() == [0]
+            assert await giver.take_free_cells() == [0]
             await here.open_all(giver.owned)
             await grow(giver.owned[0], here.folders[0], thread, 200)
             b = await own_nats.node("b", pace=PATIENT)
@@ -74,7 +74,7 @@ def test_the_next_keeper_has_a_copy_before_it_gets_the_cell(own_nats: Nats, tmp_
             assert giver.cells_to_hand_over() == {}  # it has no copy
             taker = CellOwner(b.wire, own_nats.clock, b, name, [0], the_last, rank_wait_s=4.0)
             follower = Follower(taker, b, there, own_nats.clock)
-            tasks = [asyncio.create_task(each) for each in (taker.tend(lambda _: None), follower.follow_for_ever())]
+            tasks = [asyncio.create_task(each) for each in (taker.run(lambda _: None), follower.follow_for_ever())]
             await until_async(lambda: giver.cells_to_hand_over() == {0: "b"})
             began = own_nats.clock.ticks_s()
             await giver.release([0], {0: "b"})
@@ -120,10 +120,10 @@ def test_a_cell_that_cannot_be_restored_here_is_left_to_others(own_nats: Nats, t
             broken = Broken(FileObjects(str(tmp_path / "store"), kept.collection), own_nats.clock, IDENTITY)
             follower = Follower(owner, session, CellCopies([kept.folder_of("a")], thread, broken), own_nats.clock)
             following = asyncio.create_task(follower.follow_for_ever())
-            assert await owner.look() == [7]
+            assert await owner.take_free_cells() == [7]
             await until_async(lambda: 7 not in owner.owned)
             assert owner.unfit_until
-            assert await owner.look() == []
+            assert await owner.take_free_cells() == []
             assert follower.failure is None
             following.cancel()
             await session.leave()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.cluster.cells.open_cells import is_brought
+from teia.cluster.cells.open_cells import is_downloaded
 from teia.store.reader import ArchiveReader
 from teia.store.root import open_root
 from tests.cluster.conftest import Nats
@@ -26,7 +26,7 @@ def brought_bodies(nodes: Cluster, name: str) -> int:
             rows = db.execute("SELECT file, offset, length FROM pages WHERE length > 0").fetchall()
         for file, offset, length in rows:
             path = cell.archive / file
-            if is_brought(path) and path.stat().st_size >= offset + length:
+            if is_downloaded(path) and path.stat().st_size >= offset + length:
                 assert ArchiveReader(cell.archive).answer(file, offset).status
                 bodies += 1
     return bodies

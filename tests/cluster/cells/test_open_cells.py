@@ -242,7 +242,7 @@ def test_pages_whose_links_lead_to_too_many_cells_are_committed_in_parts(monkeyp
             raise DiskFull(str(full.pop()))
         committed.extend(visit.number for visit in visits)
         group.settled, group.visits = group.settled + visits, []
-        return group.done
+        return group.result
 
     monkeypatch.setattr(Committer, "commit", commit)
     committer = Listener(cell_1=0).committer
@@ -263,7 +263,7 @@ def test_what_others_sent_is_merged_in_parts_where_it_is_too_much_to_be_passed_o
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However few pages there are: else the cell could be committed by no node any more."""
-    monkeypatch.setattr(Committer, "commit", lambda _, group: group.done)
+    monkeypatch.setattr(Committer, "commit", lambda _, group: group.result)
     listener = Listener(cell_1=0)
     committer, take = listener.committer, listener._take
 
@@ -333,7 +333,7 @@ class Asking:
         config = Config()
         crawl.config = replace(config, courtesy=replace(CourtesySettings(), **courtesy))
         crawl._clock, crawl._last_group, crawl._asked_of = self.clock, self.clock.ticks_s(), Counter()
-        crawl.committing = crawl._is_waited_for = False
+        crawl.is_committing = crawl._is_waited_for = False
         crawl.state = CrawlState.RUNNING
         crawl._group, crawl.analyzer, crawl._open_pages, crawl.uncommitted = None, None, 0, []
         self.begun: list[tuple[str, float | None]] = []
@@ -392,11 +392,11 @@ def test_nothing_is_asked_for_while_a_commit_is_late() -> None:
     """RELIABILITY figure 9: while NATS elects, no pages are gathered that another node might have to ask for again."""
     crawl, clock = NodeCrawl.__new__(NodeCrawl), VirtualClock()
     crawl._clock, crawl._last_group, crawl.config = clock, 0.0, Config()
-    crawl.committing = True
+    crawl.is_committing = True
     assert not crawl._is_commit_late()
     asyncio.run(clock.advance(crawl.config.courtesy.delay_s + LATE_S))
     assert crawl._is_commit_late()
-    crawl.committing = False
+    crawl.is_committing = False
     assert not crawl._is_commit_late()
 
 
@@ -409,7 +409,7 @@ def test_a_site_does_not_leave_while_a_page_of_it_that_the_cache_gave_is_not_com
     crawl.analyzer.met(queue)
     crawl.analyzer._leaving["a.test"] = (7, "")
     visit = ActiveVisit(queue, QueuedUrl("http://a.test/", b"key", 0, 0, 1, 0.0), "127.0.0.1", from_cache=True)
-    crawl.started(visit)
+    crawl.note_start(visit)
     assert not crawl.analyzer.departures(0.0, 0.0)
     crawl._closed(visit)
     assert [each.site for each in crawl.analyzer.departures(0.0, 0.0)] == ["a.test"]

@@ -44,7 +44,7 @@ async def owner_of(nats: Nats, session: NodeSession, name: str) -> CellOwner:
 
 @contextmanager
 def tending(*owners: CellOwner) -> Iterator[list[asyncio.Task[None]]]:
-    tasks = [asyncio.get_running_loop().create_task(owner.tend(lambda cell: None)) for owner in owners]
+    tasks = [asyncio.get_running_loop().create_task(owner.run(lambda cell: None)) for owner in owners]
     try:
         yield tasks
     finally:
@@ -195,7 +195,7 @@ def test_the_moment_a_cell_was_taken_is_known_before_it_is_kept_whatever_another
             owner.log_of = log_of_kind(owner, 2, kind)  # type: ignore[method-assign]
             told: list[tuple[int, bool]] = []
             with pytest.raises(problem):
-                await owner.look(lambda cell: told.append((cell, cell in owner.owned)))  # noqa: B023  # called now
+                await owner.take_free_cells(lambda cell: told.append((cell, cell in owner.owned)))  # noqa: B023  # called now
             others = [cell for cell in range(CELLS) if cell != 2]
             assert sorted(told) == [(cell, False) for cell in others]
             assert sorted(owner.owned) == others

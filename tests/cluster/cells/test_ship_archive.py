@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.cluster.cells.open_cells import ClusterCell, is_brought
+from teia.cluster.cells.open_cells import ClusterCell, is_downloaded
 from teia.cluster.cells.ship_archive import ArchiveTransfers
 from teia.cluster.nats.objects import FileObjects
 from teia.cluster.nats.thread import LoopThread
@@ -52,19 +52,19 @@ def test_what_is_committed_of_an_archive_is_where_the_cell_goes(thread: LoopThre
     objects, do = FileObjects(str(tmp_path / "store"), "main"), thread.wait_for
     giver, taker = folder_of(tmp_path / "a"), folder_of(tmp_path / "b")
     first, more, second = (os.urandom(size) for size in (5_000, 3_000, 700))
-    shipping = ArchiveTransfers(objects)
+    transfers = ArchiveTransfers(objects)
     commit(giver, 1, first)
-    assert do(shipping.ship(giver)) == 5_000
+    assert do(transfers.upload(giver)) == 5_000
     commit(giver, 1, more)
     commit(giver, 2, second, uncommitted=b"no commit came")
-    assert do(ArchiveTransfers(objects).ship(giver)) == 3_700  # another process goes on where this one was
-    assert do(shipping.ship(giver)) == 3_700  # and of two that ship the same, the file is the same
-    assert do(ArchiveTransfers(objects).bring(taker)) == 2
-    brought = [(taker.archive / FILE.format(serial)) for serial in (1, 2)]
-    assert [path.read_bytes() for path in brought] == [first + more, second]
-    assert all(is_brought(path) for path in brought)
-    assert do(ArchiveTransfers(objects).bring(taker)) == 0
-    assert do(ArchiveTransfers(objects).bring(giver)) == 0
+    assert do(ArchiveTransfers(objects).upload(giver)) == 3_700  # another process goes on where this one was
+    assert do(transfers.upload(giver)) == 3_700  # and of two that ship the same, the file is the same
+    assert do(ArchiveTransfers(objects).download(taker)) == 2
+    downloaded = [(taker.archive / FILE.format(serial)) for serial in (1, 2)]
+    assert [path.read_bytes() for path in downloaded] == [first + more, second]
+    assert all(is_downloaded(path) for path in downloaded)
+    assert do(ArchiveTransfers(objects).download(taker)) == 0
+    assert do(ArchiveTransfers(objects).download(giver)) == 0
     assert (giver.archive / FILE.format(2)).read_bytes() == second + b"no commit came"
 
 
@@ -98,14 +98,14 @@ def test_a_cell_that_was_split_off_has_the_bodies_that_were_fetched_before(threa
     giver, taker = folder_of(tmp_path / "a" / "07"), folder_of(tmp_path / "b" / "07")
     commit(giver, 1, body)
     commit(giver, 2, b"of pages that stayed")
-    do(ArchiveTransfers(objects).ship(giver))
+    do(ArchiveTransfers(objects).upload(giver))
     new = CellFolder(64, tmp_path / "b" / "64")
     new.archive.mkdir(parents=True)
     with closing(FrontierCell(new.frontier)) as frontier:
         columns = [row[1:3] for row in frontier.db.execute("PRAGMA table_info(pages)")]
         values = [FILE.format(1) if name == "file" else b"" if kind == "BLOB" else 0 for name, kind in columns]
         frontier.db.execute(f"INSERT INTO pages VALUES ({', '.join('?' * len(values))})", values)
-    assert do(ArchiveTransfers(objects).bring_from_before(new, {7, 64})) == 0  # that one is brought as its own
-    assert do(ArchiveTransfers(objects).bring_from_before(new, {64})) == 1
+    assert do(ArchiveTransfers(objects).download_parents(new, {7, 64})) == 0  # that one is brought as its own
+    assert do(ArchiveTransfers(objects).download_parents(new, {64})) == 1
     assert place_of(new.archive, FILE.format(1)).read_bytes() == body
     assert [path.name for path in taker.archive.iterdir()] == [FILE.format(1)]

@@ -26,10 +26,10 @@ class Watched:
         self.kept, self.clock = kept, VirtualClock(1_000_000.0)
         self.snapshots = Snapshots(kept.objects, self.clock, IDENTITY)
         self.log, _ = kept.take("a", self.snapshots)
-        self.room = SimpleNamespace(has_some=True)
+        self.space = SimpleNamespace(has_room=True)
         copies = CellCopies([kept.folder_of("a")], kept.thread, self.snapshots)
         owner = SimpleNamespace(owned={7: self.log})
-        self.saver = SnapshotScheduler(self.snapshots, settings, owner, copies, self.room, self.clock)  # type: ignore[arg-type]
+        self.saver = SnapshotScheduler(self.snapshots, settings, owner, copies, self.space, self.clock)  # type: ignore[arg-type]
         self._urls = 0
 
     def write(self, urls: int = 10) -> None:
@@ -42,7 +42,7 @@ class Watched:
     def look(self) -> bool:
         """Look once; whether a snapshot was made."""
         before = self.kept.do(self.log.pointer())
-        self.kept.do(self.saver._tend(7, self.log))
+        self.kept.do(self.saver._save_if_due(7, self.log))
         return self.kept.do(self.log.pointer()) != before
 
 
@@ -78,7 +78,7 @@ def test_a_log_that_grows_fast_or_has_no_room_is_copied_at_once(kept: Kept) -> N
     assert watched.look()
     watched.write()
     assert not watched.look()
-    watched.room.has_some = False
+    watched.space.has_room = False
     assert watched.look()
 
 
@@ -96,7 +96,7 @@ def test_a_keeper_that_wrote_nothing_makes_room_too(kept: Kept, monkeypatch: pyt
     monkeypatch.setattr(watched.snapshots, "save", counted)
     assert watched.log.unsaved_bytes == 0
     assert not watched.look()
-    watched.room.has_some = False
+    watched.space.has_room = False
     before = kept.messages()
     assert watched.look()
     assert kept.messages() < before

@@ -243,19 +243,19 @@ def test_an_almost_full_stream_stops_commits_and_snapshots_make_room(own_nats: N
         own_nats.wires.clear()
         config = thread.wait_for(kept.wire.js.stream_info(f"TEIA_{kept.collection}")).config
         thread.wait_for(kept.wire.js.update_stream(config.evolve(max_bytes=100_000)))
-        room, snapshots = StreamSpace(kept.wire, own_nats.clock, kept.collection), kept.snapshots()
+        space, snapshots = StreamSpace(kept.wire, own_nats.clock, kept.collection), kept.snapshots()
         log, _ = kept.take("a", snapshots)
-        log.has_room = lambda: room.has_some
+        log.has_room = lambda: space.has_room
         urls = 0
-        while room.has_some:
+        while space.has_room:
             kept.write(log, "a", 100, urls)
             urls += 100
-            thread.wait_for(room.look())
-            room._try_take = 0.0
+            thread.wait_for(space.refresh())
+            space._check_at = 0.0
         with pytest.raises(StreamFull, match="almost full"):
             kept.write(log, "a", 100, urls)
         assert save(kept, snapshots, log, must_make_room=True)
-        thread.wait_for(room.look())
+        thread.wait_for(space.refresh())
         kept.write(log, "a", 100, urls)
         log.has_room = lambda: True
         with pytest.raises(StreamFull, match="is full; increase its limit"):

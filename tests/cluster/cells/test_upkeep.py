@@ -43,7 +43,7 @@ class Looks:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (copy_ahead, snapshot_schedule, upkeep):
-        monkeypatch.setattr(module, "LOOK_S", 0.0)
+        monkeypatch.setattr(module, "POLL_S", 0.0)
         monkeypatch.setattr(module, "TRY_AGAIN_S", 0.0)
 
 
@@ -53,7 +53,7 @@ def run(work: Any) -> None:
 
 def test_cells_are_followed_after_a_look_that_failed() -> None:
     looks = Looks()
-    owner: Any = SimpleNamespace(coming=looks.fail, owned={}, news=lambda within_s: asyncio.sleep(0))
+    owner: Any = SimpleNamespace(upcoming_cells=looks.fail, owned={}, wait_for_taken=lambda within_s: asyncio.sleep(0))
     session: Any = looks
     run(Follower(owner, session, SimpleNamespace(open=set()), WallClock()).follow_for_ever())  # type: ignore[arg-type]
     assert looks.count == LOOKS
@@ -61,8 +61,8 @@ def test_cells_are_followed_after_a_look_that_failed() -> None:
 
 def test_snapshots_are_made_after_a_look_for_room_that_failed() -> None:
     looks, nothing = Looks(), SimpleNamespace()
-    room, owner = SimpleNamespace(look=looks.fail_later, has_some=True), SimpleNamespace(owned={})
-    saver = SnapshotScheduler(nothing, ClusterSettings(), owner, nothing, room, WallClock())  # type: ignore[arg-type]
+    space, owner = SimpleNamespace(refresh=looks.fail_later, has_room=True), SimpleNamespace(owned={})
+    saver = SnapshotScheduler(nothing, ClusterSettings(), owner, nothing, space, WallClock())  # type: ignore[arg-type]
     run(saver.save_for_ever(lambda: looks.is_lost))
     assert looks.count == LOOKS
 
@@ -73,7 +73,7 @@ def test_archives_are_brought_after_one_that_failed(tmp_path: Path) -> None:
         copies = CellCopies([CellFolder(7, tmp_path)], thread)
         copies.open.add(7)
         owner: Any = SimpleNamespace(owned={7: SimpleNamespace(epoch=1)}, is_leaving=False)
-        shipping: Any = SimpleNamespace(bring=looks.fail_later)
+        transfers: Any = SimpleNamespace(download=looks.fail_later)
         kept_up = Upkeep(owner, looks, copies, None, ClusterSettings(), WallClock())  # type: ignore[arg-type]
-        run(kept_up._bring_archives(shipping))
+        run(kept_up._download_archives(transfers))
     assert looks.count == LOOKS

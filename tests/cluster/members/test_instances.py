@@ -136,7 +136,7 @@ def test_a_cell_of_a_node_whose_key_is_deleted_is_taken_by_one_that_had_seen_it(
         name = await own_nats.stream(lost.wire)
         order = lambda cell, alive: sorted(alive, reverse=True)  # noqa: E731
         before = CellOwner(lost.wire, own_nats.clock, lost, name, [0], order)
-        assert await before.look() == [0]
+        assert await before.take_free_cells() == [0]
         await until_async(lambda: lost.node.name in one.alive())
         await lost.abandon()
         if leaves_a_marker:
@@ -145,7 +145,7 @@ def test_a_cell_of_a_node_whose_key_is_deleted_is_taken_by_one_that_had_seen_it(
             await lost.wire.js.purge_stream(f"KV_{BUCKET}", subject=f"$KV.{BUCKET}.{lost.node.name}")
         began = own_nats.clock.ticks_s()
         owner = CellOwner(one.wire, own_nats.clock, one, name, [0], order)
-        tending = asyncio.get_running_loop().create_task(owner.tend(lambda cell: None))
+        tending = asyncio.get_running_loop().create_task(owner.run(lambda cell: None))
         await until_async(lambda: lost.node.name not in one.nodes())
         await until_async(lambda: 0 in owner.owned)
         assert own_nats.clock.ticks_s() - began >= one.pace.silence_s
@@ -166,13 +166,13 @@ def test_a_cell_of_an_instance_that_nobody_knows_is_taken_after_a_silence(own_na
         name = await own_nats.stream(lost.wire)
         order = lambda cell, alive: sorted(alive)  # noqa: E731
         before = CellOwner(lost.wire, own_nats.clock, lost, name, [0], order)
-        assert await before.look() == [0]
+        assert await before.take_free_cells() == [0]
         await lost.abandon()
         await lost.bucket.purge(lost.node.name)
         one = await own_nats.node(f"{unique}a")
         began = own_nats.clock.ticks_s()
         owner = CellOwner(one.wire, own_nats.clock, one, name, [0], order)
-        tending = asyncio.get_running_loop().create_task(owner.tend(lambda cell: None))
+        tending = asyncio.get_running_loop().create_task(owner.run(lambda cell: None))
         await until_async(lambda: 0 in owner.owned)
         assert own_nats.clock.ticks_s() - began >= one.pace.silence_s
         assert one.instances.unknown == 1

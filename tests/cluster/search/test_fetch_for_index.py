@@ -190,13 +190,13 @@ def test_a_node_that_gives_nothing_keeps_no_other_from_giving(
 def test_pages_to_be_borrowed_are_found_a_range_at_a_time(unique: str, tmp_path: Path) -> None:
     """Memory holds the keys of one range; pages whose copies are here are in none."""
     cell = root_with(tmp_path, unique, {3: []}, CELLS).collection(unique).cells()[3]
-    misplaced_cells = [page(f"http://moved.test/{n}", "text") for n in range(5)]
+    elsewhere = [page(f"http://moved.test/{n}", "text") for n in range(5)]
     cell.archive.mkdir(parents=True, exist_ok=True)
     (cell.archive / "a-0001.warc.gz").touch()
-    know(cell, misplaced_cells[:3], "b-0001.warc.gz")
+    know(cell, elsewhere[:3], "b-0001.warc.gz")
     know(cell, [page(f"http://here.test/{n}", "text") for n in range(5)], "a-0001.warc.gz")
-    know(cell, misplaced_cells[3:], "b-0002.warc.gz")
-    expected = [each.key for each in misplaced_cells]
+    know(cell, elsewhere[3:], "b-0002.warc.gz")
+    expected = [each.key for each in elsewhere]
     found, until = not_here(cell, None, 2)
     ranges = []
     while found:

@@ -56,9 +56,9 @@ def queue_of(crawl: Crawl) -> tuple[int, HostQueue]:
 
 def test_all_known_pages_are_asked_for_with_the_next_commit(tmp_path: Path) -> None:
     with a_round(tmp_path) as (crawl, again):
-        assert again.is_behind
+        assert again.has_pending_work
         done = crawl.committer.commit(CommitGroup())
-        assert not again.is_behind
+        assert not again.has_pending_work
         assert [host for _, host in done.hosts] == ["a.test"]
         assert again.so_far == RoundAccount(known=9, is_whole=True)
         assert sum(cell.frontier.queued for cell in crawl.committer.cells) == 9
@@ -81,9 +81,9 @@ def test_a_budget_that_is_used_up_does_not_keep_known_pages_from_coming_again(tm
         crawl.committer.commit(CommitGroup())
         number, _ = queue_of(crawl)
         schedule = HostSchedule(Politeness(CourtesySettings()), 10)
-        queue = crawl.host("a.test", 1, schedule)
+        queue = crawl.host_queue("a.test", 1, schedule)
         queue.requests, crawl.budgets = 5, Budgets()
-        assert crawl.spent(queue)
+        assert crawl.exhausted_budget(queue)
         items = again.next_urls(crawl.committer.cells[number], queue, 100, ()).items
         refused = {item.lane: crawl.refusal(queue, item) for item in items}
         assert refused[LANE_DUE] is None

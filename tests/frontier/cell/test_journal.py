@@ -70,7 +70,7 @@ def write_some(cell: FrontierCell, now_s: float = 100.0) -> None:
             cell.absorb([found(f"/{turn}/{n}", f"h{n % 3}.test", turn + 1) for n in range(40)], now_s + turn)
             cell.absorb([found(f"/{turn}/{n}", f"h{n % 3}.test", 1) for n in range(0, 40, 2)], now_s + turn)
             if cell.watch is not None:
-                cell.watch.close()
+                cell.watch.evaluate()
             host = cell.host_id("h1.test", now_s)
             cell.keep_robots(host, "h1.test", "http://h1.test", now_s, "200", 200, b"\x00User-agent: *\xff")
             cell.count_request(host, 1000, "10.0.0.1", 0.25)

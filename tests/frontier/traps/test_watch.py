@@ -69,11 +69,11 @@ def read(cell: FrontierCell, item: QueuedUrl, text: str, *links: str, depth: int
     watch, said = watch_of(cell), hashlib.sha256(text.encode()).digest()
     settle(cell, item, STATE_DONE, learnt=PageRow(200, text_digest=said))
     with cell.transaction():
-        watch.returned(host_id(cell), item, was_answered=True)
-        watch.read(host_id(cell), HOST, item, said, outline(text))
+        watch.note_returned(host_id(cell), item, was_answered=True)
+        watch.count_visit(host_id(cell), HOST, item, said, outline(text))
         at = item.depth + 1 if depth is None else depth
         cell.absorb([found(path, at, via=abs(item.pattern)) for path in links], NOW_S)
-        watch.close()
+        watch.evaluate()
 
 
 def begin(cell: FrontierCell, *paths: str) -> None:
@@ -82,8 +82,8 @@ def begin(cell: FrontierCell, *paths: str) -> None:
         cell.absorb([found(path) for path in paths], NOW_S)
 
 
-def standing(cell: FrontierCell, text: str) -> PatternState:
-    return watch_of(cell).host(host_id(cell), HOST).by_text[text].standing
+def state(cell: FrontierCell, text: str) -> PatternState:
+    return watch_of(cell).host(host_id(cell), HOST).by_text[text].state
 
 
 def endless(cell: FrontierCell, pages: int) -> int:
@@ -100,7 +100,7 @@ def endless(cell: FrontierCell, pages: int) -> int:
 def test_calendar_ends_after_a_few_pages_and_its_rows_are_few(cell: FrontierCell) -> None:
     begin(cell, "/cal/2026/11")
     assert endless(cell, 1_000) <= 8
-    assert standing(cell, "/cal/0/0") is PatternState.PARKED
+    assert state(cell, "/cal/0/0") is PatternState.PARKED
     assert cell.known <= 12
     assert cell.queued == 0
     assert_counters_are_true(cell)
@@ -122,7 +122,7 @@ def test_doubtful_urls_wait_behind_everything_else(cell: FrontierCell) -> None:
     for item in [each for each in chosen(cell, 60) if "/cal/" in each.url]:
         read(cell, item, "Nothing", *(f"/cal/2026/{n}" for n in range(20, 30)))
     seen = 0
-    while standing(cell, "/cal/0/0") is PatternState.OPEN:
+    while state(cell, "/cal/0/0") is PatternState.OPEN:
         item = next(each for each in chosen(cell, 60) if "/cal/" in each.url)
         read(cell, item, "Nothing")
         seen += 1
@@ -170,7 +170,7 @@ def test_what_others_name_is_kept_and_can_bring_a_parked_pattern_back_with_all_t
     for text in ("A feast!", "Another one!"):
         (item, *_) = chosen(cell, 10)
         read(cell, item, text)
-    assert standing(cell, "/cal/0/0") is PatternState.OPEN
+    assert state(cell, "/cal/0/0") is PatternState.OPEN
     waiting = {each.url for each in chosen(cell, 100)}
     assert waiting
     assert cell.db.execute("SELECT count(*) FROM urls WHERE outcome = 'trap'").fetchone() == (0,)
@@ -234,7 +234,7 @@ def test_standing_survives_a_restart(cell: FrontierCell, tmp_path: Path) -> None
     endless(cell, 1_000)
     cell.close()
     again = opened(tmp_path)
-    assert standing(again, "/cal/0/0") is PatternState.PARKED
+    assert state(again, "/cal/0/0") is PatternState.PARKED
     assert chosen(again) == []
     again.close()
 

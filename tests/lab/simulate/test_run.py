@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from teia.clock import VirtualClock
 from teia.errors import UsageError
-from teia.lab.simulate.bounds import bounds_of, inf_crawlers
+from teia.lab.simulate.bounds import compute_bounds, inf_crawlers
 from teia.lab.simulate.measures import Lateness
 from teia.lab.simulate.run import PolicyResult, SimulationSettings, simulate
 from teia.lab.simulate.timeline import Visits
@@ -90,7 +90,7 @@ def test_nobody_beats_the_bounds(world: RefreshWorld, name: str, crawlers: Crawl
 
 def test_nobody_beats_the_slot_price_bound_either() -> None:
     world = drawn(60, 2, politeness_s=900.0)
-    bounds = bounds_of(world, DAY_S)
+    bounds = compute_bounds(world, DAY_S)
     best = min(carry_out(world, name)[0].staleness for name in ("psp", "edf", "index"))
     assert bounds["non_polite"] <= bounds["wp"] < bounds["slot_price"] <= best
 
@@ -108,7 +108,7 @@ def test_the_papers_four_observations_hold_on_a_small_world() -> None:
     """P6, rates per hour: PSP below MP2 and M-Wolf, next to InfCrawlers, near WP."""
     world = replace(drawn(4000, 8, politeness_s=15.0), crawlers=Crawlers(10, 0.04))
     psp, mp2, wolf = (carry_out(world, name)[0].staleness for name in ("psp", "mp2", "m-wolf"))
-    bounds = bounds_of(world, DAY_S)
+    bounds = compute_bounds(world, DAY_S)
     assert bounds["wp"] < psp < mp2 < wolf
     assert psp < 1.005 * bounds["inf_crawlers"]
     assert psp < 1.06 * bounds["wp"]
@@ -123,16 +123,16 @@ def test_over_weeks_the_live_policy_reaches_the_optimum(politeness_s: float, uni
     best = steady_optimum(world)
     for name in ("edf", "index"):
         outcome, _ = carry_out(world, name, days)
-        assert best * 0.998 < outcome.settled < best * 1.002
+        assert best * 0.998 < outcome.second_half_staleness < best * 1.002
 
 
 def test_psp_every_day_gives_pages_up_and_from_actual_ages_it_does_not() -> None:
     """The trap that matters: "all is fresh at the beginning" is true once."""
     world = drawn(2000, 10, politeness_s=600.0, unit_s=DAY_S)
     psp, aged, robin, best = (carry_out(world, name, 30)[0] for name in ("psp", "psp-aged", "round-robin", "edf"))
-    assert psp.settled > 1.4 * best.settled
-    assert psp.settled > robin.settled
-    assert aged.settled < 1.2 * best.settled
+    assert psp.second_half_staleness > 1.4 * best.second_half_staleness
+    assert psp.second_half_staleness > robin.second_half_staleness
+    assert aged.second_half_staleness < 1.2 * best.second_half_staleness
     assert psp.by_day == sorted(psp.by_day)
 
 
@@ -146,10 +146,10 @@ def test_rate_update_learns_from_what_its_visits_saw() -> None:
 
 
 def test_freshness_is_looked_at_as_often_as_asked() -> None:
-    outcome, _ = carry_out(drawn(200), "edf", 1, sampled=True, look_s=7200.0)
-    assert [look.time_s for look in outcome.looks] == [7200.0 * number for number in range(13)]
-    assert outcome.looks[0].expected == pytest.approx(1.0)
-    assert all(look.sampled == pytest.approx(look.expected, abs=0.15) for look in outcome.looks)
+    outcome, _ = carry_out(drawn(200), "edf", 1, sampled=True, sample_interval_s=7200.0)
+    assert [look.time_s for look in outcome.samples] == [7200.0 * number for number in range(13)]
+    assert outcome.samples[0].expected == pytest.approx(1.0)
+    assert all(look.sampled == pytest.approx(look.expected, abs=0.15) for look in outcome.samples)
 
 
 def test_a_quantile_of_lateness_is_exact_to_a_quarter_percent() -> None:

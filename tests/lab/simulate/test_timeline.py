@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.lab.simulate.changes import Modifications
-from teia.lab.simulate.compiled import IS_COMPILED, CompiledTimeline, timeline_of
+from teia.lab.simulate.compiled import IS_COMPILED, CompiledTimeline, make_timeline
 from teia.lab.simulate.timeline import PlainTimeline, Timeline, Visits
 from teia.refresh.merge import Timetable
 from teia.refresh.model import Crawlers, RefreshWorld
@@ -25,7 +25,7 @@ PLENTY = 1 << 40
 
 
 def run(timeline: Timeline, plan: Plan, until_s: float, granted: int = PLENTY) -> Visits:
-    timeline.grant(granted, 0.0)
+    timeline.allow_visits(granted, 0.0)
     timeline.follow(plan, 0.0)
     return timeline.run(until_s)
 
@@ -38,7 +38,7 @@ def smallest_gaps(world: RefreshWorld, visits: Visits) -> np.ndarray:
     )
 
 
-TIMELINES = [PlainTimeline, pytest.param(timeline_of, id="fastest")]
+TIMELINES = [PlainTimeline, pytest.param(make_timeline, id="fastest")]
 CRAWLERS = st.builds(Crawlers, st.integers(1, 4), st.sampled_from([0.5, 1.0, 3.0, 100.0]))
 
 
@@ -95,7 +95,7 @@ def test_both_loops_make_the_same_visits(
         start_s = number * world.horizon_s
         made = []
         for timeline in timelines:
-            timeline.grant(world.budget or 0, start_s)
+            timeline.allow_visits(world.budget or 0, start_s)
             if number == 0 or isinstance(plan, Timetable):
                 timeline.follow(plan, start_s)
             made += [timeline.run(start_s + world.horizon_s / 3), timeline.run(start_s + world.horizon_s)]
@@ -182,7 +182,7 @@ def test_no_more_visits_than_were_granted(make: type[PlainTimeline]) -> None:
     plan = Intervals(np.array([2.0, 3.0]), np.array([2.0, 3.0]), np.array([1.0]))
     timeline = make(world)
     assert len(run(timeline, plan, 50.0, 5).page) == 5
-    timeline.grant(7, 50.0)
+    timeline.allow_visits(7, 50.0)
     later = timeline.run(100.0)
     assert len(later.page) == 7
     assert later.time_s[0] == 50.0
@@ -215,7 +215,7 @@ def test_visits_may_be_had_server_by_server(name: str) -> None:
     plan = POLICIES[name].plan(world)
     in_order = run(CompiledTimeline(world), plan, world.horizon_s, 4000)
     timeline = CompiledTimeline(world)
-    timeline.grant(4000, 0.0)
+    timeline.allow_visits(4000, 0.0)
     timeline.follow(plan, 0.0)
     by_server = timeline.run(world.horizon_s, in_order=False)
     assert (np.diff(by_server.time_s) < 0).any()
@@ -234,7 +234,7 @@ def test_visits_in_parts_are_those_of_one_run(name: str) -> None:
     plan = POLICIES[name].plan(world)
     at_once, in_parts = CompiledTimeline(world), CompiledTimeline(world)
     for timeline in (at_once, in_parts):
-        timeline.grant(40_000, 0.0)
+        timeline.allow_visits(40_000, 0.0)
         timeline.follow(plan, 0.0)
     half_s, end_s = world.horizon_s / 2, world.horizon_s
     for until_s in (half_s, end_s):
@@ -252,7 +252,7 @@ def test_visits_of_a_run_in_parts_are_not_put_in_order_halfway_and_their_plan_is
         [0] * 10, 1.0, horizon_s=40_000.0, politeness_s=1.0, budget=40_000, crawlers=Crawlers(1, 2.0)
     )
     timeline = CompiledTimeline(world)
-    timeline.grant(40_000, 0.0)
+    timeline.allow_visits(40_000, 0.0)
     timeline.follow(POLICIES["edf"].plan(world), 0.0)
     next(timeline.parts(world.horizon_s))
     with pytest.raises(RuntimeError, match="not carried out"):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.errors import UsageError
-from teia.lab.simulate.transport import evenest_slots, nearest_slots, transported
+from teia.lab.simulate.transport import evenest_slots, nearest_slots, transport_visits
 from teia.refresh.bound import carried_out
 from teia.refresh.counts import plan_counts
 from teia.refresh.formulas import lost
@@ -45,7 +45,7 @@ def test_the_papers_picture() -> None:
 @given(st.sets(st.integers(0, 11), min_size=3, max_size=9), st.integers(1, 3), st.floats(0.05, 2.0))
 def test_the_evenest_slots_are_the_best_of_all(free: set[int], count: int, rate: float) -> None:
     slots = np.array(sorted(free), dtype=float)
-    best = min(staleness(np.array(chosen), rate) for chosen in itertools.combinations(slots, count))
+    best = min(staleness(np.array(chosen_policies), rate) for chosen_policies in itertools.combinations(slots, count))
     planned = np.arange(1, count + 1) * HORIZON / (count + 1)
     assert staleness(evenest_slots(rate, HORIZON, count, slots), rate) == pytest.approx(best)
     assert staleness(nearest_slots(planned, slots), rate) >= best - 1e-12
@@ -56,9 +56,9 @@ def test_the_evenest_slots_are_the_best_of_all(free: set[int], count: int, rate:
 def test_no_other_slots_are_nearer_to_the_plan(planned: list[float], free: set[int]) -> None:
     times, slots = np.array(planned), np.array(sorted(free), dtype=float)
     best = min(np.abs(np.array(each) - times).sum() for each in itertools.permutations(slots, len(times)))
-    chosen = nearest_slots(times, slots)
-    assert len(set(chosen.tolist())) == len(times)
-    assert np.abs(chosen - times).sum() == pytest.approx(best)
+    chosen_policies = nearest_slots(times, slots)
+    assert len(set(chosen_policies.tolist())) == len(times)
+    assert np.abs(chosen_policies - times).sum() == pytest.approx(best)
 
 
 def one_server(visits: int, seed: int) -> RefreshWorld:
@@ -76,7 +76,7 @@ def test_even_gaps_win_on_a_full_server_and_planned_instants_on_one_with_room(vi
         world = one_server(visits, seed)
         counts = plan_counts(world)
         assert counts.sum() == visits
-        wolf = transported(world, counts)
+        wolf = transport_visits(world, counts)
         assert np.diff(wolf.due_s).min() >= 300.0 - 1e-6
         ratios.append(carried_out(world, wolf) / carried_out(world, merge(world, counts, "centred")))
     assert all(ratio > 1.01 for ratio in ratios) if even_gaps_win else all(ratio < 0.99 for ratio in ratios)

@@ -59,15 +59,15 @@ def test_a_query_is_told_in_both_languages(text: str, english: str, portuguese: 
 
 
 def test_of_very_many_words_the_first_are_named() -> None:
-    told = describe(parse(" ".join(f"w{number}" for number in range(100))))
-    assert told.endswith("w30, w31 or 68 more")
+    described = describe(parse(" ".join(f"w{number}" for number in range(100))))
+    assert described.endswith("w30, w31 or 68 more")
 
 
 @given(queries)
 def test_every_query_is_told_in_one_printable_line(text: str) -> None:
     query = parse(text)
     for language in ("en", "pt"):
-        told = describe(query, language)
-        assert told
-        assert "\n" not in told
-        assert len(told) < 20_000
+        described = describe(query, language)
+        assert described
+        assert "\n" not in described
+        assert len(described) < 20_000

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.search.query.filters import TYPES, media_types, named
+from teia.search.query.filters import TYPES, media_types, find_filter
 from teia.search.query.parser import parse
 from teia.search.query.tree import Ago, starts_s
 
 
 def read(name: str, value: str) -> object:
-    found = named(name)
+    found = find_filter(name)
     assert found is not None
-    return found.read(value)
+    return found.parse(value)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_a_name_may_be_said_in_portuguese_and_in_any_case() -> None:
         ("domínio", "site"),
         ("antes", "before"),
     ]:
-        found = named(said)
+        found = find_filter(said)
         assert found is not None
         assert found.name == name
-    assert named("inurl") is None
+    assert find_filter("inurl") is None
 
 
 def test_a_type_stands_for_its_media_types() -> None:

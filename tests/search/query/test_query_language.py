@@ -149,7 +149,7 @@ def test_a_plainly_english_query_finds_english_pages_first(bilingual: Searcher) 
 
 
 def test_what_the_reader_reads_or_says_comes_first(bilingual: Searcher) -> None:
-    assert languages(bilingual, "install debian", reads=("en",)) == ["en"] * 5
+    assert languages(bilingual, "install debian", reader_languages=("en",)) == ["en"] * 5
     assert languages(bilingual, "install debian", language="en") == ["en"] * 5
     assert languages(bilingual, "how to install debian", language="pt") == ["pt"] * 5, "what is said decides"
-    assert languages(bilingual, "como instalar o debian", reads=("en",)) == ["pt"] * 5, "the words are plain"
+    assert languages(bilingual, "como instalar o debian", reader_languages=("en",)) == ["pt"] * 5, "the words are plain"

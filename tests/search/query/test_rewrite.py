@@ -7,7 +7,7 @@ from hypothesis import given
 from teia.search.query.canonical_text import render
 from teia.search.query.notes import NoteKind
 from teia.search.query.parser import parse
-from teia.search.query.rewrite import narrowed, replaced, without
+from teia.search.query.rewrite import drop_weak_words, replace_word, remove_word
 from teia.search.query.tree import MAX_TERMS, Phrase, Word, is_plain
 from tests.search.texts import queries
 
@@ -21,7 +21,7 @@ def by_length(node: Word | Phrase) -> float:
 
 
 def narrow(text: str) -> str:
-    return render(narrowed(parse(text), equal))
+    return render(drop_weak_words(parse(text), equal))
 
 
 def test_words_that_only_ask_are_dropped() -> None:
@@ -43,7 +43,7 @@ def test_words_that_only_ask_stay_where_they_were_meant() -> None:
 
 def test_the_words_that_tell_most_are_kept_in_their_order_and_it_is_said() -> None:
     text = " ".join(f"w{'x' * length}" for length in range(39))
-    query = narrowed(parse(text), by_length)
+    query = drop_weak_words(parse(text), by_length)
     lengths = [len(node.text) for node in query.clauses.should if isinstance(node, Word)]
     assert lengths == list(range(8, 40))
     assert len(lengths) == MAX_TERMS
@@ -52,14 +52,14 @@ def test_the_words_that_tell_most_are_kept_in_their_order_and_it_is_said() -> No
 
 def test_a_word_typed_often_tells_more() -> None:
     text = " ".join(f"w{number}" for number in range(40)) + " w39 w39"
-    kept = narrowed(parse(text), equal).clauses.should
+    kept = drop_weak_words(parse(text), equal).clauses.should
     assert kept[-1] == Word("w39", 3)
     assert kept[:-1] == tuple(Word(f"w{number}") for number in range(MAX_TERMS - 1))
 
 
 def test_a_pasted_page_is_answered() -> None:
     """RELIABILITY 43: 10,000 terms are no error."""
-    query = narrowed(parse(" ".join(f"palavra{number}" for number in range(10_000))), equal)
+    query = drop_weak_words(parse(" ".join(f"palavra{number}" for number in range(10_000))), equal)
     assert len(query.clauses.should) == MAX_TERMS
     assert NoteKind.TERMS in {note.kind for note in query.notes}
 
@@ -67,7 +67,7 @@ def test_a_pasted_page_is_answered() -> None:
 @given(queries)
 def test_narrowing_drops_plain_words_only(text: str) -> None:
     query = parse(text)
-    narrow = narrowed(query, equal, most=3)
+    narrow = drop_weak_words(query, equal, most=3)
     assert (narrow.clauses.must, narrow.clauses.must_not) == (query.clauses.must, query.clauses.must_not)
     assert set(narrow.clauses.should) <= set(query.clauses.should)
     assert sum(map(is_plain, narrow.clauses.should)) <= 3
@@ -77,11 +77,11 @@ def test_narrowing_drops_plain_words_only(text: str) -> None:
 
 def test_another_spelling_is_offered_as_a_query() -> None:
     query = parse('+imposto rnda "de rnda" (rnda AND x OR y) site:a.test')
-    assert render(replaced(query, "rnda", "Renda")) == 'site:a.test +imposto "de renda" renda (+renda +x) y'
-    assert render(replaced(parse("rnda renda"), "rnda", "renda")) == "renda renda"
+    assert render(replace_word(query, "rnda", "Renda")) == 'site:a.test +imposto "de renda" renda (+renda +x) y'
+    assert render(replace_word(parse("rnda renda"), "rnda", "renda")) == "renda renda"
 
 
 def test_a_word_can_be_left_out() -> None:
-    assert render(without(parse('+imposto +rnda "de rnda" x-rnda'), "rnda")) == '+imposto "de" x'
-    assert render(without(parse("a (rnda AND rnda OR rnda)"), "rnda")) == "a"
-    assert not without(parse("rnda"), "rnda").is_answerable
+    assert render(remove_word(parse('+imposto +rnda "de rnda" x-rnda'), "rnda")) == '+imposto "de" x'
+    assert render(remove_word(parse("a (rnda AND rnda OR rnda)"), "rnda")) == "a"
+    assert not remove_word(parse("rnda"), "rnda").is_answerable

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.index.languages import bit_of
-from teia.search.rank.formula import RERANKED, Candidates, Keys, Ranking, Weights, merged
+from teia.search.rank.formula import RERANKED, Candidates, Keys, Ranking, Weights, merge_candidates
 from teia.search.rank.rows import CANDIDATE, Rows
 
 NOW_S = 1_700_000_000.0
@@ -107,12 +107,12 @@ def test_only_the_first_are_put_into_another_order_and_scores_never_rise() -> No
 
 def test_nothing_is_ranked_as_nothing() -> None:
     assert len(Ranking().rank(rows(), {"pt": 1.0}, NOW_S, lambda found: np.zeros(len(found)))) == 0
-    assert merged([]).total == 0
+    assert merge_candidates([]).total == 0
 
 
 @given(st.lists(st.lists(st.tuples(st.floats(0, 100), st.integers(0, 50)), max_size=20), max_size=4))
 def test_merging_keeps_every_row_best_first(parts: list[list[tuple[float, int]]]) -> None:
-    found = merged([Candidates(len(part), rows(*part)) for part in parts])
+    found = merge_candidates([Candidates(len(part), rows(*part)) for part in parts])
     assert found.total == len(found.rows) == sum(map(len, parts))
     pairs = list(zip(found.rows["text"].tolist(), keys(found.rows), strict=True))
     assert pairs == sorted(pairs, key=lambda pair: (-pair[0], pair[1]))

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from teia.search.query.parser import parse
-from teia.search.rank.make_plan import MAX_PAIRED_WORDS, MAX_PAIRS, FieldWeights, Planner, demand_of
+from teia.search.rank.make_plan import MAX_PAIRED_WORDS, MAX_PAIRS, FieldWeights, Planner, needed_counts
 from teia.search.rank.plan import AnyOf, Dated, Group, InTitle, Near, Plan, Term, leaves, matching
 from teia.search.rank.statistics import PAGES, TermCounts
 from teia.urls import key_of
@@ -19,7 +19,7 @@ WEIGHTS = FieldWeights()
 
 def planned(text: str, **pages_with: int) -> Plan:
     query = parse(text)
-    demand = demand_of(query)
+    demand = needed_counts(query)
     counts = TermCounts({PAGES: 1_000} | {term: pages_with.get(term[1], 10) for term in demand.terms})
     counts.prefixes.update({prefix: {f"{prefix}a": 5, f"{prefix}b": 3} for prefix in demand.prefixes})
     return Planner(counts, WEIGHTS).plan(query, NOW_S)

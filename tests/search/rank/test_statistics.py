@@ -8,17 +8,17 @@ from collections.abc import Sequence
 import pytest
 
 from teia.clock import VirtualClock
-from teia.search.rank.statistics import EVERY_PAGE, KEEP_S, MAX_COMPLETIONS, PAGES, CountsDemand, Statistics, TermCounts
+from teia.search.rank.statistics import EVERY_PAGE, EXPIRY_S, MAX_COMPLETIONS, PAGES, CountsDemand, Statistics, TermCounts
 
 
 class Shards:
     """Two shards that count how often they are asked."""
 
     def __init__(self) -> None:
-        self.asked: list[CountsDemand] = []
+        self.requests: list[CountsDemand] = []
 
     def __call__(self, demand: CountsDemand) -> Sequence[TermCounts]:
-        self.asked.append(demand)
+        self.requests.append(demand)
         pages = {term: 10 if term == PAGES else 2 for term in demand.terms}
         words = {word: {"pt": 3, "en": 1} for word in demand.words}
         one = TermCounts(dict(pages), {prefix: {"casa": 2, "caso": 5} for prefix in demand.prefixes}, dict(words))
@@ -46,27 +46,27 @@ def test_what_is_known_is_not_asked_again_for_some_seconds() -> None:
     demand = CountsDemand((("all", "cas"),))
     for _ in range(3):
         assert statistics.counts(demand, shards).pages == 20
-    assert len(shards.asked) == 1
+    assert len(shards.requests) == 1
     statistics.counts(CountsDemand((("all", "cas"), ("all", "new"))), shards)
-    assert shards.asked[1].terms == (("all", "new"),)
-    asyncio.run(clock.advance(KEEP_S + 0.1))
+    assert shards.requests[1].terms == (("all", "new"),)
+    asyncio.run(clock.advance(EXPIRY_S + 0.1))
     statistics.counts(demand, shards)
-    assert len(shards.asked) == 3
+    assert len(shards.requests) == 3
 
 
 def test_languages_are_remembered_longer() -> None:
     clock, shards = VirtualClock(), Shards()
     statistics = Statistics(clock)
     statistics.counts(CountsDemand(words=("casa",)), shards)
-    asyncio.run(clock.advance(KEEP_S + 0.1))
+    asyncio.run(clock.advance(EXPIRY_S + 0.1))
     statistics.counts(CountsDemand(words=("casa",)), shards)
-    assert shards.asked[1].words == ()
+    assert shards.requests[1].words == ()
 
 
 def test_a_query_without_words_for_it_does_not_count_languages() -> None:
     shards = Shards()
     Statistics(VirtualClock()).counts(CountsDemand((("all", "cas"),)), shards)
-    assert shards.asked[0].words == ()
+    assert shards.requests[0].words == ()
 
 
 def test_forgetting_asks_anew() -> None:
@@ -74,8 +74,8 @@ def test_forgetting_asks_anew() -> None:
     statistics = Statistics(VirtualClock())
     for _ in range(2):
         statistics.counts(CountsDemand((("all", "cas"),)), shards)
-        statistics.forget()
-    assert len(shards.asked) == 2
+        statistics.clear()
+    assert len(shards.requests) == 2
 
 
 def test_that_there_is_nothing_is_not_remembered() -> None:

@@ -15,7 +15,7 @@ from teia.index.entry import IndexEntry
 from teia.index.union import UnionReader
 from teia.search.rank.formula import Keys, Ranking
 from teia.search.serve import shard_server, wire_format
-from teia.search.serve.remote_shards import ReceivedFacts, RemoteShard, narrowed
+from teia.search.serve.remote_shards import ReceivedFacts, RemoteShard, narrow_range
 from teia.search.serve.searcher import DEADLINE_S, Searcher, SearchOptions
 from teia.search.serve.shard_server import ShardServer
 from teia.search.serve.shards import LocalShard, Show
@@ -51,7 +51,7 @@ class Post:
     def __init__(self, folder: Path, cells: int) -> None:
         self.questions: list[ShardRequest] = []
         self.lost: list[Future[bytes]] = []
-        self.told = ReceivedFacts()
+        self.received = ReceivedFacts()
         self.readers = [UnionReader({f"cell {number}": folder / str(number)}) for number in range(cells)]
         self.shards = [self._shard(number, reader) for number, reader in enumerate(self.readers)]
 
@@ -67,7 +67,7 @@ class Post:
                 self.lost.append(future)
             return future
 
-        return RemoteShard(f"cell {number}", 1, transport, self.told)
+        return RemoteShard(f"cell {number}", 1, transport, self.received)
 
     def arrives(self, question: ShardRequest) -> bool:
         """Whether a question is answered at all."""
@@ -81,8 +81,8 @@ class Post:
         return Searcher(
             self.shards,
             VirtualClock(NOW_S),
-            ranking=Ranking(priors=self.told),
-            facts=self.told,
+            ranking=Ranking(priors=self.received),
+            facts=self.received,
             deadline_s=deadline_s,
         )
 
@@ -243,15 +243,15 @@ def test_a_letter_of_which_answers_are_missing_is_no_answer(folder: Path) -> Non
 def test_a_shard_sends_as_many_pages_as_its_share_makes_likely(
     share: float, first: int, last: int, expected: Sequence[int]
 ) -> None:
-    show = narrowed(Show(first, last), share)
+    show = narrow_range(Show(first, last), share)
     assert (show.first, show.last) == expected
 
 
 def test_what_was_told_of_pages_is_kept_for_as_many_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teia.search.serve.remote_shards.MAX_CACHED", 10)
-    told = ReceivedFacts()
+    received = ReceivedFacts()
     for start in range(0, 100, 10):
-        told.ranks.store((key, 1.0) for key in range(start, start + 10))
-    kept = [key for key in range(100) if told.percentiles(np.array([key]))[0] == 1.0]
+        received.ranks.store((key, 1.0) for key in range(start, start + 10))
+    kept = [key for key in range(100) if received.percentiles(np.array([key]))[0] == 1.0]
     assert kept[-1] == 99
     assert 10 <= len(kept) <= 40

@@ -70,7 +70,7 @@ def test_a_collection_is_made_by_form_without_scripts_and_is_what_was_typed(web:
         "4 hours",
     )
     assert config.scope.types == ("text/html", "application/pdf")
-    assert web.site.accounts.noted(1)[0][1].what == "make collection"
+    assert web.site.accounts.logged_actions(1)[0][1].what == "make collection"
     assert "diario" in client.get("/c").text
     assert client.get("/c/diario").status_code == 200
 
@@ -190,7 +190,7 @@ def test_what_is_less_polite_needs_an_admin_and_somebodys_consent(web: Web) -> N
     answer = send(web, admin, delay="other", delay_s="0.5", consent="the owner, ana@diario.test")
     assert answer.status_code == 303
     assert saved(web.site.root, "diario").config.courtesy.delay_s == 0.5
-    (line,) = [line for _, line in web.site.accounts.noted(5) if line.what == "make collection"]
+    (line,) = [line for _, line in web.site.accounts.logged_actions(5) if line.what == "make collection"]
     assert line.detail["consent"] == "the owner, ana@diario.test"
     network = {"name": "x", "settings": {"collection": {"seeds": ["a.test"]}, "fetch": {"allow_nets": ["10.0.0.0/8"]}}}
     refused = web.client().post("/api/v1/c", json=network, headers=web.token(Role.OPERATOR))
@@ -217,7 +217,7 @@ def test_the_effect_is_shown_before_it_is_saved_and_only_what_was_shown_is(web: 
     saved_now = client.post("/c/main/edit", data={**fields, "step": "save", "shown": seen})
     assert saved_now.headers["location"] == "/c/main"
     assert web.site.config("main").scope.exclude == ("regex:/lei$",)
-    line = web.site.accounts.noted(1)[0][1]
+    line = web.site.accounts.logged_actions(1)[0][1]
     assert (line.what, line.detail["scope.exclude"]) == ("change settings", ["[]", '["regex:/lei$"]'])
 
 

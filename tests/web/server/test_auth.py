@@ -9,7 +9,7 @@ import pytest
 from fastapi.routing import APIRoute
 from httpx2 import Response
 
-from teia.web.access.roles import ALL, Role, TokenScope
+from teia.web.access.roles import ALL_SCOPES, Role, TokenScope
 from teia.web.app import list_routes
 from teia.web.server.json_routes import API, RouteAccess
 from tests.web.conftest import PASSWORD, Web
@@ -119,7 +119,7 @@ def test_every_route_has_the_scope_that_is_written_down_for_it(web: Web) -> None
 def test_a_token_is_refused_exactly_where_its_scopes_are_not_for(web: Web) -> None:
     """UX 2.13: every route x a token that is for all but it; and what is read x a token that is for it alone."""
     url, anybody, accounts = web.some_url(), web.client(), web.site.accounts
-    but = {scope: accounts.make_token(f"but-{scope}", "ana", Role.ADMIN, ALL - {scope}) for scope in TokenScope}
+    but = {scope: accounts.make_token(f"but-{scope}", "ana", Role.ADMIN, ALL_SCOPES - {scope}) for scope in TokenScope}
     only = {scope: accounts.make_token(f"only-{scope}", "ana", Role.ADMIN, frozenset({scope})) for scope in TokenScope}
     for gate in list_routes(web.app):
         for scope, token in [*but.items()] if gate.scope is None else [(gate.scope, but[gate.scope])]:
@@ -148,7 +148,7 @@ def test_no_foreign_page_changes_anything(web: Web, headers: dict[str, str], bri
     for gate in changes:
         token = {"x-csrf-token": web.csrf(client)} if brings_token else {}
         assert ask(web, gate, client, url, headers=headers | token).status_code == 403, gate
-    assert web.site.accounts.session(client.cookies["teia_session"]) is not None
+    assert web.site.accounts.find_session(client.cookies["teia_session"]) is not None
 
 
 def test_a_form_of_our_own_pages_is_taken(web: Web) -> None:
@@ -205,7 +205,7 @@ def test_signing_in_needs_the_password_and_signing_out_ends_it(web: Web) -> None
     assert client.get("/c").status_code == 200
     secret = client.cookies["teia_session"]
     assert client.post("/logout", data={"csrf": web.csrf(client)}).status_code == 303
-    assert web.site.accounts.session(secret) is None
+    assert web.site.accounts.find_session(secret) is None
 
 
 @pytest.mark.parametrize("to", ["http://evil.test/", "//evil.test", "/\\evil.test", "javascript:alert(1)", "\n/x"])

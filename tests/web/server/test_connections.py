@@ -32,7 +32,7 @@ def served(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     """The real server and its shield before an application of one line, with small limits."""
     for name, value in {"CONNECTIONS": 40, "WAITING": 20, "WAITING_PER_ADDRESS": 10, "HEADER_S": 60.0}.items():
         monkeypatch.setattr(limits, name, value)
-    monkeypatch.setattr(limits, "UNDER_WAY_PER_ADDRESS", 3)
+    monkeypatch.setattr(limits, "IN_FLIGHT_PER_ADDRESS", 3)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -204,7 +204,7 @@ def test_an_answer_that_is_being_made_may_wait_for_its_reader_a_while(
     looked: set[Any] = {None}
 
     def is_looked_at(often: int) -> bool:
-        looked.update(each._stalled for each in list(server.server_state.connections))  # type: ignore[union-attr]
+        looked.update(each._reader_timer for each in list(server.server_state.connections))  # type: ignore[union-attr]
         return len(looked) > often
 
     with ExitStack() as stack:

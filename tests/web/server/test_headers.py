@@ -54,13 +54,13 @@ def test_an_address_that_is_too_long_is_not_read(web: Web) -> None:
 
 def test_a_bucket_gives_so_many_at_once_and_so_many_a_second() -> None:
     clock = VirtualClock(0)
-    buckets = Buckets(clock, at_once=3, per_s=2)
-    assert [buckets.wait_s("a") for _ in range(4)] == [0, 0, 0, 0.5]
-    assert buckets.wait_s("b") == 0, "others have their own"
+    buckets = Buckets(clock, capacity=3, per_s=2)
+    assert [buckets.acquire("a") for _ in range(4)] == [0, 0, 0, 0.5]
+    assert buckets.acquire("b") == 0, "others have their own"
     asyncio.run(clock.advance(0.5))
-    assert buckets.wait_s("a") == 0
+    assert buckets.acquire("a") == 0
     asyncio.run(clock.advance(100))
-    assert [buckets.wait_s("a") for _ in range(4)] == [0, 0, 0, 0.5]
+    assert [buckets.acquire("a") for _ in range(4)] == [0, 0, 0, 0.5]
 
 
 def test_who_asks_too_often_is_told_when_to_come_back(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:

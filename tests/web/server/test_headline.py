@@ -88,7 +88,7 @@ def test_hosts_are_counted_anew_for_it_one_collection_at_a_time(web: Web, monkey
 
 def test_one_full_disk_is_one_thing_that_needs_somebody(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     full = [Alert("disk", "full", 80.0), Alert("parked", "left alone", 30.0)]
-    monkeypatch.setattr(headline, "needs_now", lambda *_: full)
+    monkeypatch.setattr(headline, "open_alerts", lambda *_: full)
     monkeypatch.setattr(Installation, "names", lambda _: ["a", "b", "c"])
     monkeypatch.setattr(headline, "table_of", lambda *_: None)
     assert headline._made(web.site).needs == 1 + 3

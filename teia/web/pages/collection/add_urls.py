@@ -80,7 +80,7 @@ def add(site: SiteDep, visitor: VisitorDep, collection: str, asked: AddUrlsForm)
     new = [each.url for each in done.urls if each.fate == "added"]
     if new:
         more = f" and {len(new) - NOTED:,} more" if len(new) > NOTED else ""
-        site.accounts.note(visitor.name, "add", collection=collection, urls=", ".join(new[:NOTED]) + more)
+        site.accounts.log_action(visitor.name, "add", collection=collection, urls=", ".join(new[:NOTED]) + more)
     return AddView(MAX_URLS, not config.scope.include, list(done.urls), list(done.widened), done.is_running)
 
 

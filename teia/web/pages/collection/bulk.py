@@ -148,7 +148,7 @@ def carry_out(site: SiteDep, visitor: VisitorDep, collection: str, asked: BulkFo
         bulk.request_action(control, collection, chosen, visitor.name, site.clock.now_s())
         is_running = control.running_crawl(collection) is not None
     said = {name: str(value) for name, value in as_values(chosen).items() if value not in ("", None)}
-    site.accounts.note(visitor.name, f"many URLs: {chosen.deed}", collection=collection, **said)
+    site.accounts.log_action(visitor.name, f"many URLs: {chosen.deed}", collection=collection, **said)
     # Without a running crawl, this server executes the action.
     site.offline_bulk.start_if_needed()
     who = "by the running crawl" if is_running else "now"

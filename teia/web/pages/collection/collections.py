@@ -124,7 +124,7 @@ def command(site: SiteDep, visitor: VisitorDep, collection: str, asked: CommandF
     """Start, pause, resume or stop the crawl of a collection."""
     site.check(collection)
     said = start(site, collection) if asked.command == "start" else _tell(site, collection, asked.command)
-    site.accounts.note(visitor.name, asked.command, collection=collection)
+    site.accounts.log_action(visitor.name, asked.command, collection=collection)
     return ActionResult(f"{collection}: {said}", f"/c/{collection}")
 
 
@@ -162,5 +162,5 @@ def remove(site: SiteDep, visitor: VisitorDep, collection: str, asked: RemovalFo
         raise UsageError(f"type the name {collection} to remove it; nothing was removed")
     remove_collection(site.root, collection, site.clock)
     site.forget(collection)
-    site.accounts.note(visitor.name, "remove collection", collection=collection)
+    site.accounts.log_action(visitor.name, "remove collection", collection=collection)
     return ActionResult(f"{collection} was removed", "/c")

@@ -175,5 +175,5 @@ def begin_audit(site: SiteDep, visitor: VisitorDep, collection: str, asked: Audi
     """Start an audit of a collection: every record of its archive, every request, its index, or its links."""
     site.check(collection)
     site.auditor.begin(collection, asked.kind)
-    site.accounts.note(visitor.name, "audit", collection=collection, kind=asked.kind.value)
+    site.accounts.log_action(visitor.name, "audit", collection=collection, kind=asked.kind.value)
     return ActionResult("the audit was started", link(f"/c/{collection}/data"))

@@ -227,12 +227,12 @@ def _make(site: Installation, visitor: Visitor, config: Config, consent: str, *,
     name = config.collection.name
     consented = _check_freedoms(visitor, restricted_settings(config), consent)
     create_collection(site.root, config, site.clock)
-    site.accounts.note(
+    site.accounts.log_action(
         visitor.name, "make collection", collection=name, seeds=len(config.collection.seeds), **consented
     )
     if not is_started:
         return ActionResult(f"{name} was created", f"/c/{name}")
-    site.accounts.note(visitor.name, "start", collection=name)
+    site.accounts.log_action(visitor.name, "start", collection=name)
     return ActionResult(f"{name} was created, and {start(site, name)}", f"/c/{name}")
 
 
@@ -258,7 +258,7 @@ def _change(
     edits = diff_configs(before, after)
 
     def note() -> None:
-        site.accounts.note(visitor.name, "change settings", changes, collection=name, **consented)
+        site.accounts.log_action(visitor.name, "change settings", changes, collection=name, **consented)
         if site.supervisor is not None:
             site.supervisor.wake()
 

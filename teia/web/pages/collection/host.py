@@ -284,7 +284,7 @@ def _note(
     """
     was, now = _holding(before, host), _holding(after, host)
     changes = [ChangeLine(key, was[key], now[key]) for key in was if was[key] != now[key]]
-    site.accounts.note(visitor.name, f"treat host: {asked.deed}", changes, collection=collection, host=host)
+    site.accounts.log_action(visitor.name, f"treat host: {asked.deed}", changes, collection=collection, host=host)
     site.cache.forget(("hosts", collection))
 
 

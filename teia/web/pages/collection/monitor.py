@@ -176,7 +176,7 @@ def set_aside(site: SiteDep, visitor: VisitorDep, collection: str, asked: AlertF
     if not is_known:
         raise StoreError("there is no such alert now")
     what = {"kind": asked.kind, "about": asked.about}
-    site.accounts.note(visitor.name, f"warning: {asked.deed}", collection=collection, **what)
+    site.accounts.log_action(visitor.name, f"warning: {asked.deed}", collection=collection, **what)
     said = "it is dismissed until it is twice as bad" if asked.deed == "dismiss" else "it is shown again"
     return ActionResult(said, link(f"/c/{collection}"))
 

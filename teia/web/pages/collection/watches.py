@@ -95,7 +95,7 @@ def add(site: SiteDep, visitor: VisitorDep, collection: str, asked: Subscription
     made = subscribe(site.root, collection, site.clock, who=visitor.name, **given)
     # The audit log names the host alone: the path of a webhook may contain a key.
     to = host_of(made.subscription.webhook) if made.subscription.webhook else ""
-    site.accounts.note(visitor.name, "watch", collection=collection, watched=made.subscription.what, webhook=to)
+    site.accounts.log_action(visitor.name, "watch", collection=collection, watched=made.subscription.what, webhook=to)
     view = watches(site, collection)
     return WatchesView(collection, view.subscriptions, made=made.subscription.id, secret=made.secret)
 
@@ -103,14 +103,14 @@ def add(site: SiteDep, visitor: VisitorDep, collection: str, asked: Subscription
 def remove(site: SiteDep, visitor: VisitorDep, collection: str, asked: SubscriptionId) -> ActionResult:
     """Stop watching a page or a search."""
     gone = unsubscribe(site.root, site.check(collection), asked.id)
-    site.accounts.note(visitor.name, "stop watching", collection=collection, watched=gone.what)
+    site.accounts.log_action(visitor.name, "stop watching", collection=collection, watched=gone.what)
     return ActionResult(f"the subscription to {gone.what} was removed", link(f"/c/{collection}/watches"))
 
 
 def try_it(site: SiteDep, visitor: VisitorDep, collection: str, asked: SubscriptionId) -> ActionResult:
     """Send a test message to a webhook."""
     tried = try_webhook(site.root, site.check(collection), site.clock, asked.id)
-    site.accounts.note(visitor.name, "try webhook", collection=collection, watched=tried.what)
+    site.accounts.log_action(visitor.name, "try webhook", collection=collection, watched=tried.what)
     return ActionResult("a message was queued", link(f"/c/{collection}/watches"))
 
 

@@ -148,7 +148,7 @@ def check(site: SiteDep, visitor: VisitorDep, collection: str, asked: PageUrl) -
         is_running = control.running_crawl(collection) is not None
     finally:
         control.close()
-    site.accounts.note(visitor.name, "check now", collection=collection, url=entry.url)
+    site.accounts.log_action(visitor.name, "check now", collection=collection, url=entry.url)
     when = f"as soon as the delay of {entry.host} allows" if is_running else "during the next crawl of the collection"
     to = link(f"/c/{collection}/page", url=entry.url, asked="running" if is_running else "waiting")
     return ActionResult(f"it will be fetched {when}; delays still apply", to)
@@ -164,5 +164,5 @@ def add(site: SiteDep, visitor: VisitorDep, collection: str, asked: PageUrl) -> 
     site.check(collection)
     url = _canonical(asked.url)
     change(site.root, collection, [Edit("collection.seeds", Operator.ADD, url)], site.clock)
-    site.accounts.note(visitor.name, "add", collection=collection, url=url)
+    site.accounts.log_action(visitor.name, "add", collection=collection, url=url)
     return ActionResult(f"{url} is now a seed of {collection}", link(f"/c/{collection}/unknown", url=url, added="yes"))

@@ -58,7 +58,7 @@ def raw(site: Annotated[Installation, Depends(site_of)], signed: str) -> Respons
             found = copy_at(lookup, place.cell, place.file, place.offset)
             return _answer(site, signer, lookup, place, found)
     except Busy as error:
-        return PlainTextResponse(f"{error}\n", 503, {"retry-after": str(error.again_s)})
+        return PlainTextResponse(f"{error}\n", 503, {"retry-after": str(error.retry_after_s)})
     except TeiaError as error:
         return PlainTextResponse(f"{error}\n", 404)
 

@@ -233,8 +233,8 @@ def search(
     dated: Dated = "",
 ) -> SearchView:
     """Search the pages of one collection, or of all."""
-    reads = accepted_languages(request.headers.get("accept-language", ""))
-    options = SearchOptions(explain=explain, facets=facets, language=lang or None, expand=expand, reads=reads)
+    reader_languages = accepted_languages(request.headers.get("accept-language", ""))
+    options = SearchOptions(explain=explain, facets=facets, language=lang or None, expand=expand, reader_languages=reader_languages)
     chosen = ChosenFilters(language, type, dated)
     found = site.search(c or None).search(chosen.added_to(q), n, offset, options)
     names = site.searchable()

@@ -222,7 +222,7 @@ def _begin(site: Installation, visitor: Visitor, question: RunRequest) -> LabRun
         begun = site.lab.submit(question, visitor.name)
     except FullQueue as full:
         raise Refused(429, str(full), "see /lab") from full
-    site.accounts.note(visitor.name, "start lab run", run=begun.number, command=begun.command)
+    site.accounts.log_action(visitor.name, "start lab run", run=begun.number, command=begun.command)
     return begun
 
 

@@ -167,7 +167,7 @@ def cancel(site: SiteDep, visitor: VisitorDep, number: Number) -> ActionResult:
     if before.is_over:
         return ActionResult(f"run {number} has finished", f"/lab/runs/{number}")
     site.lab.cancel(number)
-    site.accounts.note(visitor.name, "cancel lab run", run=number)
+    site.accounts.log_action(visitor.name, "cancel lab run", run=number)
     return ActionResult(f"run {number} was cancelled", f"/lab/runs/{number}")
 
 

@@ -12,8 +12,8 @@ from teia.clock import iso_utc
 from teia.errors import UsageError
 from teia.web import limits
 from teia.web.access.accounts import AuditLine
-from teia.web.access.change_log import ChangeLine, unpacked
-from teia.web.access.roles import ALL, Role, TokenScope, role_named
+from teia.web.access.change_log import ChangeLine, unpack_changes
+from teia.web.access.roles import ALL_SCOPES, Role, TokenScope, role_named
 from teia.web.language.numbers import LOCALES
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
@@ -164,7 +164,7 @@ def invite(site: SiteDep, visitor: VisitorDep, asked: InvitationForm) -> UsersVi
     """Make an invitation: an address with which one person can create an account, once, within ten minutes."""
     _check_has_all(visitor)
     code = site.accounts.invite(_role(asked.role))
-    site.accounts.note(visitor.name, "invite", role=asked.role)
+    site.accounts.log_action(visitor.name, "invite", role=asked.role)
     # Behind `#`: browsers do not send that part, so the code is in no log and no Referer.
     return UsersView(users(site).users, f"/login#{code}")
 
@@ -176,14 +176,14 @@ def change_role(site: SiteDep, visitor: VisitorDep, asked: RoleForm) -> ActionRe
     if _role(asked.role) > before:
         _check_has_all(visitor)
     site.accounts.set_role(asked.name, _role(asked.role))
-    site.accounts.note(visitor.name, "change role", [ChangeLine("role", before.word, asked.role)], user=asked.name)
+    site.accounts.log_action(visitor.name, "change role", [ChangeLine("role", before.word, asked.role)], user=asked.name)
     return ActionResult(f"{asked.name} now has the role {asked.role}", "/settings/users")
 
 
 def remove_user(site: SiteDep, visitor: VisitorDep, asked: UserName) -> ActionResult:
     """Remove a user with all sessions and tokens."""
     site.accounts.remove_user(asked.name)
-    site.accounts.note(visitor.name, "remove user", user=asked.name)
+    site.accounts.log_action(visitor.name, "remove user", user=asked.name)
     return ActionResult(f"the user {asked.name} was removed", "/settings/users")
 
 
@@ -192,8 +192,8 @@ def _check_has_all(visitor: Visitor) -> None:
 
     Users have all scopes, so the token's owner could sign in as the new user and gain the missing ones.
     """
-    if visitor.scopes != ALL:
-        lacks = ", ".join(sorted(ALL - visitor.scopes))
+    if visitor.scopes != ALL_SCOPES:
+        lacks = ", ".join(sorted(ALL_SCOPES - visitor.scopes))
         raise Refused(403, f"a token cannot grant scopes that it does not have: {lacks}", "sign in")
 
 
@@ -215,7 +215,7 @@ def make_token(site: SiteDep, visitor: VisitorDep, asked: TokenForm) -> TokensVi
             f"a token cannot grant scopes that it does not have: {', '.join(sorted(scopes - visitor.scopes))}"
         )
     token = site.accounts.make_token(asked.name, visitor.name, _role(asked.role), scopes)
-    site.accounts.note(visitor.name, "make token", token=asked.name, role=asked.role, scopes=" ".join(sorted(scopes)))
+    site.accounts.log_action(visitor.name, "make token", token=asked.name, role=asked.role, scopes=" ".join(sorted(scopes)))
     return TokensView(_keys(site), token)
 
 
@@ -228,7 +228,7 @@ class WrongScopes(UsageError):
 def remove_token(site: SiteDep, visitor: VisitorDep, asked: TokenName) -> ActionResult:
     """Remove a token."""
     site.accounts.remove_token(asked.name, asked.user)
-    site.accounts.note(visitor.name, "remove token", token=asked.name, user=asked.user)
+    site.accounts.log_action(visitor.name, "remove token", token=asked.name, user=asked.user)
     return ActionResult(f"the token {asked.name} was removed", "/settings/tokens")
 
 
@@ -246,13 +246,13 @@ def _keys(site: Installation) -> list[TokenEntry]:
 def audit(site: SiteDep, before: Annotated[int | None, Query(ge=0, le=1 << 62)] = None) -> AuditView:
     """List the changes that users made, newest first."""
     # One entry more tells whether there are older ones.
-    found = site.accounts.noted(LINES + 1, before)
+    found = site.accounts.logged_actions(LINES + 1, before)
     shown = found[:LINES]
     return AuditView([_change(line) for _, line in shown], shown[-1][0] if len(found) > LINES else None)
 
 
 def _change(line: AuditLine) -> AuditLogEntry:
-    changes, detail = unpacked(line.detail)
+    changes, detail = unpack_changes(line.detail)
     return AuditLogEntry(iso_utc(line.time_s), line.who, line.what, detail, changes)
 
 
@@ -261,15 +261,15 @@ def _change(line: AuditLine) -> AuditLogEntry:
 
 def you(request: Request, site: SiteDep, visitor: VisitorDep) -> YouView:
     """Return the signed-in user, with preferences and tokens."""
-    choices, theirs = preferences_of(request, visitor), [key for key in _keys(site) if key.user == visitor.name]
-    zone = choices["zone"].key if choices["zone"] is not None else ""
+    preferences, theirs = preferences_of(request, visitor), [key for key in _keys(site) if key.user == visitor.name]
+    zone = preferences["zone"].key if preferences["zone"] is not None else ""
     return YouView(
         name=visitor.name,
         role=visitor.role.word,
         language=language if (language := chosen(request, visitor, "language")) in LOCALES else "",
-        theme=choices["theme"],
-        density=choices["density"],
-        keys=choices["keys"],
+        theme=preferences["theme"],
+        density=preferences["density"],
+        keys=preferences["keys"],
         zone=zone,
         tokens=theirs,
     )
@@ -279,7 +279,7 @@ def change_password(site: SiteDep, visitor: VisitorDep, asked: PasswordForm) -> 
     """Change the password of the signed-in user; all sessions end, and the user signs in again."""
     _check_person(visitor)
     site.accounts.set_password(visitor.name, asked.old, asked.new)
-    site.accounts.note(visitor.name, "change password")
+    site.accounts.log_action(visitor.name, "change password")
     return ActionResult("the password was changed; sign in with the new one", "/login?to=/settings/you")
 
 

@@ -74,8 +74,8 @@ def begin(
 ) -> Response:
     """Create the account of an invitation, and start a session."""
     _not_too_often(request, attempts, name)
-    site.accounts.accept(code, name, password)
-    site.accounts.note(name, "first sign-in")
+    site.accounts.accept_invitation(code, name, password)
+    site.accounts.log_action(name, "first sign-in")
     secret = site.accounts.sign_in(name, password)
     if secret is None:
         raise UsageError("the account was removed during sign-up")
@@ -106,12 +106,12 @@ def choose(
         raise UsageError(f"unknown time zone {zone!r}; write it like America/Sao_Paulo")
     answer = RedirectResponse(_ours(to), 303)
     given = {"language": language, "theme": theme, "keys": keys, "density": density, "zone": zone}
-    choices = {name: value for name, value in given.items() if value}
+    preferences = {name: value for name, value in given.items() if value}
     # Only a session has a CSRF token; all others keep their preferences in cookies.
     if visitor.csrf:
-        site.accounts.choose(visitor.name, choices)
+        site.accounts.set_preferences(visitor.name, preferences)
         return answer
-    for name, value in choices.items():
+    for name, value in preferences.items():
         secure = request.url.scheme == "https"
         answer.set_cookie(COOKIES[name], value, max_age=YEAR_S, samesite="lax", httponly=True, secure=secure)
     return answer
@@ -127,8 +127,8 @@ def _with_session(answer: Response, request: Request, secret: str) -> Response:
 def _not_too_often(request: Request, attempts: Buckets, name: str) -> None:
     address = request.client.host if request.client else ""
     # Per address against guessing many names; per name against guessing one from many addresses.
-    for asker in (f"from {address}", f"as {name}"):
-        wait_s = attempts.wait_s(asker)
+    for client in (f"from {address}", f"as {name}"):
+        wait_s = attempts.acquire(client)
         if wait_s:
             raise Refused(429, f"too many attempts; try again in {wait_s:.0f} s")
 

@@ -41,7 +41,7 @@ def test_urls_are_checked_like_seeds_and_are_seeds_then(web: Web) -> None:
     assert {"https://novo.test/a", "http://outro.test/b"} <= set(seeds(web))
     again = client.post(f"/api/v1{TO}", json={"urls": ["https://novo.test/a"]}, headers=web.token(Role.OPERATOR)).json()
     assert [(each["fate"], each["state"]) for each in again["urls"]] == [("known", "seed")]
-    (line,) = [line for _, line in web.site.accounts.noted(20) if line.what == "add"]
+    (line,) = [line for _, line in web.site.accounts.logged_actions(20) if line.what == "add"]
     assert "https://novo.test/a, http://outro.test/b" in line.detail["urls"]
 
 

@@ -71,7 +71,7 @@ def test_an_audit_is_made_beside_and_what_it_found_is_kept(web: Web) -> None:
     every = web.client(Role.VIEWER).get("/api/v1/settings/data").json()["collections"]
     assert [(each["name"], each["audits"][0]["violations"]) for each in every] == [("main", 0)]
     assert "all well" in client.get("/settings/data").text
-    assert "audit" in [line.what for _, line in web.site.accounts.noted(5)]
+    assert "audit" in [line.what for _, line in web.site.accounts.logged_actions(5)]
 
 
 def test_what_an_audit_complains_of_is_shown(web: Web) -> None:

@@ -144,7 +144,7 @@ def test_an_operator_treats_a_host_and_it_is_written_down(web: Web) -> None:
     assert do("robots")["rereads"]
     page = client.get(to).text
     assert "read anew as soon as a crawl may ask it" in page
-    noted = [each.what for _, each in web.site.accounts.noted(10)]
+    noted = [each.what for _, each in web.site.accounts.logged_actions(10)]
     deeds = ["robots", "delay", "delay", "unblock", "block", "resume", "pause"]
     assert noted[:7] == [f"treat host: {deed}" for deed in deeds]
 
@@ -169,14 +169,14 @@ def test_a_shorter_rest_needs_somebody_who_agreed_and_a_budget_is_set_by_form(we
     change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 2.0)], web.site.clock)
     assert "It rests less than all others" not in client.get(to).text, "all others rest less still"
     change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
-    noted = web.site.accounts.noted(1)[0][1]
+    noted = web.site.accounts.logged_actions(1)[0][1]
     assert (noted.what, noted.detail["delay_s"]) == ("treat host: delay", ["5", "2.5"])
     assert noted.detail["agreed_by"] == ["", "Ana Souza <b>, e-mail of 12 Nov"]
     assert do(deed="delay", delay_s="20")["agreed_by"] == "", "a longer rest ends what was agreed"
     assert do(deed="delay", delay_s="")["own_delay_s"] is None
     assert do(deed="budget", requests="1,000")["own_budget"] == 1_000
     assert web.site.config("main").limits.host_budgets == ("x.test=1000",)
-    assert web.site.accounts.noted(1)[0][1].detail["requests"] == ["1000000", "1000"]
+    assert web.site.accounts.logged_actions(1)[0][1].detail["requests"] == ["1000000", "1000"]
     assert "A budget of its own: 1,000 requests in all." in client.get(to).text
     assert do(deed="budget", requests="")["own_budget"] is None
 
@@ -236,7 +236,7 @@ def test_a_change_about_a_host_takes_back_none_about_another(web: Web, monkeypat
     assert web.client().post(to, json=sent, headers=web.token(Role.OPERATOR)).status_code == 200
     assert web.site.config("main").courtesy.agreed_delays == ("x.test=2 Ana Souza",)
     own = {"own_delay_s": ["", "2"], "delay_s": ["5", "2"], "agreed_by": ["", "Ana Souza"]}
-    noted = web.site.accounts.noted(1)[0][1].detail
+    noted = web.site.accounts.logged_actions(1)[0][1].detail
     assert noted == {"collection": "main", "host": "x.test", **own}, "nothing that somebody else did"
 
 
@@ -246,7 +246,7 @@ def test_a_rest_of_its_own_that_is_as_long_as_everybodys_is_written_down(web: We
     for delay_s, noted in (("5", ["", "5"]), ("", ["5", ""])):
         sent = {"deed": "delay", "delay_s": delay_s}
         web.client().post("/api/v1/c/main/hosts/x.test", json=sent, headers=web.token(Role.OPERATOR))
-        detail = web.site.accounts.noted(1)[0][1].detail
+        detail = web.site.accounts.logged_actions(1)[0][1].detail
         assert detail == {"collection": "main", "host": "x.test", "own_delay_s": noted}
 
 
@@ -262,7 +262,7 @@ def test_a_rest_that_a_stopped_crawl_did_not_hear_of_is_written_down_all_the_sam
     monkeypatch.setattr("teia.web.pages.collection.host.change", unheard)
     sent, to = {"deed": "delay", "delay_s": "20"}, "/api/v1/c/main/hosts/x.test"
     assert web.client().post(to, json=sent, headers=web.token(Role.OPERATOR)).status_code == 404
-    assert [each.what for _, each in web.site.accounts.noted(1)] == ["treat host: delay"] * is_written
+    assert [each.what for _, each in web.site.accounts.logged_actions(1)] == ["treat host: delay"] * is_written
 
 
 def test_a_viewer_sees_no_buttons(web: Web) -> None:

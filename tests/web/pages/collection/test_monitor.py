@@ -144,5 +144,5 @@ def test_a_warning_is_set_aside_and_shown_again(web: Web, monkeypatch: pytest.Mo
     monkeypatch.setattr("teia.web.pages.collection.monitor.disk_of", lambda *_: Disk(0.06, 0.05))
     assert (send("restore"), send("restore")) == (303, 404)
     assert client.get("/api/v1/c/main/status").json()["needs"]
-    assert [each.what for _, each in web.site.accounts.noted(2)] == ["warning: restore", "warning: dismiss"]
+    assert [each.what for _, each in web.site.accounts.logged_actions(2)] == ["warning: restore", "warning: dismiss"]
     assert "Dismiss" not in web.client(Role.VIEWER).get("/c/main").text

@@ -47,7 +47,7 @@ def test_a_form_begins_a_subscription_and_shows_its_secret_once(web: Web) -> Non
     assert "whsec_" not in listed.text
     assert "key=abc" not in listed.text
     assert ("<wbr>hook" in listed.text, "test/<wbr>…" in listed.text) == (False, True)
-    (line,) = [each for _, each in web.site.accounts.noted(5) if each.what == "watch"]
+    (line,) = [each for _, each in web.site.accounts.logged_actions(5) if each.what == "watch"]
     assert line.detail == {"collection": "main", "watched": url, "webhook": "b.test"}
 
 

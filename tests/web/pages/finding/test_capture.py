@@ -333,7 +333,7 @@ def test_a_page_that_was_never_seen_can_be_added(evil: Web) -> None:
     assert done.status_code == 303
     assert "It is a seed of main now" in operator.get(done.headers["location"]).text
     assert url in evil.site.config("main").collection.seeds
-    assert evil.site.accounts.noted(1)[0][1].what == "add"
+    assert evil.site.accounts.logged_actions(1)[0][1].what == "add"
     known = evil.client().get("/api/v1/c/main/unknown", params={"url": url_of(evil.site.root.path, "/other")})
     assert known.headers["location"].startswith("/api/v1/c/main/page?url=")
     unknown = evil.client().get("/api/v1/c/main/unknown", params={"url": "http://elsewhere.example/"}).json()
@@ -375,15 +375,15 @@ def test_who_waits_for_a_turn_gets_it_or_is_told_in_time() -> None:
     order: list[str] = []
 
     def second() -> None:
-        with turns.taken():
+        with turns.hold():
             order.append("second")
 
-    with turns.taken():
+    with turns.hold():
         waiting = threading.Thread(target=second)
         waiting.start()
         while turns._places.acquire(blocking=False):
             turns._places.release()  # until the other waits
-        with pytest.raises(Busy), turns.taken():
+        with pytest.raises(Busy), turns.hold():
             pass
         order.append("first")
     waiting.join(30)

@@ -162,7 +162,7 @@ def test_a_simulation_says_on_its_page_what_its_twin_says_and_its_command_gives_
     assert best in svg.text
     assert 'class="wide"' in page.text
     assert 'class="narrow"' in page.text
-    noted = [line for _, line in web.site.accounts.noted(5, None)]
+    noted = [line for _, line in web.site.accounts.logged_actions(5, None)]
     assert [(line.what, line.detail["run"]) for line in noted if "lab" in line.what] == [("start lab run", run.number)]
     shown = web.client(Role.OPERATOR).get(f"/lab/simulate?again={run.number}").text
     assert 'value="60"' in shown, "what was asked can be asked again, with changes"
@@ -362,7 +362,7 @@ def test_two_servers_of_a_folder_do_not_share_the_workbench(root: Root) -> None:
 
 
 def test_runs_are_kept_up_to_a_number_and_an_age(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teia.web.limits.LAB_KEPT", 3)
+    monkeypatch.setattr("teia.web.limits.LAB_MAX_RUNS", 3)
     with bench(root) as lab:
         for _ in range(5):
             keep(lab.stored)
@@ -404,7 +404,7 @@ def test_cancelling_is_written_down(web: Web) -> None:
     assert client.post(f"/lab/runs/{number}/cancel", data={"csrf": web.csrf(client)}).status_code == 303
     assert web.site.lab.run(number).state == "cancelled"
     assert "Somebody cancelled it." in client.get(f"/lab/runs/{number}").text
-    assert web.site.accounts.noted(1, None)[0][1].what == "cancel lab run"
+    assert web.site.accounts.logged_actions(1, None)[0][1].what == "cancel lab run"
 
 
 def test_runs_of_one_kind_are_compared(web: Web) -> None:

@@ -94,7 +94,7 @@ def test_a_token_of_some_scopes_makes_nobody_who_has_all_of_them(web: Web) -> No
     """Whoever an invitation is for has all scopes; a program could accept it itself, and sign in."""
     web.client(Role.ADMIN)
     viewer = web.client(Role.VIEWER)
-    name = web.site.accounts.session(viewer.cookies["teia_session"]).user  # type: ignore[union-attr]
+    name = web.site.accounts.find_session(viewer.cookies["teia_session"]).user  # type: ignore[union-attr]
     own = web.site.accounts.make_token("own", "ana", Role.ADMIN, frozenset(TokenScope) - {TokenScope.LAB})
 
     def sent(to: str, headers: dict[str, str], **what: str) -> tuple[int, str]:
@@ -168,7 +168,7 @@ def test_tokens_from_before_there_were_scopes_are_good_for_all(tmp_path: Path) -
     with closing(sqlite3.connect(path)) as db:
         db.executescript(f"{OLDER[1]}; PRAGMA user_version = 1;")
     accounts = Accounts(path, clock, QUICK)
-    assert accounts.token(secret) == ("ana", Role.VIEWER, frozenset(TokenScope))
+    assert accounts.find_token(secret) == ("ana", Role.VIEWER, frozenset(TokenScope))
     assert accounts.tokens()[0].scopes == tuple(TokenScope)
     accounts.close()
 
@@ -185,7 +185,7 @@ def test_density_and_zone_are_chosen_under_you(web: Web) -> None:
     assert 'data-density="dense" data-time-zone="America/Sao_Paulo"' in page
     assert (twin["density"], twin["zone"], twin["keys"], twin["theme"]) == ("dense", "America/Sao_Paulo", "on", "auto")
     assert '<option translate="no" selected>America/Sao_Paulo</option>' in page
-    web.site.accounts.note("ana", "try")
+    web.site.accounts.log_action("ana", "try")
     admin = web.client(Role.ADMIN)
     admin.cookies.set("teia_zone", "America/Sao_Paulo")
     shown = re.search(r'<time datetime="([^"]+)">([^<]+)</time>', admin.get("/settings/audit").text)
@@ -245,7 +245,7 @@ def test_a_new_password_needs_the_old_one_and_ends_all_sessions(web: Web) -> Non
 def test_changes_are_listed_newest_first_in_pieces(web: Web) -> None:
     admin = web.client(Role.ADMIN)
     for number in range(120):
-        web.site.accounts.note("ana", "try", number=number)
+        web.site.accounts.log_action("ana", "try", number=number)
     first = admin.get("/api/v1/settings/audit").json()
     assert [line["detail"]["number"] for line in first["changes"]][:2] == ["119", "118"]
     second = admin.get("/api/v1/settings/audit", params={"before": first["next"]}).json()
@@ -256,7 +256,7 @@ def test_changes_are_listed_newest_first_in_pieces(web: Web) -> None:
 def test_the_log_tells_what_was_before_and_what_is_after(web: Web) -> None:
     """UX 2.13: who, what, before -> after; lines from before that was kept apart stay as they are."""
     admin, accounts = web.client(Role.ADMIN), web.site.accounts
-    accounts.note("rui", "change settings", collection="old", **{"scope.exclude": '[] -> ["host:a"]'})
+    accounts.log_action("rui", "change settings", collection="old", **{"scope.exclude": '[] -> ["host:a"]'})
     web.client(Role.VIEWER)
     viewer = next(user.name for user in accounts.users() if user.role == "viewer")
     admin.post("/settings/users/role", data={"name": viewer, "role": "operator", "csrf": web.csrf(admin)})
@@ -286,7 +286,7 @@ def test_settings_that_a_stopped_crawl_did_not_hear_of_are_written_down_all_the_
     monkeypatch.setattr("teia.collections.drafts.change", unheard)
     sent, to = {"settings": {"courtesy": {"delay_s": 7.5}}}, "/api/v1/c/main/edit"
     assert web.client().post(to, json=sent, headers=web.token(Role.OPERATOR)).status_code == 404
-    noted = [(each.what, each.detail["courtesy.delay_s"][1]) for _, each in web.site.accounts.noted(1)]
+    noted = [(each.what, each.detail["courtesy.delay_s"][1]) for _, each in web.site.accounts.logged_actions(1)]
     assert noted == [("change settings", "7.5")] * is_written
 
 
@@ -356,20 +356,20 @@ def test_what_a_user_chose_is_theirs_in_every_browser(web: Web) -> None:
 def test_users_of_before_have_chosen_nothing_yet(tmp_path: Path) -> None:
     path, clock = tmp_path / "web.sqlite", WallClock()
     accounts = Accounts(path, clock, QUICK)
-    accounts.accept(accounts.invite(Role.VIEWER), "ana", PASSWORD)
+    accounts.accept_invitation(accounts.invite(Role.VIEWER), "ana", PASSWORD)
     accounts.close()
     with closing(sqlite3.connect(path)) as db:
         db.executescript(f"{OLDER[2]}; PRAGMA user_version = 2;")
     accounts = Accounts(path, clock, QUICK)
     secret = accounts.sign_in("ana", PASSWORD)
     assert secret is not None
-    session = accounts.session(secret)
+    session = accounts.find_session(secret)
     assert session is not None
-    assert session.choices == {}
-    accounts.choose("ana", {"theme": "dark"})
-    accounts.choose("ana", {"keys": "off"})
-    accounts.choose("nobody", {"keys": "off"})
-    session = accounts.session(secret)
+    assert session.preferences == {}
+    accounts.set_preferences("ana", {"theme": "dark"})
+    accounts.set_preferences("ana", {"keys": "off"})
+    accounts.set_preferences("nobody", {"keys": "off"})
+    session = accounts.find_session(secret)
     assert session is not None
-    assert session.choices == {"theme": "dark", "keys": "off"}
+    assert session.preferences == {"theme": "dark", "keys": "off"}
     accounts.close()
