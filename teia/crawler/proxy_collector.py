@@ -289,7 +289,7 @@ class ProxyCollector:
 
 
 @asynccontextmanager
-async def collecting(
+async def run_collectors(
     crawler: Crawler,
     fetcher: Fetcher,
     robots: RobotsCache,

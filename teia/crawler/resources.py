@@ -41,11 +41,11 @@ def raise_limit() -> int:
     return max(soft, wanted)
 
 
-def open_now() -> int:
+def count_open_files() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # names are enough
 
 
-def share_out(limit: int, used: int, at_once: int, keep_alive: int) -> Sockets:
+def allot_sockets(limit: int, used: int, at_once: int, keep_alive: int) -> Sockets:
     """Return how many of the requested sockets fit beside `used` descriptors.
 
     The number of idle connections is reduced by a third, because half as many again may be kept for https

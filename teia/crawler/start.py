@@ -391,8 +391,8 @@ async def open_crawler(
                     )
                     async with run_collectors(crawler, fetcher, robots, schedule, clock, park):
                         yield crawler
-                # Reached only without an error. Otherwise the ledger stays open, and the next start makes every
-                # place wait.
+                # Reached only without an error. Otherwise the ledger stays open, and the next start delays every
+                # server and address.
                 is_clean = all(not crawl.has_uncommitted for crawl in crawls)
     finally:
         _close_ledger(ledger, opened_crawls, politeness, clock, is_clean=is_clean)

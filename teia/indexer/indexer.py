@@ -249,12 +249,12 @@ class CollectionIndexer:
 
     async def retry_unreadable(self) -> int:
         """Try all pages again whose captures could not be read; return their number."""
-        last_tried = 0
+        tried = 0
         for cell in self._cells:
             cell.gaps.update(cell.lacking.after(None, ALL_ROWS))
             while cell.gaps:
-                last_tried += await self._fill_gaps(cell)
-        return last_tried
+                tried += await self._fill_gaps(cell)
+        return tried
 
     def check_folders(self) -> None:
         """Raise StoreError if an index was deleted."""

@@ -251,9 +251,9 @@ def _suspects(lookup: Lookup, line: HostLine) -> tuple[SuspectPattern, ...]:
     known = HostPatterns(line.host, line.host_id, slot_of(site_of(line.host)))
     known.load(lookup.cells[line.cell].db)
     found = [
-        SuspectPattern(each.text, str(each.doubt), STANDINGS[each.standing], int(each.all.read), each.given_up)
+        SuspectPattern(each.text, str(each.reason), STANDINGS[each.state], int(each.all.read), each.given_up)
         for each in known.by_number.values()
-        if each.standing is not PatternState.OPEN and not each.text.startswith(SHAPE)
+        if each.state is not PatternState.OPEN and not each.text.startswith(SHAPE)
     ]
     return tuple(sorted(found, key=lambda each: (-each.given_up, each.pattern))[:SUSPECTS])
 

@@ -99,12 +99,12 @@ def make_app(site: Installation, names: Collection[str] = LOOPBACK_NAMES) -> Fas
     pages = PageRoutes(renderer)
     for module in MODULES:
         module.add_routes(pages)
-    pages.gates.append(RouteAccess("GET", HEALTH, Role.PUBLIC, None))
+    pages.access_table.append(RouteAccess("GET", HEALTH, Role.PUBLIC, None))
     # Not by `PageRoutes.add`: its dependencies run in worker threads, which may all be busy.
     app.add_api_route(HEALTH, health, methods=["GET"], include_in_schema=False)
     app.include_router(pages.router)
     app.mount("/static", StaticFiles(directory=HERE / "static"), "static")
-    app.state.gates = tuple(pages.gates)
+    app.state.access_table = tuple(pages.access_table)
     return app
 
 
@@ -118,5 +118,5 @@ async def health() -> JSONResponse:
 
 def list_routes(app: FastAPI) -> tuple[RouteAccess, ...]:
     """Return all routes of an application with the roles they need."""
-    found: tuple[RouteAccess, ...] = app.state.gates
+    found: tuple[RouteAccess, ...] = app.state.access_table
     return found

@@ -15,7 +15,7 @@ import pytest
 from teia.config.sections import CourtesySettings, LimitSettings
 from teia.crawler import proxy_collector
 from teia.crawler.commit import CommitGroup
-from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TURNS, ProxyCollector, collecting, is_from_cache
+from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TURNS, ProxyCollector, run_collectors, is_from_cache
 from teia.crawler.robots import RobotsCache
 from teia.crawler.signals_in import announcements
 from teia.crawler.signals_in.for_other_nodes import HostOwners
@@ -200,7 +200,7 @@ def test_a_node_goes_on_where_another_listens_and_nowhere_else(
                 async def listen(proxy: Proxy = proxy, crawl: OfflineCrawl = crawl) -> None:
                     crawler = cast("Any", SimpleNamespace(crawls=[crawl.crawl]))
                     each = proxy.collector
-                    async with collecting(crawler, each._fetcher, each._robots, each._schedule, crawl.clock):
+                    async with run_collectors(crawler, each._fetcher, each._robots, each._schedule, crawl.clock):
                         pass
 
                 if refusal:

@@ -223,7 +223,7 @@ def replaced(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "deed"), [("*.store", missing), ("*.term", cut_short), (META_FILE, cut_short), (META_FILE, replaced)]
+    ("pattern", "action"), [("*.store", missing), ("*.term", cut_short), (META_FILE, cut_short), (META_FILE, replaced)]
 )
 def test_a_damaged_index_is_set_aside_until_another_one_has_caught_up(
     root: Root, monkeypatch: pytest.MonkeyPatch, pattern: str, action: Callable[[Path], None]
@@ -428,7 +428,7 @@ class Followers:
     def __init__(self, root: Root, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         twin(root, "other")
         monkeypatch.setattr("teia.indexer.process.COMMIT_S", 0.05)
-        monkeypatch.setattr("teia.indexer.process.SAY_S", 0.05)
+        monkeypatch.setattr("teia.indexer.process.REPORT_S", 0.05)
         monkeypatch.setattr("teia.indexer.process.IDLE_S", 0.02)
         self._root, self._capfd = root, capfd
         self.ends = asyncio.Event()

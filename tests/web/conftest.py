@@ -93,7 +93,7 @@ def app_of(site: Installation) -> FastAPI:
     if not APPS:
         APPS.append(make_app(site))
     app = APPS[0]
-    app.state = State({"site": site, "hub": Hub(), "gates": app.state.gates})
+    app.state = State({"site": site, "hub": Hub(), "access_table": app.state.access_table})
     app.middleware_stack = None  # with what it counted
     return app
 

@@ -32,7 +32,7 @@ from teia.crawler.keep_fresh.visit_all_again import RevisitAll
 from teia.crawler.keep_fresh.weights import weigher
 from teia.crawler.pagerank_order import CrawlPageRank
 from teia.crawler.running_collection import REFILL_PAUSE_S, Crawl
-from teia.crawler.signals_in.announcements import announcing
+from teia.crawler.signals_in.announcements import open_announcements
 from teia.crawler.visit import ActiveVisit
 from teia.errors import ClusterError
 from teia.frontier.cell import mail
@@ -329,7 +329,7 @@ def open_kept(
         crawl.analyzer = analyze(committer.homes)
         crawl.shares = shares
         crawl.add_seeds([seed for seed in compiled.seeds if crawl.may_request(seed)])
-        with announcing(committer.visit_requests.announced, folder.signals, config, crawl.is_in_scope):
+        with open_announcements(committer.visit_requests.announced, folder.signals, config, crawl.is_in_scope):
             yield [crawl]
 
 

@@ -176,7 +176,7 @@ def in_parts(task: ReadTask) -> tuple[bytes, bytes]:
     return message.removesuffix(_NO_BYTES) + _BYTES.pack(_BIN_32, len(task.body)), task.body
 
 
-def probe_of(reading: bytes) -> bytes:
+def probe_task(reading: bytes) -> bytes:
     """Return a page that any working parse child can read; a child that crashes on it can read none."""
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
     body = b"<!doctype html><title>probe</title><p>A page to see whether pages can be read."

@@ -374,7 +374,7 @@ def found(url: str) -> FoundUrl:
 
 
 @contextmanager
-def announcing(announced: Announcements, path: Path, config: Config, holds: Callable[[str], bool]) -> Iterator[None]:
+def open_announcements(announced: Announcements, path: Path, config: Config, holds: Callable[[str], bool]) -> Iterator[None]:
     """Process a collection's announcements while the block runs, if any can be expected."""
     signals = config.signals
     announced.prepare(path, config, holds)

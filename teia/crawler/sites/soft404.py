@@ -2,7 +2,7 @@
 
 A host of which enough URLs are known, or which shows the same page three times in a row, is sent one *probe*: a polite
 request like any other, after robots.txt and with its delay. If the answer is a page, every page that equals it but for
-its own address is a soft 404: stored, never indexed, its links not followed. Earlier pages are judged when the probe's
+its own address is a soft 404: stored, never indexed, its links not followed. Earlier pages are checked when the probe's
 answer arrives. The home page never is a soft 404, for it is the one page that must exist.
 
 Equal means: equal text; or a simhash at most `NEAR_BITS` away with an equal title. A simhash is made without the page's
@@ -42,7 +42,7 @@ MAX_AGE_S = 30 * 86_400.0
 # ---- the probe ------------------------------------------------------------------------------------------------------
 
 
-def wants_probe(queue: HostQueue, item: QueuedUrl, after_pages: int) -> bool:
+def needs_probe(queue: HostQueue, item: QueuedUrl, after_pages: int) -> bool:
     """Tell whether it is time to request a page that cannot exist; `after_pages` of 0 means never.
 
     An alias is not probed, nor is a host that is failing.
@@ -54,7 +54,7 @@ def wants_probe(queue: HostQueue, item: QueuedUrl, after_pages: int) -> bool:
     return queue.requests >= min(NOT_BEFORE, after_pages) and queue.requests + len(queue.buffer) >= after_pages
 
 
-def send_probe(queue: HostQueue, item: QueuedUrl) -> None:
+def queue_probe(queue: HostQueue, item: QueuedUrl) -> None:
     """Put a probe before a URL of the host, with the same port and scheme."""
     parts = split(item.url)
     url = f"{parts.scheme}://{parts.authority}{probe_path(parts.host)}"
@@ -62,7 +62,7 @@ def send_probe(queue: HostQueue, item: QueuedUrl) -> None:
     queue.is_probed = True
 
 
-def answer_of(visit: ActiveVisit, now_s: float) -> ProbeResult:
+def probe_result(visit: ActiveVisit, now_s: float) -> ProbeResult:
     """Return the host's answer for pages that do not exist, from a probe."""
     url, result, fetched = visit.item.url, visit.result, visit.fetched
     if result is None or fetched is None or not 200 <= fetched.status < 300:
@@ -71,7 +71,7 @@ def answer_of(visit: ActiveVisit, now_s: float) -> ProbeResult:
     return ProbeResult(url, now_s, visit.outcome, text, result.simhash, plain_title(result.title, url))
 
 
-def take_up(queue: HostQueue, found: ProbeResult, now_s: float) -> None:
+def apply_stored_probe(queue: HostQueue, found: ProbeResult, now_s: float) -> None:
     """Apply the probe of an earlier run; a host that did not answer then, or long ago, is probed again."""
     if not queue.is_probed:
         has_answered = found.outcome.isdigit() and found.outcome not in RETRY_RULES
@@ -83,10 +83,10 @@ def take_up(queue: HostQueue, found: ProbeResult, now_s: float) -> None:
 
 
 def note_answer(visit: ActiveVisit, now_s: float) -> None:
-    """Judge an answer that was read: a probe's, a soft 404, or a repetition of the one before."""
+    """Classify an answer that was read: a probe's, a soft 404, or a repetition of the one before."""
     queue, result, fetched = visit.queue, visit.result, visit.fetched
     if visit.item.purpose == PROBE:
-        found = answer_of(visit, now_s)
+        found = probe_result(visit, now_s)
         queue.soft404_probe = found if found.is_soft else None
         return
     if result is None or fetched is None or not 200 <= fetched.status < 300 or not visit.outcome.isdigit():
@@ -104,7 +104,7 @@ def _repeats(queue: HostQueue, result: ReadResult) -> bool:
     return result.simhash != 0 and distance(queue.last_simhash, result.simhash) <= NEAR_BITS
 
 
-def keep_answer(frontier: FrontierCell, queue: HostQueue, found: ProbeResult) -> list[int]:
+def store_probe(frontier: FrontierCell, queue: HostQueue, found: ProbeResult) -> list[int]:
     """Store a probe's answer and mark earlier soft 404s; inside a transaction. Return the keys of those pages."""
     keep(frontier, queue.host_id, queue.host, found)
     if not found.is_soft:
@@ -127,7 +127,7 @@ def soft_404_note(frontier: FrontierCell, entry: UrlEntry) -> str:
     return f"a soft 404: it resembles the response of its host for a nonexistent page{like}, so it is not indexed"
 
 
-def remembered(frontier: FrontierCell, queue: HostQueue) -> ProbeResult | None:
+def stored_probe(frontier: FrontierCell, queue: HostQueue) -> ProbeResult | None:
     """Return the probe's answer that an earlier run stored."""
     return kept(frontier, queue.host_id, queue.host)
 

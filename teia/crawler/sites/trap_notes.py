@@ -31,7 +31,7 @@ def note_visit(cell: Cell, visit: ActiveVisit) -> None:
         watch.count_visit(queue.host_id, queue.host, item, result.text_digest or result.digest, result.outline)
 
 
-def via(visit: ActiveVisit, host: str) -> int:
+def link_pattern(visit: ActiveVisit, host: str) -> int:
     """Return the pattern of a page, for a link that stays on its host."""
     return abs(visit.item.pattern) if host == visit.queue.host else 0
 

@@ -185,19 +185,19 @@ class TrapWatch:
         if differs_in:
             lag = LAG
             if is_known:
-                pattern = self._pattern(host, SPELLING + differs_in, parent, WatchReason.SPELLING)
+                pattern = self._get_or_create(host, SPELLING + differs_in, parent, WatchReason.SPELLING)
                 # Once spellings are acquitted at this host, the URL counts as one of its own pattern.
                 if pattern.state is not PatternState.OPEN:
                     return pattern, 0
         if REPEATS.search(item.tail):
-            return self._pattern(host, WatchReason.REPEATS, parent, WatchReason.REPEATS), lag
+            return self._get_or_create(host, WatchReason.REPEATS, parent, WatchReason.REPEATS), lag
         text = pattern_of(item.tail)
         if years_away(item.tail, self._year) > FAR_YEARS:
-            return self._pattern(host, text + FAR, parent, WatchReason.FAR), lag
-        pattern = self._pattern(host, text, parent)
+            return self._get_or_create(host, text + FAR, parent, WatchReason.FAR), lag
+        pattern = self._get_or_create(host, text, parent)
         return pattern, LAG if is_variant(pattern.text) else lag
 
-    def _pattern(self, host: HostPatterns, text: str, parent: int = 0, reason: WatchReason = WatchReason.NONE) -> Pattern:
+    def _get_or_create(self, host: HostPatterns, text: str, parent: int = 0, reason: WatchReason = WatchReason.NONE) -> Pattern:
         pattern = host.by_text.get(text)
         if pattern is None:
             pattern = host.get_or_create(text, parent, reason)
@@ -234,7 +234,7 @@ class TrapWatch:
         sql = "SELECT rank FROM urls WHERE slot = ? AND host_id = ? AND key = ? AND state = ? AND lane = ?"
         row = self._cell.db.execute(sql, (host.slot, host.host_id, key, STATE_QUEUED, LANE_NEW)).fetchone()
         if row is not None:
-            pattern = self._pattern(host, SPELLING + differs_in, 0, WatchReason.SPELLING)
+            pattern = self._get_or_create(host, SPELLING + differs_in, 0, WatchReason.SPELLING)
             sql = "UPDATE urls SET pattern = ? WHERE slot = ? AND host_id = ? AND key = ?"
             self._cell.db.execute(sql, (pattern.number, host.slot, host.host_id, key))
             if pattern.state is not PatternState.OPEN:
@@ -339,7 +339,7 @@ class TrapWatch:
         """Count links that the shape rules (shapes.py) refused. Inside a transaction."""
         known = self.host(host_id, host)
         for rule, links in shapes.items():
-            pattern = self._pattern(known, SHAPE + rule)
+            pattern = self._get_or_create(known, SHAPE + rule)
             pattern.refused += links
             self._note(known, pattern)
 
@@ -461,7 +461,7 @@ class TrapWatch:
                     return False
                 skipped.add(item.key)
                 # A URL found while its host was not watched has no pattern yet.
-                pattern = host.get(item.pattern) or self._pattern(host, pattern_of(tail_of(item.url, host.host)))
+                pattern = host.get(item.pattern) or self._get_or_create(host, pattern_of(tail_of(item.url, host.host)))
                 is_new = item.lane == LANE_NEW and not item.found_by & LISTED
                 if is_new and pattern.state is not PatternState.OPEN:
                     later.append((item, pattern))

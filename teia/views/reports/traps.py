@@ -72,7 +72,7 @@ def _rows(cell: OpenCell) -> Iterator[TrapRow]:
         known = HostPatterns(host, host_id, slot)
         known.load(cell.frontier.db)
         for pattern in known.by_number.values():
-            if pattern.standing is not PatternState.OPEN or pattern.refused:
+            if pattern.state is not PatternState.OPEN or pattern.refused:
                 yield _row(host, pattern, waiting.get((host_id, pattern.number), 0))
 
 
@@ -82,8 +82,8 @@ def _row(host: str, pattern: Pattern, waiting: int) -> TrapRow:
     return TrapRow(
         host,
         "" if is_shape else pattern.text,
-        pattern.text.removeprefix(SHAPE) if is_shape else str(pattern.doubt),
-        "refused" if is_shape else STANDINGS[pattern.standing],
+        pattern.text.removeprefix(SHAPE) if is_shape else str(pattern.reason),
+        "refused" if is_shape else STANDINGS[pattern.state],
         int(pattern.all.read),
         waiting,
         pattern.given_up,

@@ -71,17 +71,17 @@ class WatchedConnection(H11Protocol):
         super().connection_made(transport)
         transport.set_write_buffer_limits(0)  # `pause_writing` is called as soon as one byte is left
         self.peer = self.client[0] if self.client else ""
-        self._update(is_timed=True)
+        self._update_waiting(is_timed=True)
 
     def data_received(self, data: bytes) -> None:
         self._has_received = True
         super().data_received(data)
-        self._update(is_timed=True)
+        self._update_waiting(is_timed=True)
 
     def on_response_complete(self) -> None:
         self._has_received = False
         super().on_response_complete()
-        self._update(is_timed=False)  # idle connections have uvicorn's own timeout
+        self._update_waiting(is_timed=False)  # idle connections have uvicorn's own timeout
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -112,7 +112,7 @@ class WatchedConnection(H11Protocol):
             self.transport.write(_TOO_LATE)
         self.transport.close()
 
-    def _update(self, *, is_timed: bool) -> None:
+    def _update_waiting(self, *, is_timed: bool) -> None:
         if self._is_under_way():
             self._cancel_request_timer()
             self._waiting.remove(self)

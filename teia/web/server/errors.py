@@ -57,18 +57,18 @@ class Problem:
 def install(app: FastAPI, renderer: Renderer) -> None:
     """Turn every exception of a route into a `Problem` response."""
 
-    async def answer(request: Request, problem: Problem) -> Response:
+    async def respond(request: Request, problem: Problem) -> Response:
         if request.url.path.startswith(API):
             shown = {"error": problem.error, "message": problem.message, "next": problem.next}
             retry_after_s = NOT_READY_RETRY_S if problem.error == NOT_READY else problem.retry_after_s
-            again = {"retry-after": str(retry_after_s)} if retry_after_s else None
-            return JSONResponse(shown | ({"field": problem.field} if problem.field else {}), problem.status, again)
+            headers = {"retry-after": str(retry_after_s)} if retry_after_s else None
+            return JSONResponse(shown | ({"field": problem.field} if problem.field else {}), problem.status, headers)
         # A browser is sent to the sign-in page and back. A form's POST could not be repeated after that.
         if problem.status == 401 and request.method == "GET":
             return RedirectResponse(link("/login", to=request.url.path), 303)
         # The page of an error also has the user's language and menu.
-        asker = await _asker(request)
-        page = await run_in_threadpool(renderer.response, request, asker, "problem.html", problem, problem.status)
+        visitor = await _find_visitor(request)
+        page = await run_in_threadpool(renderer.response, request, visitor, "problem.html", problem, problem.status)
         if problem.error == NOT_READY:
             page.headers["retry-after"] = page.headers["refresh"] = str(NOT_READY_RETRY_S)
         elif problem.retry_after_s:
@@ -76,50 +76,50 @@ def install(app: FastAPI, renderer: Renderer) -> None:
         return page
 
     @app.exception_handler(TeiaError)
-    async def of_teia(request: Request, error: TeiaError) -> Response:
+    async def handle_teia_error(request: Request, error: TeiaError) -> Response:
         if isinstance(error, Refused):
             refused = Problem("refused", str(error), error.next_step, status=error.status, retry_after_s=error.retry_after_s)
-            return await answer(request, refused)
+            return await respond(request, refused)
         if isinstance(error, Busy):
-            return await answer(request, Problem("busy", str(error), status=503, retry_after_s=error.retry_after_s))
+            return await respond(request, Problem("busy", str(error), status=503, retry_after_s=error.retry_after_s))
         if isinstance(error, UnknownPage) and not request.url.path.startswith(API):
             return RedirectResponse(error.to, 303)
         status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
         field = str(getattr(error, "field", ""))
-        return await answer(request, Problem(_word(error), str(error), field=field, status=status))
+        return await respond(request, Problem(_error_code(error), str(error), field=field, status=status))
 
     @app.exception_handler(RedirectTo)
-    async def elsewhere(request: Request, found: RedirectTo) -> Response:
-        twin = API if request.url.path.startswith(API) else ""
-        return RedirectResponse(twin + found.to, 303)
+    async def handle_redirect(request: Request, found: RedirectTo) -> Response:
+        prefix = API if request.url.path.startswith(API) else ""
+        return RedirectResponse(prefix + found.to, 303)
 
     @app.exception_handler(RequestValidationError)
-    async def of_values(request: Request, error: RequestValidationError) -> Response:
+    async def handle_invalid_values(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         field = str(first["loc"][-1]) if first["loc"] else ""
-        return await answer(request, Problem("bad_value", f"{field}: {first['msg']}", field=field, status=400))
+        return await respond(request, Problem("bad_value", f"{field}: {first['msg']}", field=field, status=400))
 
     @app.exception_handler(HTTPException)
-    async def of_http(request: Request, error: HTTPException) -> Response:
-        return await answer(request, Problem("http", str(error.detail), status=error.status_code))
+    async def handle_http_error(request: Request, error: HTTPException) -> Response:
+        return await respond(request, Problem("http", str(error.detail), status=error.status_code))
 
     @app.exception_handler(Exception)
-    async def of_ours(request: Request, error: Exception) -> Response:
+    async def handle_unexpected(request: Request, error: Exception) -> Response:
         # The response must not reveal internals; its number leads to the traceback in the log.
         event = secrets.token_hex(4)
         logger.error("event %s: %s %s", event, request.method, request.url.path, exc_info=error)
         message = f"internal error (event {event}); the crawl is not affected"
-        return await answer(request, Problem("internal", message))
+        return await respond(request, Problem("internal", message))
 
 
-async def _asker(request: Request) -> Visitor:
+async def _find_visitor(request: Request) -> Visitor:
     try:
         return await visitor_of(request, site_of(request))
     except TeiaError:
         return ANONYMOUS
 
 
-def _word(error: TeiaError) -> str:
+def _error_code(error: TeiaError) -> str:
     """Return the error code of an exception: `UnknownCollection` is `unknown_collection`."""
     name = type(error).__name__
     return "".join(f"_{char.lower()}" if char.isupper() else char for char in name).lstrip("_")

@@ -5,7 +5,7 @@
 
 makes `GET /c/{collection}/hosts`, the record rendered by the template, and `GET /api/v1/c/{collection}/hosts`, the same
 record as JSON. Both need the same role. A route without a role cannot be made, and the authorisation test checks the
-table of all routes with their roles (`PageRoutes.gates`). The first line of the function's docstring becomes the
+table of all routes with their roles (`PageRoutes.access_table`). The first line of the function's docstring becomes the
 summary of the API's documentation.
 """
 
@@ -70,10 +70,10 @@ class PageRoutes:
 
     def __init__(self, renderer: Renderer) -> None:
         self.router = APIRouter()
-        self.gates: list[RouteAccess] = []
+        self.access_table: list[RouteAccess] = []
         self._renderer = renderer
 
-    def page(self, path: str, template: str, role: Role, *, twin: bool = True) -> Callable[[Make], Make]:
+    def page(self, path: str, template: str, role: Role, *, with_json: bool = True) -> Callable[[Make], Make]:
         """Register the function that makes a page's record."""
 
         def register(make: Make) -> Make:
@@ -89,7 +89,7 @@ class PageRoutes:
             for endpoint in (as_page, as_json):  # FastAPI reads these annotations: the view comes from `make`
                 endpoint.__annotations__ |= {"request": Request, "visitor": VisitorDep, "view": view_of}
             self.add("GET", path, role, as_page, response_class=HTMLResponse, include_in_schema=False)
-            if twin:
+            if with_json:
                 summary = (make.__doc__ or "").partition("\n")[0]
                 name = f"{make.__module__.rpartition('.')[2]}_{make.__name__}"
                 self.add("GET", API + path, role, as_json, response_model=record, summary=summary, operation_id=name)
@@ -97,7 +97,7 @@ class PageRoutes:
 
         return register
 
-    def deed(self, path: str, role: Role) -> Callable[[Change], Change]:
+    def action(self, path: str, role: Role) -> Callable[[Change], Change]:
         """Register a change: a form's POST, which redirects to a page, and the API's, which returns `ActionResult`.
 
         The function's parameter `asked` is a pydantic model of the request; it is read from form fields or from JSON.
@@ -110,8 +110,8 @@ class PageRoutes:
                 return RedirectResponse(done.to, 303)
 
             # FastAPI reads the parameters from the signature and passes them as keywords.
-            as_form.__signature__ = _asking(change, Form())  # type: ignore[attr-defined]
-            as_api = _renamed(change, _asking(change, Body()))
+            as_form.__signature__ = _signature_from(change, Form())  # type: ignore[attr-defined]
+            as_api = _with_signature(change, _signature_from(change, Body()))
             summary = (change.__doc__ or "").partition("\n")[0]
             name = f"{change.__module__.rpartition('.')[2]}_{change.__name__}"
             self.add("POST", path, role, as_form, include_in_schema=False, response_class=RedirectResponse)
@@ -130,12 +130,12 @@ class PageRoutes:
                 shown = change(visitor=visitor, **given)
                 return self._renderer.response(request, visitor, template, shown)
 
-            signature = _asking(change, Form())
+            signature = _signature_from(change, Form())
             # `request` is needed for rendering only; FastAPI finds it by the signature.
-            asker = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
+            request_parameter = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
             kept = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in signature.parameters.values()]
-            as_form.__signature__ = signature.replace(parameters=[asker, *kept])  # type: ignore[attr-defined]
-            as_api = _renamed(change, _asking(change, Body()))
+            as_form.__signature__ = signature.replace(parameters=[request_parameter, *kept])  # type: ignore[attr-defined]
+            as_api = _with_signature(change, _signature_from(change, Body()))
             summary = (change.__doc__ or "").partition("\n")[0]
             name = f"{change.__module__.rpartition('.')[2]}_{change.__name__}"
             self.add("POST", path, role, as_form, include_in_schema=False, response_class=HTMLResponse)
@@ -144,20 +144,20 @@ class PageRoutes:
 
         return register
 
-    def rendered(self, request: Request, visitor: Visitor, template: str, view: Any, status: int) -> HTMLResponse:
+    def render(self, request: Request, visitor: Visitor, template: str, view: Any, status: int) -> HTMLResponse:
         """Render a page, for routes that are neither a page nor a change."""
         return self._renderer.response(request, visitor, template, view, status)
 
     def add(self, method: str, path: str, role: Role, endpoint: Callable[..., Any], **how: Any) -> None:
         """Add one route with its role, for routes that are neither a page nor a change."""
         scope = scope_of(method, path.removeprefix(API) or "/", role)
-        self.gates.append(RouteAccess(method, path, role, scope))
+        self.access_table.append(RouteAccess(method, path, role, scope))
         # The only place where routes are added, so none is without this check.
         gate = Depends(require(role, scope))
         self.router.add_api_route(path, endpoint, methods=[method], dependencies=[gate], **how)
 
 
-def _asking(change: Callable[..., Any], source: Any) -> inspect.Signature:
+def _signature_from(change: Callable[..., Any], source: Any) -> inspect.Signature:
     """Return the signature of a change, with `asked` read from form fields or from JSON."""
     # Annotations are texts (`from __future__`), which only the module of `change` can resolve.
     hints = get_type_hints(change, include_extras=True)
@@ -169,7 +169,7 @@ def _asking(change: Callable[..., Any], source: Any) -> inspect.Signature:
     return signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
 
 
-def _renamed(change: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
+def _with_signature(change: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
     def as_api(**given: Any) -> Any:
         return change(**given)
 

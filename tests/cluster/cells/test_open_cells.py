@@ -27,7 +27,7 @@ from teia.config.sections import Config, CourtesySettings, PlacementSettings
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import note_position
 from teia.crawler.running_collection import CrawlState
-from teia.crawler.signals_in.announcements import Announcements, announcing
+from teia.crawler.signals_in.announcements import Announcements, open_announcements
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals
 from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.visit import ActiveVisit
@@ -309,7 +309,7 @@ def test_announcements_of_other_nodes_are_taken_up_once_however_often_their_comm
         committer.homes = SiteHomes([0], [(1, frontier)])
         committer.visit_requests = SimpleNamespace(announced=announced)  # type: ignore[assignment]
         page = Announcement("http://a.test/", PROXY, 5.0, 6.0)
-        with announcing(announced, tmp_path / "signals.sqlite", Config(), lambda _: True):
+        with open_announcements(announced, tmp_path / "signals.sqlite", Config(), lambda _: True):
             committer.inbox.append((1, 10, PASSED + msgspec.msgpack.encode(ForwardedSignals([page]))))
             for _ in range(3):
                 with pytest.raises(DiskFull):

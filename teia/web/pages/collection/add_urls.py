@@ -100,6 +100,6 @@ def _by_form(pages: PageRoutes) -> Callable[..., Response]:
             ]
             follows, typed = not site.config(collection).scope.include, "\n".join(asked.urls)
             view, status = AddView(MAX_URLS, follows, typed=typed, faults=faults), 400
-        return pages.rendered(request, visitor, "adding.html", view, status)
+        return pages.render(request, visitor, "adding.html", view, status)
 
     return by_form

@@ -81,7 +81,7 @@ class BulkForm(BaseModel):
 
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/frontier/bulk", "bulk.html", Role.OPERATOR)(counted)
-    pages.deed("/c/{collection}/frontier/bulk", Role.OPERATOR)(carry_out)
+    pages.action("/c/{collection}/frontier/bulk", Role.OPERATOR)(carry_out)
 
 
 def counted(

@@ -80,8 +80,8 @@ class RemovalForm(BaseModel):
 
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c", "collections.html", Role.VIEWER)(collections)
-    pages.deed("/c/{collection}/command", Role.OPERATOR)(command)
-    pages.deed("/c/{collection}/remove", Role.ADMIN)(remove)
+    pages.action("/c/{collection}/command", Role.OPERATOR)(command)
+    pages.action("/c/{collection}/remove", Role.ADMIN)(remove)
 
 
 def collections(site: SiteDep) -> CollectionsView:

@@ -97,7 +97,7 @@ class AuditForm(BaseModel):
 
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/data", "data.html", Role.VIEWER)(data)
-    pages.deed("/c/{collection}/data/audit", Role.OPERATOR)(begin_audit)
+    pages.action("/c/{collection}/data/audit", Role.OPERATOR)(begin_audit)
     pages.page("/settings/data", "all_data.html", Role.VIEWER)(all_data)
 
 

@@ -184,7 +184,7 @@ def _by_form(
     if is_judged and not view.problems:
         view = view_of(site, fields, collection, visitor=visitor, counts=True)
     is_bad = is_judged and bool(view.problems)
-    return pages.rendered(request, visitor, "draft.html", view, 400 if is_bad else 200)
+    return pages.render(request, visitor, "draft.html", view, 400 if is_bad else 200)
 
 
 def _make_from(site: Installation, visitor: Visitor, fields: Fields) -> str:

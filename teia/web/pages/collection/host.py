@@ -264,7 +264,7 @@ def _by_form(pages: PageRoutes) -> Callable[..., Response]:
         except WrongTreatment as wrong:
             mistyped = Mistyped(wrong.field, wrong.message, asked.model_dump(exclude={"deed"}))
             view = replace(host_page(site, collection, host), mistyped=mistyped)
-            return pages.rendered(request, visitor, "host.html", view, 400)
+            return pages.render(request, visitor, "host.html", view, 400)
 
     return by_form
 

@@ -47,10 +47,10 @@ MEETING_POINTS = 24
 
 
 def add_routes(pages: PageRoutes) -> None:
-    pages.page("/c/{collection}", "monitor.html", Role.VIEWER, twin=False)(status)
+    pages.page("/c/{collection}", "monitor.html", Role.VIEWER, with_json=False)(status)
     pages.add("GET", API + "/c/{collection}/status", Role.VIEWER, status)
     pages.add("GET", f"{API}/status", Role.VIEWER, first_status)
-    pages.deed("/c/{collection}/needs", Role.OPERATOR)(set_aside)
+    pages.action("/c/{collection}/needs", Role.OPERATOR)(set_aside)
 
 
 def account_of(site: Installation, collection: str) -> tuple[dict[str, Any], CrawlReport | None]:

@@ -69,8 +69,8 @@ class SubscriptionId(BaseModel):
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/watches", "watches.html", Role.VIEWER)(watches)
     pages.reveal("/c/{collection}/watches/add", "watches.html", Role.OPERATOR)(add)
-    pages.deed("/c/{collection}/watches/remove", Role.OPERATOR)(remove)
-    pages.deed("/c/{collection}/watches/try", Role.OPERATOR)(try_it)
+    pages.action("/c/{collection}/watches/remove", Role.OPERATOR)(remove)
+    pages.action("/c/{collection}/watches/try", Role.OPERATOR)(try_it)
     how = {"include_in_schema": False, "response_class": Response}
     pages.add("GET", "/c/{collection}/feed/{key}", Role.PUBLIC, feed, **how)
 

@@ -58,8 +58,8 @@ def add_routes(pages: PageRoutes) -> None:
     for path in ("/page", "/copy"):
         pages.add("GET", path, Role.PUBLIC, find_page, include_in_schema=False, response_class=RedirectResponse)
     pages.add("GET", f"{API}/pages", Role.PUBLIC, page_anywhere, response_model=PageDetail)
-    pages.deed("/c/{collection}/check", Role.OPERATOR)(check)
-    pages.deed("/c/{collection}/add", Role.OPERATOR)(add)
+    pages.action("/c/{collection}/check", Role.OPERATOR)(check)
+    pages.action("/c/{collection}/add", Role.OPERATOR)(add)
 
 
 def page(

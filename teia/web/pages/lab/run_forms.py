@@ -261,7 +261,7 @@ def _by_form(pages: PageRoutes, kind: str) -> Callable[..., Response]:
         question, problems = _asked(site, fields)
         if question is None:
             view = _form(site, kind, fields.model_dump(), problems)
-            return pages.rendered(request, visitor, "lab_form.html", view, 400)
+            return pages.render(request, visitor, "lab_form.html", view, 400)
         return RedirectResponse(f"/lab/runs/{_begin(site, visitor, question).number}", 303)
 
     # The type of `fields` depends on `kind`; FastAPI reads the annotations when the route is added.
@@ -309,6 +309,6 @@ def _plan_by_form(pages: PageRoutes) -> Callable[..., Response]:
         if len(fields.scenario) > SHOWN_CHARS:
             problems.append(Mistake("scenario", "choose the file again: it is too long to be displayed here"))
             shown["scenario"] = ""
-        return pages.rendered(request, visitor, "lab_form.html", _form(site, "plan", shown, problems), 400)
+        return pages.render(request, visitor, "lab_form.html", _form(site, "plan", shown, problems), 400)
 
     return by_form

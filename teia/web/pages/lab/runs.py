@@ -130,7 +130,7 @@ def add_routes(pages: PageRoutes) -> None:
     pages.page("/lab", "lab.html", Role.VIEWER)(lab)
     pages.page("/lab/compare", "lab_compare.html", Role.VIEWER)(compare)
     pages.page("/lab/runs/{number}", "lab_run.html", Role.VIEWER)(run)
-    pages.deed("/lab/runs/{number}/cancel", Role.OPERATOR)(cancel)
+    pages.action("/lab/runs/{number}/cancel", Role.OPERATOR)(cancel)
     pages.add("GET", "/lab/runs/{number}/csv", Role.VIEWER, as_csv, response_class=Response)
     pages.add("GET", "/lab/runs/{number}/files/{file}", Role.VIEWER, as_file, response_class=Response)
 
@@ -138,7 +138,7 @@ def add_routes(pages: PageRoutes) -> None:
         """Return the chart of a run as an SVG file."""
         if view.report is None:
             raise UnknownRun(f"run {view.number} has no report")
-        drawn = pages.rendered(request, visitor, "lab_chart.html", view, 200)
+        drawn = pages.render(request, visitor, "lab_chart.html", view, 200)
         return _standalone(bytes(drawn.body).decode(), view.number)
 
     pages.add("GET", "/lab/runs/{number}/svg", Role.VIEWER, as_svg, response_class=Response)

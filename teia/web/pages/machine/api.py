@@ -48,7 +48,7 @@ def add_routes(pages: PageRoutes) -> None:
 def api(request: Request, site: SiteDep, visitor: VisitorDep) -> ApiView:
     """List the routes of the API, each with a command to try it."""
     app = cast("FastAPI", request.app)
-    gates: dict[tuple[str, str], RouteAccess] = {(gate.method, gate.path): gate for gate in app.state.gates}
+    gates: dict[tuple[str, str], RouteAccess] = {(gate.method, gate.path): gate for gate in app.state.access_table}
     document, examples = app.openapi(), _examples(site)
     base = f"{request.url.scheme}://{request.url.netloc}"
     found, others = [], 0

@@ -141,14 +141,14 @@ class PasswordForm(BaseModel):
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/settings/users", "users.html", Role.ADMIN)(users)
     pages.reveal("/settings/users/invite", "users.html", Role.ADMIN)(invite)
-    pages.deed("/settings/users/role", Role.ADMIN)(change_role)
-    pages.deed("/settings/users/remove", Role.ADMIN)(remove_user)
+    pages.action("/settings/users/role", Role.ADMIN)(change_role)
+    pages.action("/settings/users/remove", Role.ADMIN)(remove_user)
     pages.page("/settings/tokens", "tokens.html", Role.ADMIN)(tokens)
     pages.reveal("/settings/tokens/make", "tokens.html", Role.ADMIN)(make_token)
-    pages.deed("/settings/tokens/remove", Role.ADMIN)(remove_token)
+    pages.action("/settings/tokens/remove", Role.ADMIN)(remove_token)
     pages.page("/settings/audit", "audit.html", Role.ADMIN)(audit)
     pages.page("/settings/you", "you.html", Role.VIEWER)(you)
-    pages.deed("/settings/you/password", Role.VIEWER)(change_password)
+    pages.action("/settings/you/password", Role.VIEWER)(change_password)
 
 
 # ---- people ---------------------------------------------------------------------------------------------------------

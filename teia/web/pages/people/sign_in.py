@@ -29,7 +29,7 @@ class SignInView:
 
 
 def add_routes(pages: PageRoutes) -> None:
-    pages.page("/login", "login.html", Role.PUBLIC, twin=False)(sign_in_page)
+    pages.page("/login", "login.html", Role.PUBLIC, with_json=False)(sign_in_page)
     for path, endpoint in (("/login", sign_in), ("/login/first", begin), ("/logout", sign_out), ("/choose", choose)):
         pages.add("POST", path, Role.PUBLIC, endpoint, include_in_schema=False)
 
