@@ -90,7 +90,7 @@ def measure_one(
         "us_a_visit": round(1e6 * simulate_s / max(1, outcome.visits), 3),
         "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "staleness": round(outcome.staleness, 5),
-        "late_p99_s": round(outcome.late.quantile_s(0.99), 2),
+        "late_p99_s": round(outcome.lateness.quantile_s(0.99), 2),
     }
 
 

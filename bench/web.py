@@ -158,15 +158,15 @@ def addresses(root: Root) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         clock = WallClock()
         site = Installation(open_root(root.path), clock, Accounts(Path(folder) / "web.sqlite", clock))
-        gates = list_routes(make_app(site))
+        routes = list_routes(make_app(site))
         site.close()
     found = []
-    for gate in gates:
-        bare = gate.path.removeprefix("/api/v1")
-        if gate.method != "GET" or bare.startswith(NOT_TIMED):
+    for route in routes:
+        bare = route.path.removeprefix("/api/v1")
+        if route.method != "GET" or bare.startswith(NOT_TIMED):
             continue
-        names = list(REPORTS) if "/reports/{name}" in gate.path else [""]
-        found += [_address(gate.path, name) for name in names]
+        names = list(REPORTS) if "/reports/{name}" in route.path else [""]
+        found += [_address(route.path, name) for name in names]
     return found
 
 

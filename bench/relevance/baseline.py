@@ -38,7 +38,7 @@ class Baseline:
         writer = self._index.writer(WRITER_BYTES, 1)
         for document in sorted(documents, key=lambda each: each.id):
             writer.add_document(
-                tantivy.Document(**{"id": document.id, f"all_{document.language}": whole_text(document)})
+                tantivy.Document(**{"id": document.id, f"all_{document.language}": searchable_text(document)})
             )
         writer.commit()
         writer.wait_merging_threads()
@@ -57,6 +57,6 @@ class Baseline:
         return [document for _, document in sorted(scored, key=lambda each: (-each[0], each[1]))]
 
 
-def whole_text(document: Document) -> str:
+def searchable_text(document: Document) -> str:
     page = document.page
     return "\n".join([page.title, *page.headings, page.text])

@@ -23,7 +23,7 @@ import uvloop
 from teia.clock import Clock
 from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import CellLog, CellLost, make_stream
-from teia.cluster.cells.open_cells import prepare
+from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.cells.owner import FIRST_WAIT_S, RANK_WAIT_S, CellOwner
 from teia.cluster.cells.site_homes import SiteHomes
 from teia.cluster.cells.snapshots import CannotRestore, Snapshots
@@ -199,7 +199,7 @@ class Node:
     def _make_cells(self, agreement: Agreement, starts: tuple[int, ...]) -> None:
         """Create a folder for each cell, and write the first slot of each."""
         folder = self._root.collection(self._collection)
-        prepare(folder, len(starts), agreement.identity)
+        prepare_cells(folder, len(starts), agreement.identity)
         folder.write_starts(starts)
         self._starts = starts
 
@@ -450,7 +450,7 @@ class Node:
             self._tell(session, crawl)
             if self._library is not None:
                 self._library.tell({cell: log for cell, log in list(owner.owned.items()) if cell in cells})
-            if crawl.committer.lost or upkeep.has_other_cells(cells) or self._time.work() != work:
+            if crawl.committer.lost or upkeep.needs_new_shift(cells) or self._time.work() != work:
                 break
             if not await self._agreed.apply(crawler, crawl):
                 break

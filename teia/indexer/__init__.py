@@ -7,7 +7,7 @@ cell_indexer    the files of one cell that an indexer writes
 after_split     pages of a split cell leave the index
 reread          index entries built again from the archive
 rebuild         check the index, build it again
-mend_idle       bring indexes up to date that no crawl follows
+repair_idle       bring indexes up to date that no crawl follows
 ranks           PageRank of the whole collection
 semantic_model  the semantic model, trained in the background
 open_search     open a collection for search; example queries

@@ -28,7 +28,7 @@ MARKER, RELEASED = "pruned", "released"
 
 def is_due(folder: Path, frontier: FrontierCell) -> bool:
     """Tell whether cells were split off since this index was last pruned, and all of them have released their pages."""
-    return _said(folder, MARKER) < len(split_off(frontier.db)) <= _said(folder, RELEASED)
+    return _read_count(folder, MARKER) < len(split_off(frontier.db)) <= _read_count(folder, RELEASED)
 
 
 def release(folder: Path, splits: int) -> None:
@@ -60,12 +60,12 @@ def prune(cell: CellIndexer, folder: Path, frontier: FrontierCell) -> int:
 
 
 def _hosts(searcher: tantivy.Searcher) -> set[str]:
-    wanted = {"hosts": {"terms": {"field": "host", "size": HOSTS_AT_ONCE}}}
-    found: Mapping[str, Any] = searcher.aggregate(tantivy.Query.all_query(), wanted)
+    aggregation = {"hosts": {"terms": {"field": "host", "size": HOSTS_AT_ONCE}}}
+    found: Mapping[str, Any] = searcher.aggregate(tantivy.Query.all_query(), aggregation)
     return {str(bucket["key"]) for bucket in found["hosts"]["buckets"]}
 
 
-def _said(folder: Path, name: str) -> int:
+def _read_count(folder: Path, name: str) -> int:
     try:
         return int((folder / name).read_text("ascii"))
     except (FileNotFoundError, ValueError):

@@ -40,28 +40,28 @@ def broken_index_folder(folder: CellFolder) -> Path:
     return folder.path / BROKEN
 
 
-def _opened(place: Path, broken: Path) -> CellIndex:
+def _open_index(index_folder: Path, broken: Path) -> CellIndex:
     """Open an index for writing; set a damaged one aside and put an empty one in its place."""
     try:
-        return CellIndex(place)
+        return CellIndex(index_folder)
     except StoreError as error:
         # Only damage is set aside: a full descriptor table must not throw a sound index away.
         if not isinstance(error.__cause__, ValueError) or not is_damage(str(error.__cause__)):
             raise
         logger.warning("%s; the index is set aside and rebuilt", error)
-        with disk_errors(place, "set aside"):
+        with disk_errors(index_folder, "set aside"):
             shutil.rmtree(broken, ignore_errors=True)
-            place.rename(broken)
-        return CellIndex(place)
+            index_folder.rename(broken)
+        return CellIndex(index_folder)
 
 
-def is_damage(said: str) -> bool:
+def is_damage(message: str) -> bool:
     """Tell whether an error text of tantivy means that files of an index are missing or damaged.
 
     Tantivy has one error for that and for a system that does not let it read sound files, for example because too many
     files are open. Only the text differs: an error of the system has its number in it.
     """
-    refused = _REFUSED.search(said)
+    refused = _REFUSED.search(message)
     return refused is None or int(refused[1]) in NOT_A_FILE
 
 
@@ -70,15 +70,15 @@ class CellIndexer:
 
     def __init__(self, folder: CellFolder, *, is_rebuild: bool = False) -> None:
         self.number = folder.number
-        place = new_index_folder(folder) if is_rebuild else folder.index
-        self.index = _opened(place, broken_index_folder(folder))
+        index_folder = new_index_folder(folder) if is_rebuild else folder.index
+        self.index = _open_index(index_folder, broken_index_folder(folder))
         self._has_broken = not is_rebuild and broken_index_folder(folder).exists()
-        self.anchors = AnchorTexts(place / "anchors.sqlite")
-        self.links = LinkFile(place / "links.bin")
-        self.waiting = HandoverReader(place / "handover" if is_rebuild else folder.handover)
+        self.anchors = AnchorTexts(index_folder / "anchors.sqlite")
+        self.links = LinkFile(index_folder / "links.bin")
+        self.handover_reader = HandoverReader(index_folder / "handover" if is_rebuild else folder.handover)
         self._folder = folder
         self.borrowed = BorrowedEntries(folder.path)
-        self.lacking = LackingPages(place)
+        self.lacking = LackingPages(index_folder)
         self.gaps: dict[int, str] = {}
         """Pages before the position that belong in the index and are missing there: URL by key."""
         self.last_tried: int | None = None
@@ -116,7 +116,7 @@ class CellIndexer:
         # Order for a crash: the links, then the position that covers them, then the hand-over files behind it.
         self.links.flush()
         self.index.commit(self.position)
-        self.waiting.forget(self.position)
+        self.handover_reader.forget(self.position)
         self.uncommitted = 0
 
     def drop_broken(self) -> None:

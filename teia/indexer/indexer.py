@@ -81,7 +81,7 @@ class CollectionIndexer:
             self._by_number = {cell.number: cell for cell in self._cells}
             if cells is None:  # a node's missing pages lie elsewhere, and another node may still want its surplus pages
                 for cell in self._cells:
-                    self._compare(cell)
+                    self._find_gaps(cell)
                 self._fill_anchors([cell for cell in self._cells if not cell.position])
             else:
                 self._outgoing = OutgoingAnchors(root.collection(name).path / OUTGOING)
@@ -125,7 +125,7 @@ class CollectionIndexer:
                 cell.links.append(change.key, [link.key for link in entry.links])
         cell.lacking.drop(each.key for each in changes)
         if self._outgoing is not None:
-            cell.lacking.add(self._lacking(cell, (each for each in changes if each.key not in entries)))
+            cell.lacking.add(self._missing_captures(cell, (each for each in changes if each.key not in entries)))
         else:
             cell.lacking.add([(each.key, each.url) for each in changes if each.key in self._rereader.unreadable])
         # Pages not in the index are marked too, or `due` would return them forever.
@@ -163,7 +163,7 @@ class CollectionIndexer:
         cell.anchors.indexed(due)
         return len(due)
 
-    def _lacking(self, cell: CellIndexer, changes: Iterable[PageChange]) -> list[tuple[int, str]]:
+    def _missing_captures(self, cell: CellIndexer, changes: Iterable[PageChange]) -> list[tuple[int, str]]:
         """Return (key, URL) of those pages without an entry whose archive file is not on this node."""
         # A damaged file on this node is not requested from other nodes: a later visit replaces the capture.
         found = [(each.key, each.url, self._lookup.find(each.url)) for each in changes if each.is_indexable]
@@ -190,11 +190,11 @@ class CollectionIndexer:
         digests = {key: each.page.digest for key, each in pages.items() if each is not None and each.page is not None}
         changes = [PageChange(0, url, key, digests.get(key, b""), key in digests) for key, url in rows]
         entries = await self._entries(cell, changes)
-        self._put(cell, entries)
+        self._index_entries(cell, entries)
         cell.lacking.drop([*entries, *(key for key, _ in rows if key not in digests)])
         return len(entries)
 
-    def _put(self, cell: CellIndexer, entries: Mapping[int, IndexEntry]) -> None:
+    def _index_entries(self, cell: CellIndexer, entries: Mapping[int, IndexEntry]) -> None:
         for entry in entries.values():
             cell.index.put(entry, cell.anchors.of(entry.key))
             cell.links.append(entry.key, [link.key for link in entry.links])
@@ -203,29 +203,29 @@ class CollectionIndexer:
 
     # -- missing pages -------------------------------------------------------------------------------------
 
-    def _compare(self, cell: CellIndexer) -> None:
+    def _find_gaps(self, cell: CellIndexer) -> None:
         """Compare a cell's index with its frontier up to the index's position, if their numbers of pages differ."""
         frontier = self._lookup.cells[cell.number]
         sql = f"SELECT count(*) FROM {PAGES_JOINED} WHERE p.change <= ? AND {IS_INDEXABLE}"  # noqa: S608  # our own text
-        (belong,) = frontier.db.execute(sql, (cell.position,)).fetchone()
+        (expected,) = frontier.db.execute(sql, (cell.position,)).fetchone()
         # Counting is cheap; the full comparison below reads every key of the cell.
-        if belong == cell.index.searcher().num_docs:
+        if expected == cell.index.searcher().num_docs:
             return
         sql = f"SELECT p.key, h.name, u.tail FROM {PAGES_JOINED} WHERE p.change <= ? AND {IS_INDEXABLE}"  # noqa: S608  # our own
-        held, known = cell.index.keys(), set[int]()
+        indexed_keys, known = cell.index.keys(), set[int]()
         for key, host, tail in frontier.db.execute(sql, (cell.position,)):
             known.add(key)
-            if key not in held:
+            if key not in indexed_keys:
                 cell.gaps[key] = url_from(host, tail)
         # A page whose change is not taken yet may be in the index as it was before.
         known.update(key for (key,) in frontier.db.execute("SELECT key FROM pages WHERE change > ?", (cell.position,)))
-        for key in held - known:
+        for key in indexed_keys - known:
             cell.index.remove(key)
             cell.links.append(key, ())
             cell.uncommitted += 1
-        if cell.gaps or held - known:
+        if cell.gaps or indexed_keys - known:
             text = "%s cell %d: %d pages are missing in the index and %d are obsolete; repairing it from the archive"
-            logger.warning(text, self.name, cell.number, len(cell.gaps), len(held - known))
+            logger.warning(text, self.name, cell.number, len(cell.gaps), len(indexed_keys - known))
 
     def _fill_anchors(self, new_cells: Sequence[CellIndexer]) -> None:
         """Give cells that begin from an empty index the anchor texts that pages of the other cells have for theirs."""
@@ -237,15 +237,15 @@ class CollectionIndexer:
 
     async def _fill_gaps(self, cell: CellIndexer) -> int:
         """Read some missing pages from the archive again; return how many were looked at."""
-        some = [cell.gaps.popitem() for _ in range(min(STEP_CHANGES, len(cell.gaps)))]
-        if not some:
+        batch = [cell.gaps.popitem() for _ in range(min(STEP_CHANGES, len(cell.gaps)))]
+        if not batch:
             return 0
-        entries = await self._rereader.entries(self._lookup, [RereadRequest(url, key) for key, url in some])
-        self._put(cell, entries)
+        entries = await self._rereader.entries(self._lookup, [RereadRequest(url, key) for key, url in batch])
+        self._index_entries(cell, entries)
         unreadable = self._rereader.unreadable
-        cell.lacking.drop(key for key, _ in some if key not in unreadable)
-        cell.lacking.add([(key, url) for key, url in some if key in unreadable])
-        return len(some)
+        cell.lacking.drop(key for key, _ in batch if key not in unreadable)
+        cell.lacking.add([(key, url) for key, url in batch if key in unreadable])
+        return len(batch)
 
     async def retry_unreadable(self) -> int:
         """Try all pages again whose captures could not be read; return their number."""
@@ -293,7 +293,7 @@ class CollectionIndexer:
 
     async def _entries(self, cell: CellIndexer, changes: Sequence[PageChange]) -> dict[int, IndexEntry]:
         """Return the entries of wanted pages by key, from the hand-over if it is of the current capture."""
-        waiting = cell.waiting.entries(changes[0].number, changes[-1].number)
+        waiting = cell.handover_reader.entries(changes[0].number, changes[-1].number)
         # Sorted by change: of two entries of a page the later one counts.
         handed_over = {key: data for _, (key, data) in sorted(waiting.items())}
         found: dict[int, IndexEntry] = {}

@@ -88,8 +88,8 @@ class CollectionSearch:
     def search(self, text: str, n: int = 10, offset: int = 0, options: SearchOptions | None = None) -> Results:
         """Answer a query (`Searcher`), with a note if the index is partial."""
         results = self._searcher.search(text, n, offset, options)
-        partial = self._facts.partial()
-        return replace(results, notes=(*results.notes, *partial), is_partial=True) if partial else results
+        index_notes = self._facts.index_notes()
+        return replace(results, notes=(*results.notes, *index_notes), is_partial=True) if index_notes else results
 
     def search_among(self, text: str, keys: Sequence[int]) -> list[Hit] | None:
         """Return those of some pages that a query finds; None if not all of them could be looked at in time."""
@@ -187,8 +187,8 @@ class CollectionRanks:
         return file
 
 
-COMPARED_EVERY_S = 2.0
-MAX_JUDGED = 20
+STATE_CACHE_S = 2.0
+MAX_WITH_FRESHNESS = 20
 PEERS_OF_HIT = 100
 """Results of a search that get a probability of being current, and pages of their hosts compared for each."""
 
@@ -200,37 +200,37 @@ class FrontierFacts:
         self._lookups = lookups
         self._clock = clock
         self._lock = Lock()
-        self._partial: tuple[SearchMessage, ...] = ()
-        self._look_at = 0.0
+        self._index_notes: tuple[SearchMessage, ...] = ()
+        self._compare_at = 0.0
         for lookup in lookups:
             lookup.cell_number("localhost")  # reads the public suffix list, which the first search would wait for
 
     def facts(self, urls: Mapping[int, str], /) -> dict[int, Facts]:
         # A probability takes a look at the page's host, so only the first results get one.
-        judged = set(list(urls)[:MAX_JUDGED])
+        with_freshness = set(list(urls)[:MAX_WITH_FRESHNESS])
         with self._lock:
-            return {key: fact for key, url in urls.items() if (fact := self._fact(url, key, key in judged)) is not None}
+            return {key: fact for key, url in urls.items() if (fact := self._fact(url, key, key in with_freshness)) is not None}
 
-    def partial(self) -> tuple[SearchMessage, ...]:
+    def index_notes(self) -> tuple[SearchMessage, ...]:
         """Return notes on crawled pages that cannot be found yet; compared again every two seconds."""
         now = self._clock.ticks_s()
         with self._lock:
-            if now >= self._look_at:
+            if now >= self._compare_at:
                 states = [self._state(lookup) for lookup in self._lookups]
-                self._partial = tuple(message for state in states for message in _about_index(state))
-                self._look_at = now + COMPARED_EVERY_S
-            return self._partial
+                self._index_notes = tuple(message for state in states for message in _index_messages(state))
+                self._compare_at = now + STATE_CACHE_S
+            return self._index_notes
 
     @staticmethod
     def _state(lookup: Lookup) -> IndexState:
         folder = lookup.root.collection(lookup.name)
         return compare_index(folder, zip(lookup.folders, lookup.cells, strict=True))
 
-    def _fact(self, url: str, key: int, is_judged: bool) -> Facts | None:
+    def _fact(self, url: str, key: int, wants_freshness: bool) -> Facts | None:
         for lookup in self._lookups:
             seen = lookup.glance(url, key)
             if seen is not None:
-                fresh = self._fresh(lookup, seen, key) if is_judged and seen.visits > 1 else None
+                fresh = self._fresh(lookup, seen, key) if wants_freshness and seen.visits > 1 else None
                 return Facts(seen.last_visit_s, seen.in_links, fresh)
         return None
 
@@ -244,7 +244,7 @@ class FrontierFacts:
         return None if found is None else found.fresh_probability
 
 
-def _about_index(state: IndexState) -> Iterator[SearchMessage]:
+def _index_messages(state: IndexState) -> Iterator[SearchMessage]:
     if not state.is_partial:
         return
     if state.lag:
@@ -257,8 +257,8 @@ def _about_index(state: IndexState) -> Iterator[SearchMessage]:
 
 
 PAGES = 200
-WANTED = 3
-SHORTEST, LONGEST = 4, 20
+MAX_EXAMPLES = 3
+MIN_WORD_CHARS, MAX_WORD_CHARS = 4, 20
 
 
 class Searchable(Protocol):
@@ -271,38 +271,38 @@ class Searchable(Protocol):
         """Answer a query."""
 
 
-def examples_of(opened: Searchable) -> list[str]:
+def example_queries(opened: Searchable) -> list[str]:
     """Return a word, a phrase of two words, and a word on one host; fewer if the titles do not yield them."""
     entries = opened.some(PAGES)
     titles = [_words(entry.title) or _words(entry.text) for entry in entries]
     common = Counter(word.lower() for words in titles for word in dict.fromkeys(words))
     # A word in every title is the name of a site.
-    telling = [word for word, times in common.most_common() if times <= max(1, len(entries) // 4)]
+    distinctive = [word for word, times in common.most_common() if times <= max(1, len(entries) // 4)]
     found: list[str] = []
-    for candidates in (telling, _pairs(titles, telling), _on_hosts(entries, telling)):
+    for candidates in (distinctive, _pairs(titles, distinctive), _on_hosts(entries, distinctive)):
         # Each candidate is searched for: an example without results would mislead.
         example = next((each for each in candidates if opened.search(each, 1).total), None)
         if example is not None and example not in found:
             found.append(example)
-    return found[:WANTED]
+    return found[:MAX_EXAMPLES]
 
 
 def _words(text: str) -> list[str]:
     words = [match.group() for match in WORD.finditer(text[:300])]
-    return [word for word in words if SHORTEST <= len(word) <= LONGEST and word.isalpha() and stem_of(word)]
+    return [word for word in words if MIN_WORD_CHARS <= len(word) <= MAX_WORD_CHARS and word.isalpha() and stem_of(word)]
 
 
-def _pairs(titles: Sequence[Sequence[str]], telling: Sequence[str]) -> Iterator[str]:
+def _pairs(titles: Sequence[Sequence[str]], distinctive: Sequence[str]) -> Iterator[str]:
     """Yield pairs of adjacent title words, at least one of them telling and not the first example's."""
-    wanted = set(telling[1:50])
+    wanted = set(distinctive[1:50])
     for words in titles[:50]:
         for one, other in pairwise(words):
             if one.lower() in wanted or other.lower() in wanted:
                 yield f'"{one.lower()} {other.lower()}"'
 
 
-def _on_hosts(entries: Sequence[IndexEntry], telling: Sequence[str]) -> Iterator[str]:
-    wanted = set(telling[:50])
+def _on_hosts(entries: Sequence[IndexEntry], distinctive: Sequence[str]) -> Iterator[str]:
+    wanted = set(distinctive[:50])
     for entry in entries[:50]:
         for word in _words(entry.title) or _words(entry.text):
             if word.lower() in wanted:

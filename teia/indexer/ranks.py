@@ -18,9 +18,9 @@ from teia.graph.renewal import renew_ranks
 from teia.store.root import CellFolder, CollectionFolder
 
 GROWTH = 1.1
-AT_LEAST_S = 60.0
+MIN_PAUSE_S = 60.0
 SETTLED_S = 30.0
-TIMES_ITS_COST = 20.0
+COST_FACTOR = 20.0
 
 
 def rank_file(collection: CollectionFolder) -> Path:
@@ -39,13 +39,13 @@ def link_copy(collection: CollectionFolder, cell: int) -> Path:
 class Ranker:
     """Background renewal of the ranks of one collection; `close` waits for a running one."""
 
-    def __init__(self, collection: CollectionFolder, clock: Clock, kept: Collection[int] | None = None) -> None:
-        """Set up; `kept` are the cells that a node owns.
+    def __init__(self, collection: CollectionFolder, clock: Clock, owned: Collection[int] | None = None) -> None:
+        """Set up; `owned` are the cells that a node owns.
 
         Link files of the other cells are copies from their owners (cluster/).
         """
         self._files = [
-            link_file(folder) if kept is None or folder.number in kept else link_copy(collection, folder.number)
+            link_file(folder) if owned is None or folder.number in owned else link_copy(collection, folder.number)
             for folder in collection.cells()
         ]
         self._ranks = rank_file(collection)
@@ -58,12 +58,12 @@ class Ranker:
 
     def rank_if_due(self) -> None:
         """Start a renewal if one is due; called often."""
-        self._take_result()
+        self._collect_result()
         now = self._clock.ticks_s()
-        if self._running is None and now >= self._due_at and self._is_other(now):
-            self._begin()
+        if self._running is None and now >= self._due_at and self._has_changed(now):
+            self._start()
 
-    def _is_other(self, now: float) -> bool:
+    def _has_changed(self, now: float) -> bool:
         """Tell whether there are a tenth more links than were ranked, or changed links that have settled."""
         size = self._size()
         if size != self._seen_bytes:
@@ -75,23 +75,23 @@ class Ranker:
         """Renew the ranks from the present links, and wait for the result."""
         if self._running is not None:
             self._running.result()
-            self._take_result()
+            self._collect_result()
         if self._size() != self._ranked_bytes or not self._ranks.exists():
-            self._begin()
-            self._take_result(wait=True)
+            self._start()
+            self._collect_result(wait=True)
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         # The size at the beginning: links appended while the thread runs count as new.
         self._began, self._ranked_bytes = self._clock.ticks_s(), self._size()
         self._running = self._thread.submit(renew_ranks, self._files, self._ranks, self._clock.now_s())
 
-    def _take_result(self, *, wait: bool = False) -> None:
+    def _collect_result(self, *, wait: bool = False) -> None:
         if self._running is None or not (wait or self._running.done()):
             return
         self._running.result()
         self._running = None
         took_s = self._clock.ticks_s() - self._began
-        self._due_at = self._clock.ticks_s() + max(AT_LEAST_S, TIMES_ITS_COST * took_s)
+        self._due_at = self._clock.ticks_s() + max(MIN_PAUSE_S, COST_FACTOR * took_s)
 
     def _size(self) -> int:
         """Return the bytes of links in all files; without any there is nothing to rank."""

@@ -41,11 +41,11 @@ async def rebuild_index(root: Root, name: str, clock: Clock) -> int:
                 cell.index.mkdir(exist_ok=True)
         try:
             # 1. Build all cells beside the present ones; a crash here costs the work, nothing else.
-            making = CollectionFollower(root, name, clock, is_rebuild=True)
+            builder = CollectionFollower(root, name, clock, is_rebuild=True)
             try:
-                await making.finish()
+                await builder.finish()
             finally:
-                await making.close()
+                await builder.close()
             for cell in folder.cells():
                 # 2. Exchange cell by cell, each atomically; searchers of the old files continue with them.
                 exchange_folders(cell.index, new_index_folder(cell))
@@ -58,7 +58,7 @@ async def rebuild_index(root: Root, name: str, clock: Clock) -> int:
             if saved(root, name).config.index.semantics:
                 from teia.indexer.semantic_model import renew_model  # imports the whole search package
 
-                await asyncio.to_thread(renew_model, folder, clock, seed=SEED, anew=True)
+                await asyncio.to_thread(renew_model, folder, clock, seed=SEED, force=True)
             return follower.indexer.documents
         finally:
             await follower.close()
@@ -86,16 +86,16 @@ def audit_index(root: Root, name: str) -> Audit:
                 complaints.append(f"cell {folder.number} has no readable index; rebuild it with `teia rebuild index`")
             is_clustered = is_cluster_cell(frontier)  # another node may own the cell, and index it
             checked += len(found)
-            for url, key, digest, belongs, change in _known(frontier):
-                has = found.pop(key, None)
+            for url, key, digest, belongs, change in _frontier_pages(frontier):
+                indexed = found.pop(key, None)
                 # Not reached yet: missing, but no error of the index.
                 if change > (position or 0):
-                    missing += belongs and has is None and not is_clustered
-                elif belongs and has is None:
+                    missing += belongs and indexed is None and not is_clustered
+                elif belongs and indexed is None:
                     complaints.append(f"{url} is not in the index")
-                elif not belongs and has is not None:
+                elif not belongs and indexed is not None:
                     complaints.append(f"{url} is in the index but should not be")
-                elif has is not None and has != digest[:DIGEST_BYTES]:
+                elif indexed is not None and indexed != digest[:DIGEST_BYTES]:
                     complaints.append(f"{url} is in the index in an older version")
             complaints += [f"the index contains an unknown page with key {key}" for key in found]
     violations = len(complaints) + (0 if is_followed else missing)
@@ -118,7 +118,7 @@ def _lock_stack(index: Path) -> tuple[int | None, dict[int, bytes]]:
         return None, {}
 
 
-def _known(frontier: FrontierCell) -> Iterator[tuple[str, int, bytes, bool, int]]:
+def _frontier_pages(frontier: FrontierCell) -> Iterator[tuple[str, int, bytes, bool, int]]:
     """Yield (URL, key, digest, True if it belongs in the index, number of its last change) of every page."""
     sql = f"SELECT h.name, u.tail, p.key, p.digest, {IS_INDEXABLE}, p.change FROM {PAGES_JOINED}"  # noqa: S608  # our own text
     for host, tail, key, digest, belongs, change in frontier.db.execute(sql):

@@ -37,42 +37,42 @@ class Trainer:
             self._running.result()
             self._running, self._due_at = None, self._clock.ticks_s() + TRAIN_EVERY_S
         if self._running is None and self._clock.ticks_s() >= self._due_at:
-            self._running = self._thread.submit(self._renewed)
+            self._running = self._thread.submit(self._renew)
 
     def train(self) -> None:
         """Train the model again if the pages have doubled, and wait for it."""
         if self._running is not None:
             self._running.result()
             self._running = None
-        self._renewed()
+        self._renew()
 
-    def _renewed(self) -> bool:
+    def _renew(self) -> bool:
         return renew_model(self._collection, self._clock, seed=SEED)
 
     def close(self) -> None:
         self._thread.shutdown()
 
 
-def renew_model(folder: CollectionFolder, clock: Clock, *, seed: int, anew: bool = False) -> bool:
-    """Train the semantic model if a collection has none or has doubled, or if `anew`; return whether it was trained.
+def renew_model(folder: CollectionFolder, clock: Clock, *, seed: int, force: bool = False) -> bool:
+    """Train the semantic model if a collection has none or has doubled, or if `force`; return whether it was trained.
 
     For many pages it takes minutes and a core, so run it in a thread or process that no user waits for.
     """
     from teia.search.rank.semantic import load, save  # only for collections that want a model
     from teia.search.rank.train_semantic import MIN_PAGES, train
 
-    place = folder.semantic
+    path = folder.semantic
     with closing(UnionReader({str(cell.number): cell.index for cell in folder.cells()})) as reader:
         try:
-            known = load(place)
+            current = load(path)
         except StoreError:
-            known = None
+            current = None
         pages = reader.searcher().num_docs
         # Training takes minutes: again only after the collection has doubled.
-        if pages < MIN_PAGES or (known is not None and not anew and pages < RETRAIN_GROWTH * known.pages):
+        if pages < MIN_PAGES or (current is not None and not force and pages < RETRAIN_GROWTH * current.pages):
             return False
         model = train(reader.all_entries, seed=seed)
     if model is None:
         return False
-    save(model, place, clock.now_s())
+    save(model, path, clock.now_s())
     return True

@@ -260,9 +260,9 @@ def _suspects(lookup: Lookup, line: HostLine) -> tuple[SuspectPattern, ...]:
 
 def _signals(lookup: Lookup, line: HostLine) -> tuple[HostSignal, ...]:
     frontier = lookup.cells[line.cell]
-    if not site_statements.are_there(frontier.db):  # no version with signals has written it yet
+    if not site_statements.has_tables(frontier.db):  # no version with signals has written it yet
         return ()
-    kept = site_statements.voices_of(frontier.db, slot_of(site_of(line.host)), line.host_id)
+    kept = site_statements.trust_of(frontier.db, slot_of(site_of(line.host)), line.host_id)
     try:
         voices = [(SignalKind(kind).word, SignalSource.decode(record)) for kind, record in sorted(kept.items())]
     except ValueError as error:

@@ -19,7 +19,7 @@ from teia.crawler.sites.soft404 import soft_404_note
 from teia.errors import StoreError
 from teia.fetch.robots import rules_from_answer
 from teia.frontier.cell import site_statements
-from teia.frontier.cell.revisits import copied_s
+from teia.frontier.cell.revisits import captured_s
 from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
@@ -58,9 +58,9 @@ class PageSignal:
 def page_signals(lookup: Lookup, entry: UrlEntry) -> tuple[PageSignal, ...]:
     """Return all signals about a page."""
     frontier, slot = lookup.cells[entry.cell], slot_of(site_of(entry.host))
-    if not site_statements.are_there(frontier.db):  # no version with signals has written it yet
+    if not site_statements.has_tables(frontier.db):  # no version with signals has written it yet
         return ()
-    said = site_statements.of_page(frontier.db, (slot, entry.host_id, entry.key))
+    said = site_statements.statements_of_page(frontier.db, (slot, entry.host_id, entry.key))
     voices = voices_of(frontier, slot, entry.host_id) if said else {}
     visited_s = entry.page.last_visit_s if entry.page is not None else 0.0
     return tuple(
@@ -311,7 +311,7 @@ class PageDetail(PageView):
 def _last_good(lookup: Lookup, entry: UrlEntry) -> str:
     """Return the time of a page's last good capture; `pages.last_visit_s` moves with failed visits too."""
     place = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
-    return iso_utc(copied_s(lookup.cells[entry.cell].db, place))
+    return iso_utc(captured_s(lookup.cells[entry.cell].db, place))
 
 
 def page_detail(

@@ -280,7 +280,7 @@ class _Host:
         seen: set[int] = set()
         # Most callers take few: a short read first, a long one only if they go on.
         for some in (KNOWN_AT_FIRST, KNOWN_LOOKED_AT):
-            for each in revisits.next_known(self._db, *self._place, some, seen, after_ms):
+            for each in revisits.next_pages(self._db, *self._place, some, seen, after_ms):
                 seen.add(each.key)
                 item = of_page(self._db, self._line.host, *self._place, each.key)
                 if item is not None:

@@ -21,7 +21,7 @@ import uvicorn
 from teia.clock import Clock
 from teia.collections.remove import remove_trash
 from teia.errors import TeiaError, UsageError
-from teia.indexer.mend_idle import IndexSupervisor
+from teia.indexer.repair_idle import IndexSupervisor
 from teia.notify.keep_process import CourierSupervisor
 from teia.store.root import Root
 from teia.web import limits

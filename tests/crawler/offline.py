@@ -21,7 +21,7 @@ from teia.crawler.running_collection import Crawl
 from teia.crawler.start import open_crawls
 from teia.crawler.verdicts import task_for
 from teia.crawler.visit import ActiveVisit
-from teia.frontier.cell.alias_evidence import visit_again
+from teia.frontier.cell.alias_evidence import requeue_first
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, tail_of
 from teia.frontier.queue.ledger import Ledger
 from teia.frontier.queue.politeness import DelayTarget
@@ -89,7 +89,7 @@ class OfflineCrawl:
             host = split(url).host
             cell = self.crawl.committer.cells[self.crawl.committer.cell_number(host)].frontier
             with cell.transaction():
-                assert visit_again(cell, host, tail_of(url, host), self.clock.now_s()) is not None
+                assert requeue_first(cell, host, tail_of(url, host), self.clock.now_s()) is not None
             self.take_of(host)
 
     def _waiting(self, limit: int) -> list[tuple[float, str, HostQueue, QueuedUrl]]:

@@ -14,7 +14,7 @@ from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.open_cell import Cell
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull
-from teia.frontier.cell.alias_evidence import visit_again
+from teia.frontier.cell.alias_evidence import requeue_first
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl, tail_of
 from teia.frontier.cell.schema import STATE_DONE
@@ -147,7 +147,7 @@ def again(bench: Bench, url: str) -> None:
     host = split(url).host
     cell = bench.cells[cell_of(slot_of(site_of(host)), STARTS)].frontier
     with cell.transaction():
-        visit_again(cell, host, tail_of(url, host), NOW_S)
+        requeue_first(cell, host, tail_of(url, host), NOW_S)
 
 
 @pytest.mark.parametrize("cell", [0, 1])

@@ -13,7 +13,7 @@ from teia.lab.plan import plan_file
 from teia.lab.simulate.command import SimulationRequest, compare, make_crawlers
 from teia.refresh.scenario import draw_world
 from teia.web.background.lab.findings import digest_of, finding_of
-from teia.web.background.lab.forms import MADE, PlanFields, RunRequest, SimulateFields, simulate_request
+from teia.web.background.lab.forms import FILES_FOLDER, PlanFields, RunRequest, SimulateFields, simulate_request
 from teia.web.background.lab.runs import LabRun, StoredRuns
 from teia.web.background.lab.scenarios import SCENARIO, TIMETABLE, plan_request
 
@@ -67,7 +67,7 @@ def keep_plan(kept: StoredRuns) -> LabRun:
     assert question is not None, wrong
     run = queued(kept, "plan", question)
     kept.give(run.number, question.files)
-    made = kept.folder(run.number) / MADE
+    made = kept.folder(run.number) / FILES_FOLDER
     how: dict[str, Any] = {"horizon_s": 86_400.0, "politeness_s": 900.0, "budget": None, "clock": WallClock()}
     report = plan_file(made / SCENARIO, made / TIMETABLE, "psp", **how)
     kept.save_report(run.number, report)

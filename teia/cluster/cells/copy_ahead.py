@@ -28,7 +28,7 @@ from teia.errors import DiskFull, TeiaError
 
 POLL_S = 0.2
 IDLE_POLL_S = 1.0
-"""Interval between looks while no cell is coming and all are ready; a cell that was taken triggers a look at once."""
+"""Interval between polls while no cell is upcoming and all are ready; a cell that was taken triggers a poll at once."""
 
 NEAR_COMMITS = 50
 """Number of commits behind its log up to which a copy counts as ready."""

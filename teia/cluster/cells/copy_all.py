@@ -18,7 +18,7 @@ import uvloop
 from teia.clock import Clock
 from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import CellLog
-from teia.cluster.cells.open_cells import prepare
+from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.cells.split import NotWhole, check_whole
 from teia.cluster.members.agreement import agree, write_down
@@ -77,24 +77,24 @@ async def _copy(
         agreement = await agree(wire, clock, collection, None, 1)
         config = write_down(root, agreement)
         folder = root.collection(config.collection.name)
-        await asyncio.to_thread(prepare, folder, len(agreement.starts), agreement.identity)
+        await asyncio.to_thread(prepare_cells, folder, len(agreement.starts), agreement.identity)
         folder.write_starts(agreement.starts)
         objects = await open_objects(
             config.cluster.snapshots, collection, clock, agreement.replicas,
             lambda: connect(servers, key, "copy snapshots", ca=ca),
         )  # fmt: skip
         snapshots = None if objects is None else Snapshots(objects, clock, agreement.identity)
-        copies, places = CellCopies(folder.cells(), thread, snapshots), asyncio.Semaphore(AT_ONCE)
+        copies, limit = CellCopies(folder.cells(), thread, snapshots), asyncio.Semaphore(AT_ONCE)
 
-        async def bring(cell: int) -> int:
-            async with places:
+        async def update_copy(cell: int) -> int:
+            async with limit:
                 log = CellLog(wire, clock, collection, cell, "copy", "")
                 head = await log.head()
                 commits = 0 if head is None else await copies.follow(log, head.seq)
                 await asyncio.to_thread(check_whole, copies.folders[cell], agreement.starts)
                 return commits
 
-        commits = await asyncio.gather(*(bring(cell) for cell in range(len(agreement.starts))))
+        commits = await asyncio.gather(*(update_copy(cell) for cell in range(len(agreement.starts))))
         return CopyResult(len(commits), sum(commits))
     finally:
         if objects is not None:

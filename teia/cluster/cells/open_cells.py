@@ -33,7 +33,7 @@ from teia.frontier.queue.order import order_named
 from teia.store.archive import ArchiveWriter, Position
 from teia.store.root import CellFolder, CollectionFolder
 
-AT_ONCE_BYTES = 8 << 20
+BATCH_BYTES = 8 << 20
 
 
 class ClusterCell(Cell):
@@ -79,7 +79,7 @@ class ClusterCells(Sequence[Cell]):
         # A copy, because a lost cell is dropped during a commit.
         return iter(list(self._cells.values()))
 
-    def keeps(self, number: int) -> bool:
+    def owns(self, number: int) -> bool:
         return number in self._cells
 
     @overload
@@ -96,7 +96,7 @@ class ClusterCells(Sequence[Cell]):
         self._cells.pop(number, None)
 
 
-def prepare(folder: CollectionFolder, count: int, cluster: str) -> None:
+def prepare_cells(folder: CollectionFolder, count: int, cluster: str) -> None:
     """Create the files of all cells, and refuse those of another cluster or of a crawl on one machine."""
     for each in folder.create_cells(count):
         frontier = FrontierCell(each.frontier, of_cluster=True)
@@ -131,32 +131,32 @@ async def catch_up(folder: CellFolder, journal: LogJournal, until: int | None = 
 async def _catch_up(frontier: FrontierCell, folder: CellFolder, log: CellLog, until: int | None) -> int:
     assert isinstance(frontier.db, RecordingConnection)
     end = log.last if until is None else until
-    have = applied_seq(frontier.db)
-    if until is not None and have >= end:
+    applied = applied_seq(frontier.db)
+    if until is not None and applied >= end:
         return 0
-    if have > end:
+    if applied > end:
         raise ClusterError(
-            f"{folder.frontier} contains record {have}, but the log of cell {folder.number} ends at {log.last}: the"
+            f"{folder.frontier} contains record {applied}, but the log of cell {folder.number} ends at {log.last}: the"
             " log was lost or restarted; nothing was changed"
         )
     records, ours = 0, OwnTail(frontier, folder)
-    if have < end:
-        async for stretch in _gathered(log.replay(have, end)):
-            await _in_thread(apply, frontier.db, stretch, ours.look)
-            records += len(stretch)
+    if applied < end:
+        async for batch in _batches(log.replay(applied, end)):
+            await _in_thread(apply, frontier.db, batch, ours.note_position)
+            records += len(batch)
     # Records that are no commits move the number too.
     await _in_thread(note_seq, frontier.db, end)
-    await _in_thread(ours.cut)
+    await _in_thread(ours.truncate)
     return records
 
 
-async def _in_thread(deed: Callable[..., None], *arguments: object) -> None:
+async def _in_thread(function: Callable[..., None], *arguments: object) -> None:
     """Run a function in a thread and wait for its end, also when cancelled: its file must not be closed meanwhile.
 
     The work is awaited as a future, not a task: `LoopThread` cancels all tasks of its loop, which would end the waiting
     and not the work.
     """
-    work = asyncio.get_running_loop().run_in_executor(None, deed, *arguments)
+    work = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
     try:
         await asyncio.shield(work)
     finally:
@@ -165,19 +165,19 @@ async def _in_thread(deed: Callable[..., None], *arguments: object) -> None:
                 await asyncio.wait({work})
 
 
-async def _gathered(entries: AsyncIterator[LogEntry]) -> AsyncIterator[list[tuple[int, bytes]]]:
+async def _batches(entries: AsyncIterator[LogEntry]) -> AsyncIterator[list[tuple[int, bytes]]]:
     """Yield the changes of commits, many at a time: a transaction for each would wait for the disk each time."""
-    stretch: list[tuple[int, bytes]] = []
+    batch: list[tuple[int, bytes]] = []
     size = 0
     async for entry in entries:
         if entry.record.kind == "commit":
-            stretch.append((entry.seq, unpacked(entry.body)))
-            size += len(stretch[-1][1])
-            if size >= AT_ONCE_BYTES:
-                yield stretch
-                stretch, size = [], 0
-    if stretch:
-        yield stretch
+            batch.append((entry.seq, unpacked(entry.body)))
+            size += len(batch[-1][1])
+            if size >= BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+    if batch:
+        yield batch
 
 
 class OwnTail:
@@ -189,14 +189,14 @@ class OwnTail:
     def __init__(self, frontier: FrontierCell, folder: CellFolder) -> None:
         self._frontier, self._folder = frontier, folder
         self._end: Position | None = None
-        self.look()
+        self.note_position()
 
-    def look(self) -> None:
+    def note_position(self) -> None:
         position = committed_position(self._frontier)
         if position is not None and (self._folder.archive / position.file).exists():
             self._end = position
 
-    def cut(self) -> None:
+    def truncate(self) -> None:
         if self._end is None:
             return
         path = self._folder.archive / self._end.file

@@ -1,7 +1,7 @@
 """Shipping of a cell's archive files to the store of its snapshots, and from there to the cell's present owner.
 
-An archive file only grows, so it is shipped in stretches: object `7-warc-<file>-<from>-<to>` holds these bytes of it.
-Before each snapshot everything up to the committed position is shipped. Bodies fetched after the last snapshot are only
+An archive file only grows, so it is uploaded in stretches: object `7-warc-<file>-<from>-<to>` holds these bytes of it.
+Before each snapshot everything up to the committed position is uploaded. Bodies fetched after the last snapshot are only
 on the disk of the node that fetched them. Stretches put one after another are the file, for any WARC reader.
 
 A downloaded file may be read here and not written: it belongs to another node's epoch, and is read-only so that no
@@ -160,9 +160,9 @@ def _copy_part(source: Path, target: Path, begin: int, end: int) -> None:
     with disk_errors(source, "read"), source.open("rb") as file, target.open("wb") as into:
         file.seek(begin)
         left = end - begin
-        while left and (stretch := file.read(min(READ_BYTES, left))):
-            into.write(stretch)
-            left -= len(stretch)
+        while left and (chunk := file.read(min(READ_BYTES, left))):
+            into.write(chunk)
+            left -= len(chunk)
 
 
 def _append(source: Path, target: Path) -> None:

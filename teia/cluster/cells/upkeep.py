@@ -116,13 +116,13 @@ class Upkeep:
     def _can_hand_over(self) -> bool:
         """Tell whether the new owners of all cells to hand over are ready; or of some, if the others take too long."""
         held, now = self.held(), self._clock.ticks_s()
-        stretch = self._owner.cells_to_hand_over().keys() - held
-        if not stretch:
+        ready = self._owner.cells_to_hand_over().keys() - held
+        if not ready:
             self._handing_since = None
             return False
         if self._handing_since is None:
             self._handing_since = now
-        if len(stretch) < len(self._owner.misplaced_cells().keys() - held) and now - self._handing_since < HAND_OVER_S:
+        if len(ready) < len(self._owner.misplaced_cells().keys() - held) and now - self._handing_since < HAND_OVER_S:
             return False
         self._handing_since = None
         return True

@@ -134,7 +134,7 @@ class Distributor:
         """Finger by exponent; those that lead no further than the successor are left out."""
         return dict(self._fingers)
 
-    def keeps(self, key: int) -> bool:
+    def owns(self, key: int) -> bool:
         """Tell whether this point owns a key, as far as it knows."""
         return self.predecessor is not None and is_within(key, self.predecessor.id, self.point.id)
 

@@ -82,7 +82,7 @@ class NodeCommitter(Committer):
         self._delays: dict[str, DelayEntry] = {}
 
     def _is_here(self, host: str) -> bool:
-        return self.homes.lives_here(site_of(host)) and self.cells.keeps(self.homes.number_of(host))
+        return self.homes.lives_here(site_of(host)) and self.cells.owns(self.homes.number_of(host))
 
     def _pass_on(self, messages: Sequence[Message]) -> None:
         """Forward signals to other cells' owners, with one record of any cell owned here."""
@@ -136,21 +136,21 @@ class NodeCommitter(Committer):
             group.visits = part.visits + others
 
     def _leave_out_lost(self, group: CommitGroup) -> None:
-        self.dropped += [visit for visit in group.visits if not self.cells.keeps(visit.queue.cell)]
-        group.visits = [visit for visit in group.visits if self.cells.keeps(visit.queue.cell)]
-        group.parked = [each for each in group.parked if self.cells.keeps(each[0].cell)]
-        group.refills = [each for each in group.refills if self.cells.keeps(each[0].cell)]
+        self.dropped += [visit for visit in group.visits if not self.cells.owns(visit.queue.cell)]
+        group.visits = [visit for visit in group.visits if self.cells.owns(visit.queue.cell)]
+        group.parked = [each for each in group.parked if self.cells.owns(each[0].cell)]
+        group.refills = [each for each in group.refills if self.cells.owns(each[0].cell)]
         group.seeds = [seed for seed in group.seeds if self._finds(site_of(seed.host))]
 
     def _finds(self, site: str) -> bool:
         """Tell whether a site's cell is owned here, or its home, which can forward to it."""
-        return self.cells.keeps(self.homes.guests.get(site, self.homes.home_of(site)))
+        return self.cells.owns(self.homes.guests.get(site, self.homes.home_of(site)))
 
     def _send_sites(self) -> None:
         """Send the sites that are to leave; one whose commit fails stays and is tried again with the next."""
         while self.departures:
             leaving, moved = self.departures[0], None
-            if self.cells.keeps(leaving.cell):
+            if self.cells.owns(leaving.cell):
                 frontier = self.cells[leaving.cell].frontier
                 if urls_of(frontier, leaving.site) <= URLS_MOST:
                     try:
@@ -239,11 +239,11 @@ class NodeCommitter(Committer):
             number, seq, bulk = self.inbox.popleft()
             said = said_in(bulk)
             self.hearing.setdefault(number, []).append((mail.THE_STREAM, seq, said))
-            if number not in self._with_news and self.cells.keeps(number) and self._has_news(number, said):
+            if number not in self._with_news and self.cells.owns(number) and self._has_news(number, said):
                 self._with_news.add(number)
             self._waiting_since.setdefault(number, self._clock.ticks_s())
         for number in list(self.hearing):
-            if not self.cells.keeps(number):
+            if not self.cells.owns(number):
                 del self.hearing[number]
             elif number not in with_pages and self._is_urgent(number):
                 while bulks := self._next_bulks(number):
@@ -253,7 +253,7 @@ class NodeCommitter(Committer):
     @property
     def must_hear(self) -> bool:
         """True if messages of other cells have to be merged now. Not to be read while a commit is under way."""
-        return any(self.cells.keeps(number) and self._is_urgent(number) for number in self.hearing)
+        return any(self.cells.owns(number) and self._is_urgent(number) for number in self.hearing)
 
     def _is_urgent(self, number: int) -> bool:
         has_waited = self._clock.ticks_s() - self._waiting_since[number] >= HEARD_WITHIN_S

@@ -109,7 +109,7 @@ def evidence(frontier: FrontierCell, slot: int, host_id: int, columns: PageColum
     scales = _Scales(frontier, len(columns))
     row_of = {key: row for row, key in enumerate(columns.key.tolist())}
     visited_s = columns.fresh_s.tolist()
-    for said in site_statements.of_pages(frontier.db, slot, host_id, int(columns.key.min()), int(columns.key.max())):
+    for said in site_statements.statements_of_pages(frontier.db, slot, host_id, int(columns.key.min()), int(columns.key.max())):
         row = row_of.get(said.key)
         if row is not None:
             scales.put(row, slot, host_id, said, visited_s[row])
@@ -120,7 +120,7 @@ def evidence_at(frontier: FrontierCell, hosts: Sequence[tuple[int, int]], column
     """Like `evidence`, for some pages of many hosts, which are (slot, host id)."""
     scales = _Scales(frontier, len(columns))
     for row, (place, key) in enumerate(zip(hosts, columns.key.tolist(), strict=True)):
-        for said in site_statements.of_page(frontier.db, (*place, key)):
+        for said in site_statements.statements_of_page(frontier.db, (*place, key)):
             scales.put(row, *place, said, float(columns.fresh_s[row]))
     return scales.weighed()
 
@@ -197,7 +197,7 @@ class SignalApplier:
         """Return the sitemaps and feeds of a host, by key; they are never read early, which would bring no news."""
         if not self.is_on:
             return {}
-        return {each.key: each for each in site_statements.speakers_of(frontier.db, host.slot, host.host_id)}
+        return {each.key: each for each in site_statements.sources_of(frontier.db, host.slot, host.host_id)}
 
     def intervals(
         self,

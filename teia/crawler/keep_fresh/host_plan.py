@@ -358,7 +358,7 @@ class Swap(NamedTuple):
 
 def swaps(db: sqlite3.Connection, slot: int, host_id: int, columns: PageColumns, weigh: Weigh) -> list[Swap]:
     """Return the pages of a host that give way, each with the URL that replaces it."""
-    waiting = revisits.waiting(db, slot, host_id, LOOKED_AT)
+    waiting = revisits.queued_urls(db, slot, host_id, LOOKED_AT)
     if not waiting:
         return []
     worth = weigh(waiting)

@@ -207,7 +207,7 @@ class Refresh:
             for visit in visits
             if _settles_page(visit)
         ]
-        rows = revisits.held_at(cell.frontier.db, [(host.slot, host.host_id, key) for host, key in settled])
+        rows = revisits.captured_pages_at(cell.frontier.db, [(host.slot, host.host_id, key) for host, key in settled])
         pages = [(host, row) for (host, _), row in zip(settled, rows, strict=True) if row is not None]
         # Signals first: the due times below take them into account.
         if self._heeding.is_on:
@@ -243,7 +243,7 @@ class Refresh:
                 host = self._host(cell, news.host_id, news.host)
                 places = [(host.slot, host.host_id, key) for key in news.keys[:BROUGHT_AT_ONCE]]
                 # A page in another lane is due already.
-                rows = [row for row in revisits.held_at(cell.frontier.db, places) if row and row.lane == LANE_REFRESH]
+                rows = [row for row in revisits.captured_pages_at(cell.frontier.db, places) if row and row.lane == LANE_REFRESH]
                 if rows:
                     self._appoint(cell, [host] * len(rows), rows, only_sooner=True)
                     self._want(host)
@@ -264,7 +264,7 @@ class Refresh:
             due_s = requested_s + float(interval_s[number])
             if only_sooner and due_s * 1000 >= row.rank:
                 continue
-            revisits.appoint(cell.frontier.db, (host.slot, host.host_id, row.key), due_s)
+            revisits.set_due(cell.frontier.db, (host.slot, host.host_id, row.key), due_s)
             if only_sooner:
                 continue
             weight, rate, fresh_s = columns.weight[number], found.mean[number], columns.fresh_s[number]
@@ -327,7 +327,7 @@ class Refresh:
         # If nothing is new, pages go early; not sitemaps and feeds, which would bring no news.
         in_time = {} if host.discovers else self._heeding.speakers(frontier, host)
         looked_at = limit + LOOKED_PAST + len(in_time)  # sitemaps and feeds may all come first
-        first = revisits.next_known(frontier.db, host.slot, host.host_id, looked_at, skip)
+        first = revisits.next_pages(frontier.db, host.slot, host.host_id, looked_at, skip)
         ready_s = [
             max(page.due_s if host.discovers or page.key in in_time else 0.0, page.asked_s + self._settings.least_s)
             for page in first
@@ -381,7 +381,7 @@ class Refresh:
                 gone = 0
                 for goes, comes in made.swaps:
                     places = ((host.slot, host.host_id, goes), (host.slot, host.host_id, comes))
-                    gone += revisits.give_way(frontier.db, *places, self._clock.now_s())
+                    gone += revisits.replace_page(frontier.db, *places, self._clock.now_s())
             self.kept -= gone
 
     def _stand(self, host: RefreshedHost, made: PlanResult) -> None:
@@ -408,7 +408,7 @@ class Refresh:
         while moves:
             some = [moves.popleft() for _ in islice(range(len(moves)), MOVED_AT_ONCE)]
             with host.cell.frontier.transaction() as frontier:
-                revisits.move(frontier.db, host.slot, host.host_id, some)
+                revisits.move_due_times(frontier.db, host.slot, host.host_id, some)
             if self._clock.ticks_s() >= until:
                 break
         if not moves:
@@ -444,9 +444,9 @@ class Refresh:
         frontier = FrontierCell(host.cell.folder.frontier, read_only=True)
         try:
             with sqlite_errors(frontier.path):
-                total = revisits.count_held(frontier.db, host.slot, host.host_id)
-                rows = revisits.held(frontier.db, host.slot, host.host_id, host.after, PART)
-                trust = histories.manners(frontier, host.slot, host.host_id)[0]
+                total = revisits.count_captured(frontier.db, host.slot, host.host_id)
+                rows = revisits.captured_pages(frontier.db, host.slot, host.host_id, host.after, PART)
+                trust = histories.host_trust(frontier, host.slot, host.host_id)[0]
                 slot_s = host.slot_s if host.paced >= PACED else self._promised_s(frontier, host)
             with readable(frontier):
                 trusted = Trust.decode(trust).dates.is_trusted
@@ -471,7 +471,7 @@ class Refresh:
     def _promised_s(self, frontier: FrontierCell, host: RefreshedHost) -> float:
         """Return the expected time between requests to a host not visited lately, from its robots.txt and answers."""
         courtesy = self._config.courtesy
-        took_s = revisits.response_s(frontier.db, host.host_id)
+        took_s = revisits.last_response_s(frontier.db, host.host_id)
         kept = frontier.robots_of(host.host_id, host.name) if courtesy.robots else []
         asked = [parse_robots(body, courtesy.user_agent).crawl_delay_s for *_, status, body in kept if status == 200]
         delay_s = delay_of(courtesy, host.name)

@@ -36,7 +36,7 @@ def observed(frontier: FrontierCell, settled: SettledVisit, host: str, visit: Ac
         return settled
     slot = slot_of(site_of(host))
     place = (slot, settled.host_id, settled.queued.key)
-    known = histories.known(frontier, place)
+    known = histories.load_page(frontier, place)
     if known is None:
         return settled
     # The first revisit: the history begins with the capture that is there.
@@ -64,7 +64,7 @@ def observed(frontier: FrontierCell, settled: SettledVisit, host: str, visit: Ac
     changed = history.observe(saw, settled.time_s, modified_s, quiet_until_s=quiet_until_s)
     heard.learn(before_visit, settled.time_s, changed=changed)
     _compare_validators(of_host.trust, known, page)
-    histories.keep(frontier, place, history.encode(), of_page.encode())
+    histories.store_page(frontier, place, history.encode(), of_page.encode())
     of_host.keep()
     return replace(settled, saw=int(saw), changed=changed)
 
@@ -83,7 +83,7 @@ class _Manners:
 
     def __init__(self, frontier: FrontierCell, slot: int, host_id: int) -> None:
         self._at = (frontier, slot, host_id)
-        self._before = histories.manners(*self._at)
+        self._before = histories.host_trust(*self._at)
         self.trust = Trust.decode(self._before[0])
 
     @cached_property
@@ -97,7 +97,7 @@ class _Manners:
         mask = self.mask.encode() if "mask" in self.__dict__ else self._before[1]
         now = (self.trust.encode(), mask)
         if now != self._before:
-            histories.keep_manners(*self._at, *now)
+            histories.store_host_trust(*self._at, *now)
 
 
 def _tells_something(settled: SettledVisit, page: PageRow) -> bool:

@@ -50,7 +50,7 @@ def freshness_of(
     kind = np.array([kinds.setdefault(each, len(kinds)) for each in types], dtype=np.int64)
     with readable(frontier):
         columns = in_columns([peer.record for peer in peers])
-        is_trusted = Trust.decode(histories.manners(frontier, slot, host_id)[0]).dates.is_trusted
+        is_trusted = Trust.decode(histories.host_trust(frontier, slot, host_id)[0]).dates.is_trusted
     trusted = np.full(len(peers), is_trusted)
     prior = priors_of(columns, np.zeros(len(peers), dtype=np.int64), kind, trusted)
     found = estimate(columns, prior, trusted)
@@ -63,7 +63,7 @@ def freshness_of(
 
 def rate_of_peers(frontier: FrontierCell, host: str, host_id: int, key: int) -> float | None:
     """Return the changes per day of a host's other pages that were revisited; None if too few were."""
-    others = histories.others(frontier, slot_of(site_of(host)), host_id, key, MAX_PEERS)
+    others = histories.other_records(frontier, slot_of(site_of(host)), host_id, key, MAX_PEERS)
     if len(others) < MIN_PEERS:
         return None
     with readable(frontier):

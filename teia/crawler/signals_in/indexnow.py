@@ -181,6 +181,6 @@ def is_heard(frontier: FrontierCell, announced: Announcement, host: str) -> bool
     if row is None:
         return True
     kind, key = KINDS[announced.kind], key_of(announced.url)
-    site_statements.take(frontier.db, slot, row[0], kind, 0, {key: announced.said_s}, announced.said_s)
-    voice = SignalSource.decode(site_statements.voices_of(frontier.db, slot, row[0]).get(kind, b""))
+    site_statements.store_statements(frontier.db, slot, row[0], kind, 0, {key: announced.said_s}, announced.said_s)
+    voice = SignalSource.decode(site_statements.trust_of(frontier.db, slot, row[0]).get(kind, b""))
     return not voice.is_hardly_heard

@@ -62,7 +62,7 @@ class SignalSources:
         """Write the updated trust."""
         for slot, host_id, kind in sorted(self._touched):
             record = self._known[slot, host_id][kind].encode()
-            site_statements.keep_voices(self._frontier.db, slot, host_id, [(kind, record)])
+            site_statements.store_trust(self._frontier.db, slot, host_id, [(kind, record)])
         self._touched.clear()
 
 
@@ -71,7 +71,7 @@ def voices_of(frontier: FrontierCell, slot: int, host_id: int) -> dict[int, Sign
     try:
         return {
             kind: SignalSource.decode(record)
-            for kind, record in site_statements.voices_of(frontier.db, slot, host_id).items()
+            for kind, record in site_statements.trust_of(frontier.db, slot, host_id).items()
         }
     except ValueError as error:
         raise CorruptFile(frontier.path, str(error)) from error
@@ -104,11 +104,11 @@ def hear(frontier: FrontierCell, visit: ActiveVisit, now_s: float) -> list[HostS
     news = [
         HostStatements(host_id, host, keys)
         for host_id, host, dates in _believable(frontier, slot, told, voices, now_s)
-        if (keys := site_statements.take(frontier.db, slot, host_id, told.kind, key, dates, before_s))
+        if (keys := site_statements.store_statements(frontier.db, slot, host_id, told.kind, key, dates, before_s))
     ]
     if told.dates:
         look = StatementSource(key, visit.queue.host_id, told.kind, max(fetched.started_s, before_s), len(told.dates))
-        site_statements.note_look(frontier.db, slot, look)
+        site_statements.note_source_read(frontier.db, slot, look)
     _judge_open(frontier, slot, key, voices)
     voices.keep()
     return news
@@ -118,7 +118,7 @@ def _says_the_same(frontier: FrontierCell, slot: int, key: int, read_s: float) -
     """Note a sitemap or feed that has not changed, so it has no new statements."""
     known = site_statements.speaker(frontier.db, slot, key)
     if known is not None:
-        site_statements.note_look(frontier.db, slot, known._replace(seen_s=max(read_s, known.seen_s)))
+        site_statements.note_source_read(frontier.db, slot, known._replace(seen_s=max(read_s, known.seen_s)))
         voices = SignalSources(frontier)
         _judge_open(frontier, slot, key, voices)
         voices.keep()
@@ -149,7 +149,7 @@ def _believable(
 
 def _judge_open(frontier: FrontierCell, slot: int, speaker: int, voices: SignalSources) -> None:
     """Judge changes that visits had found before they were reported: tell whether they are reported now."""
-    for host_id, said in site_statements.take_open(frontier.db, slot, speaker):
+    for host_id, said in site_statements.pop_open(frontier.db, slot, speaker):
         is_told = is_news(said.said_s, said.heard_s, said.open_s or 0.0)
         voices.learn(slot, host_id, said.kind).note_change(announced=is_told)
 
@@ -162,7 +162,7 @@ class StatementTest:
 
     def __init__(self, frontier: FrontierCell, place: RowKey) -> None:
         self._frontier, self._place = frontier, place
-        self._said = site_statements.of_page(frontier.db, place)
+        self._said = site_statements.statements_of_page(frontier.db, place)
         self._voices = SignalSources(frontier)
 
     def quiet_until_s(self, visited_s: float) -> float:
@@ -174,7 +174,7 @@ class StatementTest:
     def learn(self, history: History, now_s: float, *, changed: bool) -> None:
         """Test the statements by the visit; `history` is that of the visits before. Inside its transaction."""
         for said in self._said:
-            site_statements.answer(
+            site_statements.mark_checked(
                 self._frontier.db, self._place, said, self._judged(said, history, now_s, changed=changed)
             )
         self._voices.keep()

@@ -7,12 +7,12 @@ Recognition sends no requests of its own: it uses pages that are fetched anyway.
      same name but for `www.`, and with no other robots.txt, is *watched*. An address alone is no reason: many
      sites may share it.
   2  Each page that both names have is compared (likeness.py). Three that disagree make them distinct for good.
-  3  When enough agree, robots.txt says the same and the home pages were compared too, one name is an *alias* of the
+  3  When enough agree, robots.txt is the same and the home pages were compared too, one name is an *alias* of the
      other. If only the home pages are missing, they are queued: at most two requests beyond the normal crawl.
   4  Where `WILDCARD` names of a site are aliases of one, its names are made up, and the next needs one equal page.
 
 Afterwards a URL of the alias stands for the same path of the main name. Links to it are rewritten where they come in
-(`rewritten`). Queued URLs are settled as `alias` when they are due and handed on (`forwarded`), without a request;
+(`rewrite`). Queued URLs are settled as `alias` when they are due and handed on (`forward`), without a request;
 links that were counted for them stay counted there until their pages are read again. Every `sites.alias_check_s`, if
 pages still link to the alias, two pages that proved it are fetched under both names once more; if one disagrees the
 names are distinct again and the alias' URLs are queued again.
@@ -43,10 +43,10 @@ from teia.crawler.sites.likeness import (
     is_redirect,
     is_sampled,
     leads_to_other,
-    main_first,
-    note,
+    choose_main,
+    add_evidence,
     samples_of,
-    says,
+    compare_pages,
 )
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import alias_evidence
@@ -68,7 +68,7 @@ MAX_WATCHED = 4
 MAX_PAIRS = 20_000
 """Maximum number of pairs in memory; the oldest are forgotten until the next start."""
 
-CAUGHT_UP = 32
+MAX_CAUGHT_UP = 32
 """Number of a host's pages that are compared when it is first watched."""
 
 MAX_SAMPLES = 10_000
@@ -76,7 +76,7 @@ MAX_SAMPLES = 10_000
 
 CHECKED_PAGES = 2
 WILDCARD = 8
-BROUGHT_BACK = 5_000
+MAX_REQUEUED = 5_000
 MAX_CHAIN = 16
 
 
@@ -101,11 +101,11 @@ class AliasBook:
         cells: Sequence[FrontierCell],
         starts: Sequence[int],
         settings: SitesSettings,
-        holds: Callable[[str], bool],
+        is_in_scope: Callable[[str], bool],
         *,
         obeys_robots: bool = True,
     ) -> None:
-        self.holds = holds
+        self.is_in_scope = is_in_scope
         """Tests whether a URL is in scope; a name whose pages are out of scope cannot be a main name."""
         self._cells, self._starts, self._settings, self._obeys_robots = cells, starts, settings, obeys_robots
         self._mains: dict[str, AliasPair] = {}
@@ -122,10 +122,10 @@ class AliasBook:
         self._renamed = RenamedHosts()
         self._now_s = 0.0
         for cell in cells:
-            for pair in alias_evidence.pairs(cell):
-                self._take_up(pair)
+            for pair in alias_evidence.open_pairs(cell):
+                self._load_pair(pair)
 
-    def _take_up(self, pair: AliasPair) -> None:
+    def _load_pair(self, pair: AliasPair) -> None:
         """Continue with a pair that an earlier run left."""
         if pair.state == ALIAS:
             self._mains[pair.host] = pair
@@ -139,7 +139,7 @@ class AliasBook:
 
     # -- names ---------------------------------------------------------------------------------------------
 
-    def main_of(self, host: str) -> str:
+    def main_name(self, host: str) -> str:
         """Return the main name of an alias; empty for a host that is none."""
         main = ""
         for _ in range(MAX_CHAIN):
@@ -149,19 +149,19 @@ class AliasBook:
             main = host = pair.other
         return main
 
-    def elsewhere(self, host: str, tail: str) -> str | None:
+    def main_url(self, host: str, tail: str) -> str | None:
         """Return the URL that an alias' URL stands for; None if it stands for itself."""
         pair = self._mains.get(host)
         if pair is None:
             return None
-        url = alias_evidence.stands_for(pair, self.main_of(host), tail)
-        return url if self.holds(url) else None
+        url = alias_evidence.main_url(pair, self.main_name(host), tail)
+        return url if self.is_in_scope(url) else None
 
     def __contains__(self, host: str) -> bool:
         """Tell whether a host is an alias."""
         return host in self._mains
 
-    def rewritten(self, link: FoundLink) -> FoundLink:
+    def rewrite(self, link: FoundLink) -> FoundLink:
         """Return a link, rewritten to the main name if it leads to an alias."""
         pair = self._mains.get(link.host)
         if pair is None:
@@ -169,19 +169,19 @@ class AliasBook:
         # An alias is checked only while pages still link to it.
         if not pair.checking_s and self._now_s - pair.checked_s > self._settings.alias_check_s:
             self._overdue[pair] = None
-        url = self.elsewhere(link.host, link.tail)
+        url = self.main_url(link.host, link.tail)
         if url is None:
             return link
         host = split(url).host
         return FoundLink(host, key_of(url), tail_of(url, host), link.count, link.text, link.by)
 
-    def forwarded(self, frontier: FrontierCell, visit: ActiveVisit) -> FoundUrl | None:
+    def forward(self, frontier: FrontierCell, visit: ActiveVisit) -> FoundUrl | None:
         """Return the URL of the main name for one settled as `alias`; None if the alias is revoked."""
         queue, item = visit.queue, visit.item
-        url = self.elsewhere(queue.host, tail_of(item.url, queue.host))
+        url = self.main_url(queue.host, tail_of(item.url, queue.host))
         if url is None:
             return None
-        by = alias_evidence.found_by(frontier, queue.host_id, queue.host, item.key)
+        by = alias_evidence.sources_of(frontier, queue.host_id, queue.host, item.key)
         host = split(url).host
         return FoundUrl(host, key_of(url), tail_of(url, host), item.depth, 0, item.hops, by, item.hint)
 
@@ -196,16 +196,16 @@ class AliasBook:
         """True if there is something to do even without new pages."""
         return bool(self._returning or self._unsaved or self._dropped or self._homes)
 
-    def begin(self, now_s: float) -> None:
+    def start_group(self, now_s: float) -> None:
         """Note the time of the group that is being committed."""
         self._now_s = now_s
 
-    def keep_samples(self, number: int) -> None:
+    def store_samples(self, number: int) -> None:
         """Write samples in a transaction of their cell that is under way anyway."""
         waiting = self._samples.pop(number, None)
         if waiting:
             rows = [(slot, sample, host) for (slot, sample), host in waiting.items()]
-            alias_evidence.keep_samples(self._cells[number], rows)
+            alias_evidence.store_samples(self._cells[number], rows)
 
     def learn(self, visits: Iterable[ActiveVisit]) -> RenamedHosts:
         """Compare pages that have just been committed, and make the decisions that they allow.
@@ -214,17 +214,17 @@ class AliasBook:
         """
         for visit in visits:
             if visit.item.purpose == "page" and visit.fetched is not None:
-                self._hear(visit)
+                self._examine(visit)
         for pair in list(self._overdue):
             self._start_check(pair)
         for pair in list(self._returning):
-            self._bring_back(pair)
+            self._requeue(pair)
         self._save()
         self._flush_samples(MAX_SAMPLES)
         renamed, self._renamed = self._renamed, RenamedHosts()
         return renamed
 
-    def _hear(self, visit: ActiveVisit) -> None:
+    def _examine(self, visit: ActiveVisit) -> None:
         host, result, fetched = visit.queue.host, visit.result, visit.fetched
         checked = self._checking.get(visit.item.key)
         if checked is not None:
@@ -239,50 +239,50 @@ class AliasBook:
         seen = ComparedVisit(visit.item.url, fetched.status, text, *about, fetched.started_s)
         tail = tail_of(seen.url, host)
         if seen.redirect_to:
-            self._hear_redirect(host, seen)
+            self._examine_redirect(host, seen)
         for pair in list(self._by_host.get(host, ())):
             self._compare(pair, tail, host, seen)
         # A comparison above may have made this host an alias.
         if is_sample and is_page(seen) and host not in self._mains:
-            self._introduce(host, tail, seen, visit.address)
+            self._find_candidates(host, tail, seen, visit.address)
 
     # -- pairs to watch ------------------------------------------------------------------------------------
 
-    def _introduce(self, host: str, tail: str, seen: ComparedVisit, address: str) -> None:
+    def _find_candidates(self, host: str, tail: str, seen: ComparedVisit, address: str) -> None:
         """Look for another name that showed this page before; if there is none, record this host as its holder."""
-        met = [self._same_but_www(host)]
-        for place, sample in samples_of(seen, site_of(host), address):
-            slot = slot_of(place)
+        candidates = [self._same_but_www(host)]
+        for scope, sample in samples_of(seen, site_of(host), address):
+            slot = slot_of(scope)
             number = cell_of(slot, self._starts)
             # Samples of this group may not be on disk yet.
-            holder = self._samples[number].get((slot, sample)) or alias_evidence.holder(
+            holder = self._samples[number].get((slot, sample)) or alias_evidence.sample_owner(
                 self._cells[number], slot, sample
             )
             if holder is None:
                 self._samples[number][slot, sample] = host
-            met.append(holder)
-        for other in {each for each in met if each is not None and each != host}:
-            self._meet(host, other, home_of(tail))
+            candidates.append(holder)
+        for other in {each for each in candidates if each is not None and each != host}:
+            self._consider(host, other, home_of(tail))
 
     def _same_but_www(self, host: str) -> str | None:
         other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
-        return other if alias_evidence.standing(self._cell(other), other, "/") is not None else None
+        return other if alias_evidence.host_activity(self._cell(other), other, "/") is not None else None
 
-    def _hear_redirect(self, host: str, seen: ComparedVisit) -> None:
+    def _examine_redirect(self, host: str, seen: ComparedVisit) -> None:
         other = split(seen.redirect_to).host
         if other != host and leads_to_other(seen, other) and self._may_watch(host, other):
             self._watch(AliasPair(host, other, self._now_s))
 
-    def _meet(self, host: str, other: str, home: str) -> None:
-        other = self.main_of(other) or other
+    def _consider(self, host: str, other: str, home: str) -> None:
+        other = self.main_name(other) or other
         if other == host or not self._may_watch(host, other) or self._robots_agree(host, other) is False:
             return
-        if alias_evidence.standing(self._cell(other), other, home) is None:
+        if alias_evidence.host_activity(self._cell(other), other, home) is None:
             return
         pair = AliasPair(host, other, self._now_s)
         self._watch(pair)
-        for tail in alias_evidence.visited(self._cell(host), host, CAUGHT_UP):
-            seen = alias_evidence.seen(self._cell(host), host, tail)
+        for tail in alias_evidence.visited_tails(self._cell(host), host, MAX_CAUGHT_UP):
+            seen = alias_evidence.last_visit(self._cell(host), host, tail)
             if seen is not None and (host, other) in self._pairs:
                 self._compare(pair, tail, host, seen)
 
@@ -293,7 +293,7 @@ class AliasBook:
             or len(self._by_host.get(host, ())) >= MAX_WATCHED
         ):
             return False
-        states = {alias_evidence.state_of(self._cell(one), one, two) for one, two in ((host, other), (other, host))}
+        states = {alias_evidence.pair_state(self._cell(one), one, two) for one, two in ((host, other), (other, host))}
         return not states & {DISTINCT, RETURNING}
 
     def _watch(self, pair: AliasPair) -> None:
@@ -324,34 +324,34 @@ class AliasBook:
             self._dropped.append((pair.host, pair.other))
             return
         beside = pair.beside(host)
-        there = alias_evidence.seen(self._cell(beside), beside, tail)
+        there = alias_evidence.last_visit(self._cell(beside), beside, tail)
         # The target need not have been fetched: the redirect itself is the evidence.
         if there is None and leads_to_other(here, beside):
             there = ComparedVisit(url_from(beside, tail), 0, b"", 0, "", "", "", "", here.time_s)
         if there is None:
             return
         of_host, of_other = (here, there) if host == pair.host else (there, here)
-        if note(pair, tail, of_host, of_other):
+        if add_evidence(pair, tail, of_host, of_other):
             self._unsaved[pair] = None
         self._weigh(pair, tail)
 
     def _weigh(self, pair: AliasPair, tail: str) -> None:
         evidence, home = pair.evidence, home_of(tail)
         if is_hopeless(evidence):
-            self._part(pair)
+            self._mark_distinct(pair)
         elif is_redirect(evidence, self._settings.alias_pages):
             main = pair.beside(evidence.redirecting)
-            standing = alias_evidence.standing(self._cell(main), main, home)
+            standing = alias_evidence.host_activity(self._cell(main), main, home)
             if standing is not None and standing.requests:
-                self._decide(pair, main)
+                self._make_alias(pair, main)
         elif is_enough(evidence, self._needed(pair)) and self._homes_are_compared(pair, home):
             agree = self._robots_agree(pair.host, pair.other)
             if agree is False:
-                self._part(pair)
+                self._mark_distinct(pair)
             elif agree:
                 # No redirect: a URL stands for the one with its own scheme and port.
                 evidence.origin = ""
-                self._decide(pair, self._main(pair, home))
+                self._make_alias(pair, self._main(pair, home))
 
     def _needed(self, pair: AliasPair) -> int:
         """Return the number of pages that must agree; one where names are made up (wildcard DNS)."""
@@ -375,26 +375,26 @@ class AliasBook:
         """Tell whether two hosts have the same robots.txt, but for their own name; None while one is not known."""
         if not self._obeys_robots:
             return True
-        here, there = (alias_evidence.robots_said(self._cell(each), each) for each in (host, other))
+        here, there = (alias_evidence.robots_texts(self._cell(each), each) for each in (host, other))
         common = here.keys() & there.keys()
         return all(here[each] == there[each] for each in common) if common else None
 
     def _main(self, pair: AliasPair, home: str) -> str:
-        of_host = alias_evidence.standing(self._cell(pair.host), pair.host, home)
-        of_other = alias_evidence.standing(self._cell(pair.other), pair.other, home)
+        of_host = alias_evidence.host_activity(self._cell(pair.host), pair.host, home)
+        of_other = alias_evidence.host_activity(self._cell(pair.other), pair.other, home)
         assert of_host is not None
         assert of_other is not None
-        return main_first(pair, of_host, of_other)[0]
+        return choose_main(pair, of_host, of_other)[0]
 
     # -- decisions -----------------------------------------------------------------------------------------
 
-    def _part(self, pair: AliasPair) -> None:
+    def _mark_distinct(self, pair: AliasPair) -> None:
         """Mark a pair as two sites, for good."""
         pair.state = DISTINCT
         self._unsaved[pair] = None
         self._forget(pair)
 
-    def _decide(self, pair: AliasPair, main: str) -> None:
+    def _make_alias(self, pair: AliasPair, main: str) -> None:
         """Make one name the main one; the other is not requested any more."""
         alias = pair.beside(main)
         for each in list(self._by_host.get(alias, ())):
@@ -424,7 +424,7 @@ class AliasBook:
             cell = self._cell(host)
             with cell.transaction():
                 for tail in pair.evidence.tails[:CHECKED_PAGES]:
-                    alias_evidence.visit_again(cell, host, tail, self._now_s)
+                    alias_evidence.requeue_first(cell, host, tail, self._now_s)
             self._renamed.hosts.append((self._number(host), host))
         # After the transactions: a crash before this point only makes the check begin anew.
         pair.checking_s = self._now_s
@@ -447,18 +447,18 @@ class AliasBook:
             both = [(each, self._cell(each)) for each in (pair.host, pair.other)]
             if any(alias_evidence.url_state(cell, host, tail) == STATE_QUEUED for host, cell in both):
                 return
-            one, other = (alias_evidence.seen(cell, host, tail) for host, cell in both)
+            one, other = (alias_evidence.last_visit(cell, host, tail) for host, cell in both)
             if one is None or other is None or min(one.time_s, other.time_s) < pair.checking_s:
                 continue  # one could not be fetched, which proves nothing
-            doubts |= not leads_to_other(one, pair.other) and says(one, other) is PageLikeness.DISAGREES
+            doubts |= not leads_to_other(one, pair.other) and compare_pages(one, other) is PageLikeness.DISAGREES
         for key in self._keys(pair):
             self._checking.pop(key, None)
         pair.checked_s, pair.checking_s = self._now_s, 0.0
         self._unsaved[pair] = None
         if doubts:
-            self._split(pair)
+            self._revoke(pair)
 
-    def _split(self, pair: AliasPair) -> None:
+    def _revoke(self, pair: AliasPair) -> None:
         """Revoke an alias: it is requested again, and its URLs are queued again."""
         del self._mains[pair.host]
         self._names_of[site_of(pair.host), pair.other] -= 1
@@ -466,12 +466,12 @@ class AliasBook:
         self._returning[pair] = None
         self._renamed.names.append((pair.host, ""))
 
-    def _bring_back(self, pair: AliasPair) -> None:
+    def _requeue(self, pair: AliasPair) -> None:
         cell = self._cell(pair.host)
         with cell.transaction():
-            number = alias_evidence.bring_back(cell, pair.host, BROUGHT_BACK, self._now_s)
+            number = alias_evidence.requeue_alias_urls(cell, pair.host, MAX_REQUEUED, self._now_s)
         self._renamed.hosts.append((self._number(pair.host), pair.host))
-        if number < BROUGHT_BACK:
+        if number < MAX_REQUEUED:
             del self._returning[pair]
             pair.state, pair.evidence = DISTINCT, AliasEvidence()
             self._unsaved[pair] = None
@@ -492,10 +492,10 @@ class AliasBook:
             with cell.transaction():
                 for pair in self._unsaved:
                     if self._number(pair.host) == number:
-                        alias_evidence.save(cell, pair, self._now_s)
+                        alias_evidence.save_pair(cell, pair, self._now_s)
                 for host, other in self._dropped:
                     if self._number(host) == number:
-                        alias_evidence.drop(cell, host, other, self._now_s)
+                        alias_evidence.drop_pair(cell, host, other, self._now_s)
                 homes = [found for found in self._homes if self._number(found.host) == number]
                 self._renamed.hosts += [(number, host) for _, host in cell.absorb(homes, self._now_s)]
         # Cleared once all cells have them: after a full disk everything is written again, which changes nothing.
@@ -506,7 +506,7 @@ class AliasBook:
     def _flush_samples(self, at_least: int) -> None:
         for number in [number for number, waiting in self._samples.items() if len(waiting) >= at_least]:
             with self._cells[number].transaction():
-                self.keep_samples(number)
+                self.store_samples(number)
 
     def close(self) -> None:
         """Write the samples that are still waiting for a transaction."""
@@ -524,17 +524,17 @@ class AliasNames:
         self._checks = set(book.checks() if book is not None else ())
         self._moving: dict[HostQueue, None] = {}
 
-    def main_of(self, host: str) -> str:
+    def main_name(self, host: str) -> str:
         """Return the main name of an alias; empty for a host that is none."""
-        return "" if self._book is None else self._book.main_of(host)
+        return "" if self._book is None else self._book.main_name(host)
 
-    def is_elsewhere(self, queue: HostQueue, item: QueuedUrl) -> bool:
+    def stands_for_other(self, queue: HostQueue, item: QueuedUrl) -> bool:
         """Tell whether a URL stands for one of its host's main name."""
         if not queue.alias_of or self._book is None or item.purpose != "page" or item.key in self._checks:
             return False
-        return self._book.elsewhere(queue.host, tail_of(item.url, queue.host)) is not None
+        return self._book.main_url(queue.host, tail_of(item.url, queue.host)) is not None
 
-    def take(
+    def apply(
         self,
         names: Iterable[tuple[str, str]],
         checks: Iterable[int],

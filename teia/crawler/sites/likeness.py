@@ -31,7 +31,7 @@ MUCH_MORE = 16
 """A name with so many more pages, and twice as many, stays the main one: else they would be fetched again."""
 
 PAGES = frozenset({"text/html", "application/xhtml+xml", "application/pdf"})
-KEPT_TAILS = 4
+MAX_TAILS = 4
 SAMPLED = 16
 """One of so many paths is sampled, the same on every host."""
 
@@ -44,7 +44,7 @@ class PageLikeness(Enum):
     NOTHING = "nothing"
 
 
-def says(one: ComparedVisit, other: ComparedVisit) -> PageLikeness:
+def compare_pages(one: ComparedVisit, other: ComparedVisit) -> PageLikeness:
     """Compare the answers of two names at one path."""
     both_good = is_page(one) and is_page(other)
     if both_good and _is_same(one, other):
@@ -107,15 +107,15 @@ def is_sampled(url: str) -> bool:
 
 
 def samples_of(seen: ComparedVisit, site: str, address: str) -> list[tuple[str, int]]:
-    """Return (place, number) under which another host of the page's site, or at its address, can find it."""
+    """Return (scope, number) under which another host of the page's site, or at its address, can find it."""
     target = split(seen.url).target
-    return [(place, hash64(f"{place} {target} {content_of(seen):x}")) for place in (site, address) if place]
+    return [(scope, hash64(f"{scope} {target} {content_of(seen):x}")) for scope in (site, address) if scope]
 
 
 # ---- evidence -------------------------------------------------------------------------------------------------------
 
 
-def note(pair: AliasPair, tail: str, of_host: ComparedVisit, of_other: ComparedVisit) -> bool:
+def add_evidence(pair: AliasPair, tail: str, of_host: ComparedVisit, of_other: ComparedVisit) -> bool:
     """Add the evidence of one page; return whether it was new. A page counts once."""
     evidence, target = pair.evidence, hash64(tail)
     if target in evidence.equal or target in evidence.different or target in evidence.redirects:
@@ -123,14 +123,14 @@ def note(pair: AliasPair, tail: str, of_host: ComparedVisit, of_other: ComparedV
     for redirecting, seen, to in ((pair.host, of_host, pair.other), (pair.other, of_other, pair.host)):
         if leads_to_other(seen, to):
             return _note_redirect(evidence, target, tail, redirecting, seen)
-    said = says(of_host, of_other)
-    if said is PageLikeness.AGREES:
+    likeness = compare_pages(of_host, of_other)
+    if likeness is PageLikeness.AGREES:
         evidence.equal[target] = content_of(of_host)
         evidence.named += _calls_canonical(of_host, pair.host) - _calls_canonical(of_host, pair.other)
-        _keep_tail(evidence, tail)
-    elif said is PageLikeness.DISAGREES:
+        _store_tail(evidence, tail)
+    elif likeness is PageLikeness.DISAGREES:
         evidence.different += [target] * (1 + (tail == home_of(tail)))
-    return said is not PageLikeness.NOTHING
+    return likeness is not PageLikeness.NOTHING
 
 
 def _note_redirect(evidence: AliasEvidence, target: int, tail: str, redirecting: str, seen: ComparedVisit) -> bool:
@@ -141,15 +141,15 @@ def _note_redirect(evidence: AliasEvidence, target: int, tail: str, redirecting:
     else:
         evidence.redirects.append(target)
         evidence.redirecting, evidence.origin = redirecting, origin
-        _keep_tail(evidence, tail)
+        _store_tail(evidence, tail)
     return True
 
 
-def _keep_tail(evidence: AliasEvidence, tail: str) -> None:
+def _store_tail(evidence: AliasEvidence, tail: str) -> None:
     """Keep a few paths for later checks, the home page first."""
     if tail == home_of(tail):
         evidence.tails.insert(0, tail)
-    elif len(evidence.tails) < KEPT_TAILS:
+    elif len(evidence.tails) < MAX_TAILS:
         evidence.tails.append(tail)
 
 
@@ -180,7 +180,7 @@ def is_enough(evidence: AliasEvidence, needed: int) -> bool:
 # ---- choice of the main name ----------------------------------------------------------------------------------------
 
 
-def main_first(pair: AliasPair, host: HostActivity, other: HostActivity) -> tuple[str, str]:
+def choose_main(pair: AliasPair, host: HostActivity, other: HostActivity) -> tuple[str, str]:
     """Return the main name and the alias of two that show the same pages.
 
     The main name is the one with many more fetched pages; else the one the pages call canonical; else the one with more

@@ -18,7 +18,7 @@ from teia.crawler.sites.likeness import plain_title
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import ProbeResult, QueuedUrl, url_from
-from teia.frontier.cell.soft404 import keep, kept, mark, probe_path, suspects
+from teia.frontier.cell.soft404 import store_probe, load_probe, mark_soft404s, probe_path, suspect_pages
 from teia.frontier.queue.retry import RETRY_RULES
 from teia.frontier.queue.schedule import HostQueue
 from teia.lib.fingerprints import distance
@@ -106,15 +106,15 @@ def _repeats(queue: HostQueue, result: ReadResult) -> bool:
 
 def store_probe(frontier: FrontierCell, queue: HostQueue, found: ProbeResult) -> list[int]:
     """Store a probe's answer and mark earlier soft 404s; inside a transaction. Return the keys of those pages."""
-    keep(frontier, queue.host_id, queue.host, found)
+    store_probe(frontier, queue.host_id, queue.host, found)
     if not found.is_soft:
         return []
     like_it = [
         each.key
-        for each in suspects(frontier, queue.host_id, queue.host)
+        for each in suspect_pages(frontier, queue.host_id, queue.host)
         if _is_same(found, url_from(queue.host, each.tail), each.text, each.simhash, each.title)
     ]
-    mark(frontier, queue.host_id, queue.host, like_it)
+    mark_soft404s(frontier, queue.host_id, queue.host, like_it)
     return like_it
 
 
@@ -122,14 +122,14 @@ def soft_404_note(frontier: FrontierCell, entry: UrlEntry) -> str:
     """Describe why a URL is a soft 404; empty for every other URL."""
     if entry.outcome != Outcome.SOFT_404:
         return ""
-    found = kept(frontier, entry.host_id, entry.host)
+    found = load_probe(frontier, entry.host_id, entry.host)
     like = f" ({found.url})" if found is not None else ""
     return f"a soft 404: it resembles the response of its host for a nonexistent page{like}, so it is not indexed"
 
 
 def stored_probe(frontier: FrontierCell, queue: HostQueue) -> ProbeResult | None:
     """Return the probe's answer that an earlier run stored."""
-    return kept(frontier, queue.host_id, queue.host)
+    return load_probe(frontier, queue.host_id, queue.host)
 
 
 def _is_same(found: ProbeResult, url: str, text: bytes, simhash: int, title: str) -> bool:

@@ -96,7 +96,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(AliasEvidence).decode
 
 
-def pairs(cell: FrontierCell) -> Iterator[AliasPair]:
+def open_pairs(cell: FrontierCell) -> Iterator[AliasPair]:
     """Yield the pairs of a cell that still need work."""
     return _pairs_where(cell, "a.state <> ?", DISTINCT)
 
@@ -120,14 +120,14 @@ def alias_row(cell: FrontierCell, host: str) -> AliasPair | None:
     return next((pair for pair in _pairs_where(cell, "a.state = ? AND h.name = ?", ALIAS, host)), None)
 
 
-def stands_for(pair: AliasPair, main: str, tail: str) -> str:
+def main_url(pair: AliasPair, main: str, tail: str) -> str:
     """Return the main name's URL for an alias URL: the same path, at the origin it redirects to, if any."""
     origin = pair.evidence.origin
     # `origin` was learnt from redirects to `pair.other`; it says nothing about another main name.
     return origin + tail[tail.index("/") :] if origin and main == pair.other else url_from(main, tail)
 
 
-def state_of(cell: FrontierCell, host: str, other: str) -> int | None:
+def pair_state(cell: FrontierCell, host: str, other: str) -> int | None:
     """Return the state of a pair that is stored with `host`; None if it is unknown."""
     sql = """
         SELECT a.state FROM aliases AS a JOIN hosts AS h ON h.slot = a.slot AND h.host_id = a.host_id
@@ -137,7 +137,7 @@ def state_of(cell: FrontierCell, host: str, other: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def save(cell: FrontierCell, pair: AliasPair, now_s: float) -> None:
+def save_pair(cell: FrontierCell, pair: AliasPair, now_s: float) -> None:
     """Store a pair; inside a transaction. The evidence of a distinct pair is dropped."""
     evidence = AliasEvidence() if pair.state == DISTINCT else pair.evidence
     row_key = (slot_of(site_of(pair.host)), cell.host_id(pair.host, now_s), pair.other)
@@ -148,7 +148,7 @@ def save(cell: FrontierCell, pair: AliasPair, now_s: float) -> None:
     )
 
 
-def drop(cell: FrontierCell, host: str, other: str, now_s: float) -> None:
+def drop_pair(cell: FrontierCell, host: str, other: str, now_s: float) -> None:
     """Delete a pair; inside a transaction."""
     sql = "DELETE FROM aliases WHERE slot = ? AND host_id = ? AND other = ?"
     cell.db.execute(sql, (slot_of(site_of(host)), cell.host_id(host, now_s), other))
@@ -157,13 +157,13 @@ def drop(cell: FrontierCell, host: str, other: str, now_s: float) -> None:
 # ---- samples --------------------------------------------------------------------------------------------------------
 
 
-def holder(cell: FrontierCell, slot: int, sample: int) -> str | None:
+def sample_owner(cell: FrontierCell, slot: int, sample: int) -> str | None:
     """Return the first host that served a sample; None if there is none."""
     row = cell.db.execute("SELECT host FROM samples WHERE slot = ? AND sample = ?", (slot, sample)).fetchone()
     return None if row is None else str(row[0])
 
 
-def keep_samples(cell: FrontierCell, samples: Iterable[tuple[int, int, str]]) -> None:
+def store_samples(cell: FrontierCell, samples: Iterable[tuple[int, int, str]]) -> None:
     """Store (slot, sample, host) of samples that have no host yet; inside a transaction."""
     cell.db.executemany("INSERT OR IGNORE INTO samples VALUES (?, ?, ?)", samples)
 
@@ -176,7 +176,7 @@ def _row_key(cell: FrontierCell, host: str, tail: str) -> tuple[int, int, int] |
     return None if row is None else (row[0], row[1], key_of(url_from(host, tail)))
 
 
-def standing(cell: FrontierCell, host: str, home: str) -> HostActivity | None:
+def host_activity(cell: FrontierCell, host: str, home: str) -> HostActivity | None:
     """Return the counts of a host; None for an unknown one. `home` is the tail of its home page."""
     row = cell.db.execute("SELECT requests, address FROM hosts WHERE name = ?", (host,)).fetchone()
     row_key = _row_key(cell, host, home)
@@ -187,7 +187,7 @@ def standing(cell: FrontierCell, host: str, home: str) -> HostActivity | None:
     return HostActivity(row[0], row[1], linked[0] if linked else 0)
 
 
-def seen(cell: FrontierCell, host: str, tail: str) -> ComparedVisit | None:
+def last_visit(cell: FrontierCell, host: str, tail: str) -> ComparedVisit | None:
     """Return the last visit of a page; None if it was never visited."""
     row_key = _row_key(cell, host, tail)
     if row_key is None:
@@ -205,7 +205,7 @@ def seen(cell: FrontierCell, host: str, tail: str) -> ComparedVisit | None:
     return ComparedVisit(url_from(host, tail), status, text, simhash & ((1 << 64) - 1), *rest)
 
 
-def robots_said(cell: FrontierCell, host: str) -> dict[str, bytes]:
+def robots_texts(cell: FrontierCell, host: str) -> dict[str, bytes]:
     """Return a host's robots.txt by scheme and port, with its own name blanked out; empty bytes for a missing one.
 
     A robots.txt that could not be fetched is left out.
@@ -219,7 +219,7 @@ def robots_said(cell: FrontierCell, host: str) -> dict[str, bytes]:
     return said
 
 
-def visited(cell: FrontierCell, host: str, limit: int) -> list[str]:
+def visited_tails(cell: FrontierCell, host: str, limit: int) -> list[str]:
     """Return the tails of visited pages of a host."""
     sql = """
         SELECT u.tail FROM hosts AS h
@@ -241,14 +241,14 @@ def url_state(cell: FrontierCell, host: str, tail: str) -> int | None:
 # ---- URLs of an alias -----------------------------------------------------------------------------------------------
 
 
-def found_by(cell: FrontierCell, host_id: int, host: str, key: int) -> int:
+def sources_of(cell: FrontierCell, host_id: int, host: str, key: int) -> int:
     """Return the sources of a URL (bits BY_…), which its other name inherits."""
     sql = "SELECT found_by FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
     row = cell.db.execute(sql, (slot_of(site_of(host)), host_id, key)).fetchone()
     return 0 if row is None else int(row[0])
 
 
-def visit_again(cell: FrontierCell, host: str, tail: str, now_s: float) -> int | None:
+def requeue_first(cell: FrontierCell, host: str, tail: str, now_s: float) -> int | None:
     """Put a visited or excluded page at the head of its host's queue; return its key, None if unknown.
 
     Inside a transaction.
@@ -272,7 +272,7 @@ def visit_again(cell: FrontierCell, host: str, tail: str, now_s: float) -> int |
     return row_key[2]
 
 
-def bring_back(cell: FrontierCell, host: str, limit: int, now_s: float) -> int:
+def requeue_alias_urls(cell: FrontierCell, host: str, limit: int, now_s: float) -> int:
     """Queue the URLs that were left to another name again, at their old places; return their number.
 
     Inside a transaction. There may be a million, so a call handles at most `limit`.

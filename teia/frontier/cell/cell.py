@@ -403,7 +403,7 @@ class FrontierCell:
             self._leave_queue(*row_key, lane=row[0], rank=row[1])
         lane, rank, failures = row[0], row[1], 0
         if lane == LANE_REFRESH:
-            lane = revisits.leave(self.db, row_key, rank)
+            lane = revisits.leave_lane(self.db, row_key, rank)
         if settled.state == STATE_QUEUED:
             # Rounded up: a retry is never due before its wait is over.
             lane, rank, failures = LANE_DUE, ceil(settled.again_s * 1000), item.failures + 1

@@ -43,7 +43,7 @@ class Peer:
     record: bytes
 
 
-def known(frontier: FrontierCell, row_key: RowKey) -> KnownPage | None:
+def load_page(frontier: FrontierCell, row_key: RowKey) -> KnownPage | None:
     """Return a page's row before a visit is recorded; None if there was no answer to compare with."""
     sql = """
         SELECT p.status, p.digest, p.text_digest, p.simhash, p.redirect_to, p.etag, p.last_modified, p.last_change_s,
@@ -55,19 +55,19 @@ def known(frontier: FrontierCell, row_key: RowKey) -> KnownPage | None:
     return None if row is None else KnownPage(*row)
 
 
-def keep(frontier: FrontierCell, row_key: RowKey, record: bytes, mask: bytes) -> None:
+def store_page(frontier: FrontierCell, row_key: RowKey, record: bytes, mask: bytes) -> None:
     """Store a page's history; inside a transaction."""
     frontier.db.execute("INSERT OR REPLACE INTO histories VALUES (?, ?, ?, ?, ?)", (*row_key, record, mask))
 
 
-def manners(frontier: FrontierCell, slot: int, host_id: int) -> tuple[bytes, bytes]:
+def host_trust(frontier: FrontierCell, slot: int, host_id: int) -> tuple[bytes, bytes]:
     """Return the trust in a host's validators and the mask of its varying page parts; empty if unknown."""
     sql = "SELECT trust, mask FROM manners WHERE slot = ? AND host_id = ?"
     row: tuple[bytes, bytes] | None = frontier.db.execute(sql, (slot, host_id)).fetchone()
     return (b"", b"") if row is None else row
 
 
-def keep_manners(frontier: FrontierCell, slot: int, host_id: int, trust: bytes, mask: bytes) -> None:
+def store_host_trust(frontier: FrontierCell, slot: int, host_id: int, trust: bytes, mask: bytes) -> None:
     """Store a host's trust and mask; inside a transaction."""
     frontier.db.execute("INSERT OR REPLACE INTO manners VALUES (?, ?, ?, ?)", (slot, host_id, trust, mask))
 
@@ -85,7 +85,7 @@ def peers(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int)
         yield Peer(*other)
 
 
-def others(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int) -> list[bytes]:
+def other_records(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int) -> list[bytes]:
     """Return the records of up to `limit` pages of a host, except one."""
     sql = "SELECT record FROM histories WHERE slot = ? AND host_id = ? AND key <> ? LIMIT ?"
     return [record for (record,) in frontier.db.execute(sql, (slot, host_id, key, limit))]

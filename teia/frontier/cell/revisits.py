@@ -60,16 +60,16 @@ _HELD = """
            p.last_visit_s, p.last_change_s, coalesce(h.record, x'')
     FROM pages AS p JOIN urls AS u USING (slot, host_id, key) LEFT JOIN histories AS h USING (slot, host_id, key)
 """
-_HAS_COPY = f"u.state IN ({STATE_DONE}, {STATE_FAILED}) AND p.digest <> x''"
+_HAS_CAPTURE = f"u.state IN ({STATE_DONE}, {STATE_FAILED}) AND p.digest <> x''"
 _AT = "slot = ? AND host_id = ? AND key = ?"
-COPIED_S = """
+CAPTURED_S = """
     coalesce((SELECT v.time_s FROM visits AS v WHERE v.slot = p.slot AND v.host_id = p.host_id
               AND v.key = p.key AND v.file = p.file AND v.offset = p.offset), p.last_visit_s)
 """
 """Of `pages AS p`: time of the capture's fetch. A later 304 or a failed visit does not move it."""
 
 
-def leave(db: sqlite3.Connection, row_key: RowKey, rank: int) -> int:
+def leave_lane(db: sqlite3.Connection, row_key: RowKey, rank: int) -> int:
     """Take a page out of the lane for its visit; return the lane it waits in if it has to be tried again."""
     sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
     db.execute(sql, (*row_key[:2], LANE_REFRESH, rank, row_key[2]))
@@ -80,10 +80,10 @@ def withdraw(db: sqlite3.Connection, row_key: RowKey) -> None:
     """Take a page out of the lane, if it is there."""
     row = db.execute(f"SELECT rank FROM urls WHERE {_AT} AND lane = ?", (*row_key, LANE_REFRESH)).fetchone()  # noqa: S608
     if row is not None:
-        db.execute(f"UPDATE urls SET lane = ? WHERE {_AT}", (leave(db, row_key, row[0]), *row_key))  # noqa: S608
+        db.execute(f"UPDATE urls SET lane = ? WHERE {_AT}", (leave_lane(db, row_key, row[0]), *row_key))  # noqa: S608
 
 
-def appoint(db: sqlite3.Connection, row_key: RowKey, due_s: float) -> bool:
+def set_due(db: sqlite3.Connection, row_key: RowKey, due_s: float) -> bool:
     """Set the due time of a settled page; inside a transaction. Return False for one that is not settled."""
     # Rounded up: never requested before its due time.
     rank = ceil(min(due_s, LATEST_S) * 1000)
@@ -104,7 +104,7 @@ class DueTimeChange(NamedTuple):
     due_s: float
 
 
-def move(db: sqlite3.Connection, slot: int, host_id: int, moves: Iterable[DueTimeChange]) -> int:
+def move_due_times(db: sqlite3.Connection, slot: int, host_id: int, moves: Iterable[DueTimeChange]) -> int:
     """Give pages of a host other due times; inside a transaction. Return how many were still at their old places."""
     at = f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT} AND lane = ? AND rank = ? AND state IN (?, ?)"  # noqa: S608
     moved = 0
@@ -115,35 +115,35 @@ def move(db: sqlite3.Connection, slot: int, host_id: int, moves: Iterable[DueTim
         if not db.execute(at, (LANE_REFRESH, rank, *row_key, lane, old, STATE_DONE, STATE_FAILED)).rowcount:
             continue
         if lane == LANE_REFRESH:
-            leave(db, row_key, old)
+            leave_lane(db, row_key, old)
         db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (slot, host_id, LANE_REFRESH, rank, key))
         moved += 1
     return moved
 
 
-def held(db: sqlite3.Connection, slot: int, host_id: int, after: int, limit: int) -> list[CapturedPage]:
+def captured_pages(db: sqlite3.Connection, slot: int, host_id: int, after: int, limit: int) -> list[CapturedPage]:
     """Return pages of a host that have a capture, in the order of their keys, which is as good as a random one."""
-    sql = f"{_HELD} WHERE p.slot = ? AND p.host_id = ? AND p.key > ? AND {_HAS_COPY} ORDER BY p.key LIMIT ?"
+    sql = f"{_CAPTURED} WHERE p.slot = ? AND p.host_id = ? AND p.key > ? AND {_HAS_CAPTURE} ORDER BY p.key LIMIT ?"
     return [CapturedPage(*row) for row in db.execute(sql, (slot, host_id, after, limit))]
 
 
-def held_at(db: sqlite3.Connection, row_keys: Sequence[RowKey]) -> list[CapturedPage | None]:
+def captured_pages_at(db: sqlite3.Connection, row_keys: Sequence[RowKey]) -> list[CapturedPage | None]:
     """Like `held`, for given pages; None for one without a capture, or that waits to be tried again."""
-    sql = f"{_HELD} WHERE p.slot = ? AND p.host_id = ? AND p.key = ? AND {_HAS_COPY}"
+    sql = f"{_CAPTURED} WHERE p.slot = ? AND p.host_id = ? AND p.key = ? AND {_HAS_CAPTURE}"
     rows = [db.execute(sql, row_key).fetchone() for row_key in row_keys]
     return [None if row is None else CapturedPage(*row) for row in rows]
 
 
-def copied_s(db: sqlite3.Connection, row_key: RowKey) -> float:
+def captured_s(db: sqlite3.Connection, row_key: RowKey) -> float:
     """Return the time at which a page's capture was fetched."""
-    sql = f"SELECT {COPIED_S} FROM pages AS p WHERE {_AT}"  # noqa: S608  # our own text
+    sql = f"SELECT {CAPTURED_S} FROM pages AS p WHERE {_AT}"  # noqa: S608  # our own text
     return float(db.execute(sql, row_key).fetchone()[0])
 
 
-def count_held(db: sqlite3.Connection, slot: int, host_id: int) -> int:
+def count_captured(db: sqlite3.Connection, slot: int, host_id: int) -> int:
     """Return the number of pages of a host that have a capture."""
     tables = "pages AS p JOIN urls AS u USING (slot, host_id, key)"
-    sql = f"SELECT count(*) FROM {tables} WHERE p.slot = ? AND p.host_id = ? AND {_HAS_COPY}"  # noqa: S608  # our text
+    sql = f"SELECT count(*) FROM {tables} WHERE p.slot = ? AND p.host_id = ? AND {_HAS_CAPTURE}"  # noqa: S608  # our text
     return int(db.execute(sql, (slot, host_id)).fetchone()[0])
 
 
@@ -152,7 +152,7 @@ def hosts_with_pages(db: sqlite3.Connection) -> list[tuple[int, str, str, int]]:
     return db.execute("SELECT host_id, name, address, requests FROM hosts WHERE requests ORDER BY host_id").fetchall()
 
 
-def response_s(db: sqlite3.Connection, host_id: int) -> float:
+def last_response_s(db: sqlite3.Connection, host_id: int) -> float:
     """Return the duration of a host's last answer."""
     row = db.execute("SELECT response_s FROM hosts WHERE host_id = ?", (host_id,)).fetchone()
     return 0.0 if row is None else float(row[0])
@@ -166,7 +166,7 @@ class NextPage(NamedTuple):
     asked_s: float
 
 
-def next_known(
+def next_pages(
     db: sqlite3.Connection, slot: int, host_id: int, limit: int, skip: Collection[int], after_ms: int = -1
 ) -> list[NextPage]:
     """Return the pages of a host with the earliest due times, due or not; `skip` are in memory already.
@@ -185,7 +185,7 @@ def next_known(
 # ---- at the size limit (F2) -----------------------------------------------------------------------------------------
 
 
-def waiting(db: sqlite3.Connection, slot: int, host_id: int, limit: int) -> list[CapturedPage]:
+def queued_urls(db: sqlite3.Connection, slot: int, host_id: int, limit: int) -> list[CapturedPage]:
     """Return the first queued new URLs of a host, with the fields that determine their importance."""
     sql = """
         SELECT u.key, u.tail, u.depth, u.in_links, '', 0, u.state, u.lane, u.rank, 0, 0.0, 0.0, x''
@@ -195,7 +195,7 @@ def waiting(db: sqlite3.Connection, slot: int, host_id: int, limit: int) -> list
     return [CapturedPage(*row) for row in db.execute(sql, (slot, host_id, LANE_NEW, limit))]
 
 
-def give_way(db: sqlite3.Connection, row_key: RowKey, to: RowKey, now_s: float) -> bool:
+def replace_page(db: sqlite3.Connection, row_key: RowKey, to: RowKey, now_s: float) -> bool:
     """Drop a kept page, and request a new URL in its stead; inside a transaction.
 
     The page leaves the index; its captures stay in the archive. Returns False if one of the two changed meanwhile.

@@ -64,7 +64,7 @@ class StatementSource(NamedTuple):
     named: int
 
 
-def are_there(db: sqlite3.Connection) -> bool:
+def has_tables(db: sqlite3.Connection) -> bool:
     """Tell whether a cell opened read-only has the tables; a teia that knows them creates them when it writes."""
     return db.execute("SELECT 1 FROM sqlite_master WHERE name = 'voices'").fetchone() is not None
 
@@ -72,13 +72,13 @@ def are_there(db: sqlite3.Connection) -> bool:
 _COLUMNS = "key, kind, said_s, heard_s, since_s, speaker, open_s"
 
 
-def of_page(db: sqlite3.Connection, row_key: RowKey) -> list[SiteStatement]:
+def statements_of_page(db: sqlite3.Connection, row_key: RowKey) -> list[SiteStatement]:
     """Return all reports about a page."""
     sql = f"SELECT {_COLUMNS} FROM said WHERE slot = ? AND host_id = ? AND key = ?"  # noqa: S608  # our own text
     return [SiteStatement(*row) for row in db.execute(sql, row_key)]
 
 
-def of_pages(db: sqlite3.Connection, slot: int, host_id: int, first: int, last: int) -> list[SiteStatement]:
+def statements_of_pages(db: sqlite3.Connection, slot: int, host_id: int, first: int, last: int) -> list[SiteStatement]:
     """Return all reports about a host's pages whose keys lie between two."""
     sql = f"SELECT {_COLUMNS} FROM said WHERE slot = ? AND host_id = ? AND key BETWEEN ? AND ?"  # noqa: S608
     return [SiteStatement(*row) for row in db.execute(sql, (slot, host_id, first, last))]
@@ -100,7 +100,7 @@ def _known(
     return found
 
 
-def take(
+def store_statements(
     db: sqlite3.Connection,
     slot: int,
     host_id: int,
@@ -131,14 +131,14 @@ def take(
     return [row[2] for row in new] + [row[4] for row in later] + [row[5] for row in moved]
 
 
-def answer(db: sqlite3.Connection, row_key: RowKey, said: SiteStatement, open_s: float | None) -> None:
+def mark_checked(db: sqlite3.Connection, row_key: RowKey, said: SiteStatement, open_s: float | None) -> None:
     """Record that a visit checked a report; `open_s` is set for a change that was not reported."""
     # Most visits have no new report to check, and write nothing.
     if said.heard_s != said.said_s or said.open_s != open_s:
         db.execute(f"UPDATE said SET heard_s = said_s, open_s = ? WHERE {_AT}", (open_s, *row_key, said.kind))  # noqa: S608
 
 
-def take_open(db: sqlite3.Connection, slot: int, speaker: int) -> list[tuple[int, SiteStatement]]:
+def pop_open(db: sqlite3.Connection, slot: int, speaker: int) -> list[tuple[int, SiteStatement]]:
     """Return a source's pages with a change it had not reported, each once, with its host's id."""
     sql = f"SELECT host_id, {_COLUMNS} FROM said WHERE slot = ? AND speaker = ? AND open_s IS NOT NULL"  # noqa: S608
     found = [(row[0], SiteStatement(*row[1:])) for row in db.execute(sql, (slot, speaker))]
@@ -157,12 +157,12 @@ def speaker(db: sqlite3.Connection, slot: int, key: int) -> StatementSource | No
     return None if row is None else StatementSource(*row)
 
 
-def speakers_of(db: sqlite3.Connection, slot: int, host_id: int) -> list[StatementSource]:
+def sources_of(db: sqlite3.Connection, slot: int, host_id: int) -> list[StatementSource]:
     sql = "SELECT key, host_id, kind, seen_s, named FROM speakers WHERE slot = ? AND host_id = ?"
     return [StatementSource(*row) for row in db.execute(sql, (slot, host_id))]
 
 
-def note_look(db: sqlite3.Connection, slot: int, look: StatementSource) -> None:
+def note_source_read(db: sqlite3.Connection, slot: int, look: StatementSource) -> None:
     """Record that a sitemap or feed was read; inside a transaction."""
     db.execute("INSERT OR REPLACE INTO speakers VALUES (?, ?, ?, ?, ?, ?)", (slot, *look))
 
@@ -170,12 +170,12 @@ def note_look(db: sqlite3.Connection, slot: int, look: StatementSource) -> None:
 # ---- trust ----------------------------------------------------------------------------------------------------------
 
 
-def voices_of(db: sqlite3.Connection, slot: int, host_id: int) -> dict[int, bytes]:
+def trust_of(db: sqlite3.Connection, slot: int, host_id: int) -> dict[int, bytes]:
     """Return the trust in a host's signals, by kind; only for kinds that it sends."""
     return dict(db.execute("SELECT kind, record FROM voices WHERE slot = ? AND host_id = ?", (slot, host_id)))
 
 
-def keep_voices(db: sqlite3.Connection, slot: int, host_id: int, voices: Iterable[tuple[int, bytes]]) -> None:
+def store_trust(db: sqlite3.Connection, slot: int, host_id: int, voices: Iterable[tuple[int, bytes]]) -> None:
     """Store the trust in a host's signals; inside a transaction."""
     rows = [(slot, host_id, kind, record) for kind, record in voices]
     db.executemany("INSERT OR REPLACE INTO voices VALUES (?, ?, ?, ?)", rows)

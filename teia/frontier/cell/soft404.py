@@ -15,7 +15,7 @@ from teia.frontier.cell.rows import ProbeResult
 from teia.records import Outcome
 from teia.urls import site_of, slot_of
 
-LOOKED_BACK = 10_000
+MAX_COMPARED = 10_000
 """Pages of a host that are compared when its probe returns; it is sent long before there are so many."""
 
 _64_BITS = (1 << 64) - 1
@@ -38,7 +38,7 @@ def probe_path(host: str) -> str:
     return f"/teia-probe-{drawn[:20]}"
 
 
-def keep(cell: FrontierCell, host_id: int, host: str, found: ProbeResult) -> None:
+def store_probe(cell: FrontierCell, host_id: int, host: str, found: ProbeResult) -> None:
     """Store the result of a host's probe; inside a transaction."""
     cell.db.execute(
         "INSERT OR REPLACE INTO probes VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -55,7 +55,7 @@ def keep(cell: FrontierCell, host_id: int, host: str, found: ProbeResult) -> Non
     )
 
 
-def kept(cell: FrontierCell, host_id: int, host: str) -> ProbeResult | None:
+def load_probe(cell: FrontierCell, host_id: int, host: str) -> ProbeResult | None:
     """Return the result of a host's last probe; None if there was none."""
     sql = "SELECT url, time_s, outcome, text_digest, simhash, title FROM probes WHERE slot = ? AND host_id = ?"
     row = cell.db.execute(sql, (slot_of(site_of(host)), host_id)).fetchone()
@@ -65,18 +65,18 @@ def kept(cell: FrontierCell, host_id: int, host: str) -> ProbeResult | None:
     return ProbeResult(url, time_s, outcome, text, simhash & _64_BITS, title)
 
 
-def suspects(cell: FrontierCell, host_id: int, host: str) -> list[SuspectPage]:
+def suspect_pages(cell: FrontierCell, host_id: int, host: str) -> list[SuspectPage]:
     """Return the pages that were fetched before the probe returned."""
     sql = """
         SELECT p.key, u.tail, CASE WHEN p.text_digest = x'' THEN p.digest ELSE p.text_digest END, p.simhash, p.title
         FROM pages AS p JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
         WHERE p.slot = ? AND p.host_id = ? AND p.status BETWEEN 200 AND 299 LIMIT ?
     """
-    rows = cell.db.execute(sql, (slot_of(site_of(host)), host_id, LOOKED_BACK))
+    rows = cell.db.execute(sql, (slot_of(site_of(host)), host_id, MAX_COMPARED))
     return [SuspectPage(key, tail, text, simhash & _64_BITS, title) for key, tail, text, simhash, title in rows]
 
 
-def mark(cell: FrontierCell, host_id: int, host: str, keys: list[int]) -> None:
+def mark_soft404s(cell: FrontierCell, host_id: int, host: str, keys: list[int]) -> None:
     """Mark fetched pages as soft 404s; inside a transaction."""
     slot = slot_of(site_of(host))
     cell.db.executemany(

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from teia.frontier.cell.revisits import COPIED_S
+from teia.frontier.cell.revisits import CAPTURED_S
 from teia.frontier.cell.rows import QueuedUrl, url_from
 from teia.frontier.cell.schema import LANE_DUE, LANE_REFRESH
 
@@ -15,7 +15,7 @@ BY_TIME = frozenset({LANE_DUE, LANE_REFRESH})
 
 _REST = f"""
     u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern,
-    p.visits, p.etag, p.last_modified, iif(p.file = '', '', p.payload_digest), {COPIED_S}
+    p.visits, p.etag, p.last_modified, iif(p.file = '', '', p.payload_digest), {CAPTURED_S}
 """
 _ROWS = f"""
     SELECT u.tail, q.key, q.lane, q.rank, {_REST}

@@ -25,7 +25,7 @@ from teia.refresh.scenario import draw_world
 PAGES, QUICK_PAGES, PAGES_PER_SERVER = 20_000, 2_000, 250
 POLITENESS_S = 60.0
 CYCLE_DAYS, WORK_DAYS, CYCLES = 10, 1, 8
-LOOK_S = DAY_S / 4
+SAMPLE_INTERVAL_S = DAY_S / 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,11 @@ def periodic(run: ExperimentInput) -> Results:
 
 
 def _setting(seed: int) -> SimulationSettings:
-    return SimulationSettings(CYCLE_DAYS * CYCLES * DAY_S, seed=seed, sample_interval_s=LOOK_S)
+    return SimulationSettings(CYCLE_DAYS * CYCLES * DAY_S, seed=seed, sample_interval_s=SAMPLE_INTERVAL_S)
 
 
 def _line(outcome: PolicyResult) -> list[tuple[float, float]]:
-    return [(look.time_s, look.expected) for look in outcome.samples]
+    return [(sample.time_s, sample.expected) for sample in outcome.samples]
 
 
 def shadowed(world: RefreshWorld, policy: Periodic, times_s: list[float]) -> list[tuple[float, float]]:

@@ -42,7 +42,7 @@ def with_length(world: RefreshWorld, length_s: float) -> RefreshWorld:
     """Return the same world with one horizon as long as a simulation, and the budget of all its horizons together."""
     if length_s == world.horizon_s:
         return world
-    # A horizon counts whole once it has begun, because `run.py` grants its budget at the beginning.
+    # A horizon counts whole once it has started, because `run.py` allows its budget at the beginning.
     budget = None if world.budget is None else math.ceil(world.budget * math.ceil(length_s / world.horizon_s))
     return replace(world, horizon_s=length_s, budget=budget)
 

@@ -37,7 +37,7 @@ class SimulationRequest:
             raise UsageError("--policy: at least one is required")
         return [policy_named(name) for name in dict.fromkeys(names)]
 
-    def setting(self, world: RefreshWorld) -> SimulationSettings:
+    def settings(self, world: RefreshWorld) -> SimulationSettings:
         """Return the length of the simulation and the kind of changes; a mix always has drawn changes."""
         if self.process not in ("poisson", "mix"):
             raise UsageError(f"--process: {self.process!r} must be poisson or mix")
@@ -74,24 +74,24 @@ def compare(
     `progress` receives a description of the current step, `reached` the completed share of the whole.
     """
     policies, world = request.chosen_policies(), with_budget(world)
-    setting = request.setting(world)
+    settings = request.settings(world)
     if not IS_COMPILED:
         progress("the compiled extensions are not installed: a million visits take about ten seconds in Python")
     results: dict[str, dict[str, Any]] = {}
     plan_s = simulate_s = 0.0
     for at, policy in enumerate(policies):
-        progress(f"{policy.name}: {len(world):,} pages for {setting.length_s / DAY_S:g} days")
-        with _open_visits_writer(request, policy, names, several=len(policies) > 1) as take:
+        progress(f"{policy.name}: {len(world):,} pages for {settings.length_s / DAY_S:g} days")
+        with _open_visits_writer(request, policy, names, several=len(policies) > 1) as on_visits:
             # The bounds are one more part of the progress, after the policies.
             outcome = simulate(
-                world, policy, setting, clock, take=take, reached=_share_of(reached, at, len(policies) + 1)
+                world, policy, settings, clock, on_visits=on_visits, reached=_share_of(reached, at, len(policies) + 1)
             )
-        results[policy.name] = _result(outcome, setting)
+        results[policy.name] = _result(outcome, settings)
         plan_s += outcome.plan_s
         simulate_s += outcome.simulate_s
     progress("bounds")
     started_s = clock.ticks_s()
-    bounds = compute_bounds(world, setting.length_s)
+    bounds = compute_bounds(world, settings.length_s)
     return {
         "policies": results,
         "bounds": bounds,
@@ -104,10 +104,10 @@ def compare(
         "servers": world.servers,
         "crawlers": {"count": world.crawlers.count, "pages_per_s": world.crawlers.pages_per_s},
         "horizon_s": world.horizon_s,
-        "length_s": setting.length_s,
+        "length_s": settings.length_s,
         "budget": world.budget,
-        "process": setting.process,
-        "seed": setting.seed,
+        "process": settings.process,
+        "seed": settings.seed,
     }
 
 
@@ -116,15 +116,15 @@ def _share_of(reached: Callable[[float], None], at: int, parts: int) -> Callable
     return lambda share: reached((at + share) / parts)
 
 
-def _result(outcome: PolicyResult, setting: SimulationSettings) -> dict[str, Any]:
+def _result(outcome: PolicyResult, settings: SimulationSettings) -> dict[str, Any]:
     result: dict[str, Any] = {
         "staleness": outcome.staleness,
         "visits": outcome.visits,
-        "late_p99_s": round(outcome.late.quantile_s(0.99), 3),
+        "late_p99_s": round(outcome.lateness.quantile_s(0.99), 3),
         "age_s": outcome.age_s,
         "seconds": {"plan": round(outcome.plan_s, 4), "simulate": round(outcome.simulate_s, 4)},
     }
-    if setting.length_s > DAY_S:
+    if settings.length_s > DAY_S:
         result |= {"staleness_by_day": outcome.by_day, "staleness_second_half": outcome.second_half_staleness}
     if outcome.sampled is not None:
         result["staleness_sampled"] = outcome.sampled
@@ -144,10 +144,10 @@ def _open_visits_writer(
         with path.open("w", encoding="utf-8", newline="") as file:
             file.write("page,time\n")
 
-            def take(visits: Visits) -> None:
+            def write_visits(visits: Visits) -> None:
                 pages, times = visits.page.tolist(), visits.time_s.tolist()
                 file.writelines(f"{names[page]},{time!r}\n" for page, time in zip(pages, times, strict=True))
 
-            yield take
+            yield write_visits
     except OSError as error:
         raise LabError(f"{path}: cannot be written: {error.strerror}") from error

@@ -93,7 +93,7 @@ class CompiledTimeline:
     def allow_visits(self, visits: int, now_s: float) -> None:  # noqa: ARG002  # the loop is never ahead of the clock
         self._loop.grant(visits)
 
-    def parts(self, until_s: float) -> Iterator[Visits]:
+    def run_in_parts(self, until_s: float) -> Iterator[Visits]:
         """Yield as many visits at once as stay in the processor's cache, in columns that are reused."""
         page, time_s, late_s, before_s = self._columns
         # A full block means that more visits may follow.

@@ -2,7 +2,7 @@
 
 A timetable is for one horizon and is made anew for the next, from the ages that copies have then. Other plans are valid
 for the `renew_s` of their policy, or forever. The budget is for one horizon. The timeline runs without interruption
-between two marks (a new plan, a new budget, a new day, a look at freshness). Visits are measured as they are made and
+between two marks (a new plan, a new budget, a new day, a sample of freshness). Visits are measured as they are made and
 then dropped, so memory does not grow with the days. The cost of copies that wait for their next visit is added once a
 day.
 """
@@ -27,7 +27,7 @@ from teia.refresh.model import DAY_S, RefreshWorld
 from teia.refresh.policy import Plan, Policy
 
 VISITS_AT_ONCE = 1 << 21
-"""Approximate number of visits between two marks (at least one per page), for callers that on_visits visits or wait."""
+"""Approximate number of visits between two marks (at least one per page), for callers that receive visits or wait."""
 
 WITHOUT_LIMIT = 1 << 62
 
@@ -39,7 +39,7 @@ Reached = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """The parameters of a simulation; `sampled` also draws changes by `process`; `sample_interval_s` is the time between looks."""
+    """The parameters of a simulation; `sampled` also draws changes by `process`; `sample_interval_s` is the time between samples."""
 
     length_s: float
     sampled: bool = False
@@ -75,7 +75,7 @@ class PolicyResult:
     aged_s2: float = 0.0
     sampled: float | None = None
     days: dict[int, tuple[float, float]] = field(default_factory=dict)
-    late: Lateness = field(default_factory=Lateness)
+    lateness: Lateness = field(default_factory=Lateness)
     samples: list[FreshnessSample] = field(default_factory=list)
     plan_s: float = 0.0
     simulate_s: float = 0.0
@@ -111,7 +111,7 @@ class PolicyResult:
 def simulate(
     world: RefreshWorld,
     policy: Policy,
-    setting: SimulationSettings,
+    settings: SimulationSettings,
     clock: Clock,
     *,
     on_visits: VisitsCallback | None = None,
@@ -121,31 +121,31 @@ def simulate(
     """Carry a policy out; `on_visits` gets the visits, in order. For a policy that learns, changes are drawn."""
     learns = policy.renew_s is not None
     # 17 is arbitrary: it keeps this stream apart from others with the same seed.
-    drawn = Modifications.draw(world, setting.process, np.random.default_rng((setting.seed, 17)))
-    started = timeline(world, drawn if learns or setting.sampled else None)
-    return _Simulation(world, policy, setting, clock, started).run(on_visits, reached)
+    drawn = Modifications.draw(world, settings.process, np.random.default_rng((settings.seed, 17)))
+    started = timeline(world, drawn if learns or settings.sampled else None)
+    return _Simulation(world, policy, settings, clock, started).run(on_visits, reached)
 
 
 class _Simulation:
     def __init__(
-        self, world: RefreshWorld, policy: Policy, setting: SimulationSettings, clock: Clock, timeline: Timeline
+        self, world: RefreshWorld, policy: Policy, settings: SimulationSettings, clock: Clock, timeline: Timeline
     ) -> None:
-        self._world, self._policy, self._setting, self._clock = world, policy, setting, clock
+        self._world, self._policy, self._settings, self._clock = world, policy, settings, clock
         self._timeline = timeline
-        self._outcome = PolicyResult(policy.name, setting.length_s)
+        self._outcome = PolicyResult(policy.name, settings.length_s)
         self._window = Window(world, 0.0)
         self._plan: Plan | None = None
-        self._horizons_s = {0.0, *_multiples(world.horizon_s, setting.length_s)}
+        self._horizons_s = {0.0, *_multiples(world.horizon_s, settings.length_s)}
         # The end closes a day too, so that a shorter last day is measured.
-        self._days_s = {setting.length_s, *_multiples(DAY_S, setting.length_s)}
-        self._renewals_s = set(_multiples(policy.renew_s, setting.length_s))
-        self._samples_s = set(_multiples(setting.sample_interval_s, setting.length_s))
+        self._days_s = {settings.length_s, *_multiples(DAY_S, settings.length_s)}
+        self._renewals_s = set(_multiples(policy.renew_s, settings.length_s))
+        self._samples_s = set(_multiples(settings.sample_interval_s, settings.length_s))
 
     def run(self, on_visits: VisitsCallback | None, reached: Reached) -> PolicyResult:
         if self._samples_s:
             self._add_sample(0.0)
         for begin_s, end_s in self._intervals():
-            # 1. A horizon begins: its budget is granted. Marks compare exactly, both sides being the same floats.
+            # 1. A horizon begins: its budget is allowed. Marks compare exactly, both sides being the same floats.
             if begin_s in self._horizons_s:
                 budget = self._world.budget
                 self._timeline.allow_visits(WITHOUT_LIMIT if budget is None else budget, begin_s)
@@ -154,11 +154,11 @@ class _Simulation:
                 self._replan(begin_s)
             # 3. Visits are made up to the next mark.
             self._run_to(end_s, on_visits)
-            reached(end_s / self._setting.length_s)
+            reached(end_s / self._settings.length_s)
             if end_s in self._samples_s:
                 self._add_sample(end_s)
-        if self._setting.sampled:
-            self._outcome.sampled = 1.0 - self._timeline.fresh_area / self._setting.length_s
+        if self._settings.sampled:
+            self._outcome.sampled = 1.0 - self._timeline.fresh_area / self._settings.length_s
         return self._outcome
 
     def _run_to(self, end_s: float, on_visits: VisitsCallback | None) -> None:
@@ -166,9 +166,9 @@ class _Simulation:
         outcome, started_s = self._outcome, self._clock.ticks_s()
         # A caller that takes visits gets them in order of time. Measuring needs no order, and is faster in parts.
         in_order = self._timeline.run(end_s) if on_visits is not None else None
-        for visits in self._timeline.parts(end_s) if in_order is None else (in_order,):
+        for visits in self._timeline.run_in_parts(end_s) if in_order is None else (in_order,):
             outcome.visits += len(visits.page)
-            outcome.late.add(visits.late_s)
+            outcome.lateness.add(visits.late_s)
             self._window.add(visits)
         if end_s in self._days_s:
             outcome.add(self._window.begin_s, end_s, *self._window.close(self._timeline.fresh_s, end_s))
@@ -179,7 +179,7 @@ class _Simulation:
 
     def _intervals(self) -> list[tuple[float, float]]:
         """Return the intervals between consecutive marks."""
-        length_s = self._setting.length_s
+        length_s = self._settings.length_s
         marks = self._horizons_s | self._renewals_s | self._samples_s
         marks |= self._days_s | set(_multiples(self._part_s(), length_s))
         return list(pairwise(sorted(marks)))
@@ -208,7 +208,7 @@ class _Simulation:
         self._timeline.follow(self._plan, now_s)
 
     def _add_sample(self, now_s: float) -> None:
-        sampled = self._timeline.fresh_weight if self._setting.sampled else None
+        sampled = self._timeline.fresh_weight if self._settings.sampled else None
         expected = expected_freshness(self._world, self._timeline.fresh_s, now_s)
         self._outcome.samples.append(FreshnessSample(now_s, expected, sampled))
 

@@ -88,7 +88,7 @@ class Timeline(Protocol):
     def run(self, until_s: float, *, in_order: bool = True) -> Visits:
         """Continue to `until_s` and return the visits made; without `in_order`, they are in order per server only."""
 
-    def parts(self, until_s: float) -> Iterator[Visits]:
+    def run_in_parts(self, until_s: float) -> Iterator[Visits]:
         """Continue to `until_s` and yield the visits, in order per server. Each part overwrites the previous one."""
 
 
@@ -171,7 +171,7 @@ class PlainTimeline:
             now_s, event, number = heappop(self._events)
             if event is Event.DOCUMENT_MODIFIED:
                 assert self._changes is not None
-                self._changes.modified(number, now_s)
+                self._changes.note_modified(number, now_s)
             elif event is Event.STATISTICS:
                 break
             elif event is Event.CRAWLER_FREE:
@@ -181,14 +181,14 @@ class PlainTimeline:
                 self._wakes_s = math.inf
                 self._assign(now_s)
         if self._changes is not None:
-            self._changes.count_to(until_s)
+            self._changes.integrate_to(until_s)
             self.seen, self.fresh_weight = self._changes.seen, self._changes.fresh_weight
             self.fresh_area = self._changes.fresh_area
         # The reshape gives four columns also where no visit was made.
         columns = np.array(self._made).reshape(-1, 4)
         return Visits(columns[:, 0].astype(np.int32), *columns.T[1:])
 
-    def parts(self, until_s: float) -> Iterator[Visits]:
+    def run_in_parts(self, until_s: float) -> Iterator[Visits]:
         yield self.run(until_s)
 
     def _push(self, at_s: float, event: Event, number: int) -> None:
@@ -260,7 +260,7 @@ class PlainTimeline:
             self._made.append((row, now_s, max(0.0, now_s - due_s), float(self.fresh_s[row])))
             self.fresh_s[row] = now_s
             if self._changes is not None:
-                self._changes.visited(row, now_s)
+                self._changes.note_visit(row, now_s)
             self._idle -= 1
             self._allowed_visits -= 1
             self._made_by_plan += 1
@@ -283,19 +283,19 @@ class _Documents:
         self._weight, self._rate = world.weight.tolist(), world.rate.tolist()
         self._fresh = (~modifications.stale).tolist()
         self._drawn = [0] * len(world)
-        self._counted_to_s = 0.0
+        self._integrated_to_s = 0.0
         for page in np.flatnonzero(modifications.process != STILL).tolist():
             self._next(page, 0.0)
 
-    def modified(self, page: int, now_s: float) -> None:
-        self.count_to(now_s)
+    def note_modified(self, page: int, now_s: float) -> None:
+        self.integrate_to(now_s)
         if self._fresh[page]:
             self._fresh[page] = False
             self.fresh_weight -= self._weight[page]
         self._next(page, now_s)
 
-    def visited(self, page: int, now_s: float) -> None:
-        self.count_to(now_s)
+    def note_visit(self, page: int, now_s: float) -> None:
+        self.integrate_to(now_s)
         if not self._fresh[page]:
             self.seen[page] += 1
             # A page that always changes is stale again at once.
@@ -303,9 +303,9 @@ class _Documents:
                 self._fresh[page] = True
                 self.fresh_weight += self._weight[page]
 
-    def count_to(self, now_s: float) -> None:
-        self.fresh_area += self.fresh_weight * (now_s - self._counted_to_s)
-        self._counted_to_s = now_s
+    def integrate_to(self, now_s: float) -> None:
+        self.fresh_area += self.fresh_weight * (now_s - self._integrated_to_s)
+        self._integrated_to_s = now_s
 
     def _next(self, page: int, now_s: float) -> None:
         self._drawn[page] += 1

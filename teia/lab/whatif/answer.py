@@ -274,7 +274,7 @@ def _judged(future: _Future, rates: Floats, settling_s: float, asked: WhatIfRequ
     parts, end_s = future.past.parts, settling_s + asked.days * DAY_S
     judge = Judge(future.world, rates, settling_s, end_s)
     policy = LivePolicy(future.terms.policy, parts, future.config.refresh)
-    simulate(future.world, policy, SimulationSettings(end_s, seed=asked.seed), clock, take=judge.take)
+    simulate(future.world, policy, SimulationSettings(end_s, seed=asked.seed), clock, on_visits=judge.take)
     values, variance = judge.finish()
     of_page = np.repeat([part.host for part in parts], [len(part) for part in parts])
     per_day = np.bincount(of_page, judge.visits, len(future.past.hosts)) / asked.days
@@ -348,7 +348,7 @@ def _late_urls(judged: _Judged) -> tuple[str, ...]:
 
 def _url(past: Past, host: int, key: int) -> str:
     of_host = past.hosts[host]
-    (row,) = revisits.held_at(of_host.cell.frontier.db, [(slot_of(site_of(of_host.name)), of_host.host_id, key)])
+    (row,) = revisits.captured_pages_at(of_host.cell.frontier.db, [(slot_of(site_of(of_host.name)), of_host.host_id, key)])
     return url_from(of_host.name, row.tail) if row is not None else of_host.name
 
 

@@ -110,7 +110,7 @@ def remembered(source: Source, now_s: float) -> Past:
         for host_id, name, address, _ in revisits.hosts_with_pages(cell.frontier.db):
             slot, pages = slot_of(site_of(name)), 0
             with readable(cell.frontier):
-                trusted = Trust.decode(histories.manners(cell.frontier, slot, host_id)[0]).dates.is_trusted
+                trusted = Trust.decode(histories.host_trust(cell.frontier, slot, host_id)[0]).dates.is_trusted
             for columns in _columns(cell, slot, host_id, weigh):
                 read.append((len(hosts), columns, trusted))
                 pages += int((~columns.is_gone & (columns.weight > 0)).sum())
@@ -127,7 +127,7 @@ def remembered(source: Source, now_s: float) -> Past:
 
 def _columns(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[PageColumns]:
     after = FIRST_KEY
-    while rows := revisits.held(cell.frontier.db, slot, host_id, after, PART):
+    while rows := revisits.captured_pages(cell.frontier.db, slot, host_id, after, PART):
         after = rows[-1].key
         with readable(cell.frontier):
             yield columns_of(rows, weigh)

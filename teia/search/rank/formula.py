@@ -89,7 +89,7 @@ def merge_candidates(parts: Sequence[Candidates]) -> Candidates:
     return Candidates(sum(part.total for part in parts), rows)
 
 
-Likeness: TypeAlias = Callable[[Keys], Floats]
+Similarity: TypeAlias = Callable[[Keys], Floats]
 """Similarity of pages and the query, from -1 to 1."""
 
 
@@ -100,7 +100,7 @@ class Ranking:
     weights: Weights = field(default_factory=Weights)
     priors: PagePriors | None = None
 
-    def rank(self, found: Rows, languages: Shares, now_s: float, likeness: Likeness | None = None) -> Rows:
+    def rank(self, found: Rows, languages: Shares, now_s: float, similarity: Similarity | None = None) -> Rows:
         """Put the first candidates into their final order; the others follow unchanged. Return rows of RANKED."""
         weights, first = self.weights, min(len(found), RERANKED)
         # 1. Factors of the first candidates: authority, news, language.
@@ -112,9 +112,9 @@ class Ranking:
         rows = np.empty(len(found), RANKED)
         score_rows(found, rows, self._authority(keys), recency, likely, weights.authority, weights.news, weights.foreign)
         # 2. Semantics are added in proportion to the best score, so they weigh the same for every query.
-        if likeness is not None and first:
+        if similarity is not None and first:
             best = rows[:first]
-            best["semantics"] = semantics = weights.semantics * best["score"].max() * likeness(keys)
+            best["semantics"] = semantics = weights.semantics * best["score"].max() * similarity(keys)
             best["score"] += semantics
         # Scores never rise from one result to the next, though the results behind the first have no priors.
         order_by_score(rows, first)

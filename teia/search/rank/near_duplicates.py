@@ -30,21 +30,21 @@ def leaders_by_numpy(rows: Rows) -> list[int]:
     simhashes, digests = np.ascontiguousarray(rows["simhash"]).view(np.uint64), rows["digest"]
     parts = _parts(simhashes, digests)
     # Representatives by part. A row is compared with these alone, so groups do not chain from page to page.
-    standing: dict[int, list[int]] = defaultdict(list)
-    for row in _sharing(parts):
+    representatives: dict[int, list[int]] = defaultdict(list)
+    for row in _rows_sharing_parts(parts):
         simhash, digest = int(simhashes[row]), int(digests[row])
         if not simhash:
             continue
         mine = parts[:, row].tolist()
         # Sorted: the first representative wins, as in the compiled version.
-        for other in sorted({other for part in mine for other in standing[part]}):
+        for other in sorted({other for part in mine for other in representatives[part]}):
             differ = (simhash ^ int(simhashes[other])).bit_count()
             if differ <= MAX_BITS or digest == int(digests[other]):
                 found[row] = other
                 break
         else:
             for part in mine:
-                standing[part].append(row)
+                representatives[part].append(row)
     return found
 
 
@@ -61,7 +61,7 @@ def _parts(simhashes: NDArray[np.uint64], digests: NDArray[np.int64]) -> NDArray
     return parts
 
 
-def _sharing(parts: NDArray[np.uint64]) -> list[int]:
+def _rows_sharing_parts(parts: NDArray[np.uint64]) -> list[int]:
     """Return the rows that share a part with another, in their order; usually there are few.
 
     A part and the number of its row are sorted as one: there are never 65,536 rows.

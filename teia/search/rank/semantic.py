@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from teia.durable import disk_errors, write_atomically
 from teia.errors import CorruptFile
 from teia.search.query.analysis import stem_of
-from teia.search.rank.formula import Keys, Likeness
+from teia.search.rank.formula import Keys, Similarity
 from teia.search.rank.rows import Floats
 
 VERSION = 1
@@ -44,31 +44,31 @@ class Model:
     idfs: NDArray[np.float32]
     axes: NDArray[np.float32]
     keys: Keys
-    places: NDArray[np.float16]
+    vectors: NDArray[np.float16]
 
     @property
     def pages(self) -> int:
         return len(self.keys)
 
-    def likeness(self, words: Iterable[str]) -> Likeness | None:
+    def similarity(self, words: Iterable[str]) -> Similarity | None:
         """Return the similarity of pages to these words; None if the model knows none of them."""
         counts = Counter(stem for word in words if (stem := stem_of(word)) in self.stems)
         if not counts:
             return None
         rows = [self.stems[stem] for stem in counts]
         weights = self.idfs[rows] * np.array(list(counts.values()), np.float32)
-        place = weights @ self.axes[rows]
-        length = float(np.linalg.norm(place))
+        vector = weights @ self.axes[rows]
+        length = float(np.linalg.norm(vector))
         if length == 0:
             return None
-        return lambda keys: self._cosines(keys, place / length)
+        return lambda keys: self._cosines(keys, vector / length)
 
-    def _cosines(self, keys: Keys, place: NDArray[np.float32]) -> Floats:
+    def _cosines(self, keys: Keys, vector: NDArray[np.float32]) -> Floats:
         """Return the cosines of pages; a page added after the training gets the median of the others."""
         at = np.minimum(np.searchsorted(self.keys, keys), max(0, len(self.keys) - 1))
         known = self.keys[at] == keys if len(self.keys) else np.zeros(len(keys), bool)
         cosines = np.zeros(len(keys))
-        cosines[known] = self.places[at[known]].astype(np.float32) @ place
+        cosines[known] = self.vectors[at[known]].astype(np.float32) @ vector
         # With 0, every page added since the training would fall behind the others.
         cosines[~known] = np.median(cosines[known]) if known.any() else 0.0
         return cosines
@@ -80,12 +80,12 @@ class Model:
 def save(model: Model, folder: Path, made_s: float) -> None:
     """Store a model in place of an existing one; readers see the old one or the new one."""
     name = f"{int(made_s * 1000):x}"
-    place = folder / name
+    version = folder / name
     with disk_errors(folder, "written"):
-        place.mkdir(parents=True, exist_ok=True)
-        (place / "stems.txt").write_text("\n".join(model.stems), "utf-8")
-        for part, array in _arrays(model).items():
-            np.save(place / f"{part}.npy", array, allow_pickle=False)
+        version.mkdir(parents=True, exist_ok=True)
+        (version / "stems.txt").write_text("\n".join(model.stems), "utf-8")
+        for part, file in _FILES.items():
+            np.save(version / f"{file}.npy", getattr(model, part), allow_pickle=False)
         # Readers follow current.json, so it is written last, and old versions are deleted after it.
         write_atomically(folder / CURRENT, json.dumps({"version": VERSION, "folder": name}).encode())
         for other in folder.iterdir():
@@ -97,12 +97,14 @@ def load(folder: Path) -> Model | None:
     """Return the current model; None if there is none, or only one of another version."""
     path = folder / CURRENT
     try:
-        said = json.loads(path.read_bytes())
-        if said["version"] != VERSION:
+        current = json.loads(path.read_bytes())
+        if current["version"] != VERSION:
             return None
-        place = folder / str(said["folder"])
-        stems = (place / "stems.txt").read_text("utf-8").split("\n")
-        mapped = {part: np.load(place / f"{part}.npy", mmap_mode="r", allow_pickle=False) for part in _PARTS}
+        version = folder / str(current["folder"])
+        stems = (version / "stems.txt").read_text("utf-8").split("\n")
+        mapped = {
+            part: np.load(version / f"{file}.npy", mmap_mode="r", allow_pickle=False) for part, file in _FILES.items()
+        }
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, OSError) as error:
@@ -110,11 +112,8 @@ def load(folder: Path) -> Model | None:
     return Model({stem: row for row, stem in enumerate(stems)}, **mapped)
 
 
-_PARTS = ("idfs", "axes", "keys", "places")
-
-
-def _arrays(model: Model) -> dict[str, NDArray[Any]]:
-    return {part: getattr(model, part) for part in _PARTS}
+_FILES = {"idfs": "idfs", "axes": "axes", "keys": "keys", "vectors": "places"}
+"""Names of the files with the arrays of a model, by attribute."""
 
 
 class Models:

@@ -43,30 +43,30 @@ def train(pages: Pages, *, seed: int, min_pages: int = MIN_PAGES, axes: int = AX
     total = sum(1 for _ in pages())
     if total < max(min_pages, 3):
         return None
-    taken = random.random(total) < MAX_TRAINED / total
+    is_sampled = random.random(total) < MAX_TRAINED / total
     # strict=False: the index may gain or lose pages between two passes.
-    sample = [stems_of(entry) for entry, wanted in zip(pages(), taken, strict=False) if wanted]
+    sample = [stems_of(entry) for entry, wanted in zip(pages(), is_sampled, strict=False) if wanted]
     stems, idfs = vocabulary(sample)
     if len(stems) < 3 or len(sample) < 3:
         return None
     # svds needs fewer axes than rows and columns.
     most = min(axes, len(stems) - 1, len(sample) - 1)
-    _, _, turned = svds(weighted(sample, stems, idfs), k=most, rng=random)
+    _, _, components = svds(weight_stems(sample, stems, idfs), k=most, rng=random)
     keys: list[int] = []
-    places: list[NDArray[np.float16]] = []
+    vectors: list[NDArray[np.float16]] = []
     # Positions are computed batch by batch, so memory holds one batch of texts and 200 bytes a page.
     for some in _batches(pages()):
         keys += [entry.key for entry in some]
-        places.append(_placed(weighted(list(map(stems_of, some)), stems, idfs), turned.T))
+        vectors.append(_project(weight_stems(list(map(stems_of, some)), stems, idfs), components.T))
     # Sorted by key for the bisection in `Model._cosines`.
     order = np.argsort(np.array(keys, np.int64))
-    axes_of = turned.T.astype(np.float32)
-    return Model(stems, idfs, axes_of, np.array(keys, np.int64)[order], np.concatenate(places)[order])
+    axis_weights = components.T.astype(np.float32)
+    return Model(stems, idfs, axis_weights, np.array(keys, np.int64)[order], np.concatenate(vectors)[order])
 
 
-def _placed(rows: csr_array, axes: NDArray[np.float64]) -> NDArray[np.float16]:
-    places = rows @ axes
-    found: NDArray[np.float16] = (places / np.maximum(np.linalg.norm(places, axis=1, keepdims=True), 1e-9)).astype("f2")
+def _project(rows: csr_array, axes: NDArray[np.float64]) -> NDArray[np.float16]:
+    vectors = rows @ axes
+    found: NDArray[np.float16] = (vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)).astype("f2")
     return found
 
 
@@ -95,7 +95,7 @@ def vocabulary(sample: list[Counter[str]]) -> tuple[dict[str, int], NDArray[np.f
     return {stem: row for row, (_, stem) in enumerate(chosen)}, idfs
 
 
-def weighted(pages: list[Counter[str]], stems: dict[str, int], idfs: NDArray[np.float32]) -> csr_array:
+def weight_stems(pages: list[Counter[str]], stems: dict[str, int], idfs: NDArray[np.float32]) -> csr_array:
     """Return pages as rows of weighted stems, each of length 1."""
     rows, columns, weights = [], [], []
     for row, counts in enumerate(pages):

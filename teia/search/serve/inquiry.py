@@ -204,8 +204,8 @@ class QueryExecution:
 
     def rank(self, rows: Rows) -> Rows:
         model = self.components.model()
-        likeness = model.likeness(wanted_words(self.query)) if model is not None else None
-        return self.components.ranking.rank(rows, self.languages, self._now_s, likeness)
+        similarity = model.similarity(wanted_words(self.query)) if model is not None else None
+        return self.components.ranking.rank(rows, self.languages, self._now_s, similarity)
 
     def _list_by_date(self, rows: Rows) -> Rows:
         """Return pages of a query without words, the newest first and unscored."""

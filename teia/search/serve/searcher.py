@@ -113,7 +113,7 @@ class Searcher:
         if options.explain:
             reasons = explain_rows(execution.fan_out, plan, rows, execution.counts)
             hits = [msgspec.structs.replace(hit, explanation=reasons.get(hit.key)) for hit in hits]
-        offered = spellings.offered()
+        offered = spellings.collect()
         facet_counts = {} if facets is None else collect_facets(facets)
         results = _answer(text, execution, found, hits, offered)
         took_ms = 1000 * (self._components.clock.ticks_s() - began)

@@ -27,14 +27,14 @@ from teia.search.rank.formula import Candidates, make_candidates
 from teia.search.rank.plan import Plan, leaves, matching
 from teia.search.rank.statistics import EVERY_PAGE, MAX_COMPLETIONS, CountsDemand, TermCounts
 from teia.search.rank.tantivy_query import NO_SCORE, Compiler, every_page
-from teia.search.show.spelling import MAX_LOOKED_AT, words_farther, words_near
+from teia.search.show.spelling import MAX_COMPARED, words_at_distance_2, words_at_distance_1
 
 FACET_VALUES = 20
 FACETS = {"host": "host", "lang": "lang", "type": "type", "year": "year"}
 """Field of the index, by facet."""
 
 MAX_LANGUAGES = 64
-MAX_REMEMBERED = 8
+MAX_CACHED_SEARCHES = 8
 """Number of searches whose page addresses are cached: as many as may run between finding and showing."""
 
 FacetCounts = dict[str, dict[str, int]]
@@ -97,7 +97,7 @@ class Shard(Protocol):
         """Return the part of each leaf of a plan in each page's text score, in the order of `plan.leaves`."""
 
     def similar_words(self, words: Sequence[str], distance: int) -> Mapping[str, Mapping[str, int]]:
-        """Return the words one or two slips away from each word, and their numbers of pages; all folded."""
+        """Return the words at edit distance 1 or 2 from each word, and their numbers of pages; all folded."""
 
 
 class LocalShard:
@@ -108,7 +108,7 @@ class LocalShard:
         self._reader = reader
         self._schema = reader.schema
         # Replaced as a whole and never changed in place: threads read it without a lock.
-        self._found: tuple[tuple[tantivy.Searcher, list[int], list[tantivy.DocAddress]], ...] = ()
+        self._recent_searches: tuple[tuple[tantivy.Searcher, list[int], list[tantivy.DocAddress]], ...] = ()
 
     @property
     def name(self) -> str:
@@ -140,7 +140,7 @@ class LocalShard:
         having = every_page(self._schema)
         if word != EVERY_PAGE:
             having = IndexQuery.term_query(self._schema, "exact", folded_of(word))
-        return _values(searcher, having, {"lang": "lang"}, MAX_LANGUAGES)["lang"]
+        return _aggregate(searcher, having, {"lang": "lang"}, MAX_LANGUAGES)["lang"]
 
     def candidates(self, plan: Plan, limit: int, _: Show | None = None) -> Candidates:
         searcher = self._reader.searcher()
@@ -151,7 +151,7 @@ class LocalShard:
         hits = result.hits
         addresses = [address for _, address in hits]
         columns: Any = [searcher.fast_field_values(field, addresses) for field in _COLUMNS]
-        self._remember(searcher, columns[0], addresses)
+        self._cache_addresses(searcher, columns[0], addresses)
         total: int = result.count  # type: ignore[attr-defined]  # it is there; tantivy's stub forgets it
         return make_candidates(total, hits, *columns)
 
@@ -159,29 +159,29 @@ class LocalShard:
         elsewhere = self._reader.elsewhere.pages if isinstance(self._reader, UnionReader) else 0
         return Compiler(self._schema, searcher, elsewhere)
 
-    def _remember(self, searcher: tantivy.Searcher, keys: list[int], addresses: list[tantivy.DocAddress]) -> None:
+    def _cache_addresses(self, searcher: tantivy.Searcher, keys: list[int], addresses: list[tantivy.DocAddress]) -> None:
         """Cache the addresses of found pages, because some of them are shown next."""
         # Addresses are valid in the view that gave them only; after a commit they may be other pages'.
-        before = [each for each in self._found[: MAX_REMEMBERED - 1] if each[0] is searcher]
-        self._found = ((searcher, keys, addresses), *before)
+        earlier = [each for each in self._recent_searches[: MAX_CACHED_SEARCHES - 1] if each[0] is searcher]
+        self._recent_searches = ((searcher, keys, addresses), *earlier)
 
-    def _places(self, searcher: tantivy.Searcher, keys: Sequence[int]) -> Places:
+    def _cached_addresses(self, searcher: tantivy.Searcher, keys: Sequence[int]) -> Places:
         """Return the cached addresses of pages."""
         found: dict[int, tantivy.DocAddress] = {}
         wanted = frozenset(keys)
-        for view, known, addresses in self._found:
+        for view, known, addresses in self._recent_searches:
             if view is searcher and len(found) < len(wanted):
                 found |= {key: address for key, address in zip(known, addresses, strict=True) if key in wanted}
         return found
 
     def entries(self, keys: Sequence[int]) -> Mapping[int, IndexEntry]:
         searcher = self._reader.last_searcher()
-        return self._reader.entries(searcher, keys, self._places(searcher, keys))
+        return self._reader.entries(searcher, keys, self._cached_addresses(searcher, keys))
 
     def packed(self, keys: Sequence[int]) -> Mapping[int, tuple[IndexEntry, bytes]]:
         """Like `entries`, each with its bytes as the index holds them."""
         searcher = self._reader.last_searcher()
-        found = ((unpacked(each), each) for each in self._reader.packed(searcher, keys, self._places(searcher, keys)))
+        found = ((unpacked(each), each) for each in self._reader.packed(searcher, keys, self._cached_addresses(searcher, keys)))
         return {entry.key: (entry, octets) for entry, octets in found}
 
     def filter_exact(self, keys: Sequence[int], texts: Sequence[ExactText], _: Show | None = None) -> ExactMatches:
@@ -190,18 +190,18 @@ class LocalShard:
         first_words = [each.octets for each in wanted]
         found: list[int] = []
         searcher = self._reader.last_searcher()
-        for octets in self._reader.octets(searcher, keys, self._places(searcher, keys)):
+        for octets in self._reader.octets(searcher, keys, self._cached_addresses(searcher, keys)):
             if not all(word in octets for word in first_words):  # as with most pages, which need not be decoded
                 continue
             entry = decoded(octets)
-            text = whole_text(entry)
+            text = searchable_text(entry)
             if all(each.is_in(text) for each in wanted) and not any(each.is_in(text) for each in unwanted):
                 found.append(entry.key)
         return ExactMatches(found)
 
     def facets(self, plan: Plan) -> FacetCounts:
         searcher = self._reader.last_searcher()
-        return _values(searcher, self._compiler(searcher).query(matching(plan)), FACETS, FACET_VALUES)
+        return _aggregate(searcher, self._compiler(searcher).query(matching(plan)), FACETS, FACET_VALUES)
 
     def leaf_scores(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
         searcher = self._reader.last_searcher()
@@ -220,9 +220,9 @@ class LocalShard:
     def similar_words(self, words: Sequence[str], distance: int) -> Mapping[str, Mapping[str, int]]:
         searcher = self._reader.last_searcher()
         count = partial(searcher.doc_freq, "exact")
-        beginning = partial(searcher.terms_with_prefix, "exact", limit=MAX_LOOKED_AT)
+        beginning = partial(searcher.terms_with_prefix, "exact", limit=MAX_COMPARED)
         return {
-            word: words_near(word, count, beginning) if distance == 1 else words_farther(word, beginning) for word in words
+            word: words_at_distance_1(word, count, beginning) if distance == 1 else words_at_distance_2(word, beginning) for word in words
         }
 
 
@@ -249,12 +249,12 @@ _COLUMNS = ("key", "text_digest", "simhash", "date_s", "languages")
 """Fields of the index that a candidate has, in its order."""
 
 
-def whole_text(entry: IndexEntry) -> str:
+def searchable_text(entry: IndexEntry) -> str:
     """Return all searchable text of a page, as it is written."""
     return "\n".join((entry.title, *entry.headings, entry.text))
 
 
-def _values(
+def _aggregate(
     searcher: tantivy.Searcher, query: IndexQuery, fields: Mapping[str, str], most: int
 ) -> dict[str, dict[str, int]]:
     wanted = {name: {"terms": {"field": field, "size": most}} for name, field in fields.items()}
@@ -264,8 +264,8 @@ def _values(
 
 def _buckets(buckets: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Convert buckets to counts; numbers come as floats, which a year must not be."""
-    return {_shown(bucket["key"]): int(bucket["doc_count"]) for bucket in buckets}
+    return {_value_text(bucket["key"]): int(bucket["doc_count"]) for bucket in buckets}
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     return str(int(value)) if isinstance(value, float) else str(value)

@@ -114,11 +114,11 @@ class _Wanted:
     def __init__(self, stem: str, beginning: str, made: Callable[[str], str], weight: float) -> None:
         self._stem = stem
         self._beginning = beginning
-        self._made = made
+        self._stem_of = made
         self._weight = weight
 
     def marks(self, text: str, octets: bytes, number: int) -> list[Mark]:
-        return word_marks(text, octets, self._beginning, self._stem, self._made, number, self._weight)
+        return word_marks(text, octets, self._beginning, self._stem, self._stem_of, number, self._weight)
 
 
 class _Run:

@@ -1,8 +1,8 @@
 """Spelling suggestions (did you mean): existing words of similar spelling, offered and never searched by themselves.
 
-A slip changes, drops, adds or swaps letters: distance 1 is one such slip, distance 2 two. All words at distance 1,
+An edit changes, drops, adds or swaps letters: distance 1 is one such edit, distance 2 two. All words at distance 1,
 a few hundred, can be generated from a word and looked up. There are fewer where no word has the same beginning,
-because a later slip cannot fix that. Words at distance 2 are searched among those of the same beginning, because
+because a later edit cannot fix that. Words at distance 2 are searched among those of the same beginning, because
 typing errors at the beginning are rare. All words with the same two letters would be too many, so they have three
 in common, or two and a slip at the third.
 
@@ -20,14 +20,14 @@ MIN_CHARS, MAX_CHARS = 3, 24
 """Shorter words are near to everything; longer ones are rare enough to be copied."""
 
 FAR_MIN_CHARS = 5
-"""Least length for distance 2; a shorter word two slips away is another word."""
+"""Least length for distance 2; a shorter word at distance 2 is another word."""
 
 SAME_BEGINNING = 3
 SURE_BEGINNING = 2
-MAX_LOOKED_AT = 2_000
+MAX_COMPARED = 2_000
 """Greatest number of words of the same beginning that are compared, the most frequent."""
 
-MAX_ALIKE = 10
+MAX_SIMILAR = 10
 
 Count = Callable[[str], int]
 Beginning = Callable[[str], Sequence[tuple[str, int]]]
@@ -43,37 +43,37 @@ class Suggestion:
     query: str
 
 
-def words_near(word: str, count: Count, beginning: Beginning) -> dict[str, int]:
+def words_at_distance_1(word: str, count: Count, beginning: Beginning) -> dict[str, int]:
     """Return words at distance 1 with their numbers of pages, the most frequent first; then the word itself."""
-    if not may_be_a_slip(word):
+    if not may_be_misspelt(word):
         return {}
-    # The longest beginning that some word has: a slip must be within it or right behind it.
+    # The longest beginning that some word has: an error must be within it or right behind it.
     known = next((size for size in range(len(word), SAME_BEGINNING, -1) if beginning(word[:size])), SAME_BEGINNING)
     near = _most_frequent((other, pages) for other in edits(word, known) if (pages := count(other)))
     return near | ({word: pages} if (pages := count(word)) else {})
 
 
-def words_farther(word: str, beginning: Beginning) -> dict[str, int]:
-    """Return words at distance 2, for a word for which `words_near` finds nothing on any shard."""
-    if not may_be_a_slip(word, FAR_MIN_CHARS):
+def words_at_distance_2(word: str, beginning: Beginning) -> dict[str, int]:
+    """Return words at distance 2, for a word for which `words_at_distance_1` finds nothing on any shard."""
+    if not may_be_misspelt(word, FAR_MIN_CHARS):
         return {}
-    return _most_frequent(_farther(word, (each for start in _beginnings(word) for each in beginning(start))))
+    return _most_frequent(_filter_at_distance_2(word, (each for start in _beginnings(word) for each in beginning(start))))
 
 
-def may_be_a_slip(word: str, least_chars: int = MIN_CHARS) -> bool:
+def may_be_misspelt(word: str, least_chars: int = MIN_CHARS) -> bool:
     """Tell whether other spellings of a word are searched at all."""
     return least_chars <= len(word) <= MAX_CHARS and word.isalpha()
 
 
 def _most_frequent(words: Iterable[tuple[str, int]]) -> dict[str, int]:
-    return dict(sorted(words, key=lambda each: (-each[1], each[0]))[:MAX_ALIKE])
+    return dict(sorted(words, key=lambda each: (-each[1], each[0]))[:MAX_SIMILAR])
 
 
 def _beginnings(word: str) -> list[str]:
     """Return the beginnings of the words at distance 2 that are compared; none is a prefix of another."""
     sure, same = word[:SURE_BEGINNING], word[:SAME_BEGINNING]
-    slips = {each[: SAME_BEGINNING + 1] for each in edits(word[: SAME_BEGINNING + 2])}
-    return [same, *sorted(each for each in slips if each.startswith(sure) and not each.startswith(same))]
+    edited = {each[: SAME_BEGINNING + 1] for each in edits(word[: SAME_BEGINNING + 2])}
+    return [same, *sorted(each for each in edited if each.startswith(sure) and not each.startswith(same))]
 
 
 def edits(word: str, first: int | None = None) -> set[str]:
@@ -89,16 +89,16 @@ def edits(word: str, first: int | None = None) -> set[str]:
     return found - {word, ""}
 
 
-def _farther(word: str, words: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+def _filter_at_distance_2(word: str, words: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
     letters = set(word)
     for other, pages in words:
-        # Two slips change at most four letters of the set: cheap tests before the distance.
+        # Two edits change at most four letters of the set: cheap tests before the distance.
         if abs(len(other) - len(word)) <= 2 and len(letters ^ set(other)) <= 4 and distance(word, other) == 2:
             yield other, pages
 
 
 def distance(one: str, other: str, most: int = 2) -> int:
-    """Return the number of slips between two words (optimal string alignment); `most` + 1 for anything above `most`."""
+    """Return the edit distance between two words (optimal string alignment); `most` + 1 for anything above `most`."""
     if abs(len(one) - len(other)) > most:
         return most + 1
     # The common beginning costs nothing and is skipped.

@@ -26,7 +26,7 @@ from teia.search.serve.gateway import QueryFanOut, StartedRequests
 from teia.search.serve.shards import Shard, Show
 from teia.search.serve.wire_format import unpack_entry
 from teia.search.show.snippets import forms_in
-from teia.search.show.spelling import FAR_MIN_CHARS, Suggestion, may_be_a_slip
+from teia.search.show.spelling import FAR_MIN_CHARS, Suggestion, may_be_misspelt
 
 FEW_RESULTS = 5
 FEW_PAGES = 10
@@ -76,7 +76,7 @@ class Spellings:
     def _doubtful(self, few: int) -> dict[str, str]:
         """Return the first words that fewer pages have, each with its folded form."""
         words = [word for word, pages in self._pages.items() if pages < few][:MAX_WORDS]
-        return {word: folded for word in words if may_be_a_slip(folded := folded_of(word))}
+        return {word: folded for word in words if may_be_misspelt(folded := folded_of(word))}
 
     def offered(self) -> Suggestions:
         """Wait for the answers and return the suggestions."""
@@ -93,7 +93,7 @@ class Spellings:
         """Return for each word the most frequent similar one, if it is much more frequent."""
         alike = _sum_answers(*self._requests)
         # Distance 2 takes longest: only for words for which no shard found anything at distance 1.
-        strange = [word for word in self._folded.values() if word not in alike and may_be_a_slip(word, FAR_MIN_CHARS)]
+        strange = [word for word in self._folded.values() if word not in alike and may_be_misspelt(word, FAR_MIN_CHARS)]
         alike |= _sum_answers(self._start(strange, 2)) if strange else {}
         best: dict[str, tuple[str, int]] = {}
         for word, folded in self._folded.items():
@@ -151,10 +151,10 @@ def _examples(folded: str, shard: Shard) -> Candidates:
 
 
 def _reading(found: Mapping[int, Candidates]) -> dict[int, Callable[[Shard], Mapping[int, IndexEntry]]]:
-    lacking = {
+    missing_keys = {
         number: [key for key in best.rows["key"].tolist() if key not in best.pages] for number, best in found.items()
     }
-    return {number: partial(_entries, keys) for number, keys in lacking.items() if keys}
+    return {number: partial(_entries, keys) for number, keys in missing_keys.items() if keys}
 
 
 def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, IndexEntry]:

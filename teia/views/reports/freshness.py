@@ -177,9 +177,9 @@ def _host(
 ) -> tuple[list[FreshnessBound], int]:
     """Return the freshness of each part of one host, and how many of its pages were revisited."""
     slot = slot_of(site_of(host))
-    total = revisits.count_held(cell.frontier.db, slot, host_id)
+    total = revisits.count_captured(cell.frontier.db, slot, host_id)
     with readable(cell.frontier):
-        trusted = Trust.decode(histories.manners(cell.frontier, slot, host_id)[0]).dates.is_trusted
+        trusted = Trust.decode(histories.host_trust(cell.frontier, slot, host_id)[0]).dates.is_trusted
     standings, seen = [], 0
     for columns in _parts(cell, slot, host_id, weigh):
         # A part of a host has its part of the slots.
@@ -202,7 +202,7 @@ def one_host(
 
 def _parts(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[PageColumns]:
     after = FIRST_KEY
-    while rows := revisits.held(cell.frontier.db, slot, host_id, after, PART):
+    while rows := revisits.captured_pages(cell.frontier.db, slot, host_id, after, PART):
         after = rows[-1].key
         with readable(cell.frontier):
             yield columns_of(rows, weigh)

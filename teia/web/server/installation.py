@@ -25,7 +25,7 @@ from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.crawler.keep_fresh.weights import weigh_keys, weigher
 from teia.crawler.lookup import Lookup
 from teia.errors import IndexFailure, StoreError, TeiaError, UsageError
-from teia.indexer.open_search import examples_of
+from teia.indexer.open_search import example_queries
 from teia.store.root import Root
 from teia.views.capture_reader import CaptureReader
 from teia.web import limits
@@ -209,7 +209,7 @@ class Installation:
         """Return example queries that find something; they are renewed now and then."""
         until, known = self._examples.get(opened, (0.0, []))
         if not known or self.clock.ticks_s() > until:
-            known = examples_of(opened)
+            known = example_queries(opened)
             self._examples[opened] = (self.clock.ticks_s() + EXAMPLES_S, known)
         return known
 

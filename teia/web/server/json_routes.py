@@ -100,7 +100,7 @@ class PageRoutes:
     def action(self, path: str, role: Role) -> Callable[[Change], Change]:
         """Register a change: a form's POST, which redirects to a page, and the API's, which returns `ActionResult`.
 
-        The function's parameter `asked` is a pydantic model of the request; it is read from form fields or from JSON.
+        The function's parameter `form` is a pydantic model of the request; it is read from form fields or from JSON.
         """
 
         def register(change: Change) -> Change:
@@ -153,17 +153,17 @@ class PageRoutes:
         scope = scope_of(method, path.removeprefix(API) or "/", role)
         self.access_table.append(RouteAccess(method, path, role, scope))
         # The only place where routes are added, so none is without this check.
-        gate = Depends(require(role, scope))
-        self.router.add_api_route(path, endpoint, methods=[method], dependencies=[gate], **how)
+        route = Depends(require(role, scope))
+        self.router.add_api_route(path, endpoint, methods=[method], dependencies=[route], **how)
 
 
 def _signature_from(change: Callable[..., Any], source: Any) -> inspect.Signature:
-    """Return the signature of a change, with `asked` read from form fields or from JSON."""
+    """Return the signature of a change, with `form` read from form fields or from JSON."""
     # Annotations are texts (`from __future__`), which only the module of `change` can resolve.
     hints = get_type_hints(change, include_extras=True)
     signature = inspect.signature(change)
     parameters = [
-        each.replace(annotation=Annotated[hints[name], source] if name == "asked" else hints[name])
+        each.replace(annotation=Annotated[hints[name], source] if name == "form" else hints[name])
         for name, each in signature.parameters.items()
     ]
     return signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)

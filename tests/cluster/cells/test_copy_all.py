@@ -15,7 +15,7 @@ import pytest
 
 from teia.cluster.cells import copy_all
 from teia.cluster.cells.log import CellLog, make_stream
-from teia.cluster.cells.open_cells import prepare
+from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.split import fulfilled
 from teia.cluster.members.agreement import agree, amend_agreement, write_down
@@ -42,7 +42,7 @@ class Writers:
         self._do(make_stream(wire, nats.clock, collection, nats.count))
         root = open_root(folder, create=True)
         write_down(root, agreement)
-        prepare(root.collection(collection), CELLS, agreement.identity)
+        prepare_cells(root.collection(collection), CELLS, agreement.identity)
         self.folders = root.collection(collection).cells()
         self.logs = [CellLog(wire, nats.clock, collection, cell, f"n{cell}", "x") for cell in range(CELLS)]
         for log in self.logs:

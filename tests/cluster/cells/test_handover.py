@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from teia.cluster.cells.log import CellLog, make_stream
-from teia.cluster.cells.open_cells import prepare
+from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.members.agreement import agree, write_down
 from teia.cluster.members.session import NodeState
@@ -72,7 +72,7 @@ class Large(Cluster):
             do(make_stream(wire, clock, "main", self.nats.count))
             root = open_root(self.folder / "before", create=True)
             write_down(root, agreement)
-            prepare(root.collection("main"), CELLS, agreement.identity)
+            prepare_cells(root.collection("main"), CELLS, agreement.identity)
             for folder in root.collection("main").cells():
                 log = CellLog(wire, clock, "main", folder.number, "before", "gone")
                 do(log.take(None))

@@ -17,7 +17,7 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.cluster.cells.log import CellLost, TooLarge
-from teia.cluster.cells.open_cells import ClusterCell, ClusterCells, OwnTail, _in_thread, prepare
+from teia.cluster.cells.open_cells import ClusterCell, ClusterCells, OwnTail, _in_thread, prepare_cells
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import PASSED, SiteHomes
 from teia.cluster.crawl.commit import HEARD_AT_ONCE, HEARD_WITHIN_S, NodeCommitter
@@ -50,12 +50,12 @@ def test_the_archive_is_cut_at_the_last_position_on_our_own_disk(tmp_path: Path)
     (folder.archive / "ours-1").write_bytes(bytes(900))
     (folder.archive / "ours-2").write_bytes(bytes(700))
     tail = OwnTail(frontier, folder)
-    tail.cut()  # nothing is known yet: nothing is cut
+    tail.truncate()  # nothing is known yet: nothing is cut
     for file, offset in (("ours-1", 900), ("ours-2", 300), ("ours-2", 500), ("theirs-1", 40), ("theirs-1", 4_000)):
         with frontier.transaction():
             note_position(frontier, Position(file, offset))
-        tail.look()
-    tail.cut()
+        tail.note_position()
+    tail.truncate()
     sizes = {path.name: path.stat().st_size for path in folder.archive.iterdir()}
     assert sizes == {"ours-1": 900, "ours-2": 500}
     frontier.close()
@@ -64,7 +64,7 @@ def test_the_archive_is_cut_at_the_last_position_on_our_own_disk(tmp_path: Path)
 def test_kept_cells_are_found_by_their_number() -> None:
     cells = ClusterCells({5: "five", 2: "two"})  # type: ignore[dict-item]  # any object will do
     assert list(cells) == ["five", "two"]
-    assert (cells[5], len(cells), cells.keeps(2), cells.keeps(0)) == ("five", 2, True, False)
+    assert (cells[5], len(cells), cells.owns(2), cells.owns(0)) == ("five", 2, True, False)
     with pytest.raises(KeyError):
         cells[0]
     for _ in cells:
@@ -75,14 +75,14 @@ def test_kept_cells_are_found_by_their_number() -> None:
 def test_what_belongs_to_a_cluster_is_not_written_by_one_machine(tmp_path: Path) -> None:
     """A change behind the log's back would be in no other node's copy."""
     folder = open_root(tmp_path / "data", create=True).collection("main")
-    prepare(folder, 2, "this cluster")
+    prepare_cells(folder, 2, "this cluster")
     path = folder.cells()[0].frontier
     with pytest.raises(ClusterError, match="belongs to a cluster; only `teia node` may change it"):
         FrontierCell(path)
     FrontierCell(path, read_only=True).close()
-    prepare(folder, 2, "this cluster")
+    prepare_cells(folder, 2, "this cluster")
     with pytest.raises(ClusterError, match="another cluster"):
-        prepare(folder, 2, "that cluster")
+        prepare_cells(folder, 2, "that cluster")
 
 
 class Failing:

@@ -38,7 +38,7 @@ async def check(network: Network, askers: list[Distributor]) -> list[int]:
     found = await in_time(network, _all(looked_up))
     for key, each in zip(keys, found, strict=True):
         assert each.owner == circle.successor(key)
-        assert network.peers[each.owner].keeps(key) or len(circle) == 1
+        assert network.peers[each.owner].owns(key) or len(circle) == 1
     return [each.hops for each in found]
 
 

@@ -12,7 +12,7 @@ import pytest
 from nats.js.errors import NotFoundError
 
 from teia.clock import WallClock
-from teia.cluster.cells.open_cells import prepare
+from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.crawl import settings as crawl_settings
 from teia.cluster.crawl.settings import CommandReceiver, check_lists
 from teia.cluster.members.agreement import Agreement, agree, amend_agreement, current_agreement, write_down
@@ -62,7 +62,7 @@ def folder(tmp_path: Path, nats: Nats, unique: str) -> Root:
     async def main() -> None:
         agreement = await agree(await nats.wire(), nats.clock, unique, settings(), nats.count)
         config = write_down(root, agreement)
-        prepare(root.collection("main"), config.collection.cells, agreement.identity)
+        prepare_cells(root.collection("main"), config.collection.cells, agreement.identity)
 
     nats.run(main())
     return root

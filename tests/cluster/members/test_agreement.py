@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.cluster.cells.open_cells import prepare
+from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.members.agreement import agree, agree_on_pace, write_down
 from teia.config.sections import CollectionSettings, Config
 from teia.errors import ClusterError, StoreError
@@ -47,10 +47,10 @@ def test_the_first_nodes_settings_are_everybodys(own_nats: Nats, tmp_path: Path)
 def test_a_folder_of_another_cluster_is_refused(tmp_path: Path) -> None:
     """NATS.md 4: a log that was begun anew is not mixed with an old copy."""
     folder = open_root(tmp_path, create=True).create_collection("news", "", 2)
-    prepare(folder, 2, "one")
-    prepare(folder, 2, "one")
+    prepare_cells(folder, 2, "one")
+    prepare_cells(folder, 2, "one")
     with pytest.raises(ClusterError, match="belongs to another cluster"):
-        prepare(folder, 2, "other")
+        prepare_cells(folder, 2, "other")
 
 
 def test_a_folder_that_was_crawled_on_one_machine_is_refused(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_folder_that_was_crawled_on_one_machine_is_refused(tmp_path: Path) -> 
         cell.absorb([FoundUrl("a.test", key_of("http://a.test/"), "/", 0)], 1.0)
     cell.close()
     with pytest.raises(ClusterError, match="was crawled on one machine"):
-        prepare(folder, 2, "one")
+        prepare_cells(folder, 2, "one")
 
 
 def test_a_folder_of_another_format_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.keep_fresh import in_turns
-from teia.frontier.cell.revisits import hosts_with_pages, next_known
+from teia.frontier.cell.revisits import hosts_with_pages, next_pages
 from teia.frontier.cell.rows import QueuedUrl
 from teia.lab.measure.true_freshness import true_freshness
 from teia.refresh.policies import POLICIES
@@ -109,7 +109,7 @@ def test_a_restart_goes_on_with_the_due_times_that_were(tmp_path: Path) -> None:
     def due() -> dict[int, float]:
         cell = web.crawl.committer.cells[0].frontier
         lanes = [
-            next_known(cell.db, slot_of(site_of(host)), host_id, 100, ())
+            next_pages(cell.db, slot_of(site_of(host)), host_id, 100, ())
             for host_id, host, *_ in hosts_with_pages(cell.db)
         ]
         return {page.key: page.due_s for lane in lanes for page in lane}

@@ -89,7 +89,7 @@ class Revisited:
         return self.frontier.db.execute(sql, self.place(URL)).fetchall()
 
     def history(self) -> History:
-        known = histories.known(self.frontier, self.place(URL))
+        known = histories.load_page(self.frontier, self.place(URL))
         assert known is not None
         return History.decode(known.record)
 
@@ -167,7 +167,7 @@ def test_dates_are_trusted_after_twenty_comparisons(revisited: Revisited) -> Non
         modified = formatdate(now_s + (number // 2 * 2 + 0.5) * DAY_S, usegmt=True)
         revisited.visit(f"<p>version {number // 2}</p>", Last_Modified=modified, ETag=f'"{number}"')
     slot, host_id, _ = revisited.place(URL)
-    trust = Trust.decode(histories.manners(revisited.frontier, slot, host_id)[0])
+    trust = Trust.decode(histories.host_trust(revisited.frontier, slot, host_id)[0])
     assert trust.dates.compared == trust.tags.compared == 22
     assert trust.dates.is_trusted
     assert not trust.tags.is_trusted

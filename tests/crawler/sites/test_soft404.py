@@ -13,7 +13,7 @@ from teia.clock import WallClock
 from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import CrawlState
-from teia.crawler.sites.soft404 import MAX_AGE_S, take_up
+from teia.crawler.sites.soft404 import MAX_AGE_S, apply_stored_probe
 from teia.frontier.cell.rows import ProbeResult
 from teia.frontier.cell.soft404 import probe_path
 from teia.frontier.queue.politeness import DelayTarget
@@ -254,7 +254,7 @@ def test_a_host_that_did_not_answer_or_long_ago_is_probed_again(
     found: ProbeResult, is_probed: bool, is_soft: bool
 ) -> None:
     host = queue()
-    take_up(host, found, now_s=0.0)
+    apply_stored_probe(host, found, now_s=0.0)
     assert (host.is_probed, host.soft404_probe is not None) == (is_probed, is_soft)
 
 

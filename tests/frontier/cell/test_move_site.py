@@ -10,7 +10,7 @@ import pytest
 from teia.frontier.cell import move_site
 from teia.frontier.cell.cell import FrontierCell, PageRow
 from teia.frontier.cell.move_site import HOSTS, QUEUE, VERSION, SiteRows, hosts_of, take
-from teia.frontier.cell.revisits import appoint
+from teia.frontier.cell.revisits import set_due
 from teia.frontier.cell.schema import LANE_REFRESH, STATE_DONE
 from teia.frontier.cell.schema import VERSION as TABLES_VERSION
 from teia.urls import key_of, site_of, slot_of
@@ -29,7 +29,7 @@ def site(tmp_path: Path) -> Iterator[FrontierCell]:
     with cell.transaction():
         for number in range(DONE):
             place = (slot_of(site_of(HOST)), cell.host_id(HOST, NOW_S), key_of(page(number)))
-            assert appoint(cell.db, place, NOW_S + 60 * number)
+            assert set_due(cell.db, place, NOW_S + 60 * number)
     absorb(cell, *(found(page(f"new{number}")) for number in range(QUEUED)))
     yield cell
     cell.close()

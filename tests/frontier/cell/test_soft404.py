@@ -24,13 +24,13 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
 
 def test_the_last_answer_to_a_probe_is_kept(cell: FrontierCell) -> None:
     host_id = cell.host_id(HOST, NOW_S)
-    assert soft404.kept(cell, host_id, HOST) is None
+    assert soft404.load_probe(cell, host_id, HOST) is None
     first = ProbeResult("http://example.org/x", NOW_S, "404")
     second = ProbeResult("http://example.org/x", NOW_S + 1, "200", b"text", (1 << 64) - 5, "sorry")
     for each in (first, second):
         with cell.transaction():
-            soft404.keep(cell, host_id, HOST, each)
-        assert soft404.kept(cell, host_id, HOST) == each
+            soft404.store_probe(cell, host_id, HOST, each)
+        assert soft404.load_probe(cell, host_id, HOST) == each
     assert (first.is_soft, second.is_soft) == (False, True)
 
 
@@ -39,11 +39,11 @@ def test_pages_are_marked_after_the_fact(cell: FrontierCell) -> None:
     for item, status in zip(items(cell), (200, 200, 404), strict=True):
         settle(cell, item, STATE_DONE, str(status), learnt=PageRow(status, b"d", b"t", -1, title="T"))
     host_id = cell.host_id(HOST, NOW_S)
-    suspects = soft404.suspects(cell, host_id, HOST)
+    suspects = soft404.suspect_pages(cell, host_id, HOST)
     assert {each.tail for each in suspects} == {"/0", "/1"}
     chosen = next(each for each in suspects if each.tail == "/0")
     assert chosen == SuspectPage(chosen.key, "/0", b"t", (1 << 64) - 1, "T")
     with cell.transaction():
-        soft404.mark(cell, host_id, HOST, [chosen.key])
+        soft404.mark_soft404s(cell, host_id, HOST, [chosen.key])
     assert (row(cell, page(0))["outcome"], page_row(cell, page(0))["noindex"]) == ("soft_404", 1)
     assert (row(cell, page(1))["outcome"], page_row(cell, page(1))["noindex"]) == ("200", 0)

@@ -31,10 +31,10 @@ def drawn(pages: int = 1000, servers: int = 5, *, politeness_s: float = 75.0, un
     )  # fmt: skip
 
 
-def carry_out(world: RefreshWorld, name: str, days: float = 1.0, **setting: object) -> tuple[PolicyResult, Visits]:
+def carry_out(world: RefreshWorld, name: str, days: float = 1.0, **settings: object) -> tuple[PolicyResult, Visits]:
     parts: list[Visits] = []
     outcome = simulate(
-        world, POLICIES[name], SimulationSettings(days * DAY_S, **setting), VirtualClock(0.0), take=parts.append
+        world, POLICIES[name], SimulationSettings(days * DAY_S, **settings), VirtualClock(0.0), on_visits=parts.append
     )  # type: ignore[arg-type]
     return outcome, Visits(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
@@ -100,7 +100,7 @@ def test_with_crawlers_to_spare_a_timetable_is_carried_out_as_it_is() -> None:
     world = replace(drawn(), crawlers=Crawlers(50, 100.0))
     outcome, _ = carry_out(world, "psp-centred")
     assert outcome.staleness == pytest.approx(carried_out(world, POLICIES["psp-centred"].plan(world)), abs=1e-4)
-    assert outcome.late.quantile_s(0.99) < 1.0
+    assert outcome.lateness.quantile_s(0.99) < 1.0
     assert inf_crawlers(world, DAY_S) == pytest.approx(carried_out(world, POLICIES["psp"].plan(world)))
 
 
@@ -147,16 +147,16 @@ def test_rate_update_learns_from_what_its_visits_saw() -> None:
 
 def test_freshness_is_looked_at_as_often_as_asked() -> None:
     outcome, _ = carry_out(drawn(200), "edf", 1, sampled=True, sample_interval_s=7200.0)
-    assert [look.time_s for look in outcome.samples] == [7200.0 * number for number in range(13)]
+    assert [sample.time_s for sample in outcome.samples] == [7200.0 * number for number in range(13)]
     assert outcome.samples[0].expected == pytest.approx(1.0)
-    assert all(look.sampled == pytest.approx(look.expected, abs=0.15) for look in outcome.samples)
+    assert all(sample.sampled == pytest.approx(sample.expected, abs=0.15) for sample in outcome.samples)
 
 
 def test_a_quantile_of_lateness_is_exact_to_a_quarter_percent() -> None:
-    late = Lateness()
+    lateness = Lateness()
     values = np.random.default_rng(1).exponential(100.0, 10_000)
-    late.add(values)
-    assert late.quantile_s(0.99) == pytest.approx(np.quantile(values, 0.99), rel=0.005)
+    lateness.add(values)
+    assert lateness.quantile_s(0.99) == pytest.approx(np.quantile(values, 0.99), rel=0.005)
     assert Lateness().quantile_s(0.99) == 0.0
 
 

@@ -24,8 +24,8 @@ compiled = pytest.mark.skipif(not IS_COMPILED, reason="the compiled extensions a
 PLENTY = 1 << 40
 
 
-def run(timeline: Timeline, plan: Plan, until_s: float, granted: int = PLENTY) -> Visits:
-    timeline.allow_visits(granted, 0.0)
+def run(timeline: Timeline, plan: Plan, until_s: float, allowed: int = PLENTY) -> Visits:
+    timeline.allow_visits(allowed, 0.0)
     timeline.follow(plan, 0.0)
     return timeline.run(until_s)
 
@@ -86,7 +86,7 @@ def assert_never_early(world: RefreshWorld, plan: Timetable, visits: Visits) -> 
 def test_both_loops_make_the_same_visits(
     world: RefreshWorld, crawlers: Crawlers, name: str, process: str | None, horizons: int
 ) -> None:
-    """Also over several plans, with drawn changes and with a look in between."""
+    """Also over several plans, with drawn changes and with a sample in between."""
     world = replace(world, crawlers=crawlers, budget=40 if world.budget is None else world.budget)
     modifications = process and Modifications.draw(world, process, np.random.default_rng(5))
     plan = POLICIES[name].plan(world)
@@ -198,7 +198,7 @@ def test_pages_that_no_visit_helps_are_left_alone(make: type[PlainTimeline]) -> 
 @pytest.mark.parametrize("make", TIMELINES)
 @pytest.mark.parametrize("name", ["psp", "m-wolf", "edf", "index", "round-robin"])
 def test_without_politeness_crawlers_are_the_only_limit(make: type[PlainTimeline], name: str) -> None:
-    """P = 0: four crawlers at 2 pages a second make 80 visits in 10 seconds, and no more than were granted."""
+    """P = 0: four crawlers at 2 pages a second make 80 visits in 10 seconds, and no more than were allowed."""
     world = RefreshWorld.build([0, 0, 1], 1.0, horizon_s=10.0, politeness_s=0.0, budget=80, crawlers=Crawlers(4, 2.0))
     visits = run(make(world), POLICIES[name].plan(world), 10.0, 80)
     assert 60 < len(visits.page) <= 80
@@ -239,7 +239,7 @@ def test_visits_in_parts_are_those_of_one_run(name: str) -> None:
     half_s, end_s = world.horizon_s / 2, world.horizon_s
     for until_s in (half_s, end_s):
         whole = at_once.run(until_s, in_order=False)
-        parts = [[column.copy() for column in part] for part in in_parts.parts(until_s)]
+        parts = [[column.copy() for column in part] for part in in_parts.run_in_parts(until_s)]
         assert len(parts) > 1
         for column, pieces in zip(whole, zip(*parts, strict=True), strict=True):
             assert column.tolist() == np.concatenate(pieces).tolist()
@@ -254,7 +254,7 @@ def test_visits_of_a_run_in_parts_are_not_put_in_order_halfway_and_their_plan_is
     timeline = CompiledTimeline(world)
     timeline.allow_visits(40_000, 0.0)
     timeline.follow(POLICIES["edf"].plan(world), 0.0)
-    next(timeline.parts(world.horizon_s))
+    next(timeline.run_in_parts(world.horizon_s))
     with pytest.raises(RuntimeError, match="not carried out"):
         timeline.run(world.horizon_s)
     for name in ("psp", "edf", "index"):  # a timetable, intervals, values

@@ -220,7 +220,7 @@ def test_a_judge_agrees_with_the_simulator_that_knows_the_rates(policy: str) -> 
     world = draw_world(chance, pages=200, servers=4, horizon_s=DAY_S, politeness_s=600.0, rate_unit_s=3_600.0)
     world = world.with_ages(chance.exponential(DAY_S, 200))
     judge = Judge(world, np.array([world.rate, 2 * world.rate]), 0.0, 3 * DAY_S)
-    outcome = simulate(world, policy_named(policy), SimulationSettings(3 * DAY_S), WallClock(), take=judge.take)
+    outcome = simulate(world, policy_named(policy), SimulationSettings(3 * DAY_S), WallClock(), on_visits=judge.take)
     values, variance = judge.finish()
     assert values[0] == pytest.approx(1.0 - outcome.staleness, abs=1e-9)
     assert values[1] < values[0]
@@ -232,7 +232,7 @@ def test_chance_is_as_wide_as_drawn_changes_show() -> None:
     world = draw_world(np.random.default_rng(5), pages=60, servers=2, horizon_s=DAY_S, politeness_s=900.0)
     world = replace(world, rate=world.rate * 20)
     judge = Judge(world, world.rate[None, :], 0.0, 5 * DAY_S)
-    simulate(world, policy_named("edf"), SimulationSettings(5 * DAY_S), WallClock(), take=judge.take)
+    simulate(world, policy_named("edf"), SimulationSettings(5 * DAY_S), WallClock(), on_visits=judge.take)
     _, variance = judge.finish()
     drawn = [
         simulate(

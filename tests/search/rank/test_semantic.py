@@ -32,8 +32,8 @@ def model() -> Model:
     return trained
 
 
-def likeness(model: Model, word: str) -> dict[str, float]:
-    judge = model.likeness([word])
+def similarity(model: Model, word: str) -> dict[str, float]:
+    judge = model.similarity([word])
     assert judge is not None
     entries = pages()
     values = judge(np.array([entry.key for entry in entries], np.int64))
@@ -41,18 +41,18 @@ def likeness(model: Model, word: str) -> dict[str, float]:
 
 
 def test_words_that_keep_the_same_company_are_alike(model: Model) -> None:
-    alike = likeness(model, "carro")
+    alike = similarity(model, "carro")
     assert min(alike[f"auto{n}"] for n in range(12)) > max(alike[f"bread{n}"] for n in range(24)) + 0.3
     assert all(-1.01 <= value <= 1.01 for value in alike.values())
 
 
 def test_a_model_knows_nothing_of_words_it_has_not_seen(model: Model) -> None:
-    assert model.likeness(["xyzzy"]) is None
-    assert model.likeness([]) is None
+    assert model.similarity(["xyzzy"]) is None
+    assert model.similarity([]) is None
 
 
 def test_a_page_that_came_later_is_taken_for_an_average_one(model: Model) -> None:
-    judge = model.likeness(["carro"])
+    judge = model.similarity(["carro"])
     assert judge is not None
     known = [page(f"http://a.test/{name}", "").key for name in ("car1", "bread1", "bread2")]
     values = judge(np.array([*known, 12345], np.int64))
@@ -63,7 +63,7 @@ def test_a_page_that_came_later_is_taken_for_an_average_one(model: Model) -> Non
 def test_the_same_pages_and_seed_give_the_same_model(model: Model) -> None:
     again = train(pages, seed=1, min_pages=10, axes=2)
     assert again is not None
-    assert np.array_equal(again.places, model.places)
+    assert np.array_equal(again.vectors, model.vectors)
 
 
 def test_a_small_collection_has_no_model() -> None:
@@ -78,7 +78,7 @@ def test_a_model_is_kept_and_read_again(model: Model, tmp_path: Path) -> None:
     kept = load(tmp_path)
     assert kept is not None
     assert kept.stems == model.stems
-    assert likeness(kept, "carro") == pytest.approx(likeness(model, "carro"))
+    assert similarity(kept, "carro") == pytest.approx(similarity(model, "carro"))
     assert kept.pages == 48
 
 

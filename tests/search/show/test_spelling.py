@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.search.show.spelling import (
-    MAX_ALIKE,
+    MAX_SIMILAR,
     MIN_CHARS,
     SAME_BEGINNING,
     SURE_BEGINNING,
     distance,
     edits,
-    words_farther,
-    words_near,
+    words_at_distance_2,
+    words_at_distance_1,
 )
 
 WORDS = {"servidor": 100, "servidores": 40, "serviço": 7, "renda": 50, "rende": 3, "kernel": 9, "imposto": 12}
@@ -25,7 +25,7 @@ def beginning(prefix: str) -> list[tuple[str, int]]:
 
 
 def alike(word: str) -> dict[str, int]:
-    return words_near(word, lambda text: WORDS.get(text, 0), beginning) or words_farther(word, beginning)
+    return words_at_distance_1(word, lambda text: WORDS.get(text, 0), beginning) or words_at_distance_2(word, beginning)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_what_cannot_be_a_slip_gets_nothing(typed: str) -> None:
 
 
 def test_few_words_are_offered() -> None:
-    found = words_near("casa", lambda text: int(text != "casa"), lambda _: [])
-    assert len(found) == MAX_ALIKE
+    found = words_at_distance_1("casa", lambda text: int(text != "casa"), lambda _: [])
+    assert len(found) == MAX_SIMILAR
 
 
 def test_a_word_that_pages_have_is_told_behind_the_others() -> None:
@@ -64,7 +64,7 @@ def test_a_word_that_pages_have_is_told_behind_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "slips"),
+    ("one", "other", "edit_count"),
     [
         ("casa", "casa", 0),
         ("casa", "caso", 1),
@@ -74,8 +74,8 @@ def test_a_word_that_pages_have_is_told_behind_the_others() -> None:
         ("a", "xyz", 3),
     ],
 )
-def test_distance_counts_slips(one: str, other: str, slips: int) -> None:
-    assert distance(one, other) == distance(other, one) == slips
+def test_distance_counts_edits(one: str, other: str, edit_count: int) -> None:
+    assert distance(one, other) == distance(other, one) == edit_count
 
 
 words = st.text(alphabet="abc", min_size=1, max_size=6)
@@ -97,12 +97,12 @@ def test_distance_is_symmetric_and_zero_only_for_the_same(one: str, other: str) 
 def test_no_word_at_distance_one_is_overlooked(word: str, known: set[str]) -> None:
     """Against comparing it with every word: what is not looked up cannot be there."""
     pages = dict.fromkeys(sorted(known), 1)
-    found = words_near(
+    found = words_at_distance_1(
         word, lambda text: pages.get(text, 0), lambda start: [(each, 1) for each in pages if each.startswith(start)]
     )
     near = sorted(each for each in known if distance(word, each) == 1)
     if len(word) >= MIN_CHARS:
-        assert list(found) == [*near[:MAX_ALIKE], *({word} & known)]
+        assert list(found) == [*near[:MAX_SIMILAR], *({word} & known)]
 
 
 def test_words_that_have_only_two_letters_in_common_are_never_listed() -> None:
@@ -113,6 +113,6 @@ def test_words_that_have_only_two_letters_in_common_are_never_listed() -> None:
         asked.append(start)
         return []
 
-    assert words_farther("sevridir", beginning) == {}
+    assert words_at_distance_2("sevridir", beginning) == {}
     assert min(map(len, asked)) == SAME_BEGINNING
     assert {each[:SURE_BEGINNING] for each in asked} == {"se"}

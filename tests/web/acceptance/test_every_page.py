@@ -91,13 +91,13 @@ def addresses(demo: Live) -> list[str]:
     """Every page there is, with something to show; the route table says which."""
     here, url = parts(demo)
     client = demo.web.client(Role.ADMIN)
-    gates = [gate for gate in list_routes(demo.web.app) if gate.method == "GET" and not gate.path.startswith(NOT_PAGES)]
+    routes = [route for route in list_routes(demo.web.app) if route.method == "GET" and not route.path.startswith(NOT_PAGES)]
     found = []
-    for gate in gates:
-        if gate.path.endswith(FILES):
+    for route in routes:
+        if route.path.endswith(FILES):
             continue
-        address = f"{address_of(gate, demo.web, **here)}?url={quote(url, safe='')}&n={ROWS}"
-        address += f"&q={'SELECT+count(*)+FROM+pages' if gate.path.endswith('/sql') else 'casa'}" * (gate.path != "/")
+        address = f"{address_of(route, demo.web, **here)}?url={quote(url, safe='')}&n={ROWS}"
+        address += f"&q={'SELECT+count(*)+FROM+pages' if route.path.endswith('/sql') else 'casa'}" * (route.path != "/")
         answer = counted(client, address)
         assert answer.status_code < 500, address
         if answer.status_code == 200 and answer.headers["content-type"].startswith("text/html"):
@@ -343,15 +343,15 @@ def schema(demo: Live) -> dict[str, Any]:
 def twins(demo: Live) -> list[tuple[str, str]]:
     """Pages that have a twin: the path in the document, and an address."""
     here, url = parts(demo)
-    paths = {gate.path for gate in list_routes(demo.web.app) if gate.method == "GET"}
+    paths = {route.path for route in list_routes(demo.web.app) if route.method == "GET"}
     found = []
-    for gate in list_routes(demo.web.app):
-        if gate.method == "GET" and f"/api/v1{gate.path}" in paths and not gate.path.endswith(FILES):
-            asked = "SELECT+count(*)+FROM+pages" if gate.path.endswith("/sql") else "casa" if gate.path != "/" else ""
-            address = f"{address_of(gate, demo.web, **here)}?url={quote(url, safe='')}&q={asked}"
-            if gate.path == "/search":  # the order of results is for readers of a language, which others may ask for
+    for route in list_routes(demo.web.app):
+        if route.method == "GET" and f"/api/v1{route.path}" in paths and not route.path.endswith(FILES):
+            asked = "SELECT+count(*)+FROM+pages" if route.path.endswith("/sql") else "casa" if route.path != "/" else ""
+            address = f"{address_of(route, demo.web, **here)}?url={quote(url, safe='')}&q={asked}"
+            if route.path == "/search":  # the order of results is for readers of a language, which others may ask for
                 address += "&lang=pt"
-            found.append((gate.path, address))
+            found.append((route.path, address))
     assert len(found) >= 15
     return found
 

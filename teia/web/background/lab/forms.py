@@ -42,10 +42,10 @@ MOST_VISITS = 1e9
 MOST_PLANNED = 400_000
 """Most visits of a plan: the file that lists them is bounded like every file of a run."""
 
-MADE = "lab-report"
+FILES_FOLDER = "lab-report"
 """Folder of a run's files, both inputs and outputs."""
 
-_LAW = re.compile(r"uniform|zipf:(\d{1,2}(\.\d{1,6})?)", re.ASCII)
+_DISTRIBUTION = re.compile(r"uniform|zipf:(\d{1,2}(\.\d{1,6})?)", re.ASCII)
 _DECIMAL = re.compile(r"\d{1,15}([.,]\d{1,9})?", re.ASCII)
 Text = Annotated[str, Field(max_length=100)]
 
@@ -193,7 +193,7 @@ class RunRequest:
     """
 
     kind: str
-    asked: dict[str, Any]
+    parameters: dict[str, Any]
     words: tuple[str, ...]
     seed: int
     like: str
@@ -203,47 +203,47 @@ class RunRequest:
     @property
     def command(self) -> str:
         """Shell command that does the same in a folder with the run's files."""
-        return shlex.join(["teia", *(word.removeprefix(f"{MADE}/") for word in self.words)])
+        return shlex.join(["teia", *(word.removeprefix(f"{FILES_FOLDER}/") for word in self.words)])
 
 
 @dataclass(slots=True)
 class FormReader:
     """Form being parsed: the command-line words so far, and the errors."""
 
-    asked: Mapping[str, Any]
+    fields: Mapping[str, Any]
     limits: Mapping[str, Limits]
     words: list[str] = field(default_factory=list)
     problems: list[Mistake] = field(default_factory=list)
 
     def number(self, name: str, flag: str) -> float | None:
         """Parse an optional number and add its option; record an error if it is not valid."""
-        text, limits = str(self.asked[name]).strip() or self.limits[name].default, self.limits[name]
+        text, limits = str(self.fields[name]).strip() or self.limits[name].default, self.limits[name]
         if not text:
             return None
         value = _number(text, whole=limits.whole)
         if value is None or not limits.low <= value <= limits.high:
-            self.wrong(name, limits.words)
+            self.add_error(name, limits.words)
             return None
         # The parsed number goes into the command, never the typed text.
         self.words += [flag, str(value)]
         return value
 
     def choice(self, name: str, flag: str, known: Collection[str], default: str = "") -> str:
-        text = str(self.asked[name]).strip() or default
+        text = str(self.fields[name]).strip() or default
         if text and text not in known:
-            self.wrong(name, f"must be one of {', '.join(known)}")
+            self.add_error(name, f"must be one of {', '.join(known)}")
         elif text:
             self.words += [flag, text]
         return text
 
-    def law(self, name: str, flag: str) -> None:
-        text = str(self.asked[name]).strip() or "uniform"
-        if _LAW.fullmatch(text) is None:
-            self.wrong(name, "must be uniform, or zipf:X with a number X from 0 to 99")
+    def distribution(self, name: str, flag: str) -> None:
+        text = str(self.fields[name]).strip() or "uniform"
+        if _DISTRIBUTION.fullmatch(text) is None:
+            self.add_error(name, "must be uniform, or zipf:X with a number X from 0 to 99")
         else:
             self.words += [flag, text]
 
-    def wrong(self, name: str, message: str) -> None:
+    def add_error(self, name: str, message: str) -> None:
         self.problems.append(Mistake(name, message))
 
 
@@ -262,17 +262,17 @@ def simulate_request(fields: SimulateFields) -> tuple[RunRequest | None, list[Mi
     asked = fields.model_dump()
     read = FormReader(asked, SIMULATE)
     found = {name: read.number(name, f"--{name.replace('_', '-')}") for name in SIMULATE}
-    read.law("rates", "--rates")
-    read.law("weights", "--weights")
+    read.distribution("rates", "--rates")
+    read.distribution("weights", "--weights")
     read.choice("rate_unit", "--rate-unit", RATE_UNITS, "day")
     read.choice("process", "--process", PROCESSES, "poisson")
     unknown = [name for name in fields.policies if name not in POLICIES]
     # In the order of POLICIES: the same choice is the same command.
     policies = [name for name in POLICIES if name in fields.policies]
     if unknown:
-        read.wrong("policies", f"unknown policy {unknown[0][:40]!r}; available: {', '.join(POLICIES)}")
+        read.add_error("policies", f"unknown policy {unknown[0][:40]!r}; available: {', '.join(POLICIES)}")
     elif not policies:
-        read.wrong("policies", "choose at least one")
+        read.add_error("policies", "choose at least one")
     read.words += ["--policy", ",".join(policies)]
     if fields.sampled:
         read.words.append("--sampled")
@@ -289,7 +289,7 @@ def _check_size(read: FormReader, found: Mapping[str, float | None], policies: i
     """Return the amount of work, in visits and pages; record an error if it is too much or inconsistent."""
     pages, servers = found["pages"] or 0.0, found["servers"] or 0.0
     if servers > pages:
-        read.wrong("servers", f"must be at most the {pages:,.0f} pages")
+        read.add_error("servers", f"must be at most the {pages:,.0f} pages")
     horizon_s = 3_600.0 * (found["horizon_h"] or 24.0)
     length_s = horizon_s if found["days"] is None else 86_400.0 * found["days"]
     per_s = (found["crawlers"] or 1.0) * (found["pages_per_s"] or 1.0)
@@ -301,7 +301,7 @@ def _check_size(read: FormReader, found: Mapping[str, float | None], policies: i
     visits = per_s * length_s * policies
     if visits > MOST_VISITS:
         allowed = MOST_VISITS / (per_s * policies) / 86_400.0
-        read.wrong("days", f"{visits:,.0f} visits exceed the maximum of a run: choose at most {allowed:.3g} days")
+        read.add_error("days", f"{visits:,.0f} visits exceed the maximum of a run: choose at most {allowed:.3g} days")
     return visits + pages * policies * max(1.0, length_s / horizon_s)
 
 
@@ -313,7 +313,7 @@ def whatif_request(
     read = FormReader(asked, WHAT_IF)
     name = read.choice("collection", "--collection", collections)
     if not name:
-        read.wrong("collection", "choose one")
+        read.add_error("collection", "choose one")
     flags = {"delay_s": "--delay", "budget": "--budget", "nodes": "--nodes", "days": "--days", "seed": "--seed"}
     found = {each: read.number(each, flag) for each, flag in flags.items()}
     read.choice("policy", "--policy", POLICIES)
@@ -330,7 +330,7 @@ def reproduce_request(fields: ReproduceFields) -> tuple[RunRequest | None, list[
     read = FormReader(asked, REPRODUCE)
     chosen = fields.id.strip().upper()
     if chosen not in EXPERIMENTS:
-        read.wrong("id", f"must be one of {', '.join(EXPERIMENTS)}")
+        read.add_error("id", f"must be one of {', '.join(EXPERIMENTS)}")
     seed = read.number("seed", "--seed")
     if read.problems:
         return None, read.problems

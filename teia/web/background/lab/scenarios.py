@@ -16,7 +16,7 @@ from teia.errors import TeiaError
 from teia.lib.csvtext import CsvWriter
 from teia.refresh.model import DAY_S
 from teia.refresh.scenario import Scenario, draw_world, scenario_of
-from teia.web.background.lab.forms import MADE, MOST_PLANNED, PLAN, FormReader, Mistake, PlanFields, RunRequest
+from teia.web.background.lab.forms import FILES_FOLDER, MOST_PLANNED, PLAN, FormReader, Mistake, PlanFields, RunRequest
 from teia.web.background.lab.runs import StoredRuns, UnknownRun
 
 SCENARIO, TIMETABLE = "scenario.csv", "plan.csv"
@@ -70,7 +70,7 @@ def plan_request(fields: PlanFields, kept: StoredRuns) -> tuple[RunRequest | Non
         visits = _visits(read, len(scenario.servers), found)
     if read.problems or scenario is None:
         return None, read.problems
-    files = ("--scenario", f"{MADE}/{SCENARIO}", "--out", f"{MADE}/{TIMETABLE}")
+    files = ("--scenario", f"{FILES_FOLDER}/{SCENARIO}", "--out", f"{FILES_FOLDER}/{TIMETABLE}")
     words = ("lab", "plan", *files, *read.words, "--json")
     if fields.scenario.strip():
         asked["pages_of"] = ""
@@ -87,16 +87,16 @@ def _scenario(fields: PlanFields, kept: StoredRuns, read: FormReader) -> tuple[s
     chosen = fields.pages_of.strip()
     given = example() if chosen == EXAMPLE else _of_run(chosen, kept) if chosen else ""
     if chosen and not given:
-        read.wrong("pages_of", "must be empty, example, or the number of a stored run of plans")
+        read.add_error("pages_of", "must be empty, example, or the number of a stored run of plans")
         return "", None
     text = fields.scenario if fields.scenario.strip() else given
     if not text:
-        read.wrong("scenario", "choose a file, or enter pages here")
+        read.add_error("scenario", "choose a file, or enter pages here")
         return "", None
     try:
         return text, scenario_of(text, SCENARIO)
     except TeiaError as error:
-        read.wrong("scenario", str(error).removeprefix(SCENARIO).lstrip(": "))
+        read.add_error("scenario", str(error).removeprefix(SCENARIO).lstrip(": "))
         return "", None
 
 
@@ -111,13 +111,13 @@ def _visits(read: FormReader, servers: int, found: dict[str, float | None]) -> f
     """Return the most visits that the plan can have; record an error if a file cannot list them."""
     horizon_s, rest_s, budget = 3_600.0 * (found["horizon_h"] or 24.0), found["politeness_s"], found["budget"]
     if not rest_s and budget is None:
-        read.wrong("budget", "is required where servers have no delay")
+        read.add_error("budget", "is required where servers have no delay")
         return 0.0
     # A server takes one visit per delay; the budget is for all servers together.
     most = min(servers * horizon_s / rest_s if rest_s else float("inf"), float("inf") if budget is None else budget)
     if most > MOST_PLANNED:
         allowed = MOST_PLANNED * (rest_s or 1.0) / servers / 3_600.0
-        read.wrong(
+        read.add_error(
             "horizon_h", f"{most:,.0f} visits exceed the maximum of a plan: choose {allowed:.3g} hours, or a budget"
         )
     return most

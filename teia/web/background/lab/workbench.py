@@ -121,7 +121,7 @@ class Workbench:
             self.stored.prune()
             run = self.stored.add(
                 kind=question.kind,
-                asked=question.asked,
+                asked=request.parameters,
                 words=list(question.words),
                 command=question.command,
                 seed=question.seed,

@@ -68,7 +68,7 @@ def form(site: SiteDep, collection: str) -> AddView:
     return AddView(MAX_URLS, not site.config(collection).scope.include)
 
 
-def add(site: SiteDep, visitor: VisitorDep, collection: str, asked: AddUrlsForm) -> AddView:
+def add(site: SiteDep, visitor: VisitorDep, collection: str, form: AddUrlsForm) -> AddView:
     """Add URLs to the crawl; they are checked like seeds, and become seeds."""
     config = site.config(collection)
     with ExitStack() as stack:
@@ -76,7 +76,7 @@ def add(site: SiteDep, visitor: VisitorDep, collection: str, asked: AddUrlsForm)
             lookup = stack.enter_context(site.lookup(collection))
         except StoreError:  # the collection was never crawled
             lookup = None
-        done = add_urls(site.root, collection, [line for line in asked.lines() if line], config, lookup, site.clock)
+        done = add_urls(site.root, collection, [line for line in form.lines() if line], config, lookup, site.clock)
     new = [each.url for each in done.urls if each.fate == "added"]
     if new:
         more = f" and {len(new) - NOTED:,} more" if len(new) > NOTED else ""
@@ -88,17 +88,17 @@ def _by_form(pages: PageRoutes) -> Callable[..., Response]:
     """Return the form's handler, which shows the form again with the typed text if there is an error."""
 
     def by_form(
-        request: Request, site: SiteDep, visitor: VisitorDep, collection: str, asked: Annotated[AddUrlsForm, Form()]
+        request: Request, site: SiteDep, visitor: VisitorDep, collection: str, form: Annotated[AddUrlsForm, Form()]
     ) -> Response:
         try:
-            view, status = add(site, visitor, collection, asked), 200
+            view, status = add(site, visitor, collection, form), 200
         except WrongUrls as wrong:
             # `add` got the lines that are not empty; the form counts all of them.
-            numbers = [number for number, line in enumerate(asked.lines(), 1) if line]
+            numbers = [number for number, line in enumerate(form.lines(), 1) if line]
             faults = [
                 LineFault(numbers[place] if place < len(numbers) else 1, message) for place, message in wrong.faults
             ]
-            follows, typed = not site.config(collection).scope.include, "\n".join(asked.urls)
+            follows, typed = not site.config(collection).scope.include, "\n".join(form.urls)
             view, status = AddView(MAX_URLS, follows, typed=typed, faults=faults), 400
         return pages.render(request, visitor, "adding.html", view, status)
 

@@ -140,10 +140,10 @@ def _chosen(wanted: BulkForm) -> BulkSelection:
     return BulkSelection(BulkAction(wanted.deed), host, wanted.contains, wanted.source, depth, wanted.outcome.strip())
 
 
-def carry_out(site: SiteDep, visitor: VisitorDep, collection: str, asked: BulkForm) -> ActionResult:
+def carry_out(site: SiteDep, visitor: VisitorDep, collection: str, form: BulkForm) -> ActionResult:
     """Drop waiting URLs, put them first, or retry them: all that match, in the running crawl or without one."""
     site.check(collection)
-    chosen = _chosen(asked)
+    chosen = _chosen(form)
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         bulk.request_action(control, collection, chosen, visitor.name, site.clock.now_s())
         is_running = control.running_crawl(collection) is not None

@@ -120,11 +120,11 @@ def _agenda(site: Installation, name: str) -> tuple[ScheduleOverview | None, str
         return None, str(error)
 
 
-def command(site: SiteDep, visitor: VisitorDep, collection: str, asked: CommandForm) -> ActionResult:
+def command(site: SiteDep, visitor: VisitorDep, collection: str, form: CommandForm) -> ActionResult:
     """Start, pause, resume or stop the crawl of a collection."""
     site.check(collection)
-    said = start(site, collection) if asked.command == "start" else _tell(site, collection, asked.command)
-    site.accounts.log_action(visitor.name, asked.command, collection=collection)
+    said = start(site, collection) if form.command == "start" else _tell(site, collection, form.command)
+    site.accounts.log_action(visitor.name, form.command, collection=collection)
     return ActionResult(f"{collection}: {said}", f"/c/{collection}")
 
 
@@ -155,10 +155,10 @@ def _tell(site: Installation, collection: str, word: str) -> str:
     return SAID[word]
 
 
-def remove(site: SiteDep, visitor: VisitorDep, collection: str, asked: RemovalForm) -> ActionResult:
+def remove(site: SiteDep, visitor: VisitorDep, collection: str, form: RemovalForm) -> ActionResult:
     """Remove a collection with all its data; the user types its name to confirm."""
     site.check(collection)
-    if asked.name.strip() != collection:
+    if form.name.strip() != collection:
         raise UsageError(f"type the name {collection} to remove it; nothing was removed")
     remove_collection(site.root, collection, site.clock)
     site.forget(collection)

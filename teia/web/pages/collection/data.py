@@ -171,9 +171,9 @@ def _row(kind: AuditKind, last: AuditResult | None, failure: str) -> AuditRow:
     return AuditRow(kind.value, *found, list(last.details), failure)
 
 
-def begin_audit(site: SiteDep, visitor: VisitorDep, collection: str, asked: AuditForm) -> ActionResult:
+def begin_audit(site: SiteDep, visitor: VisitorDep, collection: str, form: AuditForm) -> ActionResult:
     """Start an audit of a collection: every record of its archive, every request, its index, or its links."""
     site.check(collection)
-    site.auditor.begin(collection, asked.kind)
-    site.accounts.log_action(visitor.name, "audit", collection=collection, kind=asked.kind.value)
+    site.auditor.begin(collection, form.kind)
+    site.accounts.log_action(visitor.name, "audit", collection=collection, kind=form.kind.value)
     return ActionResult("the audit was started", link(f"/c/{collection}/data"))

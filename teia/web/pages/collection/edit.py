@@ -217,10 +217,10 @@ def look_in_words(request: Request, visitor: VisitorDep, view: Annotated[DraftVi
 # ---- the API --------------------------------------------------------------------------------------------------------
 
 
-def make(site: SiteDep, visitor: VisitorDep, asked: NewCollectionForm) -> ActionResult:
+def make(site: SiteDep, visitor: VisitorDep, form: NewCollectionForm) -> ActionResult:
     """Make a collection, and optionally start it."""
-    values = {**flatten(asked.settings), "collection.name": asked.name}
-    return _make(site, visitor, _good(check_draft(values)), asked.consent, is_started=asked.start)
+    values = {**flatten(form.settings), "collection.name": form.name}
+    return _make(site, visitor, _good(check_draft(values)), form.consent, is_started=form.start)
 
 
 def _make(site: Installation, visitor: Visitor, config: Config, consent: str, *, is_started: bool) -> ActionResult:
@@ -236,15 +236,15 @@ def _make(site: Installation, visitor: Visitor, config: Config, consent: str, *,
     return ActionResult(f"{name} was created, and {start(site, name)}", f"/c/{name}")
 
 
-def change_settings(site: SiteDep, visitor: VisitorDep, collection: str, asked: SettingsForm) -> EditEffect:
+def change_settings(site: SiteDep, visitor: VisitorDep, collection: str, form: SettingsForm) -> EditEffect:
     """Change settings of a collection, even during its crawl; or preview the effect."""
     before = site.config(collection)
-    after = _good(check_draft(flatten(asked.settings), before))
-    if asked.dry_run:
+    after = _good(check_draft(flatten(form.settings), before))
+    if form.dry_run:
         effect, changes = count_effect(site.root, collection, before, after), changes_between(before, after)
         return EditEffect("nothing was changed", f"/c/{collection}/edit", False, effect, changes, [], [])
     effect = count_effect(site.root, collection, before, after)
-    return _change(site, visitor, collection, before, after, asked.consent, effect)
+    return _change(site, visitor, collection, before, after, form.consent, effect)
 
 
 def _change(
@@ -299,17 +299,17 @@ def _check_freedoms(visitor: Visitor, needs: list[RestrictedSetting], consent: s
     return {"consent": consent.strip()[: CONSENT_CHARS[1]]}
 
 
-def try_urls(site: SiteDep, collection: str, asked: UrlTestForm) -> UrlTestView:
+def try_urls(site: SiteDep, collection: str, form: UrlTestForm) -> UrlTestView:
     """Test whether URLs would be crawled: every step, and the rule that decides; no request is sent."""
     before = site.config(collection)
-    config = _good(check_draft(flatten(asked.settings), before)) if asked.settings else before
-    return url_test_view(site, collection, config, asked.urls)
+    config = _good(check_draft(flatten(form.settings), before)) if form.settings else before
+    return url_test_view(site, collection, config, form.urls)
 
 
-def try_draft(site: SiteDep, asked: UrlTestForm) -> UrlTestView:
+def try_draft(site: SiteDep, form: UrlTestForm) -> UrlTestView:
     """Test whether URLs would be crawled by a collection that does not exist yet."""
-    values = {"collection.name": "main", **flatten(asked.settings)}
-    return url_test_view(site, "", _good(check_draft(values)), asked.urls)
+    values = {"collection.name": "main", **flatten(form.settings)}
+    return url_test_view(site, "", _good(check_draft(values)), form.urls)
 
 
 Text = Annotated[str, Query(max_length=100)]

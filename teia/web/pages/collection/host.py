@@ -228,23 +228,23 @@ def rule_of(host: str) -> str:
     return f"host:{host}"
 
 
-def treat(site: SiteDep, visitor: VisitorDep, collection: str, host: str, asked: HostActionForm) -> ActionResult:
+def treat(site: SiteDep, visitor: VisitorDep, collection: str, host: str, form: HostActionForm) -> ActionResult:
     """Pause, resume, block or unblock a host, set its delay or its budget, or have its robots.txt fetched again."""
     line, before = line_of(all_hosts(site, collection), host), site.config(collection)
     to = link(f"/c/{collection}/hosts/{line.host}")
-    if asked.deed == "robots":
+    if form.deed == "robots":
         said, after = _reread(site, collection, line), before
     else:
-        edits, said = _edits(before, visitor, line.host, asked)
+        edits, said = _edits(before, visitor, line.host, form)
         after = apply_edits(before, edits)
         try:
             changed = change(site.root, collection, edits, site.clock)
         except StoreError:  # the edits may be saved all the same: a crawl that did not answer in time reads them later
             if has_edits(site.config(collection), edits):
-                _note(site, visitor, collection, line.host, asked, before, after)
+                _note(site, visitor, collection, line.host, form, before, after)
             raise
         said += " at once" if changed.running and changed.now else ""
-    _note(site, visitor, collection, line.host, asked, before, after)
+    _note(site, visitor, collection, line.host, form, before, after)
     return ActionResult(said, to)
 
 
@@ -257,12 +257,12 @@ def _by_form(pages: PageRoutes) -> Callable[..., Response]:
         visitor: VisitorDep,
         collection: str,
         host: str,
-        asked: Annotated[HostActionForm, Form()],
+        form: Annotated[HostActionForm, Form()],
     ) -> Response:
         try:
-            return RedirectResponse(treat(site, visitor, collection, host, asked).to, 303)
+            return RedirectResponse(treat(site, visitor, collection, host, form).to, 303)
         except WrongTreatment as wrong:
-            mistyped = Mistyped(wrong.field, wrong.message, asked.model_dump(exclude={"deed"}))
+            mistyped = Mistyped(wrong.field, wrong.message, form.model_dump(exclude={"deed"}))
             view = replace(host_page(site, collection, host), mistyped=mistyped)
             return pages.render(request, visitor, "host.html", view, 400)
 
@@ -274,7 +274,7 @@ def _note(
     visitor: Visitor,
     collection: str,
     host: str,
-    asked: HostActionForm,
+    form: HostActionForm,
     before: Config,
     after: Config,
 ) -> None:
@@ -284,7 +284,7 @@ def _note(
     """
     was, now = _holding(before, host), _holding(after, host)
     changes = [ChangeLine(key, was[key], now[key]) for key in was if was[key] != now[key]]
-    site.accounts.log_action(visitor.name, f"treat host: {asked.deed}", changes, collection=collection, host=host)
+    site.accounts.log_action(visitor.name, f"treat host: {form.deed}", changes, collection=collection, host=host)
     site.cache.forget(("hosts", collection))
 
 
@@ -311,8 +311,8 @@ def _own_rest(courtesy: CourtesySettings, host: str) -> tuple[float | None, str]
     return max(agreed.delay_s, longer_s or 0.0), agreed.who
 
 
-def _edits(config: Config, visitor: Visitor, host: str, asked: HostActionForm) -> tuple[list[Edit], str]:
-    match asked.deed:
+def _edits(config: Config, visitor: Visitor, host: str, form: HostActionForm) -> tuple[list[Edit], str]:
+    match form.deed:
         case "pause":
             return [Edit(PAUSED_KEY, Operator.ADD, host)], f"requests to {host} are paused"
         case "resume":
@@ -323,12 +323,12 @@ def _edits(config: Config, visitor: Visitor, host: str, asked: HostActionForm) -
         case "unblock":
             return [Edit(EXCLUDE, Operator.REMOVE, rule_of(host))], f"{host} is included again"
         case "budget":
-            budget = _budget(asked.requests)
+            budget = _budget(form.requests)
             before = config.limits.host_budgets
             often = "the usual number of times" if budget is None else f"{budget:,} times"
             return _steps(BUDGETS, before, with_budget(before, host, budget)), f"{host} may be requested {often}"
         case _:
-            return _rest(config.courtesy, visitor, host, asked)
+            return _rest(config.courtesy, visitor, host, form)
 
 
 def _steps(key: str, before: Sequence[str], after: Sequence[str]) -> list[Edit]:
@@ -348,12 +348,12 @@ class WrongTreatment(UsageError):
         self.field, self.message = field, message
 
 
-def _rest(courtesy: CourtesySettings, visitor: Visitor, host: str, asked: HostActionForm) -> tuple[list[Edit], str]:
+def _rest(courtesy: CourtesySettings, visitor: Visitor, host: str, form: HostActionForm) -> tuple[list[Edit], str]:
     """Return the edits for a host's own delay.
 
     A longer one is always accepted, a shorter one only if its owner agreed; below a second an admin must decide.
     """
-    delay_s, who = _delay(asked.delay_s), asked.agreed_by.strip()
+    delay_s, who = _delay(form.delay_s), form.agreed_by.strip()
     longer_s, agreed = delay_s, None
     if delay_s is not None and delay_s < courtesy.delay_s:
         if delay_s < MIN_DELAY_S and not visitor.may(Role.ADMIN):

@@ -161,23 +161,23 @@ class AlertForm(BaseModel):
     deed: Literal["dismiss", "restore"] = "dismiss"
 
 
-def set_aside(site: SiteDep, visitor: VisitorDep, collection: str, asked: AlertForm) -> ActionResult:
+def set_aside(site: SiteDep, visitor: VisitorDep, collection: str, form: AlertForm) -> ActionResult:
     """Dismiss an alert until it is twice as bad, or show it again."""
     account, _ = account_of(site, collection)
     disk = disk_of(site.root.path, site.config(collection).limits.disk_free_bytes)
     needs = needs_of(account, table_of(site, collection, TABLE_PATIENCE_S), disk)
-    need = next((each for each in needs if (each.kind, about(each)) == (asked.kind, asked.about)), None)
+    need = next((each for each in needs if (each.kind, about(each)) == (form.kind, form.about)), None)
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        if asked.deed == "restore":
-            is_known = control.restore(collection, asked.kind, asked.about)
+        if form.deed == "restore":
+            is_known = control.restore(collection, form.kind, form.about)
         elif is_known := need is not None:
             now_s = site.clock.now_s()
-            control.dismiss(collection, asked.kind, asked.about, badness(need), visitor.name, now_s)
+            control.dismiss(collection, form.kind, form.about, badness(need), visitor.name, now_s)
     if not is_known:
         raise StoreError("there is no such alert now")
-    what = {"kind": asked.kind, "about": asked.about}
-    site.accounts.log_action(visitor.name, f"warning: {asked.deed}", collection=collection, **what)
-    said = "it is dismissed until it is twice as bad" if asked.deed == "dismiss" else "it is shown again"
+    what = {"kind": form.kind, "about": form.about}
+    site.accounts.log_action(visitor.name, f"warning: {form.deed}", collection=collection, **what)
+    said = "it is dismissed until it is twice as bad" if form.deed == "dismiss" else "it is shown again"
     return ActionResult(said, link(f"/c/{collection}"))
 
 

@@ -86,12 +86,12 @@ def watches(
     return WatchesView(collection, subscriptions_of(folder), url, q)
 
 
-def add(site: SiteDep, visitor: VisitorDep, collection: str, asked: SubscriptionForm) -> WatchesView:
+def add(site: SiteDep, visitor: VisitorDep, collection: str, form: SubscriptionForm) -> WatchesView:
     """Watch a page or a search from now on."""
     site.check(collection)
     if post_of(site.root, collection) is not None:
         raise UsageError(f"{collection} is crawled by a cluster; subscriptions are not supported there yet")
-    given = {"url": asked.url.strip(), "query": asked.query.strip(), "webhook": asked.webhook.strip()}
+    given = {"url": form.url.strip(), "query": form.query.strip(), "webhook": form.webhook.strip()}
     made = subscribe(site.root, collection, site.clock, who=visitor.name, **given)
     # The audit log names the host alone: the path of a webhook may contain a key.
     to = host_of(made.subscription.webhook) if made.subscription.webhook else ""
@@ -100,16 +100,16 @@ def add(site: SiteDep, visitor: VisitorDep, collection: str, asked: Subscription
     return WatchesView(collection, view.subscriptions, made=made.subscription.id, secret=made.secret)
 
 
-def remove(site: SiteDep, visitor: VisitorDep, collection: str, asked: SubscriptionId) -> ActionResult:
+def remove(site: SiteDep, visitor: VisitorDep, collection: str, form: SubscriptionId) -> ActionResult:
     """Stop watching a page or a search."""
-    gone = unsubscribe(site.root, site.check(collection), asked.id)
+    gone = unsubscribe(site.root, site.check(collection), form.id)
     site.accounts.log_action(visitor.name, "stop watching", collection=collection, watched=gone.what)
     return ActionResult(f"the subscription to {gone.what} was removed", link(f"/c/{collection}/watches"))
 
 
-def try_it(site: SiteDep, visitor: VisitorDep, collection: str, asked: SubscriptionId) -> ActionResult:
+def try_it(site: SiteDep, visitor: VisitorDep, collection: str, form: SubscriptionId) -> ActionResult:
     """Send a test message to a webhook."""
-    tried = try_webhook(site.root, site.check(collection), site.clock, asked.id)
+    tried = try_webhook(site.root, site.check(collection), site.clock, form.id)
     site.accounts.log_action(visitor.name, "try webhook", collection=collection, watched=tried.what)
     return ActionResult("a message was queued", link(f"/c/{collection}/watches"))
 

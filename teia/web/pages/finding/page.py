@@ -136,11 +136,11 @@ def _canonical(url: str) -> str:
 # ---- changes --------------------------------------------------------------------------------------------------------
 
 
-def check(site: SiteDep, visitor: VisitorDep, collection: str, asked: PageUrl) -> ActionResult:
+def check(site: SiteDep, visitor: VisitorDep, collection: str, form: PageUrl) -> ActionResult:
     """Request a visit of a known page, at the next free slot of its server."""
     config = site.config(collection)
     with site.lookup(collection) as lookup:
-        entry = entry_of(lookup, asked.url, config)
+        entry = entry_of(lookup, form.url, config)
         _refuse_left_out(lookup, entry, site.clock.now_s())
     control = ControlFile(site.root.path / "control.sqlite")
     try:
@@ -159,10 +159,10 @@ def _refuse_left_out(lookup: Lookup, entry: UrlEntry, now_s: float) -> None:
         raise UsageError(f"{entry.url} is not fetched: {why_waiting(lookup, entry, now_s)}")
 
 
-def add(site: SiteDep, visitor: VisitorDep, collection: str, asked: PageUrl) -> ActionResult:
+def add(site: SiteDep, visitor: VisitorDep, collection: str, form: PageUrl) -> ActionResult:
     """Add a URL to the seeds of a collection; a running crawl fetches it at once."""
     site.check(collection)
-    url = _canonical(asked.url)
+    url = _canonical(form.url)
     change(site.root, collection, [Edit("collection.seeds", Operator.ADD, url)], site.clock)
     site.accounts.log_action(visitor.name, "add", collection=collection, url=url)
     return ActionResult(f"{url} is now a seed of {collection}", link(f"/c/{collection}/unknown", url=url, added="yes"))

@@ -124,13 +124,13 @@ KINDS = ("plan", "simulate", "whatif", "reproduce")
 def add_routes(pages: PageRoutes) -> None:
     for page in (plan, simulate, whatif, reproduce):
         pages.page(f"/lab/{page.__name__}", "lab_form.html", Role.VIEWER)(page)
-    deeds: tuple[Callable[..., ActionResult], ...] = (ask_plan, ask_simulate, ask_whatif, ask_reproduce)
-    for kind, deed in zip(KINDS, deeds, strict=True):
+    endpoints: tuple[Callable[..., ActionResult], ...] = (start_plan, start_simulation, start_whatif, start_experiment)
+    for kind, endpoint in zip(KINDS, endpoints, strict=True):
         by_form = _by_form(pages, kind) if kind != "plan" else _plan_by_form(pages)
         pages.add("POST", f"/lab/{kind}", Role.OPERATOR, by_form, include_in_schema=False)
-        summary = (deed.__doc__ or "").partition("\n")[0]
+        summary = (endpoint.__doc__ or "").partition("\n")[0]
         name = f"lab_{kind}_run"
-        pages.add("POST", f"{API}/lab/{kind}", Role.OPERATOR, deed, summary=summary, operation_id=name)
+        pages.add("POST", f"{API}/lab/{kind}", Role.OPERATOR, endpoint, summary=summary, operation_id=name)
 
 
 # ---- the forms ------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def _form(site: Installation, kind: str, fields: dict[str, Any], problems: list[
         filled = FIELDS[kind](**{name: value for name, value in fields.items() if name in known})
     except ValidationError:  # stored by another version
         filled = FIELDS[kind]()
-    alike = [each for each in site.lab.runs() if each.kind == kind]
+    same_kind = [each for each in site.lab.runs() if each.kind == kind]
     return FormView(
         kind=kind,
         fields=filled.model_dump(),
@@ -189,7 +189,7 @@ def _form(site: Installation, kind: str, fields: dict[str, Any], problems: list[
         collections=site.names(),
         experiments=dict(EXPERIMENTS),
         scenarios=offered(site.lab.stored) if kind == "plan" else [],
-        runs=[line_of(each) for each in alike[:LISTED_OF_KIND]],
+        runs=[line_of(each) for each in same_kind[:LISTED_OF_KIND]],
         ahead=ahead,
         starts_in_s=starts_in_s,
     )
@@ -206,7 +206,7 @@ class WrongField(UsageError):
         self.field = problem.field
 
 
-def _asked(site: Installation, fields: BaseModel) -> tuple[RunRequest | None, list[Mistake]]:
+def _make_request(site: Installation, fields: BaseModel) -> tuple[RunRequest | None, list[Mistake]]:
     if isinstance(fields, SimulateFields):
         return simulate_request(fields)
     if isinstance(fields, WhatIfFields):
@@ -217,52 +217,52 @@ def _asked(site: Installation, fields: BaseModel) -> tuple[RunRequest | None, li
     return reproduce_request(fields)
 
 
-def _begin(site: Installation, visitor: Visitor, question: RunRequest) -> LabRun:
+def _submit(site: Installation, visitor: Visitor, run_request: RunRequest) -> LabRun:
     try:
-        begun = site.lab.submit(question, visitor.name)
+        run = site.lab.submit(run_request, visitor.name)
     except FullQueue as full:
         raise Refused(429, str(full), "see /lab") from full
-    site.accounts.log_action(visitor.name, "start lab run", run=begun.number, command=begun.command)
-    return begun
+    site.accounts.log_action(visitor.name, "start lab run", run=run.number, command=run.command)
+    return run
 
 
 def _by_api(site: Installation, visitor: Visitor, fields: BaseModel) -> ActionResult:
-    question, problems = _asked(site, fields)
-    if question is None:
+    run_request, problems = _make_request(site, fields)
+    if run_request is None:
         raise WrongField(problems[0])
-    begun = _begin(site, visitor, question)
-    return ActionResult(f"run {begun.number} is queued", f"/lab/runs/{begun.number}")
+    run = _submit(site, visitor, run_request)
+    return ActionResult(f"run {run.number} is queued", f"/lab/runs/{run.number}")
 
 
-def ask_plan(site: SiteDep, visitor: VisitorDep, asked: PlanFields) -> ActionResult:
+def start_plan(site: SiteDep, visitor: VisitorDep, fields: PlanFields) -> ActionResult:
     """Plan the visits of pages that are sent as CSV; the plan appears at `/lab/runs/NUMBER`."""
-    return _by_api(site, visitor, asked)
+    return _by_api(site, visitor, fields)
 
 
-def ask_simulate(site: SiteDep, visitor: VisitorDep, asked: SimulateFields) -> ActionResult:
+def start_simulation(site: SiteDep, visitor: VisitorDep, fields: SimulateFields) -> ActionResult:
     """Start a simulation; it appears at `/lab/runs/NUMBER`."""
-    return _by_api(site, visitor, asked)
+    return _by_api(site, visitor, fields)
 
 
-def ask_whatif(site: SiteDep, visitor: VisitorDep, asked: WhatIfFields) -> ActionResult:
+def start_whatif(site: SiteDep, visitor: VisitorDep, fields: WhatIfFields) -> ActionResult:
     """Estimate a collection's freshness under other settings; the result appears at `/lab/runs/NUMBER`."""
-    return _by_api(site, visitor, asked)
+    return _by_api(site, visitor, fields)
 
 
-def ask_reproduce(site: SiteDep, visitor: VisitorDep, asked: ReproduceFields) -> ActionResult:
+def start_experiment(site: SiteDep, visitor: VisitorDep, fields: ReproduceFields) -> ActionResult:
     """Reproduce an experiment of the papers; its report appears at `/lab/runs/NUMBER`."""
-    return _by_api(site, visitor, asked)
+    return _by_api(site, visitor, fields)
 
 
 def _by_form(pages: PageRoutes, kind: str) -> Callable[..., Response]:
     """Return a form's handler: it redirects to the run, or shows the form again with its errors."""
 
     def by_form(request: Request, site: SiteDep, visitor: VisitorDep, fields: BaseModel) -> Response:
-        question, problems = _asked(site, fields)
-        if question is None:
+        run_request, problems = _make_request(site, fields)
+        if run_request is None:
             view = _form(site, kind, fields.model_dump(), problems)
             return pages.render(request, visitor, "lab_form.html", view, 400)
-        return RedirectResponse(f"/lab/runs/{_begin(site, visitor, question).number}", 303)
+        return RedirectResponse(f"/lab/runs/{_submit(site, visitor, run_request).number}", 303)
 
     # The type of `fields` depends on `kind`; FastAPI reads the annotations when the route is added.
     by_form.__annotations__ |= {
@@ -275,7 +275,7 @@ def _by_form(pages: PageRoutes, kind: str) -> Callable[..., Response]:
     return by_form
 
 
-async def uploaded(request: Request) -> str | None:
+async def uploaded_text(request: Request) -> str | None:
     """Return the uploaded file of pages, empty if there is none; None if it is not UTF-8 text."""
     sent = (await request.form()).get("file")
     if not isinstance(sent, UploadFile):
@@ -295,16 +295,16 @@ def _plan_by_form(pages: PageRoutes) -> Callable[..., Response]:
         site: SiteDep,
         visitor: VisitorDep,
         fields: Annotated[PlanFields, Form()],
-        file: Annotated[str | None, Depends(uploaded)],
+        file: Annotated[str | None, Depends(uploaded_text)],
     ) -> Response:
         # An uploaded file takes precedence over the text and the choice.
         if file:
             fields = fields.model_copy(update={"scenario": file, "pages_of": ""})
-        question, problems = _asked(site, fields)
+        run_request, problems = _make_request(site, fields)
         if file is None:
-            question, problems = None, [Mistake("scenario", "the file is not UTF-8 text")]
-        if question is not None:
-            return RedirectResponse(f"/lab/runs/{_begin(site, visitor, question).number}", 303)
+            run_request, problems = None, [Mistake("scenario", "the file is not UTF-8 text")]
+        if run_request is not None:
+            return RedirectResponse(f"/lab/runs/{_submit(site, visitor, run_request).number}", 303)
         shown = fields.model_dump()
         if len(fields.scenario) > SHOWN_CHARS:
             problems.append(Mistake("scenario", "choose the file again: it is too long to be displayed here"))

@@ -48,17 +48,17 @@ def add_routes(pages: PageRoutes) -> None:
 def api(request: Request, site: SiteDep, visitor: VisitorDep) -> ApiView:
     """List the routes of the API, each with a command to try it."""
     app = cast("FastAPI", request.app)
-    gates: dict[tuple[str, str], RouteAccess] = {(gate.method, gate.path): gate for gate in app.state.access_table}
+    routes: dict[tuple[str, str], RouteAccess] = {(route.method, route.path): route for route in app.state.access_table}
     document, examples = app.openapi(), _examples(site)
     base = f"{request.url.scheme}://{request.url.netloc}"
     found, others = [], 0
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            gate = gates[method.upper(), path]
-            role = gate.role
-            if visitor.may(role, gate.scope):
+            route = routes[method.upper(), path]
+            role = route.role
+            if visitor.may(role, route.scope):
                 line = _curl(base, method.upper(), path, operation, document, examples, needs_token=role > Role.PUBLIC)
-                summary, scope = operation.get("summary", ""), gate.scope or ""
+                summary, scope = operation.get("summary", ""), route.scope or ""
                 found.append(ApiRoute(method.upper(), path, role.word, scope, summary, line))
             else:
                 others += 1

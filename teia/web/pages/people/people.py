@@ -160,31 +160,31 @@ def users(site: SiteDep) -> UsersView:
     return UsersView([UserEntry(each.name, each.role, iso_utc(each.made_s), _time(each.seen_s)) for each in found])
 
 
-def invite(site: SiteDep, visitor: VisitorDep, asked: InvitationForm) -> UsersView:
+def invite(site: SiteDep, visitor: VisitorDep, form: InvitationForm) -> UsersView:
     """Make an invitation: an address with which one person can create an account, once, within ten minutes."""
     _check_has_all(visitor)
-    code = site.accounts.invite(_role(asked.role))
-    site.accounts.log_action(visitor.name, "invite", role=asked.role)
+    code = site.accounts.invite(_role(form.role))
+    site.accounts.log_action(visitor.name, "invite", role=form.role)
     # Behind `#`: browsers do not send that part, so the code is in no log and no Referer.
     return UsersView(users(site).users, f"/login#{code}")
 
 
-def change_role(site: SiteDep, visitor: VisitorDep, asked: RoleForm) -> ActionResult:
+def change_role(site: SiteDep, visitor: VisitorDep, form: RoleForm) -> ActionResult:
     """Change the role of a user."""
-    before = {each.name: _role(each.role) for each in site.accounts.users()}.get(asked.name, Role.PUBLIC)
+    before = {each.name: _role(each.role) for each in site.accounts.users()}.get(form.name, Role.PUBLIC)
     # Lowering a role gives no rights, so a limited token may do it.
-    if _role(asked.role) > before:
+    if _role(form.role) > before:
         _check_has_all(visitor)
-    site.accounts.set_role(asked.name, _role(asked.role))
-    site.accounts.log_action(visitor.name, "change role", [ChangeLine("role", before.word, asked.role)], user=asked.name)
-    return ActionResult(f"{asked.name} now has the role {asked.role}", "/settings/users")
+    site.accounts.set_role(form.name, _role(form.role))
+    site.accounts.log_action(visitor.name, "change role", [ChangeLine("role", before.word, form.role)], user=form.name)
+    return ActionResult(f"{form.name} now has the role {form.role}", "/settings/users")
 
 
-def remove_user(site: SiteDep, visitor: VisitorDep, asked: UserName) -> ActionResult:
+def remove_user(site: SiteDep, visitor: VisitorDep, form: UserName) -> ActionResult:
     """Remove a user with all sessions and tokens."""
-    site.accounts.remove_user(asked.name)
-    site.accounts.log_action(visitor.name, "remove user", user=asked.name)
-    return ActionResult(f"the user {asked.name} was removed", "/settings/users")
+    site.accounts.remove_user(form.name)
+    site.accounts.log_action(visitor.name, "remove user", user=form.name)
+    return ActionResult(f"the user {form.name} was removed", "/settings/users")
 
 
 def _check_has_all(visitor: Visitor) -> None:
@@ -205,17 +205,17 @@ def tokens(site: SiteDep) -> TokensView:
     return TokensView(_keys(site))
 
 
-def make_token(site: SiteDep, visitor: VisitorDep, asked: TokenForm) -> TokensView:
+def make_token(site: SiteDep, visitor: VisitorDep, form: TokenForm) -> TokensView:
     """Make a token with at least one scope; its secret is shown once."""
-    scopes = frozenset(asked.scopes)
+    scopes = frozenset(form.scopes)
     if not scopes:
         raise WrongScopes(f"choose at least one scope for the token: {', '.join(TokenScope)}")
     if not scopes <= visitor.scopes:
         raise WrongScopes(
             f"a token cannot grant scopes that it does not have: {', '.join(sorted(scopes - visitor.scopes))}"
         )
-    token = site.accounts.make_token(asked.name, visitor.name, _role(asked.role), scopes)
-    site.accounts.log_action(visitor.name, "make token", token=asked.name, role=asked.role, scopes=" ".join(sorted(scopes)))
+    token = site.accounts.make_token(form.name, visitor.name, _role(form.role), scopes)
+    site.accounts.log_action(visitor.name, "make token", token=form.name, role=form.role, scopes=" ".join(sorted(scopes)))
     return TokensView(_keys(site), token)
 
 
@@ -225,11 +225,11 @@ class WrongScopes(UsageError):
     field = "scopes"
 
 
-def remove_token(site: SiteDep, visitor: VisitorDep, asked: TokenName) -> ActionResult:
+def remove_token(site: SiteDep, visitor: VisitorDep, form: TokenName) -> ActionResult:
     """Remove a token."""
-    site.accounts.remove_token(asked.name, asked.user)
-    site.accounts.log_action(visitor.name, "remove token", token=asked.name, user=asked.user)
-    return ActionResult(f"the token {asked.name} was removed", "/settings/tokens")
+    site.accounts.remove_token(form.name, form.user)
+    site.accounts.log_action(visitor.name, "remove token", token=form.name, user=form.user)
+    return ActionResult(f"the token {form.name} was removed", "/settings/tokens")
 
 
 def _keys(site: Installation) -> list[TokenEntry]:
@@ -275,10 +275,10 @@ def you(request: Request, site: SiteDep, visitor: VisitorDep) -> YouView:
     )
 
 
-def change_password(site: SiteDep, visitor: VisitorDep, asked: PasswordForm) -> ActionResult:
+def change_password(site: SiteDep, visitor: VisitorDep, form: PasswordForm) -> ActionResult:
     """Change the password of the signed-in user; all sessions end, and the user signs in again."""
     _check_person(visitor)
-    site.accounts.set_password(visitor.name, asked.old, asked.new)
+    site.accounts.set_password(visitor.name, form.old, form.new)
     site.accounts.log_action(visitor.name, "change password")
     return ActionResult("the password was changed; sign in with the new one", "/login?to=/settings/you")
 

@@ -247,10 +247,10 @@ def test_what_a_site_wrote_runs_on_no_page(scene: Scene, page: Page) -> None:
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
     data = scene.live.web.site.root.path
     nasty = url_of(data, "/xss")
-    gates = [gate for gate in list_routes(scene.live.web.app) if gate.method == "GET"]
+    routes = [route for route in list_routes(scene.live.web.app) if route.method == "GET"]
     files = (".csv", "/csv", "/svg", ".rss", ".xml", "/json", ".jsonl")
-    pages = [gate for gate in gates if not gate.path.startswith(NOT_PAGES) and not gate.path.endswith(files)]
-    shown = [address_of(gate, scene.live.web) for gate in pages]
+    pages = [route for route in routes if not route.path.startswith(NOT_PAGES) and not route.path.endswith(files)]
+    shown = [address_of(route, scene.live.web) for route in pages]
     asked = quote("perigo " + XSS)
     addresses = [f"{each}?url={quote(nasty, safe='')}&q={asked}" for each in shown]
     addresses += [scene.address("/xss", tab=tab) for tab in ("text", "source", "record")]

@@ -36,7 +36,7 @@ from teia.index.reader import META_FILE
 from teia.index.schema import stems
 from teia.indexer.cell_indexer import BROKEN, CellIndexer, new_index_folder
 from teia.indexer.companion import MODULE, IndexerProcess
-from teia.indexer.mend_idle import IndexSupervisor
+from teia.indexer.repair_idle import IndexSupervisor
 from teia.indexer.open_search import CollectionSearch
 from teia.indexer.process import CollectionFollower, follow, indexing_lock
 from teia.indexer.rebuild import audit_index, rebuild_index
@@ -435,7 +435,7 @@ class Followers:
 
     def lines(self) -> list[dict[str, Any]]:
         """What was said since the last call."""
-        return [json.loads(line) for line in self._capfd.readouterr().errors.splitlines()]
+        return [json.loads(line) for line in self._capfd.readouterr().out.splitlines()]
 
     async def line(self, true: Callable[[dict[str, Any]], bool], what: str) -> None:
         await until_async(lambda: any(true(line) for line in self.lines()), what)
@@ -597,7 +597,7 @@ def test_an_indexer_that_cannot_be_started_at_all_is_given_up_in_the_end(
 
 
 def test_a_server_brings_an_index_up_to_date_that_nobody_crawls(root: Root) -> None:
-    keeper = IndexSupervisor(root, WallClock(), look_s=0.05, look_first_s=0.0)
+    keeper = IndexSupervisor(root, WallClock(), poll_s=0.05, first_poll_s=0.0)
     keeper.start()
     try:
         until(lambda: account_at_rest(root, "main")["indexed"] == 9, "it is brought up to date")
@@ -609,7 +609,7 @@ def test_a_server_brings_an_index_up_to_date_that_nobody_crawls(root: Root) -> N
 def test_a_server_whose_first_collection_is_damaged_goes_on_with_the_others(root: Root) -> None:
     damaged = twin(root, "first")
     break_table(damaged, "pages")
-    keeper = IndexSupervisor(root, WallClock(), look_s=0.05, look_first_s=0.0)
+    keeper = IndexSupervisor(root, WallClock(), poll_s=0.05, first_poll_s=0.0)
     keeper.start()
     try:
         until(lambda: account_at_rest(root, "main")["indexed"] == 9, "the other is brought up to date")

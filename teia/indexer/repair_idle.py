@@ -22,7 +22,7 @@ from teia.errors import TeiaError
 from teia.indexer.companion import MODULE
 from teia.store.root import Root
 
-LOOK_S, LOOK_FIRST_S = 30.0, 2.0
+POLL_S, FIRST_POLL_S = 30.0, 2.0
 LONGEST_WAIT_S = 3_600.0
 """Longest wait before a collection whose indexer failed is tried again; the wait doubles each time."""
 
@@ -32,9 +32,9 @@ logger = logging.getLogger(__name__)
 class IndexSupervisor:
     """Supervisor of the indexes of a root between crawls."""
 
-    def __init__(self, root: Root, clock: Clock, *, look_s: float = LOOK_S, look_first_s: float = LOOK_FIRST_S) -> None:
+    def __init__(self, root: Root, clock: Clock, *, poll_s: float = POLL_S, first_poll_s: float = FIRST_POLL_S) -> None:
         self._root, self._clock = root, clock
-        self._look_s, self._look_first_s = look_s, look_first_s
+        self._poll_s, self._first_poll_s = poll_s, first_poll_s
         self._ending = Event()
         self._not_before: dict[str, tuple[float, float]] = {}
         """By collection: the time of its next try, and the length of the last wait."""
@@ -54,26 +54,26 @@ class IndexSupervisor:
         self._thread.join()
 
     def _watch(self) -> None:
-        wait_s = self._look_first_s
+        wait_s = self._first_poll_s
         while not self._ending.wait(wait_s):
-            wait_s = self._look_s
-            for name in self._lacking():
+            wait_s = self._poll_s
+            for name in self._outdated_collections():
                 if not self._ending.is_set():
-                    self._bring_up(name)
+                    self._run_indexer(name)
 
-    def _lacking(self) -> list[str]:
+    def _outdated_collections(self) -> list[str]:
         """Return the collections whose indexes lack pages that no process adds; none while a crawl runs."""
         with suppress(TeiaError, OSError):
             # A running crawl has its own indexer.
             if self._root.holder() is None:
-                return [name for name in self._root.collections() if self._may_be_tried(name) and self._lacks(name)]
+                return [name for name in self._root.collections() if self._may_retry(name) and self._is_outdated(name)]
         return []
 
-    def _may_be_tried(self, name: str) -> bool:
-        may_at, _ = self._not_before.get(name, (0.0, 0.0))
-        return self._clock.ticks_s() >= may_at
+    def _may_retry(self, name: str) -> bool:
+        retry_at, _ = self._not_before.get(name, (0.0, 0.0))
+        return self._clock.ticks_s() >= retry_at
 
-    def _lacks(self, name: str) -> bool:
+    def _is_outdated(self, name: str) -> bool:
         """Tell whether a collection's index lacks pages that no process adds; postpone one that cannot be read."""
         try:
             if not saved(self._root, name).config.index.enabled:
@@ -83,18 +83,18 @@ class IndexSupervisor:
             return False
         except (sqlite3.Error, OSError) as error:
             logger.warning("%s: the index cannot be compared with the frontier: %s", name, error)
-            self._put_off(name)
+            self._postpone(name)
             return False
         # `is_being_written`: another process is adding the pages already.
         return state.lag > 0 and not state.is_being_written
 
-    def _put_off(self, name: str) -> None:
+    def _postpone(self, name: str) -> None:
         """Postpone the next try of a collection, for twice as long as the last time."""
-        _, waited_s = self._not_before.get(name, (0.0, self._look_s / 2))
+        _, waited_s = self._not_before.get(name, (0.0, self._poll_s / 2))
         wait_s = min(LONGEST_WAIT_S, 2 * waited_s)
         self._not_before[name] = self._clock.ticks_s() + wait_s, wait_s
 
-    def _bring_up(self, name: str) -> None:
+    def _run_indexer(self, name: str) -> None:
         logger.warning("%s: crawled pages are missing in the index; adding them", name)
         command = [sys.executable, "-m", MODULE, str(os.getpid()), str(self._root.path), name]
         try:
@@ -112,6 +112,6 @@ class IndexSupervisor:
             status = 1
         self._process = None
         if status:
-            self._put_off(name)
+            self._postpone(name)
         else:
             self._not_before.pop(name, None)
