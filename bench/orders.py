@@ -262,7 +262,7 @@ class Crawl:
         if way.via != NO_KIND:
             trails.count_rule(self.cell.db, way.via, judged.kind)
         if len(self.taken) % 32 == 0:
-            self._promised = promises(trails.rules_of(self.cell.db), RULE_HOPS)
+            self._promised = promises(trails.all_rules(self.cell.db), RULE_HOPS)
         read = trails.ReadingResult(judged.relevance, judged.kind, judged.depends)
         self.cell.note_read(host_id, host, item, read, self._now_s)
         return zip(links, focused_hints(judged, way, self._promised), strict=True)

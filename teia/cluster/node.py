@@ -22,7 +22,7 @@ import uvloop
 
 from teia.clock import Clock
 from teia.cluster.cells.copies import CellCopies
-from teia.cluster.cells.log import CellLog, CellLost, make_stream
+from teia.cluster.cells.log import CellLog, CellLost, create_stream
 from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.cells.owner import FIRST_WAIT_S, RANK_WAIT_S, CellOwner
 from teia.cluster.cells.site_homes import SiteHomes
@@ -147,7 +147,7 @@ class Node:
                     _log.warning("not in a cluster: %s", each)
                 self._strategy = strategy_named(agreement.strategy, agreement.config.placement, place.countries)
                 room = agreement.config.cluster.stream_bytes
-                await call(make_stream(wire, self._clock, self._shared, agreement.replicas, room))
+                await call(create_stream(wire, self._clock, self._shared, agreement.replicas, room))
                 config = write_down(self._root, agreement)
                 config = replace(config, fetch=replace(config.fetch, bind=place.bind or config.fetch.bind))
                 self._make_cells(agreement, agreement.starts)

@@ -20,7 +20,7 @@ from teia.collections.inbox import ControlFile
 from teia.collections.stored import is_clustered
 from teia.crawler.requests import BulkRequest
 from teia.errors import ClusterError, StoreError, UsageError
-from teia.frontier.cell.bulk import END, BulkAction, BulkSelection, as_values, carry_on, matching, progress
+from teia.frontier.cell.bulk import END, BulkAction, BulkSelection, selection_fields, continue_action, matching_urls, progress
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CollectionFolder, Root
 
@@ -43,7 +43,7 @@ def count_urls(cells: Sequence[FrontierCell], chosen: BulkSelection, now_s: floa
     """Count the chosen URLs, without changing anything; a walk over all URLs, unless a host is named."""
     number, examples = 0, list[str]()
     for cell in cells:
-        for url in matching(cell, chosen, now_s):
+        for url in matching_urls(cell, chosen, now_s):
             number += 1
             if len(examples) < EXAMPLES:
                 examples.append(url)
@@ -59,7 +59,7 @@ def request_action(control: ControlFile, collection: str, chosen: BulkSelection,
         )
     if len(control.pending_actions(collection)) >= MAX_PENDING:
         raise UsageError(f"{MAX_PENDING} actions on {collection} are already pending; wait until they are done")
-    text = json.dumps({"deed": chosen.deed, **as_values(chosen)})
+    text = json.dumps({"deed": chosen.action, **selection_fields(chosen)})
     return control.request_action(collection, secrets.token_hex(8), text, who, now_s)
 
 
@@ -76,7 +76,7 @@ def recent_actions(control: ControlFile, collection: str, limit: int) -> list[Bu
 def _request_from_row(row: Sequence[Any]) -> BulkRequest:
     number, mark, text, *rest = row
     values = json.loads(text)
-    return BulkRequest(number, mark, BulkSelection(**{**values, "deed": BulkAction(values["deed"])}), *rest)
+    return BulkRequest(number, mark, BulkSelection(action=BulkAction(values.pop("deed")), **values), *rest)
 
 
 # ---- no crawl runs -------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def run_actions(root: Root, collection: str, clock: Clock) -> bool:
                 while progress(cell, request.mark)[0] != END:
                     with cell.transaction():
                         # One portion in each transaction, so that the lock is given back in time.
-                        carry_on(cell, request.chosen, request.mark, clock.now_s(), lambda: False)
+                        continue_action(cell, request.chosen, request.mark, clock.now_s(), lambda: False)
                     if clock.ticks_s() >= until:
                         control.note_action_progress(request.id, _urls_done(cells, request))
                         return False

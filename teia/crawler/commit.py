@@ -216,7 +216,7 @@ class Committer:
         if not self.is_winding_up:
             for cell, hosts in self.visit_requests.apply():
                 self._note_hosts(result, cell, hosts)
-        result.has_shorter_paths = any(shorter_paths.waiting(cell.frontier.db, 1) for cell in self.cells)
+        result.has_shorter_paths = any(shorter_paths.pending(cell.frontier.db, 1) for cell in self.cells)
         for queue, limit, skip in group.refills:
             if self.is_winding_up:
                 break
@@ -323,7 +323,7 @@ class Committer:
             mail.post(frontier, to_cell, found.values())
         # The receivers have these links: they leave the outbox with this transaction of the sender.
         if cell.number in self._delivered:
-            mail.delivered(frontier, self._delivered.pop(cell.number))
+            mail.delete_delivered(frontier, self._delivered.pop(cell.number))
         if self.aliases is not None:
             self.aliases.store_samples(cell.number)
         if self.refresh is not None:
@@ -440,7 +440,7 @@ class Committer:
             of_cell = links[self.cell_number(host)]
             same = of_cell.get((key,))
             if same is None:
-                of_cell[key,] = counted_links.taken_back(host, key)
+                of_cell[key,] = counted_links.removed_link(host, key)
             else:
                 same.in_links -= 1
         return changed.new
@@ -460,7 +460,7 @@ class Committer:
         by_receiver: dict[int, list[tuple[int, int, list[FoundUrl]]]] = defaultdict(list)
         last: dict[int, int] = {}
         for sender in self.cells:
-            for seq, to_cell, found in mail.waiting(sender.frontier):
+            for seq, to_cell, found in mail.pending(sender.frontier):
                 # The row of the last delivery stays behind, empty, so that numbers keep growing.
                 if found:
                     by_receiver[to_cell].append((sender.number, seq, found))
@@ -474,9 +474,9 @@ class Committer:
         with cell.frontier.transaction():
             for from_cell, seq, found in bulks:
                 # A smaller number was merged before a crash.
-                if seq > mail.heard(cell.frontier, from_cell):
+                if seq > mail.last_received(cell.frontier, from_cell):
                     self._note_hosts(result, cell, cell.frontier.absorb(found, self._clock.now_s()))
-                    mail.note_heard(cell.frontier, from_cell, seq)
+                    mail.note_received(cell.frontier, from_cell, seq)
         result.new_urls += cell.frontier.known - known_before
 
     def _absorb_seeds(self, group: CommitGroup, result: CommitResult) -> None:

@@ -47,7 +47,7 @@ def propagate_depths(
 
     All in one transaction: links for other cells go to the outbox. Returns None if no page waits.
     """
-    pages = shorter_paths.waiting(cell.frontier.db, AT_ONCE)
+    pages = shorter_paths.pending(cell.frontier.db, AT_ONCE)
     if not pages:
         return None
     by_cell: dict[int, list[FoundUrl]] = defaultdict(list)
@@ -61,11 +61,11 @@ def propagate_depths(
         touched = frontier.absorb(by_cell.pop(cell.number, ()), now_s)
         for number, links_there in by_cell.items():
             mail.post(frontier, number, links_there)
-        shorter_paths.forget(frontier.db, pages)
+        shorter_paths.remove(frontier.db, pages)
     return touched
 
 
-def _found(cell: Cell, page: shorter_paths.NearerPage, links: list[FoundLink], *, is_hop: bool) -> list[FoundUrl]:
+def _found(cell: Cell, page: shorter_paths.ShortenedPage, links: list[FoundLink], *, is_hop: bool) -> list[FoundUrl]:
     """Return a page's links at their current depth, and count those not counted before; inside a transaction."""
     depth, hops = (page.depth, page.hops + 1) if is_hop else (page.depth + 1, 0)
     targets: dict[str, list[int]] = {}
@@ -82,7 +82,7 @@ def _found(cell: Cell, page: shorter_paths.NearerPage, links: list[FoundLink], *
 
 
 def _links_of(
-    page: shorter_paths.NearerPage, reader: ArchiveReader, compiled: CompiledSettings
+    page: shorter_paths.ShortenedPage, reader: ArchiveReader, compiled: CompiledSettings
 ) -> tuple[list[FoundLink], bool]:
     """Return a capture's links that may be followed, and whether it is a redirect; no links if it cannot be read."""
     if page.outcome == Outcome.SOFT_404:

@@ -45,14 +45,14 @@ def focused_hints(judged: FocusJudgement, way: Hint, promised: Mapping[int, floa
 
 def learnt_promises(cells: Iterable[Cell]) -> dict[int, float]:
     """Return the promise of each kind of page, from the statistics of all cells of a collection."""
-    return promises([rule for cell in cells for rule in trails.rules_of(cell.frontier.db)], RULE_HOPS)
+    return promises([rule for cell in cells for rule in trails.all_rules(cell.frontier.db)], RULE_HOPS)
 
 
 def agree_on_kinds(cells: Iterable[Cell], focus: Focus) -> None:
     """Store the numbering of page kinds in every cell."""
     for cell in cells:
         with cell.frontier.transaction() as frontier:
-            trails.agree_on_kinds(frontier.db, focus.classes)
+            trails.reset_changed_kinds(frontier.db, focus.classes)
 
 
 def note_read(cell: Cell, visit: ActiveVisit, now_s: float) -> bool:

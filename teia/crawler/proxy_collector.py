@@ -44,25 +44,25 @@ from teia.urls import canonicalize, split
 
 logger = logging.getLogger(__name__)
 
-TURN_S = 0.05
+TICK_S = 0.05
 AT_ONCE = 8
 MAX_AGE_S = 10 * 365 * 86_400.0
 
 WAITING_FOR_ROBOTS = 256
-ROBOTS_TURNS = 1_200
-"""Turns that a page waits for its server's robots.txt (a minute) before it is skipped."""
+ROBOTS_TICKS = 1_200
+"""Ticks that a page waits for its server's robots.txt (a minute) before it is skipped."""
 
-PROXY_REST_TURNS = 100
-"""Turns without requests after the cache could not be reached."""
+PROXY_PAUSE_TICKS = 100
+"""Ticks without requests after the cache could not be reached."""
 
-MISTRUST_TURNS = 12_000
-"""Turns without requests after the proxy requested a page from its server for the crawler: ten minutes."""
+MISTRUST_TICKS = 12_000
+"""Ticks without requests after the proxy requested a page from its server for the crawler: ten minutes."""
 
 ECHO_S, MAX_ECHOES = 1.0, 1_000
 """Echo window: the first announcement so soon after a page's request to the cache is caused by that request."""
 
-USED = frozenset({200, 203, 301, 302, 303, 304, 307, 308})
-OF_A_SERVER = USED | {204, 206, 300, 404, 410}
+USABLE = frozenset({200, 203, 301, 302, 303, 304, 307, 308})
+SERVER_STATUSES = USABLE | {204, 206, 300, 404, 410}
 """Statuses that come from the page's server; other answers may be the proxy's own."""
 
 NOT_CACHED = 504
@@ -79,8 +79,8 @@ def age_s(head: bytes) -> float:
 
 def is_from_cache(head: bytes) -> bool:
     """Tell whether an answer came from the cache alone; the last X-Cache is that of the requested proxy."""
-    said = _CACHE.findall(head)
-    return said[-1].lower() == b"hit" if said else _AGE.search(head) is not None
+    statuses = _CACHE.findall(head)
+    return statuses[-1].lower() == b"hit" if statuses else _AGE.search(head) is not None
 
 
 class ProxyCollector:
@@ -101,22 +101,22 @@ class ProxyCollector:
         self._proxy = proxy_of(crawl.config.signals.proxy)
         self._second_s = clock.factor if isinstance(clock, FastClock) else 1.0  # the cache uses real seconds
         self._waiting: dict[CacheRequest, int] = {}
-        self._asked: OrderedDict[str, float] = OrderedDict()
+        self._requested: OrderedDict[str, float] = OrderedDict()
         self._under_way = 0
-        self._rests = 0
-        self._at_once = 1
+        self._pause_ticks = 0
+        self._max_in_flight = 1
         self._has_warned = False
 
     # -- announcements in ----------------------------------------------------------------------------------
 
-    def hear(self, heard: Datagram) -> None:
+    def receive(self, datagram: Datagram) -> None:
         """Process a datagram: add the helper's counts, keep the URLs that are in scope."""
-        for what, number in heard.counts.items():
+        for what, number in datagram.counts.items():
             self._announced.count(what, number)
         if self._crawl.state.is_active:
             room = self._announced.room
-            self._announced.hear(url for url in map(self._in_scope, heard.urls[:room]) if url is not None)
-            self._announced.count("dropped", len(heard.urls[room:]))
+            self._announced.receive(url for url in map(self._in_scope, datagram.urls[:room]) if url is not None)
+            self._announced.count("dropped", len(datagram.urls[room:]))
 
     def _in_scope(self, text: str) -> str | None:
         """Return the canonical URL of an announced page in scope; count others by the reason why they are not."""
@@ -131,7 +131,7 @@ class ProxyCollector:
             self._announced.count("echoes")
         elif (guess_type(split(url).path)[0] or "").startswith(_NO_DOCUMENTS):
             self._announced.count("no_document")
-        elif not self._crawl.holds(url) or trap_of(url, config.limits):
+        elif not self._crawl.is_in_scope(url) or trap_of(url, config.limits):
             self._announced.count("out_of_scope")
         else:
             return url
@@ -139,69 +139,69 @@ class ProxyCollector:
 
     def _is_echo(self, url: str) -> bool:
         """Tell whether the crawler's own request caused an announcement: helpers report it unless Squid filters it."""
-        return self._clock.ticks_s() - self._asked.pop(url, -inf) < ECHO_S * self._second_s
+        return self._clock.ticks_s() - self._requested.pop(url, -inf) < ECHO_S * self._second_s
 
     # -- requests to the cache -----------------------------------------------------------------------------
 
-    def turn(self) -> None:
+    def tick(self) -> None:
         """Request wanted pages from the cache, a limited number at a time."""
-        self._rests = max(0, self._rests - 1)
+        self._pause_ticks = max(0, self._pause_ticks - 1)
         while self._announced.absorbed:
-            self._take(self._announced.absorbed.popleft())
+            self._submit(self._announced.absorbed.popleft())
         while self._announced.refused:
-            self._leave(self._announced.refused.popleft(), "refused")
-        if self._crawl.state is not CrawlState.RUNNING or self._rests:
+            self._drop(self._announced.refused.popleft(), "refused")
+        if self._crawl.state is not CrawlState.RUNNING or self._pause_ticks:
             return
         # A copy, because `_consider` changes the dictionary.
-        for wanted, turns in list(self._waiting.items()):
-            if self._under_way < self._at_once:
-                self._consider(wanted, turns + 1)
-        while self._announced.wanted and self._under_way < self._at_once and len(self._waiting) < WAITING_FOR_ROBOTS:
+        for wanted, ticks in list(self._waiting.items()):
+            if self._under_way < self._max_in_flight:
+                self._consider(wanted, ticks + 1)
+        while self._announced.wanted and self._under_way < self._max_in_flight and len(self._waiting) < WAITING_FOR_ROBOTS:
             self._consider(self._announced.wanted.popleft(), 0)
 
-    def _consider(self, wanted: CacheRequest, turns: int) -> None:
+    def _consider(self, wanted: CacheRequest, ticks: int) -> None:
         """Request a page from the cache, unless that is not allowed, or not yet."""
         self._waiting.pop(wanted, None)
         item, refresh = wanted.item, self._crawl.committer.refresh
         if not wanted.is_known and refresh is not None and refresh.is_full:
             self._announced.count("refused")
             return
-        queue = self._crawl.host(wanted.host, wanted.host_id, self._schedule)
+        queue = self._crawl.host_queue(wanted.host, wanted.host_id, self._schedule)
         if item.key in queue.loaded:
             self._announced.count("under_way")
         elif not self._crawl.may_start(queue, item) or self._crawl.refusal(queue, item) is not None or queue.parked:
             self._announced.count("refused")
         else:
-            permission = self._permission(wanted, queue)
-            if permission is RobotsDecision.GO:
-                self._ask(wanted, queue)
-            elif permission is RobotsDecision.LATER and turns < ROBOTS_TURNS:
-                self._waiting[wanted] = turns
+            decision = self._check_robots(wanted, queue)
+            if decision is RobotsDecision.GO:
+                self._request(wanted, queue)
+            elif decision is RobotsDecision.LATER and ticks < ROBOTS_TICKS:
+                self._waiting[wanted] = ticks
             else:
                 self._announced.count("refused")
 
-    def _permission(self, wanted: CacheRequest, queue: HostQueue) -> RobotsDecision:
+    def _check_robots(self, wanted: CacheRequest, queue: HostQueue) -> RobotsDecision:
         """Check robots.txt for the page; if it is not known, fetch it from the server, as for any page."""
         if not self._crawl.config.courtesy.robots:
             return RobotsDecision.GO
         parts = split(wanted.item.url)
         origin = f"{parts.scheme}://{parts.authority}"
-        known = self._robots.known(origin, self._clock.now_s())
+        known = self._robots.rules_of(origin, self._clock.now_s())
         if known is not None:
             allows = not known.rules.unreachable and known.rules.allows(wanted.item.url)
             return RobotsDecision.GO if allows else RobotsDecision.SETTLED
         if not queue.knows_robots and queue.host_id:
-            self._look_again(queue)  # an earlier run may have stored it
+            self._refill(queue)  # an earlier run may have stored it
         elif origin not in self._robots.awaited:
             self._robots.awaited.add(origin)
-            self._crawl.queue_prerequisite(self._robots.errand(origin, wanted.item), self._schedule)
+            self._crawl.queue_prerequisite(self._robots.prerequisite(origin, wanted.item), self._schedule)
         return RobotsDecision.LATER
 
-    def _look_again(self, queue: HostQueue) -> None:
+    def _refill(self, queue: HostQueue) -> None:
         queue.exhausted = False
         self._crawl.refill_if_low(queue)
 
-    def _ask(self, wanted: CacheRequest, queue: HostQueue) -> None:
+    def _request(self, wanted: CacheRequest, queue: HostQueue) -> None:
         if self._proxy is None:
             self._announced.count("by_ourselves")
             self._announced.visits.append(wanted.item.url)
@@ -218,71 +218,71 @@ class ProxyCollector:
         )
         # Loaded: the crawl itself does not fetch the page meanwhile.
         queue.loaded.add(item.key)
-        self._asked[item.url] = self._clock.ticks_s()
-        if len(self._asked) > MAX_ECHOES:
-            self._asked.popitem(last=False)
-        self._crawl.started(visit)
+        self._requested[item.url] = self._clock.ticks_s()
+        if len(self._requested) > MAX_ECHOES:
+            self._requested.popitem(last=False)
+        self._crawl.note_start(visit)
         self._under_way += 1
         self._announced.count("asked")
-        self._fetcher.start(request, partial(self._answered, wanted, visit))
+        self._fetcher.start(request, partial(self._handle_answer, wanted, visit))
 
     # -- answers of the cache ------------------------------------------------------------------------------
 
-    def _answered(self, wanted: CacheRequest, visit: ActiveVisit, fetched: Fetched) -> None:
+    def _handle_answer(self, wanted: CacheRequest, visit: ActiveVisit, fetched: Fetched) -> None:
         self._under_way -= 1
         if not fetched.status:
             is_over = fetched.outcome == Outcome.SYSTEM
-            self._rests = PROXY_REST_TURNS
-            self._leave(visit, "given_up" if is_over else "unreachable")
+            self._pause_ticks = PROXY_PAUSE_TICKS
+            self._drop(visit, "given_up" if is_over else "unreachable")
             return
         if fetched.status == NOT_CACHED:
-            self._leave(visit, "not_cached")
+            self._drop(visit, "not_cached")
             if self._crawl.config.signals.not_cached == "visit":
                 self._announced.visits.append(visit.item.url)
             return
-        if fetched.status in OF_A_SERVER and not is_from_cache(fetched.head):
+        if fetched.status in SERVER_STATUSES and not is_from_cache(fetched.head):
             self._mistrust(visit)
             return
-        if fetched.status not in USED or fetched.truncated:
-            self._leave(visit, "unusable")
+        if fetched.status not in USABLE or fetched.truncated:
+            self._drop(visit, "unusable")
             return
-        self._at_once = AT_ONCE
-        self._time(fetched)
+        self._max_in_flight = AT_ONCE
+        self._count_served(fetched)
         before_s = age_s(fetched.head) * self._second_s
         dated = replace(fetched, started_s=fetched.started_s - before_s)
-        if dated.started_s <= wanted.copy_s:
-            self._leave(visit, "no_newer")
+        if dated.started_s <= wanted.captured_s:
+            self._drop(visit, "no_newer")
         elif wanted.is_known:
-            self._crawler.bring(self._crawl, visit, dated)
+            self._crawler.accept_answer(self._crawl, visit, dated)
         else:
             # An unknown page becomes known in the commit thread before it goes on.
             self._announced.arrivals.append(CacheArrival(visit, dated))
 
     def _mistrust(self, visit: ActiveVisit) -> None:
         """Stop requesting for a while: the proxy contacted a server for the crawler within its politeness delay."""
-        self._at_once, self._rests = 1, MISTRUST_TURNS
-        self._leave(visit, "not_from_cache")
+        self._max_in_flight, self._pause_ticks = 1, MISTRUST_TICKS
+        self._drop(visit, "not_from_cache")
         if not self._has_warned:
             self._has_warned = True
             proxy = self._crawl.config.signals.proxy
             logger.warning("signals.proxy: %s ignores only-if-cached; it is tested again every ten minutes", proxy)
 
-    def _time(self, fetched: Fetched) -> None:
-        """Count pages that the cache served, and those served within a second, which is the paper's measure."""
+    def _count_served(self, fetched: Fetched) -> None:
+        """Count pages that the cache served, and listeners served within a second, which is the paper's measure."""
         self._announced.count("served")
         if (fetched.ended_s - fetched.started_s) / self._second_s < 1.0:
             self._announced.count("served_within_1s")
 
-    def _take(self, arrival: CacheArrival) -> None:
+    def _submit(self, arrival: CacheArrival) -> None:
         """Continue with a page that the frontier knows by now."""
-        self._crawler.bring(self._crawl, arrival.visit, arrival.fetched)
+        self._crawler.accept_answer(self._crawl, arrival.visit, arrival.fetched)
 
-    def _leave(self, visit: ActiveVisit, why: str) -> None:
+    def _drop(self, visit: ActiveVisit, why: str) -> None:
         """Leave a page unchanged, and release it for the next visit."""
         self._announced.count(why)
-        self._crawl.abandoned(visit)
+        self._crawl.abandon(visit)
         visit.queue.loaded.discard(visit.item.key)
-        self._look_again(visit.queue)
+        self._refill(visit.queue)
 
 
 # ---- together with a crawler ----------------------------------------------------------------------------------------
@@ -308,12 +308,12 @@ async def run_collectors(
         by_path.setdefault(crawl.config.signals.socket, []).append(collector)
     with contextlib.ExitStack() as stack:
         loop = asyncio.get_running_loop()
-        for path, those in by_path.items():
+        for path, listeners in by_path.items():
             try:
-                ear = AnnouncementSocket(Path(path))
+                socket = AnnouncementSocket(Path(path))
             except ConfigError as error:
-                is_heard = all(crawl.committer.visit_requests.announced.elsewhere is not None for crawl in wanting)
-                if isinstance(error, PathTaken) and is_heard:
+                has_other_nodes = all(crawl.committer.visit_requests.announced.owners is not None for crawl in wanting)
+                if isinstance(error, PathTaken) and has_other_nodes:
                     logger.warning("%s; signals received by other nodes are still forwarded to this one", error)
                     continue
                 if park is None:
@@ -323,10 +323,10 @@ async def run_collectors(
                         crawl.fail(error)
                         park(crawl.name, error)
                 continue
-            stack.callback(ear.close)
-            loop.add_reader(ear.fileno(), _hear, ear, those)
-            stack.callback(loop.remove_reader, ear.fileno())
-        task = loop.create_task(_turns(collectors)) if collectors else None
+            stack.callback(socket.close)
+            loop.add_reader(socket.fileno(), _receive, socket, listeners)
+            stack.callback(loop.remove_reader, socket.fileno())
+        task = loop.create_task(_run_ticks(collectors)) if collectors else None
         try:
             yield
         finally:
@@ -336,14 +336,14 @@ async def run_collectors(
                     await task
 
 
-def _hear(ear: AnnouncementSocket, collectors: Sequence[ProxyCollector]) -> None:
-    for heard in ear.hear():
+def _receive(socket: AnnouncementSocket, collectors: Sequence[ProxyCollector]) -> None:
+    for datagram in socket.hear():
         for collector in collectors:
-            collector.hear(heard)
+            collector.receive(datagram)
 
 
-async def _turns(collectors: Sequence[ProxyCollector]) -> None:
+async def _run_ticks(collectors: Sequence[ProxyCollector]) -> None:
     while True:
         for collector in collectors:
-            collector.turn()
-        await asyncio.sleep(TURN_S)
+            collector.tick()
+        await asyncio.sleep(TICK_S)

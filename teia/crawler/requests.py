@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from teia.clock import Clock
 from teia.crawler.open_cell import Cell
 from teia.crawler.signals_in.announcements import Announcements
-from teia.frontier.cell.bulk import END, BulkSelection, carry_on, progress
+from teia.frontier.cell.bulk import END, BulkSelection, continue_action, progress
 from teia.frontier.cell.fetch_now import visit_soon
 from teia.urls import cell_of, site_of, slot_of, split
 
@@ -126,7 +126,7 @@ class BulkWork:
         for cell in self._cells:
             if progress(cell.frontier, request.mark)[0] != END:
                 with cell.frontier.transaction() as frontier:
-                    hosts = carry_on(
+                    hosts = continue_action(
                         frontier, request.chosen, request.mark, self._clock.now_s(), lambda: self._clock.ticks_s() < until
                     )
                 touched.append((cell, hosts))

@@ -74,13 +74,13 @@ class IndexReader(ABC):
         self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None
     ) -> dict[int, IndexEntry]:
         """Return pages by their keys; missing ones are left out."""
-        return {entry.key: entry for entry in map(unpacked, self.packed(searcher, keys, places))}
+        return {entry.key: entry for entry in map(unpacked, self.packed_entries(searcher, keys, places))}
 
-    def octets(self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None) -> Iterator[bytes]:
+    def encoded_entries(self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None) -> Iterator[bytes]:
         """Yield the same pages, encoded, for callers that need only parts of each (entry.py); in no order."""
-        return map(inflated, self.packed(searcher, keys, places))
+        return map(inflated, self.packed_entries(searcher, keys, places))
 
-    def packed(self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None) -> Iterator[bytes]:
+    def packed_entries(self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None) -> Iterator[bytes]:
         """Yield the same pages as stored in the index, for callers that forward them; in no order.
 
         `places` are the addresses of some of them in this view; these need no look-up.

@@ -107,7 +107,7 @@ class ImportCommitter(Committer):
         for to_cell, found in links.items():
             mail.post(cell.frontier, to_cell, found.values())
         if cell.number in self._delivered:
-            mail.delivered(cell.frontier, self._delivered.pop(cell.number))
+            mail.delete_delivered(cell.frontier, self._delivered.pop(cell.number))
         # Records behind this position are not committed; the next start cuts them off.
         note_position(cell.frontier, cell.archive.position, sum(map(len, stored.values())))
 

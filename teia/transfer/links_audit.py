@@ -126,10 +126,10 @@ class _Recount:
     def pages(self, number: int) -> Iterator[_Counted]:
         """Yield every page of a cell, with its links."""
         cell = self.cells[number]
-        has_table = counted_links.are_there(cell.db)
+        has_table = counted_links.has_table(cell.db)
         for page in _pages(cell, has_table=has_table):
             if page.kept is not None:
-                targets = counted_links.unpacked(cell, page.kept)
+                targets = counted_links.unpack(cell, page.kept)
                 is_wrong = not self._has_all(number, page, targets)
                 if is_wrong:
                     copied = self._from_copy(number, page)
@@ -195,7 +195,7 @@ def _pages(cell: FrontierCell, *, has_table: bool) -> Iterator[_ReadPage]:
     """
     for slot, host_id, key, host, tail, depth, outcome, status, file, offset, length in cell.db.execute(sql):
         place, copied = (slot, host_id, key), (file, offset, length)
-        kept = counted_links.kept(cell.db, place) if has_table else None
+        kept = counted_links.load(cell.db, place) if has_table else None
         yield _ReadPage(*place, url_from(host, tail), depth, outcome, status, *copied, kept)
 
 
@@ -285,8 +285,8 @@ def _on_way(cells: Sequence[FrontierCell]) -> Counter[int]:
     """Count the links in outboxes that are not yet added to the counts of URLs, by key."""
     on_way: Counter[int] = Counter()
     for number, cell in enumerate(cells):
-        for seq, to_cell, found in mail.waiting(cell):
-            if to_cell < len(cells) and seq > mail.heard(cells[to_cell], number):
+        for seq, to_cell, found in mail.pending(cell):
+            if to_cell < len(cells) and seq > mail.last_received(cells[to_cell], number):
                 for each in found:
                     on_way[each.key] += each.in_links
     return on_way
@@ -352,7 +352,7 @@ def _rewriting(
     if not config.sites.aliases:
         return lambda links: links
     book = AliasBook(cells, starts, config.sites, lambda url: compiled.wants_link(url, 0, 0))
-    return lambda links: [book.rewritten(link) for link in links]
+    return lambda links: [book.rewrite(link) for link in links]
 
 
 def _hold_still(cells: Sequence[FrontierCell]) -> None:
@@ -371,7 +371,7 @@ def _hold_still(cells: Sequence[FrontierCell]) -> None:
 
 def _fit(cells: Sequence[FrontierCell]) -> bool:
     sent = [cell.db.execute("SELECT coalesce(max(seq), 0) FROM outbox").fetchone()[0] for cell in cells]
-    heard = ((number, mail.heard(cell, number)) for cell in cells for number in range(len(cells)))
+    heard = ((number, mail.last_received(cell, number)) for cell in cells for number in range(len(cells)))
     return all(seq <= sent[number] for number, seq in heard)
 
 
@@ -396,7 +396,7 @@ def repair_links(root: Root, name: str, clock: Clock) -> LinksAudit:
                     some = rows[at : at + ROWS_AT_ONCE]
                     cell.db.executemany(sql, [(row.should, *row[:3]) for row in some])
             with cell.transaction():
-                counted_links.note_all(cell)
+                counted_links.mark_complete(cell)
                 # The queue is sorted by the old counts.
                 if rows and cell.order.depends_on_links:
                     put_in_order(cell, anew=True)
@@ -415,7 +415,7 @@ def _keep(cell: FrontierCell, pages: Iterator[_Counted], tally: _Tally) -> None:
                 by_host: dict[str, list[int]] = {}
                 for key, host in targets.items():
                     by_host.setdefault(host, []).append(key)
-                counted_links.keep(cell, page.place, by_host)
+                counted_links.store(cell, page.place, by_host)
 
 
 @contextmanager

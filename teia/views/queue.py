@@ -33,7 +33,7 @@ from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
-from teia.frontier.cell.take import LaneUrl, all_of_lane, later_of_lane, of_lane, of_page
+from teia.frontier.cell.take import LaneUrl, read_lane_urls, read_lane_after, read_lane, read_refresh_page
 from teia.urls import site_of, slot_of
 from teia.views.hosts import HostLine, HostTable, HostWaitReasons
 
@@ -230,7 +230,7 @@ class _Host:
         elif self._only.why == "retry":
             # Behind the greatest key of this millisecond: only later retries follow.
             after = (int(self._now_s * 1000), 1 << 62)
-            for item in later_of_lane(self._db, self._line.host, (*self._place, LANE_DUE), after, self._most):
+            for item in read_lane_after(self._db, self._line.host, (*self._place, LANE_DUE), after, self._most):
                 yield item, item.since_s
         else:
             for page in self._known(int(self._now_s * 1000)):
@@ -274,7 +274,7 @@ class _Host:
         return max(page[1].due_s if has_new else 0.0, page[1].asked_s + self._settings.least_s)
 
     def _lane(self, lane: int) -> Iterator[QueuedUrl]:
-        return of_lane(self._db, self._line.host, (*self._place, lane), 1 << 62, self._most, ())
+        return read_lane(self._db, self._line.host, (*self._place, lane), 1 << 62, self._most, ())
 
     def _known(self, after_ms: int = -1) -> Iterator[tuple[QueuedUrl, revisits.NextPage]]:
         seen: set[int] = set()
@@ -282,7 +282,7 @@ class _Host:
         for some in (KNOWN_AT_FIRST, KNOWN_LOOKED_AT):
             for each in revisits.next_pages(self._db, *self._place, some, seen, after_ms):
                 seen.add(each.key)
-                item = of_page(self._db, self._line.host, *self._place, each.key)
+                item = read_refresh_page(self._db, self._line.host, *self._place, each.key)
                 if item is not None:
                     yield item, each
 
@@ -341,7 +341,7 @@ def _of_host(
             with opened() as lookup:
                 if line.cell >= len(lookup.cells):  # or since the last of them were read
                     return
-                items = all_of_lane(lookup.cells[line.cell].db, line.host, (*place, lane), after, AT_ONCE)
+                items = read_lane_urls(lookup.cells[line.cell].db, line.host, (*place, lane), after, AT_ONCE)
             # A full portion: there may be more behind its last URL.
             after = (items[-1].rank, items[-1].key) if len(items) == AT_ONCE else None
             whys = [why_of(item, line, now_s, is_first=item.key == first) for item in items]

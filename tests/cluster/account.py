@@ -15,8 +15,8 @@ from datetime import datetime
 
 import msgspec
 
-from teia.cluster.cells.log import LogRecord, stream_of
-from teia.cluster.cells.publish import unpacked
+from teia.cluster.cells.log import LogRecord, stream_name
+from teia.cluster.cells.publish import decompress_changes
 from teia.cluster.nats.wire import Wire
 from teia.lab.server.requestlog import RequestLogEntry
 from teia.store.fetchlog import FetchRow
@@ -81,7 +81,7 @@ async def reigns_of(wire: Wire, collection: str) -> dict[int, list[Reign]]:
     from nats.js import api
 
     config = api.ConsumerConfig(filter_subjects=[f"{collection}.{kind}.*" for kind in ("log", "part")])
-    messages = await wire.js.subscribe("", stream=stream_of(collection), ordered_consumer=True, config=config)
+    messages = await wire.js.subscribe("", stream=stream_name(collection), ordered_consumer=True, config=config)
     reigns: dict[int, list[Reign]] = defaultdict(list)
     parts: dict[int, list[bytes]] = defaultdict(list)
     while True:
@@ -106,7 +106,7 @@ def _note(reigns: list[Reign], cell: int, record: LogRecord, parts: list[bytes],
         reigns[-1].released_s = at.timestamp()
     elif record.kind == "commit":
         body = b"".join([*parts[len(parts) - record.parts :], record.body]) if record.parts else record.body
-        reigns[-1].rows += _requests_in(unpacked(body))
+        reigns[-1].rows += _requests_in(decompress_changes(body))
 
 
 def _requests_in(changes: bytes) -> list[FetchRow]:

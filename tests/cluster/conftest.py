@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
-from teia.cluster.cells.log import make_stream
+from teia.cluster.cells.log import create_stream
 from teia.cluster.members.join import join
 from teia.cluster.members.session import NodeSession, Pace
 from teia.cluster.nats.servers import NatsServers
@@ -62,7 +62,7 @@ class Nats:
     async def stream(self, wire: Wire) -> str:
         """A new collection's name, its stream made."""
         name = f"c{next(_numbers)}"
-        await make_stream(wire, self.clock, name, self.count)
+        await create_stream(wire, self.clock, name, self.count)
         return name
 
     async def node(

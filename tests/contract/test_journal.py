@@ -49,7 +49,7 @@ class Alone:
 
     def deliver(self) -> None:
         for number, sender in self.cells.items():
-            for seq, to_cell, found in list(mail.waiting(sender)):
+            for seq, to_cell, found in list(mail.pending(sender)):
                 take(self.cells[to_cell], number, seq, found)
 
 
@@ -86,7 +86,7 @@ class Clustered:
     def deliver(self) -> None:
         for number, cell in self.cells.items():
             for seq, bulk in self._thread.wait_for(self._waiting(number)):
-                take(cell, mail.THE_STREAM, seq, mail.links_in(bulk))
+                take(cell, mail.THE_STREAM, seq, mail.decode_links(bulk))
 
     async def _waiting(self, number: int) -> list[tuple[int, bytes]]:
         subject = f"{self.collection}.links.{number}"
@@ -104,9 +104,9 @@ class Clustered:
 def take(cell: FrontierCell, sender: int, seq: int, found: list[FoundUrl]) -> None:
     """What the committer does with links that arrive."""
     with cell.transaction():
-        if found and seq > mail.heard(cell, sender):
+        if found and seq > mail.last_received(cell, sender):
             cell.absorb(found, 5.0)
-            mail.note_heard(cell, sender, seq)
+            mail.note_received(cell, sender, seq)
 
 
 @pytest.fixture(scope="module")

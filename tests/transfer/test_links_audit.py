@@ -211,7 +211,7 @@ def test_an_audit_finds_a_wrong_count_and_a_repair_mends_it(tmp_path: Path) -> N
 
 def test_an_audit_finds_links_that_are_counted_and_do_not_exist(tmp_path: Path) -> None:
     crawled(tmp_path)
-    row = counted_links.packed({"d.test": [key_of(D)]})
+    row = counted_links.pack({"d.test": [key_of(D)]})
     write(tmp_path, f"UPDATE outlinks SET targets = x'{row.hex()}' WHERE key = {key_of(B)}")
     found = audit_links(root_of(tmp_path), "main")
     assert f"{B}: counted links are missing in its capture" in found.details

@@ -72,5 +72,5 @@ def keep_plan(kept: StoredRuns) -> LabRun:
     report = plan_file(made / SCENARIO, made / TIMETABLE, "psp", **how)
     kept.save_report(run.number, report)
     said: dict[str, Any] = {"digest": digest_of("plan", report), "finding": finding_of("plan", report)}
-    files = kept.tidy(run.number, made)
+    files = kept.collect_files(run.number, made)
     return kept.save(replace(run, state="done", began_s=run.queued_s, ended_s=run.queued_s + 1.0, files=files, **said))

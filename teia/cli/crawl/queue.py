@@ -16,7 +16,7 @@ from teia.collections import bulk
 from teia.collections.inbox import ControlFile
 from teia.collections.stored import choose
 from teia.errors import UsageError
-from teia.frontier.cell.bulk import BulkAction, BulkSelection, as_values
+from teia.frontier.cell.bulk import BulkAction, BulkSelection, selection_fields
 from teia.store.root import Root, open_root
 from teia.views.reports.source import snapshot
 
@@ -59,7 +59,7 @@ def queue(
     with snapshot(root, name) as cells:
         counted = bulk.count_urls([cell.frontier for cell in cells], chosen, WallClock().now_s())
     done = _do(root, name, chosen) if yes else None
-    answer: dict[str, Any] = {"collection": name, "deed": str(deed), **as_values(chosen)}
+    answer: dict[str, Any] = {"collection": name, "deed": str(deed), **selection_fields(chosen)}
     answer |= {"matched": counted.number, "examples": list(counted.examples), "done": done}
     if as_json:
         print_json(answer)

@@ -44,7 +44,7 @@ MAX_BODY_BYTES = 512 * 1024
 MAX_MESSAGES = 1_000
 """Most messages that NATS takes in one batch, the record included."""
 
-MOST_CELLS = 900
+MAX_CELLS = 900
 """Most cells of a collection: the links of one page then fit into a batch, for any cells they lead to."""
 
 MAX_BATCH_BYTES = 64 << 20
@@ -124,7 +124,7 @@ class LinkBatch:
     data: bytes
 
 
-Born = tuple[int, bytes, int]
+NewCell = tuple[int, bytes, int]
 """A cell that is split off another (split.py): its number, the pointer to its first snapshot, and a record number.
 
 The snapshot covers the other cell's log up to that record. The new cell's own log begins after it.
@@ -134,21 +134,21 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(LogRecord).decode
 
 
-def stream_of(collection: str) -> str:
+def stream_name(collection: str) -> str:
     return f"TEIA_{collection}"
 
 
-async def make_stream(wire: Wire, clock: Clock, collection: str, replicas: int, max_bytes: int = 0) -> None:
+async def create_stream(wire: Wire, clock: Clock, collection: str, replicas: int, max_bytes: int = 0) -> None:
     """Create a collection's stream, if it is new. A full stream refuses writes: old records may not have been read."""
     from nats.js import api
     from nats.js.errors import NotFoundError
 
     with contextlib.suppress(NotFoundError):
-        await wire.insist(lambda: wire.js.stream_info(stream_of(collection)), clock)
+        await wire.insist(lambda: wire.js.stream_info(stream_name(collection)), clock)
         return  # the operator of NATS may have changed its size
 
     config = api.StreamConfig(
-        name=stream_of(collection),
+        name=stream_name(collection),
         subjects=[f"{collection}.{kind}.*" for kind in ("log", "part", "links", "snap")],
         retention=api.RetentionPolicy.LIMITS,
         discard=api.DiscardPolicy.NEW,
@@ -187,14 +187,14 @@ class CellLog:
         """Bytes of records that are in no snapshot, as far as this node has written or read them."""
         self.has_room: Callable[[], bool] = lambda: True
         """True if commits may be written; the last part of an almost full stream is for snapshots."""
-        self._turn = asyncio.Lock()
+        self._write_lock = asyncio.Lock()
         self._wire = wire
         self._clock = clock
         self._collection = collection
-        self._stream = stream_of(collection)
+        self._stream = stream_name(collection)
         self._node = node
         self._is_over = is_over
-        self._is_lost = ""
+        self._lost_reason = ""
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -209,10 +209,10 @@ class CellLog:
             message = await self._wire.ask(self._wire.js.get_msg(self._stream, subject=self._subject("log")))
         except NotFoundError:
             return None
-        record = self._read(message.seq or 0, message.data or b"")
+        record = self._decode_record(message.seq or 0, message.data or b"")
         return LogEntry(message.seq or 0, record, record.body)
 
-    def _read(self, seq: int, data: bytes) -> LogRecord:
+    def _decode_record(self, seq: int, data: bytes) -> LogRecord:
         try:
             record = _decode(data)
         except msgspec.MsgspecError as error:
@@ -232,7 +232,7 @@ class CellLog:
                 if kind == "part":
                     parts.append(data)
                     continue
-                record = self._read(seq, data)
+                record = self._decode_record(seq, data)
                 if record.last != last:
                     raise LogGone(
                         f"the records of {self._subject('log')} between {last} and {seq} are missing; a snapshot is"
@@ -266,7 +266,7 @@ class CellLog:
             opt_start_seq=after + 1,
         )
         js = self._wire.js
-        subscription = await self._persist(
+        subscription = await self._retry(
             lambda: js.subscribe("", stream=self._stream, ordered_consumer=True, idle_heartbeat=QUIET_S, config=config)
         )
         try:
@@ -281,7 +281,7 @@ class CellLog:
             with contextlib.suppress(Exception):
                 await subscription.unsubscribe()
 
-    async def _persist(self, ask: Callable[[], Awaitable[Any]]) -> Any:  # Any: the client's own kinds of answers
+    async def _retry(self, ask: Callable[[], Awaitable[Any]]) -> Any:  # Any: the client's own kinds of answers
         """Repeat a request until NATS answers."""
         while True:
             try:
@@ -296,19 +296,19 @@ class CellLog:
     async def take(self, head: LogEntry | None) -> int:
         """Become the cell's owner after the last record seen; return the epoch. The slower of two gets CellLost."""
         self.last = 0 if head is None else head.seq
-        self._is_lost = ""
+        self._lost_reason = ""
         self.epoch = await self._store("epoch", [])
         return self.epoch
 
-    async def append(self, body: bytes, links: Sequence[tuple[int, bytes]] = (), born: Born | None = None) -> int:
+    async def append(self, body: bytes, links: Sequence[tuple[int, bytes]] = (), new_cell: NewCell | None = None) -> int:
         """Commit links for other cells and a record with this body, all or nothing; return the record's number.
 
-        `born` is a cell that is split off this one: its first records are in the same batch, on condition that its log
+        `new_cell` is a cell that is split off this one: its first records are in the same batch, on condition that its log
         is new (`NumberTaken`).
         """
         pieces = [body[at : at + MAX_BODY_BYTES] for at in range(0, len(body), MAX_BODY_BYTES)] or [b""]
         before = [(self._subject("links", cell), data) for cell, data in links]
-        before += self._birth(born) if born is not None else []
+        before += self._first_records(new_cell) if new_cell is not None else []
         before += [(self._subject("part"), piece) for piece in pieces[:-1]]
         # NATS would refuse such a batch; the caller commits it in parts.
         if len(before) >= MAX_MESSAGES or sum(len(data) for _, data in before) > MAX_BATCH_BYTES:
@@ -321,9 +321,9 @@ class CellLog:
         self.unsaved_bytes += len(body)
         return seq
 
-    def _birth(self, born: Born) -> list[tuple[str, bytes]]:
+    def _first_records(self, new_cell: NewCell) -> list[tuple[str, bytes]]:
         """Return the first records of a new cell: its snapshot pointer, and a release, so that it has no owner."""
-        number, pointer, seq = born
+        number, pointer, seq = new_cell
         first = LogRecord(VERSION, "release", self._node, self.instance, secrets.token_hex(8), seq, seq)
         return [(self._subject("snap", number), pointer), (self._subject("log", number), _encode(first))]
 
@@ -354,7 +354,7 @@ class CellLog:
     async def release(self, to: str = "") -> None:
         """Give the cell up cleanly; another node may take it at once."""
         await self._store("release", [], to=to)
-        self._is_lost = "given up"
+        self._lost_reason = "given up"
 
     async def purge(self, below: int) -> None:
         """Purge records before `below`, which a snapshot holds, and all pointers but the last.
@@ -382,15 +382,15 @@ class CellLog:
         self, kind: str, before: Sequence[tuple[str, bytes]], *, to: str = "", parts: int = 0, body: bytes = b""
     ) -> int:
         """Publish a record and its batch, after earlier writes, and repeat until the outcome is certain."""
-        async with self._turn:
-            return await self._publish_surely(self._record(kind, to=to, parts=parts, body=body), before)
+        async with self._write_lock:
+            return await self._publish_until_certain(self._record(kind, to=to, parts=parts, body=body), before)
 
-    async def _publish_surely(self, record: LogRecord, before: Sequence[tuple[str, bytes]]) -> int:
+    async def _publish_until_certain(self, record: LogRecord, before: Sequence[tuple[str, bytes]]) -> int:
         data = _encode(record)
         while True:
             # Checked before every try: once the session is over, another node may own the cell.
-            if self._is_lost or self._is_over():
-                raise CellLost(self.cell, self._is_lost or "the session has ended")
+            if self._lost_reason or self._is_over():
+                raise CellLost(self.cell, self._lost_reason or "the session has ended")
             try:
                 seq, code, why = await self._publish(data, before)
             except NoAnswer:
@@ -405,19 +405,19 @@ class CellLog:
             if code not in {0, _WRONG_LAST}:
                 raise ClusterError(f"NATS rejected a record for {self._subject('log')}: {why} ({code})")
             # No answer, or another record is last, which may be this node's: a try whose answer was lost.
-            found = await self._stored(record)
+            found = await self._find_stored(record)
             if found:
                 seq = found
                 break
             # This log is unchanged, so it was the condition on a new cell's log that failed.
             if code == _WRONG_LAST:
-                await self._check_birth(before)
+                await self._check_new_log(before)
         self.last = seq
         self.messages += 1 + len(before)
         self.sent_bytes += len(data) + sum(len(each) for _, each in before)
         return seq
 
-    async def _stored(self, record: LogRecord) -> int:
+    async def _find_stored(self, record: LogRecord) -> int:
         """Return the number of a record, or 0 if it was not stored.
 
         CellLost if another node's record is there instead.
@@ -437,17 +437,17 @@ class CellLog:
             await self._clock.sleep(RETRY_S)
             return 0
         assert head is not None
-        self._is_lost = f"{head.record.node} owns it since {head.record.epoch or head.seq}"
-        raise CellLost(self.cell, self._is_lost)
+        self._lost_reason = f"{head.record.node} owns it since {head.record.epoch or head.seq}"
+        raise CellLost(self.cell, self._lost_reason)
 
-    async def _check_birth(self, before: Sequence[tuple[str, bytes]]) -> None:
+    async def _check_new_log(self, before: Sequence[tuple[str, bytes]]) -> None:
         """Raise NumberTaken if a batch was refused because the new cell's log exists."""
-        for cell in (int(subject.rpartition(".")[2]) for subject, _ in before if self._is_birth(subject)):
+        for cell in (int(subject.rpartition(".")[2]) for subject, _ in before if self._is_first_record(subject)):
             with contextlib.suppress(NoAnswer):
                 if await self.has_log(cell):
                     raise NumberTaken(f"cell {cell} already exists; the agreement is outdated")
 
-    def _is_birth(self, subject: str) -> bool:
+    def _is_first_record(self, subject: str) -> bool:
         """Tell whether a message of a batch is the first one of another cell's log."""
         return subject.startswith(f"{self._collection}.log.")
 
@@ -459,7 +459,7 @@ class CellLog:
         batch = secrets.token_hex(11)
         for number, (subject, payload) in enumerate(before, 1):
             headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
-            headers |= {_LAST_SUBJECT: "0"} if self._is_birth(subject) else {}
+            headers |= {_LAST_SUBJECT: "0"} if self._is_first_record(subject) else {}
             # The first message is acknowledged: an error shows before the rest is sent.
             if number == 1:
                 _, code, why = await self._request(subject, payload, headers)
@@ -475,8 +475,8 @@ class CellLog:
     async def _request(self, subject: str, data: bytes, headers: dict[str, str]) -> tuple[int, int, str]:
         client, answer_s = self._wire.client, self._wire.answer_s
         answer = await self._wire.ask(client.request(subject, data, timeout=answer_s, headers=headers))
-        said = json.loads(answer.data) if answer.data else {}
-        error = said.get("error")
+        response = json.loads(answer.data) if answer.data else {}
+        error = response.get("error")
         if error:
             return 0, int(error.get("err_code") or error.get("code") or -1), str(error.get("description", ""))
-        return int(said.get("seq", 0)), 0, ""
+        return int(response.get("seq", 0)), 0, ""

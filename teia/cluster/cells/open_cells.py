@@ -19,7 +19,7 @@ from typing import overload
 
 from teia.clock import Clock
 from teia.cluster.cells.log import CellLog, LogEntry
-from teia.cluster.cells.publish import LogJournal, unpacked
+from teia.cluster.cells.publish import LogJournal, decompress_changes
 from teia.cluster.nats.thread import LoopThread
 from teia.config.sections import Config
 from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
@@ -52,7 +52,7 @@ class ClusterCell(Cell):
         If the log may have a newer record, keep the archive until the file catches up.
         """
         journal = self.frontier.journal
-        if not (isinstance(journal, LogJournal) and journal.is_behind):
+        if not (isinstance(journal, LogJournal) and journal.must_catch_up):
             super().rewind()
 
 
@@ -171,7 +171,7 @@ async def _batches(entries: AsyncIterator[LogEntry]) -> AsyncIterator[list[tuple
     size = 0
     async for entry in entries:
         if entry.record.kind == "commit":
-            batch.append((entry.seq, unpacked(entry.body)))
+            batch.append((entry.seq, decompress_changes(entry.body)))
             size += len(batch[-1][1])
             if size >= BATCH_BYTES:
                 yield batch

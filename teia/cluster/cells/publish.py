@@ -7,7 +7,7 @@ import zlib
 
 from isal import isal_zlib
 
-from teia.cluster.cells.log import Born, CellLog, CellLost
+from teia.cluster.cells.log import NewCell, CellLog, CellLost
 from teia.cluster.nats.thread import LoopThread
 from teia.errors import ClusterError
 
@@ -21,40 +21,40 @@ class LogJournal:
         self.log = log
         self._thread = thread
         self._posted: list[tuple[int, bytes]] = []
-        self.born: Born | None = None
+        self.new_cell: NewCell | None = None
         """A cell that the next transaction splits off this one."""
-        self.is_behind = False
+        self.must_catch_up = False
         """True if the log may have a record that the file lacks: the file must catch up before anything else."""
 
     def post(self, to_cell: int, bulk: bytes) -> None:
         self._posted.append((to_cell, bulk))
 
     def publish(self, changes: bytes) -> int:
-        if self.is_behind:
+        if self.must_catch_up:
             raise CellLost(self.log.cell, "its file is behind its log; it must be reopened")
         posted, self._posted = self._posted, []
-        born, self.born = self.born, None
+        new_cell, self.new_cell = self.new_cell, None
         began_s = time.thread_time()
-        body = packed(changes)
+        body = compress_changes(changes)
         self._thread.packing_s += time.thread_time() - began_s
         try:
-            return self._thread.wait_for(self.log.append(body, posted, born))
+            return self._thread.wait_for(self.log.append(body, posted, new_cell))
         except CellLost:  # it is unknown whether the record was stored before that
-            self.is_behind = True
+            self.must_catch_up = True
             raise
 
     def forget(self, published: int) -> None:
         """Note a rollback, on a full disk: if the record was published, the file must first catch up with the log."""
         self._posted.clear()
-        self.born = None
-        self.is_behind = self.is_behind or bool(published)
+        self.new_cell = None
+        self.must_catch_up = self.must_catch_up or bool(published)
 
 
-def packed(changes: bytes) -> bytes:
+def compress_changes(changes: bytes) -> bytes:
     return isal_zlib.compress(changes, 1)
 
 
-def unpacked(body: bytes) -> bytes:
+def decompress_changes(body: bytes) -> bytes:
     """Return changes as they were before they were packed."""
     try:
         unpacker = zlib.decompressobj()

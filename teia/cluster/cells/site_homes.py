@@ -55,7 +55,7 @@ def said_in(bulk: bytes) -> Said:
     if move_site.is_part(bulk):
         return move_site.part_in(bulk)
     if not bulk.startswith((TOLD, PASSED)):
-        return mail.links_in(bulk)
+        return mail.decode_links(bulk)
     try:
         if bulk.startswith(PASSED):
             return _decode_passed(bulk[len(PASSED) :])

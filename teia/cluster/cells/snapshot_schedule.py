@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from teia.clock import Clock
 from teia.cluster.cells.copies import CellCopies
-from teia.cluster.cells.log import CellLog, CellLost, stream_of
+from teia.cluster.cells.log import CellLog, CellLost, stream_name
 from teia.cluster.cells.owner import CellOwner
 from teia.cluster.cells.ship_archive import ArchiveTransfers
 from teia.cluster.cells.snapshots import Snapshots
@@ -37,7 +37,7 @@ class StreamSpace:
 
     def __init__(self, wire: Wire, clock: Clock, collection: str) -> None:
         self.has_room = True
-        self._wire, self._clock, self._stream = wire, clock, stream_of(collection)
+        self._wire, self._clock, self._stream = wire, clock, stream_name(collection)
         self._check_at = 0.0
 
     async def refresh(self) -> None:

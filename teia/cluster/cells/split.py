@@ -30,7 +30,7 @@ import msgspec
 
 from teia.clock import Clock
 from teia.cluster.cells.copies import CellCopies
-from teia.cluster.cells.log import MOST_CELLS, CellLog, CellLost, NumberTaken, TooLarge
+from teia.cluster.cells.log import MAX_CELLS, CellLog, CellLost, NumberTaken, TooLarge
 from teia.cluster.cells.owner import CellOwner
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import AWAY, GUEST, REST
@@ -65,8 +65,8 @@ def wish(agreement: Agreement, cell: int) -> Agreement:
         raise ClusterError(f"unknown cell {cell}; cells are numbered from 0 to {len(agreement.starts) - 1}")
     if agreement.splitting not in {None, cell}:
         raise ClusterError(f"cell {agreement.splitting} is being split; only one at a time")
-    if len(agreement.starts) >= MOST_CELLS:
-        raise ClusterError(f"the cluster already has the maximum of {MOST_CELLS} cells")
+    if len(agreement.starts) >= MAX_CELLS:
+        raise ClusterError(f"the cluster already has the maximum of {MAX_CELLS} cells")
     if not agreement.config.cluster.snapshots:
         raise ClusterError("splitting needs snapshots, and this collection has none (cluster.snapshots)")
     refused = {each: why for each, why in agreement.unsplit.items() if each != str(cell)}
@@ -133,7 +133,7 @@ class Splitter:
         agreement = self._agreement()
         if agreement.splitting is not None:
             return True
-        if not most_urls or self._copies.snapshots is None or len(agreement.starts) >= MOST_CELLS:
+        if not most_urls or self._copies.snapshots is None or len(agreement.starts) >= MAX_CELLS:
             return False
         urls = {int(cell): known for node in nodes for cell, known in node.cells.items()}
         large = {cell: known for cell, known in urls.items() if known > most_urls}
@@ -218,13 +218,13 @@ class Splitter:
         )  # fmt: skip
         return slot
 
-    def _give_up(self, folder: CellFolder, log: CellLog, born: tuple[int, bytes, int], slot: int, end: int) -> int:
+    def _give_up(self, folder: CellFolder, log: CellLog, new_cell: tuple[int, bytes, int], slot: int, end: int) -> int:
         """Do step 4, in a thread: it waits for NATS."""
         journal = LogJournal(log, self._thread)
         with closing(FrontierCell(folder.frontier, journal=journal)) as frontier, frontier.transaction():
             # The first records of the new cell go into the batch of this transaction.
-            journal.born = born
-            return give_up(frontier, born[0], slot, end, NAMED)
+            journal.new_cell = new_cell
+            return give_up(frontier, new_cell[0], slot, end, NAMED)
 
     async def _refuse(self, cell: int, why: str) -> None:
         _log.warning("cell=%d was not split: %s", cell, why)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from teia.clock import Clock
 from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.copy_ahead import Follower
-from teia.cluster.cells.log import MOST_CELLS, CellLog
+from teia.cluster.cells.log import MAX_CELLS, CellLog
 from teia.cluster.cells.owner import CellOwner
 from teia.cluster.cells.ship_archive import ArchiveTransfers
 from teia.cluster.cells.snapshot_schedule import SnapshotScheduler, StreamSpace
@@ -55,7 +55,7 @@ class Upkeep:
         self._settled_at = 0.0
         self.held: Callable[[], set[int]] = set
         """Cells that are owned and must not be crawled now."""
-        self.whole = MOST_CELLS
+        self.whole = MAX_CELLS
         """Number of cells that were not split off others."""
         if copies.snapshots is not None:
             space = StreamSpace(session.wire, clock, owner.collection)

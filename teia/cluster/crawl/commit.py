@@ -185,7 +185,7 @@ class NodeCommitter(Committer):
         onward: dict[int, list[FoundUrl]] = {}
         for sender, seq, said in bulks:
             # A new owner reads messages again that the file already holds.
-            if seq > mail.heard(frontier, sender):
+            if seq > mail.last_received(frontier, sender):
                 known = frontier.known
                 if isinstance(said, ForwardedSignals):
                     self._passed.append(said)
@@ -193,7 +193,7 @@ class NodeCommitter(Committer):
                 if isinstance(said, SiteRows):
                     self._from_others += frontier.known - known
                     self.arrived |= dict.fromkeys(said.names.values(), 0.0) | said.delays
-                mail.note_heard(frontier, sender, seq)
+                mail.note_received(frontier, sender, seq)
         for to_cell, links in onward.items():
             mail.post(frontier, to_cell, links)
 

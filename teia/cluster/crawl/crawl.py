@@ -336,7 +336,7 @@ def open_kept(
 def heard_by(crawl: NodeCrawl, cell: int) -> int:
     """Return the last message of other cells that a cell has merged."""
     frontier: FrontierCell = crawl.committer.cells[cell].frontier
-    return mail.heard(frontier, mail.THE_STREAM)
+    return mail.last_received(frontier, mail.THE_STREAM)
 
 
 async def listen(log: CellLog, crawl: NodeCrawl, after: int) -> None:

@@ -8,7 +8,7 @@ arrived in between, their receiver's count of work done would differ.
 from __future__ import annotations
 
 from teia.clock import Clock
-from teia.cluster.cells.log import stream_of
+from teia.cluster.cells.log import stream_name
 from teia.cluster.cells.owner import CellOwner
 from teia.cluster.members.session import NodeSession, NodeState
 
@@ -58,7 +58,7 @@ class FinishedCheck:
             return None
         collection = owner.collection
         js = session.wire.js
-        info = await session.wire.ask(js.stream_info(stream_of(collection), subjects_filter=f"{collection}.links.*"))
+        info = await session.wire.ask(js.stream_info(stream_name(collection), subjects_filter=f"{collection}.links.*"))
         # Links that their cell has not merged yet.
         if info.state.subjects:
             return None

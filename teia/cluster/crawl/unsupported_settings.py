@@ -5,7 +5,7 @@ A setting that is neither here nor in the table of docs/cluster.md has the same 
 
 from __future__ import annotations
 
-from teia.cluster.cells.log import MOST_CELLS
+from teia.cluster.cells.log import MAX_CELLS
 from teia.config.sections import Config
 from teia.errors import ConfigError
 from teia.frontier.queue.order import focused
@@ -30,7 +30,7 @@ def _refused(config: Config) -> dict[str, str]:
     rules = (*config.scope.include, *config.scope.exclude)
     wrong = {
         "collection.order": config.collection.order == focused.name and "the topic is learned on one machine",
-        "collection.cells": config.collection.cells > MOST_CELLS and f"at most {MOST_CELLS} cells are possible",
+        "collection.cells": config.collection.cells > MAX_CELLS and f"at most {MAX_CELLS} cells are possible",
         "refresh.weights": refresh.weights == "file" and "other nodes do not have the file",
         "signals.websub": signals.websub and "subscriptions to hubs are known to one machine only",
         "scope": any(list_of(rule) for rule in rules)

@@ -55,7 +55,7 @@ from teia.frontier.cell.database import sqlite_errors
 from teia.frontier.cell.revisits import CapturedPage, DueTimeChange
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import LANE_DUE, LANE_REFRESH, STATE_DONE, STATE_FAILED
-from teia.frontier.cell.take import of_page
+from teia.frontier.cell.take import read_refresh_page
 from teia.frontier.queue.host_rules import delay_of
 from teia.frontier.queue.schedule import HostQueue
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
@@ -313,10 +313,10 @@ class Refresh:
                 self._want(host)
             return [], now_s + LOOK_AGAIN_S if host.pages or host.news else None
         frontier = host.cell.frontier
-        found = (of_page(frontier.db, host.name, host.slot, host.host_id, key) for key in keys)
+        found = (read_refresh_page(frontier.db, host.name, host.slot, host.host_id, key) for key in keys)
         items = [item for item in found if item is not None]
         if frontier.order.stores_trails:
-            items = trails.with_trails(frontier.db, host.slot, host.host_id, items)
+            items = trails.attach_hints(frontier.db, host.slot, host.host_id, items)
         return items, None if look_s is None else max(look_s, now_s + SOON_S)
 
     def _due(

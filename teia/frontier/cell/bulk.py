@@ -84,7 +84,7 @@ class BulkSelection:
     the last try.
     """
 
-    deed: BulkAction
+    action: BulkAction
     host: str = ""
     contains: str = ""
     source: str = ""
@@ -96,30 +96,30 @@ class BulkSelection:
             raise UsageError(f"the search text for URLs may have at most {MAX_TEXT_CHARS} characters")
         if self.source not in {"", *SOURCES.values()}:
             raise UsageError(f"source {self.source!r}: must be one of {', '.join(SOURCES.values())}")
-        if self.deed is BulkAction.DROP and self.source == SOURCES[LANE_REFRESH]:
+        if self.action is BulkAction.DROP and self.source == SOURCES[LANE_REFRESH]:
             raise UsageError("pages that are kept fresh cannot be dropped; exclude them from the scope instead")
 
-    def holds(self, row: UrlRow, now_s: float) -> bool:
+    def matches(self, row: UrlRow, now_s: float) -> bool:
         """Tell whether the action applies to a URL in its present state."""
         return (
             (self.depth is None or row.depth == self.depth)
             and (not self.outcome or row.outcome == self.outcome)
-            and self._can_be_done(row, int(now_s * 1000))
+            and self._is_applicable(row, int(now_s * 1000))
             and self.contains in row.url
         )
 
-    def _can_be_done(self, row: UrlRow, now_ms: int) -> bool:
+    def _is_applicable(self, row: UrlRow, now_ms: int) -> bool:
         waits = row.state == STATE_QUEUED
-        if self.deed is BulkAction.RETRY:
+        if self.action is BulkAction.RETRY:
             # Ranks of the DUE lane are milliseconds: a greater one is a retry whose time has not come.
             is_later = waits and row.lane == LANE_DUE and row.rank > now_ms
             given_up = row.state == STATE_FAILED or (row.state == STATE_EXCLUDED and row.outcome == Outcome.DROPPED)
             return is_later or given_up
-        if self.deed is BulkAction.FIRST and self.source == SOURCES[LANE_REFRESH]:
+        if self.action is BulkAction.FIRST and self.source == SOURCES[LANE_REFRESH]:
             return row.lane == LANE_REFRESH and row.state in {STATE_DONE, STATE_FAILED}
         is_first = row.lane == LANE_DUE and row.rank <= now_ms
         is_of_source = not self.source or SOURCES.get(row.lane) == self.source
-        return waits and is_of_source and not (self.deed is BulkAction.FIRST and is_first)
+        return waits and is_of_source and not (self.action is BulkAction.FIRST and is_first)
 
 
 # ---- looking --------------------------------------------------------------------------------------------------------
@@ -131,17 +131,17 @@ _ROW = """
 _NEXT = f"{_ROW} WHERE u.slot = ? AND (u.host_id, u.key) > (?, ?) ORDER BY u.host_id, u.key LIMIT ?"
 
 
-def matching(cell: FrontierCell, chosen: BulkSelection, now_s: float) -> Iterator[str]:
+def matching_urls(cell: FrontierCell, selection: BulkSelection, now_s: float) -> Iterator[str]:
     """Yield every URL of a cell that the action applies to; nothing is changed."""
-    if chosen.host:
-        host_id = _host_id(cell, chosen.host)
-        where, values = "WHERE u.slot = ? AND u.host_id = ?", (slot_of(site_of(chosen.host)), host_id)
+    if selection.host:
+        host_id = _host_id(cell, selection.host)
+        where, values = "WHERE u.slot = ? AND u.host_id = ?", (slot_of(site_of(selection.host)), host_id)
         rows = cell.db.execute(f"{_ROW} {where}", values) if host_id is not None else ()
     else:
         rows = cell.db.execute(_ROW)
     for values in rows:
         row = UrlRow(*values)
-        if chosen.holds(row, now_s):
+        if selection.matches(row, now_s):
             yield row.url
 
 
@@ -157,21 +157,21 @@ def progress(cell: FrontierCell, mark: str) -> tuple[RowKey | None, int]:
     """Return the position of an action in a cell, and its number of URLs; None if it has not begun."""
     row = cell.db.execute("SELECT value FROM meta WHERE name = 'bulk'").fetchone()
     # The row holds the last action only. Under another mark, this action has not begun in the cell.
-    whose, (slot, host_id, key), number = json.loads(row[0]) if row is not None else ("", END, 0)
-    return ((slot, host_id, key), number) if whose == mark else (None, 0)
+    last_mark, (slot, host_id, key), number = json.loads(row[0]) if row is not None else ("", END, 0)
+    return ((slot, host_id, key), number) if last_mark == mark else (None, 0)
 
 
-def carry_on(
-    cell: FrontierCell, chosen: BulkSelection, mark: str, now_s: float, has_time: Callable[[], bool]
+def continue_action(
+    cell: FrontierCell, selection: BulkSelection, mark: str, now_s: float, has_time: Callable[[], bool]
 ) -> list[tuple[int, str]]:
     """Continue an action, with some thousands of URLs at least; inside a transaction.
 
     Returns the changed hosts by id and name. `progress` then returns the new position.
     """
-    begun, number = progress(cell, mark)
-    position, touched = _beginning(cell, chosen) if begun is None else begun, dict[int, str]()
+    started, number = progress(cell, mark)
+    position, touched = _first_position(cell, selection) if started is None else started, dict[int, str]()
     while position < END:
-        position, done = _some(cell, position, chosen, now_s, touched)
+        position, done = _process_slot(cell, position, selection, now_s, touched)
         number += done
         if not has_time():
             break
@@ -179,20 +179,20 @@ def carry_on(
     return list(touched.items())
 
 
-def _beginning(cell: FrontierCell, chosen: BulkSelection) -> RowKey:
-    if not chosen.host:
+def _first_position(cell: FrontierCell, selection: BulkSelection) -> RowKey:
+    if not selection.host:
         return (0, -1, 0)
-    host_id = _host_id(cell, chosen.host)
+    host_id = _host_id(cell, selection.host)
     # Behind the last possible key of the host before: the walk goes on with the first URL of this one.
-    return END if host_id is None else (slot_of(site_of(chosen.host)), host_id - 1, _LAST_KEY)
+    return END if host_id is None else (slot_of(site_of(selection.host)), host_id - 1, _LAST_KEY)
 
 
-def _some(
-    cell: FrontierCell, position: RowKey, chosen: BulkSelection, now_s: float, touched: dict[int, str]
+def _process_slot(
+    cell: FrontierCell, position: RowKey, selection: BulkSelection, now_s: float, touched: dict[int, str]
 ) -> tuple[RowKey, int]:
     """Process the next URLs of one slot; return the new position and the number of URLs changed."""
     (slot,) = cell.db.execute("SELECT coalesce(min(slot), ?) FROM urls WHERE slot >= ?", (SLOTS, position[0])).fetchone()
-    if slot == SLOTS or (chosen.host and slot != position[0]):
+    if slot == SLOTS or (selection.host and slot != position[0]):
         return END, 0
     # Slots without URLs are skipped; in a new slot the walk begins at its first host.
     after = position[1:] if slot == position[0] else (-1, 0)
@@ -200,23 +200,23 @@ def _some(
     number = 0
     for row in rows:
         # Rows are sorted by host: the chosen host has no more URLs.
-        if chosen.host and row.host != chosen.host:
+        if selection.host and row.host != selection.host:
             return END, number
-        if chosen.holds(row, now_s):
-            _do(cell, chosen.deed, (slot, row.host_id, row.key), row, int(now_s * 1000))
+        if selection.matches(row, now_s):
+            _apply(cell, selection.action, (slot, row.host_id, row.key), row, int(now_s * 1000))
             touched[row.host_id] = row.host
             number += 1
     # A short read means that the slot has no more URLs.
     return ((slot, rows[-1].host_id, rows[-1].key) if len(rows) == ROWS else (slot + 1, -1, 0)), number
 
 
-def _do(cell: FrontierCell, deed: BulkAction, row_key: RowKey, row: UrlRow, now_ms: int) -> None:
-    if deed is BulkAction.DROP:
+def _apply(cell: FrontierCell, action: BulkAction, row_key: RowKey, row: UrlRow, now_ms: int) -> None:
+    if action is BulkAction.DROP:
         _drop(cell, row_key, row)
-    elif deed is BulkAction.RETRY and row.outcome == Outcome.DROPPED and row.state == STATE_EXCLUDED:
+    elif action is BulkAction.RETRY and row.outcome == Outcome.DROPPED and row.state == STATE_EXCLUDED:
         cell.requeue(*row_key, lane=row.lane, rank=row.rank)
     else:
-        _make_due(cell, row_key, row, now_ms, forgets_failures=deed is BulkAction.RETRY)
+        _make_due(cell, row_key, row, now_ms, forgets_failures=action is BulkAction.RETRY)
 
 
 def _drop(cell: FrontierCell, row_key: RowKey, row: UrlRow) -> None:
@@ -249,12 +249,12 @@ def _make_due(cell: FrontierCell, row_key: RowKey, row: UrlRow, now_ms: int, *, 
     cell.requeue(*row_key, lane=LANE_DUE, rank=now_ms)
 
 
-def as_values(chosen: BulkSelection) -> dict[str, Any]:
-    """Return the fields of a choice, for `Chosen(**values)`."""
+def selection_fields(selection: BulkSelection) -> dict[str, Any]:
+    """Return the fields of a choice, for `BulkSelection(**values)`."""
     return {
-        "host": chosen.host,
-        "contains": chosen.contains,
-        "source": chosen.source,
-        "depth": chosen.depth,
-        "outcome": chosen.outcome,
+        "host": selection.host,
+        "contains": selection.contains,
+        "source": selection.source,
+        "depth": selection.depth,
+        "outcome": selection.outcome,
     }

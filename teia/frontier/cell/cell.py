@@ -39,7 +39,7 @@ from teia.frontier.cell.schema import (
     VERSION,
 )
 from teia.frontier.cell.site_statements import TABLES
-from teia.frontier.cell.take import of_lane
+from teia.frontier.cell.take import read_lane
 from teia.frontier.queue.order import TOP_SCORE, Order, merge_hints, breadth, is_aside, sequence_of
 from teia.frontier.queue.sydney import sample_links
 from teia.records import NOT_MODIFIED
@@ -264,7 +264,7 @@ class FrontierCell:
         # After the inserts: the detector moves rows that must exist by now.
         if watch is not None:
             watch.end_batch()
-        shorter_paths.note(self.db, shorter)
+        shorter_paths.add(self.db, shorter)
         if order.stores_trails:
             touched.update(self._keep_trails([each for each in placed if each[4].tail], now_s))
         return list(touched.items())
@@ -304,16 +304,16 @@ class FrontierCell:
         """Store the links' hints; return the hosts of pages that are revisited because their links are judged anew."""
         again: dict[int, str] = {}
         for *row_key, _, item in placed:
-            if trails.is_shorter_way(self.db, row_key, item.hint) and self.visit_again(row_key, now_s):
+            if trails.is_shorter_path(self.db, row_key, item.hint) and self.visit_again(row_key, now_s):
                 again[row_key[1]] = item.host
-        trails.keep(self.db, ((row_key, item.hint) for *row_key, _, item in placed))
+        trails.store_hints(self.db, ((row_key, item.hint) for *row_key, _, item in placed))
         return again
 
     def note_read(self, host_id: int, host: str, item: QueuedUrl, read: trails.ReadingResult, now_s: float) -> bool:
         """Record the result of reading a page; return True if a shorter path, found meanwhile, requeues it."""
         row_key = (slot_of(site_of(host)), host_id, item.key)
         trails.note_read(self.db, row_key, read)
-        return trails.has_shorter_way(self.db, row_key, item.hint) and self.visit_again(row_key, now_s)
+        return trails.has_shorter_path(self.db, row_key, item.hint) and self.visit_again(row_key, now_s)
 
     def visit_again(self, row_key: Sequence[int], now_s: float) -> bool:
         """Put a finished page back into the queue, due now; return False if it was not finished."""
@@ -377,8 +377,8 @@ class FrontierCell:
                 break
             # Ranks of DUE are milliseconds, and later ones are not due. Ranks of NEW are no times: all qualify.
             before = 1 << 62 if lane == LANE_NEW else int(now_s * 1000)
-            taken += islice(of_lane(self.db, host, (slot, host_id, lane), before, limit, skip), limit - len(taken))
-        return trails.with_trails(self.db, slot, host_id, taken) if self.order.stores_trails else taken
+            taken += islice(read_lane(self.db, host, (slot, host_id, lane), before, limit, skip), limit - len(taken))
+        return trails.attach_hints(self.db, slot, host_id, taken) if self.order.stores_trails else taken
 
     def next_due_s(self, host_id: int, host: str) -> float | None:
         """Return the time of the earliest URL of the DUE lane; None if there is none."""
@@ -417,7 +417,7 @@ class FrontierCell:
             self._record_page(slot, settled, settled.page)
             # A shorter path was found while the page was read at its old depth.
             if row[3] < item.depth and settled.state == STATE_DONE and not self.order.stores_trails:
-                shorter_paths.note(self.db, [row_key])
+                shorter_paths.add(self.db, [row_key])
 
     def _leave_queue(self, slot: int, host_id: int, key: int, *, lane: int, rank: int) -> None:
         sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"

@@ -30,7 +30,7 @@ RowKey = tuple[int, int, int]
 Targets = Mapping[str, Iterable[int]]
 """Keys of URLs by their host."""
 
-TAKEN_BACK_DEPTH = 1 << 30
+REMOVED_DEPTH = 1 << 30
 """Depth of a link that is taken back: deeper than any other, so that it cannot affect its URL's depth."""
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -44,13 +44,13 @@ class Relinked(NamedTuple):
     gone: list[tuple[str, int]]
 
 
-def packed(targets: Targets) -> bytes:
+def pack(targets: Targets) -> bytes:
     """Return targets in their stored form; empty if there are none."""
     named = [(host, array("q", sorted(set(keys))).tobytes()) for host, keys in sorted(targets.items())]
     return _encode(named) if named else b""
 
 
-def unpacked(cell: FrontierCell, row: bytes) -> dict[int, str]:
+def unpack(cell: FrontierCell, row: bytes) -> dict[int, str]:
     """Return the host of each stored target, by its key."""
     if not row:
         return {}
@@ -66,67 +66,67 @@ def replace(cell: FrontierCell, row_key: RowKey, targets: Targets) -> Relinked:
 
     A page that an older teia has read is assumed to link to the same URLs: its links were counted long ago.
     """
-    now = packed(targets)
+    now = pack(targets)
     # Most pages have no row yet: one statement tests that and stores.
     if now and cell.db.execute("INSERT OR IGNORE INTO outlinks VALUES (?, ?, ?, ?)", (*row_key, now)).rowcount:
         # In an older cell, a page read before the table existed has had its links counted.
         is_new = cell.knows_links or not _was_read(cell.db, row_key)
         return Relinked({key for keys in targets.values() for key in keys} if is_new else set(), [])
-    before = kept(cell.db, row_key) or b""
+    before = load(cell.db, row_key) or b""
     if before == now:
         return Relinked(set(), [])
     if now:
         cell.db.execute("UPDATE outlinks SET targets = ? WHERE slot = ? AND host_id = ? AND key = ?", (now, *row_key))
     else:
         cell.db.execute("DELETE FROM outlinks WHERE slot = ? AND host_id = ? AND key = ?", row_key)
-    old, new = unpacked(cell, before), {key for keys in targets.values() for key in keys}
+    old, new = unpack(cell, before), {key for keys in targets.values() for key in keys}
     return Relinked(new - old.keys(), [(host, key) for key, host in old.items() if key not in new])
 
 
 def add(cell: FrontierCell, row_key: RowKey, targets: Targets) -> set[int]:
     """Add links to those counted for a page; return the keys that are new. Inside a transaction."""
-    before = kept(cell.db, row_key) or b""
+    before = load(cell.db, row_key) or b""
     # An older teia counted this page's links without storing them; adding would count them twice.
     if not before and not cell.knows_links:
         return set()
-    old = unpacked(cell, before)
+    old = unpack(cell, before)
     new = {key for keys in targets.values() for key in keys} - old.keys()
     if new:
         both: dict[str, set[int]] = {host: set(keys) for host, keys in targets.items()}
         for key, host in old.items():
             both.setdefault(host, set()).add(key)
-        cell.db.execute("INSERT OR REPLACE INTO outlinks VALUES (?, ?, ?, ?)", (*row_key, packed(both)))
+        cell.db.execute("INSERT OR REPLACE INTO outlinks VALUES (?, ?, ?, ?)", (*row_key, pack(both)))
     return new
 
 
-def keep(cell: FrontierCell, row_key: RowKey, targets: Targets) -> None:
+def store(cell: FrontierCell, row_key: RowKey, targets: Targets) -> None:
     """Store the links of a page regardless of earlier ones, for a new count. Inside a transaction."""
-    now = packed(targets)
+    now = pack(targets)
     if now:
         cell.db.execute("INSERT OR REPLACE INTO outlinks VALUES (?, ?, ?, ?)", (*row_key, now))
     else:
         cell.db.execute("DELETE FROM outlinks WHERE slot = ? AND host_id = ? AND key = ?", row_key)
 
 
-def taken_back(host: str, key: int) -> FoundUrl:
+def removed_link(host: str, key: int) -> FoundUrl:
     """Return a removed link in the form that is sent to the cell of its URL."""
-    return FoundUrl(host, key, "", TAKEN_BACK_DEPTH, -1, TAKEN_BACK_DEPTH, by=0)
+    return FoundUrl(host, key, "", REMOVED_DEPTH, -1, REMOVED_DEPTH, by=0)
 
 
-def kept(db: sqlite3.Connection, row_key: RowKey) -> bytes | None:
+def load(db: sqlite3.Connection, row_key: RowKey) -> bytes | None:
     """Return the stored links of a page; None if there are none."""
     sql = "SELECT targets FROM outlinks WHERE slot = ? AND host_id = ? AND key = ?"
     row = db.execute(sql, row_key).fetchone()
     return None if row is None else bytes(row[0])
 
 
-def note_all(cell: FrontierCell) -> None:
+def mark_complete(cell: FrontierCell) -> None:
     """Record that the counted links of every page are stored. Inside a transaction."""
     cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('outlinks', 1)")
     cell.knows_links = True
 
 
-def are_there(db: sqlite3.Connection) -> bool:
+def has_table(db: sqlite3.Connection) -> bool:
     """Tell whether a cell opened read-only has the table; a teia that knows it creates it when it writes."""
     return db.execute("SELECT 1 FROM sqlite_master WHERE name = 'outlinks'").fetchone() is not None
 

@@ -54,7 +54,7 @@ def _bulks(rows: Sequence[_Row]) -> Iterator[bytes]:
     yield from _bulks(rows[half:])
 
 
-def links_in(bulk: bytes) -> list[FoundUrl]:
+def decode_links(bulk: bytes) -> list[FoundUrl]:
     """Return the links that another node's cell sent."""
     try:
         return [FoundUrl(*fields) for fields in _decode(bulk)]
@@ -62,7 +62,7 @@ def links_in(bulk: bytes) -> list[FoundUrl]:
         raise ClusterError(f"links from another cell cannot be read: {error}") from error
 
 
-def waiting(cell: FrontierCell) -> Iterator[tuple[int, int, list[FoundUrl]]]:
+def pending(cell: FrontierCell) -> Iterator[tuple[int, int, list[FoundUrl]]]:
     """Yield (sequence, receiving cell, links) in the order they were posted."""
     for seq, to_cell, bulk in cell.db.execute("SELECT seq, to_cell, bulk FROM outbox ORDER BY seq").fetchall():
         try:
@@ -71,18 +71,18 @@ def waiting(cell: FrontierCell) -> Iterator[tuple[int, int, list[FoundUrl]]]:
             raise CorruptFile(cell.path, f"links {seq} for cell {to_cell} cannot be read: {error}") from error
 
 
-def heard(receiver: FrontierCell, from_cell: int) -> int:
+def last_received(receiver: FrontierCell, from_cell: int) -> int:
     """Return the number of the last links the receiver has from a sender."""
     row = receiver.db.execute("SELECT seq FROM inbox WHERE from_cell = ?", (from_cell,)).fetchone()
     return 0 if row is None else int(row[0])
 
 
-def note_heard(receiver: FrontierCell, from_cell: int, seq: int) -> None:
+def note_received(receiver: FrontierCell, from_cell: int, seq: int) -> None:
     """Store the number of the last links received; inside the receiver's transaction."""
     receiver.db.execute("INSERT OR REPLACE INTO inbox VALUES (?, ?)", (from_cell, seq))
 
 
-def delivered(cell: FrontierCell, seq: int) -> None:
+def delete_delivered(cell: FrontierCell, seq: int) -> None:
     """Delete the links that every receiver has, up to `seq`; inside a transaction of the sender.
 
     The row with the highest number stays behind, empty, so that the numbers never start again.

@@ -16,7 +16,7 @@ from teia.frontier.cell.schema import STATE_DONE
 
 
 @dataclass(frozen=True, slots=True)
-class NearerPage:
+class ShortenedPage:
     """A page, its last outcome, and the location of its capture; `depth` and `hops` are its present ones."""
 
     slot: int
@@ -31,7 +31,7 @@ class NearerPage:
     outcome: str
 
 
-def note(db: sqlite3.Connection, row_keys: Iterable[Sequence[int]]) -> None:
+def add(db: sqlite3.Connection, row_keys: Iterable[Sequence[int]]) -> None:
     """Store pages by slot, host id and key; inside a transaction. A page without a row has no links to update."""
     sql = """
         INSERT OR IGNORE INTO nearer
@@ -40,7 +40,7 @@ def note(db: sqlite3.Connection, row_keys: Iterable[Sequence[int]]) -> None:
     db.executemany(sql, row_keys)
 
 
-def waiting(db: sqlite3.Connection, limit: int) -> list[NearerPage]:
+def pending(db: sqlite3.Connection, limit: int) -> list[ShortenedPage]:
     """Return some of the pages whose links lie nearer than is recorded, except those that no longer exist.
 
     CROSS JOIN makes SQLite begin with `nearer`, which is small; otherwise it walks over all URLs, at every commit.
@@ -52,9 +52,9 @@ def waiting(db: sqlite3.Connection, limit: int) -> list[NearerPage]:
         CROSS JOIN pages AS p ON p.slot = n.slot AND p.host_id = n.host_id AND p.key = n.key
         WHERE u.state = ? LIMIT ?
     """
-    return [NearerPage(*row) for row in db.execute(sql, (STATE_DONE, limit))]
+    return [ShortenedPage(*row) for row in db.execute(sql, (STATE_DONE, limit))]
 
 
-def forget(db: sqlite3.Connection, pages: Iterable[NearerPage]) -> None:
+def remove(db: sqlite3.Connection, pages: Iterable[ShortenedPage]) -> None:
     row_keys = [(page.slot, page.host_id, page.key) for page in pages]
     db.executemany("DELETE FROM nearer WHERE slot = ? AND host_id = ? AND key = ?", row_keys)

@@ -13,12 +13,12 @@ from teia.frontier.cell.schema import LANE_DUE, LANE_REFRESH
 BY_TIME = frozenset({LANE_DUE, LANE_REFRESH})
 """Lanes whose ranks are times in milliseconds; in the others a rank is the collection's order."""
 
-_REST = f"""
+_URL_COLUMNS = f"""
     u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern,
     p.visits, p.etag, p.last_modified, iif(p.file = '', '', p.payload_digest), {CAPTURED_S}
 """
 _ROWS = f"""
-    SELECT u.tail, q.key, q.lane, q.rank, {_REST}
+    SELECT u.tail, q.key, q.lane, q.rank, {_URL_COLUMNS}
     FROM queue AS q
     JOIN urls AS u ON u.slot = q.slot AND u.host_id = q.host_id AND u.key = q.key
     LEFT JOIN pages AS p ON p.slot = q.slot AND p.host_id = q.host_id AND p.key = q.key
@@ -40,13 +40,13 @@ _OF_PAGE = f"""
         AND q.rank = (SELECT rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?)
 """  # noqa: S608  # our own text
 _OF_URL = f"""
-    SELECT u.state, u.outcome, p.last_visit_s, u.tail, u.key, u.lane, u.rank, {_REST}
+    SELECT u.state, u.outcome, p.last_visit_s, u.tail, u.key, u.lane, u.rank, {_URL_COLUMNS}
     FROM urls AS u LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key
     WHERE u.slot = ? AND u.host_id = ? AND u.key = ?
 """  # noqa: S608  # our own text
 
 
-def of_lane(
+def read_lane(
     db: sqlite3.Connection, host: str, lane_key: tuple[int, int, int], before: int, limit: int, skip: Collection[int]
 ) -> Iterator[QueuedUrl]:
     """Yield the first URLs of one lane up to a rank, without those in `skip`; `lane_key` is (slot, host id, lane)."""
@@ -56,7 +56,7 @@ def of_lane(
             yield _queued(host, row)
 
 
-def later_of_lane(
+def read_lane_after(
     db: sqlite3.Connection, host: str, lane_key: tuple[int, int, int], after: tuple[int, int], limit: int
 ) -> Iterator[QueuedUrl]:
     """Yield the URLs of one lane behind a position in it, which is (rank, key)."""
@@ -64,7 +64,7 @@ def later_of_lane(
         yield _queued(host, row)
 
 
-def of_page(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int) -> QueuedUrl | None:
+def read_refresh_page(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int) -> QueuedUrl | None:
     """Return a known page from its place in the REFRESH lane; None if it is not there."""
     row = db.execute(_OF_PAGE, (slot, host_id, LANE_REFRESH, key, slot, host_id, key)).fetchone()
     return None if row is None else _queued(host, row)
@@ -83,7 +83,7 @@ class LaneUrl(NamedTuple):
     in_links: int
 
 
-def all_of_lane(
+def read_lane_urls(
     db: sqlite3.Connection, host: str, lane_key: tuple[int, int, int], after: tuple[int, int], limit: int
 ) -> list[LaneUrl]:
     """Return the next URLs of one lane behind a position in it, which is (rank, key)."""
@@ -103,7 +103,7 @@ class KnownUrl(NamedTuple):
     item: QueuedUrl
 
 
-def of_url(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int) -> KnownUrl | None:
+def read_url(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int) -> KnownUrl | None:
     """Return a URL in any state; None if it is unknown."""
     row = db.execute(_OF_URL, (slot, host_id, key)).fetchone()
     if row is None:

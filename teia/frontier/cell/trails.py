@@ -30,7 +30,7 @@ class ReadingResult:
     depends: bool
 
 
-def keep(db: sqlite3.Connection, hints: Iterable[tuple[Sequence[int], Hint | None]]) -> None:
+def store_hints(db: sqlite3.Connection, hints: Iterable[tuple[Sequence[int], Hint | None]]) -> None:
     """Merge hints into the trails; a URL without a linking page was requested by a user."""
     db.executemany(
         """
@@ -43,13 +43,13 @@ def keep(db: sqlite3.Connection, hints: Iterable[tuple[Sequence[int], Hint | Non
     )
 
 
-def is_shorter_way(db: sqlite3.Connection, row_key: Sequence[int], hint: Hint | None) -> bool:
+def is_shorter_path(db: sqlite3.Connection, row_key: Sequence[int], hint: Hint | None) -> bool:
     """Tell whether this path to a page changes the treatment of its links; call it before `keep`."""
     sql = "SELECT 1 FROM trails WHERE slot = ? AND host_id = ? AND key = ? AND depends AND off_topic > ?"
     return db.execute(sql, (*row_key, hint.off_topic if hint else 0)).fetchone() is not None
 
 
-def has_shorter_way(db: sqlite3.Connection, row_key: Sequence[int], used: Hint | None) -> bool:
+def has_shorter_path(db: sqlite3.Connection, row_key: Sequence[int], used: Hint | None) -> bool:
     """Tell whether a better path than the one used is known by now, which changes the treatment of a page's links."""
     sql = "SELECT 1 FROM trails WHERE slot = ? AND host_id = ? AND key = ? AND depends AND off_topic < ?"
     return db.execute(sql, (*row_key, used.off_topic if used else 0)).fetchone() is not None
@@ -61,7 +61,7 @@ def note_read(db: sqlite3.Connection, row_key: Sequence[int], read: ReadingResul
     db.execute(sql, (read.relevance, read.kind, read.depends, *row_key))
 
 
-def with_trails(db: sqlite3.Connection, slot: int, host_id: int, items: Iterable[QueuedUrl]) -> list[QueuedUrl]:
+def attach_hints(db: sqlite3.Connection, slot: int, host_id: int, items: Iterable[QueuedUrl]) -> list[QueuedUrl]:
     """Attach hints to URLs that are about to be fetched. A page to be read whole is fetched unconditionally."""
     sql = "SELECT score, off_topic, via, depends FROM trails WHERE slot = ? AND host_id = ? AND key = ?"
     known = []
@@ -84,12 +84,12 @@ def count_rule(db: sqlite3.Connection, via: int, kind: int) -> None:
     db.execute(sql, (via, kind))
 
 
-def rules_of(db: sqlite3.Connection) -> list[tuple[int, int, int]]:
+def all_rules(db: sqlite3.Connection) -> list[tuple[int, int, int]]:
     """Return (kind of page, kind of page it led to, count)."""
     return db.execute("SELECT via, kind, seen FROM rules").fetchall()
 
 
-def agree_on_kinds(db: sqlite3.Connection, kinds: Sequence[str]) -> None:
+def reset_changed_kinds(db: sqlite3.Connection, kinds: Sequence[str]) -> None:
     """Delete records of kinds whose numbers changed their meaning; inside a transaction."""
     names = "\n".join(kinds)
     row = db.execute("SELECT value FROM meta WHERE name = 'kinds'").fetchone()

@@ -519,7 +519,7 @@ class TrapWatch:
     def _add(self, host: HostPatterns, admitted: AdmittedUrls, items: list[QueuedUrl]) -> None:
         host.loaded.update((item.key, abs(item.pattern)) for item in items)
         if self._cell.order.stores_trails:
-            items = trails.with_trails(self._cell.db, host.slot, host.host_id, items)
+            items = trails.attach_hints(self._cell.db, host.slot, host.host_id, items)
         admitted.items += items
 
     def _deepest(self, host: HostPatterns, pattern: Pattern, limit: int) -> list[QueuedUrl]:

@@ -22,7 +22,7 @@ _Box = list[tuple[int, int]]
 class Can:
     """A torus of `count` zones, each made by a cut at a random point."""
 
-    def __init__(self, count: int, dimensions: int, chance: np.random.Generator) -> None:
+    def __init__(self, count: int, dimensions: int, rng: np.random.Generator) -> None:
         if not 1 <= dimensions <= MOST_DIMENSIONS:
             raise ValueError(f"a key has coordinates for 1 to {MOST_DIMENSIONS} dimensions, not {dimensions}")
         self.dimensions = dimensions
@@ -32,7 +32,7 @@ class Can:
         # A node of the tree is a zone's number, or (dimension, position of the cut, child below, child above).
         self._tree: list[object] = [0]
         while len(self._boxes) < count:
-            self._cut(self.owner(random_key(chance)))
+            self._split(self.owner(random_key(rng)))
 
     # -- owners of keys ------------------------------------------------------------------------------------
 
@@ -48,7 +48,7 @@ class Can:
         assert isinstance(node, int)
         return node
 
-    def _cut(self, zone: int) -> None:
+    def _split(self, zone: int) -> None:
         """Give the upper half of a zone to a new node."""
         dimension = self._cuts[zone] % self.dimensions
         new, box = len(self._boxes), self._boxes[zone]
@@ -60,14 +60,14 @@ class Can:
         self._boxes.append(upper)
         self._cuts[zone] += 1
         self._cuts.append(self._cuts[zone])
-        around = self._neighbours[zone]
+        neighbours = self._neighbours[zone]
         self._neighbours[zone] = set()
         self._neighbours.append(set())
-        for other in around:
+        for other in neighbours:
             self._neighbours[other].discard(zone)
         for one in (zone, new):
-            for other in (*around, new):
-                if one != other and self._touch(one, other):
+            for other in (*neighbours, new):
+                if one != other and self._are_neighbours(one, other):
                     self._neighbours[one].add(other)
                     self._neighbours[other].add(one)
 
@@ -78,7 +78,7 @@ class Can:
             holder, at = inner, 2 if box[dimension][0] < middle else 3
         holder[at] = by
 
-    def _touch(self, one: int, other: int) -> bool:
+    def _are_neighbours(self, one: int, other: int) -> bool:
         """Tell whether two zones share a face: they meet in one dimension and overlap in all others."""
         meets = 0
         for (low, high), (other_low, other_high) in zip(self._boxes[one], self._boxes[other], strict=True):
@@ -93,27 +93,27 @@ class Can:
 
     def hops(self, start: int, key: int) -> int:
         point, zone, hops = self.point(key), start, 0
-        left = self._squared(zone, point)
-        while left:
-            left, zone = min((self._squared(other, point), other) for other in self._neighbours[zone])
+        remaining = self._squared_distance(zone, point)
+        while remaining:
+            remaining, zone = min((self._squared_distance(other, point), other) for other in self._neighbours[zone])
             hops += 1
         return hops
 
-    def _squared(self, zone: int, point: list[int]) -> int:
+    def _squared_distance(self, zone: int, point: list[int]) -> int:
         """Return the squared distance from a zone to a point, round the torus if that is shorter; 0 inside."""
         total = 0
-        for (low, high), place in zip(self._boxes[zone], point, strict=True):
-            if not low <= place < high:
+        for (low, high), coordinate in zip(self._boxes[zone], point, strict=True):
+            if not low <= coordinate < high:
                 # Ranges are half-open: the last point inside is high - 1, hence + 1.
-                away = min((low - place) % SIDE, (place - high) % SIDE + 1)
-                total += away * away
+                distance = min((low - coordinate) % SIDE, (coordinate - high) % SIDE + 1)
+                total += distance * distance
         return total
 
-    def known(self, node: int) -> int:
+    def known_nodes(self, node: int) -> int:
         return len(self._neighbours[node])
 
-    def newcomer(self, chance: np.random.Generator) -> Taken:
-        return Taken(self._share(self.owner(random_key(chance))) / 2, 1)
+    def join_share(self, rng: np.random.Generator) -> Taken:
+        return Taken(self._share(self.owner(random_key(rng))) / 2, 1)
 
     def largest_share(self) -> float:
         return max(self._share(zone) for zone in range(len(self._boxes))) * len(self._boxes)

@@ -28,16 +28,16 @@ class Overlay(Protocol):
     def hops(self, start: int, key: int) -> int:
         """Return the number of messages of a look-up from `start` to the owner of a key."""
 
-    def known(self, node: int) -> int:
+    def known_nodes(self, node: int) -> int:
         """Return the number of other nodes that a node must know."""
 
-    def newcomer(self, chance: np.random.Generator) -> Taken:
+    def join_share(self, rng: np.random.Generator) -> Taken:
         """Return the keys that one more node would take; nothing is changed."""
 
     def largest_share(self) -> float:
         """Return the largest share of the keys that a node has, relative to the mean share."""
 
 
-def random_key(chance: np.random.Generator, bits: int = KEY_BITS) -> int:
+def random_key(rng: np.random.Generator, bits: int = KEY_BITS) -> int:
     """Draw a key, or an id of another width."""
-    return int.from_bytes(chance.bytes(bits // 8), "big")
+    return int.from_bytes(rng.bytes(bits // 8), "big")

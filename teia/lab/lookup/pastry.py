@@ -28,11 +28,11 @@ def shared_digits(one: int, other: int) -> int:
     return (ID_BITS - (one ^ other).bit_length()) // DIGIT_BITS
 
 
-def digit(of: int, at: int) -> int:
-    return of >> ID_BITS - DIGIT_BITS * (at + 1) & BASE - 1
+def digit(node_id: int, index: int) -> int:
+    return node_id >> ID_BITS - DIGIT_BITS * (index + 1) & BASE - 1
 
 
-def apart(one: int, other: int) -> int:
+def id_distance(one: int, other: int) -> int:
     """Return the distance of two ids, the shorter way round."""
     gap = (one - other) % SIZE
     return min(gap, SIZE - gap)
@@ -41,21 +41,21 @@ def apart(one: int, other: int) -> int:
 class Pastry:
     """Nodes with random ids, numbered in the order of their ids."""
 
-    def __init__(self, count: int, chance: np.random.Generator) -> None:
+    def __init__(self, count: int, rng: np.random.Generator) -> None:
         ids: set[int] = set()
         while len(ids) < count:
-            ids.add(random_key(chance, ID_BITS))
+            ids.add(random_key(rng, ID_BITS))
         self.ids = sorted(ids)
-        self._seed = int(chance.integers(1 << 62))
+        self._seed = int(rng.integers(1 << 62))
         self._tables: dict[int, dict[tuple[int, int], int]] = {}
 
     def owner(self, key: int) -> int:
         return self._nearest(key >> KEY_BITS - ID_BITS)
 
-    def _nearest(self, place: int) -> int:
-        at = bisect_left(self.ids, place)
+    def _nearest(self, target: int) -> int:
+        index = bisect_left(self.ids, target)
         count = len(self.ids)
-        return min((at % count, (at - 1) % count), key=lambda node: (apart(self.ids[node], place), node))
+        return min((index % count, (index - 1) % count), key=lambda node: (id_distance(self.ids[node], target), node))
 
     # -- the tables of a node ------------------------------------------------------------------------------
 
@@ -70,10 +70,10 @@ class Pastry:
         """Return the known node by row and digit; the table is made when it is first needed."""
         table = self._tables.get(node)
         if table is None:
-            table = self._tables[node] = self._made(node)
+            table = self._tables[node] = self._make_table(node)
         return table
 
-    def _made(self, node: int) -> dict[tuple[int, int], int]:
+    def _make_table(self, node: int) -> dict[tuple[int, int], int]:
         own, table = self.ids[node], dict[tuple[int, int], int]()
         for row in range(DIGITS):
             width = ID_BITS - DIGIT_BITS * (row + 1)
@@ -91,52 +91,52 @@ class Pastry:
         first = bisect_left(self.ids, low)
         return first, bisect_left(self.ids, high) - first
 
-    def known(self, node: int) -> int:
+    def known_nodes(self, node: int) -> int:
         return len({*self.leaves(node), *self.table(node).values()})
 
     # -- look-ups ------------------------------------------------------------------------------------------
 
     def hops(self, start: int, key: int) -> int:
-        place, node, hops = key >> KEY_BITS - ID_BITS, start, 0
-        owner = self._nearest(place)
+        target, node, hops = key >> KEY_BITS - ID_BITS, start, 0
+        owner = self._nearest(target)
         while node != owner:
-            node = self._next(node, place)
+            node = self._next(node, target)
             hops += 1
         return hops
 
-    def _next(self, node: int, place: int) -> int:
+    def _next(self, node: int, target: int) -> int:
         leaves = self.leaves(node)
-        if self._is_among(place, leaves):
-            return min(leaves, key=lambda leaf: (apart(self.ids[leaf], place), leaf))
+        if self._is_in_leaf_range(target, leaves):
+            return min(leaves, key=lambda leaf: (id_distance(self.ids[leaf], target), leaf))
         own = self.ids[node]
-        row = shared_digits(place, own)
-        if (there := self.table(node).get((row, digit(place, row)))) is not None:
-            return there
-        nearer = [
+        row = shared_digits(target, own)
+        if (next_node := self.table(node).get((row, digit(target, row)))) is not None:
+            return next_node
+        closer = [
             other
             for other in {*leaves, *self.table(node).values()}
-            if shared_digits(self.ids[other], place) >= row and apart(self.ids[other], place) < apart(own, place)
+            if shared_digits(self.ids[other], target) >= row and id_distance(self.ids[other], target) < id_distance(own, target)
         ]
         # Across the end of the circle, neighbouring ids have no digits in common; then the nearest leaf is used.
-        return min(nearer or leaves, key=lambda other: (apart(self.ids[other], place), other))
+        return min(closer or leaves, key=lambda other: (id_distance(self.ids[other], target), other))
 
-    def _is_among(self, place: int, leaves: list[int]) -> bool:
-        """Tell whether a place lies between the farthest leaves; always true where every node is a leaf."""
+    def _is_in_leaf_range(self, target: int, leaves: list[int]) -> bool:
+        """Tell whether an id lies between the farthest leaves; always true where every node is a leaf."""
         if len(leaves) < 2 * LEAVES_A_SIDE:
             return True
         low, high = self.ids[leaves[0]], self.ids[leaves[-1]]
-        return (place - low) % SIZE <= (high - low) % SIZE
+        return (target - low) % SIZE <= (high - low) % SIZE
 
     # -- shares --------------------------------------------------------------------------------------------
 
-    def newcomer(self, chance: np.random.Generator) -> Taken:
+    def join_share(self, rng: np.random.Generator) -> Taken:
         """Return the share of a new node: half of the way to each of its neighbours."""
-        place = random_key(chance, ID_BITS)
-        at = bisect_left(self.ids, place)
-        below, above = self.ids[at - 1], self.ids[at % len(self.ids)]
+        target = random_key(rng, ID_BITS)
+        index = bisect_left(self.ids, target)
+        below, above = self.ids[index - 1], self.ids[index % len(self.ids)]
         return Taken(((above - below) % SIZE or SIZE) / 2 / SIZE, min(2, len(self.ids)))
 
     def largest_share(self) -> float:
         count = len(self.ids)
-        ways = [(self.ids[(node + 1) % count] - self.ids[node - 1]) % SIZE or SIZE for node in range(count)]
-        return max(ways) / 2 / SIZE * count
+        arcs = [(self.ids[(node + 1) % count] - self.ids[node - 1]) % SIZE or SIZE for node in range(count)]
+        return max(arcs) / 2 / SIZE * count

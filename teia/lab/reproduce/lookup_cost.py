@@ -16,13 +16,13 @@ import numpy as np
 from teia.lab.lookup.can import Can
 from teia.lab.lookup.overlay import Overlay, random_key
 from teia.lab.lookup.pastry import BASE, LEAVES_A_SIDE, Pastry
-from teia.lab.lookup.rings import by_fingers, chord, ours
+from teia.lab.lookup.rings import chord_ring, finger_ring, one_hop_ring
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 
 SIZES = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 QUICK_SIZES = (10, 100, 1_000)
 LOOK_UPS, QUICK_LOOK_UPS = 2_000, 300
-JOINS, NODES_ASKED = 200, 200
+JOINS, NODES_SAMPLED = 200, 200
 # Sizes that the table of extremes shows.
 WORST_AT = frozenset({100, 10_000})
 
@@ -34,7 +34,7 @@ class OverlayKind:
     name: str
     make: Callable[[int, int, np.random.Generator], Overlay]
     hops: Callable[[float], float] | None
-    known: Callable[[float], float] | None
+    known_nodes: Callable[[float], float] | None
     taken: Callable[[float], float]
     """Share that a new node takes, in units of 1 / (n + 1)."""
 
@@ -42,7 +42,7 @@ class OverlayKind:
 def _can(dimensions: int) -> OverlayKind:
     return OverlayKind(
         f"CAN, {dimensions} dimensions",
-        lambda count, _seed, chance: Can(count, dimensions, chance),
+        lambda count, _seed, rng: Can(count, dimensions, rng),
         lambda n: dimensions / 4 * n ** (1 / dimensions),
         lambda _: 2 * dimensions,
         # Half of the mean zone, 1 / (2n), in units of 1 / (n + 1).
@@ -51,18 +51,18 @@ def _can(dimensions: int) -> OverlayKind:
 
 
 KINDS = (
-    OverlayKind("Chord", lambda n, seed, _: chord(n, seed), lambda n: log2(n) / 2, log2, lambda _: 1.0),
+    OverlayKind("Chord", lambda n, seed, _: chord_ring(n, seed), lambda n: log2(n) / 2, log2, lambda _: 1.0),
     _can(2),
     _can(4),
     OverlayKind(
         "Pastry",
-        lambda n, _, chance: Pastry(n, chance),
+        lambda n, _, rng: Pastry(n, rng),
         lambda n: log(n, BASE),
         lambda n: min(n - 1, (BASE - 1) * log(n, BASE) + 2 * LEAVES_A_SIDE),
         lambda _: 1.0,
     ),
-    OverlayKind("ours, by fingers", lambda n, seed, _: by_fingers(n, seed), None, None, lambda _: 1.0),
-    OverlayKind("ours", lambda n, seed, _: ours(n, seed), lambda n: 1 - 1 / n, lambda n: n - 1, lambda _: 1.0),
+    OverlayKind("ours, by fingers", lambda n, seed, _: finger_ring(n, seed), None, None, lambda _: 1.0),
+    OverlayKind("ours", lambda n, seed, _: one_hop_ring(n, seed), lambda n: 1 - 1 / n, lambda n: n - 1, lambda _: 1.0),
 )
 
 
@@ -73,24 +73,24 @@ class Cost:
     nodes: int
     hops: float
     most_hops: int
-    known: float
+    known_nodes: float
     taken: float
     taken_most: float
     givers: float
     largest: float
 
 
-def cost_of(overlay: Overlay, nodes: int, look_ups: int, chance: np.random.Generator) -> Cost:
+def measure_cost(overlay: Overlay, nodes: int, look_ups: int, rng: np.random.Generator) -> Cost:
     """Measure look-ups of random keys from random nodes, the tables of random nodes, and the shares of new nodes."""
-    hops = [overlay.hops(int(chance.integers(nodes)), random_key(chance)) for _ in range(look_ups)]
-    asked = chance.choice(nodes, min(nodes, NODES_ASKED), replace=False)
-    joins = [overlay.newcomer(chance) for _ in range(JOINS)]
+    hops = [overlay.hops(int(rng.integers(nodes)), random_key(rng)) for _ in range(look_ups)]
+    sampled = rng.choice(nodes, min(nodes, NODES_SAMPLED), replace=False)
+    joins = [overlay.join_share(rng) for _ in range(JOINS)]
     shares = [join.share * (nodes + 1) for join in joins]
     return Cost(
         nodes,
         float(np.mean(hops)),
         max(hops),
-        float(np.mean([overlay.known(int(node)) for node in asked])),
+        float(np.mean([overlay.known_nodes(int(node)) for node in sampled])),
         float(np.mean(shares)),
         max(shares),
         float(np.mean([join.givers for join in joins])),
@@ -111,15 +111,15 @@ def lookup_cost(run: ExperimentInput) -> Results:
     yield join_table(found)
     yield spread_table(found)
     yield _figure("hops", "Hops of a look-up", "hops", found, lambda cost: cost.hops, lambda kind: kind.hops)
-    yield _figure("known", "Nodes that a node must know", "nodes", found, lambda cost: cost.known, lambda _: None)
+    yield _figure("known", "Nodes that a node must know", "nodes", found, lambda cost: cost.known_nodes, lambda _: None)
 
 
 def _costs(run: ExperimentInput, number: int, kind: OverlayKind) -> Iterator[Cost]:
     for nodes in QUICK_SIZES if run.quick else SIZES:
         run.progress(f"A2: {kind.name}, {nodes:,} nodes")
-        chance = run.random(2, number, nodes)
-        overlay = kind.make(nodes, run.seed, chance)
-        yield cost_of(overlay, nodes, QUICK_LOOK_UPS if run.quick else LOOK_UPS, chance)
+        rng = run.random(2, number, nodes)
+        overlay = kind.make(nodes, run.seed, rng)
+        yield measure_cost(overlay, nodes, QUICK_LOOK_UPS if run.quick else LOOK_UPS, rng)
 
 
 _Found = dict[str, list[Cost]]
@@ -148,7 +148,7 @@ def hops_table(found: _Found) -> Table:
 
 def known_table(found: _Found) -> Table:
     rows = [
-        ResultRow(_labels(kind, cost), cost.known, None if kind.known is None else kind.known(cost.nodes))
+        ResultRow(_labels(kind, cost), cost.known_nodes, None if kind.known_nodes is None else kind.known_nodes(cost.nodes))
         for kind in KINDS
         for cost in found[kind.name]
     ]

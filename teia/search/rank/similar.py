@@ -32,7 +32,7 @@ class Subject:
         }
         self._words = dict(_written(entry))
 
-    def demand(self) -> CountsDemand:
+    def needed_counts(self) -> CountsDemand:
         """Return the counts that are needed before planning."""
         return CountsDemand(tuple(("all", stem) for stem in self._counts))
 

@@ -33,7 +33,7 @@ from teia.search.rank.semantic import Model
 from teia.search.rank.statistics import CountsDemand, Statistics, TermCounts
 from teia.search.serve.gateway import Gateway, StartedRequests
 from teia.search.serve.shards import ExactMatches, Shard, Show
-from teia.search.serve.wire_format import unpack_entry
+from teia.search.serve.wire_format import unpack_received
 from teia.search.show.messages import MessageKind, SearchMessage
 from teia.search.show.results import Facts, Hit, PageFacts
 from teia.search.show.snippets import Highlighter
@@ -240,7 +240,7 @@ class QueryExecution:
         for key in rows["key"].tolist():
             if key in self._prefetched:
                 with suppress(IndexFailure):  # a damaged page is requested again
-                    self._unpacked[key] = unpack_entry(self._prefetched.pop(key))
+                    self._unpacked[key] = unpack_received(self._prefetched.pop(key))
         missing = rows[[key not in self._unpacked for key in rows["key"].tolist()]] if self._unpacked else rows
         return self.fan_out.start_each({number: partial(_entries, some) for number, some in _by_shard(missing).items()})
 

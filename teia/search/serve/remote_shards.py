@@ -41,7 +41,7 @@ from teia.search.serve.wire_format import (
     PartsRequest,
     ShardRequest,
     WordsLikeRequest,
-    unpack_entry,
+    unpack_received,
     encode,
     decode_reply,
     decode_batch,
@@ -279,7 +279,7 @@ class RemoteShard(Shard):
 
     def _read_entries(self, batch: RequestBatch, keys: Sequence[int], octets: bytes) -> Mapping[int, IndexEntry]:
         answer = decode_reply(decode_entries, octets)
-        found = {entry.key: entry for entry in map(unpack_entry, answer.entries.values())}
+        found = {entry.key: entry for entry in map(unpack_received, answer.entries.values())}
         self._accept_pages(answer)
         # Without progress, requesting the rest again would never end.
         if len(answer.rest) >= len(keys):

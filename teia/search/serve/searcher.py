@@ -149,7 +149,7 @@ class Searcher:
                 query=url, understood="", total=0, notes=(SearchMessage(MessageKind.NOT_INDEXED, (url[:200],)),)
             )
         subject = Subject(entry)
-        execution.counts = execution.count(subject.demand())
+        execution.counts = execution.count(subject.needed_counts())
         plan = subject.plan(execution.counts)
         if plan is None:
             return Results(query=url, understood="", total=0)

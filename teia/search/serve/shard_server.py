@@ -163,7 +163,7 @@ class ShardServer:
 
     def _pages(self, keys: Sequence[int], room: int, *, at_least_one: bool = False) -> EntriesReply:
         """Return as many pages as fit, with their facts; with `at_least_one`, at least one."""
-        found = self._shard.packed(keys)
+        found = self._shard.packed_entries(keys)
         sent: dict[int, bytes] = {}
         urls: dict[int, str] = {}
         for key in keys:

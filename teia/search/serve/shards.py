@@ -178,10 +178,10 @@ class LocalShard:
         searcher = self._reader.last_searcher()
         return self._reader.entries(searcher, keys, self._cached_addresses(searcher, keys))
 
-    def packed(self, keys: Sequence[int]) -> Mapping[int, tuple[IndexEntry, bytes]]:
+    def packed_entries(self, keys: Sequence[int]) -> Mapping[int, tuple[IndexEntry, bytes]]:
         """Like `entries`, each with its bytes as the index holds them."""
         searcher = self._reader.last_searcher()
-        found = ((unpacked(each), each) for each in self._reader.packed(searcher, keys, self._cached_addresses(searcher, keys)))
+        found = ((unpacked(each), each) for each in self._reader.packed_entries(searcher, keys, self._cached_addresses(searcher, keys)))
         return {entry.key: (entry, octets) for entry, octets in found}
 
     def filter_exact(self, keys: Sequence[int], texts: Sequence[ExactText], _: Show | None = None) -> ExactMatches:
@@ -190,7 +190,7 @@ class LocalShard:
         first_words = [each.octets for each in wanted]
         found: list[int] = []
         searcher = self._reader.last_searcher()
-        for octets in self._reader.octets(searcher, keys, self._cached_addresses(searcher, keys)):
+        for octets in self._reader.encoded_entries(searcher, keys, self._cached_addresses(searcher, keys)):
             if not all(word in octets for word in first_words):  # as with most pages, which need not be decoded
                 continue
             entry = decoded(octets)

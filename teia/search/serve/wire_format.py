@@ -165,7 +165,7 @@ def decode_reply(decode: Callable[[bytes], Value], octets: bytes) -> Value:
         ) from error
 
 
-def unpack_entry(octets: bytes) -> IndexEntry:
+def unpack_received(octets: bytes) -> IndexEntry:
     """Decode a page that was sent; raise IndexFailure if it is invalid."""
     try:
         return unpacked(octets)

@@ -68,11 +68,11 @@ class Highlighter:
         plain = {} if stems else {folded_of(word): weight for word, weight in weights.items() if folded_of(word)}
         self._words = [
             # Stemming may change the last letter (city, citi): words with one letter less are tried.
-            *(_Wanted(stem, stem[: max(2, len(stem) - 1)], stem_of, weight) for stem, weight in stems.items()),
-            *(_Wanted(word, word, folded_of, weight) for word, weight in plain.items()),
+            *(_MarkedWord(stem, stem[: max(2, len(stem) - 1)], stem_of, weight) for stem, weight in stems.items()),
+            *(_MarkedWord(word, word, folded_of, weight) for word, weight in plain.items()),
         ]
         self._phrases = [
-            _Run(words, PHRASE_WEIGHT * (1 + sum(weights.get(word, 0.0) for word in words)))
+            _MarkedPhrase(words, PHRASE_WEIGHT * (1 + sum(weights.get(word, 0.0) for word in words)))
             for words in phrases
             if len(words) > 1
         ]
@@ -98,39 +98,39 @@ class Highlighter:
         found: list[Mark] = []
         for number, run in enumerate(self._phrases, start=len(self._words)):
             found += run.marks(octets, number)
-        for number, wanted in enumerate(self._words):
-            found += wanted.marks(text, octets, number)
+        for number, word in enumerate(self._words):
+            found += word.marks(text, octets, number)
         # Matches of one word cannot overlap.
         if len(self._words) + len(self._phrases) == 1:
             return found
         return without_overlaps(found)
 
 
-class _Wanted:
-    """One word that is marked in any form with the same stem; `made` makes a stem of a form."""
+class _MarkedWord:
+    """One word that is marked in any form with the same stem; `stem_of` returns the stem of a form."""
 
-    __slots__ = ("_beginning", "_made", "_stem", "_weight")
+    __slots__ = ("_beginning", "_stem", "_stem_of", "_weight")
 
-    def __init__(self, stem: str, beginning: str, made: Callable[[str], str], weight: float) -> None:
+    def __init__(self, stem: str, beginning: str, stem_of: Callable[[str], str], weight: float) -> None:
         self._stem = stem
         self._beginning = beginning
-        self._stem_of = made
+        self._stem_of = stem_of
         self._weight = weight
 
     def marks(self, text: str, octets: bytes, number: int) -> list[Mark]:
         return word_marks(text, octets, self._beginning, self._stem, self._stem_of, number, self._weight)
 
 
-class _Run:
+class _MarkedPhrase:
     """Consecutive words that are marked as one: the first is searched, which is fast, the rest only there."""
 
     __slots__ = ("_first", "_pattern", "_weight")
 
     def __init__(self, words: Sequence[str], weight: float) -> None:
-        spelt = [folded_of(word).encode("ascii", "replace") for word in words]
-        self._first = b" " + spelt[0]
+        folded = [folded_of(word).encode("ascii", "replace") for word in words]
+        self._first = b" " + folded[0]
         # Words may be separated by several blanks: every sign is one in the folded text.
-        self._pattern = re.compile(b" " + b" +".join(map(re.escape, spelt)) + rb"(?![^ ])")
+        self._pattern = re.compile(b" " + b" +".join(map(re.escape, folded)) + rb"(?![^ ])")
         self._weight = weight
 
     def marks(self, octets: bytes, number: int) -> list[Mark]:

@@ -4,7 +4,7 @@ An edit changes, drops, adds or swaps letters: distance 1 is one such edit, dist
 a few hundred, can be generated from a word and looked up. There are fewer where no word has the same beginning,
 because a later edit cannot fix that. Words at distance 2 are searched among those of the same beginning, because
 typing errors at the beginning are rare. All words with the same two letters would be too many, so they have three
-in common, or two and a slip at the third.
+in common, or two and an edit at the third.
 
 Distance 2 takes longest, and is for words that no page has, not even nearly so. That is known only when all shards
 have answered, so the two are two requests.

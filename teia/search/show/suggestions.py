@@ -24,7 +24,7 @@ from teia.search.rank.plan import Group, Plan, Term
 from teia.search.rank.statistics import TermCounts
 from teia.search.serve.gateway import QueryFanOut, StartedRequests
 from teia.search.serve.shards import Shard, Show
-from teia.search.serve.wire_format import unpack_entry
+from teia.search.serve.wire_format import unpack_received
 from teia.search.show.snippets import forms_in
 from teia.search.show.spelling import FAR_MIN_CHARS, Suggestion, may_be_misspelt
 
@@ -37,7 +37,7 @@ MAX_SUGGESTIONS = 3
 MUCH_MORE = 10
 """Factor by which a suggestion for an existing word must be more frequent."""
 
-Alike = Mapping[str, Mapping[str, int]]
+SimilarWords = Mapping[str, Mapping[str, int]]
 """Answer of `Shard.similar_words`."""
 
 EXAMPLES = 3
@@ -64,21 +64,21 @@ class Spellings:
         self._pages = {
             word: counts.pages_with(*counted_term(word, counts)) for word in wanted_words(query) if not is_question_word(word)
         }
-        self._folded = self._doubtful(1)
+        self._folded = self._rare_words(1)
         self._requests = [self._start(list(self._folded.values()), 1)]
 
     def check_rare_words(self, total: int) -> None:
         """Search also for words that few pages have, if few results were found."""
         if total < FEW_RESULTS:
-            known, self._folded = self._folded, self._doubtful(FEW_PAGES)
+            known, self._folded = self._folded, self._rare_words(FEW_PAGES)
             self._requests.append(self._start([each for each in self._folded.values() if each not in known.values()], 1))
 
-    def _doubtful(self, few: int) -> dict[str, str]:
+    def _rare_words(self, few: int) -> dict[str, str]:
         """Return the first words that fewer pages have, each with its folded form."""
         words = [word for word, pages in self._pages.items() if pages < few][:MAX_WORDS]
         return {word: folded for word in words if may_be_misspelt(folded := folded_of(word))}
 
-    def offered(self) -> Suggestions:
+    def collect(self) -> Suggestions:
         """Wait for the answers and return the suggestions."""
         missing = tuple(word for word, pages in self._pages.items() if not pages)
         best = self._best()
@@ -91,48 +91,48 @@ class Spellings:
 
     def _best(self) -> dict[str, tuple[str, int]]:
         """Return for each word the most frequent similar one, if it is much more frequent."""
-        alike = _sum_answers(*self._requests)
+        similar = _sum_answers(*self._requests)
         # Distance 2 takes longest: only for words for which no shard found anything at distance 1.
-        strange = [word for word in self._folded.values() if word not in alike and may_be_misspelt(word, FAR_MIN_CHARS)]
-        alike |= _sum_answers(self._start(strange, 2)) if strange else {}
+        unmatched = [word for word in self._folded.values() if word not in similar and may_be_misspelt(word, FAR_MIN_CHARS)]
+        similar |= _sum_answers(self._start(unmatched, 2)) if unmatched else {}
         best: dict[str, tuple[str, int]] = {}
         for word, folded in self._folded.items():
-            others = [each for each in alike.get(folded, {}).items() if each[0] != folded]
+            others = [each for each in similar.get(folded, {}).items() if each[0] != folded]
             first = min(others, key=lambda each: (-each[1], each[0]), default=(folded, 0))
             # For a word that no page has, any existing word is more frequent.
             if first[1] > MUCH_MORE * self._pages[word]:
                 best[word] = first
         return best
 
-    def _start(self, words: Sequence[str], distance: int) -> StartedRequests[Alike] | None:
+    def _start(self, words: Sequence[str], distance: int) -> StartedRequests[SimilarWords] | None:
         return self._fan_out.start_all(lambda shard: shard.similar_words(words, distance)) if words else None
 
 
-def _sum_answers(*looking: StartedRequests[Alike] | None) -> dict[str, Counter[str]]:
+def _sum_answers(*requests: StartedRequests[SimilarWords] | None) -> dict[str, Counter[str]]:
     """Return the sums over all shards, without words for which nothing was found."""
-    alike: dict[str, Counter[str]] = {}
-    for answer in [answer for each in looking if each is not None for answer in each.collect().values()]:
+    similar: dict[str, Counter[str]] = {}
+    for answer in [answer for each in requests if each is not None for answer in each.collect().values()]:
         for word, others in answer.items():
             if others:
-                alike.setdefault(word, Counter()).update(others)
-    return alike
+                similar.setdefault(word, Counter()).update(others)
+    return similar
 
 
 def restore_accents(fan_out: QueryFanOut, words: Sequence[str]) -> dict[str, str]:
     """Return for each folded word its form with the accents of the pages, or itself if no page has it."""
     # Two rounds for all words together: find example pages, then read those that were not sent along.
-    finding = {word: fan_out.start_all(partial(_examples, word)) for word in words}
-    found = {word: each.collect() for word, each in finding.items()}
-    reading = {word: fan_out.start_each(_reading(answers)) for word, answers in found.items()}
-    return {word: _form(word, _pages(found[word], each)) for word, each in reading.items()}
+    searches = {word: fan_out.start_all(partial(_find_examples, word)) for word in words}
+    found = {word: each.collect() for word, each in searches.items()}
+    entry_requests = {word: fan_out.start_each(_entry_requests(answers)) for word, answers in found.items()}
+    return {word: _form(word, _pages(found[word], each)) for word, each in entry_requests.items()}
 
 
-def _pages(found: Mapping[int, Candidates], reading: StartedRequests[Mapping[int, IndexEntry]]) -> Iterator[IndexEntry]:
+def _pages(found: Mapping[int, Candidates], entry_requests: StartedRequests[Mapping[int, IndexEntry]]) -> Iterator[IndexEntry]:
     """Yield the found pages: some were sent along, the others requested."""
     for octets in (octets for best in found.values() for octets in best.pages.values()):
         with suppress(IndexFailure):  # then other pages serve
-            yield unpack_entry(octets)
-    for entries in reading.collect().values():
+            yield unpack_received(octets)
+    for entries in entry_requests.collect().values():
         yield from entries.values()
 
 
@@ -144,13 +144,13 @@ def _form(folded: str, pages: Iterable[IndexEntry]) -> str:
     return min(forms, key=lambda form: (-forms[form], form)) if forms else folded
 
 
-def _examples(folded: str, shard: Shard) -> Candidates:
+def _find_examples(folded: str, shard: Shard) -> Candidates:
     """Return some pages that have a word."""
     plan = Plan(Group(should=(Term("exact", folded, 1.0, 1.0, folded),)))
     return shard.candidates(plan, EXAMPLES, Show(0, EXAMPLES, is_of_each=True))
 
 
-def _reading(found: Mapping[int, Candidates]) -> dict[int, Callable[[Shard], Mapping[int, IndexEntry]]]:
+def _entry_requests(found: Mapping[int, Candidates]) -> dict[int, Callable[[Shard], Mapping[int, IndexEntry]]]:
     missing_keys = {
         number: [key for key in best.rows["key"].tolist() if key not in best.pages] for number, best in found.items()
     }

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from teia.cluster.cells import copy_all
-from teia.cluster.cells.log import CellLog, make_stream
+from teia.cluster.cells.log import CellLog, create_stream
 from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.split import fulfilled
@@ -39,7 +39,7 @@ class Writers:
         self._do, self._thread = thread.wait_for, thread
         wire = self.wire = self._do(nats.wire())
         agreement = self._do(agree(wire, nats.clock, collection, config, nats.count))
-        self._do(make_stream(wire, nats.clock, collection, nats.count))
+        self._do(create_stream(wire, nats.clock, collection, nats.count))
         root = open_root(folder, create=True)
         write_down(root, agreement)
         prepare_cells(root.collection(collection), CELLS, agreement.identity)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from teia.cluster.cells.log import CellLog, make_stream
+from teia.cluster.cells.log import CellLog, create_stream
 from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.members.agreement import agree, write_down
@@ -69,7 +69,7 @@ class Large(Cluster):
             do, servers = thread.wait_for, self.nats.servers
             wire = do(connect(servers.urls, servers.key, "before"))
             agreement = do(agree(wire, clock, "main", config, self.nats.count))
-            do(make_stream(wire, clock, "main", self.nats.count))
+            do(create_stream(wire, clock, "main", self.nats.count))
             root = open_root(self.folder / "before", create=True)
             write_down(root, agreement)
             prepare_cells(root.collection("main"), CELLS, agreement.identity)

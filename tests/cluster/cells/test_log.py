@@ -13,7 +13,7 @@ import pytest
 from teia.cluster.cells.log import (
     MAX_BODY_BYTES,
     MAX_MESSAGES,
-    MOST_CELLS,
+    MAX_CELLS,
     CellLog,
     CellLost,
     LinkBatch,
@@ -128,8 +128,8 @@ def test_a_commit_reaches_every_cell_of_a_large_collection(nats: Nats) -> None:
         name = await nats.stream(wire)
         log = log_of(nats, wire, name, "a")
         await log.take(None)
-        await log.append(b"a page", [(cell, b"links") for cell in range(MOST_CELLS)])
-        assert log.messages == 1 + MOST_CELLS + 1
+        await log.append(b"a page", [(cell, b"links") for cell in range(MAX_CELLS)])
+        assert log.messages == 1 + MAX_CELLS + 1
         with pytest.raises(TooLarge):
             await log.append(b"pages", [(cell, b"links") for cell in range(MAX_MESSAGES)])
         assert [entry.body for entry in await read(log, log.epoch, log.last)] == [b"a page"]

@@ -91,7 +91,7 @@ class Failing:
     def __init__(self, problem: Exception) -> None:
         self.cell, self._problem = 0, problem
 
-    async def append(self, body: bytes, links: object = (), born: object = None) -> int:
+    async def append(self, body: bytes, links: object = (), new_cell: object = None) -> int:
         raise self._problem
 
 
@@ -105,18 +105,18 @@ class AtOnce:
 @pytest.mark.parametrize(
     ("problem", "is_behind"), [(CellLost(0, "the session has ended"), True), (ClusterError("it is too large"), False)]
 )
-def test_what_the_log_may_name_is_not_cut_off_the_archive(tmp_path: Path, problem: Exception, is_behind: bool) -> None:
+def test_what_the_log_may_name_is_not_cut_off_the_archive(tmp_path: Path, problem: Exception, must_catch_up: bool) -> None:
     journal = LogJournal(Failing(problem), AtOnce())  # type: ignore[arg-type]
     with pytest.raises(type(problem)):
         journal.publish(b"changes")
-    assert journal.is_behind is is_behind
+    assert journal.must_catch_up is must_catch_up
     cell = ClusterCell.__new__(ClusterCell)
     reopened = []
     cell.frontier = SimpleNamespace(journal=journal, is_in_doubt=False)  # type: ignore[assignment]
     cell.archive = SimpleNamespace(close=lambda: reopened.append(1))  # type: ignore[assignment]
     cell._open_archive = lambda: cell.archive  # type: ignore[method-assign]
     cell.rewind()
-    assert bool(reopened) is not is_behind
+    assert bool(reopened) is not must_catch_up
 
 
 class Listener:

@@ -75,7 +75,7 @@ class Cells:
         with self.cells[to_cell].transaction() as frontier:
             found = [FoundUrl(url.split("/")[2], key_of(url), "/" + url.split("/", 3)[3], 3) for url in urls]
             self.homes[to_cell].hear(to_cell, frontier, found, NOW_S)
-            mail.note_heard(frontier, mail.THE_STREAM, 1)
+            mail.note_received(frontier, mail.THE_STREAM, 1)
 
     def deliver(self) -> int:
         """Bring everything to where it is for; returns how many messages that took."""
@@ -86,7 +86,7 @@ class Cells:
             assert count < 100, "messages go round and round"
             with self.cells[to_cell].transaction() as frontier:
                 self.homes[to_cell].hear(to_cell, frontier, said_in(bulk), NOW_S)
-                mail.note_heard(frontier, mail.THE_STREAM, count)
+                mail.note_received(frontier, mail.THE_STREAM, count)
         return count
 
     def urls(self, cell: int) -> set[str]:

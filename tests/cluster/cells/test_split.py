@@ -16,7 +16,7 @@ import pytest
 from teia.cluster.cells import open_cells
 from teia.cluster.cells import split as cells_split
 from teia.cluster.cells.copies import CellCopies
-from teia.cluster.cells.log import MOST_CELLS, CellLog, CellLost, NumberTaken
+from teia.cluster.cells.log import MAX_CELLS, CellLog, CellLost, NumberTaken
 from teia.cluster.cells.site_homes import AWAY, REST, SiteHomes
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.cells.split import NotWhole, Splitter, check_whole, fulfilled, refused, wish
@@ -311,7 +311,7 @@ def test_a_number_is_not_given_twice(halves: Halves) -> None:
     halves.split("a")
     log, pointer = halves.owners["a"], halves.do(_pointer_of_8(halves))
     with pytest.raises(NumberTaken, match="cell 8 already"):
-        halves.do(log.append(b"other", born=(8, b"another pointer", log.last)))
+        halves.do(log.append(b"other", new_cell=(8, b"another pointer", log.last)))
     assert halves.do(_pointer_of_8(halves)) == pointer
     halves.do(log.append(b"", [(3, b"links")]))  # the log goes on
     halves.agreement = before
@@ -396,6 +396,6 @@ def test_there_are_no_more_cells_than_the_links_of_a_page_fit_into_a_batch_for()
     from teia.config.load import to_toml
 
     config = replace(Config(), collection=replace(Config().collection, cells=512))
-    full = Agreement("x", to_toml(config), 1, splits=[Split(0, 1)] * (MOST_CELLS - 512))
+    full = Agreement("x", to_toml(config), 1, splits=[Split(0, 1)] * (MAX_CELLS - 512))
     with pytest.raises(ClusterError, match="maximum of 900 cells"):
         wish(full, 3)

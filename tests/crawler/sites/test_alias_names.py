@@ -8,7 +8,7 @@ from tests.frontier.queues import add, answer, ask, schedule_of
 
 
 def rename(names: AliasNames, alias: HostQueue, main: str, schedule: HostSchedule) -> None:
-    names.take([(alias.host, main)], [], {alias.host: alias}, schedule.politeness)
+    names.apply([(alias.host, main)], [], {alias.host: alias}, schedule.politeness)
 
 
 def test_a_host_in_line_rests_with_its_main_name_from_then_on() -> None:
@@ -35,7 +35,7 @@ def test_a_request_under_way_ends_where_it_began() -> None:
     assert (alias.alias_of, alias.server) == ("main", before)
     answer(schedule, alias, 101)
     assert (before.busy, main.server.busy) == (0, 1)
-    names.take([], [], {}, schedule.politeness)
+    names.apply([], [], {}, schedule.politeness)
     assert alias.server is main.server
 
 
@@ -49,5 +49,5 @@ def test_a_name_that_is_itself_again_rests_by_itself() -> None:
 
 def test_names_that_nobody_visits_need_nothing() -> None:
     schedule, names = schedule_of(), AliasNames(None)
-    names.take([("unknown", "main")], [1], {}, schedule.politeness)
+    names.apply([("unknown", "main")], [1], {}, schedule.politeness)
     assert names.main_of("unknown") == ""

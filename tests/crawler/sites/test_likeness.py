@@ -14,10 +14,10 @@ from teia.crawler.sites.likeness import (
     is_enough,
     is_hopeless,
     is_redirect,
-    main_first,
-    note,
+    choose_main,
+    add_evidence,
     samples_of,
-    says,
+    compare_pages,
 )
 from teia.frontier.cell.alias_evidence import AliasPair, ComparedVisit, HostActivity
 
@@ -48,27 +48,27 @@ def at(host: str, path: str = "/1", **changed: object) -> ComparedVisit:
     ],
 )
 def test_what_one_page_says(other: ComparedVisit, expected: PageLikeness) -> None:
-    assert says(PAGE, other) is expected
-    assert says(other, PAGE) is expected
+    assert compare_pages(PAGE, other) is expected
+    assert compare_pages(other, PAGE) is expected
 
 
 def test_two_pages_that_are_not_there_say_nothing() -> None:
-    assert says(at("a.test", status=404), at("b.test", status=404)) is PageLikeness.NOTHING
+    assert compare_pages(at("a.test", status=404), at("b.test", status=404)) is PageLikeness.NOTHING
 
 
 def test_a_title_may_name_its_own_host() -> None:
     one, other = at("aaaa.test", text=b"1", title="Aaaa.test: news"), at("b.test", text=b"2", title="b.test: news")
-    assert says(one, other) is PageLikeness.AGREES
+    assert compare_pages(one, other) is PageLikeness.AGREES
 
 
 def heard(*contents: int, different: int = 0) -> AliasPair:
     pair = AliasPair("a.test", "b.test", 0.0)
     for number, content in enumerate(contents):
-        note(
+        add_evidence(
             pair, f"/{number}", at("a.test", f"/{number}", simhash=content), at("b.test", f"/{number}", simhash=content)
         )
     for number in range(different):
-        note(pair, f"/d{number}", at("a.test", f"/d{number}"), at("b.test", f"/d{number}", status=404))
+        add_evidence(pair, f"/d{number}", at("a.test", f"/d{number}"), at("b.test", f"/d{number}", status=404))
     return pair
 
 
@@ -84,16 +84,16 @@ def test_every_page_that_disagrees_asks_for_as_many_again() -> None:
 
 def test_home_pages_that_disagree_weigh_twice() -> None:
     pair = heard(1, 2, 3, 4, 5, 6)
-    note(pair, "/", at("a.test", "/"), at("b.test", "/", text=b"x", simhash=FAR))
+    add_evidence(pair, "/", at("a.test", "/"), at("b.test", "/", text=b"x", simhash=FAR))
     assert not is_enough(pair.evidence, 3)
     assert is_enough(pair.evidence, 2)
-    note(pair, "/d", at("a.test", "/d"), at("b.test", "/d", status=404))
+    add_evidence(pair, "/d", at("a.test", "/d"), at("b.test", "/d", status=404))
     assert is_hopeless(pair.evidence)
 
 
 def test_a_page_is_heard_once() -> None:
     pair = heard(1)
-    assert not note(pair, "/0", at("a.test", "/0"), at("b.test", "/0", status=404))
+    assert not add_evidence(pair, "/0", at("a.test", "/0"), at("b.test", "/0", status=404))
     assert pair.evidence.different == []
 
 
@@ -110,26 +110,26 @@ def moved(path: str, origin: str = "https://b.test", to: str | None = None) -> C
 def test_redirects_to_the_same_path_are_heard_and_where_they_lead() -> None:
     pair = AliasPair("a.test", "b.test", 0.0)
     for path in ("/1", "/2", "/3"):
-        assert note(pair, path, moved(path), at("b.test", path))
+        assert add_evidence(pair, path, moved(path), at("b.test", path))
     assert is_redirect(pair.evidence, 3)
     assert (pair.evidence.redirecting, pair.evidence.origin) == ("a.test", "https://b.test")
 
 
 def test_redirects_to_other_paths_ways_or_origins_are_no_alias() -> None:
     pair = AliasPair("a.test", "b.test", 0.0)
-    note(pair, "/1", moved("/1", to="/"), at("b.test", "/1"))
+    add_evidence(pair, "/1", moved("/1", to="/"), at("b.test", "/1"))
     assert pair.evidence.redirects == []
-    note(pair, "/2", moved("/2"), at("b.test", "/2"))
-    note(pair, "/3", moved("/3", origin="http://b.test:81"), at("b.test", "/3"))
+    add_evidence(pair, "/2", moved("/2"), at("b.test", "/2"))
+    add_evidence(pair, "/3", moved("/3", origin="http://b.test:81"), at("b.test", "/3"))
     back = replace(moved("/4"), url="http://b.test/4", redirect_to="http://a.test/4")
-    note(pair, "/4", at("a.test", "/4"), back)
+    add_evidence(pair, "/4", at("a.test", "/4"), back)
     assert len(pair.evidence.redirects) == 1
     assert not is_redirect(pair.evidence, 1)
 
 
 def test_the_home_page_is_kept_first_for_another_look() -> None:
     pair = heard(1, 2, 3, 4, 5, 6)
-    note(pair, "/", at("a.test", "/"), at("b.test", "/"))
+    add_evidence(pair, "/", at("a.test", "/"), at("b.test", "/"))
     assert pair.evidence.tails[:2] == ["/", "/0"]
     assert len(pair.evidence.tails) <= 5
     assert [home_of(tail) for tail in ("/a/b", "s/a?b", ":81/x", "s:81/")] == ["/", "s/", ":81/", "s:81/"]
@@ -157,7 +157,7 @@ def test_samples_are_found_by_path_content_and_place() -> None:
 def test_which_name_is_the_main_one(named: int, host: HostActivity, other: HostActivity, main: str) -> None:
     pair = AliasPair("www.x.test", "x.test", 0.0)
     pair.evidence.named = named
-    assert main_first(pair, host, other)[0] == main
+    assert choose_main(pair, host, other)[0] == main
 
 
 def test_canonical_links_name_the_main_one() -> None:
@@ -165,5 +165,5 @@ def test_canonical_links_name_the_main_one() -> None:
     for number in range(3):
         path = f"/{number}"
         canonical = f"https://b.test{path}"
-        note(pair, path, at("a.test", path, canonical=canonical), at("b.test", path, canonical=canonical))
+        add_evidence(pair, path, at("a.test", path, canonical=canonical), at("b.test", path, canonical=canonical))
     assert pair.evidence.named == -3

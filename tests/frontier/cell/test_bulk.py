@@ -9,7 +9,7 @@ import pytest
 
 from teia.errors import UsageError
 from teia.frontier.cell import bulk
-from teia.frontier.cell.bulk import END, BulkAction, BulkSelection, carry_on, matching, progress
+from teia.frontier.cell.bulk import END, BulkAction, BulkSelection, continue_action, matching_urls, progress
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import LANE_DUE, STATE_DONE, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
@@ -44,7 +44,7 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
 
 def do(cell: FrontierCell, chosen: BulkSelection, mark: str = "m", now_s: float = LATER_S) -> int:
     with cell.transaction():
-        carry_on(cell, chosen, mark, now_s, lambda: True)
+        continue_action(cell, chosen, mark, now_s, lambda: True)
     place, number = progress(cell, mark)
     assert place == END
     assert_counters_are_true(cell)
@@ -68,9 +68,9 @@ def do(cell: FrontierCell, chosen: BulkSelection, mark: str = "m", now_s: float 
 )
 def test_what_is_counted_is_what_is_done(cell: FrontierCell, chosen: BulkSelection, number: int) -> None:
     queued = cell.queued
-    assert sum(1 for _ in matching(cell, chosen, LATER_S)) == number
+    assert sum(1 for _ in matching_urls(cell, chosen, LATER_S)) == number
     assert do(cell, chosen) == number
-    assert cell.queued == queued - (number if chosen.deed is BulkAction.DROP else 0)
+    assert cell.queued == queued - (number if chosen.action is BulkAction.DROP else 0)
 
 
 def test_what_was_dropped_stays_dropped_until_it_is_tried_again(cell: FrontierCell) -> None:
@@ -122,9 +122,9 @@ def test_a_deed_goes_on_where_it_was(cell: FrontierCell, monkeypatch: pytest.Mon
     chosen, turns = BulkSelection(BulkAction.DROP, contains="/agenda/"), 0
     while progress(cell, "m")[0] != END:
         with given_up(cell):
-            carry_on(cell, chosen, "m", LATER_S, lambda: False)
+            continue_action(cell, chosen, "m", LATER_S, lambda: False)
         with cell.transaction():
-            carry_on(cell, chosen, "m", LATER_S, lambda: False)
+            continue_action(cell, chosen, "m", LATER_S, lambda: False)
         turns += 1
     assert turns > 5
     assert progress(cell, "m") == (END, 15)

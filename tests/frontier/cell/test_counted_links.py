@@ -30,13 +30,13 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
 
 
 def back(url: str) -> FoundUrl:
-    return counted_links.taken_back(HOST, key_of(url))
+    return counted_links.removed_link(HOST, key_of(url))
 
 
 @given(targets=st.dictionaries(st.sampled_from(["a.test", "b.test", "ação.test"]), st.lists(KEYS, min_size=1)))
 def test_targets_are_read_as_they_were_kept(targets: dict[str, list[int]]) -> None:
     of_key = {key: host for host, keys in sorted(targets.items()) for key in keys}
-    assert counted_links.unpacked(None, counted_links.packed(targets)) == of_key  # type: ignore[arg-type]  # names a broken file
+    assert counted_links.unpack(None, counted_links.pack(targets)) == of_key  # type: ignore[arg-type]  # names a broken file
 
 
 def test_only_what_changed_is_told(cell: FrontierCell) -> None:
@@ -50,7 +50,7 @@ def test_only_what_changed_is_told(cell: FrontierCell) -> None:
         assert counted_links.add(cell, PLACE, {"a.test": [2, 5]}) == {5}
         assert sorted(counted_links.replace(cell, PLACE, {}).gone) == [("a.test", 2), ("a.test", 5), ("c.test", 4)]
         assert counted_links.replace(cell, PLACE, {}) == (set(), [])
-        assert counted_links.kept(cell.db, PLACE) is None
+        assert counted_links.load(cell.db, PLACE) is None
 
 
 def test_a_page_whose_first_try_failed_counts_in_a_folder_of_an_older_version(cell: FrontierCell) -> None:
@@ -113,9 +113,9 @@ def test_cells_of_before_get_the_table_and_know_that_they_lack_rows(tmp_path: Pa
     made.db.execute("DELETE FROM meta WHERE name = 'outlinks'")
     made.close()
     reading = FrontierCell(path, read_only=True)
-    assert not counted_links.are_there(reading.db)
+    assert not counted_links.has_table(reading.db)
     reading.close()
     opened = FrontierCell(path)
-    assert counted_links.are_there(opened.db)
+    assert counted_links.has_table(opened.db)
     assert not opened.knows_links
     opened.close()

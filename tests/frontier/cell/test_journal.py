@@ -11,7 +11,7 @@ import pytest
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import RecordingConnection, applied_seq, apply
-from teia.frontier.cell.mail import links_in, post
+from teia.frontier.cell.mail import decode_links, post
 from teia.frontier.cell.reconsider import END, progress, reconsider
 from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.traps.watch import TrapWatch
@@ -141,7 +141,7 @@ def test_links_for_other_cells_go_with_the_transaction_and_not_through_the_outbo
         post(cell, 3, links)
     assert cell.db.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
     assert [to for to, _ in journal.posted] == [3, 3, 3]
-    assert [link for _, bulk in journal.posted for link in links_in(bulk)] == links
+    assert [link for _, bulk in journal.posted for link in decode_links(bulk)] == links
     cell.close()
 
 

@@ -39,17 +39,17 @@ class Pair:
         """Bring what waits into the receiver; returns the last number, for `delivered`."""
         last = 0
         with self.receiver.transaction():
-            for seq, to_cell, links in mail.waiting(self.sender):
+            for seq, to_cell, links in mail.pending(self.sender):
                 assert to_cell == RECEIVER
-                if links and seq > mail.heard(self.receiver, SENDER):
+                if links and seq > mail.last_received(self.receiver, SENDER):
                     self.receiver.absorb(links, NOW_S)
-                    mail.note_heard(self.receiver, SENDER, seq)
+                    mail.note_received(self.receiver, SENDER, seq)
                 last = seq
         return last
 
     def drop(self, seq: int) -> None:
         with self.sender.transaction():
-            mail.delivered(self.sender, seq)
+            mail.delete_delivered(self.sender, seq)
 
     def die(self) -> None:
         self.close()
@@ -60,7 +60,7 @@ class Pair:
         self.receiver.close()
 
     def waiting(self) -> list[int]:
-        return [seq for seq, _, links in mail.waiting(self.sender) if links]
+        return [seq for seq, _, links in mail.pending(self.sender) if links]
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_links_arrive_as_they_were_posted(pair: Pair) -> None:
     other = replace(found("https://s.test/ção?x=%C3%A7"), by=BY_SITEMAP, hint=Hint(70, 2, 1, 99))
     links = [found(page(1), depth=3, in_links=2, hops=1), other]
     pair.post(*links)
-    assert list(mail.waiting(pair.sender)) == [(1, RECEIVER, links)]
+    assert list(mail.pending(pair.sender)) == [(1, RECEIVER, links)]
 
 
 def test_long_links_are_sent_in_messages_that_nats_takes(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_long_links_are_sent_in_messages_that_nats_takes(tmp_path: Path) -> None
     links = [found(page(number) + "/" + "x" * 1_500) for number in range(2_100)]
     mail.post(SimpleNamespace(journal=Kept()), RECEIVER, links)  # type: ignore[arg-type]
     assert max(map(len, posted)) <= mail.BULK_BYTES < 1_000_000
-    assert [link for bulk in posted for link in mail.links_in(bulk)] == links
+    assert [link for bulk in posted for link in mail.decode_links(bulk)] == links
     posted.clear()
     mail.post(SimpleNamespace(journal=Kept()), RECEIVER, [found(page(number)) for number in range(2_100)])  # type: ignore[arg-type]
     assert len(posted) == 3
@@ -97,7 +97,7 @@ def test_long_links_are_sent_in_messages_that_nats_takes(tmp_path: Path) -> None
 def test_order_is_kept(pair: Pair) -> None:
     for number in range(5):
         pair.post(found(page(number)))
-    assert [links[0].tail for _, _, links in mail.waiting(pair.sender)] == [f"/{number}" for number in range(5)]
+    assert [links[0].tail for _, _, links in mail.pending(pair.sender)] == [f"/{number}" for number in range(5)]
 
 
 def test_delivery_repeated_after_a_crash_changes_nothing(pair: Pair) -> None:
@@ -123,7 +123,7 @@ def test_posting_that_was_rolled_back_is_not_delivered(pair: Pair) -> None:
         mail.post(pair.sender, RECEIVER, [found(page("never"))])
     pair.post(found(page(1)))
     pair.take()
-    assert [links[0].tail for _, _, links in mail.waiting(pair.sender)] == ["/1"]
+    assert [links[0].tail for _, _, links in mail.pending(pair.sender)] == ["/1"]
     assert pair.receiver.known == 1
 
 
@@ -157,16 +157,16 @@ def test_numbers_never_start_again(pair: Pair) -> None:
 
 def test_receiver_hears_each_sender_apart(pair: Pair) -> None:
     with pair.receiver.transaction():
-        mail.note_heard(pair.receiver, 0, 7)
-        mail.note_heard(pair.receiver, 2, 3)
-    assert [mail.heard(pair.receiver, sender) for sender in (0, 1, 2)] == [7, 0, 3]
+        mail.note_received(pair.receiver, 0, 7)
+        mail.note_received(pair.receiver, 2, 3)
+    assert [mail.last_received(pair.receiver, sender) for sender in (0, 1, 2)] == [7, 0, 3]
 
 
 def test_links_that_cannot_be_read_name_the_file(pair: Pair) -> None:
     pair.post(found(page(1)))
     pair.sender.db.execute("UPDATE outbox SET bulk = x'c1ff'")
     with pytest.raises(CorruptFile, match=r"sender\.sqlite: links 1 for cell 1 cannot be read"):
-        list(mail.waiting(pair.sender))
+        list(mail.pending(pair.sender))
 
 
 @settings(max_examples=40)

@@ -20,7 +20,7 @@ from teia.frontier.cell.schema import (
     STATE_NAMES,
     STATE_QUEUED,
 )
-from teia.frontier.cell.take import of_page
+from teia.frontier.cell.take import read_refresh_page
 from teia.urls import key_of, site_of, slot_of
 from tests.frontier.cells import HOST, NOW_S, absorb, found, items, page, row, settle
 
@@ -66,10 +66,10 @@ def test_a_page_that_is_kept_fresh_is_done_and_not_queued(cell: FrontierCell) ->
     appoint(cell, 1, NOW_S + DAY_S)
     assert STATE_NAMES[row(cell, page(1))["state"]] == "done"
     assert cell.queued == 0
-    item = of_page(cell.db, HOST, *place(cell, 1))
+    item = read_refresh_page(cell.db, HOST, *place(cell, 1))
     assert item is not None
     assert (item.url, item.visits, item.etag, item.lane) == (page(1), 1, '"1"', LANE_REFRESH)
-    assert of_page(cell.db, HOST, *place(cell, 2)) is None
+    assert read_refresh_page(cell.db, HOST, *place(cell, 2)) is None
 
 
 def test_a_crawl_that_keeps_nothing_fresh_does_not_see_the_lane(cell: FrontierCell) -> None:
@@ -91,7 +91,7 @@ def test_due_times_are_there_after_a_restart(cell: FrontierCell, tmp_path: Path)
 def test_a_visit_takes_the_page_out_of_the_lane(cell: FrontierCell, state: int) -> None:
     """Whatever comes of it; one that has to be tried again waits with the retries."""
     appoint(cell, 1, NOW_S)
-    item = of_page(cell.db, HOST, *place(cell, 1))
+    item = read_refresh_page(cell.db, HOST, *place(cell, 1))
     assert item is not None
     settle(cell, item, state, again_s=NOW_S + 60)
     assert lane(cell) == []

@@ -111,17 +111,17 @@ def test_a_shorter_way_that_appears_while_the_page_is_under_way_counts_too(cell:
 
 def test_rules_are_counted_and_forgotten_when_kinds_change(cell: FrontierCell) -> None:
     with cell.transaction():
-        trails.agree_on_kinds(cell.db, ["topic", "shops"])
+        trails.reset_changed_kinds(cell.db, ["topic", "shops"])
         for via, kind in ((1, 0), (1, 0), (1, 2)):
             trails.count_rule(cell.db, via, kind)
-    assert sorted(trails.rules_of(cell.db)) == [(1, 0, 2), (1, 2, 1)]
+    assert sorted(trails.all_rules(cell.db)) == [(1, 0, 2), (1, 2, 1)]
     absorb(cell, link(1, 40, via=1))
     with cell.transaction():
-        trails.agree_on_kinds(cell.db, ["topic", "shops"])
-    assert len(trails.rules_of(cell.db)) == 2
+        trails.reset_changed_kinds(cell.db, ["topic", "shops"])
+    assert len(trails.all_rules(cell.db)) == 2
     with cell.transaction():
-        trails.agree_on_kinds(cell.db, ["topic", "schools", "shops"])
-    assert trails.rules_of(cell.db) == []
+        trails.reset_changed_kinds(cell.db, ["topic", "schools", "shops"])
+    assert trails.all_rules(cell.db) == []
     hint = item_of(cell, 1).hint
     assert hint is not None
     assert hint.via == NO_KIND

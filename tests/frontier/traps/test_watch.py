@@ -12,7 +12,7 @@ from teia.errors import CorruptFile
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl, PageRow, QueuedUrl, tail_of
 from teia.frontier.cell.schema import BY_LINK, BY_SITEMAP, LANE_LATER, LANE_NEW, STATE_DONE
-from teia.frontier.cell.take import all_of_lane
+from teia.frontier.cell.take import read_lane_urls
 from teia.frontier.traps.suspicion import PatternState, WatchReason
 from teia.frontier.traps.watch import TrapWatch
 from teia.lib.fingerprints import outline
@@ -131,7 +131,7 @@ def test_doubtful_urls_wait_behind_everything_else(cell: FrontierCell) -> None:
     doubtful = row(cell, url("/cal/2026/29"))
     assert doubtful["lane"] == LANE_LATER
     place = (doubtful["slot"], doubtful["host_id"], LANE_LATER)
-    waiting = {each.url: each.since_s for each in all_of_lane(cell.db, HOST, place, (-(2**62), 0), 100)}
+    waiting = {each.url: each.since_s for each in read_lane_urls(cell.db, HOST, place, (-(2**62), 0), 100)}
     assert waiting[url("/cal/2026/29")] == doubtful["found_s"], "since it was found: its rank is no time"
     assert_queue_and_urls_agree(cell)
 

@@ -14,7 +14,7 @@ SURE_SHARE = 0.02
 """Above this share of its work, a run's own progress is the best estimate."""
 
 
-def seconds_of(like: str, work: float, known: Iterable[LabRun]) -> float | None:
+def estimate_seconds(like: str, work: float, known: Iterable[LabRun]) -> float | None:
     """Scale the time of the similar run that is nearest in work; None if no similar run is stored."""
     alike = [run for run in known if run.like == like and run.state == "done" and run.seconds and run.work > 0]
     if not alike or work <= 0:
@@ -24,15 +24,15 @@ def seconds_of(like: str, work: float, known: Iterable[LabRun]) -> float | None:
     return (nearest.seconds or 0.0) * min(max(work / nearest.work, LEAST), MOST)
 
 
-def left_s(run: LabRun, share: float | None, so_far_s: float, known: Iterable[LabRun]) -> float | None:
+def left_s(run: LabRun, share: float | None, elapsed_s: float, known: Iterable[LabRun]) -> float | None:
     """Estimate the remaining seconds of a run under way; None if unknown."""
     if share is not None and share >= SURE_SHARE:
-        return so_far_s * (1.0 - share) / share
-    whole_s = seconds_of(run.like, run.work, known)
-    return None if whole_s is None else max(0.0, whole_s - so_far_s)
+        return elapsed_s * (1.0 - share) / share
+    whole_s = estimate_seconds(run.like, run.work, known)
+    return None if whole_s is None else max(0.0, whole_s - elapsed_s)
 
 
 def wait_s(left: float | None, ahead: Sequence[LabRun], known: Sequence[LabRun]) -> float | None:
     """Estimate the seconds until all earlier runs are done; None if no run like one of them was measured."""
-    parts = [left, *(seconds_of(run.like, run.work, known) for run in ahead)]
+    parts = [left, *(estimate_seconds(run.like, run.work, known) for run in ahead)]
     return None if any(part is None for part in parts) else sum(part for part in parts if part is not None)

@@ -71,7 +71,7 @@ class Limits:
     default: str = ""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         low, high = f"{self.low:,g}", _shown(self.high)
         return (
             f"must be a whole number from {low} to {high}" if self.whole else f"must be a number from {low} to {high}"
@@ -194,7 +194,7 @@ class RunRequest:
 
     kind: str
     parameters: dict[str, Any]
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     seed: int
     like: str
     work: float
@@ -203,7 +203,7 @@ class RunRequest:
     @property
     def command(self) -> str:
         """Shell command that does the same in a folder with the run's files."""
-        return shlex.join(["teia", *(word.removeprefix(f"{FILES_FOLDER}/") for word in self.words)])
+        return shlex.join(["teia", *(word.removeprefix(f"{FILES_FOLDER}/") for word in self.arguments)])
 
 
 @dataclass(slots=True)
@@ -212,7 +212,7 @@ class FormReader:
 
     fields: Mapping[str, Any]
     limits: Mapping[str, Limits]
-    words: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
     problems: list[Mistake] = field(default_factory=list)
 
     def number(self, name: str, flag: str) -> float | None:
@@ -222,10 +222,10 @@ class FormReader:
             return None
         value = _number(text, whole=limits.whole)
         if value is None or not limits.low <= value <= limits.high:
-            self.add_error(name, limits.words)
+            self.add_error(name, limits.description)
             return None
         # The parsed number goes into the command, never the typed text.
-        self.words += [flag, str(value)]
+        self.arguments += [flag, str(value)]
         return value
 
     def choice(self, name: str, flag: str, known: Collection[str], default: str = "") -> str:
@@ -233,7 +233,7 @@ class FormReader:
         if text and text not in known:
             self.add_error(name, f"must be one of {', '.join(known)}")
         elif text:
-            self.words += [flag, text]
+            self.arguments += [flag, text]
         return text
 
     def distribution(self, name: str, flag: str) -> None:
@@ -241,7 +241,7 @@ class FormReader:
         if _DISTRIBUTION.fullmatch(text) is None:
             self.add_error(name, "must be uniform, or zipf:X with a number X from 0 to 99")
         else:
-            self.words += [flag, text]
+            self.arguments += [flag, text]
 
     def add_error(self, name: str, message: str) -> None:
         self.problems.append(Mistake(name, message))
@@ -259,37 +259,37 @@ def _number(text: str, *, whole: bool) -> float | None:
 
 def simulate_request(fields: SimulateFields) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of a simulation; return a run request or the errors."""
-    asked = fields.model_dump()
-    read = FormReader(asked, SIMULATE)
-    found = {name: read.number(name, f"--{name.replace('_', '-')}") for name in SIMULATE}
-    read.distribution("rates", "--rates")
-    read.distribution("weights", "--weights")
-    read.choice("rate_unit", "--rate-unit", RATE_UNITS, "day")
-    read.choice("process", "--process", PROCESSES, "poisson")
+    parameters = fields.model_dump()
+    reader = FormReader(parameters, SIMULATE)
+    found = {name: reader.number(name, f"--{name.replace('_', '-')}") for name in SIMULATE}
+    reader.distribution("rates", "--rates")
+    reader.distribution("weights", "--weights")
+    reader.choice("rate_unit", "--rate-unit", RATE_UNITS, "day")
+    reader.choice("process", "--process", PROCESSES, "poisson")
     unknown = [name for name in fields.policies if name not in POLICIES]
     # In the order of POLICIES: the same choice is the same command.
     policies = [name for name in POLICIES if name in fields.policies]
     if unknown:
-        read.add_error("policies", f"unknown policy {unknown[0][:40]!r}; available: {', '.join(POLICIES)}")
+        reader.add_error("policies", f"unknown policy {unknown[0][:40]!r}; available: {', '.join(POLICIES)}")
     elif not policies:
-        read.add_error("policies", "choose at least one")
-    read.words += ["--policy", ",".join(policies)]
+        reader.add_error("policies", "choose at least one")
+    reader.arguments += ["--policy", ",".join(policies)]
     if fields.sampled:
-        read.words.append("--sampled")
+        reader.arguments.append("--sampled")
     work = 0.0
-    if not read.problems:
-        work = _check_size(read, found, len(policies))
-    if read.problems:
-        return None, read.problems
-    words = ("lab", "simulate", *read.words, "--json")
-    return RunRequest("simulate", asked, words, int(found["seed"] or 0), "simulate", work), []
+    if not reader.problems:
+        work = _check_size(reader, found, len(policies))
+    if reader.problems:
+        return None, reader.problems
+    arguments = ("lab", "simulate", *reader.arguments, "--json")
+    return RunRequest("simulate", parameters, arguments, int(found["seed"] or 0), "simulate", work), []
 
 
-def _check_size(read: FormReader, found: Mapping[str, float | None], policies: int) -> float:
+def _check_size(reader: FormReader, found: Mapping[str, float | None], policies: int) -> float:
     """Return the amount of work, in visits and pages; record an error if it is too much or inconsistent."""
     pages, servers = found["pages"] or 0.0, found["servers"] or 0.0
     if servers > pages:
-        read.add_error("servers", f"must be at most the {pages:,.0f} pages")
+        reader.add_error("servers", f"must be at most the {pages:,.0f} pages")
     horizon_s = 3_600.0 * (found["horizon_h"] or 24.0)
     length_s = horizon_s if found["days"] is None else 86_400.0 * found["days"]
     per_s = (found["crawlers"] or 1.0) * (found["pages_per_s"] or 1.0)
@@ -301,7 +301,7 @@ def _check_size(read: FormReader, found: Mapping[str, float | None], policies: i
     visits = per_s * length_s * policies
     if visits > MOST_VISITS:
         allowed = MOST_VISITS / (per_s * policies) / 86_400.0
-        read.add_error("days", f"{visits:,.0f} visits exceed the maximum of a run: choose at most {allowed:.3g} days")
+        reader.add_error("days", f"{visits:,.0f} visits exceed the maximum of a run: choose at most {allowed:.3g} days")
     return visits + pages * policies * max(1.0, length_s / horizon_s)
 
 
@@ -309,32 +309,32 @@ def whatif_request(
     fields: WhatIfFields, data: Path, collections: Collection[str]
 ) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of a what-if; return a run request or the errors."""
-    asked = fields.model_dump()
-    read = FormReader(asked, WHAT_IF)
-    name = read.choice("collection", "--collection", collections)
+    parameters = fields.model_dump()
+    reader = FormReader(parameters, WHAT_IF)
+    name = reader.choice("collection", "--collection", collections)
     if not name:
-        read.add_error("collection", "choose one")
+        reader.add_error("collection", "choose one")
     flags = {"delay_s": "--delay", "budget": "--budget", "nodes": "--nodes", "days": "--days", "seed": "--seed"}
-    found = {each: read.number(each, flag) for each, flag in flags.items()}
-    read.choice("policy", "--policy", POLICIES)
-    if read.problems:
-        return None, read.problems
+    found = {each: reader.number(each, flag) for each, flag in flags.items()}
+    reader.choice("policy", "--policy", POLICIES)
+    if reader.problems:
+        return None, reader.problems
     # The run has a working folder of its own, so the path is absolute.
-    words = ("lab", "whatif", "--data", str(data.resolve()), *read.words, "--json")
-    return RunRequest("whatif", asked, words, int(found["seed"] or 0), f"whatif {name}", found["days"] or 14.0), []
+    arguments = ("lab", "whatif", "--data", str(data.resolve()), *reader.arguments, "--json")
+    return RunRequest("whatif", parameters, arguments, int(found["seed"] or 0), f"whatif {name}", found["days"] or 14.0), []
 
 
 def reproduce_request(fields: ReproduceFields) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of an experiment; return a run request or the errors."""
-    asked = fields.model_dump()
-    read = FormReader(asked, REPRODUCE)
+    parameters = fields.model_dump()
+    reader = FormReader(parameters, REPRODUCE)
     chosen = fields.id.strip().upper()
     if chosen not in EXPERIMENTS:
-        read.add_error("id", f"must be one of {', '.join(EXPERIMENTS)}")
-    seed = read.number("seed", "--seed")
-    if read.problems:
-        return None, read.problems
+        reader.add_error("id", f"must be one of {', '.join(EXPERIMENTS)}")
+    seed = reader.number("seed", "--seed")
+    if reader.problems:
+        return None, reader.problems
     quick = ["--quick"] if fields.quick else []
-    words = ("lab", "reproduce", chosen, *quick, *read.words, "--json")
+    arguments = ("lab", "reproduce", chosen, *quick, *reader.arguments, "--json")
     like = " ".join(["reproduce", chosen, *quick])
-    return RunRequest("reproduce", asked, words, int(seed or 0), like, 1.0), []
+    return RunRequest("reproduce", parameters, arguments, int(seed or 0), like, 1.0), []

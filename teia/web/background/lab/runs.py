@@ -25,10 +25,10 @@ from teia.clock import Clock
 from teia.durable import disk_errors, sync_folder, write_atomically
 from teia.errors import UsageError
 from teia.web import limits
-from teia.web.background.lab.forms import MADE
+from teia.web.background.lab.forms import FILES_FOLDER
 
 FOLDER = "lab.runs"
-GOING = frozenset({"queued", "running"})
+ACTIVE_STATES = frozenset({"queued", "running"})
 TAIL_BYTES = 64 << 10
 FILES = 64
 # Plain names: no path, and nothing to escape in a URL or a header.
@@ -66,7 +66,7 @@ class LabRun:
 
     @property
     def is_over(self) -> bool:
-        return self.state not in GOING
+        return self.state not in ACTIVE_STATES
 
     @property
     def seconds(self) -> float | None:
@@ -81,13 +81,13 @@ class StoredRuns:
         self.path = path
         self._clock = clock
         self._lock = Lock()
-        self._read: dict[int, tuple[tuple[int, int], LabRun]] = {}
+        self._cache: dict[int, tuple[tuple[int, int], LabRun]] = {}
 
     def all(self) -> list[LabRun]:
         """Return all stored runs, newest first."""
         with self._lock:
             found = [run for number in sorted(self._numbers(), reverse=True) if (run := self._load(number)) is not None]
-            self._read = {run.number: self._read[run.number] for run in found}
+            self._cache = {run.number: self._cache[run.number] for run in found}
         return found
 
     def get(self, number: int) -> LabRun:
@@ -109,10 +109,10 @@ class StoredRuns:
         write_atomically(self.folder(run.number) / "run.json", json.dumps(asdict(run)).encode())
         return run
 
-    def give(self, number: int, files: Mapping[str, str]) -> None:
+    def write_inputs(self, number: int, files: Mapping[str, str]) -> None:
         """Write the input files of a run to its folder."""
         if files:
-            made = self.folder(number) / MADE
+            made = self.folder(number) / FILES_FOLDER
             with disk_errors(made, "written"):
                 made.mkdir(exist_ok=True)
             for name, text in files.items():
@@ -144,12 +144,12 @@ class StoredRuns:
             found = path.stat()
             # The file is replaced as a whole, so another inode or time means other contents.
             stamp = (found.st_mtime_ns, found.st_ino)
-            known = self._read.get(number)
+            known = self._cache.get(number)
             if known is None or known[0] != stamp:
                 values = json.loads(path.read_bytes())
                 # A newer teia may have stored fields that are unknown here.
                 names = {each.name for each in fields(LabRun)}
-                known = self._read[number] = (stamp, LabRun(**{k: v for k, v in values.items() if k in names}))
+                known = self._cache[number] = (stamp, LabRun(**{k: v for k, v in values.items() if k in names}))
         except (OSError, ValueError, TypeError, AttributeError):
             return None
         return known[1]
@@ -182,7 +182,7 @@ class StoredRuns:
     def save_report(self, number: int, report: dict[str, Any]) -> None:
         write_atomically(self.folder(number) / "report.json", json.dumps(report).encode())
 
-    def tidy(self, number: int, made: Path | None) -> list[str]:
+    def collect_files(self, number: int, made: Path | None) -> list[str]:
         """Move tables and figures out of the folder that an experiment made, and delete the folder.
 
         Return the names of the files. Cut the log to its end.

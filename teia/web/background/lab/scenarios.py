@@ -22,13 +22,13 @@ from teia.web.background.lab.runs import StoredRuns, UnknownRun
 SCENARIO, TIMETABLE = "scenario.csv", "plan.csv"
 EXAMPLE = "example"
 EXAMPLE_PAGES, EXAMPLE_SERVERS, EXAMPLE_SEED = 240, 6, 7
-OFFERED = 8
+MAX_REUSABLE = 8
 """Number of earlier runs offered for reuse of their pages."""
 
 
-def offered(kept: StoredRuns) -> list[int]:
+def reusable_runs(stored: StoredRuns) -> list[int]:
     """Return runs whose pages are still stored, newest first."""
-    return [run.number for run in kept.all() if SCENARIO in run.files][:OFFERED]
+    return [run.number for run in stored.all() if SCENARIO in run.files][:MAX_REUSABLE]
 
 
 @cache
@@ -37,9 +37,9 @@ def example() -> str:
 
     A few servers have many pages, the others few; rates lie between 0.01 and 1 a day.
     """
-    chance = np.random.default_rng(EXAMPLE_SEED)
+    rng = np.random.default_rng(EXAMPLE_SEED)
     world = draw_world(
-        chance,
+        rng,
         pages=EXAMPLE_PAGES,
         servers=EXAMPLE_SERVERS,
         horizon_s=DAY_S,
@@ -58,66 +58,66 @@ def example() -> str:
     return out.getvalue()
 
 
-def plan_request(fields: PlanFields, kept: StoredRuns) -> tuple[RunRequest | None, list[Mistake]]:
+def plan_request(fields: PlanFields, stored: StoredRuns) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of a plan; return a run request or the errors."""
-    asked = fields.model_dump()
-    read = FormReader(asked, PLAN)
-    text, scenario = _scenario(fields, kept, read)
-    found = {name: read.number(name, f"--{name.replace('_', '-')}") for name in PLAN}
-    read.choice("policy", "--policy", POLICIES, "psp")
+    parameters = fields.model_dump()
+    reader = FormReader(parameters, PLAN)
+    text, scenario = _scenario(fields, stored, reader)
+    found = {name: reader.number(name, f"--{name.replace('_', '-')}") for name in PLAN}
+    reader.choice("policy", "--policy", POLICIES, "psp")
     visits = 0.0
-    if scenario is not None and not read.problems:
-        visits = _visits(read, len(scenario.servers), found)
-    if read.problems or scenario is None:
-        return None, read.problems
+    if scenario is not None and not reader.problems:
+        visits = _visits(reader, len(scenario.servers), found)
+    if reader.problems or scenario is None:
+        return None, reader.problems
     files = ("--scenario", f"{FILES_FOLDER}/{SCENARIO}", "--out", f"{FILES_FOLDER}/{TIMETABLE}")
-    words = ("lab", "plan", *files, *read.words, "--json")
+    arguments = ("lab", "plan", *files, *reader.arguments, "--json")
     if fields.scenario.strip():
-        asked["pages_of"] = ""
-    asked["scenario"] = ""  # stored as a file of the run instead
+        parameters["pages_of"] = ""
+    parameters["scenario"] = ""  # stored as a file of the run instead
     work = visits + len(scenario.pages)
-    return RunRequest("plan", asked, words, 0, "plan", work, {SCENARIO: text}), []
+    return RunRequest("plan", parameters, arguments, 0, "plan", work, {SCENARIO: text}), []
 
 
-def _scenario(fields: PlanFields, kept: StoredRuns, read: FormReader) -> tuple[str, Scenario | None]:
+def _scenario(fields: PlanFields, stored: StoredRuns, reader: FormReader) -> tuple[str, Scenario | None]:
     """Return the pages as text and parsed; record an error if there are none or one is broken.
 
     Typed text takes precedence over `pages_of`, which a form always has.
     """
     chosen = fields.pages_of.strip()
-    given = example() if chosen == EXAMPLE else _of_run(chosen, kept) if chosen else ""
+    given = example() if chosen == EXAMPLE else _scenario_of_run(chosen, stored) if chosen else ""
     if chosen and not given:
-        read.add_error("pages_of", "must be empty, example, or the number of a stored run of plans")
+        reader.add_error("pages_of", "must be empty, example, or the number of a stored run of plans")
         return "", None
     text = fields.scenario if fields.scenario.strip() else given
     if not text:
-        read.add_error("scenario", "choose a file, or enter pages here")
+        reader.add_error("scenario", "choose a file, or enter pages here")
         return "", None
     try:
         return text, scenario_of(text, SCENARIO)
     except TeiaError as error:
-        read.add_error("scenario", str(error).removeprefix(SCENARIO).lstrip(": "))
+        reader.add_error("scenario", str(error).removeprefix(SCENARIO).lstrip(": "))
         return "", None
 
 
-def _of_run(chosen: str, kept: StoredRuns) -> str:
+def _scenario_of_run(chosen: str, stored: StoredRuns) -> str:
     try:
-        return kept.file(int(chosen), SCENARIO).decode("utf-8", "replace") if chosen.isascii() else ""
+        return stored.file(int(chosen), SCENARIO).decode("utf-8", "replace") if chosen.isascii() else ""
     except (UnknownRun, ValueError):
         return ""
 
 
-def _visits(read: FormReader, servers: int, found: dict[str, float | None]) -> float:
+def _visits(reader: FormReader, servers: int, found: dict[str, float | None]) -> float:
     """Return the most visits that the plan can have; record an error if a file cannot list them."""
-    horizon_s, rest_s, budget = 3_600.0 * (found["horizon_h"] or 24.0), found["politeness_s"], found["budget"]
-    if not rest_s and budget is None:
-        read.add_error("budget", "is required where servers have no delay")
+    horizon_s, delay_s, budget = 3_600.0 * (found["horizon_h"] or 24.0), found["politeness_s"], found["budget"]
+    if not delay_s and budget is None:
+        reader.add_error("budget", "is required where servers have no delay")
         return 0.0
     # A server takes one visit per delay; the budget is for all servers together.
-    most = min(servers * horizon_s / rest_s if rest_s else float("inf"), float("inf") if budget is None else budget)
+    most = min(servers * horizon_s / delay_s if delay_s else float("inf"), float("inf") if budget is None else budget)
     if most > MOST_PLANNED:
-        allowed = MOST_PLANNED * (rest_s or 1.0) / servers / 3_600.0
-        read.add_error(
+        allowed = MOST_PLANNED * (delay_s or 1.0) / servers / 3_600.0
+        reader.add_error(
             "horizon_h", f"{most:,.0f} visits exceed the maximum of a plan: choose {allowed:.3g} hours, or a budget"
         )
     return most

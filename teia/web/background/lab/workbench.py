@@ -31,8 +31,8 @@ from teia.store.root import Root
 from teia.web import limits
 from teia.web.background.lab.estimates import left_s, wait_s
 from teia.web.background.lab.findings import digest_of, finding_of
-from teia.web.background.lab.forms import MADE, RunRequest
-from teia.web.background.lab.runs import FOLDER, GOING, LabRun, StoredRuns
+from teia.web.background.lab.forms import FILES_FOLDER, RunRequest
+from teia.web.background.lab.runs import FOLDER, ACTIVE_STATES, LabRun, StoredRuns
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class Workbench:
             run = self.stored.add(
                 kind=question.kind,
                 asked=request.parameters,
-                words=list(question.words),
+                words=list(request.arguments),
                 command=question.command,
                 seed=question.seed,
                 by=by,
@@ -130,7 +130,7 @@ class Workbench:
                 work=question.work,
             )
             try:
-                self.stored.give(run.number, question.files)
+                self.stored.write_inputs(run.number, question.files)
             except BaseException:
                 # Without its input files the run cannot start.
                 self.stored.drop(run.number)
@@ -167,8 +167,8 @@ class Workbench:
         if turn is not None and turn.number == number:
             if going is None:
                 return RunProgress(number, "running", False, left_s=left)
-            so_far_s = self._clock.ticks_s() - going.began
-            return RunProgress(number, "running", False, going.share, going.doing, left_s=left, seconds=so_far_s)
+            elapsed_s = self._clock.ticks_s() - going.began
+            return RunProgress(number, "running", False, going.share, going.doing, left_s=left, seconds=elapsed_s)
         ahead = [each for each in queue if each.number < number]
         count = len(ahead) + (turn is not None)
         return RunProgress(number, run.state, False, ahead=count, starts_in_s=wait_s(left, ahead, known))
@@ -224,13 +224,13 @@ class Workbench:
             self._lock = held
             # The lock was free, so no server works on these runs any more.
             for run in self.stored.all():
-                if run.state in GOING:
+                if run.state in ACTIVE_STATES:
                     self._end(run, "interrupted", "the server stopped before the run finished", files=self._files(run))
             self.stored.prune()
 
     def _files(self, run: LabRun) -> list[str]:
         """Move the files of an ended run, inputs and outputs, to its folder; return their names."""
-        return self.stored.tidy(run.number, self.stored.folder(run.number) / MADE)
+        return self.stored.collect_files(run.number, self.stored.folder(run.number) / FILES_FOLDER)
 
     def _end(self, run: LabRun, state: str, message: str = "", **more: Any) -> LabRun:
         return self.stored.save(replace(run, state=state, message=message, ended_s=self._clock.now_s(), **more))

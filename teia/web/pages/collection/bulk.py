@@ -14,7 +14,7 @@ from teia.clock import iso_utc
 from teia.collections import bulk
 from teia.collections.inbox import ControlFile
 from teia.errors import TeiaError, UsageError
-from teia.frontier.cell.bulk import BulkAction, BulkSelection, as_values
+from teia.frontier.cell.bulk import BulkAction, BulkSelection, selection_fields
 from teia.views.reports.source import snapshot
 from teia.web.access.roles import Role
 from teia.web.background.cache import CachedAnswer, NotReady
@@ -107,8 +107,8 @@ def counted(
     with suppress(NotReady):
         found = site.cache.get(("bulk", collection, chosen), make, COUNTED_S, COUNT_PATIENCE_S)
     return BulkView(
-        deed=chosen.deed.value,
-        **as_values(chosen),
+        deed=chosen.action.value,
+        **selection_fields(chosen),
         counted=None if found is None else iso_utc(found.time_s),
         number=None if found is None else found.value.number,
         examples=[] if found is None else list(found.value.examples),
@@ -147,13 +147,13 @@ def carry_out(site: SiteDep, visitor: VisitorDep, collection: str, form: BulkFor
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         bulk.request_action(control, collection, chosen, visitor.name, site.clock.now_s())
         is_running = control.running_crawl(collection) is not None
-    said = {name: str(value) for name, value in as_values(chosen).items() if value not in ("", None)}
-    site.accounts.log_action(visitor.name, f"many URLs: {chosen.deed}", collection=collection, **said)
+    said = {name: str(value) for name, value in selection_fields(chosen).items() if value not in ("", None)}
+    site.accounts.log_action(visitor.name, f"many URLs: {chosen.action}", collection=collection, **said)
     # Without a running crawl, this server executes the action.
     site.offline_bulk.start_if_needed()
     who = "by the running crawl" if is_running else "now"
     return ActionResult(
-        f"{chosen.deed} is executed {who}, for every URL that matches", link(f"/c/{collection}/frontier")
+        f"{chosen.action} is executed {who}, for every URL that matches", link(f"/c/{collection}/frontier")
     )
 
 
@@ -163,8 +163,8 @@ def latest_actions(site: Installation, collection: str) -> list[BulkActionRow]:
         found = bulk.recent_actions(control, collection, SHOWN)
     return [
         BulkActionRow(
-            deed=each.chosen.deed.value,
-            **as_values(each.chosen),
+            deed=each.chosen.action.value,
+            **selection_fields(each.chosen),
             who=each.who,
             asked=iso_utc(each.requested_s),
             number=each.number,

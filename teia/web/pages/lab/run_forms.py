@@ -30,7 +30,7 @@ from teia.web.background.lab.forms import (
     whatif_request,
 )
 from teia.web.background.lab.runs import LabRun
-from teia.web.background.lab.scenarios import EXAMPLE, offered, plan_request
+from teia.web.background.lab.scenarios import EXAMPLE, reusable_runs, plan_request
 from teia.web.background.lab.workbench import FullQueue
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
@@ -141,7 +141,7 @@ Again = Annotated[int | None, Query(ge=1, le=999_999)]
 def plan(site: SiteDep, again: Again = None) -> FormView:
     """Return the form for planning the visits of pages in a file, and the last runs."""
     before = _fields_of(site, "plan", again)
-    if before and again in offered(site.lab.stored):
+    if before and again in reusable_runs(site.lab.stored):
         before = {**before, "pages_of": str(again)}
     return _form(site, "plan", before or {"pages_of": EXAMPLE})
 
@@ -188,7 +188,7 @@ def _form(site: Installation, kind: str, fields: dict[str, Any], problems: list[
         policies=list(POLICIES),
         collections=site.names(),
         experiments=dict(EXPERIMENTS),
-        scenarios=offered(site.lab.stored) if kind == "plan" else [],
+        scenarios=reusable_runs(site.lab.stored) if kind == "plan" else [],
         runs=[line_of(each) for each in same_kind[:LISTED_OF_KIND]],
         ahead=ahead,
         starts_in_s=starts_in_s,

@@ -18,7 +18,7 @@ from teia.store.root import open_root
 from teia.web.access.roles import Role
 from teia.web.background.lab.findings import digest_of
 from teia.web.background.lab.forms import PlanFields
-from teia.web.background.lab.scenarios import EXAMPLE_PAGES, EXAMPLE_SERVERS, example, offered, plan_request
+from teia.web.background.lab.scenarios import EXAMPLE_PAGES, EXAMPLE_SERVERS, example, reusable_runs, plan_request
 from tests.waiting import until
 from tests.web.conftest import Web
 from tests.web.pages.lab.test_runs import bench, ended, question
@@ -120,7 +120,7 @@ def test_pages_that_were_typed_go_before_the_example_that_the_form_offers(web: W
     for choice in ("", "example"):
         asked, wrong = plan_request(PlanFields(scenario=PAGES, pages_of=choice, **SHORT), web.site.lab.stored)
         assert asked is not None, wrong
-        assert (asked.files, asked.asked["pages_of"]) == ({"scenario.csv": PAGES}, "")
+        assert (asked.files, asked.parameters["pages_of"]) == ({"scenario.csv": PAGES}, "")
 
 
 def test_the_pages_of_a_plan_that_never_began_can_be_planned_for_again(
@@ -136,13 +136,13 @@ def test_the_pages_of_a_plan_that_never_began_can_be_planned_for_again(
         cancelled, left, killed = (lab.submit(asked, "ana").number for _ in range(3))
         assert lab.cancel(cancelled).files == ["scenario.csv"]
         lab._queue.pop()  # as if nobody had been there to end it
-        monkeypatch.setattr(lab.stored, "give", full_disk)
+        monkeypatch.setattr(lab.stored, "write_inputs", full_disk)
         with pytest.raises(StoreError, match="no room"):
             lab.submit(asked, "ana")
         assert {run.number for run in lab.runs()} == {first.number, cancelled, left, killed}
     with bench(root) as again:
         assert [again.run(number).state for number in (left, killed)] == ["interrupted"] * 2
-        assert offered(again.stored) == [killed, left, cancelled]
+        assert reusable_runs(again.stored) == [killed, left, cancelled]
         assert again.stored.file(killed, "scenario.csv").decode() == PAGES
 
 
