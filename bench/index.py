@@ -33,8 +33,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from teia.index.anchors import AnchorTexts
-from teia.index.cell import CellIndex, document_of
-from teia.index.entry import IndexEntry, decoded, encoded
+from teia.index.cell import CellIndex, make_document
+from teia.index.entry import IndexEntry, decode_entry, encode_entry
 from teia.indexer.cell_indexer import CellIndexer
 from teia.indexer.indexer import STEP_CHANGES
 from teia.indexer.process import COMMIT_PAGES
@@ -63,7 +63,7 @@ class Waiting:
 def waiting(pages: int, seed: int) -> list[Waiting]:
     corpus = Corpus(pages, seed, cells=CELLS)
     return [
-        Waiting(encoded(page.entry), page.cell, page.anchors, len(page.entry.text.encode()))
+        Waiting(encode_entry(page.entry), page.cell, page.anchors, len(page.entry.text.encode()))
         for page in corpus.indexables()
     ]
 
@@ -72,7 +72,7 @@ def waiting(pages: int, seed: int) -> list[Waiting]:
 
 
 def tantivy_alone(pages: Sequence[Waiting], folder: Path) -> dict[str, Any]:
-    documents = [(page.cell, document_of(decoded(page.data), page.anchors)) for page in pages]
+    documents = [(page.cell, make_document(decode_entry(page.data), page.anchors)) for page in pages]
     with ExitStack() as stack:
         cells = [stack.enter_context(closing(CellIndex(folder / str(number)))) for number in range(CELLS)]
         for cell in cells:
@@ -115,13 +115,13 @@ def step(cells: Sequence[CellIndexer], pages: Sequence[Waiting]) -> None:
     """Do what `CollectionIndexer` does with the pages it finds waiting."""
     taken: dict[int, list[IndexEntry]] = defaultdict(list)
     for page in pages:
-        taken[page.cell].append(decoded(page.data))
+        taken[page.cell].append(decode_entry(page.data))
     for number, entries in taken.items():
         cell = cells[number]
         for entry in entries:
-            cell.index.put(entry, cell.anchors.of(entry.key))
+            cell.index.put(entry, cell.anchors.texts_of(entry.key))
             cell.links.append(entry.key, [link.key for link in entry.links])
-        cell.anchors.indexed(entry.key for entry in entries)
+        cell.anchors.mark_indexed(entry.key for entry in entries)
         cell.position += len(entries)
         cell.uncommitted += len(entries)
     spread_anchors([cell.anchors for cell in cells], [entry for each in taken.values() for entry in each])
@@ -149,11 +149,11 @@ def commit(cells: Sequence[CellIndexer]) -> None:
 def refresh(cell: CellIndexer) -> int:
     """Index all pages with new anchor texts again; return their number."""
     number = 0
-    while due := cell.anchors.due(STEP_CHANGES, everything=True):
+    while due := cell.anchors.due_pages(STEP_CHANGES, everything=True):
         for entry in cell.index.entries(due):
-            cell.index.put(entry, cell.anchors.of(entry.key))
+            cell.index.put(entry, cell.anchors.texts_of(entry.key))
             number += 1
-        cell.anchors.indexed(due)
+        cell.anchors.mark_indexed(due)
     cell.commit()
     return number
 

@@ -36,7 +36,7 @@ from teia.crawler.child.relevance import CompiledFocus, judge, lens_of
 from teia.crawler.order_hints import RULE_HOPS, focused_hints
 from teia.frontier.cell import trails
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.pagerank_scores import estimate_by, take_scores
+from teia.frontier.cell.pagerank_scores import use_link_worth, apply_scores
 from teia.frontier.cell.rows import FoundUrl, QueuedUrl, SettledVisit, tail_of
 from teia.frontier.cell.schema import BY_LINK, STATE_DONE
 from teia.frontier.queue.order import NO_HINT, NO_KIND, Hint, Order, is_aside, order_named
@@ -239,9 +239,9 @@ class Crawl:
         self._links.flush()
         renew_ranks([self._links.path], self._ranks.path, self._now_s)
         self._ranks.reload()
-        estimate_by(self.cell, self._ranks)
+        use_link_worth(self.cell, self._ranks)
         with self.cell.transaction():
-            touched = take_scores(self.cell, self._ranks, lambda: True)
+            touched = apply_scores(self.cell, self._ranks, lambda: True)
         for _, host in touched:
             self._look_at(host)
 

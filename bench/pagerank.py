@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from teia.crawler.pagerank_order import RANK_S
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.pagerank_scores import is_ranked_by, take_scores
+from teia.frontier.cell.pagerank_scores import is_ranked_by, apply_scores
 from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.queue.order import pagerank
 from teia.graph.linkfile import LinkFile
@@ -188,7 +188,7 @@ def rank_all(cell: FrontierCell, file: RankFile) -> dict[str, float]:
     while not is_ranked_by(cell, file):
         began = time.perf_counter()
         with cell.transaction():
-            take_scores(cell, file, lambda began=began: time.perf_counter() < began + RANK_S)  # type: ignore[misc]
+            apply_scores(cell, file, lambda began=began: time.perf_counter() < began + RANK_S)  # type: ignore[misc]
         spent.append(time.perf_counter() - began)
     moved = (cell.db.total_changes - changes - META_ROWS * len(spent)) // 2
     return {"moved": moved, "s": round(sum(spent), 2), "longest_ms": round(max(spent) * 1e3)}

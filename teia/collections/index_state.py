@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import CLUSTER
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
-from teia.index.borrowed import lacking_in
+from teia.index.borrowed import count_lacking
 from teia.index.cell import read_position
 from teia.index.reader import documents_in, has_index
 from teia.store.root import CellFolder, CollectionFolder
@@ -84,7 +84,7 @@ def compare_running_index(folder: CollectionFolder, cells: Iterable[tuple[CellFo
         lag += max(0, frontier.changes - (position or 0))
         changes += frontier.changes
         missing_cells += [cell.number] if position is None and frontier.changes else []
-        unreadable += 0 if frontier.journal is not None else lacking_in(cell.index)
+        unreadable += 0 if frontier.journal is not None else count_lacking(cell.index)
     return IndexState(indexed, lag, unreadable, changes, tuple(missing_cells), is_being_written(folder))
 
 
@@ -103,7 +103,7 @@ def compare_index(folder: CollectionFolder, cells: Iterable[tuple[CellFolder, Fr
         last = frontier.last_change()
         waiting = _waiting(frontier, position or 0, last)
         missing_cells += [cell.number] if position is None and waiting else []
-        lag, changes, unreadable = lag + waiting, changes + last, unreadable + lacking_in(cell.index)
+        lag, changes, unreadable = lag + waiting, changes + last, unreadable + count_lacking(cell.index)
     return IndexState(indexed, lag, unreadable, changes, tuple(missing_cells), is_being_written(folder))
 
 

@@ -18,7 +18,7 @@ from teia.config.sections import Config
 from teia.crawler.compiled_settings import CompiledSettings, compile_settings
 from teia.errors import ConfigError
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.reconsider import END, in_question, progress, reconsider
+from teia.frontier.cell.reconsider import END, candidate_urls, progress, reconsider
 from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
 from teia.frontier.rules.scope import Rulebook
@@ -62,7 +62,7 @@ def count_effect(root: Root, name: str, before: Config, after: Config) -> Change
         examples: list[str] = []
         leave = enter = not_again = 0
         for cell in cells:
-            for candidate, waits in in_question(cell):
+            for candidate, waits in candidate_urls(cell):
                 is_wanted = after_rules.wants(candidate)
                 leave += waits and not is_wanted
                 enter += is_wanted and not waits

@@ -41,7 +41,7 @@ from teia.errors import DiskFull
 from teia.frontier.cell import counted_links, mail, shorter_paths
 from teia.frontier.cell.database import LOG_BYTES
 from teia.frontier.cell.reconsider import END, progress, reconsider
-from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, ProbeResult, QueuedUrl, SettledVisit, either
+from teia.frontier.cell.rows import CaptureLocation, FoundUrl, PageRow, ProbeResult, QueuedUrl, SettledVisit, merge_via
 from teia.frontier.cell.schema import STATE_FAILED, STATE_QUEUED
 from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import merge_hints
@@ -418,7 +418,7 @@ class Committer:
             if same.hint is not None:
                 same.hint = merge_hints(same.hint, hint)
             if same.via or through:
-                same.via = either(same.via, through)
+                same.via = merge_via(same.via, through)
 
     def _rewrite_aliases(self, links: list[FoundLink]) -> list[FoundLink]:
         """Replace the hosts of links to an alias by its main name."""

@@ -21,7 +21,7 @@ from dataclasses import replace
 from teia.clock import Clock
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.change_order import put_in_order
+from teia.frontier.cell.change_order import reorder_queue
 from teia.frontier.cell.database import log_bytes, shrink_log
 from teia.frontier.cell.journal import Journal
 from teia.frontier.cell.rows import QueuedUrl
@@ -63,7 +63,7 @@ class Cell:
         self.archive = self._open_archive()
         self.handover = Handover(folder.handover)
         with self.frontier.transaction():
-            put_in_order(self.frontier)
+            reorder_queue(self.frontier)
             if committed_position(self.frontier) != self.archive.position:
                 note_position(self.frontier, self.archive.position)
 

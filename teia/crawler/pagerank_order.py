@@ -14,7 +14,7 @@ from pathlib import Path
 from teia.clock import Clock
 from teia.crawler.open_cell import Cell
 from teia.errors import CorruptFile
-from teia.frontier.cell.pagerank_scores import estimate_by, is_ranked_by, take_scores
+from teia.frontier.cell.pagerank_scores import use_link_worth, is_ranked_by, apply_scores
 from teia.graph.rankfile import NO_STAMP, RankFile
 
 RELOAD_EVERY_S = 5.0
@@ -41,7 +41,7 @@ class CrawlPageRank:
         with suppress(CorruptFile):
             if self._file.reload() and self._file.stamp != NO_STAMP:
                 for cell in self._cells:
-                    estimate_by(cell.frontier, self._file)
+                    use_link_worth(cell.frontier, self._file)
                 self.has_pending_work = True
 
     def rank_again(self) -> list[tuple[Cell, list[tuple[int, str]]]]:
@@ -56,6 +56,6 @@ class CrawlPageRank:
             self.has_pending_work = cell is not None
             if cell is not None:
                 with cell.frontier.transaction() as frontier:
-                    hosts = take_scores(frontier, self._file, lambda: self._clock.ticks_s() < until)
+                    hosts = apply_scores(frontier, self._file, lambda: self._clock.ticks_s() < until)
                 moved.append((cell, hosts))
         return moved

@@ -5,7 +5,7 @@ of one host, and a limited number of one page, are stored: more would not change
 
 A page must be indexed again for new texts to be found with it, which costs as much as indexing it the first time. So
 that happens when the number of its texts has doubled, and for the others when there is nothing else to do
-(`due(everything=True)`); the list of due pages is on disk, and survives a crash.
+(`due_pages(everything=True)`); the list of due pages is on disk, and survives a crash.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from teia.durable import disk_errors
 from teia.errors import StoreError
 
 MAX_TEXTS = 64
-MAX_TEXTS_OF_A_HOST = 3
+MAX_TEXTS_PER_HOST = 3
 MAX_TEXT_CHARS = 200
 
 _SCHEMA = """
@@ -35,12 +35,12 @@ CREATE TABLE IF NOT EXISTS targets (
 CREATE INDEX IF NOT EXISTS due ON targets (target) WHERE texts > indexed;
 """
 
-Named = tuple[int, str]
+TargetText = tuple[int, str]
 """(key of the page linked to, the words on the link)"""
 
 
 class AnchorTexts:
-    """The anchor texts of one cell. One writer; any thread may call `of`."""
+    """The anchor texts of one cell. One writer; any thread may call `texts_of`."""
 
     def __init__(self, path: Path) -> None:
         with disk_errors(path, "opened"):
@@ -54,43 +54,43 @@ class AnchorTexts:
         except sqlite3.Error as error:
             raise StoreError(f"{path}: cannot be opened ({error}); rebuild it with `teia rebuild index`") from error
 
-    def add(self, host: str, named: Iterable[Named]) -> None:
+    def add(self, host: str, links: Iterable[TargetText]) -> None:
         """Add the links that pages of one host have to pages of this cell."""
-        voice = _voice(host)
-        cleaned = sorted({(target, text[:MAX_TEXT_CHARS]) for target, text in named if text})
+        host_hash = _hash_host(host)
+        cleaned = sorted({(target, text[:MAX_TEXT_CHARS]) for target, text in links if text})
         with self._db:
             self._db.execute("BEGIN")
             for target, texts in groupby(cleaned, key=itemgetter(0)):
-                self._add_to(target, voice, [text for _, text in texts])
+                self._add_texts(target, host_hash, [text for _, text in texts])
 
-    def _add_to(self, target: int, voice: int, texts: Sequence[str]) -> None:
+    def _add_texts(self, target: int, host_hash: int, texts: Sequence[str]) -> None:
         sql = "SELECT text FROM anchors WHERE target = ? AND host = ?"
         # The limits of host and page are applied in this order, so one host cannot fill a page's list.
-        known = {text for (text,) in self._db.execute(sql, (target, voice))}
-        new = [text for text in texts if text not in known][: MAX_TEXTS_OF_A_HOST - len(known)]
+        known = {text for (text,) in self._db.execute(sql, (target, host_hash))}
+        new = [text for text in texts if text not in known][: MAX_TEXTS_PER_HOST - len(known)]
         if not new:
             return
         row = self._db.execute("SELECT texts FROM targets WHERE target = ?", (target,)).fetchone()
         room = MAX_TEXTS - (row[0] if row else 0)
         for text in new[: max(0, room)]:
-            self._db.execute("INSERT OR IGNORE INTO anchors VALUES (?, ?, ?)", (target, voice, text))
-        more = "ON CONFLICT DO UPDATE SET texts = texts + excluded.texts"
-        kept = min(len(new), max(0, room))
-        self._db.execute(f"INSERT INTO targets (target, texts) VALUES (?, ?) {more}", (target, kept))  # noqa: S608
+            self._db.execute("INSERT OR IGNORE INTO anchors VALUES (?, ?, ?)", (target, host_hash, text))
+        on_conflict = "ON CONFLICT DO UPDATE SET texts = texts + excluded.texts"
+        added = min(len(new), max(0, room))
+        self._db.execute(f"INSERT INTO targets (target, texts) VALUES (?, ?) {on_conflict}", (target, added))  # noqa: S608
 
-    def of(self, target: int) -> list[str]:
+    def texts_of(self, target: int) -> list[str]:
         """Return the texts of links to a page, each repeated by its number of hosts, in a stable order."""
         sql = "SELECT text FROM anchors WHERE target = ? ORDER BY text, host"
         return [text for (text,) in self._db.execute(sql, (target,))]
 
-    def due(self, limit: int, *, everything: bool = False) -> list[int]:
+    def due_pages(self, limit: int, *, everything: bool = False) -> list[int]:
         """Return pages to index again: those whose texts have doubled, or with `everything` those with any new."""
         # Doubling bounds the work: a page with n texts is indexed again about log2(n) times.
         enough = "texts > indexed" if everything else "texts > indexed AND texts >= 2 * indexed"
         sql = f"SELECT target FROM targets WHERE {enough} LIMIT ?"  # noqa: S608  # our own text
         return [target for (target,) in self._db.execute(sql, (limit,))]
 
-    def indexed(self, targets: Iterable[int]) -> None:
+    def mark_indexed(self, targets: Iterable[int]) -> None:
         """Record that these pages are indexed with all their texts, or are not in the index at all."""
         with self._db:
             self._db.execute("BEGIN")
@@ -100,7 +100,7 @@ class AnchorTexts:
         self._db.close()
 
 
-def _voice(host: str) -> int:
+def _hash_host(host: str) -> int:
     """Hash a host to eight octets: a collision would only make two hosts one vote."""
     number: int = xxhash.xxh3_64_intdigest(host.encode())
     # SQLite integers are signed.

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from teia.errors import StoreError
-from teia.index.entry import IndexEntry, unpacked
+from teia.index.entry import IndexEntry, unpack_entry
 
 FILE = "borrowed.sqlite"
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entries (key INTEGER PRIMARY KEY, entry BLOB NOT NULL)"
@@ -46,7 +46,7 @@ class BorrowedEntries:
         if self._db is None:
             return None
         row = self._db.execute("SELECT entry FROM entries WHERE key = ?", (key,)).fetchone()
-        return None if row is None else unpacked(row[0])
+        return None if row is None else unpack_entry(row[0])
 
     def __len__(self) -> int:
         return 0 if self._db is None else int(self._db.execute("SELECT count(*) FROM entries").fetchone()[0])
@@ -77,7 +77,7 @@ class LackingPages:
         self._path = folder / self.FILE
         self._db: sqlite3.Connection | None = None
 
-    def _opened(self, *, writing: bool = False) -> sqlite3.Connection | None:
+    def _open(self, *, writing: bool = False) -> sqlite3.Connection | None:
         if self._db is None and (writing or self._path.exists()):
             try:
                 self._db = sqlite3.connect(self._path, isolation_level=None, timeout=10.0)
@@ -91,16 +91,16 @@ class LackingPages:
         return self._db
 
     def add(self, pages: Sequence[tuple[int, str]]) -> None:
-        if pages and (db := self._opened(writing=True)) is not None:
+        if pages and (db := self._open(writing=True)) is not None:
             db.executemany("INSERT OR REPLACE INTO lacking VALUES (?, ?)", pages)
 
     def drop(self, keys: Iterable[int]) -> None:
-        if (db := self._opened()) is not None:
+        if (db := self._open()) is not None:
             db.executemany("DELETE FROM lacking WHERE key = ?", ((key,) for key in keys))
 
     def after(self, key: int | None, limit: int) -> list[tuple[int, str]]:
         """Return the next lacking pages in the order of keys."""
-        if (db := self._opened()) is None:
+        if (db := self._open()) is None:
             return []
         sql = "SELECT key, url FROM lacking WHERE ? IS NULL OR key > ? ORDER BY key LIMIT ?"
         return [(row[0], row[1]) for row in db.execute(sql, (key, key, limit))]
@@ -111,7 +111,7 @@ class LackingPages:
             self._db = None
 
 
-def lacking_in(folder: Path) -> int:
+def count_lacking(folder: Path) -> int:
     """Count the pages that an index lacks, without writing; 0 where none was noted."""
     path = folder / LackingPages.FILE
     if not path.exists():

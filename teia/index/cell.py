@@ -19,7 +19,7 @@ import tantivy
 
 from teia.durable import disk_errors, write_atomically
 from teia.errors import StoreError
-from teia.index.entry import IndexEntry, packed, unpacked
+from teia.index.entry import IndexEntry, pack_entry, unpack_entry
 from teia.index.languages import readable_in
 from teia.index.plurals import singular
 from teia.index.schema import ROOT, SCHEMA_VERSION, analysers, make_schema
@@ -38,9 +38,9 @@ class CellIndex:
         self.schema = make_schema()
         self._heap_bytes = heap_bytes
         self._writer: tantivy.IndexWriter | None = None
-        self._index = self._opened()
+        self._index = self._open()
 
-    def _opened(self) -> tantivy.Index:
+    def _open(self) -> tantivy.Index:
         with disk_errors(self.folder, "opened"):
             # No position of this schema version: what is here cannot be continued, and is made again from change 0.
             if read_position(self.folder) is None:
@@ -69,16 +69,16 @@ class CellIndex:
         return self._writer
 
     @contextlib.contextmanager
-    def _errors(self, deed: str) -> Iterator[None]:
+    def _errors(self, action: str) -> Iterator[None]:
         """Translate any error of tantivy into a StoreError about the index."""
         try:
             yield
         except ValueError as error:
-            raise StoreError(f"{self.folder}: the index cannot be {deed}: {error}") from error
+            raise StoreError(f"{self.folder}: the index cannot be {action}: {error}") from error
 
     def put(self, entry: IndexEntry, anchors: Iterable[str] = ()) -> None:
         """Add a page, or replace it. `anchors` are the words on links to it."""
-        writer, document = self.writer, document_of(entry, anchors)
+        writer, document = self.writer, make_document(entry, anchors)
         with self._errors("written"):
             writer.delete_documents_by_term("key", entry.key)
             writer.add_document(document)
@@ -104,7 +104,7 @@ class CellIndex:
 
     def entry(self, searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexEntry:
         """Return the page behind a hit."""
-        return unpacked(bytes(searcher.doc(address)["entry"][0]))
+        return unpack_entry(bytes(searcher.doc(address)["entry"][0]))
 
     def entries(self, keys: Sequence[int]) -> list[IndexEntry]:
         """Return pages of the last commit by their keys; missing ones are left out."""
@@ -129,7 +129,7 @@ class CellIndex:
             self._writer = None
 
 
-def document_of(entry: IndexEntry, anchors: Iterable[str] = ()) -> tantivy.Document:
+def make_document(entry: IndexEntry, anchors: Iterable[str] = ()) -> tantivy.Document:
     """Return tantivy's document of a page."""
     document = tantivy.Document()
     whole = "\n".join((entry.title, *entry.headings, entry.text))
@@ -141,11 +141,11 @@ def document_of(entry: IndexEntry, anchors: Iterable[str] = ()) -> tantivy.Docum
     for text in anchors:
         document.add_text("anchor", singular(text))
     document.add_text("host", entry.host)
-    for name in names_above(entry.host):
+    for name in parent_names(entry.host):
         document.add_text("within", name)
     document.add_text("lang", entry.language)
     document.add_text("type", entry.media_type)
-    document.add_bytes("entry", packed(entry))
+    document.add_bytes("entry", pack_entry(entry))
     for link in entry.links:
         document.add_integer("links", link.key)
     # `date_s` is never empty in the index: filters and the order by date need a value.
@@ -159,7 +159,7 @@ def document_of(entry: IndexEntry, anchors: Iterable[str] = ()) -> tantivy.Docum
     return document
 
 
-def names_above(host: str) -> list[str]:
+def parent_names(host: str) -> list[str]:
     """Return a host and every name above it: `a.b.org`, `b.org`, `org`, the root. Above an address is only the root."""
     if host.startswith("[") or host.replace(".", "").isdigit():
         return [host, ROOT]
@@ -170,11 +170,11 @@ def names_above(host: str) -> list[str]:
 def read_position(folder: Path) -> int | None:
     """Return the position up to which an index is complete; None if there is none, or one of another version."""
     try:
-        said = json.loads((folder / POSITION_FILE).read_bytes())
+        stored = json.loads((folder / POSITION_FILE).read_bytes())
     except (FileNotFoundError, ValueError):
         return None
-    is_ours = isinstance(said, dict) and said.get("version") == SCHEMA_VERSION
-    position = said.get("position") if is_ours else None
+    is_ours = isinstance(stored, dict) and stored.get("version") == SCHEMA_VERSION
+    position = stored.get("position") if is_ours else None
     return position if isinstance(position, int) else None
 
 

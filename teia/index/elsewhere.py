@@ -56,14 +56,14 @@ class Extent(msgspec.Struct, frozen=True, array_like=True):
         return Extent(max(0, self.pages - other.pages), words)
 
 
-def total(parts: Iterable[Extent]) -> Extent:
+def sum_extents(parts: Iterable[Extent]) -> Extent:
     """Add up several extents."""
     some = list(parts)
     words = zip(*(part.words for part in some), strict=True)
     return Extent(sum(part.pages for part in some), tuple(map(sum, words))) if some else Extent()
 
 
-def differ(one: Extent, other: Extent) -> float:
+def relative_difference(one: Extent, other: Extent) -> float:
     """Return the largest relative difference between the means of two extents, over the fields."""
     pairs = [(one.mean(at), other.mean(at)) for at in range(len(SCORED_FIELDS))]
     return max(abs(a - b) / max(a, b) if max(a, b) else 0.0 for a, b in pairs)
@@ -96,21 +96,21 @@ def _mean_length(searcher: tantivy.Searcher, schema: tantivy.Schema, field: str)
         query = Query.term_query(schema, field, text)
         hits = searcher.search(query, limit=1, count=False).hits
         if hits:
-            return _found(json.loads(query.explain(searcher, hits[0][1]).to_json()))
+            return _find_average(json.loads(query.explain(searcher, hits[0][1]).to_json()))
     return 0.0
 
 
-def _found(explanation: dict[str, Any]) -> float:
+def _find_average(explanation: dict[str, Any]) -> float:
     if explanation.get("description") == _AVERAGE:
         return float(explanation["value"])
-    return max((_found(each) for each in explanation.get("details") or []), default=0.0)
+    return max((_find_average(each) for each in explanation.get("details") or []), default=0.0)
 
 
 # ---- remote pages ---------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1)
-def _made() -> tuple[dict[str, Any], dict[str, bytes]]:
+def _make_template() -> tuple[dict[str, Any], dict[str, bytes]]:
     """Make a segment of one page that no query finds; return its entry in the segment list, and its files by suffix."""
     with tempfile.TemporaryDirectory(prefix="teia-elsewhere-") as name:
         folder = Path(name)
@@ -133,11 +133,11 @@ def _made() -> tuple[dict[str, Any], dict[str, bytes]]:
 
 def write_segment(folder: Path, extent: Extent) -> tuple[dict[str, Any], list[Path]]:
     """Write a segment that represents pages elsewhere; return its entry in the segment list, and its files."""
-    segment, files = _made()
+    segment, files = _make_template()
     # tantivy takes the files of one segment id for unchanging, so every version gets a new id.
     name = secrets.token_hex(16)
     postings = bytearray(files["idx"])
-    for at, words in zip(_places(files["idx"]), extent.words, strict=True):
+    for at, words in zip(_word_count_offsets(files["idx"]), extent.words, strict=True):
         postings[at : at + 8] = words.to_bytes(8, "little")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -145,12 +145,12 @@ def write_segment(folder: Path, extent: Extent) -> tuple[dict[str, Any], list[Pa
     for suffix, content in (files | {"idx": bytes(postings)}).items():
         written.append(folder / f"{name}.{suffix}")
         written[-1].write_bytes(content)
-    shown = "-".join((name[:8], name[8:12], name[12:16], name[16:20], name[20:]))
+    uuid = "-".join((name[:8], name[8:12], name[12:16], name[16:20], name[20:]))
     # The segment holds one page, so it cannot claim fewer.
-    return segment | {"segment_id": shown, "max_doc": max(1, extent.pages)}, written
+    return segment | {"segment_id": uuid, "max_doc": max(1, extent.pages)}, written
 
 
-def _places(postings: bytes) -> list[int]:
+def _word_count_offsets(postings: bytes) -> list[int]:
     """Return the offsets in a file of postings that hold each field's number of words."""
     marks = [mark.to_bytes(8, "little") for mark in _MARKS]
     if any(postings.count(mark) != 1 for mark in marks):

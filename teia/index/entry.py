@@ -1,6 +1,6 @@
 """One page for the index: the parse child's result, as bytes.
 
-`encoded` is for the way from the child to the indexer, `packed` for the index itself, which stores every page once more
+`encode_entry` is for the way from the child to the indexer, `pack_entry` for the index itself, which stores every page once more
 for snippets. Both are checked against these types when they are read: a parse child has just read a hostile page.
 """
 
@@ -51,20 +51,20 @@ class IndexEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     links: tuple[Anchor, ...] = ()
 
 
-encoded = msgspec.msgpack.Encoder().encode
-decoded = msgspec.msgpack.Decoder(IndexEntry).decode
+encode_entry = msgspec.msgpack.Encoder().encode
+decode_entry = msgspec.msgpack.Decoder(IndexEntry).decode
 
 
-def packed(entry: IndexEntry) -> bytes:
-    data: bytes = isal_zlib.compress(encoded(entry), _LEVEL)
+def pack_entry(entry: IndexEntry) -> bytes:
+    data: bytes = isal_zlib.compress(encode_entry(entry), _LEVEL)
     return data
 
 
-def unpacked(data: bytes) -> IndexEntry:
-    return decoded(inflated(data))
+def unpack_entry(data: bytes) -> IndexEntry:
+    return decode_entry(inflate_entry(data))
 
 
-def inflated(data: bytes) -> bytes:
+def inflate_entry(data: bytes) -> bytes:
     """Decompress an entry; the result is still encoded."""
     octets: bytes = isal_zlib.decompress(data)
     return octets

@@ -24,7 +24,7 @@ FILE_BYTES = 16 << 20
 MAX_BYTES = 256 << 20
 """Most waiting bytes of one cell: about ten thousand pages."""
 
-LOOK_EVERY = 64
+CHECK_EVERY = 64
 """While there is no room, the folder is checked once for so many entries."""
 
 _FRAME = struct.Struct("<QqI")
@@ -40,18 +40,18 @@ class Handover:
         self._file: BinaryIO | None = None
         self._size = 0
         self._other_bytes = 0
-        self._turns = itertools.count()
+        self._checks = itertools.count()
 
     def write(self, change: int, key: int, entry: bytes) -> None:
         """Write an entry for the indexer; while too many wait, write none."""
         with disk_errors(self._folder, "written"):
             if self._file is None or self._size >= FILE_BYTES:
-                self._file = self._begun(change)
+                self._file = self._start_file(change)
             if self._has_room():
                 self._file.write(_FRAME.pack(change, key, len(entry)) + entry)
                 self._size += _FRAME.size + len(entry)
 
-    def _begun(self, change: int) -> BinaryIO:
+    def _start_file(self, change: int) -> BinaryIO:
         self.close()
         self._folder.mkdir(parents=True, exist_ok=True)
         self._size, self._other_bytes = 0, self._waiting_bytes()
@@ -60,7 +60,7 @@ class Handover:
         return (self._folder / f"{change:020d}{_SUFFIX}").open("wb")
 
     def _has_room(self) -> bool:
-        if self._size + self._other_bytes >= self._max_bytes and next(self._turns) % LOOK_EVERY == 0:
+        if self._size + self._other_bytes >= self._max_bytes and next(self._checks) % CHECK_EVERY == 0:
             self._other_bytes = self._waiting_bytes() - self._size
         return self._size + self._other_bytes < self._max_bytes
 
@@ -86,7 +86,7 @@ class HandoverReader:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._done: dict[Path, int] = {}
+        self._read_bytes: dict[Path, int] = {}
         """Length of each file's prefix that holds only entries requested before."""
 
     def entries(self, first: int, last: int) -> dict[int, tuple[int, bytes]]:
@@ -101,7 +101,7 @@ class HandoverReader:
 
     def _read(self, path: Path, first: int, last: int) -> dict[int, tuple[int, bytes]]:
         found: dict[int, tuple[int, bytes]] = {}
-        end = self._done.get(path, 0)
+        end = self._read_bytes.get(path, 0)
         is_done = True
         with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
             file.seek(end)
@@ -114,7 +114,7 @@ class HandoverReader:
                 # The prefix of frames before `first` is skipped at the next call; one later frame ends it.
                 is_done = is_done and change < first
                 if is_done:
-                    self._done[path] = end
+                    self._read_bytes[path] = end
                 if first <= change <= last:
                     found[change] = key, entry
         return found
@@ -126,7 +126,7 @@ class HandoverReader:
             # All changes of a file are below the first of the next file.
             if next_begins <= position + 1:
                 path.unlink(missing_ok=True)
-                self._done.pop(path, None)
+                self._read_bytes.pop(path, None)
 
     def _files(self) -> list[tuple[int, Path]]:
         return sorted((int(path.stem), path) for path in self._folder.glob(f"*{_SUFFIX}") if path.stem.isdigit())

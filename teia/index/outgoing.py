@@ -6,7 +6,7 @@ cell requests those after the last it has. Nothing is ever removed: a node that 
 the beginning. `identity` is drawn when the file is created, so that a new file is not taken for the old one.
 
 In the other direction, texts received from other nodes wait in the cell's folder, a file for each transfer, until the
-indexer takes them (`spooled`).
+indexer takes them (`read_spool`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 
 from teia.durable import disk_errors
 from teia.errors import StoreError
-from teia.index.anchors import MAX_TEXT_CHARS, MAX_TEXTS_OF_A_HOST, Named
+from teia.index.anchors import MAX_TEXT_CHARS, MAX_TEXTS_PER_HOST, TargetText
 
 FILE = "anchors-out.sqlite"
 SUFFIX = ".anchors"
@@ -39,7 +39,7 @@ CREATE INDEX IF NOT EXISTS by_cell ON outgoing (cell, number);
 Row: TypeAlias = tuple[int, str, int, str]
 """(number, linking host, key of the page linked to, the words)"""
 
-Brought: TypeAlias = tuple[str, int, str]
+ReceivedText: TypeAlias = tuple[str, int, str]
 """The same without its number."""
 
 
@@ -64,14 +64,14 @@ class OutgoingAnchors:
         row = self._db.execute("SELECT text FROM identity").fetchone()
         return "" if row is None else str(row[0])
 
-    def add(self, cell: int, host: str, named: Iterable[Named]) -> None:
+    def add(self, cell: int, host: str, links: Iterable[TargetText]) -> None:
         """Take the links that pages of one host have to pages of one cell; as many of a host as anchors.py keeps."""
-        rows = sorted({(target, text[:MAX_TEXT_CHARS]) for target, text in named if text})
+        rows = sorted({(target, text[:MAX_TEXT_CHARS]) for target, text in links if text})
         known = "SELECT count(*) FROM outgoing WHERE target = ? AND host = ?"
         with self._db:
             self._db.execute("BEGIN")
             for target, text in rows:
-                if self._db.execute(known, (target, host)).fetchone()[0] < MAX_TEXTS_OF_A_HOST:
+                if self._db.execute(known, (target, host)).fetchone()[0] < MAX_TEXTS_PER_HOST:
                     sql = "INSERT OR IGNORE INTO outgoing (cell, target, host, text) VALUES (?, ?, ?, ?)"
                     self._db.execute(sql, (cell, target, host, text))
 
@@ -85,20 +85,20 @@ class OutgoingAnchors:
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Brought]).decode
+_decode = msgspec.msgpack.Decoder(list[ReceivedText]).decode
 
 
-def spool(folder: Path, name: str, rows: Iterable[Brought]) -> None:
+def spool(folder: Path, name: str, rows: Iterable[ReceivedText]) -> None:
     """Store texts received from another node for the indexer; a repetition changes nothing."""
     with disk_errors(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
-        # The dot hides the file from `spooled` until it is whole.
+        # The dot hides the file from `read_spool` until it is whole.
         new = folder / f".{name}{SUFFIX}"
         new.write_bytes(_encode(list(rows)))
         new.replace(folder / f"{name}{SUFFIX}")
 
 
-def spooled(folder: Path) -> Iterator[tuple[Path, list[Brought]]]:
+def read_spool(folder: Path) -> Iterator[tuple[Path, list[ReceivedText]]]:
     """Yield the waiting texts in the order of file names; the indexer removes each file after use.
 
     A file that cannot be read is removed at once.

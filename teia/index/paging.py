@@ -40,9 +40,9 @@ def read_ahead(files: Iterable[Path]) -> None:
     """Request the parts needed to open some files, and the parts that every search reads at many places."""
     for file in files:
         if file.suffix in COLUMNS:
-            bring(file)
+            prefetch(file)
         elif file.suffix in OTHERS:
-            bring(file, max(0, size_of(file) - END_BYTES))
+            prefetch(file, max(0, size_of(file) - END_BYTES))
 
 
 def read_words_ahead(files: Iterable[Path], most: int = MAX_WORDS_BYTES) -> None:
@@ -52,7 +52,7 @@ def read_words_ahead(files: Iterable[Path], most: int = MAX_WORDS_BYTES) -> None
         most -= size
         if size > SMALL_BYTES or most < 0:
             break
-        bring(file)
+        prefetch(file)
 
 
 def size_of(file: Path) -> int:
@@ -63,7 +63,7 @@ def size_of(file: Path) -> int:
         return 0
 
 
-def bring(file: Path, start: int = 0) -> None:
+def prefetch(file: Path, start: int = 0) -> None:
     """Request the kernel to read a file into memory, from a place to its end, without waiting for it."""
     with suppress(OSError):
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
@@ -73,16 +73,16 @@ def bring(file: Path, start: int = 0) -> None:
             os.close(descriptor)
 
 
-def expect_scattered_reads(folders: Collection[Path]) -> int:
+def advise_random_access(folders: Collection[Path]) -> int:
     """Advise the kernel of random access to the mapped files of some folders; return the number of mappings."""
     wanted = {str(folder.resolve()) for folder in folders if read_ahead_kb(folder) > MUCH_READ_AHEAD_KB}
-    told = 0
+    advised = 0
     if wanted:
         advise = ctypes.CDLL(None).madvise
         advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         for start, end in _mappings(wanted):
-            told += not advise(start, end - start, _MADV_RANDOM)
-    return told
+            advised += not advise(start, end - start, _MADV_RANDOM)
+    return advised
 
 
 def _mappings(folders: Collection[str]) -> list[tuple[int, int]]:
@@ -102,7 +102,7 @@ def read_ahead_kb(folder: Path, devices: Path = _DEVICES) -> int:
     with suppress(OSError):
         device = folder.stat().st_dev
         here = devices / f"{os.major(device)}:{os.minor(device)}"
-        for place in (here, here / ".."):  # a partition uses the setting of its disk
+        for device_folder in (here, here / ".."):  # a partition uses the setting of its disk
             with suppress(OSError, ValueError):
-                return int((place / "queue" / "read_ahead_kb").read_text("ascii"))
+                return int((device_folder / "queue" / "read_ahead_kb").read_text("ascii"))
     return 0

@@ -19,7 +19,7 @@ from tantivy import FieldType, Occur, Query
 
 from teia.errors import IndexFailure
 from teia.index.cell import read_position
-from teia.index.entry import IndexEntry, inflated, unpacked
+from teia.index.entry import IndexEntry, inflate_entry, unpack_entry
 from teia.index.schema import analysers, make_schema
 
 META_FILE = "meta.json"
@@ -28,7 +28,7 @@ AT_ONCE = 2_000
 
 FEW = 50
 
-Places: TypeAlias = Mapping[int, tantivy.DocAddress]
+Addresses: TypeAlias = Mapping[int, tantivy.DocAddress]
 """By key: where a page is in one view of an index."""
 
 _KEY_BITS = 64
@@ -41,7 +41,7 @@ class IndexReader(ABC):
     def __init__(self) -> None:
         self.schema = make_schema()
         self._lock = Lock()
-        self._seen: Hashable = None
+        self._loaded_state: Hashable = None
         self._index: tantivy.Index | None = None
         self._view: tantivy.Searcher | None = None
 
@@ -52,10 +52,10 @@ class IndexReader(ABC):
         """
         with self._lock:
             state = self._state()
-            if self._view is None or state != self._seen:
-                self._index = self._renewed(self._index)
+            if self._view is None or state != self._loaded_state:
+                self._index = self._reload(self._index)
                 self._view = self._index.searcher()
-                self._seen = state
+                self._loaded_state = state
             return self._view
 
     def last_searcher(self) -> tantivy.Searcher:
@@ -67,32 +67,32 @@ class IndexReader(ABC):
         """Return a value that changes with every commit."""
 
     @abstractmethod
-    def _renewed(self, index: tantivy.Index | None) -> tantivy.Index:
+    def _reload(self, index: tantivy.Index | None) -> tantivy.Index:
         """Return the index, reloaded to include later commits."""
 
     def entries(
-        self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None
+        self, searcher: tantivy.Searcher, keys: Sequence[int], addresses: Addresses | None = None
     ) -> dict[int, IndexEntry]:
         """Return pages by their keys; missing ones are left out."""
-        return {entry.key: entry for entry in map(unpacked, self.packed_entries(searcher, keys, places))}
+        return {entry.key: entry for entry in map(unpack_entry, self.packed_entries(searcher, keys, addresses))}
 
-    def encoded_entries(self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None) -> Iterator[bytes]:
+    def encoded_entries(self, searcher: tantivy.Searcher, keys: Sequence[int], addresses: Addresses | None = None) -> Iterator[bytes]:
         """Yield the same pages, encoded, for callers that need only parts of each (entry.py); in no order."""
-        return map(inflated, self.packed_entries(searcher, keys, places))
+        return map(inflate_entry, self.packed_entries(searcher, keys, addresses))
 
-    def packed_entries(self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None) -> Iterator[bytes]:
+    def packed_entries(self, searcher: tantivy.Searcher, keys: Sequence[int], addresses: Addresses | None = None) -> Iterator[bytes]:
         """Yield the same pages as stored in the index, for callers that forward them; in no order.
 
-        `places` are the addresses of some of them in this view; these need no look-up.
+        `addresses` are the addresses of some of them in this view; these need no look-up.
         """
-        places = places or {}
-        known = [places[key] for key in keys if key in places]
+        addresses = addresses or {}
+        known = [addresses[key] for key in keys if key in addresses]
         if len(known) > FEW:
-            known.sort(key=_place)  # neighbours are unpacked together
+            known.sort(key=_sort_key)  # neighbours are unpacked together
         for address in known:
             yield packed_at(searcher, address)
         # One query for many keys: a search for each would cost more than reading the pages.
-        unknown = [key for key in keys if key not in places] if len(known) < len(keys) else ()
+        unknown = [key for key in keys if key not in addresses] if len(known) < len(keys) else ()
         schema = self.schema
         for start in range(0, len(unknown), AT_ONCE):
             some = unknown[start : start + AT_ONCE]
@@ -129,13 +129,13 @@ class CellReader(IndexReader):
     def _state(self) -> Hashable:
         return identity_of(self._meta)
 
-    def _renewed(self, index: tantivy.Index | None) -> tantivy.Index:
+    def _reload(self, index: tantivy.Index | None) -> tantivy.Index:
         if not has_index(self.folder):
             raise IndexFailure(
                 f"{self.folder}: there is no index of this version yet; build one with `teia rebuild index`"
             )
         try:
-            index = index or opened(self.folder)
+            index = index or open_index(self.folder)
             index.reload()
         except (ValueError, OSError) as error:
             raise IndexFailure(
@@ -144,7 +144,7 @@ class CellReader(IndexReader):
         return index
 
 
-def opened(folder: Path) -> tantivy.Index:
+def open_index(folder: Path) -> tantivy.Index:
     """Open an index that is reloaded only on request."""
     index = tantivy.Index.open(str(folder))
     for name, each in analysers().items():
@@ -155,7 +155,7 @@ def opened(folder: Path) -> tantivy.Index:
 
 
 def entry_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexEntry:
-    return unpacked(packed_at(searcher, address))
+    return unpack_entry(packed_at(searcher, address))
 
 
 def packed_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> bytes:
@@ -163,7 +163,7 @@ def packed_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> bytes:
     return octets
 
 
-def _place(address: tantivy.DocAddress) -> tuple[int, int]:
+def _sort_key(address: tantivy.DocAddress) -> tuple[int, int]:
     return address.segment_ord, address.doc
 
 

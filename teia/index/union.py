@@ -26,8 +26,8 @@ import tantivy
 from teia.durable import disk_errors
 from teia.errors import IndexFailure
 from teia.index.elsewhere import Extent, extent_of, write_segment
-from teia.index.paging import expect_scattered_reads, read_ahead, read_words_ahead
-from teia.index.reader import META_FILE, IndexReader, has_index, identity_of, opened
+from teia.index.paging import advise_random_access, read_ahead, read_words_ahead
+from teia.index.reader import META_FILE, IndexReader, has_index, identity_of, open_index
 
 TRIES = 5
 """A segment may be merged away between reading a list and opening its files; then the list is read again."""
@@ -50,12 +50,12 @@ class UnionReader(IndexReader):
         self.elsewhere = Extent()
         """Size of the remote pages that the last returned view counts beside its own."""
 
-        self._wanted = Extent()
+        self._next_elsewhere = Extent()
         self._extents: tuple[Hashable, Extent] = (None, Extent())
         self._folders = dict(folders)
         self._metas = [str(folder / META_FILE) for folder in folders.values()]
-        self._place = Path(tempfile.mkdtemp(prefix="teia-index-"))
-        self._cleaned = weakref.finalize(self, shutil.rmtree, self._place, ignore_errors=True)
+        self._folder = Path(tempfile.mkdtemp(prefix="teia-index-"))
+        self._remove_folder = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     @property
     def cells(self) -> int:
@@ -63,89 +63,89 @@ class UnionReader(IndexReader):
 
     def close(self) -> None:
         """Remove the temporary folder; searchers that are still used stay good."""
-        self._cleaned()
+        self._remove_folder()
 
     def include_elsewhere(self, elsewhere: Extent) -> None:
         """Include pages of other machines in the mean lengths, from the next view on."""
-        self._wanted = elsewhere
+        self._next_elsewhere = elsewhere
 
     def extent(self) -> Extent:
         """Return the size of the pages of the newest view, without those of other machines."""
         searcher = self.searcher()
         with self._lock:
-            state = self._seen_here()
+            state = self._local_state()
             if self._extents[0] != state or state is None:
                 self._extents = state, extent_of(searcher, self.schema, self.elsewhere)
             return self._extents[1]
 
-    def _seen_here(self) -> Hashable:
+    def _local_state(self) -> Hashable:
         """Return the local part of the state; extents depend on it alone, so they do not oscillate."""
-        return self._seen[0] if isinstance(self._seen, tuple) else None
+        return self._loaded_state[0] if isinstance(self._loaded_state, tuple) else None
 
     def _state(self) -> Hashable:
-        return tuple(map(identity_of, self._metas)), self._wanted
+        return tuple(map(identity_of, self._metas)), self._next_elsewhere
 
-    def _renewed(self, index: tantivy.Index | None) -> tantivy.Index:
+    def _reload(self, index: tantivy.Index | None) -> tantivy.Index:
         problem: Exception | None = None
         for _ in range(TRIES):
             try:
-                wanted = self._wanted
+                wanted = self._next_elsewhere
                 # `wanted` is read once: another thread may change it while the list is written.
-                names, new = self._joined(wanted)
-                index = index or opened(self._place)
+                names, new = self._join_segments(wanted)
+                index = index or open_index(self._folder)
                 index.reload()
             except (ValueError, OSError) as error:
                 problem = error
                 continue
             if new:
-                expect_scattered_reads(self._folders.values())
+                advise_random_access(self._folders.values())
                 read_words_ahead(new)
             # Old links go after the reload; searchers still in use hold their files open.
-            self._clear_up(names)
+            self._remove_old_links(names)
             self.elsewhere = wanted
             return index
         # Each round leaves at least one more cell out, so the recursion ends.
-        if self._finds_broken():
-            return self._renewed(index)
+        if self._find_broken():
+            return self._reload(index)
         raise IndexFailure(f"the index cannot be read ({problem}); rebuild it with `teia rebuild index`") from problem
 
-    def _finds_broken(self) -> bool:
+    def _find_broken(self) -> bool:
         """Check the cells one by one for unreadable files; the others are searched without such a cell."""
         found = {}
         for name, folder in self._folders.items():
             if name not in self.omitted_cells:
                 commit = identity_of(str(folder / META_FILE))
                 try:
-                    opened(folder).reload()
+                    open_index(folder).reload()
                 except (ValueError, OSError) as error:
                     found[name] = (commit, f"its index cannot be read ({error}); rebuild it with `teia rebuild index`")
         self._broken |= found
         return bool(found)
 
-    def _joined(self, elsewhere: Extent) -> tuple[set[str], list[Path]]:
+    def _join_segments(self, elsewhere: Extent) -> tuple[set[str], list[Path]]:
         """Write the list of all segments, and make links to their files; all names, and the files that are new."""
         metas = {folder: meta for name, folder in self._folders.items() if (meta := self._meta(name, folder))}
         if not metas:
             why = next(iter(self.omitted_cells.values()), "there are no cells")
             raise IndexFailure(f"nothing to search: {why}")
         # All cells have the same schema and settings, so those of the first stand for all.
-        joined = next(iter(metas.values())) | {
+        merged = next(iter(metas.values())) | {
             "segments": [segment for meta in metas.values() for segment in meta["segments"]],
             "opstamp": max(meta["opstamp"] for meta in metas.values()),
         }
-        with disk_errors(self._place, "written"):
-            self._place.mkdir(exist_ok=True)  # a cleaner of temporary folders may have removed it
+        with disk_errors(self._folder, "written"):
+            self._folder.mkdir(exist_ok=True)  # a cleaner of temporary folders may have removed it
             files = [file for folder, meta in metas.items() for file in _files(folder, meta)]
             if elsewhere.pages:
-                segment, stand_ins = write_segment(self._place / "elsewhere", elsewhere)
-                joined["segments"].append(segment)
+                segment, stand_ins = write_segment(self._folder / "elsewhere", elsewhere)
+                merged["segments"].append(segment)
                 files += stand_ins
             # Links first, then the list that names them: a reload finds every file.
-            new = [file for file in files if self._linked(file)]
+            new = [file for file in files if self._link(file)]
             read_ahead(new)
-            temporary = self._place / f".{META_FILE}"
-            temporary.write_text(json.dumps(joined), "utf-8")
-            temporary.replace(self._place / META_FILE)
+            temporary = self._folder / f".{META_FILE}"
+            temporary.write_text(json.dumps(merged), "utf-8")
+            temporary.replace(self._folder / META_FILE)
         return {file.name for file in files}, new
 
     def _meta(self, name: str, folder: Path) -> Meta | None:
@@ -166,16 +166,16 @@ class UnionReader(IndexReader):
             return None
         return meta
 
-    def _linked(self, file: Path) -> bool:
+    def _link(self, file: Path) -> bool:
         """Make a link to a file; return True if there was none."""
-        link = self._place / file.name
+        link = self._folder / file.name
         if link.is_symlink():
             return False
         link.symlink_to(file.resolve())
         return True
 
-    def _clear_up(self, names: set[str]) -> None:
-        for link in self._place.iterdir():
+    def _remove_old_links(self, names: set[str]) -> None:
+        for link in self._folder.iterdir():
             if link.is_symlink() and link.name not in names:
                 link.unlink(missing_ok=True)
 

@@ -19,7 +19,7 @@ from teia.index.anchors import AnchorTexts
 from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.cell import CellIndex, read_position
 from teia.index.handover import HandoverReader
-from teia.index.outgoing import spooled
+from teia.index.outgoing import read_spool
 from teia.store.archive import place_of
 from teia.store.root import CellFolder
 
@@ -94,7 +94,7 @@ class CellIndexer:
 
     def read_spooled(self) -> None:
         """Read the anchor texts for this cell's pages that came from other nodes."""
-        for path, rows in spooled(self._spool):
+        for path, rows in read_spool(self._spool):
             by_host: dict[str, list[tuple[int, str]]] = defaultdict(list)
             for host, target, text in rows:
                 by_host[host].append((target, text))

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from teia.collections.index_state import IS_INDEXABLE, PAGES_JOINED, WANTED_STATES
 from teia.crawler.lookup import Lookup
 from teia.frontier.cell.rows import url_from
-from teia.index.entry import DIGEST_BYTES, Anchor, IndexEntry, decoded
+from teia.index.entry import DIGEST_BYTES, Anchor, IndexEntry, decode_entry
 from teia.index.outgoing import FILE as OUTGOING
 from teia.index.outgoing import OutgoingAnchors
 from teia.index.reader import CellReader
@@ -121,7 +121,7 @@ class CollectionIndexer:
                 cell.index.remove(change.key)
                 cell.links.append(change.key, ())
             else:
-                cell.index.put(entry, cell.anchors.of(change.key))
+                cell.index.put(entry, cell.anchors.texts_of(change.key))
                 cell.links.append(change.key, [link.key for link in entry.links])
         cell.lacking.drop(each.key for each in changes)
         if self._outgoing is not None:
@@ -129,7 +129,7 @@ class CollectionIndexer:
         else:
             cell.lacking.add([(each.key, each.url) for each in changes if each.key in self._rereader.unreadable])
         # Pages not in the index are marked too, or `due` would return them forever.
-        cell.anchors.indexed(change.key for change in changes)
+        cell.anchors.mark_indexed(change.key for change in changes)
         self._route_anchors(entries.values())
         # In memory only: after a crash these changes are taken again, and repeating them changes nothing.
         cell.position = changes[-1].number
@@ -152,15 +152,15 @@ class CollectionIndexer:
     def _refresh(self, cell: CellIndexer, *, everything: bool) -> int:
         if self._outgoing is not None:
             cell.read_spooled()
-        due = cell.anchors.due(REFRESH_AT_ONCE, everything=everything)
+        due = cell.anchors.due_pages(REFRESH_AT_ONCE, everything=everything)
         if not due:
             return 0
         if cell.uncommitted:
             cell.commit()  # entries are read from the last commit
         for entry in cell.index.entries(due):
-            cell.index.put(entry, cell.anchors.of(entry.key))
+            cell.index.put(entry, cell.anchors.texts_of(entry.key))
             cell.uncommitted += 1
-        cell.anchors.indexed(due)
+        cell.anchors.mark_indexed(due)
         return len(due)
 
     def _missing_captures(self, cell: CellIndexer, changes: Iterable[PageChange]) -> list[tuple[int, str]]:
@@ -196,7 +196,7 @@ class CollectionIndexer:
 
     def _index_entries(self, cell: CellIndexer, entries: Mapping[int, IndexEntry]) -> None:
         for entry in entries.values():
-            cell.index.put(entry, cell.anchors.of(entry.key))
+            cell.index.put(entry, cell.anchors.texts_of(entry.key))
             cell.links.append(entry.key, [link.key for link in entry.links])
         self._route_anchors(entries.values())
         cell.uncommitted += len(entries)
@@ -302,7 +302,7 @@ class CollectionIndexer:
             if not change.is_indexable:
                 continue
             data = handed_over.get(change.key)
-            entry = decoded(data) if data is not None else None
+            entry = decode_entry(data) if data is not None else None
             # The hand-over may hold an entry of another capture: a later one, or one whose commit failed.
             if entry is not None and entry.digest == change.digest[:DIGEST_BYTES]:
                 found[change.key] = entry

@@ -17,7 +17,7 @@ from teia.crawler.child import JOB
 from teia.crawler.child.messages import ReadTask, decode_result, in_parts
 from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
-from teia.index.entry import IndexEntry, decoded
+from teia.index.entry import IndexEntry, decode_entry
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.store.reader import split_head
 
@@ -91,7 +91,7 @@ class Rereader:
         if isinstance(answer, LostAnswer):
             return None
         entry = decode_result(answer).entry
-        return decoded(entry) if entry else None
+        return decode_entry(entry) if entry else None
 
     async def close(self) -> None:
         if self._pool is not None:

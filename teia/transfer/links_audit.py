@@ -37,7 +37,7 @@ from teia.crawler.start import open_crawls
 from teia.errors import StoreError
 from teia.frontier.cell import counted_links, mail
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.change_order import put_in_order
+from teia.frontier.cell.change_order import reorder_queue
 from teia.frontier.cell.rows import url_from
 from teia.frontier.queue.ledger import Ledger
 from teia.records import Outcome
@@ -399,7 +399,7 @@ def repair_links(root: Root, name: str, clock: Clock) -> LinksAudit:
                 counted_links.mark_complete(cell)
                 # The queue is sorted by the old counts.
                 if rows and cell.order.depends_on_links:
-                    put_in_order(cell, anew=True)
+                    reorder_queue(cell, anew=True)
             repaired += len(rows)
         return _audited(recount, stack, repaired)
 

@@ -10,7 +10,7 @@ from tantivy import Query
 
 from teia.errors import StoreError
 from teia.index import cell as cell_module
-from teia.index.cell import POSITION_FILE, CellIndex, names_above, read_position
+from teia.index.cell import POSITION_FILE, CellIndex, parent_names, read_position
 from teia.index.entry import IndexEntry
 from teia.index.languages import bit_of
 from teia.index.plurals import singular
@@ -215,8 +215,8 @@ def test_a_page_is_within_every_name_above_its_host(index: CellIndex) -> None:
 
 
 def test_only_the_root_is_above_an_address() -> None:
-    assert names_above("127.0.0.1") == ["127.0.0.1", ROOT]
-    assert names_above("[::1]") == ["[::1]", ROOT]
+    assert parent_names("127.0.0.1") == ["127.0.0.1", ROOT]
+    assert parent_names("[::1]") == ["[::1]", ROOT]
 
 
 def test_every_page_counts_as_one_within_the_root_deleted_ones_too(index: CellIndex) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.index.elsewhere import NO_WORD, Extent, differ, total
+from teia.index.elsewhere import NO_WORD, Extent, relative_difference, sum_extents
 from teia.index.union import UnionReader
 from teia.search.query.words import words_of
 from teia.search.rank.tantivy_query import every_page
@@ -32,7 +32,7 @@ def readers(tmp_path: Path) -> Iterator[tuple[UnionReader, UnionReader, UnionRea
 
 def test_extents_add_up(readers: tuple[UnionReader, UnionReader, UnionReader]) -> None:
     here, there, both = readers
-    assert both.extent() == total([here.extent(), there.extent()])
+    assert both.extent() == sum_extents([here.extent(), there.extent()])
     assert both.extent().without(there.extent()) == here.extent()
     assert both.extent().pages == 37
 
@@ -43,7 +43,7 @@ def test_an_index_that_reckons_with_others_scores_as_all_together(
     """What tantivy explains must name the mean of all pages; another format of its files would show here."""
     here, there, both = readers
     before = here.extent()
-    assert differ(before, both.extent()) > 0.5
+    assert relative_difference(before, both.extent()) > 0.5
     here.include_elsewhere(there.extent())
     assert here.extent() == before
     assert here.elsewhere == there.extent()
@@ -76,6 +76,6 @@ def test_what_is_elsewhere_may_change_again_and_again(readers: tuple[UnionReader
 
 
 def test_extents_know_how_far_apart_they_are() -> None:
-    assert differ(Extent(10, (100, 0, 0, 50)), Extent(20, (200, 0, 0, 100))) == 0.0
-    assert differ(Extent(10, (100, 0, 0, 50)), Extent(10, (90, 0, 0, 50))) == pytest.approx(0.1)
-    assert total([]) == Extent()
+    assert relative_difference(Extent(10, (100, 0, 0, 50)), Extent(20, (200, 0, 0, 100))) == 0.0
+    assert relative_difference(Extent(10, (100, 0, 0, 50)), Extent(10, (90, 0, 0, 50))) == pytest.approx(0.1)
+    assert sum_extents([]) == Extent()

@@ -54,8 +54,8 @@ def test_small_segments_are_wanted_from_the_smallest_as_far_as_they_may(
 
 def test_asking_brings_a_file_into_memory_and_a_missing_one_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 100)
-    paging.bring(tmp_path / "file")
-    paging.bring(tmp_path / "missing")
+    paging.prefetch(tmp_path / "file")
+    paging.prefetch(tmp_path / "missing")
 
 
 def test_the_read_ahead_of_a_disk_and_of_a_part_of_one_are_known(tmp_path: Path) -> None:
@@ -66,10 +66,10 @@ def test_the_read_ahead_of_a_disk_and_of_a_part_of_one_are_known(tmp_path: Path)
     (disk / "queue").mkdir(parents=True)
     (disk / "queue" / "read_ahead_kb").write_text("4096\n")
     (disk / "part").mkdir()
-    for place in (disk, disk / "part"):
-        devices = tmp_path / f"devices of {place.name}"
+    for device_folder in (disk, disk / "part"):
+        devices = tmp_path / f"devices of {device_folder.name}"
         devices.mkdir()
-        (devices / name).symlink_to(place)
+        (devices / name).symlink_to(device_folder)
         assert paging.read_ahead_kb(tmp_path, devices) == 4096
 
 
@@ -83,7 +83,7 @@ def test_only_mappings_on_disks_that_read_much_ahead_are_told(tmp_path: Path, mo
             held.append(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
     for much, expected in ((paging.MUCH_READ_AHEAD_KB, 0), (paging.MUCH_READ_AHEAD_KB + 1, 2)):
         monkeypatch.setattr(paging, "read_ahead_kb", lambda _, much=much: much)
-        assert paging.expect_scattered_reads([tmp_path / "mine"]) == expected
+        assert paging.advise_random_access([tmp_path / "mine"]) == expected
     flags = flags_of(str(tmp_path / "mine" / "one"))
     assert not flags or "rr" in flags  # VM_RAND_READ, where the kernel tells
     assert "rr" not in flags_of(str(tmp_path / "other" / "one"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl
-from teia.frontier.cell.split import give_up
+from teia.frontier.cell.split import delete_slots
 from teia.index.reader import CellReader
 from teia.indexer.after_split import is_due, prune, release
 from teia.indexer.cell_indexer import CellIndexer
@@ -32,7 +32,7 @@ def test_pages_that_a_split_took_along_leave_the_index_once(tmp_path: Path) -> N
             frontier.absorb([FoundUrl(host, key_of(f"http://{host}/"), "/", 0) for host in HOSTS], 1.0)
         assert not is_due(folder.index, frontier)
         with frontier.transaction():
-            give_up(frontier, 4, slot_of(site_of(HOSTS[3])), 1024, ())
+            delete_slots(frontier, 4, slot_of(site_of(HOSTS[3])), 1024, ())
         assert not is_due(folder.index, frontier)  # who has them now may still want them from here
         release(folder.index, 1)
         assert is_due(folder.index, frontier)

@@ -29,7 +29,7 @@ from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.revisit_all import ask_again
+from teia.frontier.cell.revisit_all import requeue_known
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_FAILED
 from teia.index.cell import CellIndex
 from teia.index.reader import META_FILE
@@ -284,7 +284,7 @@ def test_a_page_that_is_gone_does_not_come_back_by_waiting_to_be_asked_for_again
     assert asked(root) == (8, ())
     cell = FrontierCell(busy_cell(root).frontier)
     with cell.transaction():
-        ask_again(cell, WallClock().now_s() + 60, lambda: True)
+        requeue_known(cell, WallClock().now_s() + 60, lambda: True)
     cell.close()
     assert audit_index(root, "main").violations == 0
     assert read_index_state(root.collection("main")).lag == 0

@@ -47,12 +47,12 @@ def whatif(
     from teia.store.root import open_root
     from teia.views.reports.source import looking
 
-    asked = WhatIfRequest(delay, budget, policy, nodes, days, seed, top)
+    request = WhatIfRequest(delay, budget, policy, nodes, days, seed, top)
     root = open_root(data)
     chosen = choose(root, collection)
     progress = Progress(supervised)
     with looking(root, chosen) as source:
-        found = what_if(source, asked, WallClock(), progress.reached)
+        found = what_if(source, request, WallClock(), progress.reached)
     _print(chosen, found)
     if as_json:
         print_json({"collection": chosen, **_rounded(asdict(found))})

@@ -21,7 +21,7 @@ from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell import mail, move_site
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl
-from teia.frontier.cell.split import split_off
+from teia.frontier.cell.split import split_cells
 from teia.frontier.queue.ledger import Ledger
 from teia.urls import cell_table, site_of, slot_of
 
@@ -53,7 +53,7 @@ _decode_told = msgspec.msgpack.Decoder(SiteMoved).decode
 def said_in(bulk: bytes) -> Said:
     """Decode a message from another cell."""
     if move_site.is_part(bulk):
-        return move_site.part_in(bulk)
+        return move_site.decode_part(bulk)
     if not bulk.startswith((TOLD, PASSED)):
         return mail.decode_links(bulk)
     try:
@@ -106,7 +106,7 @@ class SiteHomes:
 
     def read(self, cell: int, frontier: FrontierCell) -> None:
         """Read the sites in a cell's file; also after a failed transaction of it."""
-        if split_off(frontier.db):
+        if split_cells(frontier.db):
             self._split.add(cell)
         self.guests = {site: number for site, number in self.guests.items() if number != cell}
         self.away[cell] = {site: int(number) for site, number in _rows(frontier, AWAY, AWAY_END)}
@@ -186,7 +186,7 @@ class SiteHomes:
         return touched
 
     def _come(self, cell: int, frontier: FrontierCell, part: move_site.SiteRows, now_s: float) -> list[tuple[int, str]]:
-        touched = move_site.take(frontier, part)
+        touched = move_site.store_part(frontier, part)
         delays = [(REST + host, until_s) for host, until_s in part.delays.items() if until_s > now_s]
         frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", delays)
         site = part.site

@@ -40,7 +40,7 @@ from teia.frontier.cell.database import open_to_read, sqlite_errors
 from teia.frontier.cell.journal import CLUSTER, applied_seq
 from teia.frontier.cell.mail import THE_STREAM
 from teia.frontier.cell.schema import VERSION as TABLES_VERSION
-from teia.frontier.cell.split import cut_out
+from teia.frontier.cell.split import extract_slots
 from teia.store.root import CellFolder
 
 VERSION = 1
@@ -188,7 +188,7 @@ class Snapshots:
         with _workshop(folder.path / ".split") as shop:
             copy = shop / "copy"
             log_seq, heard = await asyncio.to_thread(copy_cell, folder.frontier, copy)
-            await asyncio.to_thread(cut_out, copy, *slots, named, log_seq)
+            await asyncio.to_thread(extract_slots, copy, *slots, named, log_seq)
             name = f"{number}-0-{log_seq}-{secrets.token_hex(3)}"
             snapshot, _ = await self._store(name, copy, (log_seq, heard), None, shop)
         return log_seq, msgspec.json.encode(Pointer(snapshot))

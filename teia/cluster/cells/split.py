@@ -40,7 +40,7 @@ from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.split import give_up, middle, split_off
+from teia.frontier.cell.split import delete_slots, middle_slot, split_cells
 from teia.store.root import CellFolder
 from teia.urls import cell_range
 
@@ -105,7 +105,7 @@ class NotWhole(NoAnswer):
 def check_whole(folder: CellFolder, starts: tuple[int, ...]) -> None:
     """Check that all cells split off a cell, by its file, are known; NotWhole if the agreement is out of date."""
     with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
-        for number, slot in sorted(split_off(frontier.db).items()):
+        for number, slot in sorted(split_cells(frontier.db).items()):
             if number >= len(starts) or starts[number] != slot:
                 raise NotWhole(folder.number, number, slot)
 
@@ -224,7 +224,7 @@ class Splitter:
         with closing(FrontierCell(folder.frontier, journal=journal)) as frontier, frontier.transaction():
             # The first records of the new cell go into the batch of this transaction.
             journal.new_cell = new_cell
-            return give_up(frontier, new_cell[0], slot, end, NAMED)
+            return delete_slots(frontier, new_cell[0], slot, end, NAMED)
 
     async def _refuse(self, cell: int, why: str) -> None:
         _log.warning("cell=%d was not split: %s", cell, why)
@@ -238,12 +238,12 @@ class Splitter:
 def _slot_of(folder: CellFolder, number: int) -> int | None:
     """Return the first slot of a new cell, if it was split off this one before."""
     with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
-        return split_off(frontier.db).get(number)
+        return split_cells(frontier.db).get(number)
 
 
 def _middle_of(folder: CellFolder, first: int, end: int) -> int:
     with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
-        slot = middle(frontier.db, first, end)
+        slot = middle_slot(frontier.db, first, end)
     if slot is None:
         raise CannotSplit(f"cell {folder.number} cannot be split: all its sites are in one slot")
     return slot

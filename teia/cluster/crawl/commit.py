@@ -25,7 +25,7 @@ from teia.crawler.open_cell import Cell
 from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners, Message
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import mail
-from teia.frontier.cell.move_site import URLS_MOST, MovedSite, SiteRows, SiteTooLarge, urls_of
+from teia.frontier.cell.move_site import MAX_URLS, MovedSite, SiteRows, SiteTooLarge, urls_of
 from teia.frontier.cell.rows import FoundUrl
 from teia.frontier.queue.ledger import DelayEntry, Ledger
 from teia.store.archive import Stored
@@ -152,7 +152,7 @@ class NodeCommitter(Committer):
             leaving, moved = self.departures[0], None
             if self.cells.owns(leaving.cell):
                 frontier = self.cells[leaving.cell].frontier
-                if urls_of(frontier, leaving.site) <= URLS_MOST:
+                if urls_of(frontier, leaving.site) <= MAX_URLS:
                     try:
                         with frontier.transaction():
                             moved = self.homes.send(frontier, leaving)

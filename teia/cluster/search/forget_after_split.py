@@ -25,7 +25,7 @@ from teia.cluster.members.session import NodeSession
 from teia.cluster.placing.cell_owners import CircleOrder
 from teia.cluster.search.fetch_for_index import lacking
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.split import split_off
+from teia.frontier.cell.split import split_cells
 from teia.index.cell import read_position
 from teia.indexer.after_split import release
 from teia.store.root import CellFolder
@@ -112,4 +112,4 @@ def _last_change(folder: CellFolder) -> int:
 
 def _splits(folder: CellFolder) -> int:
     with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
-        return len(split_off(frontier.db))
+        return len(split_cells(frontier.db))

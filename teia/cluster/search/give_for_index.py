@@ -18,7 +18,7 @@ from teia.clock import Clock
 from teia.cluster.search.messages import ANCHORS, FILE, PAGES, SearchRequest
 from teia.collections.stored import saved
 from teia.errors import ClusterError, IndexFailure
-from teia.index.entry import packed
+from teia.index.entry import pack_entry
 from teia.index.outgoing import FILE as OUTGOING
 from teia.index.outgoing import OutgoingAnchors, Row
 from teia.index.reader import CellReader, has_index
@@ -157,7 +157,7 @@ class IndexDataServer:
             found = reader.entries(reader.searcher(), keys)
         except IndexFailure:
             return {}
-        return {key: packed(entry) for key, entry in found.items()}
+        return {key: pack_entry(entry) for key, entry in found.items()}
 
     def _words(self, asked: AnchorsRequest) -> AnchorsReply:
         path = self._collection.path / OUTGOING

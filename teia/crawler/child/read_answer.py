@@ -33,7 +33,7 @@ from teia.crawler.outlinks import MAX_OUTLINKS, outlink_line
 from teia.frontier.cell.schema import AS_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
 from teia.frontier.rules.scope import Scope, compile_scope
-from teia.index.entry import encoded
+from teia.index.entry import encode_entry
 from teia.lib.fingerprints import outline
 from teia.parse.decode import decode
 from teia.parse.document import ParseOptions
@@ -179,7 +179,7 @@ def _entry(task: ReadTask, how: CompiledReadSettings, page: Page) -> bytes:
     if not 200 <= task.status < 300:
         return b""
     entry = entry_of(page, task.started_s, obeys=how.reading.obey_robots)
-    return b"" if entry is None else encoded(entry)
+    return b"" if entry is None else encode_entry(entry)
 
 
 # ---- decisions ------------------------------------------------------------------------------------------------------

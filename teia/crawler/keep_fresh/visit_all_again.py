@@ -50,7 +50,7 @@ class RevisitAll:
         self._cells, self.since_s, self._clock = cells, since_s, clock
         self._share, self._most = config.refresh.share, config.limits.pages_kept
         self._kept = sum(count_kept(cell.frontier) for cell in cells) if self._most else 0
-        self._rounds = {cell.number: revisit_all.round_of(cell.frontier, since_s) for cell in cells}
+        self._rounds = {cell.number: revisit_all.round_progress(cell.frontier, since_s) for cell in cells}
 
     @property
     def has_pending_work(self) -> bool:
@@ -78,7 +78,7 @@ class RevisitAll:
             if self._rounds[cell.number].position is None:
                 continue
             with cell.frontier.transaction() as frontier:
-                now, hosts = revisit_all.ask_again(frontier, self.since_s, lambda: self._clock.ticks_s() < until)
+                now, hosts = revisit_all.requeue_known(frontier, self.since_s, lambda: self._clock.ticks_s() < until)
             self._rounds[cell.number] = now
             touched.append((cell, hosts))
             if self._clock.ticks_s() >= until:
@@ -93,7 +93,7 @@ class RevisitAll:
         # Settled without a request: the settings exclude these pages now.
         left_out = sum(each.item.visits > 0 and each.fetched is None for each in settled)
         if visited or new or left_out:
-            self._rounds[cell.number] = revisit_all.count(cell.frontier, self.since_s, visited, new, left_out)
+            self._rounds[cell.number] = revisit_all.count_visits(cell.frontier, self.since_s, visited, new, left_out)
 
     def noted(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:  # noqa: ARG002  # `Refresh` needs the cell
         """Count the pages that are kept, once their transaction is committed: one that fails is repeated."""

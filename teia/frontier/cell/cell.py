@@ -24,7 +24,7 @@ from typing import Protocol
 from teia.frontier.cell import revisits, shorter_paths, trails
 from teia.frontier.cell.database import open_database, open_to_read, sqlite_errors, store_error
 from teia.frontier.cell.journal import Journal, RecordingConnection, forget, publish, refuse_cluster
-from teia.frontier.cell.rows import NOT_ARCHIVED, CaptureLocation, FoundUrl, PageRow, QueuedUrl, SettledVisit, either
+from teia.frontier.cell.rows import NOT_ARCHIVED, CaptureLocation, FoundUrl, PageRow, QueuedUrl, SettledVisit, merge_via
 from teia.frontier.cell.schema import (
     DDL,
     LANE_DUE,
@@ -45,7 +45,7 @@ from teia.frontier.queue.sydney import sample_links
 from teia.records import NOT_MODIFIED
 from teia.urls import site_of, slot_of
 
-ADDED = TABLES + OUTLINKS
+ADDED_TABLES = TABLES + OUTLINKS
 """Tables that older cells may lack."""
 
 # Greatest number of host names in memory; the cache is cleared when it is full.
@@ -91,7 +91,7 @@ class FrontierCell:
         self.journal = journal
         """Publisher of changes before they are committed, in a cluster; None on one machine."""
         kind = sqlite3.Connection if journal is None else RecordingConnection
-        self.db = open_to_read(path, VERSION) if read_only else open_database(path, DDL, VERSION, PRAGMAS, kind, ADDED)
+        self.db = open_to_read(path, VERSION) if read_only else open_database(path, DDL, VERSION, PRAGMAS, kind, ADDED_TABLES)
         if journal is None and not read_only and not of_cluster:
             refuse_cluster(self.db, path)
         self._host_ids: dict[str, int] = {}
@@ -222,7 +222,7 @@ class FrontierCell:
         if watch is not None:
             watch.begin_batch(placed, now_s)
         for *row_key, sequence, item in placed:
-            # No tail: pages no longer link to this URL (counted_links.taken_back).
+            # No tail: pages no longer link to this URL (counted_links.removed_link).
             if not item.tail:
                 back.append((row_key, item.in_links))
                 continue
@@ -528,7 +528,7 @@ def _merged(found: Iterable[FoundUrl]) -> Iterable[FoundUrl]:
         elif same is not None:
             depth, hops = min(same.depth, item.depth), min(same.hops, item.hops)
             in_links, by = same.in_links + item.in_links, same.by | item.by
-            hint, via = merge_hints(same.hint, item.hint), either(same.via, item.via)
+            hint, via = merge_hints(same.hint, item.hint), merge_via(same.via, item.via)
             item = replace(same, depth=depth, in_links=in_links, hops=hops, by=by, hint=hint, via=via)
         by_url[item.host, item.key] = item
     return by_url.values()

@@ -16,7 +16,7 @@ from teia.frontier.queue.order import TOP_SCORE, sequence_of
 UNJUDGED_SCORE = TOP_SCORE // 2
 
 
-def put_in_order(cell: FrontierCell, *, anew: bool = False) -> int:
+def reorder_queue(cell: FrontierCell, *, anew: bool = False) -> int:
     """Rank the queued URLs by the cell's order, if they are ranked by another or `anew`; return how many moved.
 
     Uses the open transaction, or one of its own.

@@ -35,20 +35,20 @@ VERSION = 1
 MARK = b"site"
 """First bytes of a part; links never begin so."""
 
-URLS_MOST = 20_000
+MAX_URLS = 20_000
 """Greatest number of URLs of a site that can move: more would not fit into one batch. Its whole cell can move."""
 
 PART_ROWS = 2_000
 """Greatest number of rows in one part, which also fits into one message, unless one row alone is larger."""
 
-PACKED_MOST = 768 * 1024
+MAX_PACKED_BYTES = 768 * 1024
 """Greatest size of a packed part; NATS accepts a megabyte."""
 
-PARTS_MOST = 100
+MAX_PARTS = 100
 """Greatest number of parts of a site; more do not fit into one batch."""
 
 # Limit on an unpacked part: a broken message must not fill the memory.
-PART_BYTES_MOST = 64 << 20
+MAX_PART_BYTES = 64 << 20
 
 HOSTS, QUEUE = "hosts", "queue"
 
@@ -91,11 +91,11 @@ def is_part(bulk: bytes) -> bool:
     return bulk.startswith(MARK)
 
 
-def part_in(bulk: bytes) -> SiteRows:
+def decode_part(bulk: bytes) -> SiteRows:
     """Decode a part; raise ClusterError if it is unreadable or from another version of teia."""
     try:
         unpacker = zlib.decompressobj()
-        part = _decode(unpacker.decompress(bulk[len(MARK) :], PART_BYTES_MOST))
+        part = _decode(unpacker.decompress(bulk[len(MARK) :], MAX_PART_BYTES))
     except (zlib.error, msgspec.MsgspecError) as error:
         raise ClusterError(f"a site from another cell cannot be read: {error}") from error
     if (part.version, part.tables) != (VERSION, TABLES_VERSION):
@@ -137,15 +137,15 @@ def send(cell: FrontierCell, site: str, to_cell: int, delays: Mapping[str, float
     """
     assert cell.journal is not None
     names = hosts_of(cell, site)
-    moved = _counted(cell, site, names)
-    pieces = list(islice(_pieces(cell, site, names), PARTS_MOST + 1)) or [[]]
-    if len(pieces) > PARTS_MOST:
-        raise SiteTooLarge(f"{site} was not moved: it needs more than {PARTS_MOST} messages")
+    moved = _size_of(cell, site, names)
+    pieces = list(islice(_pieces(cell, site, names), MAX_PARTS + 1)) or [[]]
+    if len(pieces) > MAX_PARTS:
+        raise SiteTooLarge(f"{site} was not moved: it needs more than {MAX_PARTS} messages")
     for at, rows in enumerate(pieces):
         is_last = at == len(pieces) - 1
         part = SiteRows(VERSION, TABLES_VERSION, site, names, dict(delays), note, rows, is_last, cell.knows_links)
         packed = MARK + isal_zlib.compress(_encode(part), 1)
-        if len(packed) > PACKED_MOST:
+        if len(packed) > MAX_PACKED_BYTES:
             raise SiteTooLarge(f"{site} was not moved: one of its messages would have {len(packed):,} bytes")
         cell.journal.post(to_cell, packed)
     _delete(cell, site, names)
@@ -154,7 +154,7 @@ def send(cell: FrontierCell, site: str, to_cell: int, delays: Mapping[str, float
     return moved
 
 
-def _counted(cell: FrontierCell, site: str, names: Mapping[int, str]) -> MovedSite:
+def _size_of(cell: FrontierCell, site: str, names: Mapping[int, str]) -> MovedSite:
     sql = "SELECT count(*) FROM queue WHERE slot = ? AND host_id = ? AND lane <> ?"
     slot = slot_of(site)
     queued = sum(int(cell.db.execute(sql, (slot, host_id, LANE_REFRESH)).fetchone()[0]) for host_id in names)
@@ -202,7 +202,7 @@ def _delete(cell: FrontierCell, site: str, names: Mapping[int, str]) -> None:
     _forget(cell)
 
 
-def take(cell: FrontierCell, part: SiteRows) -> list[tuple[int, str]]:
+def store_part(cell: FrontierCell, part: SiteRows) -> list[tuple[int, str]]:
     """Store a part of a site in a cell; inside the receiver's transaction. Return its (host id, name) pairs."""
     # Hosts first, in a pass of their own: all other rows need the numbers that hosts get here.
     for table, rows in part.rows:

@@ -43,7 +43,7 @@ class Scores(Protocol):
         """Return the score of each key; 0 for an unknown one."""
 
 
-def estimate_by(cell: FrontierCell, scores: Scores) -> None:
+def use_link_worth(cell: FrontierCell, scores: Scores) -> None:
     """Rank URLs found from now on by the link value of these scores."""
     cell.order = replace(cell.order, rank=authority_rank(_link_worth(scores)))
 
@@ -57,7 +57,7 @@ def is_ranked_by(cell: FrontierCell, scores: Scores) -> bool:
     return _reached(cell, scores.stamp) is None
 
 
-def take_scores(cell: FrontierCell, scores: Scores, has_time: Callable[[], bool]) -> list[tuple[int, str]]:
+def apply_scores(cell: FrontierCell, scores: Scores, has_time: Callable[[], bool]) -> list[tuple[int, str]]:
     """Rank queued URLs by the scores, some thousand at least; inside a transaction.
 
     Returns (host id, name) of hosts whose queue changed. `is_ranked_by` then tells whether all are ranked.

@@ -28,7 +28,7 @@ from teia.urls import SLOTS
 # URLs between two calls of `has_time`.
 ROWS = 2_000
 END = (SLOTS, 0, 0)
-JUDGED = "judged"
+EVALUATED = "judged"
 RowKey = tuple[int, int, int]
 """Slot, host id and key of the last URL that was judged."""
 
@@ -57,10 +57,10 @@ class ReconsideredUrl:
 
 def progress(cell: FrontierCell, mark: str) -> RowKey:
     """Return the position of the judgement by these settings; END if all URLs were judged."""
-    row = cell.db.execute("SELECT value FROM meta WHERE name = ?", (JUDGED,)).fetchone()
+    row = cell.db.execute("SELECT value FROM meta WHERE name = ?", (EVALUATED,)).fetchone()
     # In a cluster the position may still wait for the next change (see `reconsider`).
-    if isinstance(cell.db, RecordingConnection) and JUDGED in cell.db.late:
-        row = (cell.db.late[JUDGED],)
+    if isinstance(cell.db, RecordingConnection) and EVALUATED in cell.db.late:
+        row = (cell.db.late[EVALUATED],)
     evaluated_by, *position = json.loads(row[0]) if row is not None else ("",)
     return (position[0], position[1], position[2]) if evaluated_by == mark else (0, -1, 0)
 
@@ -74,21 +74,21 @@ def reconsider(
     """
     position, touched = progress(cell, mark), dict[int, str]()
     while position < END:
-        position = _judge(cell, position, is_wanted, touched)
+        position = _evaluate(cell, position, is_wanted, touched)
         if not has_time():
             break
     progress_json = json.dumps([mark, *position])
     late = cell.db.late if isinstance(cell.db, RecordingConnection) else {}
     # The position in an empty cell is worth no record of its own in the cluster's log.
     if isinstance(cell.db, RecordingConnection) and not cell.known:  # a new URL is judged when it is added
-        late[JUDGED] = progress_json
+        late[EVALUATED] = progress_json
     else:
-        late.pop(JUDGED, None)
-        cell.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (JUDGED, progress_json))
+        late.pop(EVALUATED, None)
+        cell.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (EVALUATED, progress_json))
     return list(touched.items())
 
 
-def in_question(cell: FrontierCell) -> Iterator[tuple[ReconsideredUrl, bool]]:
+def candidate_urls(cell: FrontierCell) -> Iterator[tuple[ReconsideredUrl, bool]]:
     """Yield every URL that `reconsider` would judge, and True if it is queued; nothing is changed."""
     slots = [slot for (slot,) in cell.db.execute("SELECT DISTINCT slot FROM urls")]
     for slot in slots:
@@ -106,7 +106,7 @@ def _rows(cell: FrontierCell, slot: int, host_id: int, key: int) -> list[tuple[A
     return cell.db.execute(_NEXT, values | names).fetchall()
 
 
-def _judge(
+def _evaluate(
     cell: FrontierCell, position: RowKey, is_wanted: Callable[[ReconsideredUrl], bool], touched: dict[int, str]
 ) -> RowKey:
     """Judge the next URLs of one slot; return the new position."""

@@ -55,7 +55,7 @@ class RoundProgress(NamedTuple):
     new: int = 0
 
 
-def round_of(cell: FrontierCell, since_s: float) -> RoundProgress:
+def round_progress(cell: FrontierCell, since_s: float) -> RoundProgress:
     """Return the progress of the round that began at `since_s`; a new one if the cell was in another round."""
     row = cell.db.execute("SELECT value FROM meta WHERE name = 'again'").fetchone()
     since, position, *counts = json.loads(row[0]) if row is not None else (None, None)
@@ -64,32 +64,32 @@ def round_of(cell: FrontierCell, since_s: float) -> RoundProgress:
     return RoundProgress(since_s, None if position is None else (position[0], position[1], position[2]), *counts)
 
 
-def _keep(cell: FrontierCell, now: RoundProgress) -> RoundProgress:
+def _store(cell: FrontierCell, now: RoundProgress) -> RoundProgress:
     cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('again', ?)", (json.dumps(now),))
     return now
 
 
-def count(cell: FrontierCell, since_s: float, visited: int, new: int, left_out: int) -> RoundProgress:
+def count_visits(cell: FrontierCell, since_s: float, visited: int, new: int, left_out: int) -> RoundProgress:
     """Add visits to the counts of a round; inside the transaction that settles them.
 
     `left_out` are known pages that turned out not to be wanted any more.
     """
-    now = round_of(cell, since_s)
-    return _keep(cell, now._replace(known=now.known - left_out, visited=now.visited + visited, new=now.new + new))
+    now = round_progress(cell, since_s)
+    return _store(cell, now._replace(known=now.known - left_out, visited=now.visited + visited, new=now.new + new))
 
 
-def ask_again(
+def requeue_known(
     cell: FrontierCell, since_s: float, has_time: Callable[[], bool]
 ) -> tuple[RoundProgress, list[tuple[int, str]]]:
     """Queue known pages again, some thousand at least; inside a transaction.
 
     Returns the progress of the round, and (host id, name) of hosts that have something to fetch.
     """
-    now, hosts = round_of(cell, since_s), set[int]()
+    now, hosts = round_progress(cell, since_s), set[int]()
     while now.position is not None:
         rows = cell.db.execute(_NEXT, (*now.position, AT_ONCE)).fetchall()
         asked = [row for row in rows if _is_due(row, since_s)]
-        _let_wait(cell, asked)
+        _queue(cell, asked)
         hosts.update(row[1] for row in asked)
         last = rows[-1][:3] if len(rows) == AT_ONCE else None
         now = now._replace(position=last, known=now.known + sum(_is_known(row, since_s) for row in rows))
@@ -97,7 +97,7 @@ def ask_again(
             break
     name_of = "SELECT name FROM hosts WHERE host_id = ?"
     touched = [(host_id, cell.db.execute(name_of, (host_id,)).fetchone()[0]) for host_id in sorted(hosts)]
-    return _keep(cell, now), touched
+    return _store(cell, now), touched
 
 
 def _is_due(row: tuple[int, int, int, int, str, int, int, int | None, float | None], since_s: float) -> bool:
@@ -117,7 +117,7 @@ def _is_known(row: tuple[int, int, int, int, str, int, int, int | None, float | 
     return visits > 1 or (last_visit_s or 0.0) < since_s
 
 
-def _let_wait(
+def _queue(
     cell: FrontierCell, rows: list[tuple[int, int, int, int, str, int, int, int | None, float | None]]
 ) -> None:
     waiting = []

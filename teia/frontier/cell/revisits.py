@@ -1,10 +1,10 @@
-"""Known pages that are kept fresh: the lane REFRESH of each host's queue, by due time (A13).
+"""Known pages that are old fresh: the lane REFRESH of each host's queue, by due time (A13).
 
 A page in this lane is settled (`done`, or `failed` for long) and is in the index. It does not count as queued, and
 a crawl that keeps nothing fresh does not read the lane. Its due time is stored only here, so it survives any crash.
-A visit takes the page out (`leave`), and the scheduler puts it back with its next due time (`appoint`).
+A visit takes the page out (`leave_lane`), and the scheduler puts it back with its next due time (`set_due`).
 
-Due times are moved when a host is planned anew (`move`). A plan is made from an older state of the disk, so a page
+Due times are moved when a host is planned anew (`move_due_times`). A plan is made from an older state of the disk, so a page
 that left the lane meanwhile stays where it went.
 """
 
@@ -96,7 +96,7 @@ def set_due(db: sqlite3.Connection, row_key: RowKey, due_s: float) -> bool:
 
 
 class DueTimeChange(NamedTuple):
-    """A page's new due time, with the place it had when that was decided."""
+    """A page's new due time, with its position in the queue when that was decided."""
 
     key: int
     lane: int
@@ -128,7 +128,7 @@ def captured_pages(db: sqlite3.Connection, slot: int, host_id: int, after: int, 
 
 
 def captured_pages_at(db: sqlite3.Connection, row_keys: Sequence[RowKey]) -> list[CapturedPage | None]:
-    """Like `held`, for given pages; None for one without a capture, or that waits to be tried again."""
+    """Like `captured_pages`, for given pages; None for one without a capture, or that waits to be tried again."""
     sql = f"{_CAPTURED} WHERE p.slot = ? AND p.host_id = ? AND p.key = ? AND {_HAS_CAPTURE}"
     rows = [db.execute(sql, row_key).fetchone() for row_key in row_keys]
     return [None if row is None else CapturedPage(*row) for row in rows]
@@ -163,7 +163,7 @@ class NextPage(NamedTuple):
 
     key: int
     due_s: float
-    asked_s: float
+    requested_s: float
 
 
 def next_pages(
@@ -196,14 +196,14 @@ def queued_urls(db: sqlite3.Connection, slot: int, host_id: int, limit: int) -> 
 
 
 def replace_page(db: sqlite3.Connection, row_key: RowKey, to: RowKey, now_s: float) -> bool:
-    """Drop a kept page, and request a new URL in its stead; inside a transaction.
+    """Drop a captured page, and request a new URL in its stead; inside a transaction.
 
     The page leaves the index; its captures stay in the archive. Returns False if one of the two changed meanwhile.
     """
-    kept = f"SELECT 1 FROM urls WHERE {_AT} AND lane = ? AND state IN (?, ?)"  # noqa: S608  # our own text
+    old = f"SELECT 1 FROM urls WHERE {_AT} AND lane = ? AND state IN (?, ?)"  # noqa: S608  # our own text
     new = f"SELECT rank FROM urls WHERE {_AT} AND lane = ? AND state = ?"  # noqa: S608
     row = db.execute(new, (*to, LANE_NEW, STATE_QUEUED)).fetchone()
-    if row is None or db.execute(kept, (*row_key, LANE_REFRESH, STATE_DONE, STATE_FAILED)).fetchone() is None:
+    if row is None or db.execute(old, (*row_key, LANE_REFRESH, STATE_DONE, STATE_FAILED)).fetchone() is None:
         return False
     withdraw(db, row_key)
     gone = f"UPDATE urls SET state = ?, outcome = ? WHERE {_AT}"  # noqa: S608

@@ -45,7 +45,7 @@ class FoundUrl:
     via: int = 0
 
 
-def either(via: int, also: int) -> int:
+def merge_via(via: int, also: int) -> int:
     """Return the `via` of a URL that two pages link to."""
     return -abs(via) if abs(via) == abs(also) else 0
 

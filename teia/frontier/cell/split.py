@@ -31,13 +31,13 @@ NOT_COPIED = ("archive", "records", "stored")
 """Rows of `meta` about the archive, which stays, and its counts: the new cell begins with none."""
 
 
-def split_off(db: sqlite3.Connection) -> dict[int, int]:
+def split_cells(db: sqlite3.Connection) -> dict[int, int]:
     """Return the cells that were split off this one, and the first slot of each."""
     rows = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (SPLIT, SPLIT_END))
     return {int(name.removeprefix(SPLIT)): int(slot) for name, slot in rows}
 
 
-def middle(db: sqlite3.Connection, first: int, end: int) -> int | None:
+def middle_slot(db: sqlite3.Connection, first: int, end: int) -> int | None:
     """Return the first slot of the second half that divides a range's URLs most evenly; None if none does."""
     sql = "SELECT slot, count(*) FROM urls WHERE slot >= ? AND slot < ? GROUP BY slot ORDER BY slot"
     rows = db.execute(sql, (first, end)).fetchall()
@@ -49,23 +49,23 @@ def middle(db: sqlite3.Connection, first: int, end: int) -> int | None:
     return int(rows[best][0])
 
 
-def give_up(cell: FrontierCell, number: int, first: int, end: int, named: Iterable[str]) -> int:
+def delete_slots(cell: FrontierCell, number: int, first: int, end: int, named: Iterable[str]) -> int:
     """Delete the rows that go to a new cell; inside a transaction. Return the number of URLs.
 
     `named`: prefixes of the rows of `meta` that contain a host's or site's name.
     """
-    names = [name for name in _named(cell.db, named) if first <= _slot(name) < end]
+    names = [name for name in _meta_names(cell.db, named) if first <= _slot(name) < end]
     for table in tables_of(cell.db):
         cell.db.execute(f"DELETE FROM {table} WHERE slot >= ? AND slot < ?", (first, end))  # noqa: S608  # our own table
     cell.db.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in names])
     cell.db.execute("INSERT INTO meta VALUES (?, ?)", (f"{SPLIT}{number}", first))
     # Counted anew: deleting a range does not tell how many URLs of it were queued.
-    known, (cell.known, cell.queued) = cell.known, _counted(cell.db)
+    known, (cell.known, cell.queued) = cell.known, _count(cell.db)
     cell._host_ids.clear()
     return known - cell.known
 
 
-def cut_out(copy: Path, first: int, end: int, named: Iterable[str], seq: int) -> None:
+def extract_slots(copy: Path, first: int, end: int, named: Iterable[str], seq: int) -> None:
     """Turn a copy of a cell's file into a new cell with some of its slots; `seq` is its first record's number.
 
     No other process uses the copy: after a crash it is thrown away.
@@ -75,13 +75,13 @@ def cut_out(copy: Path, first: int, end: int, named: Iterable[str], seq: int) ->
         db.execute("PRAGMA synchronous = OFF")
         for table in tables_of(db):
             db.execute(f"DELETE FROM {table} WHERE slot < ? OR slot >= ?", (first, end))  # noqa: S608  # our own table
-        gone = [name for name in _named(db, named) if not first <= _slot(name) < end]
-        gone += [*NOT_COPIED, *(f"{SPLIT}{number}" for number in split_off(db))]
+        gone = [name for name in _meta_names(db, named) if not first <= _slot(name) < end]
+        gone += [*NOT_COPIED, *(f"{SPLIT}{number}" for number in split_cells(db))]
         db.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in gone])
         # Log and outbox stay with the old cell, which delivers them.
         db.execute("DELETE FROM log")
         db.execute("DELETE FROM outbox")
-        known, queued = _counted(db)
+        known, queued = _count(db)
         rows = [("known", known), ("queued", queued), (LOG_SEQ, seq)]
         db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
         db.execute("VACUUM")
@@ -93,7 +93,7 @@ def tables_of(db: sqlite3.Connection) -> list[str]:
     return [name for (name,) in names if "slot" in {row[1] for row in db.execute(f"PRAGMA table_info({name})")}]
 
 
-def _named(db: sqlite3.Connection, starts: Iterable[str]) -> Sequence[str]:
+def _meta_names(db: sqlite3.Connection, starts: Iterable[str]) -> Sequence[str]:
     """Return the names of rows of `meta` that begin with one of some words."""
     return [name for (name,) in db.execute("SELECT name FROM meta") if name.startswith(tuple(starts))]
 
@@ -103,7 +103,7 @@ def _slot(name: str) -> int:
     return slot_of(site_of(name.partition(" ")[2]))
 
 
-def _counted(db: sqlite3.Connection) -> tuple[int, int]:
+def _count(db: sqlite3.Connection) -> tuple[int, int]:
     (known,) = db.execute("SELECT count(*) FROM urls").fetchone()
     (queued,) = db.execute("SELECT count(*) FROM queue WHERE lane <> ?", (LANE_REFRESH,)).fetchone()
     return int(known), int(queued)

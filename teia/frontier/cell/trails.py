@@ -44,7 +44,7 @@ def store_hints(db: sqlite3.Connection, hints: Iterable[tuple[Sequence[int], Hin
 
 
 def is_shorter_path(db: sqlite3.Connection, row_key: Sequence[int], hint: Hint | None) -> bool:
-    """Tell whether this path to a page changes the treatment of its links; call it before `keep`."""
+    """Tell whether this path to a page changes the treatment of its links; call it before `store_hints`."""
     sql = "SELECT 1 FROM trails WHERE slot = ? AND host_id = ? AND key = ? AND depends AND off_topic > ?"
     return db.execute(sql, (*row_key, hint.off_topic if hint else 0)).fetchone() is not None
 
@@ -69,9 +69,9 @@ def attach_hints(db: sqlite3.Connection, slot: int, host_id: int, items: Iterabl
         row = db.execute(sql, (slot, host_id, item.key)).fetchone()
         score, off_topic, via, depends = row or (*NO_HINT[:3], False)
         since_s = item.since_s - HEAD_START_S * score / TOP_SCORE
-        told = replace(item, hint=Hint(score, off_topic, via), since_s=since_s)
+        hinted = replace(item, hint=Hint(score, off_topic, via), since_s=since_s)
         # Without validators: a 304 would bring no links to judge.
-        known.append(replace(told, etag="", last_modified="") if depends else told)
+        known.append(replace(hinted, etag="", last_modified="") if depends else hinted)
     return known
 
 

@@ -21,10 +21,10 @@ from teia.frontier.cell import revisits
 from teia.frontier.cell.rows import url_from
 from teia.lab.simulate.run import SimulationSettings, simulate
 from teia.lab.whatif.backtest import Backtest, backtest
-from teia.lab.whatif.judging import Judge, MeanEstimate, draw_worlds, estimated
-from teia.lab.whatif.live import LivePolicy, of_parts, within_budget, world_of
-from teia.lab.whatif.pace import HostBehaviour, Paces, Terms, manners_of, paces, rests
-from teia.lab.whatif.past import Past, remembered
+from teia.lab.whatif.judging import Judge, MeanEstimate, draw_worlds, estimate_mean
+from teia.lab.whatif.live import LivePolicy, part_slots, slots_within_budget, make_world
+from teia.lab.whatif.pace import HostBehaviour, Paces, Terms, read_behaviour, compute_paces, mean_delays
+from teia.lab.whatif.past import Past, read_past
 from teia.refresh.bound import steady_optimum
 from teia.refresh.history import DAY_S
 from teia.refresh.model import Crawlers, Floats, Numbers, RefreshWorld
@@ -143,30 +143,30 @@ class WhatIf:
 
 
 def what_if(
-    source: Source, asked: WhatIfRequest, clock: Clock, reached: Callable[[float], None] = lambda _: None
+    source: Source, request: WhatIfRequest, clock: Clock, reached: Callable[[float], None] = lambda _: None
 ) -> WhatIf:
     """Predict from a collection's visits; LabError if it has none yet. `reached` receives the completed share."""
     # 1. Observations: posteriors of rates, ages of captures, behaviour of hosts.
-    past, config = remembered(source, clock.now_s()), source.config
-    manners = manners_of(source, past)
+    past, config = read_past(source, clock.now_s()), source.config
+    behaviour = read_behaviour(source, past)
     now = Terms(config.courtesy.delay_s, config.refresh.policy)
-    all_terms = [now, asked.terms(now)] if asked.changes_anything else [now]
+    all_terms = [now, request.terms(now)] if request.changes_anything else [now]
     # 2. The collection under the current settings, and under the alternative ones.
-    futures = [_Future.under(terms, past, manners, source, asked.days * DAY_S) for terms in all_terms]
-    settling_s = min(asked.days * DAY_S, max(float(future.pass_s.max()) for future in futures))
+    futures = [_Future.build(terms, past, behaviour, source, request.days * DAY_S) for terms in all_terms]
+    settling_s = min(request.days * DAY_S, max(float(future.pass_s.max()) for future in futures))
     # 3. Rates are drawn from their posteriors, corrected by the backtest. Both sides share these worlds.
-    worlds = _worlds(past, futures, settling_s + asked.days * DAY_S)
+    worlds = _worlds(past, futures, settling_s + request.days * DAY_S)
     tested = backtest(past)
-    rates = draw_worlds(past.parts, tested, worlds, np.random.default_rng(asked.seed))
+    rates = draw_worlds(past.parts, tested, worlds, np.random.default_rng(request.seed))
     # 4. Each side is simulated once; its visits are judged in every world.
-    judged = []
+    evaluation = []
     for at, future in enumerate(futures):
         reached((0.5 + at) / (1 + len(futures)))
-        judged.append(_judged(future, rates, settling_s, asked, clock))
+        evaluation.append(_evaluate(future, rates, settling_s, request, clock))
     reached(1.0)
     # 5. Both sides list the same hosts, so that a reader can compare their loads.
-    busiest = np.argsort(-np.max([each.requests for each in judged], axis=0), kind="stable").tolist()[: asked.top]
-    sides = [_side(each, busiest) for each in judged]
+    busiest = np.argsort(-np.max([each.requests for each in evaluation], axis=0), kind="stable").tolist()[: request.top]
+    sides = [_side(each, busiest) for each in evaluation]
     share = np.concatenate([part.prior_share for part in past.parts])
     return WhatIf(
         pages=past.pages,
@@ -175,40 +175,40 @@ def what_if(
         prior_only=past.pages - past.visited_again,
         prior_share=float(futures[0].world.weight @ share),
         settling_days=settling_s / DAY_S,
-        days=asked.days,
+        days=request.days,
         worlds=worlds,
-        seed=asked.seed,
+        seed=request.seed,
         tested=tested,
         as_is=sides[0],
         what_if=sides[1] if len(sides) > 1 else None,
-        gain=_gain(*judged) if len(judged) > 1 else None,
-        notes=tuple(_notes(past, manners, tested, futures[-1], config)),
+        gain=_gain(*evaluation) if len(evaluation) > 1 else None,
+        notes=tuple(_notes(past, behaviour, tested, futures[-1], config)),
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Future:
-    """A collection under some terms, ready to be simulated; `granted` is the world before any budget."""
+    """A collection under some terms, ready to be simulated; `unbudgeted` is the world before any budget."""
 
     terms: Terms
     past: Past
-    manners: HostBehaviour
+    behaviour: HostBehaviour
     pace: Paces
-    granted: RefreshWorld
+    unbudgeted: RefreshWorld
     world: RefreshWorld
     config: Config
 
     @classmethod
-    def under(cls, terms: Terms, past: Past, manners: HostBehaviour, source: Source, length_s: float) -> _Future:
-        config, machine = source.config, manners.machine
-        pace = paces(past, manners, rests(source, past, terms.delay_s), config, terms, length_s)
+    def build(cls, terms: Terms, past: Past, behaviour: HostBehaviour, source: Source, length_s: float) -> _Future:
+        config, machine = source.config, behaviour.machine
+        pace = compute_paces(past, behaviour, mean_delays(source, past, terms.delay_s), config, terms, length_s)
         crawlers = Crawlers(terms.nodes, machine.pages_per_s) if machine.was_the_limit else FREE
-        world = granted = world_of(past, of_parts(past, pace.slot_s), config.refresh, crawlers)
+        world = unbudgeted = make_world(past, part_slots(past, pace.slot_s), config.refresh, crawlers)
         if terms.budget is not None:
-            world = replace(granted, politeness_s=within_budget(granted, terms.budget, config.refresh.floor))
+            world = replace(unbudgeted, politeness_s=slots_within_budget(unbudgeted, terms.budget, config.refresh.floor))
             # The bound distributes the budget itself: it needs the hosts' own slots, and the budget as a number.
-            granted = replace(granted, budget=max(1, round(terms.budget * granted.horizon_s / DAY_S)))
-        return cls(terms, past, manners, pace, granted, world, config)
+            unbudgeted = replace(unbudgeted, budget=max(1, round(terms.budget * unbudgeted.horizon_s / DAY_S)))
+        return cls(terms, past, behaviour, pace, unbudgeted, world, config)
 
     @property
     def visits_per_s(self) -> float:
@@ -221,10 +221,10 @@ class _Future:
             [part.host for part in self.past.parts], 1.0 / self.world.politeness_s, len(self.past.hosts)
         )
         with np.errstate(divide="ignore"):
-            return 1.0 / per_s * self.held_up
+            return 1.0 / per_s * self.slowdown
 
     @property
-    def held_up(self) -> float:
+    def slowdown(self) -> float:
         """Factor by which the machine makes all slots longer."""
         return max(1.0, float((1.0 / self.world.politeness_s).sum()) / self.world.crawlers.visits_per_s)
 
@@ -237,14 +237,14 @@ class _Future:
         """Time that a visit of every page of each host takes."""
         return np.where(self.pages > 0, self.pages * np.where(self.pages > 0, self.slot_s, 0.0), 0.0)
 
-    def limit(self) -> str:
+    def limiting_factor(self) -> str:
         """Return the name of the limit on the number of visits."""
         least = self.config.refresh.least_s / np.maximum(self.pages, 1)
-        if self.terms.budget is not None and self.world is not self.granted and self.held_up == 1.0:
-            granted = float((1.0 / self.granted.politeness_s).sum())
-            if granted * DAY_S > self.terms.budget:
+        if self.terms.budget is not None and self.world is not self.unbudgeted and self.slowdown == 1.0:
+            unbudgeted = float((1.0 / self.unbudgeted.politeness_s).sum())
+            if unbudgeted * DAY_S > self.terms.budget:
                 return "budget"
-        if self.held_up > 1.0:
+        if self.slowdown > 1.0:
             return "machine"
         if self.pace.crowd > 1.0:
             return "hosts in parallel"
@@ -253,7 +253,7 @@ class _Future:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Judged:
+class _Evaluation:
     """A simulated future: visits of each page, a day's requests and late pages of each host, freshness.
 
     `values` is the freshness of each world, `variance` the random variation of any of them.
@@ -269,58 +269,58 @@ class _Judged:
     bound: float
 
 
-def _judged(future: _Future, rates: Floats, settling_s: float, asked: WhatIfRequest, clock: Clock) -> _Judged:
+def _evaluate(future: _Future, rates: Floats, settling_s: float, request: WhatIfRequest, clock: Clock) -> _Evaluation:
     """Carry the policy out, and judge the result in every world."""
-    parts, end_s = future.past.parts, settling_s + asked.days * DAY_S
+    parts, end_s = future.past.parts, settling_s + request.days * DAY_S
     judge = Judge(future.world, rates, settling_s, end_s)
     policy = LivePolicy(future.terms.policy, parts, future.config.refresh)
-    simulate(future.world, policy, SimulationSettings(end_s, seed=asked.seed), clock, on_visits=judge.take)
+    simulate(future.world, policy, SimulationSettings(end_s, seed=request.seed), clock, on_visits=judge.take)
     values, variance = judge.finish()
     of_page = np.repeat([part.host for part in parts], [len(part) for part in parts])
-    per_day = np.bincount(of_page, judge.visits, len(future.past.hosts)) / asked.days
-    return _Judged(
+    per_day = np.bincount(of_page, judge.visits, len(future.past.hosts)) / request.days
+    return _Evaluation(
         future,
         judge.visits,
         per_day,
         # A failed visit is a request too; those for robots.txt and new URLs are added.
-        requests=per_day / (1.0 - np.minimum(future.manners.failed, 0.99)) + future.pace.others_per_day,
+        requests=per_day / (1.0 - np.minimum(future.behaviour.failed, 0.99)) + future.pace.others_per_day,
         late=np.maximum(0, future.pages - np.floor(WEEK_S / future.slot_s + 1e-9)).astype(np.int64),
         values=values,
         variance=variance,
         bound=float(
-            np.mean([1.0 - steady_optimum(replace(future.granted, rate=rate)) for rate in rates[:BOUND_WORLDS]])
+            np.mean([1.0 - steady_optimum(replace(future.unbudgeted, rate=rate)) for rate in rates[:BOUND_WORLDS]])
         ),
     )
 
 
-def _gain(before: _Judged, after: _Judged) -> MeanEstimate:
-    return estimated(after.values - before.values, before.variance + after.variance, -1.0)
+def _gain(before: _Evaluation, after: _Evaluation) -> MeanEstimate:
+    return estimate_mean(after.values - before.values, before.variance + after.variance, -1.0)
 
 
-def _side(judged: _Judged, busiest: list[int]) -> Side:
-    future = judged.future
+def _side(evaluation: _Evaluation, busiest: list[int]) -> Side:
+    future = evaluation.future
     return Side(
         terms=future.terms,
-        fresh=estimated(judged.values, judged.variance),
-        bound=judged.bound,
-        visits_per_day=float(judged.per_day.sum()),
-        requests_per_day=float(judged.requests.sum()),
+        fresh=estimate_mean(evaluation.values, evaluation.variance),
+        bound=evaluation.bound,
+        visits_per_day=float(evaluation.per_day.sum()),
+        requests_per_day=float(evaluation.requests.sum()),
         full_pass_s=float(future.pass_s.max()),
         slowest_host=future.past.hosts[int(future.pass_s.argmax())].name,
-        late_pages=int(judged.late.sum()),
-        late_urls=_late_urls(judged),
-        unvisited=int(((judged.visits == 0) & (future.world.weight > 0)).sum()),
+        late_pages=int(evaluation.late.sum()),
+        late_urls=_late_urls(evaluation),
+        unvisited=int(((evaluation.visits == 0) & (future.world.weight > 0)).sum()),
         crawl_delay_hosts=future.pace.crawl_delays,
-        limited_by=future.limit(),
-        hosts=tuple(_load(judged, host) for host in busiest if future.pages[host]),
+        limited_by=future.limiting_factor(),
+        hosts=tuple(_load(evaluation, host) for host in busiest if future.pages[host]),
     )
 
 
-def _load(judged: _Judged, host: int) -> HostLoad:
-    future, requests = judged.future, float(judged.requests[host])
-    pages, took_s = int(future.pages[host]), float(future.manners.took_s[host])
+def _load(evaluation: _Evaluation, host: int) -> HostLoad:
+    future, requests = evaluation.future, float(evaluation.requests[host])
+    pages, took_s = int(future.pages[host]), float(future.behaviour.took_s[host])
     # Of the time that each page of a week has, answers and lateness are not delay.
-    week_s = WEEK_S / pages - took_s - float(future.manners.late_s[host])
+    week_s = WEEK_S / pages - took_s - float(future.behaviour.late_s[host])
     return HostLoad(
         host=future.past.hosts[host].name,
         pages=pages,
@@ -328,19 +328,19 @@ def _load(judged: _Judged, host: int) -> HostLoad:
         busy_share=min(1.0, requests * took_s / DAY_S),
         slot_s=float(future.slot_s[host]),
         full_pass_s=float(future.pass_s[host]),
-        late_pages=int(judged.late[host]),
+        late_pages=int(evaluation.late[host]),
         week_delay_s=week_s if week_s > 0 else None,
     )
 
 
-def _late_urls(judged: _Judged) -> tuple[str, ...]:
+def _late_urls(evaluation: _Evaluation) -> tuple[str, ...]:
     """Return some pages of hosts that cannot be visited within a week: those with the fewest visits."""
     found: list[tuple[int, str]] = []
-    past, starts = judged.future.past, judged.future.world.starts
+    past, starts = evaluation.future.past, evaluation.future.world.starts
     for server, part in enumerate(past.parts):
         # These URLs are examples, so a few candidates are enough.
-        if judged.late[part.host] and len(found) < 4 * LATE_URLS:
-            rows = judged.visits[starts[server] : starts[server + 1]]
+        if evaluation.late[part.host] and len(found) < 4 * LATE_URLS:
+            rows = evaluation.visits[starts[server] : starts[server + 1]]
             few = np.argsort(np.where(part.weight > 0, rows, np.iinfo(np.int64).max), kind="stable")[:LATE_URLS]
             found += [(int(rows[each]), _url(past, part.host, int(part.columns.key[each]))) for each in few.tolist()]
     return tuple(url for _, url in sorted(found)[:LATE_URLS])
@@ -353,11 +353,11 @@ def _url(past: Past, host: int, key: int) -> str:
 
 
 def _worlds(past: Past, futures: list[_Future], length_s: float) -> int:
-    looked_at = sum(len(part) for part in past.parts) + max(future.visits_per_s for future in futures) * length_s
-    return int(np.clip(WORK / looked_at, FEWEST_WORLDS, WORLDS))
+    work = sum(len(part) for part in past.parts) + max(future.visits_per_s for future in futures) * length_s
+    return int(np.clip(WORK / work, FEWEST_WORLDS, WORLDS))
 
 
-def _notes(past: Past, manners: HostBehaviour, tested: Backtest, last: _Future, config: Config) -> list[str]:
+def _notes(past: Past, behaviour: HostBehaviour, tested: Backtest, last: _Future, config: Config) -> list[str]:
     """Return notes that a reader needs to interpret the numbers; `last` is the alternative."""
     notes = [
         f"tested on past visits: of the later {tested.visits:,}, {tested.changed:,} found a change and "
@@ -382,7 +382,7 @@ def _notes(past: Past, manners: HostBehaviour, tested: Backtest, last: _Future, 
             f"{last.terms.nodes} nodes: the number of hosts crawled in parallel ({each:,} per node) and pages per"
             " second change; the delays of hosts do not, they apply to all nodes together"
         )
-    notes.append(_machine_note(manners, last))
+    notes.append(_machine_note(behaviour, last))
     notes.append(
         "policies use the rates known now; what they would learn meanwhile is not included. Intervals contain 90%"
         " if pages change as Poisson processes"
@@ -390,8 +390,8 @@ def _notes(past: Past, manners: HostBehaviour, tested: Backtest, last: _Future, 
     return [note for note in notes if note]
 
 
-def _machine_note(manners: HostBehaviour, last: _Future) -> str:
-    machine, wanted = manners.machine, float((1.0 / last.granted.politeness_s).sum())
+def _machine_note(behaviour: HostBehaviour, last: _Future) -> str:
+    machine, wanted = behaviour.machine, float((1.0 / last.unbudgeted.politeness_s).sum())
     most = machine.pages_per_s * last.terms.nodes
     if machine.was_the_limit:
         return (

@@ -74,7 +74,7 @@ def backtest(past: Past) -> Backtest:
     known, *columns = zip(*(trial for trial in trials if trial.time_s >= middle_s), strict=True)
     changes, time_s, gap_s, changed, page = (np.array(column) for column in columns[:5])
     found = estimate(in_columns(known), Gamma(changes, time_s))
-    return _compared(found, gap_s, changed.astype(np.float64), page)
+    return _compare(found, gap_s, changed.astype(np.float64), page)
 
 
 def _trials(past: Past, part: HostPages, pages: int) -> Iterator[BacktestVisit]:
@@ -97,7 +97,7 @@ def _trials(past: Past, part: HostPages, pages: int) -> Iterator[BacktestVisit]:
                 yield BacktestVisit(known, *prior, gap_s, history.observe(VisitResult(saw), time_s), key, time_s)
 
 
-def _compared(known: Gamma, gap_s: Floats, changed: Floats, page: Numbers) -> Backtest:
+def _compare(known: Gamma, gap_s: Floats, changed: Floats, page: Numbers) -> Backtest:
     def expected(factor: float) -> Floats:
         # Probability of a change in the gap: Poisson, with the rate integrated over its Gamma posterior.
         return 1.0 - (1.0 + factor * gap_s / known.time_s) ** -known.changes

@@ -43,11 +43,11 @@ def draw_worlds(parts: Sequence[HostPages], tested: Backtest, worlds: int, chanc
     begin = 0
     for part in parts:
         rows = slice(begin, begin := begin + len(part))
-        shape, seen = part.found.changes, float((part.columns.histories.visits > 0).sum())
+        shape, seen = part.posterior.changes, float((part.columns.histories.visits > 0).sum())
         # The error of the mean of these rates is that of one of them over the root of their number.
         spread = np.sqrt(1.0 / (float(part.prior.changes.mean()) * (seen + PARENT_PAGES)))
         factor = np.exp(spread * chance.standard_normal((worlds, 1)) * part.prior_share[None, :])
-        own = chance.standard_gamma(np.broadcast_to(shape, (worlds, len(part)))) / part.found.time_s
+        own = chance.standard_gamma(np.broadcast_to(shape, (worlds, len(part)))) / part.posterior.time_s
         drawn[:, rows] = np.maximum(own * factor * of_all, SLOWEST_DRAW)
     return drawn
 
@@ -99,7 +99,7 @@ def _fresh_s(rate: Floats, age_s: Floats, length_s: Floats) -> Floats:
     return fresh
 
 
-def estimated(values: Floats, variance: float = 0.0, least: float = 0.0, most: float = 1.0) -> MeanEstimate:
+def estimate_mean(values: Floats, variance: float = 0.0, least: float = 0.0, most: float = 1.0) -> MeanEstimate:
     """Return the mean over worlds, and an interval from their differences and the random variation."""
     mean, error = float(values.mean()), ERRORS * float(np.sqrt(values.var(ddof=1) + variance))
     return MeanEstimate(mean, max(least, mean - error), min(most, mean + error))

@@ -27,12 +27,12 @@ ON_DISK = "edf"
 """Policy that the crawler plans by prices, with a floor and exploration; others are as in `POLICIES`."""
 
 
-def world_of(past: Past, slot_s: Floats, settings: RefreshSettings, crawlers: Crawlers) -> RefreshWorld:
+def make_world(past: Past, slot_s: Floats, settings: RefreshSettings, crawlers: Crawlers) -> RefreshWorld:
     """Return all pages as a world for the simulator, with their estimated rates; `slot_s` is per part."""
     parts = past.parts
     return RefreshWorld.build(
         np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
-        np.concatenate([part.found.mean for part in parts]),
+        np.concatenate([part.posterior.mean for part in parts]),
         servers=len(parts),
         horizon_s=settings.horizon_s,
         politeness_s=np.maximum(slot_s, SHORTEST_SLOT_S),
@@ -43,13 +43,13 @@ def world_of(past: Past, slot_s: Floats, settings: RefreshSettings, crawlers: Cr
     )
 
 
-def of_parts(past: Past, of_hosts: Floats) -> Floats:
+def part_slots(past: Past, host_slots: Floats) -> Floats:
     """Convert slots of hosts to slots of parts: each part has its share of its host's visits."""
     pages = np.bincount([part.host for part in past.parts], [len(part) for part in past.parts], len(past.hosts))
-    return np.array([of_hosts[part.host] * pages[part.host] / len(part) for part in past.parts])
+    return np.array([host_slots[part.host] * pages[part.host] / len(part) for part in past.parts])
 
 
-def within_budget(world: RefreshWorld, visits_per_day: float, floor: float) -> Floats:
+def slots_within_budget(world: RefreshWorld, visits_per_day: float, floor: float) -> Floats:
     """Return slots of servers within a budget, distributed as is best in the long run."""
     limit = visits_per_day / 86_400.0
     if float((1.0 / world.politeness_s).sum()) <= limit:
@@ -76,7 +76,7 @@ class LivePolicy:
     def plan(self, world: RefreshWorld) -> Plan:
         if self.name == ON_DISK:
             return self._by_prices(world)
-        plans = [self._of_part(world, server) for server in range(world.servers)]
+        plans = [self._plan_part(world, server) for server in range(world.servers)]
         kinds = {type(plan) for plan in plans if plan is not None}
         if Timetable in kinds:
             return _timetable(world, plans)
@@ -84,19 +84,19 @@ class LivePolicy:
         if ByValue in kinds:
             value = next(plan.value for plan in plans if isinstance(plan, ByValue))
             return ByValue(slot_s, value)
-        return Intervals(_laid("interval_s", world, plans), _laid("due_s", world, plans), slot_s)
+        return Intervals(_join_column("interval_s", world, plans), _join_column("due_s", world, plans), slot_s)
 
     def _by_prices(self, world: RefreshWorld) -> Intervals:
         interval_s = np.full(len(world), np.inf)
         for server, part in enumerate(self.parts):
-            price = price_at(part.columns, part.found, float(world.politeness_s[server]), self.settings)
+            price = price_at(part.columns, part.posterior, float(world.politeness_s[server]), self.settings)
             rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
             prices = [price] * len(part)
-            interval_s[rows] = intervals(part.columns, part.found, part.prior, prices, self.settings)
+            interval_s[rows] = intervals(part.columns, part.posterior, part.prior, prices, self.settings)
         # Due times count from now; they are negative for copies older than their interval.
         return Intervals(interval_s, interval_s - world.age_s, world.politeness_s)
 
-    def _of_part(self, world: RefreshWorld, server: int) -> Plan | None:
+    def _plan_part(self, world: RefreshWorld, server: int) -> Plan | None:
         """Return the plan of one part; None if it has no page with a weight."""
         rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
         weight, slot_s = world.weight[rows], float(world.politeness_s[server])
@@ -118,7 +118,7 @@ def _timetable(world: RefreshWorld, plans: Sequence[Plan | None]) -> Timetable:
     return Timetable(np.array(starts, dtype=np.int64), np.concatenate(pages), np.concatenate(times))
 
 
-def _laid(name: str, world: RefreshWorld, plans: Sequence[Plan | None]) -> Floats:
+def _join_column(name: str, world: RefreshWorld, plans: Sequence[Plan | None]) -> Floats:
     """Join a column of the plans of all parts; infinity where there is no plan."""
     sizes = world.pages_per_server.tolist()
     each = [

@@ -30,7 +30,7 @@ from teia.views.reports.source import Source
 RECENT_DAYS = 30
 """Days of the log that are read, because hosts change."""
 
-IDLE_RESTS = 3.0
+IDLE_DELAYS = 3.0
 """Number of delays after which a host was idle because it had no work, not because the crawler was late."""
 
 WINDOW_S = 600
@@ -88,69 +88,69 @@ class Paces:
 # ---- observations from the log ---------------------------------------------------------------------------------------
 
 
-def manners_of(source: Source, past: Past) -> HostBehaviour:
+def read_behaviour(source: Source, past: Past) -> HostBehaviour:
     """Return the recent behaviour of hosts; unknown values are filled with the mean."""
     sql = f"""
         SELECT host, avg({_TOOK}),
-               avg(rested_s - rest_s) FILTER (rested_s <= {IDLE_RESTS} * rest_s + 1.0),
+               avg(rested_s - rest_s) FILTER (rested_s <= {IDLE_DELAYS} * rest_s + 1.0),
                avg(CASE WHEN status IS NULL OR status >= 500 OR status = 429 THEN 1.0 ELSE 0.0 END)
                    FILTER (kind = 'page' AND visit > 1)
-        FROM {_recent()} GROUP BY host
+        FROM {_recent_fetches()} GROUP BY host
     """  # noqa: S608  # our own text
     rows = {row[0]: row[1:] for row in source.log.query(sql, MAX_HOSTS, TIMEOUT_S).rows}
     known = np.array([[_number(each) for each in rows.get(host.name, (None,) * 3)] for host in past.hosts])
     took_s, late_s, failed = known.reshape(-1, 3).T
-    machine = _machine(source)
-    alone = np.array([len(names) == 1 for names in _at_address(past.hosts)])
-    # A host that shares its address also waits for the others there; `_shared` accounts for that.
+    machine = _read_machine(source)
+    alone = np.array([len(names) == 1 for names in _hosts_at_same_address(past.hosts)])
+    # A host that shares its address also waits for the others there; `_slow_shared` accounts for that.
     late_s = np.where(alone, late_s, np.nan)
-    late_s = np.zeros_like(late_s) if machine.was_the_limit else _filled(late_s)
-    return HostBehaviour(_filled(took_s), np.maximum(late_s, 0.0), np.nan_to_num(failed), machine)
+    late_s = np.zeros_like(late_s) if machine.was_the_limit else _fill_unknown(late_s)
+    return HostBehaviour(_fill_unknown(took_s), np.maximum(late_s, 0.0), np.nan_to_num(failed), machine)
 
 
 def _number(value: float | None) -> float:
     return np.nan if value is None else float(value)
 
 
-def _filled(column: Floats) -> Floats:
+def _fill_unknown(column: Floats) -> Floats:
     known = column[np.isfinite(column)]
     return np.where(np.isfinite(column), column, known.mean() if len(known) else 0.0)
 
 
-def _recent() -> str:
+def _recent_fetches() -> str:
     since = f"(SELECT max(started) FROM fetches) - INTERVAL {RECENT_DAYS} DAY"  # noqa: S608  # our own text
     return f"(SELECT * FROM fetches WHERE started >= {since})"  # noqa: S608  # our own text
 
 
-def _machine(source: Source) -> Machine:
+def _read_machine(source: Source) -> Machine:
     """Return the requests of the busiest ten minutes, and if hosts then waited beyond their delays."""
     sql = f"""
         SELECT count(*) AS requests, median(rested_s - rest_s), median(rest_s) FROM fetches
         GROUP BY floor(epoch(started) / {WINDOW_S}) ORDER BY requests DESC LIMIT 1
     """  # noqa: S608  # our own text
     rows = source.log.query(sql, timeout_s=TIMEOUT_S).rows
-    requests, late_s, rest_s = rows[0] if rows else (0, None, None)
-    return Machine(requests / WINDOW_S, late_s is not None and late_s > max(0.5 * rest_s, 1.0))
+    requests, late_s, delay_s = rows[0] if rows else (0, None, None)
+    return Machine(requests / WINDOW_S, late_s is not None and late_s > max(0.5 * delay_s, 1.0))
 
 
-def rests(source: Source, past: Past, delay_s: float) -> Floats:
+def mean_delays(source: Source, past: Past, delay_s: float) -> Floats:
     """Return each host's mean delay with this setting; without log entries, the larger of it and its Crawl-delay."""
     floors = np.array([max(delay_s, host.crawl_delay_s) for host in past.hosts])
     found = floors.copy()
     factor = source.config.courtesy.response_factor if delay_s > 0 else 0.0
     for floor_s in np.unique(floors).tolist():
-        known = _rests(source, floor_s, factor)
+        known = _logged_delays(source, floor_s, factor)
         for number in np.flatnonzero(floors == floor_s).tolist():
             found[number] = known.get(past.hosts[number].name, floor_s)
     return found
 
 
-def _rests(source: Source, least_s: float, factor: float) -> dict[str, float]:
+def _logged_delays(source: Source, least_s: float, factor: float) -> dict[str, float]:
     sql = f"""
         SELECT host, avg(greatest({least_s!r}, {factor!r} * took_s, retry_s)) FROM (
             SELECT host, lag({_TOOK}) OVER past AS took_s,
                    CASE WHEN lag(status) OVER past IN (429, 503) THEN rest_s ELSE 0.0 END AS retry_s
-            FROM {_recent()} WINDOW past AS (PARTITION BY host ORDER BY started)
+            FROM {_recent_fetches()} WINDOW past AS (PARTITION BY host ORDER BY started)
         ) WHERE took_s IS NOT NULL GROUP BY host
     """  # noqa: S608  # our own text and numbers
     return dict(source.log.query(sql, MAX_HOSTS, TIMEOUT_S).rows)
@@ -159,11 +159,11 @@ def _rests(source: Source, least_s: float, factor: float) -> dict[str, float]:
 # ---- resulting paces -------------------------------------------------------------------------------------------------
 
 
-def paces(past: Past, manners: HostBehaviour, rest_s: Floats, config: Config, terms: Terms, length_s: float) -> Paces:
+def compute_paces(past: Past, behaviour: HostBehaviour, delay_s: Floats, config: Config, terms: Terms, length_s: float) -> Paces:
     """Return the mean time between visits over `length_s`, before any budget."""
     courtesy = replace(config.courtesy, delay_s=terms.delay_s)
-    request_s = (rest_s + manners.took_s + manners.late_s) / courtesy.per_host
-    request_s = _shared(past.hosts, request_s, manners, courtesy)
+    request_s = (delay_s + behaviour.took_s + behaviour.late_s) / courtesy.per_host
+    request_s = _slow_shared(past.hosts, request_s, behaviour, courtesy)
     busy = np.array([host.pages > 0 and not host.is_parked for host in past.hosts])
     crowd = max(1.0, float(busy.sum()) / (courtesy.max_hosts * terms.nodes))
     request_s = np.where(busy, np.maximum(request_s, 1e-3) * crowd, LONGEST_S)
@@ -173,7 +173,7 @@ def paces(past: Past, manners: HostBehaviour, rest_s: Floats, config: Config, te
     new = np.minimum(waiting / length_s, per_s * (1.0 - config.refresh.share))
     robots = 1.0 / courtesy.robots_max_age_s if courtesy.robots else 0.0
     others = np.minimum(new + robots, per_s * (1.0 - LEAST_SHARE))
-    slot_s = 1.0 / ((per_s - others) * (1.0 - np.minimum(manners.failed, 1.0 - LEAST_SHARE)))
+    slot_s = 1.0 / ((per_s - others) * (1.0 - np.minimum(behaviour.failed, 1.0 - LEAST_SHARE)))
     pages = np.maximum([host.pages for host in past.hosts], 1)
     return Paces(
         request_s,
@@ -184,15 +184,15 @@ def paces(past: Past, manners: HostBehaviour, rest_s: Floats, config: Config, te
     )
 
 
-def _shared(
-    hosts: tuple[HostPast, ...], request_s: Floats, manners: HostBehaviour, courtesy: CourtesySettings
+def _slow_shared(
+    hosts: tuple[HostPast, ...], request_s: Floats, behaviour: HostBehaviour, courtesy: CourtesySettings
 ) -> Floats:
     """Slow down hosts that share an address, so that together they do not exceed its request rate."""
     networks, slowed = Networks(courtesy.cdn_nets), request_s.copy()
     for address, names in _addresses(hosts).items():
         sites = CDN_SITES if address in networks else len({site_of(hosts[each].name) for each in names})
-        took_s = float(manners.took_s[names].mean())
-        least_s = address_delay_s(courtesy, sites, took_s) + took_s + float(manners.late_s[names].mean())
+        took_s = float(behaviour.took_s[names].mean())
+        least_s = address_delay_s(courtesy, sites, took_s) + took_s + float(behaviour.late_s[names].mean())
         wanted = float((1.0 / np.maximum(request_s[names], 1e-3)).sum())
         slowed[names] *= max(1.0, wanted * least_s)
     return slowed
@@ -207,7 +207,7 @@ def _addresses(hosts: tuple[HostPast, ...]) -> dict[str, list[int]]:
     return {address: names for address, names in found.items() if len(names) > 1}
 
 
-def _at_address(hosts: tuple[HostPast, ...]) -> list[list[int]]:
+def _hosts_at_same_address(hosts: tuple[HostPast, ...]) -> list[list[int]]:
     """Return, for each host, those at its address; itself alone where the address is not known."""
     shared = _addresses(hosts)
     return [shared.get(host.address, [number]) for number, host in enumerate(hosts)]

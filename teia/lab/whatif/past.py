@@ -51,12 +51,12 @@ class HostPast:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostPages:
-    """Pages of one host: `host` is its number. `found` is the posterior of their rates, `prior` the prior."""
+    """Pages of one host: `host` is its number. `posterior` and `prior` are the distributions of their rates."""
 
     host: int
     columns: PageColumns
     prior: Gamma
-    found: Gamma
+    posterior: Gamma
     trusted: bool
 
     def __len__(self) -> int:
@@ -73,8 +73,8 @@ class HostPages:
 
         Imaginary changes among all changes, or imaginary time in all observed time, whichever is less.
         """
-        of_changes = self.prior.changes / self.found.changes
-        of_time = self.prior.time_s / self.found.time_s
+        of_changes = self.prior.changes / self.posterior.changes
+        of_time = self.prior.time_s / self.posterior.time_s
         return np.clip(np.minimum(of_changes, of_time), 0.0, 1.0)
 
 
@@ -101,7 +101,7 @@ class Past:
         return sum(float(part.columns.histories.visits.sum()) for part in self.parts)
 
 
-def remembered(source: Source, now_s: float) -> Past:
+def read_past(source: Source, now_s: float) -> Past:
     """Read a collection's history; LabError if no page was visited twice."""
     hosts: list[HostPast] = []
     read: list[tuple[int, PageColumns, bool]] = []
@@ -122,7 +122,7 @@ def remembered(source: Source, now_s: float) -> Past:
         )
     # A crawl on a sped-up clock has visits after the wall clock's now; the future begins after the last visit.
     latest_s = max(float(columns.fresh_s.max()) for _, columns, _ in read)
-    return Past(tuple(hosts), _learnt(read), max(now_s, latest_s))
+    return Past(tuple(hosts), _learn_rates(read), max(now_s, latest_s))
 
 
 def _columns(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[PageColumns]:
@@ -133,7 +133,7 @@ def _columns(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[
             yield columns_of(rows, weigh)
 
 
-def _learnt(read: list[tuple[int, PageColumns, bool]]) -> tuple[HostPages, ...]:
+def _learn_rates(read: list[tuple[int, PageColumns, bool]]) -> tuple[HostPages, ...]:
     """Learn the prior of all pages first, host by host; then each part's rates, beginning from that prior."""
     sums = np.zeros(3)
     for _, columns, trusted in read:
@@ -142,8 +142,8 @@ def _learnt(read: list[tuple[int, PageColumns, bool]]) -> tuple[HostPages, ...]:
         sums += (of_part.pages, of_part.rates, of_part.logs)
     of_all, parts = fit_sums(sums[:, None], _NOTHING), []
     for host, columns, trusted in read:
-        priors, found, _ = learn(columns, of_all, np.full(len(columns), trusted))
-        parts.append(HostPages(host, columns, priors.of(columns.kind), found, trusted))
+        priors, posterior, _ = learn(columns, of_all, np.full(len(columns), trusted))
+        parts.append(HostPages(host, columns, priors.of(columns.kind), posterior, trusted))
     return tuple(parts)
 
 
@@ -161,6 +161,6 @@ def _crawl_delay_s(cell: OpenCell, host_id: int, host: str, source: Source) -> f
     """Return the longest Crawl-delay in a host's robots.txt files; 0 if there is none, or they are not obeyed."""
     if not source.config.courtesy.robots:
         return 0.0
-    kept = cell.frontier.robots_of(host_id, host)
-    delays = [parse_robots(body, source.agent).crawl_delay_s for *_, status, body in kept if status == 200]
+    robots_files = cell.frontier.robots_of(host_id, host)
+    delays = [parse_robots(body, source.agent).crawl_delay_s for *_, status, body in robots_files if status == 200]
     return max((each for each in delays if each is not None), default=0.0)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.errors import IndexFailure
-from teia.index.elsewhere import Extent, total
+from teia.index.elsewhere import Extent, sum_extents
 from teia.index.entry import IndexEntry
 from teia.search.query.tree import ExactText
 from teia.search.rank.formula import Candidates, Keys
@@ -99,7 +99,7 @@ class ReceivedFacts:
 
     def total_extent(self) -> Extent:
         """Return the extent of all shards together."""
-        return total(list(self.extents.values()))
+        return sum_extents(list(self.extents.values()))
 
     def percentiles(self, keys: Keys, /) -> Column:
         """Implement `PagePriors` of search/rank/formula.py."""
@@ -265,7 +265,7 @@ class RemoteShard(Shard):
         rows = np.frombuffer(bytearray(found.rows), CANDIDATE)
         ranks = np.frombuffer(found.percentiles, np.float32).tolist()
         self._received.ranks.store(zip(rows["key"][: len(ranks)].tolist(), ranks, strict=True))
-        return Candidates(found.total, rows, self._accept_pages(found.pages))
+        return Candidates(found.sum_extents, rows, self._accept_pages(found.pages))
 
     def _accept_pages(self, pages: EntriesReply | None) -> Mapping[int, bytes]:
         """Return pages that were sent along; their facts are cached."""

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.clock import Clock
-from teia.index.elsewhere import Extent, differ, total
-from teia.index.entry import IndexEntry, packed
+from teia.index.elsewhere import Extent, relative_difference, sum_extents
+from teia.index.entry import IndexEntry, pack_entry
 from teia.index.union import UnionReader
 from teia.search.rank.formula import RERANKED, Candidates, Keys, PagePriors, Ranking
 from teia.search.rank.near_duplicates import leaders_of
@@ -138,7 +138,7 @@ class ShardServer:
             is_ranked = request.plan.scored is not None
             prefetched = _likely_shown(found, request.show, percentiles if is_ranked else None)
             pages = self._pages(prefetched, MAX_PREFETCH_BYTES)
-        return encode(CandidatesReply(found.total, found.rows.tobytes(), percentiles.tobytes(), pages))
+        return encode(CandidatesReply(found.sum_extents, found.rows.tobytes(), percentiles.tobytes(), pages))
 
     def _answer_exact_text(self, request: ExactTextRequest) -> bytes:
         matching = frozenset(self._shard.filter_exact(request.keys, request.texts).keys)
@@ -155,7 +155,7 @@ class ShardServer:
         # No pages elsewhere: a gateway that has no counts yet sends an empty extent.
         if wanted == current or not wanted.pages:
             return
-        difference = differ(total([here, wanted]), total([here, current]))
+        difference = relative_difference(sum_extents([here, wanted]), sum_extents([here, current]))
         # An update makes a new view of the index, which drops cached page addresses: not at every change.
         if now - self._updated_at >= (UPDATE_S / 8 if difference > LARGE_DIFFERENCE else UPDATE_S):
             self._updated_at = now
@@ -205,5 +205,5 @@ def _likely_shown(found: Candidates, show: Show, percentiles: NDArray[np.float32
 def _pack_to_fit(entry: IndexEntry, octets: bytes) -> bytes:
     """Return a page packed to fit into an answer: as the index holds it, or with its text cut."""
     if len(octets) > MAX_ANSWER_BYTES:
-        octets = packed(msgspec.structs.replace(entry, text=entry.text[:MAX_ONE_PAGE_CHARS], links=()))
+        octets = pack_entry(msgspec.structs.replace(entry, text=entry.text[:MAX_ONE_PAGE_CHARS], links=()))
     return octets

@@ -17,8 +17,8 @@ import tantivy
 from tantivy import Occur
 from tantivy import Query as IndexQuery
 
-from teia.index.entry import IndexEntry, decoded, unpacked
-from teia.index.reader import IndexReader, Places
+from teia.index.entry import IndexEntry, decode_entry, unpack_entry
+from teia.index.reader import IndexReader, Addresses
 from teia.index.union import UnionReader
 from teia.search.query.analysis import folded_of
 from teia.search.query.tree import ExactText
@@ -152,8 +152,8 @@ class LocalShard:
         addresses = [address for _, address in hits]
         columns: Any = [searcher.fast_field_values(field, addresses) for field in _COLUMNS]
         self._cache_addresses(searcher, columns[0], addresses)
-        total: int = result.count  # type: ignore[attr-defined]  # it is there; tantivy's stub forgets it
-        return make_candidates(total, hits, *columns)
+        sum_extents: int = result.count  # type: ignore[attr-defined]  # it is there; tantivy's stub forgets it
+        return make_candidates(sum_extents, hits, *columns)
 
     def _compiler(self, searcher: tantivy.Searcher) -> Compiler:
         elsewhere = self._reader.elsewhere.pages if isinstance(self._reader, UnionReader) else 0
@@ -165,7 +165,7 @@ class LocalShard:
         earlier = [each for each in self._recent_searches[: MAX_CACHED_SEARCHES - 1] if each[0] is searcher]
         self._recent_searches = ((searcher, keys, addresses), *earlier)
 
-    def _cached_addresses(self, searcher: tantivy.Searcher, keys: Sequence[int]) -> Places:
+    def _cached_addresses(self, searcher: tantivy.Searcher, keys: Sequence[int]) -> Addresses:
         """Return the cached addresses of pages."""
         found: dict[int, tantivy.DocAddress] = {}
         wanted = frozenset(keys)
@@ -181,7 +181,7 @@ class LocalShard:
     def packed_entries(self, keys: Sequence[int]) -> Mapping[int, tuple[IndexEntry, bytes]]:
         """Like `entries`, each with its bytes as the index holds them."""
         searcher = self._reader.last_searcher()
-        found = ((unpacked(each), each) for each in self._reader.packed_entries(searcher, keys, self._cached_addresses(searcher, keys)))
+        found = ((unpack_entry(each), each) for each in self._reader.packed_entries(searcher, keys, self._cached_addresses(searcher, keys)))
         return {entry.key: (entry, octets) for entry, octets in found}
 
     def filter_exact(self, keys: Sequence[int], texts: Sequence[ExactText], _: Show | None = None) -> ExactMatches:
@@ -193,7 +193,7 @@ class LocalShard:
         for octets in self._reader.encoded_entries(searcher, keys, self._cached_addresses(searcher, keys)):
             if not all(word in octets for word in first_words):  # as with most pages, which need not be decoded
                 continue
-            entry = decoded(octets)
+            entry = decode_entry(octets)
             text = searchable_text(entry)
             if all(each.is_in(text) for each in wanted) and not any(each.is_in(text) for each in unwanted):
                 found.append(entry.key)

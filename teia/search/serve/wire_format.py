@@ -17,7 +17,7 @@ import msgspec
 
 from teia.errors import IndexFailure
 from teia.index.elsewhere import Extent
-from teia.index.entry import IndexEntry, unpacked
+from teia.index.entry import IndexEntry, unpack_entry
 from teia.search.query.tree import ExactText
 from teia.search.rank.plan import Plan
 from teia.search.rank.statistics import TermKey
@@ -122,7 +122,7 @@ class EntriesReply(msgspec.Struct, frozen=True, array_like=True):
 class CandidatesReply(msgspec.Struct, frozen=True, array_like=True):
     """Candidates as the bytes of their rows; `percentiles` by PageRank of the first of them, as float32."""
 
-    total: int
+    sum_extents: int
     rows: bytes
     percentiles: bytes
     pages: EntriesReply | None
@@ -168,6 +168,6 @@ def decode_reply(decode: Callable[[bytes], Value], octets: bytes) -> Value:
 def unpack_received(octets: bytes) -> IndexEntry:
     """Decode a page that was sent; raise IndexFailure if it is invalid."""
     try:
-        return unpacked(octets)
+        return unpack_entry(octets)
     except Exception as error:  # of two libraries, one of which does not document its exceptions
         raise IndexFailure("a page arrived damaged") from error

@@ -215,7 +215,7 @@ def test_a_site_of_long_urls_travels_in_messages_that_nats_takes(cells: Cells) -
     cells.say(HOME, *urls)
     cells.post.sent.clear()
     cells.send(SITE, HOME, THERE)
-    assert max(len(bulk) for _, bulk in cells.post.sent) <= move_site.PACKED_MOST
+    assert max(len(bulk) for _, bulk in cells.post.sent) <= move_site.MAX_PACKED_BYTES
     cells.deliver()
     assert len(cells.urls(THERE)) == len(urls)
 
@@ -224,7 +224,7 @@ def test_a_site_that_fits_into_no_message_stays_where_it_is(cells: Cells) -> Non
     """Its cell's keeper goes on, and nothing of the site is on its way."""
     fill(cells, pages=3)
     with cells.cells[HOME].transaction() as frontier:
-        body = random.Random(7).randbytes(move_site.PACKED_MOST)
+        body = random.Random(7).randbytes(move_site.MAX_PACKED_BYTES)
         frontier.keep_robots(frontier.host_id(SITE, NOW_S), SITE, f"http://{SITE}", NOW_S, "200", 200, body)
     before = rows_of(cells.cells[HOME])
     cells.post.sent.clear()

@@ -33,7 +33,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import CLUSTER, note_seq
 from teia.frontier.cell.mail import THE_STREAM
 from teia.frontier.cell.rows import FoundUrl
-from teia.frontier.cell.split import middle, split_off
+from teia.frontier.cell.split import middle_slot, split_cells
 from teia.store.root import CellFolder
 from teia.urls import cell_range, cell_starts, cell_table, key_of, slot_of
 from tests.cluster.conftest import Nats
@@ -150,8 +150,8 @@ class Halves(Kept):
             assert 30 <= old.known <= 70  # of a hundred
             assert delays(old) == {host for host, _ in urls(old)}
             assert delays(new) == {host for host, _ in urls(new)}
-            assert split_off(old.db) == {8: split.slot}
-            assert split_off(new.db) == {}
+            assert split_cells(old.db) == {8: split.slot}
+            assert split_cells(new.db) == {}
         return split.slot
 
 
@@ -331,8 +331,8 @@ def test_the_middle_divides_urls_and_not_slots(tmp_path: Path) -> None:
         with cell.transaction():
             cell.absorb([found(many, number) for number in range(50)], 1.0)
             cell.absorb([found(site, 1) for site in few], 1.0)
-        assert middle(cell.db, 0, 1024) == slot_of(few[0])
-        assert middle(cell.db, 0, slot_of(few[0])) is None
+        assert middle_slot(cell.db, 0, 1024) == slot_of(few[0])
+        assert middle_slot(cell.db, 0, slot_of(few[0])) is None
 
 
 def test_links_that_come_the_old_way_are_passed_on(halves: Halves) -> None:

@@ -36,7 +36,7 @@ from teia.index.anchors import MAX_TEXT_CHARS
 from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.cell import write_position
 from teia.index.entry import IndexEntry
-from teia.index.outgoing import FILE, OutgoingAnchors, Row, spooled
+from teia.index.outgoing import FILE, OutgoingAnchors, Row, read_spool
 from teia.indexer.ranks import Ranker, link_copy, link_file, rank_file
 from teia.store.root import CellFolder, Root
 from tests.cluster.conftest import Nats
@@ -133,7 +133,7 @@ def test_words_on_links_come_to_the_node_that_keeps_the_page(members: dict[str, 
     cell = a.root.collection(unique).cells()[3]
     for expected in ([("b.test", 77, "the words"), ("b.test", 78, "others")], []):
         a.gather()
-        found = list(spooled(cell.handover))
+        found = list(read_spool(cell.handover))
         assert [row for _, rows in found for row in rows] == expected
         for path, _ in found:
             path.unlink()
@@ -182,7 +182,7 @@ def test_a_node_that_gives_nothing_keeps_no_other_from_giving(
     cell = a.root.collection(unique).cells()[3]
     know(cell, pages, "c-0001.warc.gz")
     a.gather()
-    assert [row for _, rows in spooled(cell.handover) for row in rows] == [("c.test", 77, "the words")]
+    assert [row for _, rows in read_spool(cell.handover) for row in rows] == [("c.test", 77, "the words")]
     assert all(link_copy(a.root.collection(unique), number).exists() for number in c.cells)
     assert a.thread.wait_for(a.gatherer.borrow(3)) == 1
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.change_order import put_in_order
+from teia.frontier.cell.change_order import reorder_queue
 from teia.frontier.cell.schema import BY_SEED, STATE_DONE, STATE_QUEUED
 from teia.frontier.queue.order import ORDERS, Hint, Order, backlinks, breadth, depth_first, focused
 from tests.frontier.cells import (
@@ -27,7 +27,7 @@ from tests.frontier.cells import (
 
 def opened(folder: Path, order: Order) -> FrontierCell:
     cell = FrontierCell(folder / "frontier.sqlite", order)
-    put_in_order(cell)
+    reorder_queue(cell)
     return cell
 
 
@@ -59,7 +59,7 @@ def test_nothing_moves_while_the_order_stays(tmp_path: Path) -> None:
     fill(cell)
     cell.close()
     again = FrontierCell(tmp_path / "frontier.sqlite", breadth)
-    assert put_in_order(again) == 0
+    assert reorder_queue(again) == 0
     again.close()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from teia.frontier.cell import move_site
 from teia.frontier.cell.cell import FrontierCell, PageRow
-from teia.frontier.cell.move_site import HOSTS, QUEUE, VERSION, SiteRows, hosts_of, take
+from teia.frontier.cell.move_site import HOSTS, QUEUE, VERSION, SiteRows, hosts_of, store_part
 from teia.frontier.cell.revisits import set_due
 from teia.frontier.cell.schema import LANE_REFRESH, STATE_DONE
 from teia.frontier.cell.schema import VERSION as TABLES_VERSION
@@ -60,7 +60,7 @@ def known_of(cell: FrontierCell) -> int:
 
 def test_pages_that_are_kept_fresh_do_not_count_as_queued(site: FrontierCell, receiver: FrontierCell) -> None:
     with receiver.transaction():
-        take(receiver, part_of(site, HOSTS, "urls", QUEUE))
+        store_part(receiver, part_of(site, HOSTS, "urls", QUEUE))
     assert (receiver.known, receiver.queued) == (DONE + QUEUED, QUEUED) == (known_of(receiver), waiting(receiver))
 
 
@@ -74,5 +74,5 @@ def test_rows_that_the_cell_has_already_are_counted_once(site: FrontierCell, rec
                 [(HOSTS, whole.rows[0][1]), (QUEUE, [one])], is_last=False)  # fmt: skip
     for part in (some, whole, whole):
         with receiver.transaction():
-            take(receiver, part)
+            store_part(receiver, part)
         assert (receiver.known, receiver.queued) == (known_of(receiver), waiting(receiver))

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from teia.frontier.cell import pagerank_scores
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.change_order import put_in_order
-from teia.frontier.cell.pagerank_scores import estimate_by, is_ranked_by, take_scores
+from teia.frontier.cell.change_order import reorder_queue
+from teia.frontier.cell.pagerank_scores import use_link_worth, is_ranked_by, apply_scores
 from teia.frontier.cell.schema import STATE_DONE, STATE_EXCLUDED, STATE_QUEUED
 from teia.frontier.queue.order import SCORED_BIT, LEVELS_A_DOUBLING, breadth, pagerank
 from teia.urls import key_of
@@ -52,7 +52,7 @@ class Scores:
 @pytest.fixture
 def cell(tmp_path: Path) -> Iterator[FrontierCell]:
     opened = FrontierCell(tmp_path / "frontier.sqlite", pagerank)
-    put_in_order(opened)
+    reorder_queue(opened)
     yield opened
     opened.close()
 
@@ -63,9 +63,9 @@ def always() -> bool:
 
 def take(cell: FrontierCell, scores: Scores) -> list[tuple[int, str]]:
     """All of it, as Authority does."""
-    estimate_by(cell, scores)
+    use_link_worth(cell, scores)
     with cell.transaction():
-        return take_scores(cell, scores, always)
+        return apply_scores(cell, scores, always)
 
 
 def pages(*numbers: int | str) -> list[str]:
@@ -191,7 +191,7 @@ def test_a_cell_is_ranked_bit_by_bit_and_knows_how_far_it_came(
     scores, steps = hundred(cell), 0
     while not is_ranked_by(cell, scores):
         with cell.transaction():
-            take_scores(cell, scores, lambda: False)
+            apply_scores(cell, scores, lambda: False)
         steps += 1
         cell.close()
         cell = FrontierCell(tmp_path / "frontier.sqlite", pagerank)  # a death between any two steps
@@ -205,7 +205,7 @@ def test_a_step_that_fails_leaves_everything_as_it_was(cell: FrontierCell) -> No
     scores = hundred(cell)
     before = image(cell)
     with given_up(cell):
-        take_scores(cell, scores, always)
+        apply_scores(cell, scores, always)
     assert image(cell) == before
     assert not is_ranked_by(cell, scores)
 
@@ -214,7 +214,7 @@ def test_newer_scores_begin_from_the_first_url(cell: FrontierCell, monkeypatch: 
     monkeypatch.setattr(pagerank_scores, "AT_ONCE", 16)
     scores = hundred(cell)
     with cell.transaction():
-        take_scores(cell, scores, lambda: False)
+        apply_scores(cell, scores, lambda: False)
     newer = Scores({number: 1.2 ** (99 - number) for number in range(40)}, stamp=2)
     take(cell, newer)
     assert is_ranked_by(cell, newer)
@@ -228,7 +228,7 @@ def test_scores_are_taken_again_after_another_order(cell: FrontierCell, tmp_path
     for order in (breadth, pagerank):
         cell.close()
         cell = FrontierCell(tmp_path / "frontier.sqlite", order)
-        put_in_order(cell)
+        reorder_queue(cell)
     assert not is_ranked_by(cell, scores)
     take(cell, scores)
     assert next_urls(cell) == pages(*range(39, -1, -1))

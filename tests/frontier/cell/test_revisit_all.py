@@ -48,7 +48,7 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
 
 def ask(cell: FrontierCell, since_s: float = SINCE_S, *, has_time: bool = True) -> revisit_all.RoundProgress:
     with cell.transaction():
-        return revisit_all.ask_again(cell, since_s, lambda: has_time)[0]
+        return revisit_all.requeue_known(cell, since_s, lambda: has_time)[0]
 
 
 def states(cell: FrontierCell) -> list[int]:
@@ -83,7 +83,7 @@ def test_a_round_goes_on_where_it_was(cell: FrontierCell, monkeypatch: pytest.Mo
     settle(cell, visited, STATE_DONE, learnt=COPY, time_s=SINCE_S + 1)
     while ask(cell, has_time=False).position is not None:
         pass
-    assert revisit_all.round_of(cell, SINCE_S).known == PAGES
+    assert revisit_all.round_progress(cell, SINCE_S).known == PAGES
     assert states(cell).count(STATE_DONE) == 1
     assert cell.queued == PAGES
 
@@ -125,8 +125,8 @@ def test_pages_that_were_kept_fresh_leave_that_lane(cell: FrontierCell) -> None:
 def test_visits_are_counted_with_the_round_they_belong_to(cell: FrontierCell) -> None:
     ask(cell)
     with cell.transaction():
-        revisit_all.count(cell, SINCE_S, visited=2, new=1, left_out=1)
-    assert revisit_all.round_of(cell, SINCE_S) == revisit_all.RoundProgress(
+        revisit_all.count_visits(cell, SINCE_S, visited=2, new=1, left_out=1)
+    assert revisit_all.round_progress(cell, SINCE_S) == revisit_all.RoundProgress(
         SINCE_S, None, known=PAGES - 1, visited=2, new=1
     )
-    assert revisit_all.round_of(cell, SINCE_S + 1) == revisit_all.RoundProgress(SINCE_S + 1)
+    assert revisit_all.round_progress(cell, SINCE_S + 1) == revisit_all.RoundProgress(SINCE_S + 1)

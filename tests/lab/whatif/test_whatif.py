@@ -18,10 +18,10 @@ from teia.errors import LabError, UsageError
 from teia.lab.simulate.run import SimulationSettings, simulate
 from teia.lab.whatif.answer import WhatIfRequest, what_if
 from teia.lab.whatif.backtest import NOTHING, Backtest, backtest
-from teia.lab.whatif.judging import Judge, draw_worlds, estimated
-from teia.lab.whatif.live import LivePolicy, within_budget, world_of
-from teia.lab.whatif.pace import HostBehaviour, Machine, Paces, Terms, manners_of, paces, rests
-from teia.lab.whatif.past import HostPages, HostPast, Past, remembered
+from teia.lab.whatif.judging import Judge, draw_worlds, estimate_mean
+from teia.lab.whatif.live import LivePolicy, slots_within_budget, make_world
+from teia.lab.whatif.pace import HostBehaviour, Machine, Paces, Terms, read_behaviour, compute_paces, mean_delays
+from teia.lab.whatif.past import HostPages, HostPast, Past, read_past
 from teia.refresh.bound import steady_optimum
 from teia.refresh.history import DAY_S, History, VisitResult, in_columns
 from teia.refresh.model import Crawlers
@@ -48,13 +48,13 @@ def host(name: str, **values: Any) -> HostPast:
 
 
 def pace_of(
-    *hosts: HostPast, config: Config | None = None, delay_s: float = 10.0, nodes: int = 1, **manners: Any
+    *hosts: HostPast, config: Config | None = None, delay_s: float = 10.0, nodes: int = 1, **behaviour: Any
 ) -> Paces:
-    each = {"took_s": 0.0, "late_s": 0.0, "failed": 0.0} | manners
+    each = {"took_s": 0.0, "late_s": 0.0, "failed": 0.0} | behaviour
     columns = {name: np.full(len(hosts), value) for name, value in each.items()}
     rest_s = np.array([max(delay_s, one.crawl_delay_s) for one in hosts])
     known = HostBehaviour(**columns, machine=Machine(1.0, False))
-    return paces(Past(hosts, (), 0.0), known, rest_s, config or quick(), Terms(delay_s, "edf", None, nodes), 14 * DAY_S)
+    return compute_paces(Past(hosts, (), 0.0), known, rest_s, config or quick(), Terms(delay_s, "edf", None, nodes), 14 * DAY_S)
 
 
 def quick(**courtesy: Any) -> Config:
@@ -138,9 +138,9 @@ def test_rests_follow_another_delay_but_for_what_the_host_asked_itself(tmp_path:
     ]  # fmt: skip
     past = Past((host("a.test"), host("slow.test"), host("full.test"), host("b.test", crawl_delay_s=7.0)), (), 0.0)
     with logged(tmp_path, *rows) as source:
-        assert rests(source, past, 10.0) == pytest.approx([10.0, 40.0, 600.0, 10.0])
-        assert rests(source, past, 1.0) == pytest.approx([2.0, 40.0, 600.0, 7.0])
-        assert rests(source, past, 100.0) == pytest.approx([100.0, 100.0, 600.0, 100.0])
+        assert mean_delays(source, past, 10.0) == pytest.approx([10.0, 40.0, 600.0, 10.0])
+        assert mean_delays(source, past, 1.0) == pytest.approx([2.0, 40.0, 600.0, 7.0])
+        assert mean_delays(source, past, 100.0) == pytest.approx([100.0, 100.0, 600.0, 100.0])
 
 
 def test_manners_are_those_of_the_log_and_idle_hosts_are_not_late(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_manners_are_those_of_the_log_and_idle_hosts_are_not_late(tmp_path: Path
     ]  # fmt: skip
     past = Past((host("a.test"), host("b.test"), host("never.test")), (), 0.0)
     with logged(tmp_path, *rows) as source:
-        found = manners_of(source, past)
+        found = read_behaviour(source, past)
     assert found.took_s == pytest.approx([2.0, 4.0, 3.0])
     assert found.late_s == pytest.approx([1.0, 1.0, 1.0])
     assert found.failed == pytest.approx([1 / 3, 0.0, 0.0])
@@ -163,7 +163,7 @@ def test_a_machine_was_the_limit_where_hosts_waited_for_it(
 ) -> None:
     rows = [row(f"h{number}.test", number, 0.1, 10.0, rested_s=rested_s) for number in range(300)]
     with logged(tmp_path, *rows) as source:
-        machine = manners_of(source, Past((host("h1.test"),), (), 0.0)).machine
+        machine = read_behaviour(source, Past((host("h1.test"),), (), 0.0)).machine
     assert machine == Machine(0.5, was_the_limit)
 
 
@@ -192,8 +192,8 @@ def seen(visits: int, changed: int) -> History:
 def test_drawn_rates_are_what_is_known_of_them() -> None:
     part = part_of([seen(0, 0), seen(20, 0), seen(20, 10), seen(200, 20)])
     rates = draw_worlds([part], replace(NOTHING, error=0.0), 20_000, np.random.default_rng(1))
-    assert np.median(rates[:, 2]) == pytest.approx(part.found.quantile(0.5)[2], rel=0.05)
-    assert rates[:, 1:].mean(axis=0) == pytest.approx(part.found.mean[1:], rel=0.1)
+    assert np.median(rates[:, 2]) == pytest.approx(part.posterior.quantile(0.5)[2], rel=0.05)
+    assert rates[:, 1:].mean(axis=0) == pytest.approx(part.posterior.mean[1:], rel=0.1)
     spread = rates.std(axis=0) / rates.mean(axis=0)
     assert spread[0] > 1.0 > spread[2] > spread[3]
 
@@ -208,7 +208,7 @@ def test_what_is_but_a_prior_is_said_to_be_one() -> None:
 def test_all_rates_of_a_world_are_off_together_as_far_as_the_test_says() -> None:
     part, tested = part_of([seen(20, 10)] * 500), Backtest(100, 40, 50.0, 0.5, 0.2)
     rates = draw_worlds([part], tested, 400, np.random.default_rng(1))
-    means = rates.mean(axis=1) / part.found.mean[0]
+    means = rates.mean(axis=1) / part.posterior.mean[0]
     assert np.median(means) == pytest.approx(0.5, rel=0.1)
     assert np.log(means).std() == pytest.approx(0.2, rel=0.3)
 
@@ -245,17 +245,17 @@ def test_chance_is_as_wide_as_drawn_changes_show() -> None:
 
 def test_an_interval_holds_the_worlds_and_stays_between_0_and_1() -> None:
     values = np.random.default_rng(1).normal(0.5, 0.1, 10_000)
-    found = estimated(values)
+    found = estimate_mean(values)
     assert np.mean((values > found.low) & (values < found.high)) == pytest.approx(0.9, abs=0.01)
-    assert estimated(np.array([0.99, 1.0, 0.9])).high == 1.0
+    assert estimate_mean(np.array([0.99, 1.0, 0.9])).high == 1.0
 
 
 def test_a_budget_is_kept_and_spent_where_it_is_worth_most() -> None:
     world = draw_world(np.random.default_rng(5), pages=300, servers=6, horizon_s=DAY_S, politeness_s=60.0)
-    slots = within_budget(world, 600.0, 0.05)
+    slots = slots_within_budget(world, 600.0, 0.05)
     assert float((DAY_S / slots).sum()) == pytest.approx(600.0, rel=1e-3)
     assert (slots >= world.politeness_s).all()
-    assert (within_budget(world, 1e9, 0.05) == world.politeness_s).all()
+    assert (slots_within_budget(world, 1e9, 0.05) == world.politeness_s).all()
 
 
 # ---- a collection's own history -------------------------------------------------------------------------------------
@@ -330,18 +330,18 @@ def test_every_policy_can_be_asked_for_and_none_beats_the_bound(source: Source, 
 
 def test_a_policy_plans_by_what_is_known_not_by_what_is_drawn(source: Source) -> None:
     """The worlds differ; the plan does not, so the same visits are judged in all of them."""
-    past = remembered(source, EPOCH_S + 5 * DAY_S)
+    past = read_past(source, EPOCH_S + 5 * DAY_S)
     policy = LivePolicy("edf", past.parts, source.config.refresh)
     slots = np.full(len(past.parts), SLOT_S)
 
-    world = world_of(past, slots, source.config.refresh, Crawlers())
+    world = make_world(past, slots, source.config.refresh, Crawlers())
     one, other = policy.plan(world), policy.plan(replace(world, rate=world.rate * 7))
     assert (one.interval_s == other.interval_s).all()  # type: ignore[union-attr]
     assert steady_optimum(world) < 1
 
 
 def test_rates_are_tested_on_later_visits(source: Source) -> None:
-    found = backtest(remembered(source, EPOCH_S + 5 * DAY_S))
+    found = backtest(read_past(source, EPOCH_S + 5 * DAY_S))
     assert found.visits == pytest.approx((5 * 72 - 36) / 2, abs=8)
     assert 0.6 < found.changed / found.expected < 1.5
     assert 0.8 < found.factor < 1.2
