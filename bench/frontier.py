@@ -1,4 +1,4 @@
-"""Rate at which links become URLs: `FrontierCell.absorb` while its cells grow, with its memory and disk use.
+"""Rate at which links become URLs: `FrontierCell.add_links` while its cells grow, with its memory and disk use.
 
     python bench/frontier.py [--urls 200000] [--cells 1] [--hosts 2000] [--batch 5000] [--known 0] [--big-host 0]
 
@@ -94,7 +94,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
             started_s, cpu_before_s = time.perf_counter(), time.process_time()
             for number, part in parts:
                 with cells[number].transaction():
-                    cells[number].absorb(part, START_S)
+                    cells[number].add_links(part, START_S)
             spent.append((options.batch, time.perf_counter() - started_s))
             cpu_s += time.process_time() - cpu_before_s
             known = sum(cell.known for cell in cells)
@@ -126,7 +126,7 @@ def give_to_one(cells: list[FrontierCell], starts: tuple[int, ...], number: int)
     for first in range(0, number, 50_000):
         tails = [f"/artigo-{page}.html" for page in range(first, min(first + 50_000, number))]
         with cell.transaction():
-            cell.absorb([FoundUrl(BIG_HOST, key_of(f"http://{BIG_HOST}{tail}"), tail, 3) for tail in tails], START_S)
+            cell.add_links([FoundUrl(BIG_HOST, key_of(f"http://{BIG_HOST}{tail}"), tail, 3) for tail in tails], START_S)
     return number
 
 

@@ -269,7 +269,7 @@ class Crawl:
 
     def _absorb(self, found: Sequence[FoundUrl]) -> None:
         with self.cell.transaction():
-            touched = self.cell.absorb(found, self._now_s)
+            touched = self.cell.add_links(found, self._now_s)
         for _, host in touched:
             self._look_at(host)
 

@@ -179,7 +179,7 @@ def measure_frontier(options: argparse.Namespace, folder: Path, files: list[Rank
             site, page = numbers % sites, SITE_PAGES + numbers // sites
             each = zip(site.tolist(), page.tolist(), keys_of(site * SITE_URLS + page).tolist(), strict=True)
             with cell.transaction():
-                cell.absorb([FoundUrl(f"site{s}.test", key, f"/pages/{p}.html", 2) for s, p, key in each], NOW_S)
+                cell.add_links([FoundUrl(f"site{s}.test", key, f"/pages/{p}.html", 2) for s, p, key in each], NOW_S)
         return {"urls": cell.queued, "first": rank_all(cell, files[0]), "again": rank_all(cell, files[1])}
 
 

@@ -108,7 +108,7 @@ def _write_host(frontier: FrontierCell, host: str, count: int, chance: random.Ra
         sql = "UPDATE hosts SET requests = ?, bytes = ?, address = ?, response_s = ? WHERE host_id = ?"
         address = f"10.{host_id >> 8}.{host_id & 255}.1"
         db.execute(sql, (count, count * 20_000, address, 0.1 + chance.random(), host_id))
-        frontier.keep_robots(host_id, host, f"http://{host}", now_s - DAY_S / 2, "200", 200, ROBOTS)
+        frontier.store_robots(host_id, host, f"http://{host}", now_s - DAY_S / 2, "200", 200, ROBOTS)
         for rows in _batches(_pages(count, chance, now_s)):
             _insert(frontier, (slot, host_id), rows)
 

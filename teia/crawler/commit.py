@@ -315,7 +315,7 @@ class Committer:
             self._gather(cell, links, visit)
             rows.append(log_row(visit, archived))
         # Links inside the cell belong to the page's own transaction; the others go to the outbox below.
-        self._note_hosts(result, cell, frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
+        self._note_hosts(result, cell, frontier.add_links(links.pop(cell.number, {}).values(), self._clock.now_s()))
         # Evaluated after the links of this group were counted.
         if cell.watch is not None:
             cell.watch.evaluate()
@@ -377,7 +377,7 @@ class Committer:
         status = visit.fetched.status if visit.fetched is not None else 0
         body = visit.result.payload if visit.result is not None else b""
         now_s = self._clock.now_s()
-        cell.frontier.keep_robots(queue.host_id, queue.host, item.origin, now_s, visit.outcome, status, body)
+        cell.frontier.store_robots(queue.host_id, queue.host, item.origin, now_s, visit.outcome, status, body)
 
     def _gather(self, cell: Cell, links: dict[int, dict[LinkKey, FoundUrl]], visit: ActiveVisit) -> None:
         """Merge a page's links by cell; a link that occurs twice in a group is one row with a higher count."""
@@ -475,7 +475,7 @@ class Committer:
             for from_cell, seq, found in bulks:
                 # A smaller number was merged before a crash.
                 if seq > mail.last_received(cell.frontier, from_cell):
-                    self._note_hosts(result, cell, cell.frontier.absorb(found, self._clock.now_s()))
+                    self._note_hosts(result, cell, cell.frontier.add_links(found, self._clock.now_s()))
                     mail.note_received(cell.frontier, from_cell, seq)
         result.new_urls += cell.frontier.known - known_before
 
@@ -487,7 +487,7 @@ class Committer:
             cell = self.cells[number]
             known_before = cell.frontier.known
             with cell.frontier.transaction():
-                self._note_hosts(result, cell, cell.frontier.absorb(of_cell, self._clock.now_s()))
+                self._note_hosts(result, cell, cell.frontier.add_links(of_cell, self._clock.now_s()))
             result.new_urls += cell.frontier.known - known_before
         group.seeds = []
 

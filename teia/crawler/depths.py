@@ -58,7 +58,7 @@ def propagate_depths(
         for page, (links, is_hop) in zip(pages, named, strict=True):
             for found in _found(cell, page, rewrite(links), is_hop=is_hop):
                 by_cell[cell_number(found.host)].append(found)
-        touched = frontier.absorb(by_cell.pop(cell.number, ()), now_s)
+        touched = frontier.add_links(by_cell.pop(cell.number, ()), now_s)
         for number, links_there in by_cell.items():
             mail.post(frontier, number, links_there)
         shorter_paths.remove(frontier.db, pages)

@@ -95,7 +95,7 @@ class Cell:
             logger.warning(
                 "the capture of %s cannot be read (%s); the next response is stored in full", item.url, error
             )
-            return replace(item, etag="", last_modified="", digest="", copied_s=0.0)
+            return replace(item, etag="", last_modified="", digest="", captured_s=0.0)
         return item
 
     @contextmanager

@@ -268,7 +268,7 @@ class ProxyCollector:
             logger.warning("signals.proxy: %s ignores only-if-cached; it is tested again every ten minutes", proxy)
 
     def _count_served(self, fetched: Fetched) -> None:
-        """Count pages that the cache served, and listeners served within a second, which is the paper's measure."""
+        """Count pages that the cache served, and those served within a second, which is the paper's measure."""
         self._announced.count("served")
         if (fetched.ended_s - fetched.started_s) / self._second_s < 1.0:
             self._announced.count("served_within_1s")

@@ -60,7 +60,7 @@ def task_for(reading: bytes, purpose: str, item: QueuedUrl, fetched: Fetched) ->
         item.depth,
         item.hops,
         item.digest,
-        item.copied_s,
+        item.captured_s,
         score=hint.score,
         off_topic=hint.off_topic,
         as_sitemap=bool(item.found_by & AS_SITEMAP),

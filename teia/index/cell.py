@@ -20,7 +20,7 @@ import tantivy
 from teia.durable import disk_errors, write_atomically
 from teia.errors import StoreError
 from teia.index.entry import IndexEntry, pack_entry, unpack_entry
-from teia.index.languages import readable_in
+from teia.index.languages import detect_language_bits
 from teia.index.plurals import singular
 from teia.index.schema import ROOT, SCHEMA_VERSION, analysers, make_schema
 
@@ -155,7 +155,7 @@ def make_document(entry: IndexEntry, anchors: Iterable[str] = ()) -> tantivy.Doc
     document.add_integer("year", 1970 + dated_s // SECONDS_A_YEAR)
     document.add_integer("text_digest", entry.text_digest)
     document.add_integer("simhash", entry.simhash)
-    document.add_integer("languages", readable_in(entry.text, entry.language))
+    document.add_integer("languages", detect_language_bits(entry.text, entry.language))
     return document
 
 

@@ -11,7 +11,7 @@ The languages of a page are one number, a bit for each: the index stores it wher
 from __future__ import annotations
 
 PIECES, PIECE_CHARS = 4, 1_500
-LOOKED_AT_CHARS = 65_536
+READ_CHARS = 65_536
 MIN_WORDS = 8
 """Number of function words below which only the parser's language counts."""
 
@@ -26,26 +26,26 @@ CODES = (
 OTHER = 1 << 62
 """The bit that all other languages share."""
 
-_BITS = {code: 1 << place for place, code in enumerate(CODES)}
+_BITS = {code: 1 << position for position, code in enumerate(CODES)}
 
 _ENGLISH = "the of and to in is that it with on are this be by from or an was which you not have can"
 _PORTUGUESE = "de da dos das que não para com uma um os em na pelo pela mais como ao é são foi ou se você"
 """Frequent words of one language that are rare in the other."""
 
-_HOLDING_TOGETHER = {"en": frozenset(_ENGLISH.split()), "pt": frozenset(_PORTUGUESE.split())}
+_FUNCTION_WORDS = {"en": frozenset(_ENGLISH.split()), "pt": frozenset(_PORTUGUESE.split())}
 
 
-def bit_of(language: str) -> int:
+def language_bit(language: str) -> int:
     """Return the bit of a language; 0 for an unknown one."""
     return _BITS.get(language, OTHER) if language else 0
 
 
-def readable_in(text: str, language: str) -> int:
+def detect_language_bits(text: str, language: str) -> int:
     """Return the bits of the languages in which a text can be read, the parser's among them; 0 if unknown."""
-    words = [word for piece in _pieces(text[:LOOKED_AT_CHARS]) for word in piece.lower().split()]
-    counts = {code: sum(map(known.__contains__, words)) for code, known in _HOLDING_TOGETHER.items()}
+    words = [word for piece in _pieces(text[:READ_CHARS]) for word in piece.lower().split()]
+    counts = {code: sum(map(known.__contains__, words)) for code, known in _FUNCTION_WORDS.items()}
     total = sum(counts.values())
-    bits = bit_of(language)
+    bits = language_bit(language)
     if total >= MIN_WORDS:
         for code, count in counts.items():
             # Both languages may pass: a half-translated page can be read in both.

@@ -21,49 +21,49 @@ _OES_AFTER = frozenset("csiCSI")
 
 
 class _Ending(NamedTuple):
-    many: str
-    one: str
-    follows: Callable[[str], bool]
+    plural: str
+    singular_ending: str
+    applies_after: Callable[[str], bool]
     """Predicate on the letters before the ending: True if this ending applies."""
 
 
-def _anything(_: str) -> bool:
+def _always(_: str) -> bool:
     return True
 
 
-def _a_stem(before: str) -> bool:
+def _is_stem(before: str) -> bool:
     return len(before) == MIN_STEM_CHARS and before.isalpha()
 
 
-def _no_english_word(before: str) -> bool:
+def _is_portuguese(before: str) -> bool:
     """Tell Portuguese without accents, *acoes* and *opinioes*, from English, *heroes* and *shoes*."""
     return before[-1:] in _OES_AFTER
 
 
 _ENDINGS = (
-    _Ending("ões", "ao", _anything),
-    _Ending("oes", "ao", _no_english_word),
-    _Ending("agens", "agem", _anything),
-    *(_Ending(f"{vowel}is", f"{bare}l", _a_stem) for vowel, bare in ("aa", "áa", "ee", "ée", "oo", "óo")),
+    _Ending("ões", "ao", _always),
+    _Ending("oes", "ao", _is_portuguese),
+    _Ending("agens", "agem", _always),
+    *(_Ending(f"{vowel}is", f"{bare}l", _is_stem) for vowel, bare in ("aa", "áa", "ee", "ée", "oo", "óo")),
 )
 
 
-def _replaced(ending: _Ending, match: re.Match[str]) -> str:
+def _replace(ending: _Ending, match: re.Match[str]) -> str:
     # The predicates look at the letters before the ending only, so a short slice is enough.
     before = match.string[max(0, match.start() - MIN_STEM_CHARS) : match.start()]
-    return ending.one if ending.follows(before) else match.group()
+    return ending.singular_ending if ending.applies_after(before) else match.group()
 
 
 _RULES = tuple(
-    (many, re.compile(rf"{many}(?![^\W_])"), partial(_replaced, ending))
+    (plural, re.compile(rf"{plural}(?![^\W_])"), partial(_replace, ending))
     for ending in _ENDINGS
-    for many in (ending.many, ending.many.upper())
+    for plural in (ending.plural, ending.plural.upper())
 )
 
 
 def singular(text: str) -> str:
     """Return a text with these plurals in the singular."""
-    for many, pattern, replaced in _RULES:
-        if many in text:
-            text = pattern.sub(replaced, text)
+    for plural, pattern, replacement in _RULES:
+        if plural in text:
+            text = pattern.sub(replacement, text)
     return text

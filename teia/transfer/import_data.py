@@ -103,7 +103,7 @@ class ImportCommitter(Committer):
             # In the transaction of the visit: after a crash, mark and data agree.
             if visit.source:
                 note_mark(cell, visit.source, visit.offset)
-        self._note_hosts(result, cell, cell.frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
+        self._note_hosts(result, cell, cell.frontier.add_links(links.pop(cell.number, {}).values(), self._clock.now_s()))
         for to_cell, found in links.items():
             mail.post(cell.frontier, to_cell, found.values())
         if cell.number in self._delivered:
@@ -116,7 +116,7 @@ class ImportCommitter(Committer):
         host, item, now_s = visit.queue.host, visit.item, self._clock.now_s()
         found = FoundUrl(host, item.key, tail_of(item.url, host), item.depth, 0, by=visit.found_by)
         # The row of the URL must exist before `settle` changes it.
-        cell.frontier.absorb([found], now_s)
+        cell.frontier.add_links([found], now_s)
         assert visit.verdict is not None
         time_s = visit.fetched.started_s if visit.fetched is not None else now_s
         host_id = cell.frontier.host_id(host, now_s)

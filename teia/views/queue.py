@@ -271,7 +271,7 @@ class _Host:
 
     def _ready_s(self, page: tuple[QueuedUrl, revisits.NextPage], *, has_new: bool) -> float:
         """Return the earliest visit time of a known page: early only if nothing new waits, never before `least_s`."""
-        return max(page[1].due_s if has_new else 0.0, page[1].asked_s + self._settings.least_s)
+        return max(page[1].due_s if has_new else 0.0, page[1].requested_s + self._settings.least_s)
 
     def _lane(self, lane: int) -> Iterator[QueuedUrl]:
         return read_lane(self._db, self._line.host, (*self._place, lane), 1 << 62, self._most, ())

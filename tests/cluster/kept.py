@@ -64,7 +64,7 @@ class Kept:
         with self.opened(log, node) as cell:
             for at in range(begin, begin + urls, at_once):
                 with cell.transaction():
-                    cell.absorb([found(number) for number in range(at, min(at + at_once, begin + urls))], 1.0)
+                    cell.add_links([found(number) for number in range(at, min(at + at_once, begin + urls))], 1.0)
 
     @contextmanager
     def opened(self, log: CellLog, node: str) -> Iterator[FrontierCell]:

@@ -22,7 +22,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import STATE_DONE
 from teia.store.root import Root, open_root
-from tests.frontier.cells import HOST, absorb, found, items, page, settle
+from tests.frontier.cells import HOST, add_links, found, items, page, settle
 
 CONFIG = Config(
     CollectionSettings(seeds=("http://a.test/",)),
@@ -97,7 +97,7 @@ def test_it_says_when_a_run_cannot_reach_all_pages(tmp_path: Path) -> None:
     """UX 2.5: pages x rest is more than the deadline."""
     root = made(tmp_path, replace(CONFIG, courtesy=CourtesySettings(delay_s=3_600.0)))
     cell = FrontierCell(root.collection("main").cells()[0].frontier)
-    absorb(cell, *(found(page(number)) for number in range(5)))
+    add_links(cell, *(found(page(number)) for number in range(5)))
     for item in items(cell):
         settle(cell, item, STATE_DONE, learnt=PageRow(200, digest=b"d"))
     cell.close()

@@ -105,7 +105,7 @@ def take(cell: FrontierCell, sender: int, seq: int, found: list[FoundUrl]) -> No
     """What the committer does with links that arrive."""
     with cell.transaction():
         if found and seq > mail.last_received(cell, sender):
-            cell.absorb(found, 5.0)
+            cell.add_links(found, 5.0)
             mail.note_received(cell, sender, seq)
 
 
@@ -154,7 +154,7 @@ def test_what_was_committed_is_there_when_the_cell_is_opened_again(commits: Comm
     cell = commits.open(0)
     for n in range(10):
         with cell.transaction():
-            cell.absorb([found(f"/{n}"), found("/same")], 1.0)
+            cell.add_links([found(f"/{n}"), found("/same")], 1.0)
     before = urls(cell)
     cell = commits.open(0)
     assert urls(cell) == before
@@ -164,9 +164,9 @@ def test_what_was_committed_is_there_when_the_cell_is_opened_again(commits: Comm
 def test_a_transaction_that_fails_leaves_no_trace(commits: Commits) -> None:
     cell, other = commits.open(0), commits.open(1)
     with cell.transaction():
-        cell.absorb([found("/kept")], 1.0)
+        cell.add_links([found("/kept")], 1.0)
     with suppress(ValueError), cell.transaction():
-        cell.absorb([found("/lost")], 1.0)
+        cell.add_links([found("/lost")], 1.0)
         mail.post(cell, 1, [found("/astray", "b.test")])
         raise ValueError
     commits.deliver()
@@ -181,7 +181,7 @@ def test_links_reach_the_other_cell_once_however_often_they_are_delivered(commit
     cell, other = commits.open(0), commits.open(1)
     for n in range(3):
         with cell.transaction():
-            cell.absorb([found(f"/page{n}")], 1.0)
+            cell.add_links([found(f"/page{n}")], 1.0)
             mail.post(cell, 1, [found("/there", "b.test"), found(f"/{n}", "b.test")])
     for _ in range(3):
         commits.deliver()
@@ -212,14 +212,14 @@ def test_a_file_that_fell_behind_its_log_takes_nothing_until_it_has_caught_up(
                 lambda db, sql, *more: (full if sql == "COMMIT" else execute)(db, sql, *more),
             )
         with pytest.raises(StoreError), cell.transaction():
-            cell.absorb([found("/recorded")], 1.0)
+            cell.add_links([found("/recorded")], 1.0)
     assert urls(cell) == []
     with pytest.raises(CellLost, match="must be reopened"), cell.transaction():
-        cell.absorb([found("/too soon")], 1.0)
+        cell.add_links([found("/too soon")], 1.0)
     cell = clustered.open(0)
     assert urls(cell) == [("/recorded", 1)]
     with cell.transaction():
-        cell.absorb([found("/next")], 1.0)
+        cell.add_links([found("/next")], 1.0)
     assert urls(clustered.open(0)) == [("/next", 1), ("/recorded", 1)]
 
 
@@ -228,13 +228,13 @@ def test_another_node_takes_over_what_was_committed_and_the_first_is_refused(clu
     cell = clustered.open(0)
     for n in range(20):
         with cell.transaction():
-            cell.absorb([found(f"/{n}"), found("/same")], 1.0)
+            cell.add_links([found(f"/{n}"), found("/same")], 1.0)
     taken = clustered.open(0, node="b")
     assert urls(taken) == urls(cell)
     with pytest.raises(CellLost), cell.transaction():
-        cell.absorb([found("/stale")], 1.0)
+        cell.add_links([found("/stale")], 1.0)
     assert urls(taken) == urls(cell)
     with taken.transaction():
-        taken.absorb([found("/fresh")], 1.0)
+        taken.add_links([found("/fresh")], 1.0)
     taken.close()
     assert ("/fresh", 1) in urls(clustered.open(0))

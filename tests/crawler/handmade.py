@@ -81,7 +81,7 @@ def make(path: Path) -> Root:
 
 def _make_first(cell: Cell) -> None:
     with cell.frontier.transaction():
-        cell.frontier.absorb(
+        cell.frontier.add_links(
             [
                 found("http://a.test/", BY_SEED, in_links=0, depth=0),
                 found("http://a.test/", BY_LINK, in_links=5, depth=0),
@@ -94,7 +94,7 @@ def _make_first(cell: Cell) -> None:
         )
         host_id = cell.frontier.host_id("a.test", NOW_S)
         robots = b"User-agent: *\nCrawl-delay: 3\nDisallow: /5\n"
-        cell.frontier.keep_robots(host_id, "a.test", "http://a.test", NOW_S, "200", 200, robots)
+        cell.frontier.store_robots(host_id, "a.test", "http://a.test", NOW_S, "200", 200, robots)
     cell.rows.append(row("http://a.test/robots.txt", "200", 0, kind="robots", bytes=50, decoded_bytes=44, cell=0))
     cell.page("http://a.test/", 4, links=12, links_in_scope=10, links_unindexable=2, rest_s=3.0, rested_s=3.5)
     for n in (1, 2, 3):
@@ -110,7 +110,7 @@ def _make_first(cell: Cell) -> None:
 def _make_second(cell: Cell) -> None:
     urls = ["http://b.test/", "http://b.test/doc.pdf", "http://b.test/7", "http://c.test/"]
     with cell.frontier.transaction():
-        cell.frontier.absorb([found(url, BY_LINK) for url in urls], NOW_S)
+        cell.frontier.add_links([found(url, BY_LINK) for url in urls], NOW_S)
     cell.page("http://b.test/", 5, size=3000, links=1, links_in_scope=0, links_unindexable=1)
     cell.page("http://b.test/doc.pdf", 6, PDF, 8000, links=0, links_in_scope=0, links_unindexable=0)
     cell.settle("http://b.test/7", "timeout", STATE_FAILED)

@@ -15,7 +15,7 @@ import pytest
 from teia.config.sections import CourtesySettings, LimitSettings
 from teia.crawler import proxy_collector
 from teia.crawler.commit import CommitGroup
-from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TURNS, ProxyCollector, run_collectors, is_from_cache
+from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TICKS, ProxyCollector, run_collectors, is_from_cache
 from teia.crawler.robots import RobotsCache
 from teia.crawler.signals_in import announcements
 from teia.crawler.signals_in.for_other_nodes import HostOwners
@@ -50,7 +50,7 @@ class Proxy:
         self.brought: list[str] = []
         courtesy = CourtesySettings()
         self.collector = ProxyCollector(
-            cast("Any", SimpleNamespace(bring=lambda _, visit, __: self.brought.append(visit.item.url))),
+            cast("Any", SimpleNamespace(accept_answer=lambda _, visit, __: self.brought.append(visit.item.url))),
             crawl.crawl,
             cast("Any", SimpleNamespace(start=lambda request, done: self.waiting.append((request, done)))),
             RobotsCache(courtesy, LimitSettings()),
@@ -59,10 +59,10 @@ class Proxy:
         )
 
     def announce(self, *urls: str) -> None:
-        self.collector.hear(Datagram({}, urls))
+        self.collector.receive(Datagram({}, urls))
         for _ in range(2):
             self.crawl._commit(CommitGroup())
-        self.collector.turn()
+        self.collector.tick()
 
     def answer(self, head: bytes) -> None:
         (request, done), now_s = self.waiting.pop(0), self.crawl.clock.now_s()
@@ -71,7 +71,7 @@ class Proxy:
 
     def turns(self, number: int = 1) -> None:
         for _ in range(number):
-            self.collector.turn()
+            self.collector.tick()
 
     def counts(self) -> dict[str, int]:
         self.crawl._commit(CommitGroup())
@@ -105,7 +105,7 @@ def test_a_proxy_that_asks_servers_in_our_name_is_left_alone(tmp_path: Path, cap
         proxy.announce(*pages(20))
         assert len(proxy.waiting) == 1, "one at a time, until it is known to answer from its cache"
         proxy.answer(FROM_A_SERVER)
-        proxy.turns(MISTRUST_TURNS - 1)
+        proxy.turns(MISTRUST_TICKS - 1)
         assert not proxy.waiting
         proxy.turns()
         assert len(proxy.waiting) == 1
@@ -133,7 +133,7 @@ def test_a_new_page_whose_host_went_to_another_node_while_the_cache_was_asked_is
         crawl.run()
         proxy, is_here = Proxy(crawl), [True]
         elsewhere = HostOwners(lambda _: is_here[0], lambda _: 0, lambda *_: None)
-        crawl.crawl.committer.visit_requests.announced.elsewhere = elsewhere
+        crawl.crawl.committer.visit_requests.announced.owners = elsewhere
         proxy.announce(f"{HERE}/new")
         crawl._commit(CommitGroup())
         proxy.turns()
@@ -174,8 +174,8 @@ def test_what_is_heard_when_there_is_no_room_is_counted_and_not_looked_at(
     with offline_crawl(WEB, tmp_path, f"{HERE}/", **SETTINGS) as crawl:
         crawl.run()
         proxy = Proxy(crawl)
-        proxy.collector.hear(Datagram({}, tuple(pages(30))))
-        proxy.collector.hear(Datagram({}, tuple(pages(30))))
+        proxy.collector.receive(Datagram({}, tuple(pages(30))))
+        proxy.collector.receive(Datagram({}, tuple(pages(30))))
         assert len(looked_at) == 10
         assert proxy.counts()["dropped"] == 50
 
@@ -195,7 +195,7 @@ def test_a_node_goes_on_where_another_listens_and_nowhere_else(
             with offline_crawl(WEB, tmp_path, f"{HERE}/", **settings) as crawl:
                 proxy = Proxy(crawl)
                 elsewhere = HostOwners(lambda _: True, lambda _: 0, lambda *_: None)
-                crawl.crawl.committer.visit_requests.announced.elsewhere = elsewhere if is_node else None
+                crawl.crawl.committer.visit_requests.announced.owners = elsewhere if is_node else None
 
                 async def listen(proxy: Proxy = proxy, crawl: OfflineCrawl = crawl) -> None:
                     crawler = cast("Any", SimpleNamespace(crawls=[crawl.crawl]))

@@ -23,9 +23,9 @@ def page(number: int | str) -> str:
     return f"http://{HOST}/{number}"
 
 
-def absorb(cell: FrontierCell, *links: FoundUrl, now_s: float = NOW_S) -> list[tuple[int, str]]:
+def add_links(cell: FrontierCell, *links: FoundUrl, now_s: float = NOW_S) -> list[tuple[int, str]]:
     with cell.transaction():
-        return cell.absorb(links, now_s)
+        return cell.add_links(links, now_s)
 
 
 def next_urls(cell: FrontierCell, limit: int = 100, now_s: float = NOW_S, host: str = HOST) -> list[str]:

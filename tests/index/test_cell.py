@@ -12,9 +12,9 @@ from teia.errors import StoreError
 from teia.index import cell as cell_module
 from teia.index.cell import POSITION_FILE, CellIndex, parent_names, read_position
 from teia.index.entry import IndexEntry
-from teia.index.languages import bit_of
+from teia.index.languages import language_bit
 from teia.index.plurals import singular
-from teia.index.schema import ROOT, folded, stems
+from teia.index.schema import ROOT, make_folder, make_stemmer
 
 from .pages import page
 
@@ -33,7 +33,7 @@ def found(index: CellIndex, field: str, term: str | int) -> list[IndexEntry]:
 
 
 def urls(index: CellIndex, word: str, field: str = "all") -> list[str]:
-    (term,) = stems().analyze(singular(word)) if field in {"all", "head", "anchor"} else folded().analyze(word)
+    (term,) = make_stemmer().analyze(singular(word)) if field in {"all", "head", "anchor"} else make_folder().analyze(word)
     return sorted(entry.url for entry in found(index, field, term))
 
 
@@ -234,4 +234,4 @@ def test_the_languages_of_a_page_are_bits_that_can_be_read_quickly(index: CellIn
     index.commit(1)
     searcher = index.searcher()
     (hit,) = searcher.search(Query.all_query(), limit=1).hits
-    assert searcher.fast_field_values("languages", [hit[1]]) == [bit_of("pt")]
+    assert searcher.fast_field_values("languages", [hit[1]]) == [language_bit("pt")]

@@ -72,7 +72,7 @@ def test_when_too_many_wait_none_is_left(folder: Path, monkeypatch: pytest.Monke
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 1_000
     assert set(waiting.entries(1, 100)) == set(range(1, 11))
     waiting.forget(100)
-    for change in range(101, 102 + handover.LOOK_EVERY):
+    for change in range(101, 102 + handover.CHECK_EVERY):
         crawler.write(change, 0, b"x" * 80)
     crawler.close()
     assert waiting.entries(101, 200), "there is room again"

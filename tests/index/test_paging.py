@@ -20,7 +20,7 @@ KB = 1024
 def apply_crawl_delay(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """By the name of a file: from where on it was asked for."""
     asked: dict[str, int] = {}
-    monkeypatch.setattr(paging, "bring", lambda file, start=0: asked.__setitem__(file.name, start))
+    monkeypatch.setattr(paging, "prefetch", lambda file, start=0: asked.__setitem__(file.name, start))
     return asked
 
 

@@ -76,7 +76,7 @@ def test_more_than_were_asked_for_are_counted(index: CellIndex) -> None:
     index.commit(8)
     found = linking_pages(index.folder, TARGET, 3)
     assert found is not None
-    assert (len(found.pages), found.sum_extents) == (3, 8)
+    assert (len(found.pages), found.total) == (3, 8)
     index.close()
 
 

@@ -29,7 +29,7 @@ def test_pages_that_a_split_took_along_leave_the_index_once(tmp_path: Path) -> N
     indexed(folder.index, PAGES)
     with closing(FrontierCell(folder.frontier)) as frontier, closing(CellIndexer(folder)) as cell:
         with frontier.transaction():
-            frontier.absorb([FoundUrl(host, key_of(f"http://{host}/"), "/", 0) for host in HOSTS], 1.0)
+            frontier.add_links([FoundUrl(host, key_of(f"http://{host}/"), "/", 0) for host in HOSTS], 1.0)
         assert not is_due(folder.index, frontier)
         with frontier.transaction():
             delete_slots(frontier, 4, slot_of(site_of(HOSTS[3])), 1024, ())

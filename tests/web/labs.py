@@ -33,8 +33,8 @@ def queued(kept: StoredRuns, kind: str, question: RunRequest) -> LabRun:
     """A run that waits, as the form would have added it."""
     return kept.add(
         kind=kind,
-        request=question.request,
-        words=list(question.words),
+        asked=question.parameters,
+        words=list(question.arguments),
         command=question.command,
         seed=question.seed,
         by="ana",
@@ -66,7 +66,7 @@ def keep_plan(kept: StoredRuns) -> LabRun:
     question, wrong = plan_request(PlanFields(pages_of="example"), kept)
     assert question is not None, wrong
     run = queued(kept, "plan", question)
-    kept.give(run.number, question.files)
+    kept.write_inputs(run.number, question.files)
     made = kept.folder(run.number) / FILES_FOLDER
     how: dict[str, Any] = {"horizon_s": 86_400.0, "politeness_s": 900.0, "budget": None, "clock": WallClock()}
     report = plan_file(made / SCENARIO, made / TIMETABLE, "psp", **how)

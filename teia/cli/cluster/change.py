@@ -126,7 +126,7 @@ def split(
 
 async def _split(cell: int, nats: list[str], key: Path | None, ca: Path | None, collection: str, wait_s: float) -> str:
     from teia.clock import WallClock
-    from teia.cluster.cells.split import wish
+    from teia.cluster.cells.split import request_split
     from teia.cluster.members.agreement import agree, amend_agreement, current_agreement, nudge
     from teia.cluster.nats.wire import connect
 
@@ -134,7 +134,7 @@ async def _split(cell: int, nats: list[str], key: Path | None, ca: Path | None, 
     try:
         # None: read the agreement of the running cluster, and never create one.
         before = await agree(wire, clock, collection, None, 1)
-        now = await amend_agreement(wire, clock, collection, lambda said: wish(said, cell), before.replicas)
+        now = await amend_agreement(wire, clock, collection, lambda said: request_split(said, cell), before.replicas)
         # The nodes read the change at once instead of at their next look.
         await nudge(wire, collection)
         # The new cell gets the next number.

@@ -106,7 +106,7 @@ class CellCopies:
     async def _needs_snapshot(self, log: CellLog, folder: CellFolder) -> bool:
         """Tell whether a snapshot must be read first: the file is new, or records it lacks were purged."""
         assert self.snapshots is not None
-        applied = await asyncio.to_thread(_seq_of, folder)
+        applied = await asyncio.to_thread(_applied_seq, folder)
         # The file has every record: no pointer need be read.
         if applied >= log.last > 0:
             return False
@@ -122,7 +122,7 @@ class CellCopies:
             await asyncio.to_thread(_truncate_unknown, folder, ours)
 
 
-def _seq_of(folder: CellFolder) -> int:
+def _applied_seq(folder: CellFolder) -> int:
     try:
         with closing(FrontierCell(folder.frontier, of_cluster=True)) as frontier:
             return applied_seq(frontier.db)

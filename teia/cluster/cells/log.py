@@ -337,12 +337,12 @@ class CellLog:
             return False
         return True
 
-    async def point(self, pointer: bytes) -> int:
+    async def publish_pointer(self, pointer: bytes) -> int:
         """Publish a snapshot as the cell's: its pointer and a record, both or none. A stale owner gets CellLost."""
         return await self._store("snapshot", [(self._subject("snap"), pointer)])
 
     async def pointer(self) -> bytes | None:
-        """Return the pointer of the last `point`; None if there was none. May be out of date."""
+        """Return the pointer of the last `publish_pointer`; None if there was none. May be out of date."""
         from nats.js.errors import NotFoundError
 
         try:

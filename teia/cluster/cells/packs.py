@@ -85,39 +85,39 @@ def pack(file: Path, into: Path, name: str, base: FileMap | None) -> FileMap:
                 known[digest] = PackPiece(new, offset, len(packed), digest)
                 offset += len(packed)
             pieces.append(known[digest])
-    return _tidy(FileMap(VERSION, size, whole.digest(), [*packs, name], [*sizes, offset], pieces))
+    return _drop_unused_packs(FileMap(VERSION, size, whole.digest(), [*packs, name], [*sizes, offset], pieces))
 
 
-def _tidy(made: FileMap) -> FileMap:
+def _drop_unused_packs(file_map: FileMap) -> FileMap:
     """Return the same map without packs that it uses no piece of."""
-    used = sorted({piece.pack for piece in made.pieces})
+    used = sorted({piece.pack for piece in file_map.pieces})
     number = {old: new for new, old in enumerate(used)}
-    pieces = [msgspec.structs.replace(piece, pack=number[piece.pack]) for piece in made.pieces]
-    packs, sizes = [made.packs[old] for old in used], [made.pack_bytes[old] for old in used]
-    return msgspec.structs.replace(made, packs=packs, pack_bytes=sizes, pieces=pieces)
+    pieces = [msgspec.structs.replace(piece, pack=number[piece.pack]) for piece in file_map.pieces]
+    packs, sizes = [file_map.packs[old] for old in used], [file_map.pack_bytes[old] for old in used]
+    return msgspec.structs.replace(file_map, packs=packs, pack_bytes=sizes, pieces=pieces)
 
 
 def _digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def unpack(made: FileMap, packs: Mapping[str, Path], into: BinaryIO) -> None:
+def unpack(file_map: FileMap, packs: Mapping[str, Path], into: BinaryIO) -> None:
     """Put a file together from its packs; Damaged if a digest does not match."""
     sources: list[BinaryIO] = []
     whole, size = hashlib.sha256(), 0
     try:
-        sources.extend(packs[name].open("rb") for name in made.packs)
-        for number, piece in enumerate(made.pieces):
+        sources.extend(packs[name].open("rb") for name in file_map.packs)
+        for number, piece in enumerate(file_map.pieces):
             data = _piece(sources[piece.pack], piece)
             if data is None:
-                raise Damaged(f"piece {number} of {len(made.pieces)} in {made.packs[piece.pack]} is damaged")
+                raise Damaged(f"piece {number} of {len(file_map.pieces)} in {file_map.packs[piece.pack]} is damaged")
             whole.update(data)
             size += len(data)
             into.write(data)
     finally:
         for source in sources:
             source.close()
-    if (size, whole.digest()) != (made.size, made.sha256):
+    if (size, whole.digest()) != (file_map.size, file_map.sha256):
         raise Damaged("the parts do not form the original file")
 
 
@@ -133,9 +133,9 @@ def _piece(source: BinaryIO, piece: PackPiece) -> bytes | None:
     return data if unpacker.eof and _digest(data) == piece.digest else None
 
 
-def write_map(made: FileMap, file: Path) -> bytes:
+def write_map(file_map: FileMap, file: Path) -> bytes:
     """Write a map; return its digest."""
-    data: bytes = isal_zlib.compress(_encode(made), 1)
+    data: bytes = isal_zlib.compress(_encode(file_map), 1)
     with disk_errors(file, "written"):
         file.write_bytes(data)
     return hashlib.sha256(data).digest()
@@ -148,13 +148,13 @@ def read_map(file: Path, sha256: bytes) -> FileMap:
     if hashlib.sha256(data).digest() != sha256:
         raise Damaged("its map is damaged")
     try:
-        made = _decode(zlib.decompressobj().decompress(data, MAX_MAP_BYTES))
+        file_map = _decode(zlib.decompressobj().decompress(data, MAX_MAP_BYTES))
     except (zlib.error, msgspec.MsgspecError) as error:
         raise Damaged(f"its map cannot be read ({error})") from error
-    if made.version != VERSION:
+    if file_map.version != VERSION:
         raise ClusterError(
-            f"a snapshot was written by another version of teia (maps of version {made.version}, here {VERSION})"
+            f"a snapshot was written by another version of teia (maps of version {file_map.version}, here {VERSION})"
         )
-    if any(piece.pack >= len(made.packs) for piece in made.pieces):
+    if any(piece.pack >= len(file_map.packs) for piece in file_map.pieces):
         raise Damaged("its map refers to missing packs")
-    return made
+    return file_map

@@ -26,13 +26,13 @@ from teia.frontier.queue.ledger import Ledger
 from teia.urls import cell_table, site_of, slot_of
 
 # First bytes of messages that are neither links nor a site.
-TOLD, PASSED = b"told", b"signal"
+SITE_MOVED, FORWARDED = b"told", b"signal"
 # `!` follows the space in ASCII: each END sorts just behind all names with its prefix.
 AWAY, AWAY_END = "away ", "away!"
 GUEST, GUEST_END = "guest ", "guest!"
 
 
-REST, REST_END = "rest ", "rest!"
+DELAY, DELAY_END = "rest ", "rest!"
 """Prefix of `meta` rows for hosts with more than the usual delay; the value is the time when it ends."""
 
 
@@ -43,23 +43,23 @@ class SiteMoved(msgspec.Struct, array_like=True, frozen=True):
     cell: int
 
 
-Said = list[FoundUrl] | move_site.SiteRows | SiteMoved | ForwardedSignals
+CellMessage = list[FoundUrl] | move_site.SiteRows | SiteMoved | ForwardedSignals
 """Message of one cell to another: links, a site or a part of it, a site's new cell, or forwarded signals."""
 
-_decode_passed = msgspec.msgpack.Decoder(ForwardedSignals).decode
-_decode_told = msgspec.msgpack.Decoder(SiteMoved).decode
+_decode_forwarded = msgspec.msgpack.Decoder(ForwardedSignals).decode
+_decode_moved = msgspec.msgpack.Decoder(SiteMoved).decode
 
 
-def said_in(bulk: bytes) -> Said:
+def decode_message(bulk: bytes) -> CellMessage:
     """Decode a message from another cell."""
     if move_site.is_part(bulk):
         return move_site.decode_part(bulk)
-    if not bulk.startswith((TOLD, PASSED)):
+    if not bulk.startswith((SITE_MOVED, FORWARDED)):
         return mail.decode_links(bulk)
     try:
-        if bulk.startswith(PASSED):
-            return _decode_passed(bulk[len(PASSED) :])
-        return _decode_told(bulk[len(TOLD) :])
+        if bulk.startswith(FORWARDED):
+            return _decode_forwarded(bulk[len(FORWARDED) :])
+        return _decode_moved(bulk[len(SITE_MOVED) :])
     except msgspec.MsgspecError as error:
         raise ClusterError(f"a message of another cell about a site cannot be read: {error}") from error
 
@@ -79,13 +79,13 @@ def long_delays(frontier: FrontierCell, now_s: float) -> dict[str, float]:
 
     Without room for that they stay: a cell that could not be opened could not be copied, and nothing would make room.
     """
-    written = frontier.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (REST, REST_END))
+    written = frontier.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (DELAY, DELAY_END))
     delays = {name: float(until_s) for name, until_s in written}
     if any(until_s < now_s for until_s in delays.values()):
         with suppress(DiskFull), frontier.transaction():
-            frontier.db.execute("DELETE FROM meta WHERE name >= ? AND name < ? AND value < ?", (REST, REST_END, now_s))
+            frontier.db.execute("DELETE FROM meta WHERE name >= ? AND name < ? AND value < ?", (DELAY, DELAY_END, now_s))
     latest_s = now_s + Ledger.MAX_DELAY_S
-    return {name.removeprefix(REST): min(until_s, latest_s) for name, until_s in delays.items() if until_s >= now_s}
+    return {name.removeprefix(DELAY): min(until_s, latest_s) for name, until_s in delays.items() if until_s >= now_s}
 
 
 class SiteHomes:
@@ -134,7 +134,7 @@ class SiteHomes:
         left = self.away.get(self.home_of(site))
         return left is not None and site not in left
 
-    def next_of(self, cell: int, site: str) -> int:
+    def forwarding_cell(self, cell: int, site: str) -> int:
         """Return the cell to which a cell forwards links for a site; the cell itself if the site lives in it."""
         if self.guests.get(site) == cell:
             return cell
@@ -147,47 +147,47 @@ class SiteHomes:
         """Send a site to another cell, and notify its home if that is a third one."""
         site, cell, to_cell = leaving.site, leaving.cell, leaving.to_cell
         moved = move_site.send(frontier, site, to_cell, leaving.delays, leaving.note)
-        frontier.db.executemany("DELETE FROM meta WHERE name = ?", [(REST + host,) for host in moved.hosts])
-        self._leave(cell, frontier, site, to_cell)
+        frontier.db.executemany("DELETE FROM meta WHERE name = ?", [(DELAY + host,) for host in moved.hosts])
+        self._record_departure(cell, frontier, site, to_cell)
         home = self.home_of(site)
         if home not in {cell, to_cell}:
             assert frontier.journal is not None
-            frontier.journal.post(home, TOLD + msgspec.msgpack.encode(SiteMoved(site, to_cell)))
+            frontier.journal.post(home, SITE_MOVED + msgspec.msgpack.encode(SiteMoved(site, to_cell)))
         return moved
 
-    def hear(
-        self, cell: int, frontier: FrontierCell, said: Said, now_s: float,
-        onward: MutableMapping[int, list[FoundUrl]] | None = None,
+    def apply_message(
+        self, cell: int, frontier: FrontierCell, message: CellMessage, now_s: float,
+        forwarded: MutableMapping[int, list[FoundUrl]] | None = None,
     ) -> list[tuple[int, str]]:  # fmt: skip
         """Apply a message from another cell; return (host id, name) of hosts with new work.
 
-        Links for other cells are added to `onward`, if given, for a caller that applies more messages before it posts;
+        Links for other cells are added to `forwarded`, if given, for a caller that applies more messages before it posts;
         else they are posted now.
         """
-        if isinstance(said, SiteMoved):
-            self._leave(cell, frontier, said.site, said.cell)
+        if isinstance(message, SiteMoved):
+            self._record_departure(cell, frontier, message.site, message.cell)
             return []
-        if isinstance(said, ForwardedSignals):
+        if isinstance(message, ForwardedSignals):
             return []  # for the inbox, not for the cell (cluster/crawl/commit.py)
-        if isinstance(said, move_site.SiteRows):
-            return self._come(cell, frontier, said, now_s)
+        if isinstance(message, move_site.SiteRows):
+            return self._accept_site(cell, frontier, message, now_s)
         # The usual case: no site has moved, and no cell was split off this one.
         if not self.guests and not self.away.get(cell) and cell not in self._split:
-            return frontier.absorb(said, now_s)
+            return frontier.add_links(message, now_s)
         by_cell: dict[int, list[FoundUrl]] = defaultdict(list)
-        for found in said:
-            by_cell[self.next_of(cell, site_of(found.host))].append(found)
-        touched = frontier.absorb(by_cell.pop(cell, ()), now_s)
+        for found in message:
+            by_cell[self.forwarding_cell(cell, site_of(found.host))].append(found)
+        touched = frontier.add_links(by_cell.pop(cell, ()), now_s)
         for to_cell, links in by_cell.items():
-            if onward is None:
+            if forwarded is None:
                 mail.post(frontier, to_cell, links)
             else:
-                onward.setdefault(to_cell, []).extend(links)
+                forwarded.setdefault(to_cell, []).extend(links)
         return touched
 
-    def _come(self, cell: int, frontier: FrontierCell, part: move_site.SiteRows, now_s: float) -> list[tuple[int, str]]:
+    def _accept_site(self, cell: int, frontier: FrontierCell, part: move_site.SiteRows, now_s: float) -> list[tuple[int, str]]:
         touched = move_site.store_part(frontier, part)
-        delays = [(REST + host, until_s) for host, until_s in part.delays.items() if until_s > now_s]
+        delays = [(DELAY + host, until_s) for host, until_s in part.delays.items() if until_s > now_s]
         frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", delays)
         site = part.site
         frontier.db.execute("DELETE FROM meta WHERE name = ?", (AWAY + site,))
@@ -199,7 +199,7 @@ class SiteHomes:
         # Its hosts have work once the last part is here.
         return touched if part.is_last else []
 
-    def _leave(self, cell: int, frontier: FrontierCell, site: str, to_cell: int) -> None:
+    def _record_departure(self, cell: int, frontier: FrontierCell, site: str, to_cell: int) -> None:
         """Record that a site left a cell, or moved on from the cell it was sent to."""
         frontier.db.execute("DELETE FROM meta WHERE name = ?", (GUEST + site,))
         frontier.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (AWAY + site, to_cell))

@@ -118,7 +118,7 @@ class SnapshotScheduler:
             pointer = await self.snapshots.pointer_of(log)
             age_s = 0.0 if pointer is None else max(0.0, self.clock.now_s() - pointer.last.time_s)
             due_at = now + max(0.0, self.settings.snapshot_s - age_s)
-            if pointer is not None and self.snapshots.has_to_be_made_anew(pointer):
+            if pointer is not None and self.snapshots.is_last_damaged(pointer):
                 due_at = now
             self._due[cell] = (log.epoch, due_at)
         if not self.space.has_room:  # a new owner has written nothing, but earlier records may be in no snapshot

@@ -64,7 +64,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     name: str
     log_seq: int
     """The last record that is in it."""
-    heard: int
+    last_links_seq: int = msgspec.field(name="heard")
     """The last message with links for the cell that is in it."""
     map_sha256: bytes
     objects: list[str]
@@ -121,52 +121,52 @@ class Snapshots:
         """
         pointer = await self.pointer_of(log)
         last = None if pointer is None else pointer.last
-        have = await asyncio.to_thread(_seq_of, folder.frontier)
-        if last is not None and have <= last.log_seq and last.name not in self._bad:
+        applied = await asyncio.to_thread(_applied_seq, folder.frontier)
+        if last is not None and applied <= last.log_seq and last.name not in self._bad:
             # Nothing new to store, but records before the last snapshot can go.
             if must_make_room:
                 await log.purge(last.log_seq)
             return None
         # Records that are written during the copy are not in it.
         unsaved = log.unsaved_bytes
-        with _workshop(folder.path / ".snapshot") as shop:
-            made = await self._make(log, folder, pointer, shop)
+        with _workspace(folder.path / ".snapshot") as workspace:
+            made = await self._make(log, folder, pointer, workspace)
         log.unsaved_bytes = max(0, log.unsaved_bytes - unsaved)
         # 4. A failure from here on only leaves garbage, which the next snapshot removes.
         await log.purge(made.last.log_seq if must_make_room else made.purged_below)
-        await log.purge_links(made.last.heard)
+        await log.purge_links(made.last.last_links_seq)
         await self._sweep(log, made)
         return made.last
 
-    async def _make(self, log: CellLog, folder: CellFolder, pointer: Pointer | None, shop: Path) -> Pointer:
+    async def _make(self, log: CellLog, folder: CellFolder, pointer: Pointer | None, workspace: Path) -> Pointer:
         """Do steps 1 to 3 of the module docstring: copy and pack the file, store it, publish its pointer."""
-        copy = shop / "copy"
-        log_seq, heard = await asyncio.to_thread(copy_cell, folder.frontier, copy)
+        copy = workspace / "copy"
+        log_seq, last_links_seq = await asyncio.to_thread(copy_cell, folder.frontier, copy)
         name = f"{log.cell}-{log.epoch}-{log_seq}-{secrets.token_hex(3)}"
         before = None if pointer is None else pointer.last
         # Built on the snapshot before the last, so that the last and the new one share no object.
-        base = None if pointer is None else await self._map_of(pointer.before, shop / "base")
+        base = None if pointer is None else await self._map_of(pointer.before, workspace / "base")
         # the one before it is our only fallback: share nothing with it
         if before is not None and before.name in self._bad:
             before, base = pointer.before if pointer is not None else None, None
-        last, made = await self._store(name, copy, (log_seq, heard), base, shop)
+        last, made = await self._store(name, copy, (log_seq, last_links_seq), base, workspace)
         now = Pointer(last, before)
         # 3. From here on the snapshot is the cell's.
-        await log.point(msgspec.json.encode(now))
+        await log.publish_pointer(msgspec.json.encode(now))
         alive = {last.name} | ({before.name} if before is not None else set())
-        ours = {kept: each for kept, each in self._maps.items() if not kept.startswith(f"{log.cell}-") or kept in alive}
+        ours = {other: each for other, each in self._maps.items() if not other.startswith(f"{log.cell}-") or other in alive}
         self._maps = ours | {name: made}
         _log.info("cell=%d snapshot record=%d bytes=%d stored=%d", log.cell, log_seq, made.size, last.stored)
         return now
 
     async def _store(
-        self, name: str, copy: Path, at: tuple[int, int], base: FileMap | None, shop: Path
+        self, name: str, copy: Path, at: tuple[int, int], base: FileMap | None, workspace: Path
     ) -> tuple[Snapshot, FileMap]:
         """Store a copy, except for pieces in `base`, and delete it.
 
         `at`: its last record, and its last links message.
         """
-        packed, mapped = shop / "pack", shop / "map"
+        packed, mapped = workspace / "pack", workspace / "map"
         made = await asyncio.to_thread(pack, copy, packed, f"{name}.pack", base)
         await asyncio.to_thread(copy.unlink)
         digest = await asyncio.to_thread(write_map, made, mapped)
@@ -179,18 +179,18 @@ class Snapshots:
         return Snapshot(name, *at, digest, objects, made.size, stored, self._clock.now_s()), made
 
     async def divide(
-        self, folder: CellFolder, number: int, slots: tuple[int, int], named: Sequence[str]
+        self, folder: CellFolder, number: int, slots: tuple[int, int], prefixes: Sequence[str]
     ) -> tuple[int, bytes]:
         """Store some slots of a cell that is not open now as a new cell; return its last record and its pointer.
 
         No log names the new cell before the old cell's owner publishes the split (split.py).
         """
-        with _workshop(folder.path / ".split") as shop:
-            copy = shop / "copy"
-            log_seq, heard = await asyncio.to_thread(copy_cell, folder.frontier, copy)
-            await asyncio.to_thread(extract_slots, copy, *slots, named, log_seq)
+        with _workspace(folder.path / ".split") as workspace:
+            copy = workspace / "copy"
+            log_seq, last_links_seq = await asyncio.to_thread(copy_cell, folder.frontier, copy)
+            await asyncio.to_thread(extract_slots, copy, *slots, prefixes, log_seq)
             name = f"{number}-0-{log_seq}-{secrets.token_hex(3)}"
-            snapshot, _ = await self._store(name, copy, (log_seq, heard), None, shop)
+            snapshot, _ = await self._store(name, copy, (log_seq, last_links_seq), None, workspace)
         return log_seq, msgspec.json.encode(Pointer(snapshot))
 
     async def _map_of(self, snapshot: Snapshot | None, file: Path) -> FileMap | None:
@@ -208,15 +208,15 @@ class Snapshots:
 
     async def _sweep(self, log: CellLog, pointer: Pointer) -> None:
         """Delete objects that no pointer names and that no later owner can have stored."""
-        named = {name for each in (pointer.last, pointer.before) if each is not None for name in each.objects}
+        referenced = {name for each in (pointer.last, pointer.before) if each is not None for name in each.objects}
         for name in await self._objects.names(f"{log.cell}-"):
             match = _OURS.fullmatch(name)
-            if match is not None and name not in named and int(match[1]) <= log.epoch:
+            if match is not None and name not in referenced and int(match[1]) <= log.epoch:
                 await self._objects.delete(name)
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def has_to_be_made_anew(self, pointer: Pointer) -> bool:
+    def is_last_damaged(self, pointer: Pointer) -> bool:
         """Tell whether the last snapshot of a cell was found to be damaged."""
         return pointer.last.name in self._bad
 
@@ -230,24 +230,24 @@ class Snapshots:
                 if snapshot is None:
                     continue
                 try:
-                    with _workshop(folder.path / ".restore") as shop:
-                        await self._bring(snapshot, folder, shop)
+                    with _workspace(folder.path / ".restore") as workspace:
+                        await self._download(snapshot, folder, workspace)
                     return snapshot
                 except (Damaged, ObjectGone) as error:
                     self._bad.add(snapshot.name)
                     _log.error("cell=%d SNAPSHOT DAMAGED %s: %s", log.cell, snapshot.name, error)
         raise CannotRestore(f"no snapshot of cell {log.cell} can be read; start a node that has a copy of the cell")
 
-    async def _bring(self, snapshot: Snapshot, folder: CellFolder, shop: Path) -> None:
-        mapped, copy = shop / "map", shop / "copy"
+    async def _download(self, snapshot: Snapshot, folder: CellFolder, workspace: Path) -> None:
+        mapped, copy = workspace / "map", workspace / "copy"
         await self._objects.get(snapshot.objects[0], mapped)
         made = await asyncio.to_thread(read_map, mapped, snapshot.map_sha256)
-        packs = {name: shop / str(number) for number, name in enumerate(made.packs)}
+        packs = {name: workspace / str(number) for number, name in enumerate(made.packs)}
         for name, file in packs.items():
             await self._objects.get(name, file)
-        await asyncio.to_thread(_put_together, made, packs, copy)
+        await asyncio.to_thread(_assemble, made, packs, copy)
         await asyncio.to_thread(self._check, copy, snapshot)
-        await asyncio.to_thread(swap_in, copy, folder.frontier)
+        await asyncio.to_thread(replace_database, copy, folder.frontier)
         _log.info("record=%d of %s restored bytes=%d", snapshot.log_seq, folder.path, made.size)
 
     def _check(self, copy: Path, snapshot: Snapshot) -> None:
@@ -260,7 +260,7 @@ class Snapshots:
 
 
 @contextmanager
-def _workshop(folder: Path) -> Iterator[Path]:
+def _workspace(folder: Path) -> Iterator[Path]:
     """Provide a folder for temporary files; files left there by an earlier crash are removed."""
     with disk_errors(folder, "written"):
         shutil.rmtree(folder, ignore_errors=True)
@@ -287,19 +287,19 @@ def copy_cell(source: Path, target: Path) -> tuple[int, int]:
         return applied_seq(copy), 0 if row is None else int(row[0])
 
 
-def _seq_of(file: Path) -> int:
+def _applied_seq(file: Path) -> int:
     with sqlite_errors(file), closing(open_to_read(file, TABLES_VERSION)) as db:
         return applied_seq(db)
 
 
-def _put_together(made: FileMap, packs: dict[str, Path], copy: Path) -> None:
+def _assemble(made: FileMap, packs: dict[str, Path], copy: Path) -> None:
     with disk_errors(copy, "written"), copy.open("wb") as file:
         unpack(made, packs, file)
         file.flush()
         os.fsync(file.fileno())
 
 
-def swap_in(copy: Path, file: Path) -> None:
+def replace_database(copy: Path, file: Path) -> None:
     """Replace a database by another file. The old one's side files go first: SQLite would use them for the new one.
 
     The WAL goes before its database, or a newly created database would use it. A crash in between leaves no database,

@@ -33,7 +33,7 @@ from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import MAX_CELLS, CellLog, CellLost, NumberTaken, TooLarge
 from teia.cluster.cells.owner import CellOwner
 from teia.cluster.cells.publish import LogJournal
-from teia.cluster.cells.site_homes import AWAY, GUEST, REST
+from teia.cluster.cells.site_homes import AWAY, GUEST, DELAY
 from teia.cluster.members.agreement import Agreement, Split, amend_agreement, nudge
 from teia.cluster.members.session import NodeState
 from teia.cluster.nats.thread import LoopThread
@@ -44,7 +44,7 @@ from teia.frontier.cell.split import delete_slots, middle_slot, split_cells
 from teia.store.root import CellFolder
 from teia.urls import cell_range
 
-NAMED = (REST, AWAY, GUEST)
+META_PREFIXES = (DELAY, AWAY, GUEST)
 """Prefixes of the rows of `meta` that belong to a host or a site."""
 
 POLL_S = 0.2
@@ -59,7 +59,7 @@ class CannotSplit(ClusterError):
     """A cell cannot be divided as it is; the request is withdrawn."""
 
 
-def wish(agreement: Agreement, cell: int) -> Agreement:
+def request_split(agreement: Agreement, cell: int) -> Agreement:
     """Return the agreement with the request to split a cell; ClusterError if that is impossible now."""
     if not 0 <= cell < len(agreement.starts):
         raise ClusterError(f"unknown cell {cell}; cells are numbered from 0 to {len(agreement.starts) - 1}")
@@ -69,11 +69,11 @@ def wish(agreement: Agreement, cell: int) -> Agreement:
         raise ClusterError(f"the cluster already has the maximum of {MAX_CELLS} cells")
     if not agreement.config.cluster.snapshots:
         raise ClusterError("splitting needs snapshots, and this collection has none (cluster.snapshots)")
-    refused = {each: why for each, why in agreement.unsplit.items() if each != str(cell)}
-    return msgspec.structs.replace(agreement, splitting=cell, unsplit=refused)
+    unsplit = {each: why for each, why in agreement.unsplit.items() if each != str(cell)}
+    return msgspec.structs.replace(agreement, splitting=cell, unsplit=unsplit)
 
 
-def fulfilled(agreement: Agreement, cell: int, number: int, slot: int) -> Agreement:
+def record_split(agreement: Agreement, cell: int, number: int, slot: int) -> Agreement:
     """Return the agreement with a cell that was split off another; unchanged if it has it already.
 
     The request may be gone: the cell was split all the same, because its file says so.
@@ -87,7 +87,7 @@ def fulfilled(agreement: Agreement, cell: int, number: int, slot: int) -> Agreem
     return msgspec.structs.replace(agreement, splitting=splitting, splits=splits, unsplit=unsplit)
 
 
-def refused(agreement: Agreement, cell: int, why: str) -> Agreement:
+def refuse_split(agreement: Agreement, cell: int, why: str) -> Agreement:
     """Return the agreement without the request, and with the reason."""
     if agreement.splitting != cell:
         return agreement
@@ -128,7 +128,7 @@ class Splitter:
         cell = self._agreement().splitting
         return {cell} & self._owner.owned.keys() if cell is not None else set()
 
-    async def wish_for_large(self, nodes: Iterable[NodeState], most_urls: int) -> bool:
+    async def request_split_of_largest(self, nodes: Iterable[NodeState], most_urls: int) -> bool:
         """Request a split of the largest cell, if it knows too many URLs; return whether a split is pending."""
         agreement = self._agreement()
         if agreement.splitting is not None:
@@ -144,7 +144,7 @@ class Splitter:
         cell = max(large, key=lambda each: (large[each], -each))
         _log.info("cell=%d will be split urls=%d", cell, large[cell])
         # Only if no cell was split since these sizes were reported.
-        await self._agree(lambda now: wish(now, cell) if now.splits == agreement.splits else now)
+        await self._amend(lambda now: request_split(now, cell) if now.splits == agreement.splits else now)
         return True
 
     async def check(self, folder: CellFolder, starts: tuple[int, ...]) -> None:
@@ -153,7 +153,7 @@ class Splitter:
             await asyncio.to_thread(check_whole, folder, starts)
         except NotWhole as error:
             cell, number, slot = error.cell, error.number, error.slot
-            await self._agree(lambda now: fulfilled(now, cell, number, slot))
+            await self._amend(lambda now: record_split(now, cell, number, slot))
             raise
 
     async def run(self) -> None:
@@ -164,19 +164,19 @@ class Splitter:
             # Step 2 is done when the cell is no longer open for the crawler.
             for cell in held - self._copies.open:
                 try:
-                    await self._try(cell)
+                    await self._try_split(cell)
                 except Exception as error:  # noqa: BLE001  # after any error the cell must be crawled again some day
                     _log.warning("cell=%d not split yet: %r", cell, error)
                     await self._clock.sleep(TRY_AGAIN_S)
             await self._clock.sleep(POLL_S)
 
-    async def _try(self, cell: int) -> None:
+    async def _try_split(self, cell: int) -> None:
         """Split a cell, or find that it cannot be; raise errors that may be tried again."""
         log = self._owner.owned.get(cell)
         if log is None:
             return
         try:
-            await self._attend(cell, log)
+            await self._split_or_resume(cell, log)
         except (CannotSplit, TooLarge) as error:  # nothing was stored
             await self._refuse(cell, str(error))
         # errors of the session, of NATS or of an old agreement pass by themselves
@@ -190,7 +190,7 @@ class Splitter:
             await self._refuse(cell, f"failed after {TRIES} attempts: {error}")
             del self._failed[cell]
 
-    async def _attend(self, cell: int, log: CellLog) -> None:
+    async def _split_or_resume(self, cell: int, log: CellLog) -> None:
         """Split a cell that is not open, or find that it was split; then update the agreement."""
         starts = self._agreement().starts
         async with self._copies.lock_idle_cell(log) as folder:
@@ -198,7 +198,7 @@ class Splitter:
             if slot is None:
                 slot = await self._split(folder, log, starts)
         number = len(starts)
-        await self._agree(lambda now: fulfilled(now, cell, number, slot))
+        await self._amend(lambda now: record_split(now, cell, number, slot))
 
     async def _split(self, folder: CellFolder, log: CellLog, starts: tuple[int, ...]) -> int:
         """Do steps 3 and 4 of the module docstring; return the first slot of the new cell."""
@@ -210,27 +210,27 @@ class Splitter:
         if await log.has_log(number):
             raise NumberTaken(f"cell {number} already exists; the agreement is outdated")
         slot = await asyncio.to_thread(_middle_of, folder, first, end)
-        seq, pointer = await snapshots.divide(folder, number, (slot, end), NAMED)
-        gone = await asyncio.to_thread(self._give_up, folder, log, (number, pointer, seq), slot, end)
+        seq, pointer = await snapshots.divide(folder, number, (slot, end), META_PREFIXES)
+        gone = await asyncio.to_thread(self._commit_split, folder, log, (number, pointer, seq), slot, end)
         _log.info(
             "cell=%d split slot=%d new cell=%d urls=%d seconds=%.1f",
             folder.number, slot, number, gone, self._clock.ticks_s() - began,
         )  # fmt: skip
         return slot
 
-    def _give_up(self, folder: CellFolder, log: CellLog, new_cell: tuple[int, bytes, int], slot: int, end: int) -> int:
+    def _commit_split(self, folder: CellFolder, log: CellLog, new_cell: tuple[int, bytes, int], slot: int, end: int) -> int:
         """Do step 4, in a thread: it waits for NATS."""
         journal = LogJournal(log, self._thread)
         with closing(FrontierCell(folder.frontier, journal=journal)) as frontier, frontier.transaction():
             # The first records of the new cell go into the batch of this transaction.
             journal.new_cell = new_cell
-            return delete_slots(frontier, new_cell[0], slot, end, NAMED)
+            return delete_slots(frontier, new_cell[0], slot, end, META_PREFIXES)
 
     async def _refuse(self, cell: int, why: str) -> None:
         _log.warning("cell=%d was not split: %s", cell, why)
-        await self._agree(lambda now: refused(now, cell, why))
+        await self._amend(lambda now: refuse_split(now, cell, why))
 
-    async def _agree(self, change: Callable[[Agreement], Agreement]) -> None:
+    async def _amend(self, change: Callable[[Agreement], Agreement]) -> None:
         await amend_agreement(self._wire, self._clock, self._shared, change, self._agreement().replicas)
         await nudge(self._wire, self._shared)
 

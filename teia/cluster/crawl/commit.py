@@ -16,7 +16,7 @@ import msgspec
 from teia.clock import Clock
 from teia.cluster.cells.log import CellLost, TooLarge
 from teia.cluster.cells.open_cells import ClusterCells
-from teia.cluster.cells.site_homes import PASSED, REST, Departure, Said, SiteHomes, said_in
+from teia.cluster.cells.site_homes import FORWARDED, DELAY, Departure, CellMessage, SiteHomes, decode_message
 from teia.cluster.crawl.limits import STORED
 from teia.cluster.crawl.refresh import NodeRefresh
 from teia.cluster.nats.wire import NoAnswer
@@ -61,7 +61,7 @@ class NodeCommitter(Committer):
         """Sites that were sent, or could not be."""
         self.arrived: dict[str, float] = {}
         """Hosts of sites that arrived, and the times until which they are delayed."""
-        self.hearing: dict[int, list[tuple[int, int, Said]]] = {}
+        self.hearing: dict[int, list[tuple[int, int, CellMessage]]] = {}
         """By cell: links taken from the inbox and not committed yet; after a failed commit they are still here."""
         self._waiting_since: dict[int, float] = {}
         self._with_news: set[int] = set()
@@ -92,7 +92,7 @@ class NodeCommitter(Committer):
         with frontier.transaction():
             assert frontier.journal is not None
             for to_cell, passed in messages:
-                frontier.journal.post(to_cell, PASSED + msgspec.msgpack.encode(passed))
+                frontier.journal.post(to_cell, FORWARDED + msgspec.msgpack.encode(passed))
             # an empty change makes the record that carries the posts
             frontier.db.execute("DELETE FROM meta WHERE name = ''")
 
@@ -167,7 +167,7 @@ class NodeCommitter(Committer):
             if moved is not None and isinstance(self.refresh, NodeRefresh):
                 self.refresh.drop_hosts(leaving.cell, moved.hosts)
 
-    def _receive(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], result: CommitResult) -> None:
+    def _receive(self, cell: Cell, bulks: Iterable[tuple[int, int, CellMessage]], result: CommitResult) -> None:
         """Merge messages of other cells, in a commit of their own."""
         known_before = cell.frontier.known
         try:
@@ -179,7 +179,7 @@ class NodeCommitter(Committer):
         result.new_urls += cell.frontier.known - known_before - self._from_others
         self._take_up_passed()
 
-    def _merge(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], result: CommitResult) -> None:
+    def _merge(self, cell: Cell, bulks: Iterable[tuple[int, int, CellMessage]], result: CommitResult) -> None:
         """Merge messages inside a transaction: links count as new URLs; URLs of a site were known to another cell."""
         frontier, now_s, self._from_others, self._passed = cell.frontier, self._clock.now_s(), 0, []
         onward: dict[int, list[FoundUrl]] = {}
@@ -237,7 +237,7 @@ class NodeCommitter(Committer):
         waiting = sum(map(len, self.hearing.values()))
         for _ in range(min(max(0, HEARD_AT_ONCE - waiting), len(self.inbox))):
             number, seq, bulk = self.inbox.popleft()
-            said = said_in(bulk)
+            said = decode_message(bulk)
             self.hearing.setdefault(number, []).append((mail.THE_STREAM, seq, said))
             if number not in self._with_news and self.cells.owns(number) and self._has_news(number, said):
                 self._with_news.add(number)
@@ -261,7 +261,7 @@ class NodeCommitter(Committer):
         is_awaited = number in self._with_news and not self.cells[number].frontier.queued
         return has_waited or is_many or is_awaited
 
-    def _has_news(self, number: int, said: Said) -> bool:
+    def _has_news(self, number: int, said: CellMessage) -> bool:
         """Tell whether a message brings URLs to visit.
 
         True without a check while the cell has queued URLs of its own.
@@ -271,7 +271,7 @@ class NodeCommitter(Committer):
             return True
         return any(frontier.db.execute(_KNOWN, (each.host, each.key)).fetchone() is None for each in said)
 
-    def _next_bulks(self, number: int) -> list[tuple[int, int, Said]]:
+    def _next_bulks(self, number: int) -> list[tuple[int, int, CellMessage]]:
         """Return the bulks that the next transaction of a cell merges."""
         return self.hearing.get(number, [])[: self._at_once]
 
@@ -297,7 +297,7 @@ class NodeCommitter(Committer):
         super()._record(cell, visits, stored, result)
         delays = {name: self._delays[name] for visit in visits if (name := visit.queue.server.name) in self._delays}
         # Longer delays go with the cell: its next owner does not have this node's ledger.
-        rows = [(REST + name, entry.ready_at_s) for name, entry in delays.items() if entry.delay_s > self.usual_delay_s]
+        rows = [(DELAY + name, entry.ready_at_s) for name, entry in delays.items() if entry.delay_s > self.usual_delay_s]
         pages = sum(is_stored(visit) for visit in visits)
         rows += [(STORED, self.stored[cell.number] + pages)] if pages else []
         cell.frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)

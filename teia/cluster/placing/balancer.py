@@ -71,7 +71,7 @@ class Balancer:
         is_ours = self._session.has_watched and self._session.may_work and min(alive) == self._session.node.name
         if not is_ours or not self._is_still(alive):
             return []
-        if self._splitter is not None and await self._splitter.wish_for_large(alive.values(), settings.split_urls):
+        if self._splitter is not None and await self._splitter.request_split_of_largest(alive.values(), settings.split_urls):
             return []
         if not settings.enabled or not is_time:
             return []

@@ -329,7 +329,7 @@ class Refresh:
         looked_at = limit + LOOKED_PAST + len(in_time)  # sitemaps and feeds may all come first
         first = revisits.next_pages(frontier.db, host.slot, host.host_id, looked_at, skip)
         ready_s = [
-            max(page.due_s if host.discovers or page.key in in_time else 0.0, page.asked_s + self._settings.least_s)
+            max(page.due_s if host.discovers or page.key in in_time else 0.0, page.requested_s + self._settings.least_s)
             for page in first
         ]
         ready = [page.key for page, at_s in zip(first, ready_s, strict=True) if at_s <= now_s]

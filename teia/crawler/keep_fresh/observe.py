@@ -54,19 +54,19 @@ def observed(frontier: FrontierCell, settled: SettledVisit, host: str, visit: Ac
 
     before = _before(known, is_gone=history.is_gone)
     now = ObservedAnswer(page.status, *page[1:4], page.redirect_to, settled.outcome == Outcome.SOFT_404)
-    saw = compare(before, now, is_cosmetic)
-    if saw in {VisitResult.NOT_MODIFIED, VisitResult.SAME_BYTES, VisitResult.SAME_TEXT}:
+    visit_result = compare(before, now, is_cosmetic)
+    if visit_result in {VisitResult.NOT_MODIFIED, VisitResult.SAME_BYTES, VisitResult.SAME_TEXT}:
         unchanged(of_page, sketch or of_page.sketch)
-    modified_s = parse_date(page.last_modified) if saw is VisitResult.CHANGED else None
+    modified_s = parse_date(page.last_modified) if visit_result is VisitResult.CHANGED else None
     # `observe` changes the history, but sources are judged by the one before the visit.
     heard, before_visit = StatementTest(frontier, place), replace(history)
     quiet_until_s = heard.quiet_until_s(history.visited_s)
-    changed = history.observe(saw, settled.time_s, modified_s, quiet_until_s=quiet_until_s)
+    changed = history.observe(visit_result, settled.time_s, modified_s, quiet_until_s=quiet_until_s)
     heard.learn(before_visit, settled.time_s, changed=changed)
     _compare_validators(of_host.trust, known, page)
     histories.store_page(frontier, place, history.encode(), of_page.encode())
     of_host.keep()
-    return replace(settled, saw=int(saw), changed=changed)
+    return replace(settled, visit_result=int(visit_result), changed=changed)
 
 
 @contextmanager

@@ -1,14 +1,14 @@
 """Announced pages on their way to the crawl (C7): from the socket to the inbox, and out of it when they are due.
 
-The loop puts received announcements in (`hear`) and takes out the pages to request from the cache (`wanted`). The
-commit thread does everything that needs a database (`work`):
+The loop puts received announcements in (`receive`) and takes out the pages to request from the cache (`wanted`). The
+commit thread does everything that needs a database (`process`):
 
-  heard    -> inbox            a page that is announced again while it waits is one announcement
+  received -> inbox            a page that is announced again while it waits is one announcement
   inbox    -> wanted           after `signals.delay_s`, unless the capture is younger than `signals.max_age_s`
   arrivals -> frontier         an unknown page becomes known, just before its first visit is committed
   visits   -> frontier         a page that the cache does not have is queued like others, if the settings say so
 
-Other processes write to the inbox too. If one holds it too long, the work on it is done at the next look. A host gets
+Other processes write to the inbox too. If one holds it too long, the work on it is done at the next check. A host gets
 its own row with its first page that is kept: announcements without a result leave no name behind.
 
 Each announcement's result is counted, once: `updated`, `new`, `discarded` (the capture was young enough), `repeated`,
@@ -29,7 +29,7 @@ from typing import NamedTuple
 from teia.clock import Clock
 from teia.config.sections import Config, SignalsSettings
 from teia.crawler.open_cell import Cell
-from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners, take_passed
+from teia.crawler.signals_in.for_other_nodes import ForwardedSignals, HostOwners, store_forwarded
 from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.database import sqlite_errors, unless_busy
@@ -42,7 +42,7 @@ from teia.signals.announce import PROXY, Announcement, AnnouncementInbox, transa
 from teia.signals.indexnow import FIRST, IndexNowKeys
 from teia.urls import cell_of, key_of, site_of, slot_of, split
 
-MAX_HEARD = 10_000
+MAX_RECEIVED = 10_000
 """Maximum number of announcements between two commits; more are dropped and counted."""
 
 BUSY_MS = 100
@@ -76,7 +76,7 @@ class CacheRequest(NamedTuple):
     item: QueuedUrl
     host_id: int
     host: str
-    copy_s: float
+    captured_s: float
     is_known: bool
 
 
@@ -95,29 +95,29 @@ class Announcements:
         self._inbox: AnnouncementInbox | None = None
         self._path = Path()
         self._settings = SignalsSettings()
-        self._holds: Callable[[str], bool] = lambda _: False
+        self._is_in_scope: Callable[[str], bool] = lambda _: False
         self._every_s = 0.0
-        self._look_at = 0.0
+        self._process_at = 0.0
         self._lock = Lock()
-        self._heard: list[str] = []
+        self._received: list[str] = []
         self._counted: Counter[tuple[str, str]] = Counter()
-        self._proved_to = FIRST
+        self._proved_up_to = FIRST
         self.wanted: deque[CacheRequest] = deque()
         self.arrivals: deque[CacheArrival] = deque()
         self.absorbed: deque[CacheArrival] = deque()
         self.refused: deque[ActiveVisit] = deque()
         """Arrivals of hosts that this node does not crawl any more; the loop drops them."""
-        self.visits: deque[str] = deque(maxlen=MAX_HEARD)
-        self.elsewhere: HostOwners | None = None
+        self.visits: deque[str] = deque(maxlen=MAX_RECEIVED)
+        self.owners: HostOwners | None = None
         """The owners of hosts that other nodes crawl; None on one machine."""
-        self.passed: deque[ForwardedSignals] = deque()
-        """Messages of other nodes, until the next look."""
+        self.forwarded: deque[ForwardedSignals] = deque()
+        """Messages of other nodes, until the next check."""
         self._config = Config()
         self._hubs: deque[tuple[str, str, str]] = deque(maxlen=MAX_HUBS)
 
-    def prepare(self, path: Path, config: Config, holds: Callable[[str], bool]) -> None:
+    def prepare(self, path: Path, config: Config, is_in_scope: Callable[[str], bool]) -> None:
         """Set the path of the inbox and the scope test; nothing else happens before `open`."""
-        self._path, self._settings, self._holds, self._config = path, config.signals, holds, config
+        self._path, self._settings, self._is_in_scope, self._config = path, config.signals, is_in_scope, config
         self._every_s = config.commit.every_s
 
     def open(self) -> AnnouncementInbox:
@@ -128,36 +128,36 @@ class Announcements:
 
     def close(self) -> None:
         """Write the rest to the inbox, and close it."""
-        inbox = self._opened()
+        inbox = self._get_inbox()
         if inbox is not None:
-            self._keep_hubs()
+            self._store_hubs()
             with sqlite_errors(self._path):
                 inbox.db.execute(f"PRAGMA busy_timeout = {BUSY_AT_END_MS}")
                 with unless_busy():
-                    self._keep_heard(inbox)
-                    self._keep_passed(inbox)
+                    self._store_received(inbox)
+                    self._store_forwarded(inbox)
                 inbox.close()
             self._inbox = None
-            if self.passed:
-                _log.warning("%s is busy: %d messages of other nodes were dropped", self._path, len(self.passed))
+            if self.forwarded:
+                _log.warning("%s is busy: %d messages of other nodes were dropped", self._path, len(self.forwarded))
 
-    def _opened(self) -> AnnouncementInbox | None:
+    def _get_inbox(self) -> AnnouncementInbox | None:
         """Return the inbox; if it is not open, open it when another node has forwarded something."""
-        return self.open() if self._inbox is None and self.passed else self._inbox
+        return self.open() if self._inbox is None and self.forwarded else self._inbox
 
     # -- the loop's side -----------------------------------------------------------------------------------
 
     @property
     def room(self) -> int:
-        """Number of announcements that can be received until the next look."""
-        return max(0, MAX_HEARD - len(self._heard))
+        """Number of announcements that can be received until the next check."""
+        return max(0, MAX_RECEIVED - len(self._received))
 
-    def hear(self, urls: Iterable[str]) -> None:
+    def receive(self, urls: Iterable[str]) -> None:
         """Receive announcements of canonical URLs that are in scope."""
         given, room = list(urls), self.room
-        # The commit thread swaps the list (`_keep_heard`).
+        # The commit thread swaps the list (`_store_received`).
         with self._lock:
-            self._heard += given[:room]
+            self._received += given[:room]
         self.count("dropped", len(given[room:]))
 
     def count(self, what: str, number: int = 1, kind: str = PROXY) -> None:
@@ -166,156 +166,156 @@ class Announcements:
             with self._lock:
                 self._counted[kind, what] += number
 
-    def note(self, visit: ActiveVisit) -> None:
+    def note_visit(self, visit: ActiveVisit) -> None:
         """Process a committed visit: count a page from the cache, note the hub that a feed names."""
         if visit.from_cache:
-            self._note_kept(visit)
-        told = visit.result.told if visit.result is not None else None
-        if told is not None and told.hub and self._settings.websub:
-            self._hubs.append((visit.item.url, told.topic, told.hub))
+            self._count_cached(visit)
+        reported = visit.result.reported if visit.result is not None else None
+        if reported is not None and reported.hub and self._settings.websub:
+            self._hubs.append((visit.item.url, reported.topic, reported.hub))
 
-    def _note_kept(self, visit: ActiveVisit) -> None:
+    def _count_cached(self, visit: ActiveVisit) -> None:
         """Count a page that was taken from the cache and is committed."""
-        kept = visit.outcome in {"200", "304"} or visit.outcome.startswith("3")
-        self.count(("updated" if visit.item.visits else "new") if kept else "unusable")
+        is_stored = visit.outcome in {"200", "304"} or visit.outcome.startswith("3")
+        self.count(("updated" if visit.item.visits else "new") if is_stored else "unusable")
 
     @property
     def is_waiting(self) -> bool:
-        """True if the commit thread has something to do here; looks are as far apart as commits."""
+        """True if the commit thread has something to do here; checks are as far apart as commits."""
         if self._inbox is None:
-            return bool(self.passed)
-        return bool(self.arrivals) or self._clock.ticks_s() >= self._look_at
+            return bool(self.forwarded)
+        return bool(self.arrivals) or self._clock.ticks_s() >= self._process_at
 
     # -- the commit thread's side --------------------------------------------------------------------------
 
-    def work(self) -> Touched:
+    def process(self) -> Touched:
         """Move all announcements one step further; return hosts that have something to fetch."""
-        inbox = self._opened()
+        inbox = self._get_inbox()
         if inbox is None:
             return []
         touched = self._absorb()
-        if self._clock.ticks_s() >= self._look_at:
-            self._look_at = self._clock.ticks_s() + self._every_s
+        if self._clock.ticks_s() >= self._process_at:
+            self._process_at = self._clock.ticks_s() + self._every_s
             with sqlite_errors(self._path), unless_busy():
-                self._keep_heard(inbox)
-                self._keep_passed(inbox)
-                self._look(inbox, touched)
-            self._keep_hubs()
+                self._store_received(inbox)
+                self._store_forwarded(inbox)
+                self._process_due(inbox, touched)
+            self._store_hubs()
         return touched
 
-    def _keep_hubs(self) -> None:
+    def _store_hubs(self) -> None:
         """Store the hubs that feeds named; the courier subscribes to them (websub.py)."""
         if self._hubs:
-            from teia.crawler.signals_in.websub import keep_found  # only for collections with WebSub
+            from teia.crawler.signals_in.websub import store_hubs  # only for collections with WebSub
 
             found = [self._hubs.popleft() for _ in range(len(self._hubs))]
-            if not keep_found(self._path.with_name("hubs.sqlite"), found, self._config, self._clock.now_s()):
+            if not store_hubs(self._path.with_name("hubs.sqlite"), found, self._config, self._clock.now_s()):
                 self._hubs.extendleft(reversed(found))
 
-    def _keep_heard(self, inbox: AnnouncementInbox) -> None:
+    def _store_received(self, inbox: AnnouncementInbox) -> None:
         """Write received announcements and counts; keep for the next time those that cannot be written now."""
         with self._lock:
-            heard, self._heard = self._heard, []
+            received, self._received = self._received, []
             counted, self._counted = self._counted, Counter()
-        if not heard and not counted:
+        if not received and not counted:
             return
         now_s = self._clock.now_s()
         try:
             with transaction(inbox.db):
-                inbox.put(Announcement(url, PROXY, now_s, now_s, times) for url, times in Counter(heard).items())
-                inbox.count(PROXY, {"in_scope": len(heard)})
+                inbox.put(Announcement(url, PROXY, now_s, now_s, times) for url, times in Counter(received).items())
+                inbox.count(PROXY, {"in_scope": len(received)})
                 for (kind, what), number in counted.items():
                     inbox.count(kind, {what: number})
         except BaseException:
             # Put back in front of those received meanwhile.
             with self._lock:
-                self._heard = heard + self._heard
+                self._received = received + self._received
                 self._counted.update(counted)
             raise
 
-    def _keep_passed(self, inbox: AnnouncementInbox) -> None:
+    def _store_forwarded(self, inbox: AnnouncementInbox) -> None:
         """Write messages of other nodes; keep for the next time those that cannot be written now."""
-        while self.passed:
-            from teia.crawler.signals_in.indexnow import receive_passed  # only for nodes that were sent something
+        while self.forwarded:
+            from teia.crawler.signals_in.indexnow import receive_forwarded  # only for nodes that were sent something
 
-            take_passed(inbox, self.passed[0], partial(receive_passed, now_s=self._clock.now_s()))
+            store_forwarded(inbox, self.forwarded[0], partial(receive_forwarded, now_s=self._clock.now_s()))
             # Dropped only after its transaction.
-            self.passed.popleft()
+            self.forwarded.popleft()
 
-    def _look(self, inbox: AnnouncementInbox, touched: Touched) -> None:
+    def _process_due(self, inbox: AnnouncementInbox, touched: Touched) -> None:
         """Take out due announcements; they are deleted from the inbox first, so that none is acted on twice."""
         now_s = self._clock.now_s()
         room = MAX_WANTED - len(self.wanted)
-        for each in self._taken(inbox, PROXY, now_s - self._settings.delay_s, room) if room > 0 else ():
-            wanted = self._judge(each, now_s)
+        for each in self._take_due(inbox, PROXY, now_s - self._settings.delay_s, room) if room > 0 else ():
+            wanted = self._evaluate(each, now_s)
             if wanted is not None:
                 self.wanted.append(wanted)
         for _ in range(min(VISITED_AT_ONCE, len(self.visits))):
             url = self.visits.popleft()
             if self._is_here(split(url).host):
-                touched.append(self._visit(url, now_s))
+                touched.append(self._queue_visit(url, now_s))
             else:
                 self.count("refused")
-        self._look_at_keys(inbox, touched, now_s)
+        self._check_keys(inbox, touched, now_s)
         for kind in SOON_KINDS:
-            touched += [self._visit(url, now_s) for url in self._told(inbox, kind, now_s)]
+            touched += [self._queue_visit(url, now_s) for url in self._take_credible(inbox, kind, now_s)]
 
-    def _taken(self, inbox: AnnouncementInbox, kind: str, before_s: float, limit: int) -> list[Announcement]:
+    def _take_due(self, inbox: AnnouncementInbox, kind: str, before_s: float, limit: int) -> list[Announcement]:
         due = inbox.due(kind, before_s, limit)
         # Forwarded before it is deleted: a crash between the two sends it twice, which is harmless.
-        if due and self.elsewhere is not None:
-            due = self._passed_on(inbox, kind, due, self.elsewhere)
+        if due and self.owners is not None:
+            due = self._forward(inbox, kind, due, self.owners)
         if due:
             inbox.settle(kind, [each.url for each in due])
         return due
 
-    def _passed_on(
-        self, inbox: AnnouncementInbox, kind: str, due: Sequence[Announcement], elsewhere: HostOwners
+    def _forward(
+        self, inbox: AnnouncementInbox, kind: str, due: Sequence[Announcement], owners: HostOwners
     ) -> list[Announcement]:
         """Forward announcements for other nodes; return those for this node."""
-        from teia.crawler.signals_in.indexnow import KEY_FILE, pass_files_on
+        from teia.crawler.signals_in.indexnow import KEY_FILE, forward_key_files
 
         if kind == KEY_FILE:
-            return pass_files_on(inbox, due, elsewhere)
-        away = elsewhere.pass_on(due)
+            return forward_key_files(inbox, due, owners)
+        away = owners.forward(due)
         self.count("passed_on", len(away), kind)
         if away:
             inbox.settle(kind, [each.url for each in away])
         return [each for each in due if each not in away]
 
-    def _look_at_keys(self, inbox: AnnouncementInbox, touched: Touched, now_s: float) -> None:
+    def _check_keys(self, inbox: AnnouncementInbox, touched: Touched, now_s: float) -> None:
         """Queue key files for a visit and check visited ones; any client can name a key file, so it is no signal."""
-        from teia.crawler.signals_in.indexnow import KEY_FILE, prove  # only for collections that take pings
+        from teia.crawler.signals_in.indexnow import KEY_FILE, prove_keys  # only for collections that take pings
 
-        for each in self._taken(inbox, KEY_FILE, now_s, VISITED_AT_ONCE):
-            touched.append(self._visit(each.url, now_s, is_key=True))
+        for each in self._take_due(inbox, KEY_FILE, now_s, VISITED_AT_ONCE):
+            touched.append(self._queue_visit(each.url, now_s, is_key=True))
         keys = IndexNowKeys(inbox.db)
         frontier_of = lambda host: self._cell(host).frontier  # noqa: E731
-        self._proved_to = prove(inbox, keys, frontier_of, now_s, self._proved_to, self.elsewhere)
+        self._proved_up_to = prove_keys(inbox, keys, frontier_of, now_s, self._proved_up_to, self.owners)
 
-    def _told(self, inbox: AnnouncementInbox, kind: str, now_s: float) -> list[str]:
+    def _take_credible(self, inbox: AnnouncementInbox, kind: str, now_s: float) -> list[str]:
         """Take out the signals that sites sent on their own pages, and return those from credible sources."""
-        from teia.crawler.signals_in.indexnow import is_heard
+        from teia.crawler.signals_in.indexnow import note_signal
 
-        told, heard = self._taken(inbox, kind, now_s, VISITED_AT_ONCE), []
-        for each in told:
+        signals, credible = self._take_due(inbox, kind, now_s, VISITED_AT_ONCE), []
+        for each in signals:
             host = split(each.url).host
             with self._cell(host).frontier.transaction() as frontier:
-                heard += [each.url] if is_heard(frontier, each, host) else []
-        if told:
-            self.count("taken", len(heard), kind)
-            self.count("unheard", len(told) - len(heard), kind)
-        return heard
+                credible += [each.url] if note_signal(frontier, each, host) else []
+        if signals:
+            self.count("taken", len(credible), kind)
+            self.count("unheard", len(signals) - len(credible), kind)
+        return credible
 
     def _cell(self, host: str) -> Cell:
-        if self.elsewhere is not None:
-            return self._cells[self.elsewhere.number_of(host)]
+        if self.owners is not None:
+            return self._cells[self.owners.cell_number(host)]
         return self._cells[cell_of(slot_of(site_of(host)), self._starts)]
 
     def _is_here(self, host: str) -> bool:
-        return self.elsewhere is None or self.elsewhere.is_here(host)
+        return self.owners is None or self.owners.is_here(host)
 
-    def _judge(self, announced: Announcement, now_s: float) -> CacheRequest | None:
+    def _evaluate(self, announced: Announcement, now_s: float) -> CacheRequest | None:
         """Return the page to request from the cache; None if it is not wanted."""
         url, host = announced.url, split(announced.url).host
         with self._cell(host).frontier.transaction() as frontier:
@@ -336,7 +336,7 @@ class Announcements:
             return None
         return CacheRequest(known.item, host_id, host, known.last_visit_s, True)
 
-    def _visit(self, url: str, now_s: float, *, is_key: bool = False) -> tuple[Cell, list[tuple[int, str]]]:
+    def _queue_visit(self, url: str, now_s: float, *, is_key: bool = False) -> tuple[Cell, list[tuple[int, str]]]:
         """Queue a URL for an early visit by the crawler itself: a known one, or a new one in scope.
 
         A key file is not a new page: it is fetched even without `signals.new_pages`, and ahead of others.
@@ -344,14 +344,14 @@ class Announcements:
         cell = self._cell(split(url).host)
         with cell.frontier.transaction() as frontier:
             host = visit_soon(frontier, url, now_s)
-            if host is None and self._holds(url) and (is_key or self._settings.new_pages):
-                touched = frontier.absorb([found(url)], now_s)
+            if host is None and self._is_in_scope(url) and (is_key or self._settings.new_pages):
+                touched = frontier.add_links([found_url(url)], now_s)
                 host = visit_soon(frontier, url, now_s) if is_key else None
                 return cell, touched if host is None else [host]
             return cell, [] if host is None else [host]
 
     def _absorb(self) -> Touched:
-        """Add pages whose answer waits to the frontier; a page that it does not absorb is not kept."""
+        """Add pages whose answer waits to the frontier; a page that it does not accept is not stored."""
         touched: Touched = []
         for _ in range(len(self.arrivals)):
             visit, fetched = self.arrivals.popleft()
@@ -361,23 +361,23 @@ class Announcements:
                 continue
             cell = self._cells[queue.cell]
             with cell.frontier.transaction() as frontier:
-                frontier.absorb([found(url)], now_s)
+                frontier.add_links([found_url(url)], now_s)
                 touched.append((cell, [(frontier.host_id(queue.host, now_s), queue.host)]))
             self.absorbed.append(CacheArrival(visit, fetched))
         return touched
 
 
-def found(url: str) -> FoundUrl:
+def found_url(url: str) -> FoundUrl:
     """Return an announced page in the form that the frontier absorbs."""
     host = split(url).host
     return FoundUrl(host, key_of(url), tail_of(url, host), DEPTH, in_links=0, by=BY_SIGNAL)
 
 
 @contextmanager
-def open_announcements(announced: Announcements, path: Path, config: Config, holds: Callable[[str], bool]) -> Iterator[None]:
+def open_announcements(announced: Announcements, path: Path, config: Config, is_in_scope: Callable[[str], bool]) -> Iterator[None]:
     """Process a collection's announcements while the block runs, if any can be expected."""
     signals = config.signals
-    announced.prepare(path, config, holds)
+    announced.prepare(path, config, is_in_scope)
     if signals.socket or signals.indexnow or signals.websub or path.exists():
         announced.open()
     try:

@@ -22,10 +22,10 @@ from teia.signals.announce import Announcement, AnnouncementInbox, transaction
 from teia.signals.indexnow import IndexNowKey, IndexNowKeys, IndexNowPing
 from teia.urls import split
 
-URLS_MOST = 200
+MAX_URLS = 200
 """Maximum number of URLs in one message; the length of a URL is bounded."""
 
-MESSAGES_MOST = 16
+MAX_MESSAGES = 16
 """Maximum number of messages sent at once; far less than NATS accepts."""
 
 
@@ -45,58 +45,58 @@ class HostOwners:
     """Owners of hosts, as this node knows them. `send` raises if it cannot send now; then nothing was sent."""
 
     is_here: Callable[[str], bool]
-    number_of: Callable[[str], int]
+    cell_number: Callable[[str], int]
     send: Callable[[Sequence[Message]], None]
 
-    def pass_on(self, due: Sequence[Announcement]) -> list[Announcement]:
+    def forward(self, due: Sequence[Announcement]) -> list[Announcement]:
         """Send announcements that belong to other nodes; return them."""
         away = [each for each in due if not self.is_here(split(each.url).host)]
         by_cell: defaultdict[int, list[Announcement]] = defaultdict(list)
         for each in away:
-            by_cell[self.number_of(split(each.url).host)].append(each)
+            by_cell[self.cell_number(split(each.url).host)].append(each)
         self._send_all([
-            (cell, ForwardedSignals(announced=those[at : at + URLS_MOST]))
-            for cell, those in by_cell.items() for at in range(0, len(those), URLS_MOST)
+            (cell, ForwardedSignals(announced=those[at : at + MAX_URLS]))
+            for cell, those in by_cell.items() for at in range(0, len(those), MAX_URLS)
         ])  # fmt: skip
         return away
 
-    def pass_keys_on(self, keys: IndexNowKeys, those: Iterable[IndexNowKey]) -> dict[IndexNowKey, list[str]]:
+    def forward_keys(self, keys: IndexNowKeys, those: Iterable[IndexNowKey]) -> dict[IndexNowKey, list[str]]:
         """Send keys that other nodes must check, with the URLs that wait for them; return the URLs that were sent."""
         waiting = {key: keys.waiting_for(key) for key in those}
         by_cell: dict[int, list[list[IndexNowPing]]] = {}
-        for key, told in waiting.items():
+        for key, waiting_urls in waiting.items():
             # The last list is the message being filled.
-            bulks = by_cell.setdefault(self.number_of(key.host), [[]])
-            for ping in _pings(key, told):
-                if sum(len(each.urls) for each in bulks[-1]) + len(ping.urls) > URLS_MOST:
+            bulks = by_cell.setdefault(self.cell_number(key.host), [[]])
+            for ping in _pings(key, waiting_urls):
+                if sum(len(each.urls) for each in bulks[-1]) + len(ping.urls) > MAX_URLS:
                     bulks.append([])
                 bulks[-1].append(ping)
         self._send_all(
             [(cell, ForwardedSignals(pings=pings)) for cell, bulks in by_cell.items() for pings in bulks if pings]
         )
-        return {key: [url for url, _ in told] for key, told in waiting.items()}
+        return {key: [url for url, _ in waiting_urls] for key, waiting_urls in waiting.items()}
 
     def _send_all(self, messages: Sequence[Message]) -> None:
-        for at in range(0, len(messages), MESSAGES_MOST):
-            self.send(messages[at : at + MESSAGES_MOST])
+        for at in range(0, len(messages), MAX_MESSAGES):
+            self.send(messages[at : at + MAX_MESSAGES])
 
 
-def _pings(key: IndexNowKey, told: Iterable[tuple[str, float]]) -> Iterator[IndexNowPing]:
+def _pings(key: IndexNowKey, waiting_urls: Iterable[tuple[str, float]]) -> Iterator[IndexNowPing]:
     """Yield the waiting URLs of a key as pings: the URLs of one time are one message, if it is not too long."""
-    for said_s, those in groupby(told, key=itemgetter(1)):
+    for said_s, those in groupby(waiting_urls, key=itemgetter(1)):
         urls = [url for url, _ in those]
-        for at in range(0, len(urls), URLS_MOST):
-            yield IndexNowPing(*key[:3], tuple(urls[at : at + URLS_MOST]), 0, said_s)
+        for at in range(0, len(urls), MAX_URLS):
+            yield IndexNowPing(*key[:3], tuple(urls[at : at + MAX_URLS]), 0, said_s)
 
 
-def take_passed(
-    inbox: AnnouncementInbox, passed: ForwardedSignals, receive: Callable[[AnnouncementInbox, IndexNowPing], object]
+def store_forwarded(
+    inbox: AnnouncementInbox, forwarded: ForwardedSignals, receive: Callable[[AnnouncementInbox, IndexNowPing], object]
 ) -> None:
     """Put a message of another node into the inbox, as if it had been received here."""
     keys = IndexNowKeys(inbox.db)
-    if passed.pings and not keys.are_there:
+    if forwarded.pings and not keys.are_there:
         keys.prepare()  # before the transaction, which it would end
     with transaction(inbox.db):
-        inbox.put(passed.announced)
-        for ping in passed.pings:
+        inbox.put(forwarded.announced)
+        for ping in forwarded.pings:
             receive(inbox, ping)

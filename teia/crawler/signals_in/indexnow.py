@@ -1,9 +1,9 @@
 """IndexNow pings: received by the server, proved by the crawler, weighed by the value of earlier pings.
 
 `teia serve` receives a ping (`receive`). The crawler's commit thread checks whether the key file was visited since, and
-holds the key (`prove`), by the digest of the page in the frontier. The key file is fetched like any page, soon. Its
+holds the key (`prove_keys`), by the digest of the page in the frontier. The key file is fetched like any page, soon. Its
 fetch adds no trust in pings, because any client can cause it. Proven URLs go into the inbox, and from there to the
-frontier, unless the host's pings have proved to be worthless (`is_heard`).
+frontier, unless the host's pings have proved to be worthless (`note_signal`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from teia.signals.trust import SignalKind, SignalSource
 from teia.urls import key_of, site_of, slot_of, split
 
 INDEXNOW, KEY_FILE = "indexnow", "indexnow-key"
-LOOKED_AT = 100
+CHECKED_AT_ONCE = 100
 """Number of keys that are checked with one commit."""
 
 KINDS = {INDEXNOW: SignalKind.INDEXNOW, "websub": SignalKind.WEBSUB}
@@ -89,25 +89,25 @@ def count_refused(path: Path, what: str) -> None:
 # ---- the commit thread's side ---------------------------------------------------------------------------------------
 
 
-def receive_passed(inbox: AnnouncementInbox, ping: IndexNowPing, now_s: float) -> None:
+def receive_forwarded(inbox: AnnouncementInbox, ping: IndexNowPing, now_s: float) -> None:
     """Receive a ping that another node has received and counted, into an open inbox that has the tables."""
     _receive(inbox, IndexNowKeys(inbox.db), ping, now_s)
 
 
-def prove(
+def prove_keys(
     inbox: AnnouncementInbox,
     keys: IndexNowKeys,
     frontier_of: Callable[[str], FrontierCell],
     now_s: float,
     after: Place = FIRST,
-    elsewhere: HostOwners | None = None,
+    owners: HostOwners | None = None,
 ) -> Place:
     """Check whether the files of some keys were visited since they were queued; return the start of the next part."""
-    asked = keys.asked(LOOKED_AT, after) if keys.are_there else []
-    ours = asked
-    if elsewhere is not None:
-        ours = [key for key in asked if elsewhere.is_here(key.host)]
-        _pass_on(inbox, keys, [key for key in asked if key not in ours], elsewhere)
+    requested = keys.asked(CHECKED_AT_ONCE, after) if keys.are_there else []
+    ours = requested
+    if owners is not None:
+        ours = [key for key in requested if owners.is_here(key.host)]
+        _forward_keys(inbox, keys, [key for key in requested if key not in ours], owners)
     for key in ours:
         is_proved = _is_proved(frontier_of(key.host), key)
         # Not visited yet: the key file has PATIENCE_S.
@@ -120,25 +120,25 @@ def prove(
                 inbox.put(Announcement(url, INDEXNOW, said_s, now_s) for url, said_s in waited)
             else:
                 inbox.count(INDEXNOW, {"forged": len(waited)})
-    # A full part continues behind its last key; otherwise the next look begins anew.
-    return asked[-1][:3] if len(asked) == LOOKED_AT else FIRST
+    # A full part continues behind its last key; otherwise the next check begins anew.
+    return requested[-1][:3] if len(requested) == CHECKED_AT_ONCE else FIRST
 
 
-def pass_files_on(inbox: AnnouncementInbox, due: Sequence[Announcement], elsewhere: HostOwners) -> list[Announcement]:
+def forward_key_files(inbox: AnnouncementInbox, due: Sequence[Announcement], owners: HostOwners) -> list[Announcement]:
     """Forward the keys of due key files that belong to other nodes; return the key files of this node."""
     keys = IndexNowKeys(inbox.db)
-    away = [(split(each.url).host, each.url) for each in due if not elsewhere.is_here(split(each.url).host)]
-    _pass_on(inbox, keys, [key for place in away for key in keys.asked_at(*place)], elsewhere)
+    away = [(split(each.url).host, each.url) for each in due if not owners.is_here(split(each.url).host)]
+    _forward_keys(inbox, keys, [key for place in away for key in keys.asked_at(*place)], owners)
     for place in away:
         _forget_file(inbox, keys, *place)
-    return [each for each in due if elsewhere.is_here(split(each.url).host)]
+    return [each for each in due if owners.is_here(split(each.url).host)]
 
 
-def _pass_on(inbox: AnnouncementInbox, keys: IndexNowKeys, those: Sequence[IndexNowKey], elsewhere: HostOwners) -> None:
-    """Send keys to their owners; URLs that arrive for a key meanwhile are sent at the next look."""
+def _forward_keys(inbox: AnnouncementInbox, keys: IndexNowKeys, those: Sequence[IndexNowKey], owners: HostOwners) -> None:
+    """Send keys to their owners; URLs that arrive for a key meanwhile are sent at the next check."""
     if not those:
         return
-    sent = elsewhere.pass_keys_on(keys, those)
+    sent = owners.forward_keys(keys, those)
     with transaction(inbox.db):
         for key, urls in sent.items():
             keys.forget(key, urls)
@@ -158,13 +158,13 @@ def _is_proved(frontier: FrontierCell, key: IndexNowKey) -> bool | None:
     row = frontier.db.execute("SELECT host_id FROM hosts WHERE name = ?", (key.host,)).fetchone()
     if row is None:
         return None
-    place = (slot_of(site_of(key.host)), row[0], key_of(key.location))
+    row_key = (slot_of(site_of(key.host)), row[0], key_of(key.location))
     sql = """
         SELECT u.state, p.last_visit_s, p.status, p.digest
         FROM urls AS u LEFT JOIN pages AS p USING (slot, host_id, key)
         WHERE u.slot = ? AND u.host_id = ? AND u.key = ?
     """
-    found = frontier.db.execute(sql, place).fetchone()
+    found = frontier.db.execute(sql, row_key).fetchone()
     if found is None:
         return None
     state, visited_s, status, digest = found
@@ -174,7 +174,7 @@ def _is_proved(frontier: FrontierCell, key: IndexNowKey) -> bool | None:
     return status in {200, 304} and proves(key.key, digest)
 
 
-def is_heard(frontier: FrontierCell, announced: Announcement, host: str) -> bool:
+def note_signal(frontier: FrontierCell, announced: Announcement, host: str) -> bool:
     """Note that a page is reported as changed; return False if such pings of its host have proved to be worthless."""
     slot = slot_of(site_of(host))
     row = frontier.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
@@ -182,5 +182,5 @@ def is_heard(frontier: FrontierCell, announced: Announcement, host: str) -> bool
         return True
     kind, key = KINDS[announced.kind], key_of(announced.url)
     site_statements.store_statements(frontier.db, slot, row[0], kind, 0, {key: announced.said_s}, announced.said_s)
-    voice = SignalSource.decode(site_statements.trust_of(frontier.db, slot, row[0]).get(kind, b""))
-    return not voice.is_hardly_heard
+    source = SignalSource.decode(site_statements.trust_of(frontier.db, slot, row[0]).get(kind, b""))
+    return not source.is_hardly_heard

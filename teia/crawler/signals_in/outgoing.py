@@ -53,12 +53,12 @@ class Poster:
     async def post(self, url: str, message: PostBody) -> Fetched:
         """Post to a canonical URL; network errors are in the answer, not raised."""
         parts = split(url)
-        place = await self._destinations.find(parts.host, parts.port)
-        if place.outcome is not None:
+        destination = await self._destinations.find(parts.host, parts.port)
+        if destination.outcome is not None:
             now_s = self._clock.now_s()
-            return Fetched(url, str(place.outcome), 0, now_s, now_s, "", detail=place.detail)
+            return Fetched(url, str(destination.outcome), 0, now_s, now_s, "", detail=destination.detail)
         answer: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
-        request = FetchRequest(url, place.address, place.port, max_body_bytes=ANSWER_BYTES, accept="*/*", post=message)
+        request = FetchRequest(url, destination.address, destination.port, max_body_bytes=ANSWER_BYTES, accept="*/*", post=message)
         # No task waits for the answer to a cancelled message.
         self._fetcher.start(request, lambda fetched: None if answer.done() else answer.set_result(fetched))
         return await answer
@@ -68,12 +68,12 @@ class Poster:
         await self._resolver.close()
 
 
-def is_taken(fetched: Fetched) -> bool:
+def is_accepted(fetched: Fetched) -> bool:
     """Tell whether a message was accepted; a truncated answer does not matter."""
     return 200 <= fetched.status < 300
 
 
-def said(fetched: Fetched) -> str:
+def refusal_text(fetched: Fetched) -> str:
     """Describe in a few words why a message was not accepted; never includes a part of its address."""
     if 300 <= fetched.status < 400:
         return f"{fetched.status}: redirects are not followed"
@@ -83,8 +83,8 @@ def said(fetched: Fetched) -> str:
 # ---- messages under way ----------------------------------------------------------------------------------------------
 
 
-MANY = 10_000
-"""Number of places that are remembered; those without a running delay are forgotten first."""
+MAX_REMEMBERED = 10_000
+"""Number of hosts and receivers that are remembered; those without a running delay are forgotten first."""
 
 WEBHOOKS, HUBS = "webhooks", "hubs"
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class FailingReceiver(NamedTuple):
     """A receiver with its number of consecutive failures, and the time of the next try."""
 
     failures: int
-    again: float
+    retry_at: float
 
 
 class ReceiverStates:
@@ -102,80 +102,80 @@ class ReceiverStates:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._asked: dict[str, str] = {}
+        self._in_progress: dict[str, str] = {}
         self._delays: dict[str, float] = {}
         self._failing: dict[str, FailingReceiver] = {}
 
     @property
     def under_way(self) -> int:
-        return len(self._asked)
+        return len(self._in_progress)
 
     def has_room(self, kind: str) -> bool:
         """Tell whether another message of a kind may be under way; hubs do not take the room of webhooks."""
-        return sum(each == kind for each in self._asked.values()) < AT_ONCE
+        return sum(each == kind for each in self._in_progress.values()) < AT_ONCE
 
     def is_free(self, url: str) -> bool:
         """Tell whether a message may be sent to the host of an address now."""
         host = host_of(url)
-        return host not in self._asked and self._delays.get(host, 0.0) <= self._clock.ticks_s()
+        return host not in self._in_progress and self._delays.get(host, 0.0) <= self._clock.ticks_s()
 
-    def begin(self, url: str, kind: str, rest_s: float) -> None:
-        """Note a message to a host: the next must wait for its answer and for `rest_s`."""
-        self._asked[host_of(url)] = kind
-        self._rest(host_of(url), rest_s)
+    def note_sent(self, url: str, kind: str, delay_s: float) -> None:
+        """Note a message to a host: the next must wait for its answer and for `delay_s`."""
+        self._in_progress[host_of(url)] = kind
+        self._set_delay(host_of(url), delay_s)
 
-    def end(self, url: str, rest_s: float = 0.0) -> None:
+    def note_answered(self, url: str, delay_s: float = 0.0) -> None:
         """Note that a host has answered, or that its answer is not awaited any more."""
-        self._asked.pop(host_of(url), None)
-        self._rest(host_of(url), rest_s)
+        self._in_progress.pop(host_of(url), None)
+        self._set_delay(host_of(url), delay_s)
 
-    def _rest(self, host: str, rest_s: float) -> None:
+    def _set_delay(self, host: str, delay_s: float) -> None:
         now = self._clock.ticks_s()
-        if len(self._delays) >= MANY:
+        if len(self._delays) >= MAX_REMEMBERED:
             self._delays = {each: until for each, until in self._delays.items() if until > now}
-        self._delays[host] = max(self._delays.get(host, 0.0), now + rest_s)
+        self._delays[host] = max(self._delays.get(host, 0.0), now + delay_s)
 
     # -- receivers -----------------------------------------------------------------------------------------
 
     def is_failing(self, webhook: str) -> bool:
         """Tell whether a receiver is to be left alone for now."""
         known = self._failing.get(webhook)
-        return known is not None and known.again > self._clock.ticks_s()
+        return known is not None and known.retry_at > self._clock.ticks_s()
 
     def failures(self, webhook: str) -> int:
         known = self._failing.get(webhook)
         return 0 if known is None else known.failures
 
-    def failed(self, webhook: str, wait_s: float) -> None:
+    def note_failure(self, webhook: str, wait_s: float) -> None:
         now = self._clock.ticks_s()
-        if len(self._failing) >= MANY:
-            self._failing = {each: known for each, known in self._failing.items() if known.again > now}
+        if len(self._failing) >= MAX_REMEMBERED:
+            self._failing = {each: known for each, known in self._failing.items() if known.retry_at > now}
         self._failing[webhook] = FailingReceiver(self.failures(webhook) + 1, now + wait_s)
 
-    def arrived(self, webhook: str) -> None:
+    def note_success(self, webhook: str) -> None:
         self._failing.pop(webhook, None)
 
 
 class PostsUnderWay(Generic[T]):
     """Messages of one kind and collection that were posted and not yet settled; `T` is the subject of each."""
 
-    def __init__(self, kind: str, poster: Poster, places: ReceiverStates) -> None:
-        self._kind, self._poster, self._places = kind, poster, places
+    def __init__(self, kind: str, poster: Poster, receivers: ReceiverStates) -> None:
+        self._kind, self._poster, self._receivers = kind, poster, receivers
         self._posts: dict[asyncio.Task[Fetched], T] = {}
 
     def __len__(self) -> int:
         return len(self._posts)
 
-    def about(self) -> list[T]:
+    def subjects(self) -> list[T]:
         """Return the subjects of messages under way or to be settled."""
         return list(self._posts.values())
 
-    def start(self, about: T, url: str, message: PostBody, *, rest_s: float, after_s: float = 0.0) -> None:
-        """Post to a free host; the next message must wait for `rest_s`, and for `after_s` after the answer."""
-        self._places.begin(url, self._kind, rest_s)
+    def start(self, subject: T, url: str, message: PostBody, *, delay_s: float, after_s: float = 0.0) -> None:
+        """Post to a free host; the next message must wait for `delay_s`, and for `after_s` after the answer."""
+        self._receivers.note_sent(url, self._kind, delay_s)
         task = asyncio.create_task(self._poster.post(url, message))
-        self._posts[task] = about
-        task.add_done_callback(lambda _: self._places.end(url, after_s))
+        self._posts[task] = subject
+        task.add_done_callback(lambda _: self._receivers.note_answered(url, after_s))
 
     def finished(self) -> list[tuple[T, Fetched]]:
         """Return the answers since the last call."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.signals_in.inbox import open_inbox
-from teia.crawler.signals_in.outgoing import HUBS, Poster, PostsUnderWay, ReceiverStates, is_taken, said
+from teia.crawler.signals_in.outgoing import HUBS, Poster, PostsUnderWay, ReceiverStates, is_accepted, refusal_text
 from teia.errors import TeiaError
 from teia.fetch.fetcher import PostBody
 from teia.frontier.cell.database import PRIVATE, open_database, sqlite_errors, unless_busy
@@ -24,7 +24,7 @@ from teia.signals.announce import Announcement, transaction
 from teia.signals.websub import MEDIA_TYPE, WEBSUB, Hubs, HubTopic, base_of, question
 from teia.store.root import CollectionFolder
 
-LOOKED_AT = 500
+CHECKED_AT_ONCE = 500
 """Number of hosts of hubs, one request each, that are checked in a turn."""
 
 PAGES_OF_A_PUSH = 100
@@ -37,7 +37,7 @@ def open_hubs(path: Path) -> Hubs:
 
 
 @contextmanager
-def opened(folder: CollectionFolder) -> Iterator[Hubs]:
+def open_collection_hubs(folder: CollectionFolder) -> Iterator[Hubs]:
     """Open a collection's hubs for the block."""
     with closing(open_hubs(folder.hubs)) as hubs, sqlite_errors(folder.hubs):
         yield hubs
@@ -49,29 +49,29 @@ def callback_base(config: Config) -> str:
     return f"{base}/websub/{config.collection.name}" if base else ""
 
 
-def keep_found(path: Path, found: Iterable[tuple[str, str, str]], config: Config, now_s: float) -> bool:
+def store_hubs(path: Path, found: Iterable[tuple[str, str, str]], config: Config, now_s: float) -> bool:
     """Store the hubs that feeds named, as (feed, topic, hub); return False while another process writes."""
     base = callback_base(config)
-    is_kept = not base
+    is_stored = not base
     if base:
         with closing(open_hubs(path)) as hubs, sqlite_errors(path), unless_busy():
             with transaction(hubs.db):
                 for feed, topic, hub in dict.fromkeys(found):
                     hubs.found(feed, topic, hub, base, now_s)
-            is_kept = True
-    return is_kept
+            is_stored = True
+    return is_stored
 
 
 class HubRound:
     """Sends due requests to hubs, for one collection; lives with the courier."""
 
-    def __init__(self, path: Path, config: Config, poster: Poster, places: ReceiverStates, clock: Clock) -> None:
-        self._path, self._places, self._clock = path, places, clock
-        self._is_wanted, self._rest_s = bool(callback_base(config)), max(1.0, config.courtesy.delay_s)
-        self._under_way: PostsUnderWay[HubTopic] = PostsUnderWay(HUBS, poster, places)
+    def __init__(self, path: Path, config: Config, poster: Poster, receivers: ReceiverStates, clock: Clock) -> None:
+        self._path, self._receivers, self._clock = path, receivers, clock
+        self._is_wanted, self._delay_s = bool(callback_base(config)), max(1.0, config.courtesy.delay_s)
+        self._under_way: PostsUnderWay[HubTopic] = PostsUnderWay(HUBS, poster, receivers)
         self._hubs = open_hubs(path)
 
-    def turn(self) -> int:
+    def step(self) -> int:
         """Settle answers and send a request to one hub of each free host; return the number of messages in progress.
 
         A crawl that began before the setting was emptied may still find hubs, so the setting is checked each time.
@@ -80,22 +80,22 @@ class HubRound:
             settled = self._settle()
             if not self._is_wanted:
                 self._hubs.unwant_all(self._clock.now_s())
-            for topic in self._hubs.due(self._clock.now_s(), LOOKED_AT):
+            for topic in self._hubs.due(self._clock.now_s(), CHECKED_AT_ONCE):
                 # Tried too often: the topic is given up with its last outcome.
                 if topic.is_over:
                     self._hubs.refused(topic, topic.outcome, self._clock.now_s())
-                elif self._places.is_free(topic.hub) and self._places.has_room(HUBS):
+                elif self._receivers.is_free(topic.hub) and self._receivers.has_room(HUBS):
                     # Stored before it is sent, because a hub may call back before it answers.
                     self._hubs.ask(topic, self._clock.now_s())
-                    asked = PostBody(question(topic), MEDIA_TYPE)
-                    self._under_way.start(topic, topic.hub, asked, rest_s=self._rest_s, after_s=self._rest_s)
+                    message = PostBody(question(topic), MEDIA_TYPE)
+                    self._under_way.start(topic, topic.hub, message, delay_s=self._delay_s, after_s=self._delay_s)
         return settled + len(self._under_way)
 
     def _settle(self) -> int:
         finished = self._under_way.finished()
         for topic, fetched in finished:
-            if not is_taken(fetched):
-                self._hubs.refused(topic, said(fetched), self._clock.now_s())
+            if not is_accepted(fetched):
+                self._hubs.refused(topic, refusal_text(fetched), self._clock.now_s())
         return len(finished)
 
     async def close(self) -> None:
@@ -128,5 +128,5 @@ def states_in(folder: CollectionFolder) -> Mapping[str, int]:
     """Return the number of feeds by the state of their hub."""
     if not folder.hubs.exists():
         return {}
-    with opened(folder) as hubs:
+    with open_collection_hubs(folder) as hubs:
         return Counter(each.state for each in hubs.all())

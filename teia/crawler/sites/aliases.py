@@ -497,7 +497,7 @@ class AliasBook:
                     if self._number(host) == number:
                         alias_evidence.drop_pair(cell, host, other, self._now_s)
                 homes = [found for found in self._homes if self._number(found.host) == number]
-                self._renamed.hosts += [(number, host) for _, host in cell.absorb(homes, self._now_s)]
+                self._renamed.hosts += [(number, host) for _, host in cell.add_links(homes, self._now_s)]
         # Cleared once all cells have them: after a full disk everything is written again, which changes nothing.
         self._unsaved.clear()
         self._dropped.clear()

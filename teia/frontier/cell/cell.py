@@ -189,7 +189,7 @@ class FrontierCell:
         """Record the reason a host is not requested; its next request clears it. Inside a transaction."""
         self.db.execute("UPDATE hosts SET parked = ? WHERE host_id = ?", (why, host_id))
 
-    def keep_robots(
+    def store_robots(
         self, host_id: int, host: str, origin: str, now_s: float, outcome: str, status: int, body: bytes
     ) -> None:
         """Store an origin's answer for robots.txt, so that a restart need not fetch it again; inside a transaction."""
@@ -205,10 +205,10 @@ class FrontierCell:
 
     # -- URLs come in --------------------------------------------------------------------------------------
 
-    def absorb(self, found: Iterable[FoundUrl], now_s: float) -> list[tuple[int, str]]:
+    def add_links(self, found: Iterable[FoundUrl], now_s: float) -> list[tuple[int, str]]:
         """Merge links into the cell; return (host id, name) of hosts that got something new to fetch."""
         touched: dict[int, str] = {}
-        new_urls, new_queue, known, moved, shorter, back = [], [], [], [], [], []
+        new_urls, new_queue, known, moved, shorter, removed = [], [], [], [], [], []
         order = self.order
         if order.sample_size:
             found = sample_links(found, order.sample_size, order.seed, lambda item: self._is_new_or_aside(item, now_s))
@@ -217,23 +217,23 @@ class FrontierCell:
             " WHERE slot = ? AND host_id = ? AND key = ?"
         )
         # Rows are read in their order on disk; the changes are collected and written together below.
-        placed = self._in_order(found, now_s)
+        links = self._number_and_sort(found, now_s)
         watch = self.watch
         if watch is not None:
-            watch.begin_batch(placed, now_s)
-        for *row_key, sequence, item in placed:
+            watch.begin_batch(links, now_s)
+        for *row_key, sequence, item in links:
             # No tail: pages no longer link to this URL (counted_links.removed_link).
             if not item.tail:
-                back.append((row_key, item.in_links))
+                removed.append((row_key, item.in_links))
                 continue
             row = self.db.execute(look_up, row_key).fetchone()
             score = TOP_SCORE if item.hint is None else item.hint.score
             if row is None:
                 # Never seen. The trap detector may put it behind the others, or refuse to store it.
-                kept = watch.classify(row_key[1], item) if watch is not None else (0, LANE_NEW, 0)
-                if kept is None:
+                placement = watch.classify(row_key[1], item) if watch is not None else (0, LANE_NEW, 0)
+                if placement is None:
                     continue
-                pattern, lane, lag = kept
+                pattern, lane, lag = placement
                 # The same batch may take more links back than it brings.
                 in_links = max(0, item.in_links)
                 rank = order.rank(item.depth + lag, in_links, sequence, score)
@@ -259,17 +259,17 @@ class FrontierCell:
                     watch.count_link(row_key[1], item, row[7])
                 known.append((depth, in_links, min(row[3], item.hops), rank, row[6] | item.by, *row_key))
         self._insert_new(new_urls, new_queue)
-        self._renew(known, moved)
-        self._take_back(back)
+        self._update_known(known, moved)
+        self._remove_links(removed)
         # After the inserts: the detector moves rows that must exist by now.
         if watch is not None:
             watch.end_batch()
         shorter_paths.add(self.db, shorter)
         if order.stores_trails:
-            touched.update(self._keep_trails([each for each in placed if each[4].tail], now_s))
+            touched.update(self._store_trails([each for each in links if each[4].tail], now_s))
         return list(touched.items())
 
-    def _take_back(self, back: Sequence[tuple[Sequence[int], int]]) -> None:
+    def _remove_links(self, removed: Sequence[tuple[Sequence[int], int]]) -> None:
         """Lower the in-link counts of URLs that pages no longer link to.
 
         A queued URL moves back if the order uses links. A URL that was not stored when it was found
@@ -277,7 +277,7 @@ class FrontierCell:
         """
         look_up = "SELECT depth, in_links, state, lane, rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
         order, lowered, moved = self.order, [], []
-        for row_key, fewer in back:
+        for row_key, fewer in removed:
             row = self.db.execute(look_up, row_key).fetchone()
             if row is None:
                 continue
@@ -300,13 +300,13 @@ class FrontierCell:
         row = self.db.execute(sql, row_key).fetchone()
         return row is None or (row[:2] == (STATE_QUEUED, LANE_NEW) and is_aside(row[2]))
 
-    def _keep_trails(self, placed: Sequence[tuple[int, int, int, int, FoundUrl]], now_s: float) -> dict[int, str]:
+    def _store_trails(self, links: Sequence[tuple[int, int, int, int, FoundUrl]], now_s: float) -> dict[int, str]:
         """Store the links' hints; return the hosts of pages that are revisited because their links are judged anew."""
         again: dict[int, str] = {}
-        for *row_key, _, item in placed:
+        for *row_key, _, item in links:
             if trails.is_shorter_path(self.db, row_key, item.hint) and self.visit_again(row_key, now_s):
                 again[row_key[1]] = item.host
-        trails.store_hints(self.db, ((row_key, item.hint) for *row_key, _, item in placed))
+        trails.store_hints(self.db, ((row_key, item.hint) for *row_key, _, item in links))
         return again
 
     def note_read(self, host_id: int, host: str, item: QueuedUrl, read: trails.ReadingResult, now_s: float) -> bool:
@@ -326,17 +326,17 @@ class FrontierCell:
         self._enter_queue(slot, host_id, key, lane=LANE_DUE, rank=rank)
         return True
 
-    def _in_order(self, found: Iterable[FoundUrl], now_s: float) -> list[tuple[int, int, int, int, FoundUrl]]:
+    def _number_and_sort(self, found: Iterable[FoundUrl], now_s: float) -> list[tuple[int, int, int, int, FoundUrl]]:
         """Return (slot, host id, key, sequence, link), numbered as they came and sorted as they lie on disk.
 
         Neighbours on disk then share a page of the database instead of writing it again for each
         (bench/frontier.py).
         """
         numbered = enumerate(_merged(found), self._sequence + 1)
-        placed = [(slot_of(site_of(f.host)), self.host_id(f.host, now_s), f.key, n, f) for n, f in numbered]
-        self._sequence += len(placed)
-        placed.sort(key=itemgetter(0, 1, 2))
-        return placed
+        links = [(slot_of(site_of(f.host)), self.host_id(f.host, now_s), f.key, n, f) for n, f in numbered]
+        self._sequence += len(links)
+        links.sort(key=itemgetter(0, 1, 2))
+        return links
 
     def _insert_new(self, new_urls: Sequence[tuple[object, ...]], new_queue: Sequence[tuple[object, ...]]) -> None:
         self.db.executemany(
@@ -344,12 +344,12 @@ class FrontierCell:
             " pattern) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             new_urls,
         )
-        # Sorted, so that neighbours in the queue are written together (see `_in_order`).
+        # Sorted, so that neighbours in the queue are written together (see `_number_and_sort`).
         self.db.executemany("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", sorted(new_queue))
         self.known += len(new_urls)
         self.queued += len(new_queue)
 
-    def _renew(self, known: Sequence[tuple[int, ...]], moved: Sequence[tuple[int, ...]]) -> None:
+    def _update_known(self, known: Sequence[tuple[int, ...]], moved: Sequence[tuple[int, ...]]) -> None:
         """Write the changes of known URLs; `moved` are (new rank, slot, host, key, old rank) in the queue."""
         self.db.executemany(
             "UPDATE urls SET depth = ?, in_links = ?, hops = ?, rank = ?, found_by = ?"
@@ -371,14 +371,14 @@ class FrontierCell:
     ) -> list[QueuedUrl]:
         """Return the next URLs of a host: those that are due, then new ones; `skip` are already in memory."""
         slot = slot_of(site_of(host))
-        taken: list[QueuedUrl] = []
+        urls: list[QueuedUrl] = []
         for lane in lanes:
-            if len(taken) >= limit:
+            if len(urls) >= limit:
                 break
             # Ranks of DUE are milliseconds, and later ones are not due. Ranks of NEW are no times: all qualify.
             before = 1 << 62 if lane == LANE_NEW else int(now_s * 1000)
-            taken += islice(read_lane(self.db, host, (slot, host_id, lane), before, limit, skip), limit - len(taken))
-        return trails.attach_hints(self.db, slot, host_id, taken) if self.order.stores_trails else taken
+            urls += islice(read_lane(self.db, host, (slot, host_id, lane), before, limit, skip), limit - len(urls))
+        return trails.attach_hints(self.db, slot, host_id, urls) if self.order.stores_trails else urls
 
     def next_due_s(self, host_id: int, host: str) -> float | None:
         """Return the time of the earliest URL of the DUE lane; None if there is none."""
@@ -462,11 +462,11 @@ class FrontierCell:
         earlier = b"" if before is None else before[1] or before[0]
         is_other = page.status != NOT_MODIFIED and earlier != (page.text_digest or page.digest)
         # The crawler's own comparison comes first, then the digests; None where there is nothing to compare.
-        changed = settled.changed if settled.saw is not None else is_other if earlier and not failed else None
+        changed = settled.changed if settled.visit_result is not None else is_other if earlier and not failed else None
         digest = before[0] if before is not None and page.status == NOT_MODIFIED else page.digest
         self.db.execute(
             "INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*row_key, settled.time_s, settled.outcome, digest, changed, *archived, settled.saw),
+            (*row_key, settled.time_s, settled.outcome, digest, changed, *archived, settled.visit_result),
         )
         if before is None:
             # A failed first visit leaves a row without a capture.

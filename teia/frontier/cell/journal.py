@@ -57,13 +57,13 @@ class Journal(Protocol):
 
 
 class RecordingConnection(sqlite3.Connection):
-    """A connection that records its changes since the last `taken`."""
+    """A connection that records its changes since the last `pop_changes`."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # Any: as sqlite3.connect passes them
         super().__init__(*arguments, **options)
         self._statements: dict[str, int] = {}
-        self._done: list[tuple[int, list[Sequence[Any]]]] = []
-        self.late: dict[str, Any] = {}
+        self._changes: list[tuple[int, list[Sequence[Any]]]] = []
+        self.deferred_meta: dict[str, Any] = {}
         """Rows of `meta` that are written with the next change: by themselves they are worth no record."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
@@ -78,30 +78,30 @@ class RecordingConnection(sqlite3.Connection):
             self._note(sql, rows)
         return super().executemany(sql, rows)
 
-    def unrecorded(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+    def execute_unrecorded(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         """Make a change that concerns this file alone."""
         super().execute(sql, parameters)
 
     def _note(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         # Each statement's text is stored once; consecutive rows of the same statement are one entry.
         number = self._statements.setdefault(sql, len(self._statements))
-        if self._done and self._done[-1][0] == number:
-            self._done[-1][1].extend(rows)
+        if self._changes and self._changes[-1][0] == number:
+            self._changes[-1][1].extend(rows)
         else:
-            self._done.append((number, list(rows)))
+            self._changes.append((number, list(rows)))
 
     @property
     def has_changes(self) -> bool:
-        return bool(self._done)
+        return bool(self._changes)
 
-    def taken(self) -> bytes:
+    def pop_changes(self) -> bytes:
         """Return the recorded changes, encoded, and clear them."""
-        changes = _encode((VERSION, TABLES_VERSION, list(self._statements), self._done))
+        changes = _encode((VERSION, TABLES_VERSION, list(self._statements), self._changes))
         self.forget()
         return changes
 
     def forget(self) -> None:
-        self._statements, self._done = {}, []
+        self._statements, self._changes = {}, []
 
 
 def _is_change(sql: str) -> bool:
@@ -130,9 +130,9 @@ def publish(db: sqlite3.Connection, journal: Journal, save_counters: Callable[[]
         return 0
     # Counters and late rows are part of the record, so they are written before it is taken.
     save_counters()
-    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", db.late.items())
-    seq = journal.publish(db.taken())
-    db.late.clear()
+    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", db.deferred_meta.items())
+    seq = journal.publish(db.pop_changes())
+    db.deferred_meta.clear()
     # The record is in the log. If its number cannot be stored, the journal must learn that the file is behind.
     try:
         note_seq(db, seq)
@@ -150,25 +150,25 @@ def forget(db: sqlite3.Connection, journal: Journal, published: int) -> None:
 
 
 def apply(
-    db: RecordingConnection, records: Iterable[tuple[int, bytes]], look: Callable[[], None] = lambda: None
+    db: RecordingConnection, records: Iterable[tuple[int, bytes]], on_record: Callable[[], None] = lambda: None
 ) -> None:
     """Apply the changes of some records to an older copy of the cell, and note their numbers; one transaction.
 
-    `look` is called after each record, for callers that inspect the cell's state at that point.
+    `on_record` is called after each record, for callers that inspect the cell's state at that point.
     """
-    db.unrecorded("BEGIN IMMEDIATE")
+    db.execute_unrecorded("BEGIN IMMEDIATE")
     try:
         for seq, changes in records:
-            _do(db, seq, changes)
+            _apply(db, seq, changes)
             note_seq(db, seq)
-            look()
-        db.unrecorded("COMMIT")
+            on_record()
+        db.execute_unrecorded("COMMIT")
     finally:
         if db.in_transaction:
-            db.unrecorded("ROLLBACK")
+            db.execute_unrecorded("ROLLBACK")
 
 
-def _do(db: RecordingConnection, seq: int, changes: bytes) -> None:
+def _apply(db: RecordingConnection, seq: int, changes: bytes) -> None:
     try:
         version, tables, statements, done = _decode(changes)
     except msgspec.MsgspecError as error:
@@ -184,12 +184,12 @@ def _do(db: RecordingConnection, seq: int, changes: bytes) -> None:
             raise ClusterError(f"record {seq} contains `{sql.strip()[:60]}`, which is not a change of a cell")
     for number, rows in done:
         for row in rows:
-            db.unrecorded(statements[number], row)
+            db.execute_unrecorded(statements[number], row)
 
 
 def note_seq(db: RecordingConnection, seq: int) -> None:
     """Store the number of the last record in the file; inside its transaction."""
-    db.unrecorded("INSERT OR REPLACE INTO meta VALUES (?, ?)", (LOG_SEQ, seq))
+    db.execute_unrecorded("INSERT OR REPLACE INTO meta VALUES (?, ?)", (LOG_SEQ, seq))
 
 
 def applied_seq(db: sqlite3.Connection) -> int:

@@ -59,8 +59,8 @@ def progress(cell: FrontierCell, mark: str) -> RowKey:
     """Return the position of the judgement by these settings; END if all URLs were judged."""
     row = cell.db.execute("SELECT value FROM meta WHERE name = ?", (EVALUATED,)).fetchone()
     # In a cluster the position may still wait for the next change (see `reconsider`).
-    if isinstance(cell.db, RecordingConnection) and EVALUATED in cell.db.late:
-        row = (cell.db.late[EVALUATED],)
+    if isinstance(cell.db, RecordingConnection) and EVALUATED in cell.db.deferred_meta:
+        row = (cell.db.deferred_meta[EVALUATED],)
     evaluated_by, *position = json.loads(row[0]) if row is not None else ("",)
     return (position[0], position[1], position[2]) if evaluated_by == mark else (0, -1, 0)
 
@@ -78,12 +78,12 @@ def reconsider(
         if not has_time():
             break
     progress_json = json.dumps([mark, *position])
-    late = cell.db.late if isinstance(cell.db, RecordingConnection) else {}
+    deferred_meta = cell.db.deferred_meta if isinstance(cell.db, RecordingConnection) else {}
     # The position in an empty cell is worth no record of its own in the cluster's log.
     if isinstance(cell.db, RecordingConnection) and not cell.known:  # a new URL is judged when it is added
-        late[EVALUATED] = progress_json
+        deferred_meta[EVALUATED] = progress_json
     else:
-        late.pop(EVALUATED, None)
+        deferred_meta.pop(EVALUATED, None)
         cell.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (EVALUATED, progress_json))
     return list(touched.items())
 

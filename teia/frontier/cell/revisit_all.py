@@ -64,9 +64,9 @@ def round_progress(cell: FrontierCell, since_s: float) -> RoundProgress:
     return RoundProgress(since_s, None if position is None else (position[0], position[1], position[2]), *counts)
 
 
-def _store(cell: FrontierCell, now: RoundProgress) -> RoundProgress:
-    cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('again', ?)", (json.dumps(now),))
-    return now
+def _store(cell: FrontierCell, progress: RoundProgress) -> RoundProgress:
+    cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('again', ?)", (json.dumps(progress),))
+    return progress
 
 
 def count_visits(cell: FrontierCell, since_s: float, visited: int, new: int, left_out: int) -> RoundProgress:
@@ -74,8 +74,8 @@ def count_visits(cell: FrontierCell, since_s: float, visited: int, new: int, lef
 
     `left_out` are known pages that turned out not to be wanted any more.
     """
-    now = round_progress(cell, since_s)
-    return _store(cell, now._replace(known=now.known - left_out, visited=now.visited + visited, new=now.new + new))
+    progress = round_progress(cell, since_s)
+    return _store(cell, progress._replace(known=progress.known - left_out, visited=progress.visited + visited, new=progress.new + new))
 
 
 def requeue_known(
@@ -85,19 +85,19 @@ def requeue_known(
 
     Returns the progress of the round, and (host id, name) of hosts that have something to fetch.
     """
-    now, hosts = round_progress(cell, since_s), set[int]()
-    while now.position is not None:
-        rows = cell.db.execute(_NEXT, (*now.position, AT_ONCE)).fetchall()
-        asked = [row for row in rows if _is_due(row, since_s)]
-        _queue(cell, asked)
-        hosts.update(row[1] for row in asked)
+    progress, hosts = round_progress(cell, since_s), set[int]()
+    while progress.position is not None:
+        rows = cell.db.execute(_NEXT, (*progress.position, AT_ONCE)).fetchall()
+        due = [row for row in rows if _is_due(row, since_s)]
+        _queue(cell, due)
+        hosts.update(row[1] for row in due)
         last = rows[-1][:3] if len(rows) == AT_ONCE else None
-        now = now._replace(position=last, known=now.known + sum(_is_known(row, since_s) for row in rows))
+        progress = progress._replace(position=last, known=progress.known + sum(_is_known(row, since_s) for row in rows))
         if not has_time():
             break
     name_of = "SELECT name FROM hosts WHERE host_id = ?"
     touched = [(host_id, cell.db.execute(name_of, (host_id,)).fetchone()[0]) for host_id in sorted(hosts)]
-    return _store(cell, now), touched
+    return _store(cell, progress), touched
 
 
 def _is_due(row: tuple[int, int, int, int, str, int, int, int | None, float | None], since_s: float) -> bool:

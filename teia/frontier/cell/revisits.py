@@ -1,4 +1,4 @@
-"""Known pages that are old fresh: the lane REFRESH of each host's queue, by due time (A13).
+"""Known pages that are kept fresh: the lane REFRESH of each host's queue, by due time (A13).
 
 A page in this lane is settled (`done`, or `failed` for long) and is in the index. It does not count as queued, and
 a crawl that keeps nothing fresh does not read the lane. Its due time is stored only here, so it survives any crash.
@@ -200,10 +200,10 @@ def replace_page(db: sqlite3.Connection, row_key: RowKey, to: RowKey, now_s: flo
 
     The page leaves the index; its captures stay in the archive. Returns False if one of the two changed meanwhile.
     """
-    old = f"SELECT 1 FROM urls WHERE {_AT} AND lane = ? AND state IN (?, ?)"  # noqa: S608  # our own text
+    captured = f"SELECT 1 FROM urls WHERE {_AT} AND lane = ? AND state IN (?, ?)"  # noqa: S608  # our own text
     new = f"SELECT rank FROM urls WHERE {_AT} AND lane = ? AND state = ?"  # noqa: S608
     row = db.execute(new, (*to, LANE_NEW, STATE_QUEUED)).fetchone()
-    if row is None or db.execute(old, (*row_key, LANE_REFRESH, STATE_DONE, STATE_FAILED)).fetchone() is None:
+    if row is None or db.execute(captured, (*row_key, LANE_REFRESH, STATE_DONE, STATE_FAILED)).fetchone() is None:
         return False
     withdraw(db, row_key)
     gone = f"UPDATE urls SET state = ?, outcome = ? WHERE {_AT}"  # noqa: S608

@@ -54,7 +54,7 @@ def merge_via(via: int, also: int) -> int:
 class QueuedUrl:
     """One URL in a host's buffer. `lane` and `rank` are its place in the queue on disk; `since_s` is its arrival time.
 
-    `digest` and `copied_s` are those of the response that holds its body, if it was visited before.
+    `digest` and `captured_s` are those of the response that holds its body, if it was visited before.
     """
 
     url: str
@@ -71,7 +71,7 @@ class QueuedUrl:
     etag: str = ""
     last_modified: str = ""
     digest: str = ""
-    copied_s: float = 0.0
+    captured_s: float = 0.0
     purpose: str = "page"
     origin: str = ""
     hint: Hint | None = None
@@ -110,7 +110,7 @@ class PageRow(NamedTuple):
 class SettledVisit:
     """The end of one visit: the URL's next state (see retry.verdict) and the result.
 
-    `repeats`: the archive holds a revisit record of it, which has no body; the capture stays where it was. `saw`
+    `repeats`: the archive holds a revisit record of it, which has no body; the capture stays where it was. `visit_result`
     and `changed` are for visits that were compared with the one before; otherwise the digests decide.
     """
 
@@ -123,7 +123,7 @@ class SettledVisit:
     page: PageRow | None = None
     archived: CaptureLocation = NOT_ARCHIVED
     repeats: bool = False
-    saw: int | None = None
+    visit_result: int | None = None
     changed: bool | None = None
 
 

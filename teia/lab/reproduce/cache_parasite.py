@@ -34,7 +34,7 @@ from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.start import open_crawler
 from teia.lab.measure.true_freshness import PageTruth, true_freshness
 from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Results, Table, experiment
-from teia.lab.server.listen import loopback
+from teia.lab.server.listen import check_loopback
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
 from teia.lab.server.squid import OUTGOING, Squid, find_squid, squid_process
@@ -194,7 +194,7 @@ def keep(asked: ParasiteSettings) -> ParasiteResult:
         # 1. The lab runs in its own process. The same world, made again here, gives the truth about it.
         with lab_process(*flags) as ready:
             world = World(
-                WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=loopback(address)
+                WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=check_loopback(address)
             )
             names = {host.name: host.address for host in world.hosts}
             squid = stack.enter_context(squid_process(names)) if asked.is_parasite else None

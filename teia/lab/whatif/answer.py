@@ -1,7 +1,7 @@
 """The parameters and the result of `teia lab whatif`: a collection as it is and as it might be, side by side.
 
 The prediction is the mean over `days` in a settled state: from the current copies and knowledge, a full pass later (or
-`days` later, if a pass takes longer). Both sides are judged in the same drawn worlds, so their difference is more
+`days` later, if a pass takes longer). Both sides are evaluated in the same drawn worlds, so their difference is more
 certain than either. The further learning of a policy is not modelled.
 """
 
@@ -35,7 +35,7 @@ from teia.views.reports.source import Source
 WORLDS = 40
 FEWEST_WORLDS = 8
 WORK = 4e7
-"""Approximate limit of visits and pages times worlds; large collections are judged in fewer worlds."""
+"""Approximate limit of visits and pages times worlds; large collections are evaluated in fewer worlds."""
 
 # Each bound is an optimisation over all pages, so only some of the worlds get one.
 BOUND_WORLDS = 8
@@ -158,15 +158,15 @@ def what_if(
     worlds = _worlds(past, futures, settling_s + request.days * DAY_S)
     tested = backtest(past)
     rates = draw_worlds(past.parts, tested, worlds, np.random.default_rng(request.seed))
-    # 4. Each side is simulated once; its visits are judged in every world.
-    evaluation = []
+    # 4. Each side is simulated once; its visits are evaluated in every world.
+    evaluations = []
     for at, future in enumerate(futures):
         reached((0.5 + at) / (1 + len(futures)))
-        evaluation.append(_evaluate(future, rates, settling_s, request, clock))
+        evaluations.append(_evaluate(future, rates, settling_s, request, clock))
     reached(1.0)
     # 5. Both sides list the same hosts, so that a reader can compare their loads.
-    busiest = np.argsort(-np.max([each.requests for each in evaluation], axis=0), kind="stable").tolist()[: request.top]
-    sides = [_side(each, busiest) for each in evaluation]
+    busiest = np.argsort(-np.max([each.requests for each in evaluations], axis=0), kind="stable").tolist()[: request.top]
+    sides = [_side(each, busiest) for each in evaluations]
     share = np.concatenate([part.prior_share for part in past.parts])
     return WhatIf(
         pages=past.pages,
@@ -181,20 +181,20 @@ def what_if(
         tested=tested,
         as_is=sides[0],
         what_if=sides[1] if len(sides) > 1 else None,
-        gain=_gain(*evaluation) if len(evaluation) > 1 else None,
+        gain=_gain(*evaluations) if len(evaluations) > 1 else None,
         notes=tuple(_notes(past, behaviour, tested, futures[-1], config)),
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Future:
-    """A collection under some terms, ready to be simulated; `unbudgeted` is the world before any budget."""
+    """A collection under some terms, ready to be simulated; `own_slot_world` has the slots of the hosts without the budget."""
 
     terms: Terms
     past: Past
     behaviour: HostBehaviour
     pace: Paces
-    unbudgeted: RefreshWorld
+    own_slot_world: RefreshWorld
     world: RefreshWorld
     config: Config
 
@@ -203,12 +203,12 @@ class _Future:
         config, machine = source.config, behaviour.machine
         pace = compute_paces(past, behaviour, mean_delays(source, past, terms.delay_s), config, terms, length_s)
         crawlers = Crawlers(terms.nodes, machine.pages_per_s) if machine.was_the_limit else FREE
-        world = unbudgeted = make_world(past, part_slots(past, pace.slot_s), config.refresh, crawlers)
+        world = own_slot_world = make_world(past, part_slots(past, pace.slot_s), config.refresh, crawlers)
         if terms.budget is not None:
-            world = replace(unbudgeted, politeness_s=slots_within_budget(unbudgeted, terms.budget, config.refresh.floor))
+            world = replace(own_slot_world, politeness_s=slots_within_budget(own_slot_world, terms.budget, config.refresh.floor))
             # The bound distributes the budget itself: it needs the hosts' own slots, and the budget as a number.
-            unbudgeted = replace(unbudgeted, budget=max(1, round(terms.budget * unbudgeted.horizon_s / DAY_S)))
-        return cls(terms, past, behaviour, pace, unbudgeted, world, config)
+            own_slot_world = replace(own_slot_world, budget=max(1, round(terms.budget * own_slot_world.horizon_s / DAY_S)))
+        return cls(terms, past, behaviour, pace, own_slot_world, world, config)
 
     @property
     def visits_per_s(self) -> float:
@@ -240,9 +240,9 @@ class _Future:
     def limiting_factor(self) -> str:
         """Return the name of the limit on the number of visits."""
         least = self.config.refresh.least_s / np.maximum(self.pages, 1)
-        if self.terms.budget is not None and self.world is not self.unbudgeted and self.slowdown == 1.0:
-            unbudgeted = float((1.0 / self.unbudgeted.politeness_s).sum())
-            if unbudgeted * DAY_S > self.terms.budget:
+        if self.terms.budget is not None and self.world is not self.own_slot_world and self.slowdown == 1.0:
+            allowed_per_s = float((1.0 / self.own_slot_world.politeness_s).sum())
+            if allowed_per_s * DAY_S > self.terms.budget:
                 return "budget"
         if self.slowdown > 1.0:
             return "machine"
@@ -270,11 +270,11 @@ class _Evaluation:
 
 
 def _evaluate(future: _Future, rates: Floats, settling_s: float, request: WhatIfRequest, clock: Clock) -> _Evaluation:
-    """Carry the policy out, and judge the result in every world."""
+    """Carry the policy out, and evaluate the result in every world."""
     parts, end_s = future.past.parts, settling_s + request.days * DAY_S
     judge = Judge(future.world, rates, settling_s, end_s)
     policy = LivePolicy(future.terms.policy, parts, future.config.refresh)
-    simulate(future.world, policy, SimulationSettings(end_s, seed=request.seed), clock, on_visits=judge.take)
+    simulate(future.world, policy, SimulationSettings(end_s, seed=request.seed), clock, on_visits=judge.add)
     values, variance = judge.finish()
     of_page = np.repeat([part.host for part in parts], [len(part) for part in parts])
     per_day = np.bincount(of_page, judge.visits, len(future.past.hosts)) / request.days
@@ -288,7 +288,7 @@ def _evaluate(future: _Future, rates: Floats, settling_s: float, request: WhatIf
         values=values,
         variance=variance,
         bound=float(
-            np.mean([1.0 - steady_optimum(replace(future.unbudgeted, rate=rate)) for rate in rates[:BOUND_WORLDS]])
+            np.mean([1.0 - steady_optimum(replace(future.own_slot_world, rate=rate)) for rate in rates[:BOUND_WORLDS]])
         ),
     )
 
@@ -391,7 +391,7 @@ def _notes(past: Past, behaviour: HostBehaviour, tested: Backtest, last: _Future
 
 
 def _machine_note(behaviour: HostBehaviour, last: _Future) -> str:
-    machine, wanted = behaviour.machine, float((1.0 / last.unbudgeted.politeness_s).sum())
+    machine, wanted = behaviour.machine, float((1.0 / last.own_slot_world.politeness_s).sum())
     most = machine.pages_per_s * last.terms.nodes
     if machine.was_the_limit:
         return (

@@ -55,7 +55,7 @@ NOTHING = Backtest(0, 0, 0.0, 1.0, BELIEF)
 class BacktestVisit(NamedTuple):
     """A visit: the page's history before it, its prior, the time since the last visit, and the result."""
 
-    known: bytes
+    history: bytes
     prior_changes: float
     prior_time_s: float
     gap_s: float
@@ -71,16 +71,16 @@ def backtest(past: Past) -> Backtest:
     if not trials:
         return NOTHING
     middle_s = float(np.median([trial.time_s for trial in trials]))
-    known, *columns = zip(*(trial for trial in trials if trial.time_s >= middle_s), strict=True)
+    histories, *columns = zip(*(trial for trial in trials if trial.time_s >= middle_s), strict=True)
     changes, time_s, gap_s, changed, page = (np.array(column) for column in columns[:5])
-    found = estimate(in_columns(known), Gamma(changes, time_s))
-    return _compare(found, gap_s, changed.astype(np.float64), page)
+    posterior = estimate(in_columns(histories), Gamma(changes, time_s))
+    return _compare(posterior, gap_s, changed.astype(np.float64), page)
 
 
 def _trials(past: Past, part: HostPages, pages: int) -> Iterator[BacktestVisit]:
     """Yield the visits of a part's first pages that have an earlier visit to compare with."""
     host, keys = past.hosts[part.host], part.columns.key[:pages].tolist()
-    place = {key: number for number, key in enumerate(keys)}
+    index = {key: number for number, key in enumerate(keys)}
     sql = """
         SELECT key, time_s, saw FROM visits
         WHERE slot = ? AND host_id = ? AND key BETWEEN ? AND ? AND (saw IS NOT NULL OR outcome = '200')
@@ -89,18 +89,18 @@ def _trials(past: Past, part: HostPages, pages: int) -> Iterator[BacktestVisit]:
     rows = host.cell.rows(sql, slot_of(site_of(host.name)), host.host_id, keys[0], keys[-1], MAX_VISITS)
     for key, visits in groupby(rows, key=lambda row: row[0]):
         history = History.begun(next(visits)[1])
-        for _, time_s, saw in visits if key in place else ():
+        for _, time_s, saw in visits if key in index else ():
             gap_s = time_s - history.visited_s
             if saw is not None and gap_s > 0:
-                prior = float(part.prior.changes[place[key]]), float(part.prior.time_s[place[key]])
-                known = history.encode()
-                yield BacktestVisit(known, *prior, gap_s, history.observe(VisitResult(saw), time_s), key, time_s)
+                prior = float(part.prior.changes[index[key]]), float(part.prior.time_s[index[key]])
+                encoded = history.encode()
+                yield BacktestVisit(encoded, *prior, gap_s, history.observe(VisitResult(saw), time_s), key, time_s)
 
 
-def _compare(known: Gamma, gap_s: Floats, changed: Floats, page: Numbers) -> Backtest:
+def _compare(posterior: Gamma, gap_s: Floats, changed: Floats, page: Numbers) -> Backtest:
     def expected(factor: float) -> Floats:
         # Probability of a change in the gap: Poisson, with the rate integrated over its Gamma posterior.
-        return 1.0 - (1.0 + factor * gap_s / known.time_s) ** -known.changes
+        return 1.0 - (1.0 + factor * gap_s / posterior.time_s) ** -posterior.changes
 
     # Bisect, on a logarithmic scale, for the factor at which the expected changes equal the observed ones.
     low, high = 1.0 / WIDEST, WIDEST

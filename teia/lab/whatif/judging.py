@@ -63,7 +63,7 @@ class Judge:
         self._variance = 0.0
         self.visits = np.zeros(len(world), dtype=np.int64)
 
-    def take(self, visits: Visits) -> None:
+    def add(self, visits: Visits) -> None:
         self._add(visits.page, visits.before_s, visits.time_s)
         self._last_s[visits.page] = visits.time_s  # of several visits of a page the last is written last
         inside = visits.page[(visits.time_s >= self._begin_s) & (visits.time_s < self._end_s)]

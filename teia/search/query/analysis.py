@@ -16,8 +16,8 @@ MAX_REMEMBERED = 65_536
 
 # An analyser keeps state while it cuts a text: one thread at a time.
 _LOCK = Lock()
-_STEMS = schema.stems()
-_FOLDED = schema.folded()
+_STEMS = schema.make_stemmer()
+_FOLDED = schema.make_folder()
 
 
 @lru_cache(MAX_REMEMBERED)

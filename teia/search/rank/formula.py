@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from teia.index.languages import bit_of
+from teia.index.languages import language_bit
 from teia.search.query.query_language import Shares
 from teia.search.rank.make_plan import FieldWeights
 from teia.search.rank.rows import CANDIDATE, RANKED, Column, Floats, Hits, Rows
@@ -108,7 +108,7 @@ class Ranking:
         recency = np.empty(first)
         exponents(found, recency, now_s, weights.news_half_life_days)
         np.exp2(recency, recency)
-        likely = [(bit_of(language), language_penalty(share)) for language, share in languages.items()]
+        likely = [(language_bit(language), language_penalty(share)) for language, share in languages.items()]
         rows = np.empty(len(found), RANKED)
         score_rows(found, rows, self._authority(keys), recency, likely, weights.authority, weights.news, weights.foreign)
         # 2. Semantics are added in proportion to the best score, so they weigh the same for every query.

@@ -62,8 +62,8 @@ class SearchComponents:
 class RankedPages:
     """Results in their order, as far as they were searched. `leaders` names the representative of each row."""
 
-    def __init__(self, sum_extents: int, rows: Rows, leaders: Sequence[int]) -> None:
-        self.sum_extents = sum_extents
+    def __init__(self, total: int, rows: Rows, leaders: Sequence[int]) -> None:
+        self.total = total
         self.rows = rows
         self.leaders = leaders
         self.representatives: list[int] = []
@@ -175,13 +175,13 @@ class QueryExecution:
             candidates = self._merge_candidates(started or self._request_candidates(plan, depth), depth)
             started = None
             rows = self.rank(candidates.rows) if plan.scored is not None else self._list_by_date(candidates.rows)
-            sum_extents = candidates.sum_extents
+            total = candidates.total
             if is_exact:
-                rows, sum_extents = self._filter_exact(rows, sum_extents, needed)
+                rows, total = self._filter_exact(rows, total, needed)
             leaders = leaders_of(rows) if self._grouped else list(range(len(rows)))
-            found = RankedPages(sum_extents, rows, leaders)
+            found = RankedPages(total, rows, leaders)
             # Enough results, or there are no more pages to request.
-            if len(found.representatives) >= needed or candidates.sum_extents <= depth:
+            if len(found.representatives) >= needed or candidates.total <= depth:
                 break
         return found
 
@@ -200,7 +200,7 @@ class QueryExecution:
             answer.rows["shard"] = number
             self._prefetched.update(answer.pages)
         everything = merge_candidates(list(answers.values()))
-        return Candidates(everything.sum_extents, everything.rows[:limit])
+        return Candidates(everything.total, everything.rows[:limit])
 
     def rank(self, rows: Rows) -> Rows:
         model = self.components.model()
@@ -213,7 +213,7 @@ class QueryExecution:
         rows["text"] = 0.0
         return self.components.ranking.keep_order(rows)
 
-    def _filter_exact(self, rows: Rows, sum_extents: int, needed: int) -> tuple[Rows, int]:
+    def _filter_exact(self, rows: Rows, total: int, needed: int) -> tuple[Rows, int]:
         """Return those of the first rows that contain the exact texts."""
         texts, show = self.query.exact, self._show(range(needed)) if needed <= MAX_PREFETCHED else None
         answers = self.fan_out.query_each(
@@ -223,9 +223,9 @@ class QueryExecution:
         for answer in answers.values():
             self._prefetched.update(answer.pages)
         # Spelling is checked in the first results only; the total of the others stays unknown.
-        if sum_extents > len(rows):
+        if total > len(rows):
             self.is_truncated = True
-            self.messages.append(SearchMessage(MessageKind.EXACT_CHECKED, (f"{len(rows):,}", f"{sum_extents:,}")))
+            self.messages.append(SearchMessage(MessageKind.EXACT_CHECKED, (f"{len(rows):,}", f"{total:,}")))
         chosen = rows[np.array([key in kept for key in rows["key"].tolist()], bool)]
         return chosen, len(chosen)
 

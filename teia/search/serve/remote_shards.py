@@ -265,7 +265,7 @@ class RemoteShard(Shard):
         rows = np.frombuffer(bytearray(found.rows), CANDIDATE)
         ranks = np.frombuffer(found.percentiles, np.float32).tolist()
         self._received.ranks.store(zip(rows["key"][: len(ranks)].tolist(), ranks, strict=True))
-        return Candidates(found.sum_extents, rows, self._accept_pages(found.pages))
+        return Candidates(found.total, rows, self._accept_pages(found.pages))
 
     def _accept_pages(self, pages: EntriesReply | None) -> Mapping[int, bytes]:
         """Return pages that were sent along; their facts are cached."""

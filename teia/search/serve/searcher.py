@@ -89,7 +89,7 @@ class Searcher:
         query = parse(text)
         # 1. Nothing to search for: no request is sent, the notes say why.
         if not query.is_answerable:
-            return Results(query=text, understood=describe(query), sum_extents=0, notes=query.notes)
+            return Results(query=text, understood=describe(query), total=0, notes=query.notes)
         # 2. Count the terms, decide the language, drop question words; expand on request.
         execution = QueryExecution(
             self._components, query, language=options.language, reader_languages=options.reader_languages, grouped=options.grouped
@@ -107,7 +107,7 @@ class Searcher:
         rows, alike = _shown(found, range(first, last), options)
         # 5. The pages to show, and spellings of rare words if little was found.
         pages = execution.start_entries(rows)
-        spellings.check_rare_words(found.sum_extents)
+        spellings.check_rare_words(found.total)
         hits = execution.hits(rows, alike, first + 1, pages)
         # 6. Explanations, suggestions and facets are read last: results do not wait for them.
         if options.explain:
@@ -146,20 +146,20 @@ class Searcher:
         entry = _entry(execution.fan_out, key)
         if entry is None:
             return Results(
-                query=url, understood="", sum_extents=0, notes=(SearchMessage(MessageKind.NOT_INDEXED, (url[:200],)),)
+                query=url, understood="", total=0, notes=(SearchMessage(MessageKind.NOT_INDEXED, (url[:200],)),)
             )
         subject = Subject(entry)
         execution.counts = execution.count(subject.needed_counts())
         plan = subject.plan(execution.counts)
         if plan is None:
-            return Results(query=url, understood="", sum_extents=0)
+            return Results(query=url, understood="", total=0)
         # One more, for the page itself is its own best match.
         found = execution.find(plan, n + 1)
         same = {key} | {int(found.rows[other]["key"]) for other in _group_of(found, key)}
         representatives = [row_number for row_number in found.representatives if int(found.rows[row_number]["key"]) not in same][: max(0, n)]
         hits = execution.hits(found.rows[np.array(representatives, np.intp)], [len(found.duplicates(row_number)) for row_number in representatives], 1)
         results = _answer(url, execution, found, hits, Suggestions())
-        return replace(results, sum_extents=len(hits), took_ms=1000 * (self._components.clock.ticks_s() - began))
+        return replace(results, total=len(hits), took_ms=1000 * (self._components.clock.ticks_s() - began))
 
     def close(self) -> None:
         self._components.gateway.close()
@@ -233,14 +233,14 @@ def _answer(
         messages.append(SearchMessage(MessageKind.NO_PAGES))
     # Only the first page of results shows whether the list is flat.
     scores = [hit.score for hit in hits] if hits and hits[0].rank == 1 else []
-    is_offered = query.is_plain and not execution.related and is_worth_offering(found.sum_extents, scores)
+    is_offered = query.is_plain and not execution.related and is_worth_offering(found.total, scores)
     return Results(
         query=text,
         understood=describe(query),
-        sum_extents=found.sum_extents,
+        total=found.total,
         hits=tuple(hits),
         notes=(*query.notes, *messages),
-        suggestions=offered.spellings if found.sum_extents < FEW_RESULTS or offered.missing else (),
+        suggestions=offered.spellings if found.total < FEW_RESULTS or offered.missing else (),
         missing=offered.missing,
         expansion=Expansion(tuple(each.word for each in execution.related), is_offered),
         languages=execution.languages,

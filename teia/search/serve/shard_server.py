@@ -138,7 +138,7 @@ class ShardServer:
             is_ranked = request.plan.scored is not None
             prefetched = _likely_shown(found, request.show, percentiles if is_ranked else None)
             pages = self._pages(prefetched, MAX_PREFETCH_BYTES)
-        return encode(CandidatesReply(found.sum_extents, found.rows.tobytes(), percentiles.tobytes(), pages))
+        return encode(CandidatesReply(found.total, found.rows.tobytes(), percentiles.tobytes(), pages))
 
     def _answer_exact_text(self, request: ExactTextRequest) -> bytes:
         matching = frozenset(self._shard.filter_exact(request.keys, request.texts).keys)

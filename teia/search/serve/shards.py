@@ -152,8 +152,8 @@ class LocalShard:
         addresses = [address for _, address in hits]
         columns: Any = [searcher.fast_field_values(field, addresses) for field in _COLUMNS]
         self._cache_addresses(searcher, columns[0], addresses)
-        sum_extents: int = result.count  # type: ignore[attr-defined]  # it is there; tantivy's stub forgets it
-        return make_candidates(sum_extents, hits, *columns)
+        total: int = result.count  # type: ignore[attr-defined]  # it is there; tantivy's stub forgets it
+        return make_candidates(total, hits, *columns)
 
     def _compiler(self, searcher: tantivy.Searcher) -> Compiler:
         elsewhere = self._reader.elsewhere.pages if isinstance(self._reader, UnionReader) else 0

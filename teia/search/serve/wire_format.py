@@ -122,7 +122,7 @@ class EntriesReply(msgspec.Struct, frozen=True, array_like=True):
 class CandidatesReply(msgspec.Struct, frozen=True, array_like=True):
     """Candidates as the bytes of their rows; `percentiles` by PageRank of the first of them, as float32."""
 
-    sum_extents: int
+    total: int
     rows: bytes
     percentiles: bytes
     pages: EntriesReply | None

@@ -14,8 +14,8 @@ from functools import lru_cache
 from teia.web.language.numbers import Locale
 
 Translate = Callable[[str], str]
-_PLACE = re.compile(r"\{(\w+)\}")
-_DEEPEST = 5
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_MAX_DEPTH = 5
 """Most levels of sentences inside sentences; real ones have fewer."""
 
 MAX_CHARS = 4_000
@@ -402,44 +402,44 @@ class Phrases:
         self._translate, self._locale = translate, locale
         known = phrases(lambda text: text)
         self._fixed = frozenset(text for text in known if "{" not in text)
-        moving = sorted((text for text in known if "{" in text), key=_told_apart, reverse=True)
-        self._moving = [(_pattern(text), text) for text in moving]
+        with_values = sorted((text for text in known if "{" in text), key=_fixed_length, reverse=True)
+        self._with_values = [(_pattern(text), text) for text in with_values]
         # One cache per object: a decorator on the method would keep every translator alive.
-        self.said = lru_cache(2_000)(self._said)
+        self.translated = lru_cache(2_000)(self._translate_sentence)
 
-    def _said(self, text: str) -> str | None:
+    def _translate_sentence(self, text: str) -> str | None:
         """Translate a sentence; return None if no phrase matches it."""
-        return self._of(text[:MAX_CHARS], _DEEPEST)
+        return self._translate_nested(text[:MAX_CHARS], _MAX_DEPTH)
 
-    def _of(self, text: str, depth: int) -> str | None:
+    def _translate_nested(self, text: str, depth: int) -> str | None:
         # gettext returns the text itself if it has no translation.
         known = self._translate(text) if text else ""
         if known != text or text in self._fixed:
             return known
-        for pattern, phrase in self._moving if depth else ():
+        for pattern, phrase in self._with_values if depth else ():
             match = pattern.fullmatch(text)
-            filled = match and self._filled(self._translate(phrase), match.groupdict(), depth - 1)
+            filled = match and self._fill(self._translate(phrase), match.groupdict(), depth - 1)
             if filled is not None:
                 return filled
-        return self._date(text) or (self._strung(text, "; ", depth) if depth else None)
+        return self._date(text) or (self._translate_joined(text, "; ", depth) if depth else None)
 
-    def _strung(self, text: str, by: str, depth: int) -> str | None:
+    def _translate_joined(self, text: str, by: str, depth: int) -> str | None:
         """Translate joined sentences; return None if none of them is known."""
         parts = text.split(by)
-        said = [self._of(part, depth - 1) for part in parts] if len(parts) > 1 else []
-        if all(each is None for each in said):
+        translated = [self._translate_nested(part, depth - 1) for part in parts] if len(parts) > 1 else []
+        if all(each is None for each in translated):
             return None
-        return by.join(part if each is None else each for part, each in zip(parts, said, strict=True))
+        return by.join(part if each is None else each for part, each in zip(parts, translated, strict=True))
 
-    def _filled(self, phrase: str, parts: dict[str, str], depth: int) -> str | None:
+    def _fill(self, phrase: str, parts: dict[str, str], depth: int) -> str | None:
         """Insert translated values into a phrase.
 
         Return None if the phrase has no words of its own and none of its values can be translated.
         """
-        said = {name: self._part(name, text, depth) for name, text in parts.items()}
-        if said == parts and not re.search(r"\w", _PLACE.sub("", phrase)):
+        translated = {name: self._part(name, text, depth) for name, text in parts.items()}
+        if translated == parts and not re.search(r"\w", _PLACEHOLDER.sub("", phrase)):
             return None
-        return _PLACE.sub(lambda place: said[place[1]], phrase)
+        return _PLACEHOLDER.sub(lambda placeholder: translated[placeholder[1]], phrase)
 
     def _part(self, name: str, text: str, depth: int) -> str:
         if name == "amount":
@@ -448,14 +448,14 @@ class Phrases:
         if number is not None and (name in _NUMBERS or "," in number[1]):
             return self._number(number)
         if name == "rest":  # for example `, 4 hours at most, until 5 Dec 2026`
-            return self._strung(text, ", ", depth + 1) or text
-        return self._of(text, depth) or text
+            return self._translate_joined(text, ", ", depth + 1) or text
+        return self._translate_nested(text, depth) or text
 
     def _number(self, match: re.Match[str]) -> str:
         """Reformat `1,204.5 s` for the reader's language; a number without thousands separators stays without."""
         thousands, decimal = self._locale.thousands, self._locale.decimal
-        behind = f"{decimal}{match[2]}" if match[2] else ""
-        return f"{match[1].replace(',', thousands)}{behind}{match[3]}"
+        decimals = f"{decimal}{match[2]}" if match[2] else ""
+        return f"{match[1].replace(',', thousands)}{decimals}{match[3]}"
 
     def _amount(self, text: str) -> str:
         match = _AMOUNT.fullmatch(text)
@@ -474,9 +474,9 @@ class Phrases:
         return f"{weekday}{match[2]} {self._locale.months[_MONTHS.index(match[3])]} {match[4]}{match[5]}"
 
 
-def _told_apart(phrase: str) -> int:
+def _fixed_length(phrase: str) -> int:
     """Return the length of a phrase's fixed text: the most specific phrases are tried first."""
-    return len(_PLACE.sub("", phrase))
+    return len(_PLACEHOLDER.sub("", phrase))
 
 
 def _pattern(phrase: str) -> re.Pattern[str]:
@@ -485,7 +485,7 @@ def _pattern(phrase: str) -> re.Pattern[str]:
 
 def _pieces(phrase: str) -> Iterator[str]:
     seen: set[str] = set()
-    for at, piece in enumerate(_PLACE.split(phrase)):
+    for at, piece in enumerate(_PLACEHOLDER.split(phrase)):
         if at % 2 == 0:
             yield re.escape(piece)
         elif piece in seen:

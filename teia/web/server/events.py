@@ -53,14 +53,14 @@ class EventTopic:
 
 
 TOPICS: dict[str, EventTopic] = {
-    "status": EventTopic(lambda site, c, _: monitor.moment(site, c)),
+    "status": EventTopic(lambda site, c, _: monitor.live_status(site, c)),
     "collections": EventTopic(lambda site, _, __: collections.collections(site), 2.0),
     "host": EventTopic(lambda site, c, host: collection_host.live_host(site, c, host)),
-    "bulk": EventTopic(lambda site, c, query: bulk.moment(site, c, query), role=Role.OPERATOR),
-    "frontier": EventTopic(lambda site, c, _: queue.counts(site, c), 5.0),
-    "freshness": EventTopic(lambda site, c, _: freshness.pair(site, c), 10.0),
-    "cluster": EventTopic(lambda site, _, c: cluster.moment(site, c)),
-    "lab": EventTopic(lambda site, _, number: runs.moment(site, number)),
+    "bulk": EventTopic(lambda site, c, query: bulk.live_bulk(site, c, query), role=Role.OPERATOR),
+    "frontier": EventTopic(lambda site, c, _: queue.live_queue(site, c), 5.0),
+    "freshness": EventTopic(lambda site, c, _: freshness.live_freshness(site, c), 10.0),
+    "cluster": EventTopic(lambda site, _, c: cluster.live_cluster(site, c)),
+    "lab": EventTopic(lambda site, _, number: runs.live_run(site, number)),
     "page": EventTopic(lambda site, c, url: live_page(site, c, url), role=Role.PUBLIC),
 }
 SENTENCES = ("why_waiting", "failed")

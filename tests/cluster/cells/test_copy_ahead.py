@@ -50,7 +50,7 @@ async def grow(log: CellLog, folder: CellFolder, thread: LoopThread, commits: in
         cell = FrontierCell(folder.frontier, journal=LogJournal(log, thread))
         for at in range(commits):
             with cell.transaction():
-                cell.absorb([found(number) for number in range(at * 10, at * 10 + 10)], 1.0)
+                cell.add_links([found(number) for number in range(at * 10, at * 10 + 10)], 1.0)
         cell.close()
 
     await asyncio.to_thread(work)

@@ -17,7 +17,7 @@ from teia.cluster.cells import copy_all
 from teia.cluster.cells.log import CellLog, create_stream
 from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.cells.publish import LogJournal
-from teia.cluster.cells.split import fulfilled
+from teia.cluster.cells.split import record_split
 from teia.cluster.members.agreement import agree, amend_agreement, write_down
 from teia.cluster.nats.thread import LoopThread
 from teia.config.sections import Config
@@ -53,7 +53,7 @@ class Writers:
             with closing(FrontierCell(folder.frontier, journal=LogJournal(log, self._thread))) as cell:
                 for at in range(begin, begin + urls):
                     with cell.transaction():
-                        cell.absorb([found(at * CELLS + log.cell)], 1.0)
+                        cell.add_links([found(at * CELLS + log.cell)], 1.0)
 
 
 @pytest.fixture
@@ -109,6 +109,6 @@ def test_a_cell_that_was_split_meanwhile_is_not_copied_by_half(
     copy = copy_all.replicate(root, nats.servers.urls, nats.servers.key, None, unique, nats.clock)
     with pytest.raises(ClusterError, match="was split"):
         asyncio.run(copy)
-    writers._do(amend_agreement(writers.wire, nats.clock, unique, lambda now: fulfilled(now, 0, 2, 256), 1))
+    writers._do(amend_agreement(writers.wire, nats.clock, unique, lambda now: record_split(now, 0, 2, 256), 1))
     copy = copy_all.replicate(root, nats.servers.urls, nats.servers.key, None, unique, nats.clock)
     assert asyncio.run(copy).cells == 3

@@ -19,7 +19,7 @@ from teia.clock import VirtualClock
 from teia.cluster.cells.log import CellLost, TooLarge
 from teia.cluster.cells.open_cells import ClusterCell, ClusterCells, OwnTail, _in_thread, prepare_cells
 from teia.cluster.cells.publish import LogJournal
-from teia.cluster.cells.site_homes import PASSED, SiteHomes
+from teia.cluster.cells.site_homes import FORWARDED, SiteHomes
 from teia.cluster.crawl.commit import HEARD_AT_ONCE, HEARD_WITHIN_S, NodeCommitter
 from teia.cluster.crawl.crawl import AHEAD, GATHER_S, LATE_S, NodeCrawl
 from teia.cluster.placing.site_analyzer import Analyzer
@@ -103,7 +103,7 @@ class AtOnce:
 
 
 @pytest.mark.parametrize(
-    ("problem", "is_behind"), [(CellLost(0, "the session has ended"), True), (ClusterError("it is too large"), False)]
+    ("problem", "must_catch_up"), [(CellLost(0, "the session has ended"), True), (ClusterError("it is too large"), False)]
 )
 def test_what_the_log_may_name_is_not_cut_off_the_archive(tmp_path: Path, problem: Exception, must_catch_up: bool) -> None:
     journal = LogJournal(Failing(problem), AtOnce())  # type: ignore[arg-type]
@@ -193,7 +193,7 @@ def test_links_that_are_known_wait_also_where_nothing_is_to_be_done(tmp_path: Pa
         listener = Listener(cell_1=0)
         committer = listener.committer
         del committer._has_news
-        frontier.absorb([found(1), found(2)], 1.0)
+        frontier.add_links([found(1), found(2)], 1.0)
         frontier.queued = 0
         committer.cells[1].frontier = frontier
         for seq, known in ((10, True), (11, False)):
@@ -310,7 +310,7 @@ def test_announcements_of_other_nodes_are_taken_up_once_however_often_their_comm
         committer.visit_requests = SimpleNamespace(announced=announced)  # type: ignore[assignment]
         page = Announcement("http://a.test/", PROXY, 5.0, 6.0)
         with open_announcements(announced, tmp_path / "signals.sqlite", Config(), lambda _: True):
-            committer.inbox.append((1, 10, PASSED + msgspec.msgpack.encode(ForwardedSignals([page]))))
+            committer.inbox.append((1, 10, FORWARDED + msgspec.msgpack.encode(ForwardedSignals([page]))))
             for _ in range(3):
                 with pytest.raises(DiskFull):
                     listener.hear()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from teia.cluster.cells.open_cells import ClusterCells
-from teia.cluster.cells.site_homes import Departure, SiteHomes, said_in
+from teia.cluster.cells.site_homes import Departure, SiteHomes, decode_message
 from teia.cluster.crawl.commit import NodeCommitter
 from teia.config.load import to_toml
 from teia.config.sections import Config
@@ -85,7 +85,7 @@ class Cells:
             count += 1
             assert count < 100, "messages go round and round"
             with self.cells[to_cell].transaction() as frontier:
-                self.homes[to_cell].hear(to_cell, frontier, said_in(bulk), NOW_S)
+                self.homes[to_cell].hear(to_cell, frontier, decode_message(bulk), NOW_S)
                 mail.note_received(frontier, mail.THE_STREAM, count)
         return count
 
@@ -118,7 +118,7 @@ def fill(cells: Cells, pages: int = 30) -> None:
     cell = cells.cells[HOME]
     with cell.transaction():
         host_id = cell.host_id(SITE, NOW_S)
-        cell.keep_robots(host_id, SITE, f"http://{SITE}", NOW_S, "200", 200, b"User-agent: *")
+        cell.store_robots(host_id, SITE, f"http://{SITE}", NOW_S, "200", 200, b"User-agent: *")
         cell.count_request(host_id, 500, "127.0.0.9", 0.2)
         sitemap = site_statements.StatementSource(
             key_of(f"http://{SITE}/sitemap.xml"), host_id, SignalKind.SITEMAP, NOW_S, 1
@@ -225,7 +225,7 @@ def test_a_site_that_fits_into_no_message_stays_where_it_is(cells: Cells) -> Non
     fill(cells, pages=3)
     with cells.cells[HOME].transaction() as frontier:
         body = random.Random(7).randbytes(move_site.MAX_PACKED_BYTES)
-        frontier.keep_robots(frontier.host_id(SITE, NOW_S), SITE, f"http://{SITE}", NOW_S, "200", 200, body)
+        frontier.store_robots(frontier.host_id(SITE, NOW_S), SITE, f"http://{SITE}", NOW_S, "200", 200, body)
     before = rows_of(cells.cells[HOME])
     cells.post.sent.clear()
     committer = NodeCommitter.__new__(NodeCommitter)
@@ -261,4 +261,4 @@ def test_a_url_of_a_site_that_moved_is_looked_up_where_it_is(cells: Cells, tmp_p
 @pytest.mark.parametrize("bulk", [b"site", b"siterubbish", b"told\xff", b"\xc1"])
 def test_what_cannot_be_read_is_refused(bulk: bytes) -> None:
     with pytest.raises(ClusterError):
-        said_in(bulk)
+        decode_message(bulk)

@@ -10,7 +10,7 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.cluster.cells.copies import CellCopies
-from teia.cluster.cells.site_homes import REST, long_delays
+from teia.cluster.cells.site_homes import DELAY, long_delays
 from teia.cluster.cells.snapshot_schedule import SHARE, TRY_AGAIN_S, SnapshotScheduler
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.nats.thread import LoopThread
@@ -114,7 +114,7 @@ def test_a_cell_can_be_opened_while_room_is_short(kept: Kept) -> None:
     log, _ = kept.take("a")
     with kept.opened(log, "a") as frontier:
         with frontier.transaction():
-            rows = [(REST + "over.test", 10.0), (REST + "rests.test", 90.0)]
+            rows = [(DELAY + "over.test", 10.0), (DELAY + "rests.test", 90.0)]
             frontier.db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
         log.has_room = lambda: False
         records = kept.messages()
@@ -124,7 +124,7 @@ def test_a_cell_can_be_opened_while_room_is_short(kept: Kept) -> None:
         for _ in range(2):
             assert long_delays(frontier, 50.0) == {"rests.test": 90.0}
             assert kept.messages() == records + 1
-        (delays,) = frontier.db.execute("SELECT count(*) FROM meta WHERE name LIKE ?", (REST + "%",)).fetchone()
+        (delays,) = frontier.db.execute("SELECT count(*) FROM meta WHERE name LIKE ?", (DELAY + "%",)).fetchone()
         assert delays == 1
 
 

@@ -168,7 +168,7 @@ def test_a_damaged_snapshot_costs_time_and_nothing_else(kept: Kept, caplog: pyte
     assert "SNAPSHOT DAMAGED" in caplog.text
     assert behind == 10
     assert kept.dump("b") == kept.dump("a")
-    assert after.has_to_be_made_anew(pointer)
+    assert after.is_last_damaged(pointer)
     assert save(kept, after, log, "b")
     now = kept.do(after.pointer_of(log))
     assert now is not None

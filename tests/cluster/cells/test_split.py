@@ -17,9 +17,9 @@ from teia.cluster.cells import open_cells
 from teia.cluster.cells import split as cells_split
 from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import MAX_CELLS, CellLog, CellLost, NumberTaken
-from teia.cluster.cells.site_homes import AWAY, REST, SiteHomes
+from teia.cluster.cells.site_homes import AWAY, DELAY, SiteHomes
 from teia.cluster.cells.snapshots import Snapshots
-from teia.cluster.cells.split import NotWhole, Splitter, check_whole, fulfilled, refused, wish
+from teia.cluster.cells.split import NotWhole, Splitter, check_whole, record_split, refuse_split, request_split
 from teia.cluster.crawl.commit import NodeCommitter
 from teia.cluster.members.agreement import Agreement, Split, agree, amend_agreement, current_agreement
 from teia.cluster.nats.objects import ObjectsAway
@@ -64,15 +64,15 @@ class Halves(Kept):
         self.agreement: Agreement = self.do(agree(self.wire, self.nats.clock, self.collection, config, 1))
         log, _ = self.take("a")
         with self.opened(log, "a") as cell, cell.transaction():
-            cell.absorb([found(site, number) for site in sites(20) for number in range(urls)], 1.0)
-            rows = [(REST + f"www.{site}", 9e9) for site in sites(20)] + [(AWAY + sites(30)[-1], 3)]
+            cell.add_links([found(site, number) for site in sites(20) for number in range(urls)], 1.0)
+            rows = [(DELAY + f"www.{site}", 9e9) for site in sites(20)] + [(AWAY + sites(30)[-1], 3)]
             cell.db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
         self.owners = {"a": log}
-        self.wish()
+        self.request_split()
 
-    def wish(self) -> None:
+    def request_split(self) -> None:
         self.agreement = self.do(
-            amend_agreement(self.wire, self.nats.clock, self.collection, lambda now: wish(now, 7), 1)
+            amend_agreement(self.wire, self.nats.clock, self.collection, lambda now: request_split(now, 7), 1)
         )
 
     def look(self) -> Agreement:
@@ -94,7 +94,7 @@ class Halves(Kept):
         """Do what a node's splitter does when the cell is its own."""
         splitter = self.splitter(node)
         assert splitter.held() == {7}
-        self.do(splitter._attend(7, self.owners[node]))
+        self.do(splitter._split_or_resume(7, self.owners[node]))
 
     def run(self, node: str, is_over: Callable[[Agreement], bool] = lambda now: now.splitting is None) -> Agreement:
         """Let a node's splitter run until what is agreed on says enough."""
@@ -166,7 +166,7 @@ def slots(cell: FrontierCell) -> set[int]:
 
 def delays(cell: FrontierCell) -> set[str]:
     rows = cell.db.execute("SELECT name FROM meta WHERE name LIKE 'rest %'").fetchall()
-    return {name.removeprefix(REST) for (name,) in rows}
+    return {name.removeprefix(DELAY) for (name,) in rows}
 
 
 @pytest.fixture
@@ -278,7 +278,7 @@ def test_a_split_that_cannot_go_on_is_given_up_with_the_reason(halves: Halves, m
     assert (now.splits, now.unsplit) == ([], {"7": "failed after 3 attempts: the store is away"})
     with closing(halves.old_half("a")) as old:
         assert len(urls(old)) == 100
-    halves.wish()  # a person may
+    halves.request_split()  # a person may
     halves.run("a")
     halves.check_halves("a")
 
@@ -293,7 +293,7 @@ def test_a_split_that_nobody_wishes_for_any_more_is_said_by_whoever_opens_the_ce
         patch.setattr(cells_split, "amend_agreement", away)
         with pytest.raises(NoAnswer):
             halves.split("a")
-    change: Callable[[Agreement], Agreement] = lambda now: wish(refused(now, 7, "no"), 3)  # noqa: E731
+    change: Callable[[Agreement], Agreement] = lambda now: request_split(refuse_split(now, 7, "no"), 3)  # noqa: E731
     now = halves.do(amend_agreement(halves.wire, halves.nats.clock, halves.collection, change, 1))
     with pytest.raises(NotWhole):
         halves.do(halves.splitter("a").check(halves.folder_of("a"), now.starts))
@@ -329,8 +329,8 @@ def test_the_middle_divides_urls_and_not_slots(tmp_path: Path) -> None:
     with closing(FrontierCell(tmp_path / "cell.sqlite")) as cell:
         many, *few = sorted(sites(10), key=slot_of)
         with cell.transaction():
-            cell.absorb([found(many, number) for number in range(50)], 1.0)
-            cell.absorb([found(site, 1) for site in few], 1.0)
+            cell.add_links([found(many, number) for number in range(50)], 1.0)
+            cell.add_links([found(site, 1) for site in few], 1.0)
         assert middle_slot(cell.db, 0, 1024) == slot_of(few[0])
         assert middle_slot(cell.db, 0, slot_of(few[0])) is None
 
@@ -377,18 +377,18 @@ def test_one_cell_is_split_at_a_time() -> None:
     from teia.config.load import to_toml
 
     config = replace(Config(), collection=replace(Config().collection, cells=4))
-    agreement = wish(Agreement("x", to_toml(config), 1), 2)
-    assert wish(agreement, 2) == agreement
+    agreement = request_split(Agreement("x", to_toml(config), 1), 2)
+    assert request_split(agreement, 2) == agreement
     with pytest.raises(ClusterError, match="cell 2 is being split"):
-        wish(agreement, 3)
+        request_split(agreement, 3)
     with pytest.raises(ClusterError, match="numbered from 0 to 3"):
-        wish(refused(agreement, 2, "no"), 4)
-    assert refused(agreement, 2, "no").unsplit == {"2": "no"}
-    done = fulfilled(agreement, 2, 4, 600)
+        request_split(refuse_split(agreement, 2, "no"), 4)
+    assert refuse_split(agreement, 2, "no").unsplit == {"2": "no"}
+    done = record_split(agreement, 2, 4, 600)
     assert (done.splits, done.splitting) == ([Split(2, 600)], None)
-    assert fulfilled(done, 2, 4, 600) == done
-    assert fulfilled(refused(agreement, 2, "no"), 2, 4, 600) == done  # it happened, whatever was said of it
-    other = fulfilled(wish(refused(agreement, 2, "no"), 1), 2, 4, 600)
+    assert record_split(done, 2, 4, 600) == done
+    assert record_split(refuse_split(agreement, 2, "no"), 2, 4, 600) == done  # it happened, whatever was said of it
+    other = record_split(request_split(refuse_split(agreement, 2, "no"), 1), 2, 4, 600)
     assert (other.splits, other.splitting) == ([Split(2, 600)], 1)
 
 
@@ -398,4 +398,4 @@ def test_there_are_no_more_cells_than_the_links_of_a_page_fit_into_a_batch_for()
     config = replace(Config(), collection=replace(Config().collection, cells=512))
     full = Agreement("x", to_toml(config), 1, splits=[Split(0, 1)] * (MAX_CELLS - 512))
     with pytest.raises(ClusterError, match="maximum of 900 cells"):
-        wish(full, 3)
+        request_split(full, 3)

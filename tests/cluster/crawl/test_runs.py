@@ -76,7 +76,7 @@ def test_between_runs_a_node_says_what_it_keeps(tmp_path: Path) -> None:
     folders = {number: CellFolder(number, tmp_path / str(number)) for number in (3, 5)}
     folders[3].archive.mkdir(parents=True)
     with closing(FrontierCell(folders[3].frontier)) as cell, cell.transaction():
-        cell.absorb([found(number) for number in range(9)], 1.0)
+        cell.add_links([found(number) for number in range(9)], 1.0)
         cell.db.execute("INSERT INTO meta VALUES ('stored', 4)")
     session: Any = SimpleNamespace(tell=lambda *given, stored: said.append((*given, stored)))
     owner, copies = SimpleNamespace(owned={3: None, 5: None}), SimpleNamespace(folders=folders)

@@ -57,7 +57,7 @@ def test_a_folder_that_was_crawled_on_one_machine_is_refused(tmp_path: Path) -> 
     folder = open_root(tmp_path, create=True).create_collection("news", "", 2)
     cell = FrontierCell(folder.cells()[1].frontier)
     with cell.transaction():
-        cell.absorb([FoundUrl("a.test", key_of("http://a.test/"), "/", 0)], 1.0)
+        cell.add_links([FoundUrl("a.test", key_of("http://a.test/"), "/", 0)], 1.0)
     cell.close()
     with pytest.raises(ClusterError, match="was crawled on one machine"):
         prepare_cells(folder, 2, "one")

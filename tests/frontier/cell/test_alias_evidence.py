@@ -17,7 +17,7 @@ from teia.records import Outcome
 from tests.frontier.cells import (
     HOST,
     NOW_S,
-    absorb,
+    add_links,
     assert_counters_are_true,
     assert_queue_and_urls_agree,
     found,
@@ -80,7 +80,7 @@ def test_the_first_host_to_show_a_sample_has_it(cell: FrontierCell) -> None:
 
 
 def test_what_was_seen_of_a_page(cell: FrontierCell) -> None:
-    absorb(cell, found(page("")), found(page(1), in_links=3))
+    add_links(cell, found(page("")), found(page(1), in_links=3))
     (item,) = [each for each in items(cell) if each.url == page(1)]
     learnt = PageRow(200, b"d", b"t", -1, title="T", canonical="c", redirect_to="")
     settle(cell, item, STATE_DONE, learnt=learnt)
@@ -95,7 +95,7 @@ def test_what_was_seen_of_a_page(cell: FrontierCell) -> None:
 
 
 def test_a_page_is_visited_again_before_all_others(cell: FrontierCell) -> None:
-    absorb(cell, *(found(page(n)) for n in range(3)))
+    add_links(cell, *(found(page(n)) for n in range(3)))
     first = items(cell)[0]
     settle(cell, first, STATE_DONE)
     with cell.transaction():
@@ -108,7 +108,7 @@ def test_a_page_is_visited_again_before_all_others(cell: FrontierCell) -> None:
 
 
 def test_urls_of_an_alias_go_back_where_they_stood(cell: FrontierCell) -> None:
-    absorb(cell, *(found(page(n)) for n in range(10)))
+    add_links(cell, *(found(page(n)) for n in range(10)))
     before = next_urls(cell)
     for item in items(cell)[2:9]:
         settle(cell, item, STATE_EXCLUDED, Outcome.ALIAS)

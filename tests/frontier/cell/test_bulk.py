@@ -16,7 +16,7 @@ from teia.frontier.cell.schema import LANE_DUE, STATE_DONE, STATE_EXCLUDED, STAT
 from tests.frontier.cells import (
     HOST,
     NOW_S,
-    absorb,
+    add_links,
     assert_counters_are_true,
     assert_queue_and_urls_agree,
     found,
@@ -37,7 +37,7 @@ def cell(tmp_path: Path) -> Iterator[FrontierCell]:
     """Twenty URLs of a host that wait, half of them of a calendar, and five of another host."""
     cell = FrontierCell(tmp_path / "frontier.sqlite")
     links = [found(page(f"{'agenda' if number % 2 else 'lei'}/{number}"), depth=1 + number % 3) for number in range(20)]
-    absorb(cell, *links, *(found(f"http://other.test/agenda/{number}") for number in range(5)))
+    add_links(cell, *links, *(found(f"http://other.test/agenda/{number}") for number in range(5)))
     yield cell
     cell.close()
 
@@ -77,7 +77,7 @@ def test_what_was_dropped_stays_dropped_until_it_is_tried_again(cell: FrontierCe
     before = next_urls(cell)
     do(cell, BulkSelection(BulkAction.DROP, contains="/agenda/"))
     assert row(cell, page("agenda/1"))["outcome"] == "dropped"
-    absorb(cell, found(page("agenda/1"), depth=0))
+    add_links(cell, found(page("agenda/1"), depth=0))
     assert row(cell, page("agenda/1"))["state"] == STATE_EXCLUDED, "a link to it does not bring it back"
     assert do(cell, BulkSelection(BulkAction.RETRY, host=HOST, outcome="dropped"), "back") == 10
     assert next_urls(cell) == before, "each waits where it did"

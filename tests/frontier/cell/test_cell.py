@@ -26,7 +26,7 @@ from teia.urls import split
 from tests.frontier.cells import (
     HOST,
     NOW_S,
-    absorb,
+    add_links,
     assert_counters_are_true,
     assert_queue_and_urls_agree,
     found,
@@ -71,9 +71,9 @@ def test_url_is_found_again_in_its_tail(url: str) -> None:
 
 
 def test_links_are_counted_exactly(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1), in_links=2))
-    absorb(cell, found(page(1), in_links=3), found(page(2)))
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1), in_links=2))
+    add_links(cell, found(page(1), in_links=3), found(page(2)))
+    add_links(cell, found(page(1)))
     assert row(cell, page(1))["in_links"] == 6
     assert row(cell, page(2))["in_links"] == 1
     assert cell.known == 2
@@ -81,21 +81,21 @@ def test_links_are_counted_exactly(cell: FrontierCell) -> None:
 
 def test_least_depth_is_kept(cell: FrontierCell) -> None:
     for depth in (5, 7, 3, 4):
-        absorb(cell, found(page(1), depth=depth))
+        add_links(cell, found(page(1), depth=depth))
     assert row(cell, page(1))["depth"] == 3
 
 
 def test_same_url_twice_in_one_batch_is_one_url(cell: FrontierCell) -> None:
     """A seed that is also in a sitemap came twice; it was counted and queued twice, and fetched for ever."""
-    absorb(cell, found(page(1), 4, in_links=2), found(page(1), 2, in_links=3), found(page(1), 6))
+    add_links(cell, found(page(1), 4, in_links=2), found(page(1), 2, in_links=3), found(page(1), 6))
     assert (cell.known, cell.queued) == (1, 1)
     assert (row(cell, page(1))["in_links"], row(cell, page(1))["depth"]) == (6, 2)
     assert_queue_and_urls_agree(cell)
 
 
 def test_known_url_twice_in_one_batch_keeps_queue_and_url_together(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1), 5), found(page(2), 3))
-    absorb(cell, found(page(1), 1), found(page(1), 2))
+    add_links(cell, found(page(1), 5), found(page(2), 3))
+    add_links(cell, found(page(1), 1), found(page(1), 2))
     assert (row(cell, page(1))["in_links"], row(cell, page(1))["depth"]) == (3, 1)
     assert_queue_and_urls_agree(cell)
 
@@ -104,49 +104,49 @@ def test_absorbing_changes_nothing_of_what_the_caller_holds(cell: FrontierCell) 
     """A group whose commit failed is committed again, with the same objects."""
     links = [found(page(1), 4, in_links=2), found(page(1), 2, in_links=3)]
     before = [replace(link) for link in links]
-    absorb(cell, *links)
+    add_links(cell, *links)
     assert links == before
 
 
 def test_fewest_redirect_hops_are_kept(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1), hops=4))
-    absorb(cell, found(page(1), hops=0))
+    add_links(cell, found(page(1), hops=4))
+    add_links(cell, found(page(1), hops=0))
     assert items(cell)[0].hops == 0
 
 
 def test_queued_url_moves_up_when_a_shorter_way_appears(cell: FrontierCell) -> None:
-    absorb(cell, found(page("a"), 2), found(page("b"), 3), found(page("c"), 4))
-    absorb(cell, found(page("c"), 1))
+    add_links(cell, found(page("a"), 2), found(page("b"), 3), found(page("c"), 4))
+    add_links(cell, found(page("c"), 1))
     assert next_urls(cell) == [page("c"), page("a"), page("b")]
     assert_queue_and_urls_agree(cell)
 
 
 def test_url_keeps_every_way_it_was_found_by(cell: FrontierCell) -> None:
     """Within one batch and from one batch to the next; coverage is estimated from the overlap (C9)."""
-    absorb(cell, replace(found(page(1)), by=BY_SITEMAP), replace(found(page(1)), by=BY_FEED))
+    add_links(cell, replace(found(page(1)), by=BY_SITEMAP), replace(found(page(1)), by=BY_FEED))
     assert row(cell, page(1))["found_by"] == BY_SITEMAP | BY_FEED
-    absorb(cell, found(page(1)))
-    absorb(cell, replace(found(page(1)), by=BY_SITEMAP))
+    add_links(cell, found(page(1)))
+    add_links(cell, replace(found(page(1)), by=BY_SITEMAP))
     assert row(cell, page(1))["found_by"] == BY_SITEMAP | BY_FEED | BY_LINK
 
 
 def test_url_found_by_a_longer_way_stays_where_it_is(cell: FrontierCell) -> None:
-    absorb(cell, found(page("a"), 2), found(page("b"), 2))
-    absorb(cell, found(page("a"), 9))
+    add_links(cell, found(page("a"), 2), found(page("b"), 2))
+    add_links(cell, found(page("a"), 9))
     assert next_urls(cell) == [page("a"), page("b")]
 
 
 def test_url_that_moves_up_keeps_its_turn_among_equals(cell: FrontierCell) -> None:
-    absorb(cell, found(page("first"), 5), found(page("second"), 2))
-    absorb(cell, found(page("first"), 2))
+    add_links(cell, found(page("first"), 5), found(page("second"), 2))
+    add_links(cell, found(page("first"), 2))
     assert next_urls(cell) == [page("first"), page("second")]
 
 
 def test_due_url_does_not_move_when_a_shorter_way_appears(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1), 5))
+    add_links(cell, found(page(1), 5))
     settle(cell, items(cell)[0], STATE_QUEUED, "timeout", again_s=NOW_S + 60)
     before = row(cell, page(1))
-    absorb(cell, found(page(1), 1))
+    add_links(cell, found(page(1), 1))
     after = row(cell, page(1))
     assert after == {**before, "depth": 1, "in_links": 2}
     assert_queue_and_urls_agree(cell)
@@ -155,17 +155,17 @@ def test_due_url_does_not_move_when_a_shorter_way_appears(cell: FrontierCell) ->
 
 @pytest.mark.parametrize("state", [STATE_DONE, STATE_FAILED, STATE_EXCLUDED])
 def test_settled_url_is_not_queued_by_a_link(cell: FrontierCell, state: int) -> None:
-    absorb(cell, found(page(1), 5))
+    add_links(cell, found(page(1), 5))
     settle(cell, items(cell)[0], state)
-    assert absorb(cell, found(page(1), 1)) == []
+    assert add_links(cell, found(page(1), 1)) == []
     assert (row(cell, page(1))["depth"], row(cell, page(1))["in_links"]) == (1, 2)
     assert (next_urls(cell), cell.queued) == ([], 0)
 
 
 def test_backlink_order_follows_the_count_as_it_grows(tmp_path: Path) -> None:
     cell = FrontierCell(tmp_path / "f.sqlite", backlinks)
-    absorb(cell, *(found(page(name)) for name in "abc"))
-    absorb(cell, found(page("c"), in_links=5), found(page("b"), in_links=2))
+    add_links(cell, *(found(page(name)) for name in "abc"))
+    add_links(cell, found(page("c"), in_links=5), found(page("b"), in_links=2))
     assert next_urls(cell) == [page("c"), page("b"), page("a")]
     assert_queue_and_urls_agree(cell)
     cell.close()
@@ -173,20 +173,20 @@ def test_backlink_order_follows_the_count_as_it_grows(tmp_path: Path) -> None:
 
 def test_depth_first_order_takes_what_was_found_last(tmp_path: Path) -> None:
     cell = FrontierCell(tmp_path / "f.sqlite", depth_first)
-    absorb(cell, *(found(page(name)) for name in "abc"))
-    absorb(cell, found(page("a"), 0))
+    add_links(cell, *(found(page(name)) for name in "abc"))
+    add_links(cell, found(page("a"), 0))
     assert next_urls(cell) == [page("c"), page("b"), page("a")]
     cell.close()
 
 
 def test_only_hosts_with_something_new_are_named(cell: FrontierCell) -> None:
-    touched = absorb(cell, found(page(1)), found("http://other.test/"))
+    touched = add_links(cell, found(page(1)), found("http://other.test/"))
     assert sorted(name for _, name in touched) == [HOST, "other.test"]
-    assert absorb(cell, found(page(1))) == []
+    assert add_links(cell, found(page(1))) == []
 
 
 def test_hosts_with_work_are_those_with_a_queue(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)), found("http://other.test/"))
+    add_links(cell, found(page(1)), found("http://other.test/"))
     with cell.transaction():
         cell.count_request(cell.host_id(HOST, NOW_S), 10, "1.1.1.1", 0.5)
     settle(cell, items(cell, host="other.test")[0], STATE_DONE)
@@ -197,7 +197,7 @@ def test_hosts_with_work_are_those_with_a_queue(cell: FrontierCell) -> None:
 
 
 def test_due_urls_go_before_new_ones_and_each_by_rank(cell: FrontierCell) -> None:
-    absorb(cell, *(found(page(name), depth) for name, depth in (("n2", 2), ("d1", 1), ("d2", 1), ("n1", 1))))
+    add_links(cell, *(found(page(name), depth) for name, depth in (("n2", 2), ("d1", 1), ("d2", 1), ("n1", 1))))
     by_url = {item.url: item for item in items(cell)}
     settle(cell, by_url[page("d2")], STATE_QUEUED, "503", again_s=NOW_S + 10)
     settle(cell, by_url[page("d1")], STATE_QUEUED, "503", again_s=NOW_S + 20)
@@ -206,7 +206,7 @@ def test_due_urls_go_before_new_ones_and_each_by_rank(cell: FrontierCell) -> Non
 
 
 def test_nothing_is_due_before_its_time(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     again_s = NOW_S + 60.0005
     settle(cell, items(cell)[0], STATE_QUEUED, "timeout", again_s=again_s)
     assert next_urls(cell, now_s=again_s - 0.0002) == []
@@ -217,24 +217,24 @@ def test_nothing_is_due_before_its_time(cell: FrontierCell) -> None:
 
 
 def test_host_without_due_urls_has_no_due_time(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     assert cell.next_due_s(cell.host_id(HOST, NOW_S), HOST) is None
 
 
 def test_what_is_in_memory_is_skipped_and_the_next_ones_come(cell: FrontierCell) -> None:
-    absorb(cell, *(found(page(number)) for number in range(6)))
+    add_links(cell, *(found(page(number)) for number in range(6)))
     first = items(cell, 3)
     rest = items(cell, 2, skip={item.key for item in first})
     assert [item.url for item in rest] == [page(3), page(4)]
 
 
 def test_other_hosts_urls_stay_out(cell: FrontierCell) -> None:
-    absorb(cell, found("http://a.example.org/"), found("http://b.example.org/"))
+    add_links(cell, found("http://a.example.org/"), found("http://b.example.org/"))
     assert next_urls(cell, host="a.example.org") == ["http://a.example.org/"]
 
 
 def test_url_goes_out_with_what_a_conditional_request_needs(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1), 3, hops=2))
+    add_links(cell, found(page(1), 3, hops=2))
     new = items(cell)[0]
     assert (new.visits, new.depth, new.hops, new.since_s, new.etag) == (0, 3, 2, NOW_S, "")
     learnt = PageRow(200, b"d", b"t", etag='"x"', last_modified="Mon", payload_digest="sha1:A")
@@ -242,25 +242,25 @@ def test_url_goes_out_with_what_a_conditional_request_needs(cell: FrontierCell) 
     settle(cell, new, STATE_QUEUED, "timeout", again_s=NOW_S + 9)
     again = items(cell, now_s=NOW_S + 10)[0]
     assert (again.visits, again.etag, again.last_modified, again.digest) == (1, '"x"', "Mon", "sha1:A")
-    assert (again.copied_s, again.since_s, again.lane, again.failures) == (NOW_S, NOW_S + 9, LANE_DUE, 1)
+    assert (again.captured_s, again.since_s, again.lane, again.failures) == (NOW_S, NOW_S + 9, LANE_DUE, 1)
 
 
 def test_a_copy_stays_where_its_body_is_when_later_visits_only_repeat_it(cell: FrontierCell) -> None:
     """A revisit record must refer to the date of the response, not to that of the last look."""
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     learnt = PageRow(200, b"d", b"t", payload_digest="sha256:A")
     first, second = CaptureLocation("a.warc.gz", 10, 20), CaptureLocation("b.warc.gz", 1, 2)
     settle(cell, items(cell)[0], STATE_QUEUED, "200", again_s=NOW_S)
     settle(cell, items(cell)[0], STATE_DONE, learnt=learnt, archived=first, time_s=NOW_S + 1)
     queued = items_after(cell, NOW_S + 5)
-    assert (queued.digest, queued.copied_s) == ("sha256:A", NOW_S + 1)
+    assert (queued.digest, queued.captured_s) == ("sha256:A", NOW_S + 1)
     with cell.transaction():
         host_id = cell.host_id(HOST, NOW_S)
         cell.settle(
             SettledVisit(host_id, queued, "200", STATE_DONE, NOW_S + 5, 0.0, learnt, second, repeats=True), HOST
         )
     again = items_after(cell, NOW_S + 9)
-    assert (again.digest, again.copied_s) == ("sha256:A", NOW_S + 1)
+    assert (again.digest, again.captured_s) == ("sha256:A", NOW_S + 1)
     assert (page_row(cell, page(1))["file"], page_row(cell, page(1))["last_visit_s"]) == ("a.warc.gz", NOW_S + 5)
 
 
@@ -274,7 +274,7 @@ def items_after(cell: FrontierCell, now_s: float) -> QueuedUrl:
 
 
 def test_a_copy_that_was_not_kept_is_nothing_to_refer_to(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     settle(cell, items(cell)[0], STATE_DONE, learnt=PageRow(200, b"d", etag="e", payload_digest="sha256:A"))
     assert items_after(cell, NOW_S + 5).digest == ""
 
@@ -283,12 +283,12 @@ def test_a_copy_that_was_not_kept_is_nothing_to_refer_to(cell: FrontierCell) -> 
 
 
 def test_a_read_page_found_by_a_shorter_way_waits_to_have_its_links_looked_at(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1), depth=5))
+    add_links(cell, found(page(1), depth=5))
     settle(cell, items(cell)[0], STATE_DONE, learnt=PageRow(200, b"d"), archived=CaptureLocation("w", 1, 2))
     assert shorter_paths.pending(cell.db, 9) == []
-    absorb(cell, found(page(1), depth=6))
+    add_links(cell, found(page(1), depth=6))
     assert shorter_paths.pending(cell.db, 9) == []
-    absorb(cell, found(page(1), depth=3))
+    add_links(cell, found(page(1), depth=3))
     (waiting,) = shorter_paths.pending(cell.db, 9)
     assert (waiting.depth, waiting.file, waiting.offset, waiting.length) == (3, "w", 1, 2)
     shorter_paths.remove(cell.db, [waiting])
@@ -296,9 +296,9 @@ def test_a_read_page_found_by_a_shorter_way_waits_to_have_its_links_looked_at(ce
 
 
 def test_a_page_whose_depth_fell_while_it_was_under_way_waits_too(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1), depth=5))
+    add_links(cell, found(page(1), depth=5))
     under_way = items(cell)[0]
-    absorb(cell, found(page(1), depth=2))
+    add_links(cell, found(page(1), depth=2))
     settle(cell, under_way, STATE_DONE, learnt=PageRow(200, b"d"))
     assert [each.depth for each in shorter_paths.pending(cell.db, 9)] == [2]
 
@@ -308,7 +308,7 @@ def test_a_page_whose_depth_fell_while_it_was_under_way_waits_too(cell: Frontier
 
 @pytest.mark.parametrize("state", [STATE_DONE, STATE_FAILED, STATE_EXCLUDED])
 def test_settled_url_leaves_the_queue(cell: FrontierCell, state: int) -> None:
-    absorb(cell, found(page(1)), found(page(2)))
+    add_links(cell, found(page(1)), found(page(2)))
     settle(cell, items(cell)[0], state, "some")
     assert (row(cell, page(1))["state"], row(cell, page(1))["outcome"]) == (state, "some")
     assert next_urls(cell) == [page(2)]
@@ -317,7 +317,7 @@ def test_settled_url_leaves_the_queue(cell: FrontierCell, state: int) -> None:
 
 
 def test_failed_visit_waits_and_counts_its_failures(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     for failures in (1, 2, 3):
         settle(cell, items(cell, now_s=NOW_S + 1_000)[0], STATE_QUEUED, "timeout", again_s=NOW_S + failures)
         assert items(cell, now_s=NOW_S + 1_000)[0].failures == failures
@@ -327,16 +327,16 @@ def test_failed_visit_waits_and_counts_its_failures(cell: FrontierCell) -> None:
 
 
 def test_visit_settles_although_the_url_moved_up_meanwhile(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1), 5))
+    add_links(cell, found(page(1), 5))
     under_way = items(cell)[0]
-    absorb(cell, found(page(1), 1))
+    add_links(cell, found(page(1), 1))
     settle(cell, under_way, STATE_DONE)
     assert (cell.queued, next_urls(cell)) == (0, [])
     assert_queue_and_urls_agree(cell)
 
 
 def test_visit_settled_twice_changes_no_count(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     item = items(cell)[0]
     settle(cell, item, STATE_DONE)
     settle(cell, item, STATE_DONE)
@@ -344,7 +344,7 @@ def test_visit_settled_twice_changes_no_count(cell: FrontierCell) -> None:
 
 
 def test_unknown_url_is_not_settled(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     settle(cell, replace(items(cell)[0], key=7), STATE_DONE, learnt=PageRow(200))
     assert cell.db.execute("SELECT count(*) FROM pages").fetchone() == (0,)
     assert cell.queued == 1
@@ -358,7 +358,7 @@ def visits(cell: FrontierCell) -> list[tuple[object, ...]]:
 
 
 def test_change_is_a_change_of_the_text(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     item = items(cell)[0]
     for number, (digest, text) in enumerate(((b"1", b"same"), (b"2", b"same"), (b"3", b"other"))):
         settle(cell, item, STATE_DONE, time_s=NOW_S + number, learnt=PageRow(200, digest, text))
@@ -368,7 +368,7 @@ def test_change_is_a_change_of_the_text(cell: FrontierCell) -> None:
 
 
 def test_change_of_what_has_no_text_is_a_change_of_its_bytes(cell: FrontierCell) -> None:
-    absorb(cell, found(page("logo.png")))
+    add_links(cell, found(page("logo.png")))
     item = items(cell)[0]
     for number, digest in enumerate((b"1", b"1", b"2")):
         settle(cell, item, STATE_DONE, time_s=NOW_S + number, learnt=PageRow(200, digest))
@@ -376,7 +376,7 @@ def test_change_of_what_has_no_text_is_a_change_of_its_bytes(cell: FrontierCell)
 
 
 def test_not_modified_keeps_what_is_known(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     item = items(cell)[0]
     copy = CaptureLocation("a.warc.gz", 10, 20)
     settle(cell, item, STATE_DONE, learnt=PageRow(200, b"d", b"t", etag="e", title="T"), archived=copy)
@@ -396,7 +396,7 @@ def test_not_modified_keeps_what_is_known(cell: FrontierCell) -> None:
 
 @pytest.mark.parametrize("state", [STATE_QUEUED, STATE_FAILED])
 def test_failed_refresh_keeps_the_last_good_copy(cell: FrontierCell, state: int) -> None:
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     item = items(cell)[0]
     settle(
         cell, item, STATE_DONE, learnt=PageRow(200, b"d", b"t", etag="e"), archived=CaptureLocation("a.warc.gz", 10, 20)
@@ -412,7 +412,7 @@ def test_failed_refresh_keeps_the_last_good_copy(cell: FrontierCell, state: int)
 
 
 def test_first_good_copy_after_a_failure_is_no_change(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     item = items(cell)[0]
     settle(cell, item, STATE_QUEUED, "503", again_s=NOW_S, learnt=PageRow(503, b"sorry", b"sorry", etag="bad"))
     assert items(cell)[0].etag == "", "the validators of an error page are not asked with"
@@ -441,9 +441,9 @@ def test_requests_of_a_host_add_up(cell: FrontierCell) -> None:
 def test_robots_of_every_origin_are_kept(cell: FrontierCell) -> None:
     with cell.transaction():
         host_id = cell.host_id(HOST, NOW_S)
-        cell.keep_robots(host_id, HOST, f"http://{HOST}", NOW_S, "404", 404, b"")
-        cell.keep_robots(host_id, HOST, f"https://{HOST}", NOW_S, "200", 200, b"old")
-        cell.keep_robots(host_id, HOST, f"https://{HOST}", NOW_S + 1, "200", 200, b"new")
+        cell.store_robots(host_id, HOST, f"http://{HOST}", NOW_S, "404", 404, b"")
+        cell.store_robots(host_id, HOST, f"https://{HOST}", NOW_S, "200", 200, b"old")
+        cell.store_robots(host_id, HOST, f"https://{HOST}", NOW_S + 1, "200", 200, b"new")
     assert sorted(cell.robots_of(host_id, HOST)) == [
         (f"http://{HOST}", NOW_S, "404", 404, b""),
         (f"https://{HOST}", NOW_S + 1, "200", 200, b"new"),
@@ -454,11 +454,11 @@ def test_robots_of_every_origin_are_kept(cell: FrontierCell) -> None:
 
 
 def test_rollback_leaves_memory_and_disk_as_before(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)), found(page(2), 5))
+    add_links(cell, found(page(1)), found(page(2), 5))
     before, counters = image(cell), (cell.known, cell.queued)
     item = items(cell)[0]
     with given_up(cell):
-        cell.absorb([found(page(3)), found(page(2), 1), found("http://new.test/")], NOW_S)
+        cell.add_links([found(page(3)), found(page(2), 1), found("http://new.test/")], NOW_S)
         cell.settle(SettledVisit(1, item, "200", STATE_DONE, NOW_S, page=PageRow(200)), HOST)
     assert (image(cell), (cell.known, cell.queued)) == (before, counters)
 
@@ -466,9 +466,9 @@ def test_rollback_leaves_memory_and_disk_as_before(cell: FrontierCell) -> None:
 def test_rolled_back_hosts_get_true_numbers_afterwards(cell: FrontierCell) -> None:
     """A number remembered from a transaction that never was may be another host's by now."""
     with given_up(cell):
-        cell.absorb([found("http://lost.test/")], NOW_S)
-    absorb(cell, found("http://kept.test/"))
-    absorb(cell, found("http://lost.test/"))
+        cell.add_links([found("http://lost.test/")], NOW_S)
+    add_links(cell, found("http://kept.test/"))
+    add_links(cell, found("http://lost.test/"))
     names = dict(cell.db.execute("SELECT name, host_id FROM hosts").fetchall())
     assert len(set(names.values())) == 2
     assert {name: cell.host_id(name, NOW_S) for name in names} == names
@@ -476,8 +476,8 @@ def test_rolled_back_hosts_get_true_numbers_afterwards(cell: FrontierCell) -> No
 
 def test_cell_works_after_a_rollback(cell: FrontierCell) -> None:
     with given_up(cell):
-        cell.absorb([found(page(1))], NOW_S)
-    absorb(cell, found(page(1)))
+        cell.add_links([found(page(1))], NOW_S)
+    add_links(cell, found(page(1)))
     assert next_urls(cell) == [page(1)]
     assert_counters_are_true(cell)
 
@@ -485,7 +485,7 @@ def test_cell_works_after_a_rollback(cell: FrontierCell) -> None:
 def test_reopened_cell_is_the_same(tmp_path: Path) -> None:
     path = tmp_path / "frontier.sqlite"
     cell = FrontierCell(path)
-    absorb(cell, *(found(page(number), number % 3) for number in range(20)))
+    add_links(cell, *(found(page(number), number % 3) for number in range(20)))
     settle(cell, items(cell)[0], STATE_DONE, learnt=PageRow(200, b"d", b"t"))
     expected, counters, everything = items(cell), (cell.known, cell.queued), image(cell)
     cell.close()
@@ -493,7 +493,7 @@ def test_reopened_cell_is_the_same(tmp_path: Path) -> None:
     assert items(cell) == expected
     assert (cell.known, cell.queued) == counters
     assert image(cell) == everything
-    absorb(cell, found(page("new"), 0))
+    add_links(cell, found(page("new"), 0))
     assert next_urls(cell)[-1] != page("new"), "the sequence goes on where it was, so it is not before its equals"
     cell.close()
 
@@ -501,9 +501,9 @@ def test_reopened_cell_is_the_same(tmp_path: Path) -> None:
 def test_uncommitted_work_of_a_dead_process_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "frontier.sqlite"
     dying = FrontierCell(path)
-    absorb(dying, found(page(1)))
+    add_links(dying, found(page(1)))
     dying.db.execute("BEGIN IMMEDIATE")
-    dying.absorb([found(page(2))], NOW_S)
+    dying.add_links([found(page(2))], NOW_S)
     dying.db.close()
     cell = FrontierCell(path)
     assert next_urls(cell) == [page(1)]

@@ -10,7 +10,7 @@ import pytest
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import LANE_NEW, STATE_DONE, STATE_QUEUED
-from tests.frontier.cells import HOST, NOW_S, absorb, assert_counters_are_true, found, items, page, settle
+from tests.frontier.cells import HOST, NOW_S, add_links, assert_counters_are_true, found, items, page, settle
 
 
 @pytest.fixture
@@ -32,14 +32,14 @@ def plans(cell: FrontierCell, deed: Callable[[], object]) -> list[str]:
 
 
 def test_no_hot_query_scans_or_sorts(cell: FrontierCell) -> None:
-    absorb(cell, *(found(page(number), 2) for number in range(20)))
+    add_links(cell, *(found(page(number), 2) for number in range(20)))
     item = items(cell)[0]
     host_id = cell.host_id(HOST, NOW_S)
     learnt = PageRow(200, b"d", b"t")
     for deed in (
         lambda: items(cell, 8, skip={1, 2}),
         lambda: cell.next_due_s(host_id, HOST),
-        lambda: absorb(cell, found(page(1), 1), found(page("new")), found("http://new.test/")),
+        lambda: add_links(cell, found(page(1), 1), found(page("new")), found("http://new.test/")),
         lambda: settle(cell, item, STATE_QUEUED, again_s=NOW_S, learnt=learnt),
         lambda: settle(cell, item, STATE_DONE, time_s=NOW_S + 1, learnt=learnt),
         lambda: cell.robots_of(host_id, HOST),
@@ -70,11 +70,11 @@ def test_two_hundred_thousand_urls_of_one_host_cost_no_more_than_two_hundred(cel
             waiting = items(cell, 64)
             for item in waiting[:10]:
                 settle(cell, item, STATE_DONE, learnt=PageRow(200, b"d", b"t"))
-            absorb(cell, found(page(f"moved/{cell.known - 1}"), 1))
+            add_links(cell, found(page(f"moved/{cell.known - 1}"), 1))
 
         return steps(cell, deed)
 
-    absorb(cell, *(found(page(f"moved/{number}"), 3) for number in range(200)))
+    add_links(cell, *(found(page(f"moved/{number}"), 3) for number in range(200)))
     small = cost()
     rows = [(number, number) for number in range(1_000, 201_000)]
     slot, host_id = cell.db.execute("SELECT slot, host_id FROM hosts").fetchone()

@@ -16,7 +16,7 @@ from teia.frontier.cell.schema import STATE_DONE, STATE_EXCLUDED, STATE_FAILED, 
 from teia.urls import key_of
 from tests.frontier.cells import (
     NOW_S,
-    absorb,
+    add_links,
     assert_counters_are_true,
     assert_queue_and_urls_agree,
     found,
@@ -48,7 +48,7 @@ class Model:
         self.urls: dict[str, Known] = {}
         self.sequence = 0
 
-    def absorb(self, batch: list[FoundUrl]) -> None:
+    def add_links(self, batch: list[FoundUrl]) -> None:
         for link in batch:
             url = url_from(link.host, link.tail)
             known = self.urls.get(url)
@@ -76,7 +76,7 @@ class Trial:
     def step(self) -> None:
         self.cell.db.execute("PRAGMA synchronous = OFF")
         self.now_s += self.chance.randrange(20)
-        self.chance.choice((self.absorb, self.absorb, self.settle, self.settle, self.fail, self.reopen))()
+        self.chance.choice((self.add_links, self.add_links, self.settle, self.settle, self.fail, self.reopen))()
 
     def links(self) -> list[FoundUrl]:
         count = self.chance.randrange(1, 9)
@@ -85,14 +85,14 @@ class Trial:
             for _ in range(count)
         ]
 
-    def absorb(self) -> None:
+    def add_links(self) -> None:
         batch = self.links()
         merged: dict[str, FoundUrl] = {}
         for link in batch:
             known = merged.setdefault(link.tail, replace(link, in_links=0))
             known.depth, known.in_links = min(known.depth, link.depth), known.in_links + link.in_links
-        absorb(self.cell, *batch, now_s=self.now_s)
-        self.model.absorb(list(merged.values()))
+        add_links(self.cell, *batch, now_s=self.now_s)
+        self.model.add_links(list(merged.values()))
 
     def settle(self) -> None:
         waiting = items(self.cell, 5, now_s=self.now_s)
@@ -100,7 +100,7 @@ class Trial:
             return
         item = self.chance.choice(waiting)
         if self.chance.random() < 0.3:
-            self.absorb()  # the URL may move up while it is under way
+            self.add_links()  # the URL may move up while it is under way
         state = self.chance.choice((STATE_DONE, STATE_FAILED, STATE_EXCLUDED, STATE_QUEUED, STATE_QUEUED))
         again_s = self.now_s + self.chance.randrange(1, 60)
         settle(self.cell, item, state, time_s=self.now_s, again_s=again_s, learnt=PageRow(200, b"d", b"t"))
@@ -111,7 +111,7 @@ class Trial:
         """A transaction that is given up half way."""
         before = image(self.cell)
         with given_up(self.cell):
-            self.cell.absorb(self.links(), self.now_s)
+            self.cell.add_links(self.links(), self.now_s)
         assert image(self.cell) == before
 
     def reopen(self) -> None:

@@ -14,7 +14,7 @@ from teia.frontier.cell.schema import BY_SEED, STATE_DONE, STATE_QUEUED
 from teia.frontier.queue.order import ORDERS, Hint, Order, backlinks, breadth, depth_first, focused
 from tests.frontier.cells import (
     NOW_S,
-    absorb,
+    add_links,
     assert_counters_are_true,
     assert_queue_and_urls_agree,
     found,
@@ -32,8 +32,8 @@ def opened(folder: Path, order: Order) -> FrontierCell:
 
 
 def fill(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1), depth=3), found(page(2), depth=1), found(page(3), depth=2, in_links=5))
-    absorb(cell, found(page(4), depth=2), found(page(5), depth=1), found(page(6), depth=9, in_links=7))
+    add_links(cell, found(page(1), depth=3), found(page(2), depth=1), found(page(3), depth=2, in_links=5))
+    add_links(cell, found(page(4), depth=2), found(page(5), depth=1), found(page(6), depth=9, in_links=7))
 
 
 @pytest.mark.parametrize(("first", "second"), list(product((breadth, depth_first, backlinks), repeat=2)))
@@ -79,11 +79,11 @@ def test_retries_and_finished_pages_stay_where_they_are(tmp_path: Path) -> None:
 
 def test_a_focused_crawl_puts_what_it_never_judged_between_good_and_bad(tmp_path: Path) -> None:
     cell = opened(tmp_path, breadth)
-    absorb(cell, found(page("old"), 0), replace(found(page("seed"), 5), by=BY_SEED))
+    add_links(cell, found(page("old"), 0), replace(found(page("seed"), 5), by=BY_SEED))
     cell.close()
     cell = opened(tmp_path, focused)
     good, bad = (replace(found(page(name)), hint=Hint(score, 0, 0)) for name, score in (("good", 90), ("bad", 10)))
-    absorb(cell, bad, good)
+    add_links(cell, bad, good)
     assert next_urls(cell) == [page(name) for name in ("seed", "good", "old", "bad")]
     cell.close()
 

@@ -16,7 +16,7 @@ from teia.frontier.cell.rows import FoundUrl, PageRow
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
 from teia.frontier.queue.order import backlinks
 from teia.urls import key_of
-from tests.frontier.cells import HOST, NOW_S, absorb, found, items, next_urls, page, row, settle
+from tests.frontier.cells import HOST, NOW_S, add_links, found, items, next_urls, page, row, settle
 
 PLACE = (1, 1, 7)
 KEYS = st.integers(-(2**63), 2**63 - 1)
@@ -56,7 +56,7 @@ def test_only_what_changed_is_told(cell: FrontierCell) -> None:
 def test_a_page_whose_first_try_failed_counts_in_a_folder_of_an_older_version(cell: FrontierCell) -> None:
     """A failed try is a visit, but nothing was counted for it."""
     url = f"http://{HOST}/a"
-    absorb(cell, found(url))
+    add_links(cell, found(url))
     cell.knows_links = False
     for status, state in ((503, STATE_QUEUED), (200, STATE_DONE)):
         (item,) = items(cell)
@@ -75,31 +75,31 @@ def test_what_cannot_be_read_names_the_file(cell: FrontierCell) -> None:
 
 
 def test_a_link_taken_back_lowers_the_count_and_tells_nothing_else(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1), depth=3, in_links=2))
+    add_links(cell, found(page(1), depth=3, in_links=2))
     before = row(cell, page(1))
-    absorb(cell, back(page(1)))
+    add_links(cell, back(page(1)))
     assert row(cell, page(1)) == {**before, "in_links": 1}
-    absorb(cell, back(page(1)), back(page(1)), back(page(1)))
+    add_links(cell, back(page(1)), back(page(1)), back(page(1)))
     assert row(cell, page(1))["in_links"] == 0
 
 
 def test_a_link_to_what_is_not_known_is_taken_back_in_vain(cell: FrontierCell) -> None:
-    absorb(cell, back(page(9)))
+    add_links(cell, back(page(9)))
     assert (cell.known, cell.queued) == (0, 0)
 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_one_page_adds_a_link_while_another_takes_it_back(cell: FrontierCell, *, first: bool) -> None:
     both = [found(page(2), depth=2), back(page(2))]
-    absorb(cell, *(both if first else both[::-1]))
+    add_links(cell, *(both if first else both[::-1]))
     assert (row(cell, page(2))["in_links"], row(cell, page(2))["tail"], row(cell, page(2))["depth"]) == (0, "/2", 2)
 
 
 def test_order_by_links_goes_by_the_lower_count(tmp_path: Path) -> None:
     cell = FrontierCell(tmp_path / "frontier.sqlite", backlinks)
-    absorb(cell, found(page(1), in_links=3), found(page(2), in_links=2))
+    add_links(cell, found(page(1), in_links=3), found(page(2), in_links=2))
     assert next_urls(cell) == [page(1), page(2)]
-    absorb(cell, back(page(1)), back(page(1)))
+    add_links(cell, back(page(1)), back(page(1)))
     assert next_urls(cell) == [page(2), page(1)]
     assert cell.db.execute("SELECT count(*) FROM queue").fetchone() == (2,)
     cell.close()

@@ -15,20 +15,20 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import PRIVATE, PUBLIC, create_database, open_database, open_to_read
 from teia.frontier.cell.schema import DDL, VERSION
 from teia.frontier.cell.site_statements import TABLES as ADDED
-from tests.frontier.cells import NOW_S, absorb, assert_counters_are_true, found, image, page
+from tests.frontier.cells import NOW_S, add_links, assert_counters_are_true, found, image, page
 
 
 def test_full_disk_is_said_and_changes_nothing(tmp_path: Path) -> None:
     cell = FrontierCell(tmp_path / "frontier.sqlite")
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     before = image(cell)
     pages = cell.db.execute("PRAGMA page_count").fetchone()[0]
     cell.db.execute(f"PRAGMA max_page_count = {pages + 1}")
     with pytest.raises(DiskFull, match=r"frontier\.sqlite: no space left on the disk"):
-        absorb(cell, *(found(page(f"{number}/{'x' * 500}")) for number in range(500)))
+        add_links(cell, *(found(page(f"{number}/{'x' * 500}")) for number in range(500)))
     assert image(cell) == before
     cell.db.execute("PRAGMA max_page_count = 1000000")
-    absorb(cell, found(page(2)))
+    add_links(cell, found(page(2)))
     assert_counters_are_true(cell)
     cell.close()
 
@@ -93,11 +93,11 @@ def test_reader_of_a_missing_or_empty_cell_is_told_so(tmp_path: Path) -> None:
 
 def test_reader_sees_what_is_committed_and_changes_nothing(tmp_path: Path) -> None:
     cell = FrontierCell(tmp_path / "frontier.sqlite")
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     reader = FrontierCell(cell.path, read_only=True)
     assert reader.known == 1
     with pytest.raises(StoreError), reader.transaction():
-        reader.absorb([found(page(2))], NOW_S)
+        reader.add_links([found(page(2))], NOW_S)
     reader.close()
     assert cell.known == 1
     cell.close()

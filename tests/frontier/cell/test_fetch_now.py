@@ -16,7 +16,7 @@ from teia.urls import key_of, site_of, slot_of
 from tests.frontier.cells import (
     HOST,
     NOW_S,
-    absorb,
+    add_links,
     assert_counters_are_true,
     assert_queue_and_urls_agree,
     found,
@@ -36,7 +36,7 @@ COPY = PageRow(200, b"digest", b"text")
 def cell(tmp_path: Path) -> Iterator[FrontierCell]:
     """Three pages of a host that were fetched."""
     opened = FrontierCell(tmp_path / "frontier.sqlite")
-    absorb(opened, *(found(page(number)) for number in range(3)))
+    add_links(opened, *(found(page(number)) for number in range(3)))
     for item in items(opened):
         settle(opened, item, STATE_DONE, learnt=COPY)
     yield opened
@@ -83,7 +83,7 @@ def test_a_page_that_was_given_up_stays_out_of_the_index_until_its_visit(cell: F
 
 
 def test_a_new_url_moves_ahead_of_others_and_an_excluded_one_stays_out(cell: FrontierCell) -> None:
-    absorb(cell, found(page(10)), found(page(11)), found(page(12)))
+    add_links(cell, found(page(10)), found(page(11)), found(page(12)))
     (excluded,) = (item for item in items(cell) if item.url == page(12))
     settle(cell, excluded, STATE_EXCLUDED, Outcome.OUT_OF_SCOPE)
     assert ask(cell, page(11))

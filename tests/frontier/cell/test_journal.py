@@ -67,12 +67,12 @@ def write_some(cell: FrontierCell, now_s: float = 100.0) -> None:
     """Hosts, URLs, merges, a trap watch's tables, robots.txt, deletions: many kinds of statements."""
     for turn in range(5):
         with cell.transaction():
-            cell.absorb([found(f"/{turn}/{n}", f"h{n % 3}.test", turn + 1) for n in range(40)], now_s + turn)
-            cell.absorb([found(f"/{turn}/{n}", f"h{n % 3}.test", 1) for n in range(0, 40, 2)], now_s + turn)
+            cell.add_links([found(f"/{turn}/{n}", f"h{n % 3}.test", turn + 1) for n in range(40)], now_s + turn)
+            cell.add_links([found(f"/{turn}/{n}", f"h{n % 3}.test", 1) for n in range(0, 40, 2)], now_s + turn)
             if cell.watch is not None:
                 cell.watch.evaluate()
             host = cell.host_id("h1.test", now_s)
-            cell.keep_robots(host, "h1.test", "http://h1.test", now_s, "200", 200, b"\x00User-agent: *\xff")
+            cell.store_robots(host, "h1.test", "http://h1.test", now_s, "200", 200, b"\x00User-agent: *\xff")
             cell.count_request(host, 1000, "10.0.0.1", 0.25)
             item = cell.next_urls(host, "h1.test", 1, (), now_s + 1000)[0]
             cell.withdraw(*place_of(cell, host, item.key), "robots", lane=item.lane, rank=item.rank)
@@ -110,12 +110,12 @@ def test_what_could_not_be_published_is_not_committed(tmp_path: Path) -> None:
     before = (cell.known, cell.queued, dump(tmp_path / "a"))
     journal.refuses = True
     with pytest.raises(ClusterError), cell.transaction():
-        cell.absorb([found("/new")], 200.0)
+        cell.add_links([found("/new")], 200.0)
     assert (cell.known, cell.queued, dump(tmp_path / "a")) == before
     assert journal.forgotten == [0]
     journal.refuses = False
     with cell.transaction():
-        cell.absorb([found("/other")], 200.0)
+        cell.add_links([found("/other")], 200.0)
     cell.close()
     assert dump(copied(journal, tmp_path / "b")) == dump(tmp_path / "a")
 
@@ -127,7 +127,7 @@ def test_a_transaction_that_wrote_nothing_publishes_nothing(tmp_path: Path) -> N
         cell.hosts_with_work()
     assert journal.changes == []
     with suppress(ValueError), cell.transaction():
-        cell.absorb([found("/x")], 1.0)
+        cell.add_links([found("/x")], 1.0)
         raise ValueError
     assert journal.changes == []
     cell.close()
@@ -175,11 +175,11 @@ def test_that_an_empty_cell_was_judged_is_no_record_of_its_own(tmp_path: Path) -
     assert progress(cell, "these settings") == END
     journal.refuses = True
     with suppress(ClusterError), cell.transaction():
-        cell.absorb([found("/1")], 100.0)
+        cell.add_links([found("/1")], 100.0)
     assert progress(cell, "these settings") == END
     journal.refuses = False
     with cell.transaction():
-        cell.absorb([found("/1")], 100.0)
+        cell.add_links([found("/1")], 100.0)
     cell.close()
     assert len(journal.changes) == 1
     assert dump(copied(journal, tmp_path / "copy.sqlite")) == dump(tmp_path / "cell.sqlite")

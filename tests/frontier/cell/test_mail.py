@@ -42,7 +42,7 @@ class Pair:
             for seq, to_cell, links in mail.pending(self.sender):
                 assert to_cell == RECEIVER
                 if links and seq > mail.last_received(self.receiver, SENDER):
-                    self.receiver.absorb(links, NOW_S)
+                    self.receiver.add_links(links, NOW_S)
                     mail.note_received(self.receiver, SENDER, seq)
                 last = seq
         return last

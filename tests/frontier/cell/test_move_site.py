@@ -14,7 +14,7 @@ from teia.frontier.cell.revisits import set_due
 from teia.frontier.cell.schema import LANE_REFRESH, STATE_DONE
 from teia.frontier.cell.schema import VERSION as TABLES_VERSION
 from teia.urls import key_of, site_of, slot_of
-from tests.frontier.cells import HOST, NOW_S, absorb, found, items, page, settle
+from tests.frontier.cells import HOST, NOW_S, add_links, found, items, page, settle
 
 DONE, QUEUED = 4, 3
 
@@ -23,14 +23,14 @@ DONE, QUEUED = 4, 3
 def site(tmp_path: Path) -> Iterator[FrontierCell]:
     """A cell with one site: some pages that were fetched and are kept fresh, and some URLs that wait."""
     cell = FrontierCell(tmp_path / "from.sqlite")
-    absorb(cell, *(found(page(number)) for number in range(DONE)))
+    add_links(cell, *(found(page(number)) for number in range(DONE)))
     for item in items(cell):
         settle(cell, item, STATE_DONE, learnt=PageRow(200, b"digest", b"text"))
     with cell.transaction():
         for number in range(DONE):
             place = (slot_of(site_of(HOST)), cell.host_id(HOST, NOW_S), key_of(page(number)))
             assert set_due(cell.db, place, NOW_S + 60 * number)
-    absorb(cell, *(found(page(f"new{number}")) for number in range(QUEUED)))
+    add_links(cell, *(found(page(f"new{number}")) for number in range(QUEUED)))
     yield cell
     cell.close()
 

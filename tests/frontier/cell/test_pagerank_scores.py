@@ -21,7 +21,7 @@ from teia.frontier.queue.order import SCORED_BIT, LEVELS_A_DOUBLING, breadth, pa
 from teia.urls import key_of
 from tests.frontier.cells import (
     NOW_S,
-    absorb,
+    add_links,
     assert_counters_are_true,
     assert_queue_and_urls_agree,
     found,
@@ -76,7 +76,7 @@ def pages(*numbers: int | str) -> list[str]:
 
 
 def test_urls_are_taken_by_their_links_until_there_are_scores(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)), found(page(2), in_links=9), found(page(3), in_links=4))
+    add_links(cell, found(page(1)), found(page(2), in_links=9), found(page(3), in_links=4))
     assert next_urls(cell) == pages(2, 3, 1)
     take(cell, Scores({1: 8.0, 2: 2.0, 3: 30.0}))
     assert next_urls(cell) == pages(3, 1, 2)
@@ -84,7 +84,7 @@ def test_urls_are_taken_by_their_links_until_there_are_scores(cell: FrontierCell
 
 
 def test_new_scores_raise_and_lower(cell: FrontierCell) -> None:
-    absorb(cell, *(found(page(number)) for number in range(1, 4)))
+    add_links(cell, *(found(page(number)) for number in range(1, 4)))
     take(cell, Scores({1: 8.0, 2: 4.0, 3: 2.0}))
     take(cell, Scores({1: 2.0, 2: 4.0, 3: 8.0}, stamp=2))
     assert next_urls(cell) == pages(3, 2, 1)
@@ -93,7 +93,7 @@ def test_new_scores_raise_and_lower(cell: FrontierCell) -> None:
 
 
 def test_equals_are_taken_as_they_were_found(cell: FrontierCell) -> None:
-    absorb(cell, *(found(page(number)) for number in (4, 2, 9, 7)))
+    add_links(cell, *(found(page(number)) for number in (4, 2, 9, 7)))
     take(cell, Scores(dict.fromkeys((4, 2, 9, 7), 5.0)))
     take(cell, Scores(dict.fromkeys((4, 2, 9, 7), 11.0), stamp=2))
     assert next_urls(cell) == pages(4, 2, 9, 7)
@@ -101,24 +101,24 @@ def test_equals_are_taken_as_they_were_found(cell: FrontierCell) -> None:
 
 def test_links_do_not_change_what_was_given_until_there_are_new_scores(cell: FrontierCell) -> None:
     """A page that thousands of worthless pages link to would otherwise come back to the front with each of them."""
-    absorb(cell, found(page("spam"), in_links=3), found(page("good")))
+    add_links(cell, found(page("spam"), in_links=3), found(page("good")))
     take(cell, Scores({"spam": 1.1, "good": 9.0}))
-    absorb(cell, found(page("spam"), in_links=5_000))
+    add_links(cell, found(page("spam"), in_links=5_000))
     assert next_urls(cell) == pages("good", "spam")
     assert row(cell, page("spam"))["in_links"] == 5_003
 
 
 def test_what_is_found_later_is_ranked_as_one_with_so_many_links_is_on_average(cell: FrontierCell) -> None:
-    absorb(cell, found(page("known")), found(page("lower")))
+    add_links(cell, found(page("known")), found(page("lower")))
     take(cell, Scores({"known": 3.0, "lower": 1.2}, per_link=0.5))
-    absorb(cell, found(page("few"), in_links=2), found(page("many"), in_links=20))
+    add_links(cell, found(page("few"), in_links=2), found(page("many"), in_links=20))
     assert next_urls(cell) == pages("many", "known", "few", "lower")
-    absorb(cell, found(page("few"), in_links=8))
+    add_links(cell, found(page("few"), in_links=8))
     assert next_urls(cell) == pages("many", "few", "known", "lower"), "an estimate grows with its links"
 
 
 def test_estimates_follow_what_a_link_is_worth(cell: FrontierCell) -> None:
-    absorb(cell, found(page("known")), found(page("new"), in_links=6))
+    add_links(cell, found(page("known")), found(page("new"), in_links=6))
     take(cell, Scores({"known": 4.0}, per_link=1.0))
     assert next_urls(cell) == pages("new", "known")
     take(cell, Scores({"known": 4.0}, per_link=0.1, stamp=2))
@@ -130,7 +130,7 @@ def test_no_page_is_taken_before_one_of_clearly_higher_rank(
     tmp_path_factory: pytest.TempPathFactory, scores: dict[int, float]
 ) -> None:
     cell = FrontierCell(tmp_path_factory.mktemp("cell") / "frontier.sqlite", pagerank)
-    absorb(cell, *(found(page(number)) for number in scores))
+    add_links(cell, *(found(page(number)) for number in scores))
     take(cell, Scores(scores))
     by_url = {page(number): score for number, score in scores.items()}
     taken = [by_url[url] for url in next_urls(cell)]
@@ -144,7 +144,7 @@ def test_no_page_is_taken_before_one_of_clearly_higher_rank(
 
 
 def test_only_urls_whose_level_changed_are_written(cell: FrontierCell) -> None:
-    absorb(cell, *(found(page(number)) for number in range(50)))
+    add_links(cell, *(found(page(number)) for number in range(50)))
     take(cell, Scores({number: 10.0 + number for number in range(50)}))
     changes = cell.db.total_changes
     nearly = {number: (10.0 + number) * 1.0001 for number in range(50)}
@@ -155,14 +155,14 @@ def test_only_urls_whose_level_changed_are_written(cell: FrontierCell) -> None:
 
 
 def test_hosts_whose_queue_changed_are_named(cell: FrontierCell) -> None:
-    absorb(cell, found("http://a.test/1"), found("http://b.test/1"), found(page(1)))
+    add_links(cell, found("http://a.test/1"), found("http://b.test/1"), found(page(1)))
     touched = take(cell, Scores({1: 50.0}))
     assert [name for _, name in touched] == ["example.org"]
     assert take(cell, Scores({1: 50.0}, stamp=2)) == []
 
 
 def test_what_is_due_or_done_stays_where_it_is_and_what_was_refused_comes_back_in_its_place(cell: FrontierCell) -> None:
-    absorb(cell, *(found(page(number)) for number in range(4)))
+    add_links(cell, *(found(page(number)) for number in range(4)))
     done, again, refused, _ = items(cell)
     settle(cell, done, STATE_DONE)
     settle(cell, again, STATE_QUEUED, "503", again_s=NOW_S)
@@ -179,8 +179,8 @@ def test_what_is_due_or_done_stays_where_it_is_and_what_was_refused_comes_back_i
 
 
 def hundred(cell: FrontierCell) -> Scores:
-    absorb(cell, *(found(f"http://h{number % 7}.test/{number}") for number in range(60)))
-    absorb(cell, *(found(page(number)) for number in range(40)))
+    add_links(cell, *(found(f"http://h{number % 7}.test/{number}") for number in range(60)))
+    add_links(cell, *(found(page(number)) for number in range(40)))
     return Scores({number: 1.2 ** (5 + number) for number in range(40)})
 
 

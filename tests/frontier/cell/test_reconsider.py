@@ -18,7 +18,7 @@ from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import LANE_DUE, STATE_DONE, STATE_EXCLUDED, STATE_QUEUED
 from tests.frontier.cells import (
     NOW_S,
-    absorb,
+    add_links,
     assert_counters_are_true,
     assert_queue_and_urls_agree,
     found,
@@ -57,7 +57,7 @@ def again(
 
 
 def test_wanted_urls_come_back_to_the_place_they_had(cell: FrontierCell) -> None:
-    absorb(cell, *(found(page(number), depth) for number, depth in ((1, 3), (2, 1), (3, 2))))
+    add_links(cell, *(found(page(number), depth) for number, depth in ((1, 3), (2, 1), (3, 2))))
     before = image(cell)[:]
     refuse(cell, 2, 3)
     assert next_urls(cell) == [page(1)]
@@ -68,7 +68,7 @@ def test_wanted_urls_come_back_to_the_place_they_had(cell: FrontierCell) -> None
 
 
 def test_what_is_still_unwanted_stays_out(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)), found(page(2)))
+    add_links(cell, found(page(1)), found(page(2)))
     refuse(cell, 1, 2)
     again(cell, "other", lambda refused: refused.url == page(2))
     assert next_urls(cell) == [page(2)]
@@ -77,7 +77,7 @@ def test_what_is_still_unwanted_stays_out(cell: FrontierCell) -> None:
 
 
 def test_a_url_is_judged_by_what_is_known_of_it(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1), depth=4), found(page(2)))
+    add_links(cell, found(page(1), depth=4), found(page(2)))
     with cell.transaction():
         cell.count_request(cell.host_id("example.org", NOW_S), 1, "127.0.0.1", 0.1)
     refuse(cell, 1)
@@ -92,7 +92,7 @@ def test_a_url_is_judged_by_what_is_known_of_it(cell: FrontierCell) -> None:
 
 def test_only_what_was_refused_is_looked_at(cell: FrontierCell) -> None:
     """robots.txt, a type, a page's own language: none of them is a matter of the collection's rules alone."""
-    absorb(cell, *(found(page(number)) for number in (1, 2, 3, 4)))
+    add_links(cell, *(found(page(number)) for number in (1, 2, 3, 4)))
     of = {item.url: item for item in items(cell)}
     settle(cell, of[page(1)], STATE_EXCLUDED, "robots")
     settle(cell, of[page(2)], STATE_DONE, learnt=PageRow(200, b"d"))
@@ -102,7 +102,7 @@ def test_only_what_was_refused_is_looked_at(cell: FrontierCell) -> None:
 
 
 def test_a_page_due_again_comes_back_to_its_time(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     item = items(cell)[0]
     settle(cell, item, STATE_DONE, learnt=PageRow(200, b"d"))
     settle(cell, item, STATE_QUEUED, "503", again_s=NOW_S + 60)
@@ -114,7 +114,7 @@ def test_a_page_due_again_comes_back_to_its_time(cell: FrontierCell) -> None:
 
 
 def test_what_waits_and_is_no_longer_wanted_goes_without_being_asked_for(cell: FrontierCell) -> None:
-    absorb(cell, *(found(page(number)) for number in (1, 2, 3)))
+    add_links(cell, *(found(page(number)) for number in (1, 2, 3)))
     before = image(cell)[:]
     assert again(cell, "narrow", lambda judged: judged.url == page(2)) == []
     assert next_urls(cell) == [page(2)]
@@ -127,7 +127,7 @@ def test_what_waits_and_is_no_longer_wanted_goes_without_being_asked_for(cell: F
 
 def test_a_host_of_many_urls_is_judged_in_parts(cell: FrontierCell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROWS", 7)
-    absorb(cell, *(found(page(number)) for number in range(40)))
+    add_links(cell, *(found(page(number)) for number in range(40)))
     rounds = 0
     while progress(cell, "none") < END:
         again(cell, "none", lambda judged: False, lambda: False)
@@ -141,7 +141,7 @@ def test_a_host_of_many_urls_is_judged_in_parts(cell: FrontierCell, monkeypatch:
 
 
 def test_a_cell_is_gone_through_once_for_each_change(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1)))
+    add_links(cell, found(page(1)))
     assert progress(cell, "one") < END
     again(cell, "one", lambda refused: True)
     assert progress(cell, "one") == END
@@ -160,7 +160,7 @@ def test_a_judgement_that_is_cut_short_goes_on_where_it_was(pauses: list[int], h
 
 
 def _judge_in_parts(cell: FrontierCell, pauses: list[int], hosts: int) -> None:
-    absorb(cell, *(found(f"http://host{number}.example{number}.org/") for number in range(hosts)))
+    add_links(cell, *(found(f"http://host{number}.example{number}.org/") for number in range(hosts)))
     for number in range(hosts):
         host = f"host{number}.example{number}.org"
         settle(cell, items(cell, host=host)[0], STATE_EXCLUDED, OUT)

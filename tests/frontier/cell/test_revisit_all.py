@@ -16,7 +16,7 @@ from teia.urls import key_of, site_of, slot_of
 from tests.frontier.cells import (
     HOST,
     NOW_S,
-    absorb,
+    add_links,
     assert_counters_are_true,
     assert_queue_and_urls_agree,
     found,
@@ -36,10 +36,10 @@ PAGES = 6
 def cell(tmp_path: Path) -> Iterator[FrontierCell]:
     """Six pages of a host, all visited, and one that is new."""
     made = FrontierCell(tmp_path / "frontier.sqlite")
-    absorb(made, *(found(page(number)) for number in range(PAGES)))
+    add_links(made, *(found(page(number)) for number in range(PAGES)))
     for item in items(made):
         settle(made, item, STATE_DONE, learnt=COPY)
-    absorb(made, found(page(99)))
+    add_links(made, found(page(99)))
     yield made
     assert_counters_are_true(made)
     assert_queue_and_urls_agree(made)
@@ -101,7 +101,7 @@ def test_what_the_last_round_did_not_reach_comes_first_in_the_next(cell: Frontie
 
 
 def test_failures_and_what_robots_forbade_are_tried_again_and_what_was_left_out_is_not(cell: FrontierCell) -> None:
-    absorb(cell, *(found(page(number)) for number in (11, 12, 13)))
+    add_links(cell, *(found(page(number)) for number in (11, 12, 13)))
     waiting = {item.key: item for item in items(cell)}
     for number, state, outcome in (
         (11, STATE_FAILED, Outcome.TIMEOUT),

@@ -22,7 +22,7 @@ from teia.frontier.cell.schema import (
 )
 from teia.frontier.cell.take import read_refresh_page
 from teia.urls import key_of, site_of, slot_of
-from tests.frontier.cells import HOST, NOW_S, absorb, found, items, page, row, settle
+from tests.frontier.cells import HOST, NOW_S, add_links, found, items, page, row, settle
 
 DAY_S = 86_400.0
 SLOT = slot_of(site_of(HOST))
@@ -33,7 +33,7 @@ COPY = PageRow(200, digest=b"d", text_digest=b"t", etag='"1"')
 def cell(tmp_path: Path) -> Iterator[FrontierCell]:
     """Two pages of a host, both visited."""
     made = FrontierCell(tmp_path / "frontier.sqlite")
-    absorb(made, found(page(1)), found(page(2)))
+    add_links(made, found(page(1)), found(page(2)))
     for item in items(made):
         settle(made, item, STATE_DONE, learnt=COPY)
     yield made
@@ -121,7 +121,7 @@ def test_a_plan_moves_only_pages_that_are_where_they_were(cell: FrontierCell) ->
 
 
 def test_a_page_without_a_copy_is_not_held(cell: FrontierCell) -> None:
-    absorb(cell, found(page(3)))
+    add_links(cell, found(page(3)))
     (item,) = items(cell)
     settle(cell, item, STATE_FAILED, "timeout")
     assert revisits.count_captured(cell.db, *place(cell, 1)[:2]) == 2
@@ -131,7 +131,7 @@ def test_a_page_without_a_copy_is_not_held(cell: FrontierCell) -> None:
 def test_the_least_important_page_gives_way_to_a_url_that_waits(cell: FrontierCell) -> None:
     """F2: the page leaves the index, the URL is asked for though no other new one is."""
     appoint(cell, 1, NOW_S + DAY_S)
-    absorb(cell, found(page(3)))
+    add_links(cell, found(page(3)))
     with cell.transaction():
         assert revisits.replace_page(cell.db, place(cell, 1), place(cell, 3), NOW_S)
         assert not revisits.replace_page(cell.db, place(cell, 2), place(cell, 3), NOW_S)

@@ -10,7 +10,7 @@ import pytest
 from teia.frontier.cell import shorter_paths
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import STATE_DONE
-from tests.frontier.cells import absorb, found, items, page, settle
+from tests.frontier.cells import add_links, found, items, page, settle
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_asking_which_pages_came_nearer_does_not_walk_over_all_urls(cell: Fronti
 
 
 def test_what_has_no_copy_is_not_remembered(cell: FrontierCell) -> None:
-    absorb(cell, found(page(1), depth=5))
+    add_links(cell, found(page(1), depth=5))
     settle(cell, items(cell)[0], STATE_DONE, "redirect")
-    absorb(cell, found(page(1), depth=2))
+    add_links(cell, found(page(1), depth=2))
     assert cell.db.execute("SELECT count(*) FROM nearer").fetchone() == (0,)

@@ -12,7 +12,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import PageRow, ProbeResult
 from teia.frontier.cell.schema import STATE_DONE
 from teia.frontier.cell.soft404 import SuspectPage
-from tests.frontier.cells import HOST, NOW_S, absorb, found, items, page, page_row, row, settle
+from tests.frontier.cells import HOST, NOW_S, add_links, found, items, page, page_row, row, settle
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_the_last_answer_to_a_probe_is_kept(cell: FrontierCell) -> None:
 
 
 def test_pages_are_marked_after_the_fact(cell: FrontierCell) -> None:
-    absorb(cell, *(found(page(n)) for n in range(3)))
+    add_links(cell, *(found(page(n)) for n in range(3)))
     for item, status in zip(items(cell), (200, 200, 404), strict=True):
         settle(cell, item, STATE_DONE, str(status), learnt=PageRow(status, b"d", b"t", -1, title="T"))
     host_id = cell.host_id(HOST, NOW_S)

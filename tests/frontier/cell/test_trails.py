@@ -17,7 +17,7 @@ from teia.frontier.queue.order import NO_HINT, NO_KIND, Hint, breadth, focused
 from tests.frontier.cells import (
     HOST,
     NOW_S,
-    absorb,
+    add_links,
     assert_counters_are_true,
     assert_queue_and_urls_agree,
     found,
@@ -51,21 +51,21 @@ def read(cell: FrontierCell, item: QueuedUrl, *, depends: bool) -> bool:
 
 
 def test_the_most_promising_is_next_and_a_better_promise_moves_a_url_up(cell: FrontierCell) -> None:
-    absorb(cell, link(1, 20), link(2, 90), link(3, 50))
+    add_links(cell, link(1, 20), link(2, 90), link(3, 50))
     assert next_urls(cell) == [page(2), page(3), page(1)]
-    assert absorb(cell, link(1, 95)) == [(1, HOST)], "a host is looked at again when one of its URLs moved up"
+    assert add_links(cell, link(1, 95)) == [(1, HOST)], "a host is looked at again when one of its URLs moved up"
     assert next_urls(cell) == [page(1), page(2), page(3)]
-    absorb(cell, link(1, 5))
+    add_links(cell, link(1, 5))
     assert next_urls(cell)[0] == page(1), "the best promise counts"
 
 
 def test_links_said_twice_in_a_batch_merge_to_the_best(cell: FrontierCell) -> None:
-    absorb(cell, link(1, 20, off_topic=0, via=3), link(1, 60, off_topic=2, via=4))
+    add_links(cell, link(1, 20, off_topic=0, via=3), link(1, 60, off_topic=2, via=4))
     assert item_of(cell, 1).hint == Hint(60, 0, 4)
 
 
 def test_a_hint_survives_closing(cell: FrontierCell) -> None:
-    absorb(cell, link(1, 40, 2, 1), link(2, 60, 1, 0), found(page("seed"), 0))
+    add_links(cell, link(1, 40, 2, 1), link(2, 60, 1, 0), found(page("seed"), 0))
     before = items(cell)
     cell.close()
     again = FrontierCell(cell.path, focused)
@@ -79,16 +79,16 @@ def test_a_hint_survives_closing(cell: FrontierCell) -> None:
 
 
 def test_what_promises_more_counts_as_having_waited_longer(cell: FrontierCell) -> None:
-    absorb(cell, link(1, 0), link(2, 50))
+    add_links(cell, link(1, 0), link(2, 50))
     waited = {each.url: each.since_s for each in items(cell)}
     assert waited[page(1)] - waited[page(2)] == HEAD_START_S / 2
 
 
 def test_a_page_whose_links_depend_on_it_is_fetched_whole_when_a_shorter_way_appears(cell: FrontierCell) -> None:
-    absorb(cell, link(1, 40, off_topic=2))
+    add_links(cell, link(1, 40, off_topic=2))
     assert not read(cell, item_of(cell, 1), depends=True)
-    assert absorb(cell, link(1, 40, off_topic=2)) == [], "the same distance changes nothing"
-    assert absorb(cell, link(1, 10, off_topic=1)) == [(1, HOST)]
+    assert add_links(cell, link(1, 40, off_topic=2)) == [], "the same distance changes nothing"
+    assert add_links(cell, link(1, 10, off_topic=1)) == [(1, HOST)]
     item = item_of(cell, 1)
     assert (item.etag, item.last_modified, item.visits) == ("", "", 1), "a 304 would have no links"
     assert item.hint == Hint(40, 1, 0)
@@ -96,13 +96,13 @@ def test_a_page_whose_links_depend_on_it_is_fetched_whole_when_a_shorter_way_app
     assert_queue_and_urls_agree(cell)
     assert not read(cell, item, depends=False)
     assert items(cell) == []
-    assert absorb(cell, link(1, 10, off_topic=0)) == [], "its links are known by now"
+    assert add_links(cell, link(1, 10, off_topic=0)) == [], "its links are known by now"
 
 
 def test_a_shorter_way_that_appears_while_the_page_is_under_way_counts_too(cell: FrontierCell) -> None:
-    absorb(cell, link(1, 40, off_topic=2))
+    add_links(cell, link(1, 40, off_topic=2))
     under_way = item_of(cell, 1)
-    absorb(cell, link(1, 40, off_topic=0))
+    add_links(cell, link(1, 40, off_topic=0))
     assert read(cell, under_way, depends=True)
     assert item_of(cell, 1).hint == Hint(40, 0, 0)
     assert_counters_are_true(cell)
@@ -115,7 +115,7 @@ def test_rules_are_counted_and_forgotten_when_kinds_change(cell: FrontierCell) -
         for via, kind in ((1, 0), (1, 0), (1, 2)):
             trails.count_rule(cell.db, via, kind)
     assert sorted(trails.all_rules(cell.db)) == [(1, 0, 2), (1, 2, 1)]
-    absorb(cell, link(1, 40, via=1))
+    add_links(cell, link(1, 40, via=1))
     with cell.transaction():
         trails.reset_changed_kinds(cell.db, ["topic", "shops"])
     assert len(trails.all_rules(cell.db)) == 2
@@ -129,7 +129,7 @@ def test_rules_are_counted_and_forgotten_when_kinds_change(cell: FrontierCell) -
 
 def test_other_orders_write_no_trails(tmp_path: Path) -> None:
     plain = FrontierCell(tmp_path / "plain.sqlite", breadth)
-    absorb(plain, found(page(1)), found(page(2)))
+    add_links(plain, found(page(1)), found(page(2)))
     assert plain.db.execute("SELECT count(*) FROM trails").fetchone() == (0,)
     assert [item.hint for item in items(plain)] == [None, None]
     plain.close()

@@ -18,7 +18,7 @@ from teia.urls import key_of
 from tests.frontier.cells import (
     HOST,
     NOW_S,
-    absorb,
+    add_links,
     assert_counters_are_true,
     found,
     items,
@@ -54,15 +54,15 @@ def by_draw(source: str, *targets: str, seed: int = 5) -> list[str]:
 
 
 def test_a_page_with_few_new_links_sends_all_ahead(cell: FrontierCell) -> None:
-    absorb(cell, *links(page(0), page(1), page(2), page(3)))
+    add_links(cell, *links(page(0), page(1), page(2), page(3)))
     assert ahead_and_aside(cell) == ({page(1), page(2), page(3)}, set())
 
 
 def test_of_many_new_links_the_drawn_ones_go_ahead_and_the_rest_is_taken_last(cell: FrontierCell) -> None:
     targets = [page(number) for number in range(1, 9)]
     drawn = by_draw(page(0), *targets)[:LINKS]
-    absorb(cell, *links(page(0), *targets))
-    absorb(cell, *links(page(99), page("deep"), depth=7))
+    add_links(cell, *links(page(0), *targets))
+    add_links(cell, *links(page(99), page("deep"), depth=7))
     order = next_urls(cell)
     assert set(order[:LINKS]) == set(drawn)
     assert order[LINKS] == page("deep"), "the primary queue is breadth-first, the deepest of it is before the secondary"
@@ -73,28 +73,28 @@ def test_of_many_new_links_the_drawn_ones_go_ahead_and_the_rest_is_taken_last(ce
 def test_only_new_links_are_drawn_from(cell: FrontierCell) -> None:
     known = [page(f"menu/{number}") for number in range(6)]
     for target in known:
-        absorb(cell, *links(page(0), target))
+        add_links(cell, *links(page(0), target))
     fresh = [page(number) for number in range(LINKS)]
-    absorb(cell, *links(page(1), *known, *fresh))
+    add_links(cell, *links(page(1), *known, *fresh))
     assert ahead_and_aside(cell)[0] >= set(fresh)
 
 
 def test_a_visited_page_is_not_drawn_again(cell: FrontierCell) -> None:
     targets = [page(number) for number in range(1, 8)]
-    absorb(cell, *links(page(0), *targets))
+    add_links(cell, *links(page(0), *targets))
     for item in items(cell)[:LINKS]:
         settle(cell, item, STATE_DONE)
     ahead, aside = ahead_and_aside(cell)
     assert not ahead
-    absorb(cell, *links(page(77), *targets))
+    add_links(cell, *links(page(77), *targets))
     assert ahead_and_aside(cell)[0] == set(by_draw(page(77), *aside)[:LINKS])
 
 
 def test_what_waits_aside_has_another_chance_with_every_page_that_names_it(cell: FrontierCell) -> None:
     targets = [page(number) for number in range(1, 6)]
-    absorb(cell, *links(page(0), *targets))
+    add_links(cell, *links(page(0), *targets))
     _, aside = ahead_and_aside(cell)
-    absorb(cell, *links(page(1), *aside))
+    add_links(cell, *links(page(1), *aside))
     assert ahead_and_aside(cell) == (set(targets), set())
 
 
@@ -103,7 +103,7 @@ def test_pages_of_one_commit_draw_one_after_the_other(cell: FrontierCell) -> Non
     first = by_draw(page(0), *targets)[:LINKS]
     left = [target for target in targets if target not in first]
     second = by_draw(page(1), *left)[:LINKS]
-    absorb(cell, *links(page(0), *targets), *links(page(1), *targets))
+    add_links(cell, *links(page(0), *targets), *links(page(1), *targets))
     assert ahead_and_aside(cell) == (set(first + second), set(targets) - set(first + second))
     assert row(cell, targets[0])["in_links"] == 2
 
@@ -111,12 +111,12 @@ def test_pages_of_one_commit_draw_one_after_the_other(cell: FrontierCell) -> Non
 def test_every_host_has_a_sample_of_its_own(cell: FrontierCell) -> None:
     here = [page(number) for number in range(LINKS)]
     there = [f"http://other.test/{number}" for number in range(LINKS)]
-    absorb(cell, *links(page("hub"), *here, *there))
+    add_links(cell, *links(page("hub"), *here, *there))
     assert not any(is_aside(item.rank) for item in [*items(cell), *items(cell, host="other.test")])
 
 
 def test_seeds_go_ahead_however_many_there_are(cell: FrontierCell) -> None:
-    absorb(cell, *(found(page(number), 0) for number in range(20)))
+    add_links(cell, *(found(page(number), 0) for number in range(20)))
     assert len(ahead_and_aside(cell)[0]) == 20
 
 
@@ -135,19 +135,19 @@ def test_the_draw_depends_on_seed_page_and_link_alone() -> None:
 
 def test_order_is_the_same_after_the_cell_was_opened_again(cell: FrontierCell) -> None:
     for source in range(4):
-        absorb(cell, *links(page(f"s{source}"), *(page(f"{source}/{number}") for number in range(7)), depth=source))
+        add_links(cell, *links(page(f"s{source}"), *(page(f"{source}/{number}") for number in range(7)), depth=source))
     before = next_urls(cell)
     cell.close()
     again = FrontierCell(cell.path, cell.order)
     assert next_urls(again) == before
-    absorb(again, *links(page("late"), *(page(f"late/{number}") for number in range(7))))
+    add_links(again, *links(page("late"), *(page(f"late/{number}") for number in range(7))))
     assert_counters_are_true(again)
     again.close()
 
 
 def test_nothing_is_lost_aside(cell: FrontierCell) -> None:
     targets = {page(number) for number in range(40)}
-    absorb(cell, *links(page("hub"), *targets))
+    add_links(cell, *links(page("hub"), *targets))
     taken = set()
     while waiting := items(cell, 1):
         taken.add(waiting[0].url)

@@ -72,14 +72,14 @@ def read(cell: FrontierCell, item: QueuedUrl, text: str, *links: str, depth: int
         watch.note_returned(host_id(cell), item, was_answered=True)
         watch.count_visit(host_id(cell), HOST, item, said, outline(text))
         at = item.depth + 1 if depth is None else depth
-        cell.absorb([found(path, at, via=abs(item.pattern)) for path in links], NOW_S)
+        cell.add_links([found(path, at, via=abs(item.pattern)) for path in links], NOW_S)
         watch.evaluate()
 
 
 def begin(cell: FrontierCell, *paths: str) -> None:
     with cell.transaction():
         host_id(cell)
-        cell.absorb([found(path) for path in paths], NOW_S)
+        cell.add_links([found(path) for path in paths], NOW_S)
 
 
 def state(cell: FrontierCell, text: str) -> PatternState:
@@ -153,7 +153,7 @@ def test_parked_pattern_does_not_keep_what_only_its_own_pages_name(cell: Frontie
     known = cell.known
     number = watch_of(cell).host(host_id(cell), HOST).by_text["/cal/0/0"].number
     with cell.transaction():
-        cell.absorb([found(f"/cal/2026/{n}", via=number) for n in range(100, 200)], NOW_S)
+        cell.add_links([found(f"/cal/2026/{n}", via=number) for n in range(100, 200)], NOW_S)
         watch_of(cell).close()
     assert cell.known == known
     assert watch_of(cell).host(host_id(cell), HOST).by_text["/cal/0/0"].refused >= 100
@@ -182,7 +182,7 @@ def test_what_a_sitemap_names_never_waits(cell: FrontierCell) -> None:
     begin(cell, "/cal/2026/11")
     endless(cell, 1_000)
     with cell.transaction():
-        cell.absorb([found("/cal/2026/500", by=BY_SITEMAP)], NOW_S)
+        cell.add_links([found("/cal/2026/500", by=BY_SITEMAP)], NOW_S)
     assert [item.url for item in chosen(cell)] == [url("/cal/2026/500")]
 
 
@@ -244,7 +244,7 @@ def test_failed_transaction_leaves_nothing_behind(cell: FrontierCell) -> None:
     (item,) = chosen(cell)
     with given_up(cell):
         watch_of(cell).read(host_id(cell), HOST, item, b"01234567", 1)
-        cell.absorb([found("/cal/2026/12", via=abs(item.pattern))], NOW_S)
+        cell.add_links([found("/cal/2026/12", via=abs(item.pattern))], NOW_S)
         watch_of(cell).close()
     assert cell.db.execute("SELECT count(*) FROM texts").fetchone() == (0,)
     assert watch_of(cell).host(host_id(cell), HOST).by_text == {}
@@ -257,7 +257,7 @@ def test_numbers_of_patterns_are_written_with_the_urls_that_have_them(cell: Fron
     (start,) = chosen(cell)
     watch_of(cell).host(host_id(cell), HOST)
     with cell.transaction():
-        cell.absorb([found("/a/1"), found("/b/1"), found("/c/1")], NOW_S)
+        cell.add_links([found("/a/1"), found("/b/1"), found("/c/1")], NOW_S)
     cell.close()
     again = opened(tmp_path)
     numbers = {number for (number,) in again.db.execute("SELECT abs(pattern) FROM urls WHERE pattern <> 0")}
@@ -271,10 +271,10 @@ def test_host_has_a_bounded_number_of_patterns(cell: FrontierCell) -> None:
     begin(cell, "/start")
     chosen(cell)
     with cell.transaction():
-        cell.absorb(
+        cell.add_links(
             [found(f"/{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}/{n}/x{n}.h{n % 9}") for n in range(3_000)], NOW_S
         )
-        cell.absorb([found(f"/q?{chr(97 + n % 26)}{chr(97 + n // 26)}=1") for n in range(600)], NOW_S)
+        cell.add_links([found(f"/q?{chr(97 + n % 26)}{chr(97 + n // 26)}=1") for n in range(600)], NOW_S)
     assert cell.db.execute("SELECT count(*) FROM patterns").fetchone()[0] <= 129
 
 
@@ -282,7 +282,7 @@ def test_broken_row_is_named(cell: FrontierCell) -> None:
     begin(cell, "/start")
     chosen(cell)
     with cell.transaction():
-        cell.absorb([found("/a/1")], NOW_S)
+        cell.add_links([found("/a/1")], NOW_S)
     cell.db.execute("UPDATE patterns SET counts = x'00'")
     watch_of(cell).forget()
     with pytest.raises(CorruptFile, match="the patterns of"):

@@ -58,7 +58,7 @@ def pace_of(
 
 
 def quick(**courtesy: Any) -> Config:
-    """Settings under which nothing but rests holds visits up."""
+    """Settings under which nothing but delays holds visits up."""
     polite = CourtesySettings(**({"robots": False} | courtesy))
     return Config(courtesy=polite, refresh=RefreshSettings(least_s=0.001, share=0.5))
 
@@ -220,7 +220,7 @@ def test_a_judge_agrees_with_the_simulator_that_knows_the_rates(policy: str) -> 
     world = draw_world(chance, pages=200, servers=4, horizon_s=DAY_S, politeness_s=600.0, rate_unit_s=3_600.0)
     world = world.with_ages(chance.exponential(DAY_S, 200))
     judge = Judge(world, np.array([world.rate, 2 * world.rate]), 0.0, 3 * DAY_S)
-    outcome = simulate(world, policy_named(policy), SimulationSettings(3 * DAY_S), WallClock(), on_visits=judge.take)
+    outcome = simulate(world, policy_named(policy), SimulationSettings(3 * DAY_S), WallClock(), on_visits=judge.add)
     values, variance = judge.finish()
     assert values[0] == pytest.approx(1.0 - outcome.staleness, abs=1e-9)
     assert values[1] < values[0]
@@ -232,7 +232,7 @@ def test_chance_is_as_wide_as_drawn_changes_show() -> None:
     world = draw_world(np.random.default_rng(5), pages=60, servers=2, horizon_s=DAY_S, politeness_s=900.0)
     world = replace(world, rate=world.rate * 20)
     judge = Judge(world, world.rate[None, :], 0.0, 5 * DAY_S)
-    simulate(world, policy_named("edf"), SimulationSettings(5 * DAY_S), WallClock(), on_visits=judge.take)
+    simulate(world, policy_named("edf"), SimulationSettings(5 * DAY_S), WallClock(), on_visits=judge.add)
     _, variance = judge.finish()
     drawn = [
         simulate(
@@ -277,12 +277,12 @@ def source(kept: tuple[Path, float]) -> Iterator[Source]:
         yield found
 
 
-def asked(source: Source, **values: Any) -> Any:
+def predict(source: Source, **values: Any) -> Any:
     return what_if(source, WhatIfRequest(**({"days": 5.0} | values)), Hands(EPOCH_S + 5 * DAY_S))
 
 
 def test_both_sides_are_told_with_interval_bound_load_and_pass(source: Source) -> None:
-    answer = asked(source, delay_s=SLOT_S / 2)
+    answer = predict(source, delay_s=SLOT_S / 2)
     before, after = answer.as_is, answer.what_if
     assert answer.pages == 36
     assert before.visits_per_day == pytest.approx(72, abs=1)
@@ -297,33 +297,33 @@ def test_both_sides_are_told_with_interval_bound_load_and_pass(source: Source) -
 
 
 def test_the_same_seed_gives_the_same_answer(source: Source) -> None:
-    one, same, other = (asked(source, policy="index", seed=seed) for seed in (1, 1, 2))
+    one, same, other = (predict(source, policy="index", seed=seed) for seed in (1, 1, 2))
     assert one == same
     assert one.what_if.fresh != other.what_if.fresh
 
 
 def test_a_delay_too_long_for_a_week_names_hosts_and_pages(source: Source) -> None:
-    side = asked(source, delay_s=2 * DAY_S).what_if
+    side = predict(source, delay_s=2 * DAY_S).what_if
     assert side.late_pages == sum(max(0, load.pages - 3) for load in side.hosts) > 0
     assert side.late_urls[0].startswith("http://")
     assert side.hosts[0].week_delay_s == pytest.approx(7 * DAY_S / side.hosts[0].pages)
 
 
 def test_a_budget_binds_and_says_so(source: Source) -> None:
-    side = asked(source, budget=30).what_if
+    side = predict(source, budget=30).what_if
     assert side.limited_by == "budget"
     assert side.visits_per_day == pytest.approx(30, abs=2)
 
 
 def test_more_nodes_do_not_help_where_hosts_rests_decide(source: Source) -> None:
-    answer = asked(source, nodes=8)
+    answer = predict(source, nodes=8)
     assert answer.what_if.fresh == answer.as_is.fresh
     assert any("the delays of hosts do not" in note for note in answer.notes)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_can_be_asked_for_and_none_beats_the_bound(source: Source, policy: str) -> None:
-    side = asked(source, policy=policy).what_if
+    side = predict(source, policy=policy).what_if
     assert 0 < side.fresh.mean < side.bound + 0.005
     assert side.visits_per_day > 5
 
@@ -355,7 +355,7 @@ def test_nothing_to_replay_is_said(tmp_path: Path) -> None:
         looking(open_root(tmp_path / "data"), "main") as fresh,
         pytest.raises(LabError, match="no page was visited twice yet"),
     ):
-        asked(fresh)
+        predict(fresh)
 
 
 @pytest.mark.parametrize(

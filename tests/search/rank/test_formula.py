@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.index.languages import bit_of
+from teia.index.languages import language_bit
 from teia.search.rank.formula import RERANKED, Candidates, Keys, Ranking, Weights, merge_candidates
 from teia.search.rank.rows import CANDIDATE, Rows
 
@@ -69,7 +69,7 @@ def test_a_date_in_the_future_is_not_better_than_today() -> None:
 
 def test_foreign_pages_come_later_and_are_not_hidden() -> None:
     found = rows((10.0, 1), (8.0, 2), (4.0, 3))
-    found["languages"] = [bit_of("en"), bit_of("pt"), bit_of("en")]
+    found["languages"] = [language_bit("en"), language_bit("pt"), language_bit("en")]
     assert keys(Ranking().rank(found, {"pt": 1.0, "en": 0.001}, NOW_S)) == [2, 1, 3]
 
 
@@ -85,7 +85,7 @@ def test_a_page_is_foreign_by_how_unlikely_its_likeliest_language_is(
     likely: dict[str, float], expected: list[float]
 ) -> None:
     found = rows(*((10.0 - n, n) for n in range(5)))
-    found["languages"] = [bit_of("pt"), bit_of("en"), bit_of("pt") | bit_of("en"), bit_of("fr"), 0]
+    found["languages"] = [language_bit("pt"), language_bit("en"), language_bit("pt") | language_bit("en"), language_bit("fr"), 0]
     ranked = Ranking(Weights(foreign=0.001)).rank(found, likely, NOW_S)
     assert ((1 - ranked["readable"]) / 0.001).tolist() == pytest.approx(expected)
 

@@ -182,7 +182,7 @@ def test_lists_are_as_long_as_asked_for(source: Source) -> None:
 def test_report_sees_one_instant_of_a_crawl_that_goes_on(source: Source) -> None:
     writer = FrontierCell(source.cells[1].folder.frontier)
     with writer.transaction():
-        writer.absorb([found("http://b.test/new", BY_LINK)], NOW_S)
+        writer.add_links([found("http://b.test/new", BY_LINK)], NOW_S)
     writer.close()
     assert links(source).urls_known == 12
 

@@ -24,7 +24,7 @@ def estimate_seconds(like: str, work: float, known: Iterable[LabRun]) -> float |
     return (nearest.seconds or 0.0) * min(max(work / nearest.work, LEAST), MOST)
 
 
-def left_s(run: LabRun, share: float | None, elapsed_s: float, known: Iterable[LabRun]) -> float | None:
+def estimate_left_s(run: LabRun, share: float | None, elapsed_s: float, known: Iterable[LabRun]) -> float | None:
     """Estimate the remaining seconds of a run under way; None if unknown."""
     if share is not None and share >= SURE_SHARE:
         return elapsed_s * (1.0 - share) / share
@@ -32,7 +32,7 @@ def left_s(run: LabRun, share: float | None, elapsed_s: float, known: Iterable[L
     return None if whole_s is None else max(0.0, whole_s - elapsed_s)
 
 
-def wait_s(left: float | None, ahead: Sequence[LabRun], known: Sequence[LabRun]) -> float | None:
+def estimate_wait_s(left: float | None, ahead: Sequence[LabRun], known: Sequence[LabRun]) -> float | None:
     """Estimate the seconds until all earlier runs are done; None if no run like one of them was measured."""
     parts = [left, *(estimate_seconds(run.like, run.work, known) for run in ahead)]
     return None if any(part is None for part in parts) else sum(part for part in parts if part is not None)

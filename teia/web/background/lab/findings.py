@@ -51,13 +51,13 @@ def digest_of(kind: str, report: Mapping[str, Any]) -> str:
         own = [str(each.get("digest", "")) for each in experiments(report)]
         if len(own) == 1:
             return own[0]
-    return hashlib.sha256(json.dumps(_steady(report), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(_without_varying(report), sort_keys=True).encode()).hexdigest()
 
 
-def _steady(value: Any) -> Any:
+def _without_varying(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _steady(each) for name, each in value.items() if name not in VARYING}
-    return [_steady(each) for each in value] if isinstance(value, list) else value
+        return {name: _without_varying(each) for name, each in value.items() if name not in VARYING}
+    return [_without_varying(each) for each in value] if isinstance(value, list) else value
 
 
 def finding_of(kind: str, report: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def by_day(report: Mapping[str, Any]) -> list[tuple[str, list[tuple[float, float
     days = {row["policy"]: found[row["policy"]].get("staleness_by_day") or [] for row in policies(report)}
     if not days or min(len(values) for values in days.values()) < 2:
         return []
-    return [(name, thinned([(at + 1.0, value) for at, value in enumerate(values)])) for name, values in days.items()]
+    return [(name, thin_points([(at + 1.0, value) for at, value in enumerate(values)])) for name, values in days.items()]
 
 
 def best_bound(report: Mapping[str, Any]) -> tuple[str, float] | None:
@@ -101,7 +101,7 @@ def best_bound(report: Mapping[str, Any]) -> tuple[str, float] | None:
     return max(known, key=lambda each: each[1]) if known else None
 
 
-def warned_of_simulation(report: Mapping[str, Any]) -> list[ResultWarning]:
+def simulation_warnings(report: Mapping[str, Any]) -> list[ResultWarning]:
     found = []
     if report.get("rate_unit"):
         found.append(ResultWarning("unit", word=report["rate_unit"]))
@@ -132,7 +132,7 @@ def side(report: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     return {**found, **flat}
 
 
-def warned_of_what_if(report: Mapping[str, Any]) -> list[ResultWarning]:
+def what_if_warnings(report: Mapping[str, Any]) -> list[ResultWarning]:
     found = []
     if (report.get("visited_again") or 0) < MIN_REVISITED:
         found.append(ResultWarning("few_visits", report.get("visited_again") or 0))
@@ -232,12 +232,12 @@ def _is_near(ours: float | None, other: float) -> bool:
     return ours is not None and abs(ours - other) <= NEAR * abs(other) + 1e-12
 
 
-def thinned(points: Sequence[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
+def thin_points(points: Sequence[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
     """Thin points to what a chart can show; keep the last one."""
     # Rounded up; at least 1, for an empty line.
     every = -(-len(points) // SHOWN_POINTS) or 1
-    kept = list(points[::every])
-    return kept if not points or kept[-1] == points[-1] else [*kept, points[-1]]
+    thinned = list(points[::every])
+    return thinned if not points or thinned[-1] == points[-1] else [*thinned, points[-1]]
 
 
 # ---- files and comparison -------------------------------------------------------------------------------------------
@@ -291,17 +291,17 @@ class ComparisonRow:
     values: list[Any]
 
 
-def compared(kind: str, reports: Sequence[Mapping[str, Any]]) -> list[ComparisonRow]:
+def compare_reports(kind: str, reports: Sequence[Mapping[str, Any]]) -> list[ComparisonRow]:
     """Compare the numbers of several reports, side by side."""
     columns = [dict(rows_of(kind, report)) for report in reports]
     names = list(dict.fromkeys(name for column in columns for name in column))[:COMPARED_ROWS]
     return [ComparisonRow(name, [column.get(name) for column in columns]) for name in names]
 
 
-def differing(asked: Sequence[Mapping[str, Any]]) -> list[ComparisonRow]:
+def differing_parameters(runs: Sequence[Mapping[str, Any]]) -> list[ComparisonRow]:
     """Return the parameters in which runs differ."""
-    names = list(dict.fromkeys(name for each in asked for name in each))
-    rows = [ComparisonRow(name, [_plain(each.get(name, "")) for each in asked]) for name in names]
+    names = list(dict.fromkeys(name for each in runs for name in each))
+    rows = [ComparisonRow(name, [_plain(each.get(name, "")) for each in runs]) for name in names]
     return [row for row in rows if len(set(row.values)) > 1]
 
 

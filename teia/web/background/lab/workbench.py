@@ -29,7 +29,7 @@ from teia.durable import disk_errors
 from teia.errors import TeiaError, UsageError
 from teia.store.root import Root
 from teia.web import limits
-from teia.web.background.lab.estimates import left_s, wait_s
+from teia.web.background.lab.estimates import estimate_left_s, estimate_wait_s
 from teia.web.background.lab.findings import digest_of, finding_of
 from teia.web.background.lab.forms import FILES_FOLDER, RunRequest
 from teia.web.background.lab.runs import FOLDER, ACTIVE_STATES, LabRun, StoredRuns
@@ -37,8 +37,8 @@ from teia.web.background.lab.runs import FOLDER, ACTIVE_STATES, LabRun, StoredRu
 logger = logging.getLogger(__name__)
 
 PROGRAM = (sys.executable, "-m", "teia")
-LOOK_S = 0.25
-WEIGH_S = 1.0
+POLL_S = 0.25
+MEASURE_S = 1.0
 """Interval between memory checks; reading all processes takes milliseconds."""
 
 GRACE_S = 2.0
@@ -70,7 +70,7 @@ class RunProgress:
 
 
 @dataclass(slots=True)
-class _Going:
+class _RunningProcess:
     """Run under way: its process and its last reported progress."""
 
     run: LabRun
@@ -79,7 +79,7 @@ class _Going:
     share: float | None = None
     doing: str = ""
     ended_by: str = ""
-    weighed: float = 0.0
+    measured: float = 0.0
 
 
 class Workbench:
@@ -88,11 +88,11 @@ class Workbench:
     def __init__(self, root: Root, clock: Clock, program: Sequence[str] = PROGRAM) -> None:
         self.stored = StoredRuns(root.path / FOLDER, clock)
         self._clock, self._program = clock, tuple(program)
-        self._news = Condition()
+        self._changed = Condition()
         self._queue: list[LabRun] = []
-        self._going: _Going | None = None
-        self._turn: LabRun | None = None
-        self._wish = ""
+        self._running: _RunningProcess | None = None
+        self._current: LabRun | None = None
+        self._end_reason = ""
         self._thread: Thread | None = None
         self._lock: int | None = None
         self._is_closed = False
@@ -101,36 +101,36 @@ class Workbench:
 
     def runs(self) -> list[LabRun]:
         """Return all stored runs, newest first."""
-        self._open()
+        self._acquire_lock()
         return self.stored.all()
 
     def run(self, number: int) -> LabRun:
-        self._open()
+        self._acquire_lock()
         return self.stored.get(number)
 
-    def submit(self, question: RunRequest, by: str) -> LabRun:
+    def submit(self, request: RunRequest, by: str) -> LabRun:
         """Add a run to the queue."""
         with disk_errors(self.stored.path, "created"):
             self.stored.path.mkdir(exist_ok=True)
-        self._open()
-        with self._news:
+        self._acquire_lock()
+        with self._changed:
             if self._lock is None or self._is_closed:
                 raise UsageError("another server of this folder runs the lab; use that one")
             if len(self._queue) >= limits.LAB_QUEUE:
                 raise FullQueue(f"{len(self._queue)} runs are already queued; cancel one, or try again later")
             self.stored.prune()
             run = self.stored.add(
-                kind=question.kind,
+                kind=request.kind,
                 asked=request.parameters,
                 words=list(request.arguments),
-                command=question.command,
-                seed=question.seed,
+                command=request.command,
+                seed=request.seed,
                 by=by,
-                like=question.like,
-                work=question.work,
+                like=request.like,
+                work=request.work,
             )
             try:
-                self.stored.write_inputs(run.number, question.files)
+                self.stored.write_inputs(run.number, request.files)
             except BaseException:
                 # Without its input files the run cannot start.
                 self.stored.drop(run.number)
@@ -139,76 +139,76 @@ class Workbench:
             if self._thread is None:
                 self._thread = Thread(target=self._work, name="lab", daemon=True)
                 self._thread.start()
-            self._news.notify_all()
+            self._changed.notify_all()
         return run
 
     def cancel(self, number: int) -> LabRun:
         """Stop a run under way, or remove a waiting one from the queue; leave an ended one as it is."""
-        with self._news:
+        with self._changed:
             waiting = next((run for run in self._queue if run.number == number), None)
             if waiting is not None:
                 self._queue.remove(waiting)
-                return self._end(waiting, "cancelled", files=self._files(waiting))
-            if self._is_turn_of(number):
-                self._wish = "cancelled"
-                self._news.notify_all()
+                return self._finish(waiting, "cancelled", files=self._files(waiting))
+            if self._is_current(number):
+                self._end_reason = "cancelled"
+                self._changed.notify_all()
                 # Give the thread time to end the process, so that the caller sees the final state.
-                self._news.wait_for(lambda: not self._is_turn_of(number), 2 * GRACE_S)
+                self._changed.wait_for(lambda: not self._is_current(number), 2 * GRACE_S)
         return self.run(number)
 
-    def moment(self, number: int) -> RunProgress:
+    def progress(self, number: int) -> RunProgress:
         """Return the current state of a run."""
         run, known = self.run(number), self.stored.all()
-        with self._news:
-            turn, going, queue = self._turn, self._going, list(self._queue)
+        with self._changed:
+            current, running, queue = self._current, self._running, list(self._queue)
         if run.is_over:
             return RunProgress(number, run.state, is_over=True, seconds=run.seconds)
-        left = self._left_s(turn, going, known)
-        if turn is not None and turn.number == number:
-            if going is None:
+        left = self._estimate_left_s(current, running, known)
+        if current is not None and current.number == number:
+            if running is None:
                 return RunProgress(number, "running", False, left_s=left)
-            elapsed_s = self._clock.ticks_s() - going.began
-            return RunProgress(number, "running", False, going.share, going.doing, left_s=left, seconds=elapsed_s)
+            elapsed_s = self._clock.ticks_s() - running.began
+            return RunProgress(number, "running", False, running.share, running.doing, left_s=left, seconds=elapsed_s)
         ahead = [each for each in queue if each.number < number]
-        count = len(ahead) + (turn is not None)
-        return RunProgress(number, run.state, False, ahead=count, starts_in_s=wait_s(left, ahead, known))
+        count = len(ahead) + (current is not None)
+        return RunProgress(number, run.state, False, ahead=count, starts_in_s=estimate_wait_s(left, ahead, known))
 
     def estimate_wait(self) -> tuple[int, float | None]:
         """Return the number of runs ahead of a new one, and their estimated time together, None if unknown."""
-        with self._news:
-            turn, going, queue = self._turn, self._going, list(self._queue)
-        known = self.stored.all() if turn is not None or queue else []
-        return len(queue) + (turn is not None), wait_s(self._left_s(turn, going, known), queue, known)
+        with self._changed:
+            current, running, queue = self._current, self._running, list(self._queue)
+        known = self.stored.all() if current is not None or queue else []
+        return len(queue) + (current is not None), estimate_wait_s(self._estimate_left_s(current, running, known), queue, known)
 
-    def _left_s(self, turn: LabRun | None, going: _Going | None, known: Sequence[LabRun]) -> float | None:
+    def _estimate_left_s(self, current: LabRun | None, running: _RunningProcess | None, known: Sequence[LabRun]) -> float | None:
         """Estimate the remaining seconds of the current run."""
-        if turn is None:
+        if current is None:
             return 0.0
-        if going is None:
-            return left_s(turn, None, 0.0, known)
-        return left_s(turn, going.share, self._clock.ticks_s() - going.began, known)
+        if running is None:
+            return estimate_left_s(current, None, 0.0, known)
+        return estimate_left_s(current, running.share, self._clock.ticks_s() - running.began, known)
 
-    def _is_turn_of(self, number: int) -> bool:
-        return self._turn is not None and self._turn.number == number
+    def _is_current(self, number: int) -> bool:
+        return self._current is not None and self._current.number == number
 
     def close(self) -> None:
         """Stop the current run and cancel the waiting ones."""
-        with self._news:
+        with self._changed:
             self._is_closed = True
-            self._news.notify_all()
+            self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
-        with self._news:
+        with self._changed:
             for run in self._queue:
-                self._end(run, "interrupted", "the server stopped before the run started", files=self._files(run))
+                self._finish(run, "interrupted", "the server stopped before the run started", files=self._files(run))
             self._queue.clear()
             if self._lock is not None:
                 os.close(self._lock)
                 self._lock = None
 
-    def _open(self) -> None:
+    def _acquire_lock(self) -> None:
         """Take the workbench's lock if it is free, and mark runs of an ended server as interrupted."""
-        with self._news:
+        with self._changed:
             if self._lock is not None or self._is_closed or not self.stored.path.is_dir():
                 return
             try:
@@ -225,14 +225,14 @@ class Workbench:
             # The lock was free, so no server works on these runs any more.
             for run in self.stored.all():
                 if run.state in ACTIVE_STATES:
-                    self._end(run, "interrupted", "the server stopped before the run finished", files=self._files(run))
+                    self._finish(run, "interrupted", "the server stopped before the run finished", files=self._files(run))
             self.stored.prune()
 
     def _files(self, run: LabRun) -> list[str]:
         """Move the files of an ended run, inputs and outputs, to its folder; return their names."""
         return self.stored.collect_files(run.number, self.stored.folder(run.number) / FILES_FOLDER)
 
-    def _end(self, run: LabRun, state: str, message: str = "", **more: Any) -> LabRun:
+    def _finish(self, run: LabRun, state: str, message: str = "", **more: Any) -> LabRun:
         return self.stored.save(replace(run, state=state, message=message, ended_s=self._clock.now_s(), **more))
 
     # ---- in the thread ----------------------------------------------------------------------------------------------
@@ -240,40 +240,40 @@ class Workbench:
     def _work(self) -> None:
         while (run := self._next()) is not None:
             try:
-                self._carry_out(run)
+                self._execute(run)
             except (TeiaError, OSError) as error:
                 logger.warning("run %d of the lab: %s", run.number, error)
                 with suppress(TeiaError, OSError):
-                    self._end(run, "failed", str(error))
-            with self._news:
-                self._turn, self._wish = None, ""
-                self._news.notify_all()
+                    self._finish(run, "failed", str(error))
+            with self._changed:
+                self._current, self._end_reason = None, ""
+                self._changed.notify_all()
 
     def _next(self) -> LabRun | None:
         """Wait for the next run; return None when the workbench closes."""
-        with self._news:
+        with self._changed:
             while not self._queue and not self._is_closed:
-                self._news.wait()
+                self._changed.wait()
             if self._is_closed:
                 return None
-            self._turn = self._queue.pop(0)
-            return self._turn
+            self._current = self._queue.pop(0)
+            return self._current
 
-    def _carry_out(self, run: LabRun) -> None:
+    def _execute(self, run: LabRun) -> None:
         folder = self.stored.folder(run.number)
         run = self.stored.save(replace(run, state="running", began_s=self._clock.now_s()))
         printed = folder / "printed"
-        with printed.open("wb") as out, (folder / "log").open("wb") as log, self._started(run, out, log) as going:
-            while going.process.poll() is None and not going.ended_by:
-                with self._news:
-                    self._news.wait(LOOK_S)
-                self._look(going)
+        with printed.open("wb") as out, (folder / "log").open("wb") as log, self._start_process(run, out, log) as running:
+            while running.process.poll() is None and not running.ended_by:
+                with self._changed:
+                    self._changed.wait(POLL_S)
+                self._check(running)
         result = _result(printed)
         printed.unlink(missing_ok=True)
         files = self._files(run)
-        state, message = _verdict(going, result, self.stored.tail(run.number))
+        state, message = _final_state(running, result, self.stored.tail(run.number))
         if state != "done" or result is None:
-            self._end(run, state, message, files=files)
+            self._finish(run, state, message, files=files)
             return
         # Before the state is saved: a run that is `done` always has its report.
         self.stored.save_report(run.number, result)
@@ -282,10 +282,10 @@ class Workbench:
             "finding": finding_of(run.kind, result),
             "files": files,
         }
-        self._end(run, "done", "", **more)
+        self._finish(run, "done", "", **more)
 
     @contextmanager
-    def _started(self, run: LabRun, out: Any, log: Any) -> Iterator[_Going]:
+    def _start_process(self, run: LabRun, out: Any, log: Any) -> Iterator[_RunningProcess]:
         """Start the process of a run; kill its whole process group at the end."""
         process = subprocess.Popen(  # noqa: S603  # our own command
             [*self._program, *run.words, "--supervised"],
@@ -296,35 +296,35 @@ class Workbench:
             env=_environment(),
             start_new_session=True,
         )
-        going = _Going(run, process, self._clock.ticks_s())
+        running = _RunningProcess(run, process, self._clock.ticks_s())
         try:
             # The process may have ended already. The limit is set after its start: `preexec_fn` is unsafe with threads.
             with suppress(ProcessLookupError, PermissionError, ValueError):
                 os.setpriority(os.PRIO_PGRP, process.pid, NICE)
                 resource.prlimit(process.pid, resource.RLIMIT_DATA, (limits.LAB_MEMORY_BYTES,) * 2)
-            with self._news:
-                self._going = going
-            yield going
+            with self._changed:
+                self._running = running
+            yield running
         finally:
             _end_process(process)
-            with self._news:
-                self._going = None
+            with self._changed:
+                self._running = None
 
-    def _look(self, going: _Going) -> None:
+    def _check(self, running: _RunningProcess) -> None:
         """Read a run's progress; end it if it was cancelled, or exceeds its time, memory or output limit."""
         now = self._clock.ticks_s()
-        if self._is_closed or self._wish:
-            going.ended_by = self._wish or "interrupted"
-        elif now - going.began > limits.LAB_S:
-            going.ended_by = f"stopped after {limits.LAB_S / 60:g} minutes"
-        elif now - going.weighed > WEIGH_S:
-            going.weighed = now
-            going.ended_by = _too_much_memory() if _memory_bytes(going.process.pid) > limits.LAB_MEMORY_BYTES else ""
-        elif _written_bytes(self.stored.folder(going.run.number)) > 2 * limits.LAB_REPORT_BYTES:
-            going.ended_by = "its output is larger than a report can be"
-        said = _last_progress(self.stored.tail(going.run.number))
-        if said is not None:
-            going.share, going.doing = said
+        if self._is_closed or self._end_reason:
+            running.ended_by = self._end_reason or "interrupted"
+        elif now - running.began > limits.LAB_S:
+            running.ended_by = f"stopped after {limits.LAB_S / 60:g} minutes"
+        elif now - running.measured > MEASURE_S:
+            running.measured = now
+            running.ended_by = _too_much_memory() if _memory_bytes(running.process.pid) > limits.LAB_MEMORY_BYTES else ""
+        elif _written_bytes(self.stored.folder(running.run.number)) > 2 * limits.LAB_REPORT_BYTES:
+            running.ended_by = "its output is larger than a report can be"
+        progress = _last_progress(self.stored.tail(running.run.number))
+        if progress is not None:
+            running.share, running.doing = progress
 
 
 def _environment() -> dict[str, str]:
@@ -353,9 +353,9 @@ def _last_progress(tail: str) -> tuple[float | None, str] | None:
     for line in reversed(tail.split("\n")[:-1]):
         if line.startswith('{"share"'):
             with suppress(ValueError):
-                said = json.loads(line)
-                share = said.get("share")
-                return (share if isinstance(share, float) else None), str(said.get("doing", ""))[:300]
+                progress = json.loads(line)
+                share = progress.get("share")
+                return (share if isinstance(share, float) else None), str(progress.get("doing", ""))[:300]
     return None
 
 
@@ -370,21 +370,21 @@ def _result(printed: Path) -> dict[str, Any] | None:
     return None
 
 
-def _verdict(going: _Going, result: dict[str, Any] | None, tail: str) -> tuple[str, str]:
+def _final_state(running: _RunningProcess, result: dict[str, Any] | None, tail: str) -> tuple[str, str]:
     """Return the final state of a run, and its message."""
-    if going.ended_by in {"cancelled", "interrupted"}:
-        return going.ended_by, "" if going.ended_by == "cancelled" else "the server stopped before the run finished"
-    if going.ended_by:
-        return "failed", going.ended_by
-    if going.process.returncode == 0 and result is not None and "error" not in result:
+    if running.ended_by in {"cancelled", "interrupted"}:
+        return running.ended_by, "" if running.ended_by == "cancelled" else "the server stopped before the run finished"
+    if running.ended_by:
+        return "failed", running.ended_by
+    if running.process.returncode == 0 and result is not None and "error" not in result:
         return "done", ""
-    said = str((result or {}).get("message", "")) or _last_word(tail)
-    if "MemoryError" in said:
-        said = _too_much_memory()
-    return "failed", (said or f"it exited with status {going.process.returncode} without a message")[:1_000]
+    message = str((result or {}).get("message", "")) or _last_message(tail)
+    if "MemoryError" in message:
+        message = _too_much_memory()
+    return "failed", (message or f"it exited with status {running.process.returncode} without a message")[:1_000]
 
 
-def _last_word(tail: str) -> str:
+def _last_message(tail: str) -> str:
     lines = [line.strip() for line in tail.split("\n")]
     return next((line for line in reversed(lines) if line and not line.startswith('{"share"')), "")
 

@@ -117,7 +117,7 @@ def counted(
     )
 
 
-def moment(site: Installation, collection: str, query: str) -> dict[str, Any]:
+def live_bulk(site: Installation, collection: str, query: str) -> dict[str, Any]:
     """Return the live part of the page: the state of the count, its result, or its error."""
     try:
         # The filter comes from the address of the page, so it is checked like a form.

@@ -249,7 +249,7 @@ def series_of(site: Installation, collection: str, window: str) -> list[tuple[fl
     return series if any(fresh is not None for _, fresh, _ in series) else []
 
 
-def pair(site: Installation, collection: str) -> dict[str, Any]:
+def live_freshness(site: Installation, collection: str) -> dict[str, Any]:
     """Return the live part of the page: current and best freshness, as the running crawler reports them."""
     account, _ = account_of(site, collection)
     said = account.get("freshness") or {}

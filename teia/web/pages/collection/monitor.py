@@ -105,10 +105,10 @@ def table_of(site: Installation, collection: str, patience_s: float | None = Non
 
 def status(site: SiteDep, collection: str) -> dict[str, Any]:
     """Return the state of a crawl, its current activity, and its alerts. Keys of `teia status`, and more."""
-    return {**moment(site, collection), "series": series_of(site, collection)}
+    return {**live_status(site, collection), "series": series_of(site, collection)}
 
 
-def moment(site: Installation, collection: str) -> dict[str, Any]:
+def live_status(site: Installation, collection: str) -> dict[str, Any]:
     """Return the live part of the page: everything but the series."""
     account, run = account_of(site, collection)
     table = table_of(site, collection, TABLE_PATIENCE_S)

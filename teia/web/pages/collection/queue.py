@@ -262,7 +262,7 @@ def _written(found: Iterable[Sequence[WaitingUrl]], clock: Clock, until: float) 
         yield json.dumps({"error": "interrupted", "message": str(error), "next": "try again"}) + "\n"
 
 
-def counts(site: Installation, collection: str) -> dict[str, Any]:
+def live_queue(site: Installation, collection: str) -> dict[str, Any]:
     """Return the live part of the page: counts of waiting URLs by reason."""
     table = table_of(site, collection)
     assert table is not None

@@ -131,7 +131,7 @@ class SearchAnswer(SearchView):
         """Address of a page whose query is too long to repeat in its links; empty otherwise."""
         return link("/search", q=self.query, c=self.collection, **self.chosen.links()) if self.is_cut else ""
 
-    def said(self, language: str) -> list[str]:
+    def note_texts(self, language: str) -> list[str]:
         return [note.text("pt" if language.startswith("pt") else "en") for note in self.notes]
 
 

@@ -78,26 +78,26 @@ class LabRunView:
     finding: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def said(self) -> dict[str, Any]:
+    def result(self) -> dict[str, Any]:
         return self.report or {}
 
     def policies(self) -> list[dict[str, Any]]:
-        return findings.policies(self.said)
+        return findings.policies(self.result)
 
     def by_day(self) -> list[tuple[str, list[Point]]]:
-        return findings.by_day(self.said)
+        return findings.by_day(self.result)
 
     def bound(self) -> tuple[str, float] | None:
-        return findings.best_bound(self.said)
+        return findings.best_bound(self.result)
 
     def side(self, name: str) -> dict[str, Any] | None:
-        return findings.side(self.said, name)
+        return findings.side(self.result, name)
 
     def applicable(self) -> dict[str, Any]:
-        return findings.applicable(self.said)
+        return findings.applicable(self.result)
 
     def rate_groups(self) -> list[dict[str, Any]]:
-        return findings.rate_groups(self.said)
+        return findings.rate_groups(self.result)
 
     def by_rate(self, key: str) -> list[Point]:
         """Return a line over the change rates of a plan's pages; rate 0 is left out, a logarithmic axis has none."""
@@ -105,7 +105,7 @@ class LabRunView:
         return [(each["rate_per_day"], each[key]) for each in groups]
 
     def experiments(self) -> list[dict[str, Any]]:
-        return findings.experiments(self.said)
+        return findings.experiments(self.result)
 
     def tables(self, experiment: dict[str, Any]) -> list[ShownTable]:
         return findings.tables(experiment)
@@ -113,7 +113,7 @@ class LabRunView:
     def points(self, series: dict[str, Any]) -> list[Point]:
         """Return one line of a figure, thinned for a chart."""
         found = [(x, y) for x, y in zip(series["x"], series["y"], strict=False) if x is not None]
-        return findings.thinned(found)
+        return findings.thin_points(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def lab(site: SiteDep) -> LabView:
     """List the runs, and the progress of the one under way."""
     runs = site.lab.runs()
     going = next((each for each in runs if each.state == "running"), None)
-    now = None if going is None else site.lab.moment(going.number)
+    now = None if going is None else site.lab.progress(going.number)
     return LabView(
         runs=[line_of(each) for each in runs[:LISTED]],
         running=None if going is None else line_of(going),
@@ -176,7 +176,7 @@ def cancel(site: SiteDep, visitor: VisitorDep, number: Number) -> ActionResult:
 
 def run(site: SiteDep, number: Number) -> LabRunView:
     """Return a run: its progress, and its result after the end."""
-    found, now = site.lab.run(number), site.lab.moment(number)
+    found, now = site.lab.run(number), site.lab.progress(number)
     report = site.lab.stored.report(number) if found.state == "done" else None
     lines = [line for line in site.lab.stored.tail(number).splitlines() if line and not line.startswith('{"share"')]
     return LabRunView(
@@ -206,9 +206,9 @@ def _warnings(found: LabRun, report: dict[str, Any] | None) -> list[ResultWarnin
     if report is None:
         return []
     if found.kind == "simulate":
-        return findings.warned_of_simulation(report)
+        return findings.simulation_warnings(report)
     if found.kind == "whatif":
-        return findings.warned_of_what_if(report)
+        return findings.what_if_warnings(report)
     return [ResultWarning("quick")] if report.get("quick") else []
 
 
@@ -220,7 +220,7 @@ def moment(site: Installation, number: str) -> dict[str, Any]:
     # The number comes from the address of an event stream, where it is free text.
     if not re.fullmatch(r"[1-9]\d{0,5}", number, re.ASCII):
         raise UnknownRun(f"there is no run {number[:20]!r} of the lab")
-    return asdict(site.lab.moment(int(number)))
+    return asdict(site.lab.progress(int(number)))
 
 
 def as_csv(site: SiteDep, number: Number) -> Response:
@@ -272,5 +272,5 @@ def compare(site: SiteDep, run: Runs = []) -> CompareView:  # noqa: B006  # Fast
         raise UsageError("choose runs of one kind: simulations, what-ifs, plans, or experiments")
     reports = [_report(site, number) for number in numbers]
     kind = found[0].kind
-    asked = findings.differing([each.asked for each in found])
-    return CompareView(kind, [line_of(each) for each in found], asked, findings.compared(kind, reports))
+    asked = findings.differing_parameters([each.asked for each in found])
+    return CompareView(kind, [line_of(each) for each in found], asked, findings.compare_reports(kind, reports))

@@ -141,7 +141,7 @@ def cluster(
     return _page(site, view, _chosen(view, c), _where(view, host, start) if host.strip() else None)
 
 
-def moment(site: Installation, c: str) -> ClusterPage:
+def live_cluster(site: Installation, c: str) -> ClusterPage:
     """Return the live part of the page."""
     view = site.cluster.view()
     return _page(site, view, _chosen(view, c), None)

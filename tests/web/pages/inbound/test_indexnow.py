@@ -50,7 +50,7 @@ def visited(web: Web, body: bytes, status: int = 200) -> None:
         cell = FrontierCell(each.frontier)
         if cell.db.execute("SELECT 1 FROM hosts WHERE name = ?", (host,)).fetchone():
             with cell.transaction():
-                cell.absorb([FoundUrl(host, key_of(url), tail_of(url, host), 1)], now_s)
+                cell.add_links([FoundUrl(host, key_of(url), tail_of(url, host), 1)], now_s)
                 item = QueuedUrl(url, key_of(url), 0, 0, 1, now_s)
                 page = PageRow(status, sha256(body).digest())
                 cell.settle(

@@ -25,7 +25,7 @@ from teia.refresh.policies import POLICIES as KNOWN_POLICIES
 from teia.store.root import Root, open_root
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.background.lab.findings import digest_of, warned_of_simulation, warned_of_what_if
+from teia.web.background.lab.findings import digest_of, simulation_warnings, what_if_warnings
 from teia.web.background.lab.forms import (
     EXPERIMENTS,
     ReproduceFields,
@@ -269,14 +269,14 @@ def test_one_run_goes_at_a_time_of_low_priority_and_the_queue_is_bounded(root: R
         until(lambda: len(pids_in(lab.stored.folder(first.number))) == 1)
         (pid,) = pids_in(lab.stored.folder(first.number))
         until(lambda: os.getpriority(os.PRIO_PROCESS, pid) >= 10)
-        assert [lab.moment(each.number).ahead for each in waiting] == [1, 2]
-        assert lab.moment(waiting[0].number).starts_in_s is None, "nothing like it was measured yet"
+        assert [lab.progress(each.number).ahead for each in waiting] == [1, 2]
+        assert lab.progress(waiting[0].number).starts_in_s is None, "nothing like it was measured yet"
         for _ in range(limits.LAB_QUEUE - 2):
             lab.submit(question(), "ana")
         with pytest.raises(FullQueue, match="8 runs are already queued"):
             lab.submit(question(), "ana")
         assert lab.cancel(waiting[0].number).state == "cancelled"
-        assert lab.moment(waiting[1].number).ahead == 1
+        assert lab.progress(waiting[1].number).ahead == 1
         assert lab.cancel(first.number).state == "cancelled"
         assert pids_in(lab.stored.folder(first.number)) == []
         until(lambda: len(pids_in(lab.stored.folder(waiting[1].number))) == 1)
@@ -291,22 +291,22 @@ def test_the_wait_is_what_runs_like_it_took(root: Root) -> None:
         first = lab.submit(replace(question(), work=3 * like.work), "ana")
         second = lab.submit(replace(question(), work=like.work), "ana")
         third = lab.submit(question(), "ana")
-        until(lambda: lab.moment(first.number).left_s is not None)
-        left_s = lab.moment(first.number).left_s
+        until(lambda: lab.progress(first.number).left_s is not None)
+        left_s = lab.progress(first.number).left_s
         assert left_s is not None
         assert 0 <= left_s <= 6
-        starts_in_s = lab.moment(third.number).starts_in_s
+        starts_in_s = lab.progress(third.number).starts_in_s
         assert starts_in_s is not None
         assert 2 <= starts_in_s <= 8
-        assert lab.moment(second.number).ahead == 1
+        assert lab.progress(second.number).ahead == 1
 
 
 def test_how_far_a_run_is_comes_from_what_it_says(root: Root) -> None:
     said = 'import sys, time; print(\'{"share": 0.25, "doing": "psp"}\', file=sys.stderr, flush=True); time.sleep(600)'
     with bench(root, said) as lab:
         run = lab.submit(question(), "ana")
-        until(lambda: lab.moment(run.number).share == 0.25)
-        now = lab.moment(run.number)
+        until(lambda: lab.progress(run.number).share == 0.25)
+        now = lab.progress(run.number)
         assert now.doing == "psp"
         assert now.left_s == pytest.approx(3 * (now.seconds or 0.0), rel=0.01)
 
@@ -355,7 +355,7 @@ def test_a_run_whose_server_was_killed_is_interrupted_and_the_others_are_as_they
 def test_two_servers_of_a_folder_do_not_share_the_workbench(root: Root) -> None:
     with bench(root) as first, bench(root) as second:
         run = first.submit(question(), "ana")
-        until(lambda: first.moment(run.number).state == "running")
+        until(lambda: first.progress(run.number).state == "running")
         until(lambda: second.run(run.number).state == "running")
         with pytest.raises(Exception, match="another server"):
             second.submit(question(), "ana")
@@ -398,7 +398,7 @@ def test_cancelling_is_written_down(web: Web) -> None:
     web.site.lab._program = (sys.executable, "-c", SLEEP)
     client = web.client(Role.OPERATOR)
     number = ask(web, "simulate", **TINY)
-    until(lambda: web.site.lab.moment(number).state == "running")
+    until(lambda: web.site.lab.progress(number).state == "running")
     busy = client.get("/lab/reproduce").text
     assert "A lab run is using the machine; this one starts after it." in busy
     assert client.post(f"/lab/runs/{number}/cancel", data={"csrf": web.csrf(client)}).status_code == 303
@@ -432,15 +432,15 @@ def test_runs_of_one_kind_are_compared(web: Web) -> None:
 def test_a_researcher_is_warned_of_units_rounds_and_loose_bounds() -> None:
     """UX 1, the researcher."""
     one_day = report_of()
-    assert {"unit", "few_rounds"} <= {each.code for each in warned_of_simulation(one_day)}
+    assert {"unit", "few_rounds"} <= {each.code for each in simulation_warnings(one_day)}
     long = report_of(days=8.0)
-    assert "few_rounds" not in {each.code for each in warned_of_simulation(long)}
+    assert "few_rounds" not in {each.code for each in simulation_warnings(long)}
     loose = {**long, "bounds": {"wp": 0.5 * min(row["staleness"] for row in long["policies"].values())}}
-    assert "loose_bound" in {each.code for each in warned_of_simulation(loose)}
-    assert "budget" in {each.code for each in warned_of_simulation({**long, "budget": 10**9})}
+    assert "loose_bound" in {each.code for each in simulation_warnings(loose)}
+    assert "budget" in {each.code for each in simulation_warnings({**long, "budget": 10**9})}
     side = {"terms": {}, "fresh": {"mean": 0.6, "low": 0.5, "high": 0.7}, "bound": 0.8}
     unsure = {"visited_again": 3, "prior_share": 0.9, "gain": {"mean": 0.0, "low": -0.1, "high": 0.1}, "as_is": side}
-    codes = [each.code for each in warned_of_what_if(unsure)]
+    codes = [each.code for each in what_if_warnings(unsure)]
     assert codes == ["few_visits", "prior", "unsure", "far_from_bound"]
 
 

@@ -130,7 +130,7 @@ def test_the_pages_of_a_plan_that_never_began_can_be_planned_for_again(
     root = open_root(tmp_path / "data", create=True)
     with bench(root) as lab:
         first = lab.submit(question(), "ana")
-        until(lambda: lab.moment(first.number).state == "running")
+        until(lambda: lab.progress(first.number).state == "running")
         asked = plan_request(PlanFields(scenario=PAGES, **SHORT), lab.stored)[0]
         assert asked is not None
         cancelled, left, killed = (lab.submit(asked, "ana").number for _ in range(3))
