@@ -38,7 +38,7 @@ ROOT = ""
 """The name above all hosts: a term of `within` that every page has, so that pages can be counted as terms are."""
 
 
-def make_stemmer() -> TextAnalyzer:
+def stemming_analyser() -> TextAnalyzer:
     """Return the analyser of the stemmed fields."""
     # The order matters: stop words have accents, stems are made from folded words.
     builder = _words().filter(Filter.stopword("english")).filter(Filter.stopword("portuguese"))
@@ -46,7 +46,7 @@ def make_stemmer() -> TextAnalyzer:
     return builder.filter(Filter.stemmer("english")).filter(Filter.stemmer("portuguese")).build()
 
 
-def make_folder() -> TextAnalyzer:
+def folding_analyser() -> TextAnalyzer:
     """Return the analyser of the fields that keep every word as it is, but for case and accents."""
     return _words().filter(Filter.ascii_fold()).build()
 
@@ -58,7 +58,7 @@ def _words() -> TextAnalyzerBuilder:
 
 def analysers() -> Mapping[str, TextAnalyzer]:
     """Return every analyser by the name under which an index knows it."""
-    return {STEMS: make_stemmer(), EXACT: make_folder()}
+    return {STEMS: stemming_analyser(), EXACT: folding_analyser()}
 
 
 def make_schema() -> tantivy.Schema:

@@ -14,7 +14,7 @@ from teia.index.cell import POSITION_FILE, CellIndex, parent_names, read_positio
 from teia.index.entry import IndexEntry
 from teia.index.languages import language_bit
 from teia.index.plurals import singular
-from teia.index.schema import ROOT, make_folder, make_stemmer
+from teia.index.schema import ROOT, folding_analyser, stemming_analyser
 
 from .pages import page
 
@@ -33,7 +33,7 @@ def found(index: CellIndex, field: str, term: str | int) -> list[IndexEntry]:
 
 
 def urls(index: CellIndex, word: str, field: str = "all") -> list[str]:
-    (term,) = make_stemmer().analyze(singular(word)) if field in {"all", "head", "anchor"} else make_folder().analyze(word)
+    (term,) = stemming_analyser().analyze(singular(word)) if field in {"all", "head", "anchor"} else folding_analyser().analyze(word)
     return sorted(entry.url for entry in found(index, field, term))
 
 

@@ -33,7 +33,7 @@ from teia.frontier.cell.revisit_all import requeue_known
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_FAILED
 from teia.index.cell import CellIndex
 from teia.index.reader import META_FILE
-from teia.index.schema import make_stemmer
+from teia.index.schema import stemming_analyser
 from teia.indexer.cell_indexer import BROKEN, CellIndexer, new_index_folder
 from teia.indexer.companion import MODULE, IndexerProcess
 from teia.indexer.repair_idle import IndexSupervisor
@@ -357,7 +357,7 @@ def crawl_linked(first: str, other: str, folder: Path) -> Crawled:
 def called(root: Root, number: int) -> int:
     """How many pages of a cell are called by that word."""
     index = CellIndex(root.collection("main").cells()[number].index)
-    query = tantivy.Query.term_query(index.schema, "anchor", make_stemmer().analyze("xylophone")[0])
+    query = tantivy.Query.term_query(index.schema, "anchor", stemming_analyser().analyze("xylophone")[0])
     return len(index.searcher().search(query, 10).hits)
 
 
