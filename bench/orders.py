@@ -44,7 +44,7 @@ from teia.frontier.queue.sydney import draw
 from teia.frontier.queue.tunnels import promises
 from teia.graph.linkfile import LinkFile
 from teia.graph.rankfile import RankFile
-from teia.graph.renewal import renew_ranks
+from teia.graph.renewal import update_ranks
 from teia.lab.world.exchange import WorldRequest
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.url_kinds import UrlKind
@@ -237,7 +237,7 @@ class Crawl:
     def _rank_again(self) -> None:
         """Do what indexer and crawler do: compute scores from the links so far, and rank the queue by them."""
         self._links.flush()
-        renew_ranks([self._links.path], self._ranks.path, self._now_s)
+        update_ranks([self._links.path], self._ranks.path, self._now_s)
         self._ranks.reload()
         use_link_worth(self.cell, self._ranks)
         with self.cell.transaction():

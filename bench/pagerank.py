@@ -41,7 +41,7 @@ from teia.frontier.queue.order import pagerank
 from teia.graph.linkfile import LinkFile
 from teia.graph.pagerank import Ranks
 from teia.graph.rankfile import RankFile
-from teia.graph.renewal import renew_ranks
+from teia.graph.renewal import update_ranks
 
 SITE_PAGES = 1_000
 SITE_URLS = 4_000
@@ -145,14 +145,14 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
     web = Web(options.pages, options.links, options.seed)
     news = int(options.pages * options.news)
     appended = append(web, paths, 0, options.pages - news)
-    cold, cold_took = timed(lambda: renew_ranks(paths, rank_file, NOW_S))
+    cold, cold_took = timed(lambda: update_ranks(paths, rank_file, NOW_S))
     result: dict[str, object] = {"appended": appended, "cold": described(cold, cold_took)}
     del cold
     shutil.copy(rank_file, folder / "first.bin")
     append(web, paths, 0, news)
     append(web, paths, options.pages - news, options.pages)
-    warm, warm_took = timed(lambda: renew_ranks(paths, rank_file, NOW_S))
-    again, again_took = timed(lambda: renew_ranks(paths, folder / "cold.bin", NOW_S))
+    warm, warm_took = timed(lambda: update_ranks(paths, rank_file, NOW_S))
+    again, again_took = timed(lambda: update_ranks(paths, folder / "cold.bin", NOW_S))
     result |= {
         "warm": described(warm, warm_took),
         "cold_again": described(again, again_took),

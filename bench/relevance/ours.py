@@ -20,7 +20,7 @@ from teia.clock import WallClock
 from teia.crawler.child.index_entry import entry_of
 from teia.graph.linkfile import LinkFile
 from teia.graph.rankfile import RankFile
-from teia.graph.renewal import renew_ranks
+from teia.graph.renewal import update_ranks
 from teia.index.anchors import AnchorTexts
 from teia.index.cell import CellIndex
 from teia.index.entry import IndexEntry
@@ -104,5 +104,5 @@ def _ranked(entries: Sequence[IndexEntry], folder: Path) -> RankFile:
     with LinkFile(folder / "links.bin") as links:
         for entry in entries:
             links.append(entry.key, [link.key for link in entry.links])
-    renew_ranks([folder / "links.bin"], folder / "ranks.bin", VISITED_S)
+    update_ranks([folder / "links.bin"], folder / "ranks.bin", VISITED_S)
     return RankFile.open(folder / "ranks.bin")

@@ -410,7 +410,7 @@ class Node:
         self._crawler = crawler
         # The stream is read from the message after the last one merged.
         heard = {cell: heard_by(crawl, cell) for cell in logs}
-        crawl.committer.heard.update({cell: seq for cell, seq in heard.items() if seq})  # to be purged, if not yet
+        crawl.committer.merged.update({cell: seq for cell, seq in heard.items() if seq})  # to be purged, if not yet
         _log.info("cells=%s open", ",".join(map(str, sorted(logs))))
         self._tell(session, crawl)
         works = [listen(log, crawl, heard[cell]) for cell, log in logs.items()]
@@ -460,7 +460,7 @@ class Node:
                 await self._mind_limits(crawl)
                 await self._look_for_the_end(session, owner)
                 # At once if idle: other nodes wait until no links are left in the stream (finished.py).
-                if self._clock.ticks_s() >= purge_at or (crawl.committer.heard and crawl.is_idle):
+                if self._clock.ticks_s() >= purge_at or (crawl.committer.merged and crawl.is_idle):
                     purge_at = self._clock.ticks_s() + PURGE_S
                     await self._purge(crawl, owner)
             # after any error of NATS: a shift that is not watched never ends
@@ -526,7 +526,7 @@ class Node:
     async def _purge(self, crawl: NodeCrawl, owner: CellOwner) -> None:
         """Purge links from NATS that are committed in our cells, and so in their logs."""
         # The commit thread fills a new dictionary meanwhile.
-        heard, crawl.committer.heard = crawl.committer.heard, {}
+        heard, crawl.committer.merged = crawl.committer.merged, {}
         for cell, seq in heard.items():
             log = owner.owned.get(cell)
             if log is not None:

@@ -53,7 +53,7 @@ class CompiledSettings:
         # The exclude list holds even for URLs that a user or a page requires.
         if found_by & ASKED_FOR:
             return not self.scope.excludes(url)
-        return depth <= self.config.scope.max_depth and self.scope.holds(url)
+        return depth <= self.config.scope.max_depth and self.scope.allows(url)
 
     def wants_link(self, url: str, depth: int, found_by: int) -> bool:
         """Like `admits`, for a link that is about to be followed; return False if a user's own rule fails."""

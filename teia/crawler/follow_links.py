@@ -85,7 +85,7 @@ def place_of_link(url: str, scope: Scope, limits: LimitSettings) -> Judgement:
     """Judge a URL that a page links to."""
     if not _is_wanted_type(url, scope):
         return LinkRefusal.UNINDEXABLE
-    if not scope.holds(url):
+    if not scope.allows(url):
         return LinkRefusal.OUT_OF_SCOPE
     trap = trap_of(url, limits)
     if trap is not None:

@@ -292,7 +292,7 @@ class Crawl:
     def is_in_scope(self, url: str) -> bool:
         """Tell whether a URL is in scope, independent of the page that names it."""
         try:
-            return self.compiled.scope.holds(url)
+            return self.compiled.scope.allows(url)
         except Exception:  # noqa: BLE001  # a rule that is a function written by the user
             return False
 

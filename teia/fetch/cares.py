@@ -21,7 +21,7 @@ class NameServer:
     def __init__(self, server: str | None, first_try_s: float, tries: int) -> None:
         self._cares = aiodns.DNSResolver([server] if server else None, timeout=first_try_s, tries=tries)
 
-    async def ask(self, name: str, kind: str) -> tuple[tuple[str, ...], float, Failure | None]:
+    async def query(self, name: str, kind: str) -> tuple[tuple[str, ...], float, Failure | None]:
         """Query the records of one kind, `A` or `AAAA`: return addresses, their life in seconds, or the failure."""
         try:
             result = await self._cares.query_dns(name, kind)

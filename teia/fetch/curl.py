@@ -34,9 +34,9 @@ from teia.fetch.answer import Answer, BodyMemory
 from teia.fetch.driver import Curl, CurlDriver
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
-from teia.fetch.outcome import FetchVerdict, StopReason, TransferEnd, judge
+from teia.fetch.outcome import FetchVerdict, StopReason, TransferEnd, classify
 from teia.fetch.places import KeepAliveBudget, KeptSockets, Local
-from teia.fetch.wire import Pin, RequestHeaders, pin_for, place_asked, request_head, request_headers
+from teia.fetch.wire import Pin, RequestHeaders, pin_for, recipient_of, request_head, request_headers
 from teia.records import Fetched, Outcome
 
 IDLE_S = 60.0
@@ -318,7 +318,7 @@ class CurlFetcher:
 
     def _prepare(self, transfer: CurlTransfer, request: FetchRequest) -> None:
         """Set the libcurl options that differ from the handle's last request."""
-        asked, parts, setopt = place_asked(request), urls.split(request.url), transfer.curl.setopt
+        asked, parts, setopt = recipient_of(request), urls.split(request.url), transfer.curl.setopt
         if request.cache_only:
             parts = parts._replace(target=request.url)
         keeps = self._places[asked.scheme].admit(asked.authority, self._clock.ticks_s())
@@ -366,7 +366,7 @@ class CurlFetcher:
             self._kept.note(transfer.local, kept)
         # This server closes kept connections without notice: it keeps none for FORGO_S.
         if answer.stop is StopReason.HUNG_UP or answer.stop is StopReason.REPEAT:
-            asked = place_asked(request)
+            asked = recipient_of(request)
             self._places[asked.scheme].forgo(asked.authority, self._clock.ticks_s())
         # Nothing was sent, so one more try breaks no politeness delay; `is_fresh` limits it to one.
         if answer.stop in _NOT_SENT and not transfer.is_fresh:
@@ -415,7 +415,7 @@ class CurlFetcher:
             anything_received=answer.anything_received,
             conditional=transfer.request.is_conditional,
         )
-        return judge(end)
+        return classify(end)
 
     def _fail(self, request: FetchRequest, done: Done, outcome: Outcome, detail: str) -> None:
         """Answer a request for which no socket was opened."""

@@ -134,7 +134,7 @@ class CaresResolver:
             from teia.fetch.cares import NameServer  # which a crawl of addresses, or by `--resolve`, does without
 
             self._cares = NameServer(self._server, self._first_try_s, self._tries)
-        addresses, ttl_s, failure = await self._cares.ask(name, kind)
+        addresses, ttl_s, failure = await self._cares.query(name, kind)
         return addresses[:MAX_ADDRESSES], ttl_s, failure
 
     def _remember(self, name: str, addresses: tuple[str, ...], ttl_s: float, failure: Failure | None) -> Resolution:

@@ -117,7 +117,7 @@ class TransferEnd:
     conditional: bool = False
 
 
-def judge(end: TransferEnd) -> FetchVerdict:
+def classify(end: TransferEnd) -> FetchVerdict:
     """Return the verdict on a request."""
     if end.code == 0:
         return _whole_answer(end)

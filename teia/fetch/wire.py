@@ -62,7 +62,7 @@ def request_head(parts: Parts, headers: RequestHeaders, method: bytes = b"GET") 
     return b"%b %b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (method, target, authority, headers.block)
 
 
-def place_asked(request: FetchRequest) -> Parts:
+def recipient_of(request: FetchRequest) -> Parts:
     """Return the recipient of a request: the URL's own server, or the cache, for any scheme of the URL."""
     if not request.cache_only:
         return split(request.url)

@@ -10,5 +10,5 @@ for every URL that a page links to.
     renewal.py   all of it in one call: link files in, rank file out
 
 Everything here is derived from the archive and can be made again. Keys are those of `urls.key_of`. Start reading at
-`renewal.renew_ranks`.
+`renewal.update_ranks`.
 """

@@ -41,13 +41,13 @@ BLOCK_LINKS = 1 << 18
 BLOCK_PAGES = 1 << 16
 """A block that reaches one of these is written, flushed or not."""
 
-WORTH_COMPACTING_BYTES = 1 << 20
+MIN_COMPACTED_BYTES = 1 << 20
 
 _MAGIC = b"LINK"
 _REMEDY = "rebuild it with `teia rebuild index`"
 _HEAD = struct.Struct("<4sIQQ")
 _SIZES = struct.Struct("<IQ")
-_BLOCK_AT_MOST = _HEAD.size + 12 * BLOCK_PAGES + 8 * (BLOCK_LINKS + MAX_LINKS)
+_MAX_BLOCK_BYTES = _HEAD.size + 12 * BLOCK_PAGES + 8 * (BLOCK_LINKS + MAX_LINKS)
 
 
 class Chunk(NamedTuple):
@@ -65,21 +65,21 @@ def _checksum(pages: int, links: int, body: bytes) -> int:
     return xxhash.xxh3_64_intdigest(_SIZES.pack(pages, links) + body)
 
 
-def _as_block(chunk: Chunk) -> bytes:
+def _encode_block(chunk: Chunk) -> bytes:
     pages, links = len(chunk.sources), len(chunk.targets)
     columns = (chunk.sources.astype("<i8"), chunk.targets.astype("<i8"), chunk.counts.astype("<u4"))
     body = b"".join(column.tobytes() for column in columns)
     return _HEAD.pack(_MAGIC, pages, links, _checksum(pages, links, body)) + body
 
 
-def _as_chunk(pages: int, links: int, body: bytes) -> Chunk:
+def _decode_block(pages: int, links: int, body: bytes) -> Chunk:
     sources = np.frombuffer(body, "<i8", pages)
     targets = np.frombuffer(body, "<i8", links, 8 * pages)
     counts = np.frombuffer(body, "<u4", pages, 8 * (pages + links))
     return Chunk(sources, counts.astype(np.int64), targets)
 
 
-def _whole_blocks(file: BinaryIO | FileIO, path: Path) -> Iterator[tuple[int, Chunk]]:
+def _read_blocks(file: BinaryIO | FileIO, path: Path) -> Iterator[tuple[int, Chunk]]:
     """Yield (offset behind it, block) up to a torn end; CorruptFile if damage cannot be a torn end."""
     file.seek(0)
     size = os.fstat(file.fileno()).st_size
@@ -90,43 +90,43 @@ def _whole_blocks(file: BinaryIO | FileIO, path: Path) -> Iterator[tuple[int, Ch
     while len(head := file.read(_HEAD.size)) == _HEAD.size and size - end >= _HEAD.size:
         magic, pages, links, checksum = _HEAD.unpack(head)
         body_bytes = 12 * pages + 8 * links
-        rest_bytes = size - end - _HEAD.size
+        remaining_bytes = size - end - _HEAD.size
         # The limit is tested before the read: a damaged head may claim any length.
-        is_head = magic == _MAGIC and _HEAD.size + body_bytes <= _BLOCK_AT_MOST
-        body = file.read(body_bytes) if is_head and body_bytes <= rest_bytes else b""
+        is_head = magic == _MAGIC and _HEAD.size + body_bytes <= _MAX_BLOCK_BYTES
+        body = file.read(body_bytes) if is_head and body_bytes <= remaining_bytes else b""
         if not body or _checksum(pages, links, body) != checksum:
             # A torn end is at most one block. More bytes behind it mean damage in the middle.
-            if rest_bytes > (body_bytes if is_head else _BLOCK_AT_MOST):
+            if remaining_bytes > (body_bytes if is_head else _MAX_BLOCK_BYTES):
                 raise CorruptFile(path, f"is damaged at byte {end}; {_REMEDY}")
             return
         end += _HEAD.size + body_bytes
-        yield end, _as_chunk(pages, links, body)
+        yield end, _decode_block(pages, links, body)
 
 
-def _compressed(chunk: Chunk, kept: NDArray[np.bool_]) -> Chunk:
-    if kept.all():
+def _select_rows(chunk: Chunk, is_current: NDArray[np.bool_]) -> Chunk:
+    if is_current.all():
         return chunk
-    return Chunk(chunk.sources[kept], chunk.counts[kept], chunk.targets[np.repeat(kept, chunk.counts)])
+    return Chunk(chunk.sources[is_current], chunk.counts[is_current], chunk.targets[np.repeat(is_current, chunk.counts)])
 
 
-def joined(chunks: Sequence[Chunk]) -> Chunk:
+def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
     """Join several chunks into one."""
     sources, counts, targets = (np.concatenate(column) for column in zip(*chunks, strict=True))
     return Chunk(sources, counts, targets)
 
 
-def _filled(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+def _fill_blocks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """Join small chunks, as far as a block may be filled."""
     waiting: list[Chunk] = []
     pages = links = 0
     for chunk in chunks:
         pages, links = pages + len(chunk.sources), links + len(chunk.targets)
         if waiting and (pages > BLOCK_PAGES or links > BLOCK_LINKS):
-            yield joined(waiting)
+            yield join_chunks(waiting)
             waiting, pages, links = [], len(chunk.sources), len(chunk.targets)
         waiting.append(chunk)
     if waiting:
-        yield joined(waiting)
+        yield join_chunks(waiting)
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------
@@ -142,19 +142,19 @@ class Edges:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.pages = self.links = self.stale = 0
-        self._kept = np.zeros(0, np.bool_)
+        self._is_current = np.zeros(0, np.bool_)
         with disk_errors(path, "read"):
             try:
                 self._file: BinaryIO | None = path.open("rb")
             except FileNotFoundError:
                 self._file = None
         try:
-            self._survey()
+            self._find_current()
         except BaseException:
             self.close()
             raise
 
-    def _survey(self) -> None:
+    def _find_current(self) -> None:
         """Find the last record of each page."""
         # Copied, because a view would keep the whole block in memory.
         columns = [(block.sources.copy(), block.counts) for block in self._blocks()]
@@ -162,29 +162,29 @@ class Edges:
             return
         sources, counts = (np.concatenate(column) for column in zip(*columns, strict=True))
         # `unique` names the first place of each; of the reversed column that is the last record.
-        _, from_behind = np.unique(sources[::-1], return_index=True)
-        self._kept = np.zeros(len(sources), np.bool_)
-        self._kept[len(sources) - 1 - from_behind] = True
-        self._kept &= counts > 0
-        self.pages = int(self._kept.sum())
-        self.links = int(counts[self._kept].sum())
+        _, from_end = np.unique(sources[::-1], return_index=True)
+        self._is_current = np.zeros(len(sources), np.bool_)
+        self._is_current[len(sources) - 1 - from_end] = True
+        self._is_current &= counts > 0
+        self.pages = int(self._is_current.sum())
+        self.links = int(counts[self._is_current].sum())
         self.stale = int(counts.sum()) - self.links
 
     def _blocks(self) -> Iterator[Chunk]:
         if self._file is not None:
             with disk_errors(self.path, "read"):
-                yield from (block for _, block in _whole_blocks(self._file, self.path))
+                yield from (block for _, block in _read_blocks(self._file, self.path))
 
     def __iter__(self) -> Iterator[Chunk]:
         """Yield every page with links, once, some thousands at a time; may be done again."""
         at = 0
         for block in self._blocks():
-            kept = self._kept[at : at + len(block.sources)]
+            is_current = self._is_current[at : at + len(block.sources)]
             at += len(block.sources)
-            if not len(kept):
+            if not len(is_current):
                 return  # the part appended since
-            if kept.any():
-                yield _compressed(block, kept)
+            if is_current.any():
+                yield _select_rows(block, is_current)
 
     def close(self) -> None:
         if self._file is not None:
@@ -222,24 +222,24 @@ class LinkFile:
             except BaseException:
                 self._file.close()
                 raise
-        self._look_at = 0
+        self._check_at = 0
         self._compact_if_stale()
 
     def _recover(self) -> None:
         """Cut off a torn end, and begin a file that is new or was never begun."""
         end = len(START)
-        for after, _ in _whole_blocks(self._file, self.path):
+        for after, _ in _read_blocks(self._file, self.path):
             end = after
         size = os.fstat(self._file.fileno()).st_size
         if size < end:
-            self._put(START, at=0)
+            self._write_durably(START, at=0)
             sync_folder(self.path.parent)
         elif size > end:
             self.cut_bytes = size - end
             self._file.truncate(end)
         self._file.seek(end)
 
-    def _put(self, data: bytes, at: int) -> None:
+    def _write_durably(self, data: bytes, at: int) -> None:
         """Write and sync; what cannot be written whole is taken back."""
         try:
             self._file.seek(at)
@@ -270,33 +270,33 @@ class LinkFile:
     def flush(self) -> None:
         """Make appended links durable, and visible to readers."""
         self._write()
-        if self._file.tell() >= self._look_at:
+        if self._file.tell() >= self._check_at:
             self._compact_if_stale()
 
     def _write(self) -> None:
         if not self._sources:
             return
         sources, targets = np.array(self._sources, np.int64), np.array(self._targets, np.int64)
-        block = _as_block(Chunk(sources, np.array(self._counts, np.int64), targets))
+        block = _encode_block(Chunk(sources, np.array(self._counts, np.int64), targets))
         with disk_errors(self.path, "written"):
-            self._put(block, at=self._file.tell())
+            self._write_durably(block, at=self._file.tell())
         self._clear()
 
     def _compact_if_stale(self) -> None:
         """Rewrite the file if more than half of it is outdated; check again when that may be so again."""
         with Edges(self.path) as edges:
-            if edges.stale > edges.links and self._file.tell() >= WORTH_COMPACTING_BYTES:
+            if edges.stale > edges.links and self._file.tell() >= MIN_COMPACTED_BYTES:
                 self._rewrite(edges)
             # At least so many bytes must be appended before more than half of the file can be stale.
             fresh_bytes = 8 * max(0, edges.links - edges.stale)
-        self._look_at = self._file.tell() + max(fresh_bytes, WORTH_COMPACTING_BYTES)
+        self._check_at = self._file.tell() + max(fresh_bytes, MIN_COMPACTED_BYTES)
 
     def _rewrite(self, edges: Edges) -> None:
         # Readers that have the old file open continue with it.
         with replacing(self.path) as file:
             file.write(START)
-            for chunk in _filled(edges):
-                file.write(_as_block(chunk))
+            for chunk in _fill_blocks(edges):
+                file.write(_encode_block(chunk))
         self._file.close()
         with disk_errors(self.path, "opened"):
             self._file = FileIO(self.path, "r+")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from teia.graph.linkfile import Chunk, Keys, joined
+from teia.graph.linkfile import Chunk, Keys, join_chunks
 
 LINKS_AT_ONCE = 4_000_000
 MAX_NODES = (1 << 31) - 1
@@ -52,26 +52,26 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Links on their way into the matrix: sources by key, targets by their place among `known`."""
+    """Links on their way into the matrix: sources by key, targets by their place among `target_keys`."""
 
     sources: Keys
     counts: NDArray[np.int64]
-    known: Keys
+    target_keys: Keys
     targets: NDArray[np.int32]
 
 
-def graph_of(files: Sequence[Iterable[Chunk]]) -> Graph:
+def build_graph(files: Sequence[Iterable[Chunk]]) -> Graph:
     """Return the graph of all links in some link files (`linkfile.Edges`); links of a page to itself are left out."""
-    pieces = [_piece(chunk) for chunk in _gathered(files)]
+    pieces = [_make_piece(chunk) for chunk in _batches(files)]
     if not pieces:
         return Graph(np.zeros(0, np.int64), np.zeros(0, np.int32), csr_array((0, 0)))
     sources = _distinct([piece.sources for piece in pieces])
-    keys = _distinct([sources, *(piece.known for piece in pieces)])
+    keys = _distinct([sources, *(piece.target_keys for piece in pieces)])
     if len(keys) > MAX_NODES:
         raise ValueError(f"{len(keys):,} nodes exceed the maximum")
     # Codes are target row above source row: sorted, they are the matrix in CSR order.
-    rows = _numbered(keys, sources)
-    codes = _coded(pieces, keys, rows)
+    rows = _assign_rows(keys, sources)
+    codes = _encode_links(pieces, keys, rows)
     pointers = np.searchsorted(codes, np.arange(len(keys) + 1) << _SOURCE_BITS)
     index_type = np.int32 if len(codes) <= MAX_NODES else np.int64
     columns = (codes & _SOURCE_MASK).astype(index_type)
@@ -80,7 +80,7 @@ def graph_of(files: Sequence[Iterable[Chunk]]) -> Graph:
     return Graph(keys, rows, csr_array(parts, shape=(len(keys), len(sources))))
 
 
-def _gathered(files: Sequence[Iterable[Chunk]]) -> Iterator[Chunk]:
+def _batches(files: Sequence[Iterable[Chunk]]) -> Iterator[Chunk]:
     """Yield all chunks, joined to some millions of links."""
     waiting: list[Chunk] = []
     links = 0
@@ -89,13 +89,13 @@ def _gathered(files: Sequence[Iterable[Chunk]]) -> Iterator[Chunk]:
             waiting.append(chunk)
             links += len(chunk.targets)
             if links >= LINKS_AT_ONCE:
-                yield joined(waiting)
+                yield join_chunks(waiting)
                 waiting, links = [], 0
     if waiting:
-        yield joined(waiting)
+        yield join_chunks(waiting)
 
 
-def _piece(chunk: Chunk) -> _Piece:
+def _make_piece(chunk: Chunk) -> _Piece:
     order = np.argsort(chunk.targets)
     sorted_targets = chunk.targets[order]
     is_first = _is_first(sorted_targets)
@@ -119,7 +119,7 @@ def _is_first(sorted_numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
     return is_first
 
 
-def _numbered(keys: Keys, sources: Keys) -> NDArray[np.int32]:
+def _assign_rows(keys: Keys, sources: Keys) -> NDArray[np.int32]:
     """Give each key its row: pages that have links first."""
     has_links = np.zeros(len(keys), np.bool_)
     has_links[np.searchsorted(keys, sources)] = True
@@ -129,7 +129,7 @@ def _numbered(keys: Keys, sources: Keys) -> NDArray[np.int32]:
     return rows
 
 
-def _coded(pieces: list[_Piece], keys: Keys, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+def _encode_links(pieces: list[_Piece], keys: Keys, rows: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return each link once, as target row above source row, sorted. Uses the pieces up."""
     codes = np.empty(sum(len(piece.targets) for piece in pieces), np.int64)
     at = 0
@@ -137,11 +137,11 @@ def _coded(pieces: list[_Piece], keys: Keys, rows: NDArray[np.int32]) -> NDArray
         # Popped, so that each piece is freed as soon as it is coded.
         piece = pieces.pop()
         part = codes[at : at + len(piece.targets)]
-        part[:] = rows[np.searchsorted(keys, piece.known)][piece.targets]
+        part[:] = rows[np.searchsorted(keys, piece.target_keys)][piece.targets]
         part <<= _SOURCE_BITS
         part |= np.repeat(rows[np.searchsorted(keys, piece.sources)], piece.counts)
         at += len(part)
     codes.sort()
-    wanted = _is_first(codes)
-    wanted &= (codes >> _SOURCE_BITS) != (codes & _SOURCE_MASK)
-    return codes if wanted.all() else codes[wanted]
+    is_wanted = _is_first(codes)
+    is_wanted &= (codes >> _SOURCE_BITS) != (codes & _SOURCE_MASK)
+    return codes if is_wanted.all() else codes[is_wanted]

@@ -64,15 +64,15 @@ def pagerank(
     if not len(graph.keys):
         return Ranks(graph.keys, np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.bool_), 0.0, 0.0, 0)
     walk = _Walk(graph, damping, teleport, dangling)
-    x, iterations = walk.settled(_start(graph, start, walk.unlinked)[: graph.pages], tolerance)
-    scores = np.concatenate((x, walk.onward(x)))
+    x, iterations = walk.iterate(_start(graph, start, walk.unlinked)[: graph.pages], tolerance)
+    scores = np.concatenate((x, walk.remaining_scores(x)))
     scores /= scores.sum()
     return Ranks(
         graph.keys,
         scores[graph.rows],
         graph.in_links[graph.rows],
         graph.rows < graph.pages,
-        alone=float((1 - damping + walk.lost(x)) / len(graph.keys)),
+        alone=float((1 - damping + walk.dangling_share(x)) / len(graph.keys)),
         per_link=walk.per_link(x),
         iterations=iterations,
     )
@@ -84,40 +84,40 @@ class _Walk:
     def __init__(self, graph: Graph, damping: float, teleport: Vector | None, dangling: Vector | None) -> None:
         nodes, self._pages = len(graph.keys), graph.pages
         self._damping = damping
-        self._fall = _in_rows(graph, teleport if dangling is None else dangling)
+        self._dangling = _in_rows(graph, teleport if dangling is None else dangling)
         self._jump = (1 - damping) * _in_rows(graph, teleport)
         self._links = float(graph.links.sum())
         # The matrix has no links of a page to itself, so a page may have none left.
         out_links = graph.links.sum(axis=0)
-        self._gives: NDArray[np.bool_] = out_links > 0
-        self._each = np.divide(damping, out_links, out=np.zeros(self._pages), where=self._gives)
+        self._has_links: NDArray[np.bool_] = out_links > 0
+        self._share_per_link = np.divide(damping, out_links, out=np.zeros(self._pages), where=self._has_links)
         self._to_pages, self._to_others = _rows(graph.links, 0, self._pages), _rows(graph.links, self._pages, nodes)
         self.unlinked = (1 - damping) / nodes
 
-    def settled(self, x: Vector, tolerance: float) -> tuple[Vector, int]:
+    def iterate(self, x: Vector, tolerance: float) -> tuple[Vector, int]:
         """Walk until the scores of pages that have links stay as they are; returns them and the number of steps."""
         for steps in range(1, MAX_STEPS + 1):
-            after = self._step(self._to_pages, x, slice(None, self._pages))
-            change, x = float(np.abs(after - x).sum()), after
+            new_x = self._step(self._to_pages, x, slice(None, self._pages))
+            change, x = float(np.abs(new_x - x).sum()), new_x
             if change < tolerance:
                 return x, steps
         return x, MAX_STEPS
 
-    def onward(self, x: Vector) -> Vector:
+    def remaining_scores(self, x: Vector) -> Vector:
         """Return the scores of nodes without links, given the scores `x` of those that have links."""
         return self._step(self._to_others, x, slice(self._pages, None))
 
     def _step(self, links: csr_array, x: Vector, rows: slice) -> Vector:
-        given: Vector = links @ (x * self._each)
-        return given + self.lost(x) * self._fall[rows] + self._jump[rows]
+        received: Vector = links @ (x * self._share_per_link)
+        return received + self.dangling_share(x) * self._dangling[rows] + self._jump[rows]
 
-    def lost(self, x: Vector) -> float:
+    def dangling_share(self, x: Vector) -> float:
         """Return the share that goes from nodes without links to any."""
         # All scores add up to 1, so the share of the other nodes follows without computing them.
-        return self._damping * float(1 - x[self._gives].sum())
+        return self._damping * float(1 - x[self._has_links].sum())
 
     def per_link(self, x: Vector) -> float:
-        return self._damping * float(x[self._gives].sum()) / self._links if self._links else 0.0
+        return self._damping * float(x[self._has_links].sum()) / self._links if self._links else 0.0
 
 
 def _rows(links: csr_array, first: int, last: int) -> csr_array:

@@ -50,17 +50,17 @@ def write_ranks(path: Path, ranks: Ranks, made_s: float) -> None:
     keys, scores = ranks.keys.astype("<i8"), ranks.scores.astype("<f4")
     # Never 0: that is NO_STAMP.
     stamp = xxhash.xxh3_64_intdigest(scores.data, seed=xxhash.xxh3_64_intdigest(keys.data)) or 1
-    columns = (keys, scores, percentiles_of(scores, ranks.has_links), ranks.in_links.astype("<u4"))
+    columns = (keys, scores, compute_percentiles(scores, ranks.has_links), ranks.in_links.astype("<u4"))
     with replacing(path) as file:
         file.write(_HEAD.pack(_MAGIC, VERSION, len(keys), stamp, made_s, ranks.alone, ranks.per_link))
         for column in columns:
             file.write(column.data)
 
 
-def percentiles_of(scores: Floats, has_links: NDArray[np.bool_]) -> Floats:
+def compute_percentiles(scores: Floats, has_links: NDArray[np.bool_]) -> Floats:
     """Return for each node the share of pages with links that have a lower score."""
-    read = np.sort(scores[has_links])
-    return (np.searchsorted(read, scores) / max(1, len(read))).astype("<f4")
+    sorted_scores = np.sort(scores[has_links])
+    return (np.searchsorted(sorted_scores, scores) / max(1, len(sorted_scores))).astype("<f4")
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------
@@ -89,14 +89,14 @@ def _identity(path: Path) -> Identity:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _mapped(path: Path) -> _Table:
+def _map_file(path: Path) -> _Table:
     """Map a rank file; nothing where there is none."""
     with disk_errors(path, "read"):
         identity = _identity(path)
         if identity is None:
             return _Table()
         with path.open("rb") as file:
-            size, head = os.fstat(file.fileno()).st_size, file.read(_HEAD.size)
+            size, head = os.fstat(file.fileno()).st_size, file.sorted_scores(_HEAD.size)
             if len(head) < _HEAD.size or not head.startswith(_MAGIC):
                 raise CorruptFile(path, f"is not a rank file; {_REMEDY}")
             _, version, nodes, *facts = _HEAD.unpack(head)
@@ -134,7 +134,7 @@ class RankFile:
         with disk_errors(self.path, "read"):
             is_same = _identity(self.path) == self._table.identity
         if not is_same:
-            self._table = _mapped(self.path)
+            self._table = _map_file(self.path)
         return not is_same
 
     def __len__(self) -> int:

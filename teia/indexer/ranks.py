@@ -14,7 +14,7 @@ from pathlib import Path
 from teia.clock import Clock
 from teia.graph.linkfile import START
 from teia.graph.pagerank import Ranks
-from teia.graph.renewal import renew_ranks
+from teia.graph.renewal import update_ranks
 from teia.store.root import CellFolder, CollectionFolder
 
 GROWTH = 1.1
@@ -83,7 +83,7 @@ class Ranker:
     def _start(self) -> None:
         # The size at the beginning: links appended while the thread runs count as new.
         self._began, self._ranked_bytes = self._clock.ticks_s(), self._size()
-        self._running = self._thread.submit(renew_ranks, self._files, self._ranks, self._clock.now_s())
+        self._running = self._thread.submit(update_ranks, self._files, self._ranks, self._clock.now_s())
 
     def _collect_result(self, *, wait: bool = False) -> None:
         if self._running is None or not (wait or self._running.done()):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from teia.clock import Clock
-from teia.crawler.signals_in.outgoing import WEBHOOKS, Poster, PostsUnderWay, ReceiverStates, is_taken, said
+from teia.crawler.signals_in.outgoing import WEBHOOKS, Poster, PostsUnderWay, ReceiverStates, is_accepted, refusal_text
 from teia.crawler.verdicts import retry_after_s
 from teia.fetch.fetcher import PostBody
 from teia.signals.subscriptions import Notice, Subscription, Subscriptions, wait_s
@@ -38,14 +38,14 @@ class Delivery:
                 # Signed at each try: the signature covers the time, and receivers refuse old messages as replays.
                 signed = headers(subscription.secret, notice.id, int(self._clock.now_s()), notice.message)
                 message = PostBody(notice.message, MEDIA_TYPE, signed)
-                self._under_way.start((subscription, notice), subscription.webhook, message, rest_s=REST_S)
+                self._under_way.start((subscription, notice), subscription.webhook, message, delay_s=REST_S)
             else:
                 waiting += 1
         return settled + waiting + len(self._under_way)
 
     def _wanted(self) -> Iterator[Try]:
         """Yield due notices of receivers that are not left alone; a webhook that a user tests by hand need not wait."""
-        asked = {notice.number for _, notice in self._under_way.about()}
+        asked = {notice.number for _, notice in self._under_way.subjects()}
         due = sorted(self._store.due(self._clock.now_s()), key=lambda each: each[0].failures)
         for subscription, notice in due:
             # After a failure only `try_webhook` sets `again_s` to 0.
@@ -64,16 +64,16 @@ class Delivery:
         for (subscription, _), fetched in finished:
             least_s = retry_after_s(fetched, self._clock.now_s())
             failures = self._places.failures(subscription.webhook) + 1
-            self._places.failed(subscription.webhook, max(wait_s(failures), least_s))
+            self._places.note_failure(subscription.webhook, max(wait_s(failures), least_s))
         # 2. In the store; an accepted message ends the failure of step 1.
         for (subscription, notice), fetched in finished:
             now_s = self._clock.now_s()
-            if is_taken(fetched):
+            if is_accepted(fetched):
                 self._store.arrived(notice)
-                self._places.arrived(subscription.webhook)
+                self._places.note_success(subscription.webhook)
             else:
                 least_s = retry_after_s(fetched, now_s)
-                self._store.failed(notice, said(fetched), now_s, least_s=least_s, is_final=fetched.status == GONE)
+                self._store.failed(notice, refusal_text(fetched), now_s, least_s=least_s, is_final=fetched.status == GONE)
         return len(finished)
 
     async def close(self) -> None:

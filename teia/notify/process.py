@@ -90,7 +90,7 @@ class NotifyRound:
     async def _ask_hubs(self, *, is_last: bool) -> int:  # noqa: ARG002  # the last time is like any
         if self._hubs is None and self._folder.hubs.exists():
             self._hubs = HubRound(self._folder.hubs, self._config, self._poster, self._places, self._clock)
-        return 0 if self._hubs is None else self._hubs.turn()
+        return 0 if self._hubs is None else self._hubs.step()
 
     async def _look(self, *, is_last: bool) -> int:
         store, began = self._opened(), self._clock.ticks_s()

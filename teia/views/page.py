@@ -66,9 +66,9 @@ def page_signals(lookup: Lookup, entry: UrlEntry) -> tuple[PageSignal, ...]:
     return tuple(
         PageSignal(
             kind=SignalKind(each.kind).word,
-            changed=iso_utc(each.said_s),
-            heard=iso_utc(each.heard_s) if each.heard_s else None,
-            is_news=is_news(each.said_s, each.heard_s, visited_s),
+            changed=iso_utc(each.reported_s),
+            heard=iso_utc(each.checked_s) if each.checked_s else None,
+            is_news=is_news(each.reported_s, each.checked_s, visited_s),
             weight=round(voices.get(each.kind, SignalSource()).weight, 4),
         )
         for each in sorted(said, key=lambda one: one.kind)

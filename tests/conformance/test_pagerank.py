@@ -26,7 +26,7 @@ def edges_of(case: dict[str, Any]) -> list[tuple[str, str]]:
     return [*edges, *((target, source) for source, target in edges)] if both_ways else edges
 
 
-def graph_of(edges: list[tuple[str, str]], names: list[str]) -> Graph:
+def build_graph(edges: list[tuple[str, str]], names: list[str]) -> Graph:
     """A graph in which repeated edges weigh more, as they do in networkx; link files hold each once."""
     sources = sorted({source for source, _ in edges})
     rows = {name: row for row, name in enumerate([*sources, *(name for name in names if name not in sources)])}
@@ -44,7 +44,7 @@ def test_every_vector_is_found(conformance: Path) -> None:
     for case in cases:
         names = sorted(case["pagerank"])
         ranks = pagerank(
-            graph_of(edges_of(case), names),
+            build_graph(edges_of(case), names),
             damping=case.get("alpha", 0.85),
             teleport=weights(case, "personalization", names),
             dangling=weights(case, "dangling_weights", names),

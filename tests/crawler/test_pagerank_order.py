@@ -14,7 +14,7 @@ from teia.crawler.lookup import Lookup
 from teia.crawler.pagerank_order import RELOAD_EVERY_S, CrawlPageRank
 from teia.frontier.cell import pagerank_scores
 from teia.graph.linkfile import LinkFile
-from teia.graph.renewal import renew_ranks
+from teia.graph.renewal import update_ranks
 from teia.store.root import Root, open_root
 from teia.urls import key_of
 from teia.views.links import targets
@@ -49,7 +49,7 @@ def rank_what_was_read(root: Root) -> None:
         for source, number, page in lookup.pages():
             with LinkFile(files[number]) as links:
                 links.append(key_of(source), map(key_of, targets(lookup.links(number, page), source)))
-    renew_ranks(files, folder.ranks, NOW_S)
+    update_ranks(files, folder.ranks, NOW_S)
 
 
 def begun(folder: Path, **settings: Any) -> Any:

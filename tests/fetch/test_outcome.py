@@ -7,7 +7,7 @@ import errno
 import pycurl
 import pytest
 
-from teia.fetch.outcome import CODES, E_TOO_LARGE, E_WEIRD_SERVER_REPLY, STOPS, StopReason, TransferEnd, judge
+from teia.fetch.outcome import CODES, E_TOO_LARGE, E_WEIRD_SERVER_REPLY, STOPS, StopReason, TransferEnd, classify
 
 WRITE_ERROR, ABORTED = 23, 42
 
@@ -62,13 +62,13 @@ BY_STOP = [
 
 @pytest.mark.parametrize(("code", "outcome"), BY_CODE)
 def test_code_without_an_answer(code: int, outcome: str) -> None:
-    verdict = judge(TransferEnd(code=code, message="said libcurl"))
+    verdict = classify(TransferEnd(code=code, message="said libcurl"))
     assert (verdict.outcome, verdict.truncated, verdict.detail) == (outcome, "", "said libcurl")
 
 
 @pytest.mark.parametrize(("stop", "outcome", "truncated"), BY_STOP)
 def test_stop(stop: StopReason, outcome: str, truncated: str) -> None:
-    verdict = judge(TransferEnd(code=WRITE_ERROR, message="said libcurl", stop=stop))
+    verdict = classify(TransferEnd(code=WRITE_ERROR, message="said libcurl", stop=stop))
     assert (verdict.outcome, verdict.truncated, verdict.detail) == (outcome, truncated, stop.value)
 
 
@@ -87,32 +87,32 @@ def test_every_row_of_the_tables_is_here() -> None:
     ],
 )
 def test_trouble_in_the_body_spoils_a_page_but_not_a_redirect(code: int, outcome: str, truncated: str) -> None:
-    page = judge(TransferEnd(code=code, status=200, anything_received=True))
+    page = classify(TransferEnd(code=code, status=200, anything_received=True))
     assert (page.outcome, page.truncated) == (outcome, truncated)
     for status in (301, 404, 503):
-        other = judge(TransferEnd(code=code, status=status, anything_received=True))
+        other = classify(TransferEnd(code=code, status=status, anything_received=True))
         assert (other.outcome, other.truncated) == (str(status), truncated)
 
 
 def test_trouble_with_framing_spoils_every_answer() -> None:
-    assert judge(TransferEnd(code=E_WEIRD_SERVER_REPLY, status=404, anything_received=True)).outcome == "bad_answer"
+    assert classify(TransferEnd(code=E_WEIRD_SERVER_REPLY, status=404, anything_received=True)).outcome == "bad_answer"
 
 
 @pytest.mark.parametrize("code", [pycurl.E_RECV_ERROR, pycurl.E_SSL_CONNECT_ERROR])
 def test_cut_before_the_first_byte_is_a_connection_failure(code: int) -> None:
-    assert judge(TransferEnd(code=code, os_errno=errno.ECONNRESET)).outcome == "connect"
-    assert judge(TransferEnd(code=code, os_errno=errno.ECONNRESET, anything_received=True)).outcome != "connect"
-    assert judge(TransferEnd(code=code, os_errno=0)).outcome != "connect"
+    assert classify(TransferEnd(code=code, os_errno=errno.ECONNRESET)).outcome == "connect"
+    assert classify(TransferEnd(code=code, os_errno=errno.ECONNRESET, anything_received=True)).outcome != "connect"
+    assert classify(TransferEnd(code=code, os_errno=0)).outcome != "connect"
 
 
 @pytest.mark.parametrize("status", [200, 204, 301, 404, 410, 429, 503, 999])
 def test_whole_answer_is_its_status(status: int) -> None:
-    assert judge(TransferEnd(status=status)).outcome == str(status)
+    assert classify(TransferEnd(status=status)).outcome == str(status)
 
 
 def test_answers_to_questions_that_were_not_asked() -> None:
-    assert judge(TransferEnd(status=304)).outcome == "bad_answer"
-    assert judge(TransferEnd(status=304, conditional=True)).outcome == "304"
-    part = judge(TransferEnd(status=206))
+    assert classify(TransferEnd(status=304)).outcome == "bad_answer"
+    assert classify(TransferEnd(status=304, conditional=True)).outcome == "304"
+    part = classify(TransferEnd(status=206))
     assert (part.outcome, part.truncated) == ("bad_answer", "unspecified")
-    assert judge(TransferEnd(status=0)).outcome == "bad_answer"
+    assert classify(TransferEnd(status=0)).outcome == "bad_answer"

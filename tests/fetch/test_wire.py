@@ -4,7 +4,7 @@ import pytest
 
 from teia import urls
 from teia.fetch.fetcher import FetchRequest
-from teia.fetch.wire import Pin, pin_for, place_asked, request_head, request_headers
+from teia.fetch.wire import Pin, pin_for, recipient_of, request_head, request_headers
 
 
 def test_pin_always_begins_with_a_plus_and_takes_the_last_one_away() -> None:
@@ -47,7 +47,7 @@ def test_request_head_is_what_a_server_reads() -> None:
 
 def test_a_cache_is_asked_for_the_whole_url_and_only_for_what_it_has() -> None:
     request = FetchRequest("https://a.test:8443/x?y", "127.0.0.1", 3128, accept="text/html", cache_only=True)
-    asked, parts = place_asked(request), urls.split(request.url)._replace(target=request.url)
+    asked, parts = recipient_of(request), urls.split(request.url)._replace(target=request.url)
     headers = request_headers(request, "teia/1", keep=True)
     assert (asked.scheme, asked.authority) == ("http", "127.0.0.1:3128")
     assert headers.lines[0] == b"Host: a.test:8443"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.graph import matrix
-from teia.graph.matrix import graph_of
+from teia.graph.matrix import build_graph
 
 from .webs import chunk_of, edges_of, graph, random_web, simple_edges, split_web
 
@@ -19,7 +19,7 @@ WEBS = st.dictionaries(st.integers(-4, 8), st.lists(st.integers(-4, 12), min_siz
 def test_every_link_is_there_once_however_the_pages_are_spread_over_cells(
     web: dict[int, list[int]], parts: int
 ) -> None:
-    one = graph_of([[chunk_of(part)] for part in split_web(web, parts) if part])
+    one = build_graph([[chunk_of(part)] for part in split_web(web, parts) if part])
     assert edges_of(one) == simple_edges(web)
     assert one.links.nnz == len(simple_edges(web))
     assert one.keys.tolist() == sorted({*web, *(target for targets in web.values() for target in targets)})
@@ -35,9 +35,9 @@ def test_pages_that_link_come_before_those_that_only_take() -> None:
 def test_links_are_the_same_whether_numbered_at_once_or_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     web = random_web(300, 200, 7, seed=3)
     chunks = [chunk_of(part) for part in split_web(web, 20)]
-    whole = graph_of([chunks])
+    whole = build_graph([chunks])
     monkeypatch.setattr(matrix, "LINKS_AT_ONCE", 50)
-    bit_by_bit = graph_of([chunks[:7], chunks[7:]])
+    bit_by_bit = build_graph([chunks[:7], chunks[7:]])
     assert (whole.keys == bit_by_bit.keys).all()
     assert edges_of(whole) == edges_of(bit_by_bit) == simple_edges(web)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.graph.linkfile import Chunk
-from teia.graph.matrix import graph_of
+from teia.graph.matrix import build_graph
 from teia.graph.pagerank import TOLERANCE, Ranks, pagerank
 
 from .webs import Web, dense_pagerank, graph, random_web, simple_edges
@@ -117,5 +117,5 @@ def test_the_same_links_give_the_same_scores_in_whichever_cells_they_lie() -> No
     chance = np.random.default_rng(9)
     chance.shuffle(keys)
     chunks = [Chunk(np.array([key]), np.array([len(web[key])]), np.array(web[key], np.int64)) for key in keys]
-    spread = pagerank(graph_of([chunks[part::8] for part in range(8)]))
+    spread = pagerank(build_graph([chunks[part::8] for part in range(8)]))
     assert by_key(spread) == by_key(pagerank(graph(web)))

@@ -9,7 +9,7 @@ import pytest
 
 from teia.graph.linkfile import LinkFile
 from teia.graph.rankfile import RankFile
-from teia.graph.renewal import renew_ranks
+from teia.graph.renewal import update_ranks
 
 from .webs import dense_pagerank, simple_edges
 
@@ -29,7 +29,7 @@ def cells(tmp_path: Path) -> list[Path]:
 
 
 def test_scores_are_those_of_all_cells_together(tmp_path: Path, cells: list[Path]) -> None:
-    renew_ranks(cells, tmp_path / "ranks.bin", NOW_S)
+    update_ranks(cells, tmp_path / "ranks.bin", NOW_S)
     nodes = sorted({*WEB, 8, 9})
     even = [1.0] * len(nodes)
     solved = dense_pagerank(simple_edges(WEB), nodes, 0.85, even, even)
@@ -43,24 +43,24 @@ def test_a_page_that_changed_or_went_is_counted_as_it_is_now(tmp_path: Path, cel
     with LinkFile(cells[0]) as links:
         links.append(1, [2])
         links.append(3, [])
-    ranks = renew_ranks(cells, tmp_path / "ranks.bin", NOW_S)
+    ranks = update_ranks(cells, tmp_path / "ranks.bin", NOW_S)
     in_links = dict(zip(ranks.keys.tolist(), ranks.in_links.tolist(), strict=True))
     assert in_links == {1: 0, 2: 1, 3: 2, 4: 1, 5: 0, 8: 1, 9: 1}
 
 
 def test_the_last_scores_are_where_the_next_ones_begin(tmp_path: Path, cells: list[Path]) -> None:
-    first = renew_ranks(cells, tmp_path / "ranks.bin", NOW_S)
-    second = renew_ranks(cells, tmp_path / "ranks.bin", NOW_S + 300)
+    first = update_ranks(cells, tmp_path / "ranks.bin", NOW_S)
+    second = update_ranks(cells, tmp_path / "ranks.bin", NOW_S + 300)
     assert second.iterations < first.iterations / 2
     assert np.abs(first.scores - second.scores).sum() < 1e-5
 
 
 def test_a_damaged_rank_file_is_replaced(tmp_path: Path, cells: list[Path]) -> None:
     (tmp_path / "ranks.bin").write_bytes(b"not scores")
-    ranks = renew_ranks(cells, tmp_path / "ranks.bin", NOW_S)
+    ranks = update_ranks(cells, tmp_path / "ranks.bin", NOW_S)
     assert len(RankFile.open(tmp_path / "ranks.bin")) == len(ranks.keys) == 7
 
 
 def test_a_collection_without_links_has_an_empty_rank_file(tmp_path: Path) -> None:
-    renew_ranks([tmp_path / "none.bin"], tmp_path / "ranks.bin", NOW_S)
+    update_ranks([tmp_path / "none.bin"], tmp_path / "ranks.bin", NOW_S)
     assert len(RankFile.open(tmp_path / "ranks.bin")) == 0

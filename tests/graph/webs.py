@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from teia.graph.linkfile import Chunk
-from teia.graph.matrix import Graph, graph_of
+from teia.graph.matrix import Graph, build_graph
 
 Web = Mapping[int, Iterable[int]]
 
@@ -21,7 +21,7 @@ def chunk_of(web: Web) -> Chunk:
 
 
 def graph(web: Web) -> Graph:
-    return graph_of([[chunk_of(web)]] if web else [])
+    return build_graph([[chunk_of(web)]] if web else [])
 
 
 def random_web(pages: int, others: int, links: int, seed: int) -> dict[int, list[int]]:

@@ -23,7 +23,7 @@ import pytest
 from teia.clock import Clock, VirtualClock, WallClock
 from teia.config.sections import Config
 from teia.crawler.signals_in.outgoing import AT_ONCE, HUBS, WEBHOOKS, Poster, ReceiverStates
-from teia.crawler.signals_in.websub import HubRound, keep_found, open_hubs
+from teia.crawler.signals_in.websub import HubRound, store_hubs, open_hubs
 from teia.notify.keep_process import CourierSupervisor, is_needed
 from teia.notify.process import Courier, courier_lock, run
 from teia.notify.subscriptions import (
@@ -317,14 +317,14 @@ def test_a_host_gets_one_message_a_second_whoever_sends_it() -> None:
     clock = VirtualClock()
     places = ReceiverStates(clock)
     assert places.is_free("http://a.test/hook")
-    places.begin("http://a.test/hook", WEBHOOKS, 1.0)
-    places.end("http://a.test/hook")
+    places.note_sent("http://a.test/hook", WEBHOOKS, 1.0)
+    places.note_answered("http://a.test/hook")
     assert not places.is_free("https://a.test:8443/hub")
     assert places.is_free("http://b.test/")
     asyncio.run(clock.advance(1.0))
     assert places.is_free("https://a.test:8443/hub")
     for number in range(AT_ONCE):
-        places.begin(f"http://{number}.test/", HUBS, 5.0)
+        places.note_sent(f"http://{number}.test/", HUBS, 5.0)
     assert (places.has_room(HUBS), places.has_room(WEBHOOKS)) == (False, True), "hubs that are slow hold up no webhook"
 
 
@@ -343,11 +343,11 @@ def test_two_collections_do_not_ask_one_hub_at_once(tmp_path: Path) -> None:
             rounds = []
             for name in ("a", "b"):
                 found = [(f"http://{name}.test/", f"http://{name}.test/", hub.url)]
-                assert keep_found(tmp_path / name, found, config, clock.now_s())
+                assert store_hubs(tmp_path / name, found, config, clock.now_s())
                 rounds.append(HubRound(tmp_path / name, config, poster, places, clock))
             for wait_s in (0.0, config.courtesy.delay_s, 1.0):
                 for each in rounds:
-                    each.turn()
+                    each.step()
                 await until_async(lambda: not places.under_way, "the hub answers")
                 asked.append(len(hub.received))
                 await clock.advance(wait_s)
@@ -377,12 +377,12 @@ def test_what_arrives_and_cannot_be_written_down_is_not_told_again_every_second(
 def test_hubs_that_cannot_be_written_down_now_are_kept_for_later(tmp_path: Path) -> None:
     config = replace(Config(), signals=replace(Config().signals, websub="https://us.test"))
     found = [("http://a.test/", "http://a.test/", "http://hub.test/")]
-    assert keep_found(tmp_path / "hubs", [], config, 0.0)
+    assert store_hubs(tmp_path / "hubs", [], config, 0.0)
     with pytest.MonkeyPatch.context() as patched, closing(open_hubs(tmp_path / "hubs")) as other:
         patched.setattr("teia.signals.websub.PRAGMAS", ("PRAGMA busy_timeout = 1",))
         with transaction(other.db):
-            assert not keep_found(tmp_path / "hubs", found, config, 0.0)
-        assert keep_found(tmp_path / "hubs", found, config, 0.0)
+            assert not store_hubs(tmp_path / "hubs", found, config, 0.0)
+        assert store_hubs(tmp_path / "hubs", found, config, 0.0)
         assert len(other.all()) == 1
 
 

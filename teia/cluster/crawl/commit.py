@@ -31,10 +31,10 @@ from teia.frontier.queue.ledger import DelayEntry, Ledger
 from teia.store.archive import Stored
 from teia.urls import site_of
 
-HEARD_AT_ONCE = 200
+MAX_BULKS = 200
 """Bulks of links that one commit merges."""
 
-HEARD_WITHIN_S = 2.0
+MERGE_WITHIN_S = 2.0
 """Longest wait of links from other cells for a commit of pages of their cell, which then holds both.
 
 In a cell with nothing else to do new links do not wait.
@@ -54,25 +54,25 @@ class NodeCommitter(Committer):
         self.inbox: deque[tuple[int, int, bytes]] = deque()
         self.homes = SiteHomes(starts, [(cell.number, cell.frontier) for cell in cells])
         self.cell_number = self.homes.number_of
-        self.visit_requests.announced.owners = HostOwners(self._is_here, self.homes.number_of, self._pass_on)
+        self.visit_requests.announced.owners = HostOwners(self._is_here, self.homes.number_of, self._forward)
         self.departures: deque[Departure] = deque()
         """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
         self.departed: list[tuple[Departure, MovedSite | None]] = []
         """Sites that were sent, or could not be."""
         self.arrived: dict[str, float] = {}
         """Hosts of sites that arrived, and the times until which they are delayed."""
-        self.hearing: dict[int, list[tuple[int, int, CellMessage]]] = {}
+        self.received: dict[int, list[tuple[int, int, CellMessage]]] = {}
         """By cell: links taken from the inbox and not committed yet; after a failed commit they are still here."""
         self._waiting_since: dict[int, float] = {}
-        self._with_news: set[int] = set()
+        self._with_new_urls: set[int] = set()
         """Cells that received URLs which are new there, or whole sites; in the others only counts change."""
-        self._at_once = HEARD_AT_ONCE
+        self._max_bulks = MAX_BULKS
         """Bulks that one transaction merges; fewer after one that was too large, since bulks may be forwarded."""
-        self._from_others = 0
+        self._moved_urls = 0
         """URLs that the current transaction got with sites that another cell knew before."""
-        self._passed: list[ForwardedSignals] = []
+        self._forwarded: list[ForwardedSignals] = []
         """Signals that the current transaction received; they are applied after its commit."""
-        self.heard: dict[int, int] = {}
+        self.merged: dict[int, int] = {}
         self.lost: set[int] = set()
         self.dropped: list[ActiveVisit] = []
         self.stored = {cell.number: stored_in(cell) for cell in cells}
@@ -84,15 +84,15 @@ class NodeCommitter(Committer):
     def _is_here(self, host: str) -> bool:
         return self.homes.lives_here(site_of(host)) and self.cells.owns(self.homes.number_of(host))
 
-    def _pass_on(self, messages: Sequence[Message]) -> None:
+    def _forward(self, messages: Sequence[Message]) -> None:
         """Forward signals to other cells' owners, with one record of any cell owned here."""
         frontier = next((cell.frontier for cell in self.cells), None)
         if frontier is None:
             raise NoAnswer("all cells of this shift were lost")
         with frontier.transaction():
             assert frontier.journal is not None
-            for to_cell, passed in messages:
-                frontier.journal.post(to_cell, FORWARDED + msgspec.msgpack.encode(passed))
+            for to_cell, forwarded in messages:
+                frontier.journal.post(to_cell, FORWARDED + msgspec.msgpack.encode(forwarded))
             # an empty change makes the record that carries the posts
             frontier.db.execute("DELETE FROM meta WHERE name = ''")
 
@@ -103,18 +103,18 @@ class NodeCommitter(Committer):
             self._delays = {entry.name: entry for entry in group.delays if entry.kind == "server"}
             try:
                 if not self.is_winding_up:  # else the cells' next owner merges it
-                    self._hear({visit.queue.cell for visit in group.visits}, group.result)
+                    self._merge_received({visit.queue.cell for visit in group.visits}, group.result)
                 result = super().commit(group)
                 if not self.is_winding_up:
                     self._send_sites()
-                self._at_once = HEARD_AT_ONCE
+                self._max_bulks = MAX_BULKS
                 return result
             except TooLarge:
                 # Either is halved until the batch fits: the messages merged, or the pages.
-                bulks = min(self._at_once, max(map(len, self.hearing.values()), default=0))
+                bulks = min(self._max_bulks, max(map(len, self.received.values()), default=0))
                 if len(group.visits) <= 1 and bulks <= 1:
                     raise
-                self._at_once = max(1, bulks // 2)
+                self._max_bulks = max(1, bulks // 2)
                 if len(group.visits) > 1:
                     self._commit_half(group)
             except CellLost as error:
@@ -140,9 +140,9 @@ class NodeCommitter(Committer):
         group.visits = [visit for visit in group.visits if self.cells.owns(visit.queue.cell)]
         group.parked = [each for each in group.parked if self.cells.owns(each[0].cell)]
         group.refills = [each for each in group.refills if self.cells.owns(each[0].cell)]
-        group.seeds = [seed for seed in group.seeds if self._finds(site_of(seed.host))]
+        group.seeds = [seed for seed in group.seeds if self._can_reach(site_of(seed.host))]
 
-    def _finds(self, site: str) -> bool:
+    def _can_reach(self, site: str) -> bool:
         """Tell whether a site's cell is owned here, or its home, which can forward to it."""
         return self.cells.owns(self.homes.guests.get(site, self.homes.home_of(site)))
 
@@ -176,30 +176,30 @@ class NodeCommitter(Committer):
         except BaseException:
             self.homes.read(cell.number, cell.frontier)
             raise
-        result.new_urls += cell.frontier.known - known_before - self._from_others
-        self._take_up_passed()
+        result.new_urls += cell.frontier.known - known_before - self._moved_urls
+        self._apply_forwarded()
 
     def _merge(self, cell: Cell, bulks: Iterable[tuple[int, int, CellMessage]], result: CommitResult) -> None:
         """Merge messages inside a transaction: links count as new URLs; URLs of a site were known to another cell."""
-        frontier, now_s, self._from_others, self._passed = cell.frontier, self._clock.now_s(), 0, []
-        onward: dict[int, list[FoundUrl]] = {}
-        for sender, seq, said in bulks:
+        frontier, now_s, self._moved_urls, self._forwarded = cell.frontier, self._clock.now_s(), 0, []
+        links_to_forward: dict[int, list[FoundUrl]] = {}
+        for sender, seq, message in bulks:
             # A new owner reads messages again that the file already holds.
             if seq > mail.last_received(frontier, sender):
                 known = frontier.known
-                if isinstance(said, ForwardedSignals):
-                    self._passed.append(said)
-                self._note_hosts(result, cell, self.homes.hear(cell.number, frontier, said, now_s, onward))
-                if isinstance(said, SiteRows):
-                    self._from_others += frontier.known - known
-                    self.arrived |= dict.fromkeys(said.names.values(), 0.0) | said.delays
+                if isinstance(message, ForwardedSignals):
+                    self._forwarded.append(message)
+                self._note_hosts(result, cell, self.homes.apply_message(cell.number, frontier, message, now_s, links_to_forward))
+                if isinstance(message, SiteRows):
+                    self._moved_urls += frontier.known - known
+                    self.arrived |= dict.fromkeys(message.names.values(), 0.0) | message.delays
                 mail.note_received(frontier, sender, seq)
-        for to_cell, links in onward.items():
+        for to_cell, links in links_to_forward.items():
             mail.post(frontier, to_cell, links)
 
-    def _take_up_passed(self) -> None:
-        passed, self._passed = self._passed, []
-        self.visit_requests.announced.forwarded.extend(passed)
+    def _apply_forwarded(self) -> None:
+        forwarded, self._forwarded = self._forwarded, []
+        self.visit_requests.announced.forwarded.extend(forwarded)
 
     def _commit_cell(self, cell: Cell, visits: Sequence[ActiveVisit], result: CommitResult) -> None:
         try:
@@ -207,10 +207,10 @@ class NodeCommitter(Committer):
         except BaseException:
             self.homes.read(cell.number, cell.frontier)
             raise
-        result.new_urls -= self._from_others
-        self._take_up_passed()
+        result.new_urls -= self._moved_urls
+        self._apply_forwarded()
         self.stored[cell.number] += sum(is_stored(visit) for visit in visits)
-        self._was_heard(cell.number)
+        self._note_merged(cell.number)
 
     def _absorb_seeds(self, group: CommitGroup, result: CommitResult) -> None:
         """Add seeds; forward those of a site that was sent away."""
@@ -223,68 +223,68 @@ class NodeCommitter(Committer):
                     # an empty change makes the record that carries the post
                     frontier.db.execute("DELETE FROM meta WHERE name = ''")
         here = [seed for seed in group.seeds if self.homes.lives_here(site_of(seed.host))]
-        group.seeds = [seed for seed in here if not self._is_old(seed)]  # seeds are added again in every shift
+        group.seeds = [seed for seed in here if not self._is_known(seed)]  # seeds are added again in every shift
         super()._absorb_seeds(group, result)
 
-    def _is_old(self, seed: FoundUrl) -> bool:
+    def _is_known(self, seed: FoundUrl) -> bool:
         """Tell whether a cell knows a URL so well that adding it would change nothing; that is worth no record."""
         frontier = self.cells[self.homes.number_of(seed.host)].frontier
         row = frontier.db.execute(_KNOWN, (seed.host, seed.key)).fetchone()
         return row is not None and row[0] <= seed.depth and row[1] & seed.by == seed.by and not seed.in_links
 
-    def _hear(self, with_pages: Collection[int], result: CommitResult) -> None:
+    def _merge_received(self, with_pages: Collection[int], result: CommitResult) -> None:
         """Merge messages of other cells, except for cells whose pages come next: those merge with the pages."""
-        waiting = sum(map(len, self.hearing.values()))
-        for _ in range(min(max(0, HEARD_AT_ONCE - waiting), len(self.inbox))):
+        waiting = sum(map(len, self.received.values()))
+        for _ in range(min(max(0, MAX_BULKS - waiting), len(self.inbox))):
             number, seq, bulk = self.inbox.popleft()
-            said = decode_message(bulk)
-            self.hearing.setdefault(number, []).append((mail.THE_STREAM, seq, said))
-            if number not in self._with_news and self.cells.owns(number) and self._has_news(number, said):
-                self._with_news.add(number)
+            message = decode_message(bulk)
+            self.received.setdefault(number, []).append((mail.THE_STREAM, seq, message))
+            if number not in self._with_new_urls and self.cells.owns(number) and self._has_new_urls(number, message):
+                self._with_new_urls.add(number)
             self._waiting_since.setdefault(number, self._clock.ticks_s())
-        for number in list(self.hearing):
+        for number in list(self.received):
             if not self.cells.owns(number):
-                del self.hearing[number]
+                del self.received[number]
             elif number not in with_pages and self._is_urgent(number):
                 while bulks := self._next_bulks(number):
                     self._receive(self.cells[number], bulks, result)
-                    self._was_heard(number)
+                    self._note_merged(number)
 
     @property
-    def must_hear(self) -> bool:
+    def must_merge(self) -> bool:
         """True if messages of other cells have to be merged now. Not to be read while a commit is under way."""
-        return any(self.cells.owns(number) and self._is_urgent(number) for number in self.hearing)
+        return any(self.cells.owns(number) and self._is_urgent(number) for number in self.received)
 
     def _is_urgent(self, number: int) -> bool:
-        has_waited = self._clock.ticks_s() - self._waiting_since[number] >= HEARD_WITHIN_S
-        is_many = sum(map(len, self.hearing.values())) >= HEARD_AT_ONCE
-        is_awaited = number in self._with_news and not self.cells[number].frontier.queued
+        has_waited = self._clock.ticks_s() - self._waiting_since[number] >= MERGE_WITHIN_S
+        is_many = sum(map(len, self.received.values())) >= MAX_BULKS
+        is_awaited = number in self._with_new_urls and not self.cells[number].frontier.queued
         return has_waited or is_many or is_awaited
 
-    def _has_news(self, number: int, said: CellMessage) -> bool:
+    def _has_new_urls(self, number: int, message: CellMessage) -> bool:
         """Tell whether a message brings URLs to visit.
 
         True without a check while the cell has queued URLs of its own.
         """
         frontier = self.cells[number].frontier
-        if frontier.queued or not isinstance(said, list):
+        if frontier.queued or not isinstance(message, list):
             return True
-        return any(frontier.db.execute(_KNOWN, (each.host, each.key)).fetchone() is None for each in said)
+        return any(frontier.db.execute(_KNOWN, (each.host, each.key)).fetchone() is None for each in message)
 
     def _next_bulks(self, number: int) -> list[tuple[int, int, CellMessage]]:
         """Return the bulks that the next transaction of a cell merges."""
-        return self.hearing.get(number, [])[: self._at_once]
+        return self.received.get(number, [])[: self._max_bulks]
 
-    def _was_heard(self, number: int) -> None:
+    def _note_merged(self, number: int) -> None:
         bulks = self._next_bulks(number)
         if bulks:
-            self.heard[number] = bulks[-1][1]
-        rest = self.hearing.pop(number, [])[self._at_once :]
+            self.merged[number] = bulks[-1][1]
+        rest = self.received.pop(number, [])[self._max_bulks :]
         if rest:
-            self.hearing[number] = rest
+            self.received[number] = rest
         else:
             self._waiting_since.pop(number, None)
-            self._with_news.discard(number)
+            self._with_new_urls.discard(number)
 
     def _record(
         self,

@@ -220,7 +220,7 @@ class NodeCrawl(Crawl):
         # More pages may join the same record.
         if since_s < self._gather_s() and len(self.uncommitted) < self.config.commit.every_pages:
             return False
-        has_mail = bool(self.committer.inbox) or self.committer.must_hear
+        has_mail = bool(self.committer.inbox) or self.committer.must_merge
         has_mail = has_mail and since_s >= REFILL_PAUSE_S
         return has_mail or bool(self.committer.departures) or super().wants_commit(now)
 
@@ -280,7 +280,7 @@ class NodeCrawl(Crawl):
     @property
     def is_idle(self) -> bool:
         """True if nothing is left to do here, for now."""
-        has_mail = self.committer.inbox or self.committer.hearing or self.committer.departures
+        has_mail = self.committer.inbox or self.committer.received or self.committer.departures
         return not has_mail and super()._is_done()
 
     def _is_done(self) -> bool:

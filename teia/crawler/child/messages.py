@@ -121,7 +121,7 @@ class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     `outline` is of the text without its digits (fingerprints.py); `traps` counts links by the rule that refused them.
     `entry` is the page's index entry (index/entry.py). `sketch` is of the text, if the page was visited before
-    (refresh/mask.py). `told` holds the statements of a sitemap or feed, if the collection uses signals.
+    (refresh/mask.py). `reported` holds the statements of a sitemap or feed, if the collection uses signals.
     """
 
     outcome: str
@@ -152,7 +152,7 @@ class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     traps: dict[str, int] = {}
     entry: bytes = b""
     sketch: bytes = b""
-    told: ReportedChanges | None = None
+    reported: ReportedChanges | None = None
 
 
 encode = msgspec.msgpack.Encoder().encode

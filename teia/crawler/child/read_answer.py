@@ -55,7 +55,7 @@ MAX_READINGS = 16
 MAX_PLACES = 4_096
 """Number of URLs whose place a child caches, per `ReadSettings`: menus are on every page of a site. 2 MB when full."""
 
-MAX_TOLD = 50_000
+MAX_REPORTED = 50_000
 """Maximum number of entries of one sitemap or feed whose dates are used."""
 
 NOT_KEPT = Members(b"", (), ())
@@ -147,16 +147,16 @@ def _read_page(task: ReadTask, how: CompiledReadSettings) -> ReadResult:
     # A refused page has another outcome than its answer: it is archived but not indexed.
     entry = _entry(task, how, parsed.page) if how.reading.index and outcome == task.outcome else b""
     headers = parsed.head.headers
-    told = _told(task, how, parsed) if how.reading.signals and parsed.entries else None
-    return _result(task, outcome, parsed.page, headers, members, redirect_to, b"", size, chosen, judged, entry, told)
+    reported = _reported_changes(task, how, parsed) if how.reading.signals and parsed.entries else None
+    return _result(task, outcome, parsed.page, headers, members, redirect_to, b"", size, chosen, judged, entry, reported)
 
 
-def _told(task: ReadTask, how: CompiledReadSettings, parsed: ParseResult) -> ReportedChanges | None:
+def _reported_changes(task: ReadTask, how: CompiledReadSettings, parsed: ParseResult) -> ReportedChanges | None:
     """Return the statements of a sitemap or feed on pages of its own site; other sites are only counted."""
     if not 200 <= task.status < 300:
         return None
     dates, foreign, site = [], 0, site_of(host_of(task.url))
-    for each in parsed.entries[:MAX_TOLD]:
+    for each in parsed.entries[:MAX_REPORTED]:
         if site_of(host_of(each.url)) != site:
             foreign += 1
             continue
@@ -192,9 +192,9 @@ def _outcome(task: ReadTask, how: CompiledReadSettings, parsed: ParseResult, red
         return task.outcome
     if task.outcome == Outcome.TOO_LARGE or task.truncated == "length":
         return Outcome.TOO_LARGE
-    if parsed.decoded.payload and not how.scope.keeps_type(parsed.page.media_type):
+    if parsed.decoded.payload and not how.scope.allows_type(parsed.page.media_type):
         return Outcome.FORBIDDEN_TYPE
-    if not how.scope.keeps_language(parsed.page.language):
+    if not how.scope.allows_language(parsed.page.language):
         return Outcome.OUT_OF_SCOPE
     return task.outcome
 
@@ -324,7 +324,7 @@ def _result(
     chosen: SelectedLinks | None = None,
     judged: FocusJudgement | None = None,
     entry: bytes = b"",
-    told: ReportedChanges | None = None,
+    reported: ReportedChanges | None = None,
 ) -> ReadResult:
     chosen = chosen or SelectedLinks([])
     return ReadResult(
@@ -356,7 +356,7 @@ def _result(
         chosen.traps,
         entry,
         _sketch_of(page) if task.is_revisit else b"",
-        told,
+        reported,
     )
 
 

@@ -88,15 +88,15 @@ class _Scales:
 
     def put(self, row: int, slot: int, host_id: int, said: SiteStatement, visited_s: float) -> None:
         voice = self.voices(slot, host_id).get(said.kind, SignalSource())
-        if is_news(said.said_s, said.heard_s, visited_s):
+        if is_news(said.reported_s, said.checked_s, visited_s):
             # Sources count as independent, so that doubts multiply.
             self._doubt[row] *= 1.0 - min(voice.sure_weight, MOST_SURE)
         self._recall[row] = max(self._recall[row], min(voice.sure_recall, MOST_SURE))
-        self._seen_s[row] = max(self._seen_s[row], self._last_read_s(slot, said.speaker))
+        self._seen_s[row] = max(self._seen_s[row], self._last_read_s(slot, said.source))
 
     def _last_read_s(self, slot: int, speaker: int) -> float:
         if speaker not in self._read_s:
-            known = site_statements.speaker(self._frontier.db, slot, speaker)
+            known = site_statements.find_source(self._frontier.db, slot, speaker)
             self._read_s[speaker] = known.seen_s if known is not None else 0.0
         return self._read_s[speaker]
 

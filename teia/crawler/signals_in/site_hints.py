@@ -95,7 +95,7 @@ def hear(frontier: FrontierCell, visit: ActiveVisit, now_s: float) -> list[HostS
         return []
     told = result.told
     voices = SignalSources(frontier)
-    before = site_statements.speaker(frontier.db, slot, key)
+    before = site_statements.find_source(frontier.db, slot, key)
     before_s = before.seen_s if before is not None else 0.0
     if told.broken or told.foreign:
         voice = voices.learn(slot, visit.queue.host_id, told.kind)
@@ -116,7 +116,7 @@ def hear(frontier: FrontierCell, visit: ActiveVisit, now_s: float) -> list[HostS
 
 def _says_the_same(frontier: FrontierCell, slot: int, key: int, read_s: float) -> None:
     """Note a sitemap or feed that has not changed, so it has no new statements."""
-    known = site_statements.speaker(frontier.db, slot, key)
+    known = site_statements.find_source(frontier.db, slot, key)
     if known is not None:
         site_statements.note_source_read(frontier.db, slot, known._replace(seen_s=max(read_s, known.seen_s)))
         voices = SignalSources(frontier)
@@ -150,7 +150,7 @@ def _believable(
 def _judge_open(frontier: FrontierCell, slot: int, speaker: int, voices: SignalSources) -> None:
     """Judge changes that visits had found before they were reported: tell whether they are reported now."""
     for host_id, said in site_statements.pop_open(frontier.db, slot, speaker):
-        is_told = is_news(said.said_s, said.heard_s, said.open_s or 0.0)
+        is_told = is_news(said.reported_s, said.checked_s, said.open_s or 0.0)
         voices.learn(slot, host_id, said.kind).note_change(announced=is_told)
 
 
@@ -168,7 +168,7 @@ class StatementTest:
     def quiet_until_s(self, visited_s: float) -> float:
         """Return until when the page was unchanged since its last visit, by a trusted source; 0 if there is none."""
         voices = self._voices.of(*self._place[:2]) if self._said else {}
-        news = (said for said in self._said if is_news(said.said_s, said.heard_s, visited_s))
+        news = (said for said in self._said if is_news(said.reported_s, said.checked_s, visited_s))
         return max((said.since_s for said in news if voices.get(said.kind, SignalSource()).is_trusted), default=0.0)
 
     def learn(self, history: History, now_s: float, *, changed: bool) -> None:
@@ -182,7 +182,7 @@ class StatementTest:
     def _judged(self, said: SiteStatement, history: History, now_s: float, *, changed: bool) -> float | None:
         """Test one statement; return the time since which a change is open: it may still be reported."""
         slot, host_id, _ = self._place
-        if is_news(said.said_s, said.heard_s, history.visited_s):
+        if is_news(said.reported_s, said.checked_s, history.visited_s):
             voice = self._voices.learn(slot, host_id, said.kind)
             voice.note_visit(changed=changed, unchanged_probability=unchanged_probability(history, now_s))
             if changed:
@@ -191,7 +191,7 @@ class StatementTest:
         if not changed:
             return said.open_s
         # A sitemap or feed may still report the change at its next look; a ping would have come by now.
-        if said.speaker:
+        if said.source:
             return history.visited_s if said.open_s is None else said.open_s
         self._voices.learn(slot, host_id, said.kind).note_change(announced=False)
         return None

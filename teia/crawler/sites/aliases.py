@@ -323,7 +323,7 @@ class AliasBook:
             self._unsaved.pop(pair, None)
             self._dropped.append((pair.host, pair.other))
             return
-        beside = pair.beside(host)
+        beside = pair.other_than(host)
         there = alias_evidence.last_visit(self._cell(beside), beside, tail)
         # The target need not have been fetched: the redirect itself is the evidence.
         if there is None and leads_to_other(here, beside):
@@ -340,7 +340,7 @@ class AliasBook:
         if is_hopeless(evidence):
             self._mark_distinct(pair)
         elif is_redirect(evidence, self._settings.alias_pages):
-            main = pair.beside(evidence.redirecting)
+            main = pair.other_than(evidence.redirecting)
             standing = alias_evidence.host_activity(self._cell(main), main, home)
             if standing is not None and standing.requests:
                 self._make_alias(pair, main)
@@ -396,7 +396,7 @@ class AliasBook:
 
     def _make_alias(self, pair: AliasPair, main: str) -> None:
         """Make one name the main one; the other is not requested any more."""
-        alias = pair.beside(main)
+        alias = pair.other_than(main)
         for each in list(self._by_host.get(alias, ())):
             self._forget(each)
         self._unsaved.pop(pair, None)

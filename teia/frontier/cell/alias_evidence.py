@@ -61,7 +61,7 @@ class AliasPair:
     checking_s: float = 0.0
     evidence: AliasEvidence = field(default_factory=AliasEvidence)
 
-    def beside(self, host: str) -> str:
+    def other_than(self, host: str) -> str:
         """Return the other name of the pair."""
         return self.other if host == self.host else self.host
 
@@ -211,12 +211,12 @@ def robots_texts(cell: FrontierCell, host: str) -> dict[str, bytes]:
     A robots.txt that could not be fetched is left out.
     """
     row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
-    said: dict[str, bytes] = {}
+    texts: dict[str, bytes] = {}
     for origin, _, _, status, body in cell.robots_of(row[0], host) if row else ():
         # A 4xx means that there are no rules. 429 and 5xx say nothing about the rules, so they are left out.
         if 200 <= status < 500 and status != 429:
-            said[origin.replace(host, "*", 1)] = body.replace(host.encode(), b"*") if status < 300 else b""
-    return said
+            texts[origin.replace(host, "*", 1)] = body.replace(host.encode(), b"*") if status < 300 else b""
+    return texts
 
 
 def visited_tails(cell: FrontierCell, host: str, limit: int) -> list[str]:

@@ -8,6 +8,8 @@
     voices    the trust in each kind for each host; bytes here, decoded by signals/trust.py
 
 The tables are created where they are missing, so that older cells have them too; a read-only user must do without.
+
+In the code these columns are `reported_s`, `checked_s` and `source`.
 """
 
 from __future__ import annotations
@@ -47,10 +49,10 @@ class SiteStatement(NamedTuple):
 
     key: int
     kind: int
-    said_s: float
-    heard_s: float
+    reported_s: float
+    checked_s: float
     since_s: float
-    speaker: int
+    source: int
     open_s: float | None
 
 
@@ -91,7 +93,7 @@ def _known(
     columns = "SELECT key, said_s, heard_s FROM said WHERE slot = ? AND host_id = ?"
     if len(keys) > KEYS_AT_ONCE:
         rows = db.execute(f"{columns} AND kind = ?", (slot, host_id, kind))
-        return {key: (said_s, heard_s) for key, said_s, heard_s in rows}
+        return {key: (reported_s, checked_s) for key, reported_s, checked_s in rows}
     found = {}
     for key in keys:
         row = db.execute(f"{columns} AND key = ? AND kind = ?", (slot, host_id, key, kind)).fetchone()
@@ -105,7 +107,7 @@ def store_statements(
     slot: int,
     host_id: int,
     kind: int,
-    speaker: int,
+    source: int,
     dates: Mapping[int, float],
     before_s: float,
 ) -> list[int]:
@@ -115,42 +117,42 @@ def store_statements(
     """
     known = _known(db, slot, host_id, kind, list(dates))
     new, later, moved = [], [], []
-    for key, said_s in dates.items():
+    for key, reported_s in dates.items():
         before = known.get(key)
         if before is None:
-            new.append((slot, host_id, key, kind, said_s, 0.0, before_s, speaker))
-        elif said_s > before[0]:
+            new.append((slot, host_id, key, kind, reported_s, 0.0, before_s, source))
+        elif reported_s > before[0]:
             if before[0] > before[1]:  # the earlier report has not been checked by a visit yet
-                later.append((said_s, speaker, slot, host_id, key, kind))
+                later.append((reported_s, source, slot, host_id, key, kind))
             else:
                 # First report since the last visit: `before_s` is the earliest time of the change.
-                moved.append((said_s, before_s, speaker, slot, host_id, key, kind))
+                moved.append((reported_s, before_s, source, slot, host_id, key, kind))
     db.executemany("INSERT OR REPLACE INTO said VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)", new)
     db.executemany(f"UPDATE said SET said_s = ?, speaker = ? WHERE {_AT}", later)  # noqa: S608  # our own text
     db.executemany(f"UPDATE said SET said_s = ?, since_s = ?, speaker = ? WHERE {_AT}", moved)  # noqa: S608
     return [row[2] for row in new] + [row[4] for row in later] + [row[5] for row in moved]
 
 
-def mark_checked(db: sqlite3.Connection, row_key: RowKey, said: SiteStatement, open_s: float | None) -> None:
+def mark_checked(db: sqlite3.Connection, row_key: RowKey, statement: SiteStatement, open_s: float | None) -> None:
     """Record that a visit checked a report; `open_s` is set for a change that was not reported."""
     # Most visits have no new report to check, and write nothing.
-    if said.heard_s != said.said_s or said.open_s != open_s:
-        db.execute(f"UPDATE said SET heard_s = said_s, open_s = ? WHERE {_AT}", (open_s, *row_key, said.kind))  # noqa: S608
+    if statement.checked_s != statement.reported_s or statement.open_s != open_s:
+        db.execute(f"UPDATE said SET heard_s = said_s, open_s = ? WHERE {_AT}", (open_s, *row_key, statement.kind))  # noqa: S608
 
 
-def pop_open(db: sqlite3.Connection, slot: int, speaker: int) -> list[tuple[int, SiteStatement]]:
+def pop_open(db: sqlite3.Connection, slot: int, source: int) -> list[tuple[int, SiteStatement]]:
     """Return a source's pages with a change it had not reported, each once, with its host's id."""
     sql = f"SELECT host_id, {_COLUMNS} FROM said WHERE slot = ? AND speaker = ? AND open_s IS NOT NULL"  # noqa: S608
-    found = [(row[0], SiteStatement(*row[1:])) for row in db.execute(sql, (slot, speaker))]
+    found = [(row[0], SiteStatement(*row[1:])) for row in db.execute(sql, (slot, source))]
     close = f"UPDATE said SET open_s = NULL WHERE {_AT}"  # noqa: S608  # our own text
-    db.executemany(close, [(slot, host_id, said.key, said.kind) for host_id, said in found])
+    db.executemany(close, [(slot, host_id, statement.key, statement.kind) for host_id, statement in found])
     return found
 
 
 # ---- sources --------------------------------------------------------------------------------------------------------
 
 
-def speaker(db: sqlite3.Connection, slot: int, key: int) -> StatementSource | None:
+def find_source(db: sqlite3.Connection, slot: int, key: int) -> StatementSource | None:
     row = db.execute(
         "SELECT key, host_id, kind, seen_s, named FROM speakers WHERE slot = ? AND key = ?", (slot, key)
     ).fetchone()
@@ -162,9 +164,9 @@ def sources_of(db: sqlite3.Connection, slot: int, host_id: int) -> list[Statemen
     return [StatementSource(*row) for row in db.execute(sql, (slot, host_id))]
 
 
-def note_source_read(db: sqlite3.Connection, slot: int, look: StatementSource) -> None:
+def note_source_read(db: sqlite3.Connection, slot: int, source: StatementSource) -> None:
     """Record that a sitemap or feed was read; inside a transaction."""
-    db.execute("INSERT OR REPLACE INTO speakers VALUES (?, ?, ?, ?, ?, ?)", (slot, *look))
+    db.execute("INSERT OR REPLACE INTO speakers VALUES (?, ?, ?, ?, ?, ?)", (slot, *source))
 
 
 # ---- trust ----------------------------------------------------------------------------------------------------------
@@ -175,7 +177,7 @@ def trust_of(db: sqlite3.Connection, slot: int, host_id: int) -> dict[int, bytes
     return dict(db.execute("SELECT kind, record FROM voices WHERE slot = ? AND host_id = ?", (slot, host_id)))
 
 
-def store_trust(db: sqlite3.Connection, slot: int, host_id: int, voices: Iterable[tuple[int, bytes]]) -> None:
+def store_trust(db: sqlite3.Connection, slot: int, host_id: int, trust: Iterable[tuple[int, bytes]]) -> None:
     """Store the trust in a host's signals; inside a transaction."""
-    rows = [(slot, host_id, kind, record) for kind, record in voices]
+    rows = [(slot, host_id, kind, record) for kind, record in trust]
     db.executemany("INSERT OR REPLACE INTO voices VALUES (?, ?, ?, ?)", rows)

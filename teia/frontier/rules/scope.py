@@ -56,7 +56,7 @@ class Scope:
     languages: frozenset[str] = frozenset()
     queries: bool = True
 
-    def holds(self, url: str) -> bool:
+    def allows(self, url: str) -> bool:
         """Tell whether a link to this URL is followed."""
         if (not self.queries and "?" in url) or self.excludes(url):
             return False
@@ -73,10 +73,10 @@ class Scope:
                 return True
         return False
 
-    def keeps_type(self, media_type: str) -> bool:
+    def allows_type(self, media_type: str) -> bool:
         return not self.media_types or media_type in self.media_types
 
-    def keeps_language(self, language: str) -> bool:
+    def allows_language(self, language: str) -> bool:
         # A page whose language was not recognised is kept.
         return not self.languages or not language or language in self.languages
 
@@ -137,7 +137,7 @@ class Rulebook:
     def ruling(self, url: str) -> Ruling:
         """Judge a canonical URL that a page links to."""
         is_query = not self.scope.queries and "?" in url
-        return Ruling(self.scope.holds(url), _first(self._include, url), _first(self._exclude, url), is_query)
+        return Ruling(self.scope.allows(url), _first(self._include, url), _first(self._exclude, url), is_query)
 
     def matches(self, url: str) -> list[bool]:
         """Return one flag a rule, True if it matches: the include list first, then the exclude list."""
@@ -179,7 +179,7 @@ def why_out_of_scope(url: str, include: Sequence[str], exclude: Sequence[str], q
         if compile_scope((), (rule,)).excludes(url):
             return f"{rule} excludes it"
     scope = compile_scope(include, queries=queries)
-    if scope.holds(url):
+    if scope.allows(url):
         return ""
     return "it has a query string" if not scope.queries and "?" in url else "it matches no rule of scope.include"
 

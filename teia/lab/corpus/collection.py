@@ -26,7 +26,7 @@ from teia.durable import disk_errors, write_atomically
 from teia.errors import StoreError
 from teia.graph.linkfile import LinkFile
 from teia.graph.rankfile import RankFile
-from teia.graph.renewal import renew_ranks
+from teia.graph.renewal import update_ranks
 from teia.index.cell import CellIndex
 from teia.index.entry import IndexEntry
 from teia.index.schema import SCHEMA_VERSION
@@ -177,7 +177,7 @@ def _make(folder: Path, corpus: Corpus, clock: Clock, progress: Progress) -> Cor
         for cell in cells:
             cell.commit()
     # 3. Compute PageRank over the links of all cells.
-    renew_ranks(
+    update_ranks(
         [cell_folder(folder, n) / "links.bin" for n in range(corpus.cells)], folder / "ranks.bin", clock.now_s()
     )
     # 4. Account for the cost; counting segments and bytes is not part of the time.

@@ -20,7 +20,7 @@ from teia.cluster.cells.log import CellLost, TooLarge
 from teia.cluster.cells.open_cells import ClusterCell, ClusterCells, OwnTail, _in_thread, prepare_cells
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import FORWARDED, SiteHomes
-from teia.cluster.crawl.commit import HEARD_AT_ONCE, HEARD_WITHIN_S, NodeCommitter
+from teia.cluster.crawl.commit import MAX_BULKS, MERGE_WITHIN_S, NodeCommitter
 from teia.cluster.crawl.crawl import AHEAD, GATHER_S, LATE_S, NodeCrawl
 from teia.cluster.placing.site_analyzer import Analyzer
 from teia.config.sections import Config, CourtesySettings, PlacementSettings
@@ -130,11 +130,11 @@ class Listener:
         frontiers = {int(name[-1]): SimpleNamespace(queued=count) for name, count in queued.items()}
         cells = {number: SimpleNamespace(number=number, frontier=frontier) for number, frontier in frontiers.items()}
         committer.cells = ClusterCells(cells)  # type: ignore[arg-type]
-        committer.hearing, committer.heard, committer._waiting_since, committer.inbox = {}, {}, {}, deque()
-        committer._clock, committer._at_once = self.clock, HEARD_AT_ONCE
-        committer._take = self._take  # type: ignore[method-assign]
-        committer._with_news = set()
-        committer._has_news = lambda *_: True  # type: ignore[method-assign]
+        committer.received, committer.merged, committer._waiting_since, committer.inbox = {}, {}, {}, deque()
+        committer._clock, committer._max_bulks = self.clock, MAX_BULKS
+        committer._receive = self._take  # type: ignore[method-assign]
+        committer._with_new_urls = set()
+        committer._has_new_urls = lambda *_: True  # type: ignore[method-assign]
 
     def _take(self, cell: Any, bulks: Any, done: object) -> None:
         if self.full and cell.number == 1:
@@ -145,7 +145,7 @@ class Listener:
         self.committer.inbox.extend((cell, seq, msgspec.msgpack.encode([])) for cell, seq in numbers)
 
     def hear(self, *with_pages: int) -> None:
-        self.committer._hear(with_pages, CommitResult())
+        self.committer._merge_received(with_pages, CommitResult())
 
 
 def test_links_that_could_not_be_merged_are_merged_by_the_next_commit() -> None:
@@ -155,12 +155,12 @@ def test_links_that_could_not_be_merged_are_merged_by_the_next_commit() -> None:
     listener.full = True
     with pytest.raises(DiskFull):
         listener.hear()
-    assert (listener.taken, listener.committer.heard) == ([], {})
+    assert (listener.taken, listener.committer.merged) == ([], {})
     listener.full = False
     listener.get((2, 14))
     listener.hear()
     assert listener.taken == [(1, [10, 13]), (2, [11, 14])]
-    assert listener.committer.heard == {1: 13, 2: 14}
+    assert listener.committer.merged == {1: 13, 2: 14}
 
 
 def test_links_wait_for_pages_of_their_cell_but_not_for_long_nor_where_nothing_is_to_be_done() -> None:
@@ -169,17 +169,17 @@ def test_links_wait_for_pages_of_their_cell_but_not_for_long_nor_where_nothing_i
     listener.get((1, 10), (2, 11), (3, 12))
     listener.hear(1)
     assert listener.taken == [(2, [11])]
-    assert list(listener.committer.hearing) == [1, 3]  # the first goes with the pages of its cell
-    listener.committer._was_heard(1)
-    assert listener.committer.heard == {2: 11, 1: 10}
-    assert not listener.committer.must_hear
-    asyncio.run(listener.clock.advance(HEARD_WITHIN_S))
-    assert listener.committer.must_hear
+    assert list(listener.committer.received) == [1, 3]  # the first goes with the pages of its cell
+    listener.committer._note_merged(1)
+    assert listener.committer.merged == {2: 11, 1: 10}
+    assert not listener.committer.must_merge
+    asyncio.run(listener.clock.advance(MERGE_WITHIN_S))
+    assert listener.committer.must_merge
     listener.hear()
     assert listener.taken == [(2, [11]), (3, [12])]
-    listener.get(*((1, seq) for seq in range(20, 20 + HEARD_AT_ONCE + 1)))
+    listener.get(*((1, seq) for seq in range(20, 20 + MAX_BULKS + 1)))
     listener.hear()
-    assert len(listener.taken[-1][1]) == HEARD_AT_ONCE
+    assert len(listener.taken[-1][1]) == MAX_BULKS
     assert len(listener.committer.inbox) == 1
 
 
@@ -192,7 +192,7 @@ def test_links_that_are_known_wait_also_where_nothing_is_to_be_done(tmp_path: Pa
     with closing(FrontierCell(tmp_path / "frontier.sqlite")) as frontier:
         listener = Listener(cell_1=0)
         committer = listener.committer
-        del committer._has_news
+        del committer._has_new_urls
         frontier.add_links([found(1), found(2)], 1.0)
         frontier.queued = 0
         committer.cells[1].frontier = frontier
@@ -204,9 +204,9 @@ def test_links_that_are_known_wait_also_where_nothing_is_to_be_done(tmp_path: Pa
         assert listener.taken == [(1, [10, 11])]
         committer.inbox.append((1, 12, bulk_of([found(2)])))
         listener.hear()
-        assert not committer.must_hear
-        asyncio.run(listener.clock.advance(HEARD_WITHIN_S))
-        assert committer.must_hear
+        assert not committer.must_merge
+        asyncio.run(listener.clock.advance(MERGE_WITHIN_S))
+        assert committer.must_merge
 
 
 def test_a_file_is_not_closed_while_a_thread_still_writes_it() -> None:
@@ -272,12 +272,12 @@ def test_what_others_sent_is_merged_in_parts_where_it_is_too_much_to_be_passed_o
             raise TooLarge("a commit is too large for NATS")
         take(cell, bulks, done)
 
-    committer._take = small  # type: ignore[method-assign]
+    committer._receive = small  # type: ignore[method-assign]
     committer._leave_out_lost = committer._send_sites = lambda *_: None  # type: ignore[method-assign]
-    listener.get(*((1, seq) for seq in range(HEARD_AT_ONCE)))
+    listener.get(*((1, seq) for seq in range(MAX_BULKS)))
     committer.commit(CommitGroup([]))
-    assert [seq for _, bulks in listener.taken for seq in bulks] == list(range(HEARD_AT_ONCE))
-    assert (committer.heard, committer.hearing, committer._at_once) == ({1: HEARD_AT_ONCE - 1}, {}, HEARD_AT_ONCE)
+    assert [seq for _, bulks in listener.taken for seq in bulks] == list(range(MAX_BULKS))
+    assert (committer.merged, committer.received, committer._max_bulks) == ({1: MAX_BULKS - 1}, {}, MAX_BULKS)
 
 
 class Full:
@@ -304,7 +304,7 @@ def test_announcements_of_other_nodes_are_taken_up_once_however_often_their_comm
     with closing(FrontierCell(tmp_path / "frontier.sqlite", journal=Full(3))) as frontier:
         listener = Listener(cell_1=0)
         committer, announced = listener.committer, Announcements([], [0], listener.clock)
-        del committer._take
+        del committer._receive
         committer.cells[1].frontier = frontier
         committer.homes = SiteHomes([0], [(1, frontier)])
         committer.visit_requests = SimpleNamespace(announced=announced)  # type: ignore[assignment]
@@ -314,10 +314,10 @@ def test_announcements_of_other_nodes_are_taken_up_once_however_often_their_comm
             for _ in range(3):
                 with pytest.raises(DiskFull):
                     listener.hear()
-                assert not announced.passed
+                assert not announced.forwarded
             assert not announced.is_waiting
             listener.hear()
-            assert list(announced.passed) == [ForwardedSignals([page])]
+            assert list(announced.forwarded) == [ForwardedSignals([page])]
             assert announced.is_waiting
     inbox = open_inbox(tmp_path / "signals.sqlite")
     assert inbox.due(PROXY, 1e12, 10) == [page]

@@ -74,7 +74,7 @@ class Cells:
         """Send links to a cell, as any other would."""
         with self.cells[to_cell].transaction() as frontier:
             found = [FoundUrl(url.split("/")[2], key_of(url), "/" + url.split("/", 3)[3], 3) for url in urls]
-            self.homes[to_cell].hear(to_cell, frontier, found, NOW_S)
+            self.homes[to_cell].apply_message(to_cell, frontier, found, NOW_S)
             mail.note_received(frontier, mail.THE_STREAM, 1)
 
     def deliver(self) -> int:
@@ -85,7 +85,7 @@ class Cells:
             count += 1
             assert count < 100, "messages go round and round"
             with self.cells[to_cell].transaction() as frontier:
-                self.homes[to_cell].hear(to_cell, frontier, decode_message(bulk), NOW_S)
+                self.homes[to_cell].apply_message(to_cell, frontier, decode_message(bulk), NOW_S)
                 mail.note_received(frontier, mail.THE_STREAM, count)
         return count
 

@@ -343,7 +343,7 @@ def test_links_that_come_the_old_way_are_passed_on(halves: Halves) -> None:
     with halves.opened(halves.owners["a"], "a") as cell:
         homes = SiteHomes((*STARTS, slot), [(7, cell)])
         with cell.transaction():
-            homes.hear(7, cell, [found(there, 99), found(here, 99)], 2.0)
+            homes.apply_message(7, cell, [found(there, 99), found(here, 99)], 2.0)
         assert cell.known == len(urls(cell))
         assert (f"www.{here}", "/99") in urls(cell)
         assert (f"www.{there}", "/99") not in urls(cell)

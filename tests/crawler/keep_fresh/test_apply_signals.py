@@ -173,7 +173,7 @@ def test_what_is_not_believed_is_counted(tmp_path: Path) -> None:
         voice = voices_of(cell.frontier, slot, host_id)[SignalKind.SITEMAP]
         assert (voice.future, voice.broken, voice.foreign) == (1, 1, 1)
         said = site_statements.statements_of_pages(cell.frontier.db, slot, host_id, -(1 << 63), (1 << 63) - 1)
-        assert [each.said_s for each in said] == [1_699_920_000.0]
+        assert [each.reported_s for each in said] == [1_699_920_000.0]
 
 
 def test_a_sitemap_from_a_cache_was_read_when_its_copy_was_made(tmp_path: Path) -> None:

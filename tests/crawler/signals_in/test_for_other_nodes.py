@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from teia.clock import VirtualClock
-from teia.crawler.signals_in.for_other_nodes import URLS_MOST, ForwardedSignals, HostOwners, Message, take_passed
+from teia.crawler.signals_in.for_other_nodes import MAX_URLS, ForwardedSignals, HostOwners, Message, store_forwarded
 from teia.crawler.signals_in.inbox import open_inbox
-from teia.crawler.signals_in.indexnow import INDEXNOW, KEY_FILE, pass_files_on, prove, receive, receive_passed
+from teia.crawler.signals_in.indexnow import INDEXNOW, KEY_FILE, forward_key_files, prove_keys, receive, receive_forwarded
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
 from teia.signals.announce import PROXY, Announcement, AnnouncementInbox
@@ -55,18 +55,18 @@ def test_what_is_for_others_is_sent_and_then_forgotten_and_what_is_ours_is_taken
     others = Others()
     with offline_crawl({HERE: "<p>one"}, tmp_path, HERE, signals__indexnow=True) as crawl:
         announced = crawl.crawl.committer.visit_requests.announced
-        announced.elsewhere = others.elsewhere
+        announced.owners = others.elsewhere
         inbox = announced._inbox
         assert inbox is not None
         given = [Announcement(url, kind, 5.0, 6.0, 2) for url in (HERE, THERE) for kind in (PROXY, INDEXNOW)]
         inbox.put(given)
         others.is_away = True
         with pytest.raises(ClusterError, match="away"):
-            announced._taken(inbox, PROXY, 10.0, 64)
+            announced._take_due(inbox, PROXY, 10.0, 64)
         assert len(waiting(inbox, PROXY)) == 2
         others.is_away = False
         for kind in (PROXY, INDEXNOW):
-            assert [each.url for each in announced._taken(inbox, kind, 10.0, 64)] == [HERE]
+            assert [each.url for each in announced._take_due(inbox, kind, 10.0, 64)] == [HERE]
             assert not waiting(inbox, kind)
         assert others.sent == [(7, ForwardedSignals([each])) for each in given if each.url == THERE]
 
@@ -77,26 +77,26 @@ def nobody(host: str) -> FrontierCell:
 
 def test_a_key_that_others_have_to_look_at_goes_with_all_that_waits_for_it(tmp_path: Path) -> None:
     others, path, clock = Others(), tmp_path / "signals.sqlite", VirtualClock()
-    urls = [f"{THERE}p{number}" for number in range(2 * URLS_MOST + 1)]
+    urls = [f"{THERE}p{number}" for number in range(2 * MAX_URLS + 1)]
     assert receive(path, read_ping(KEY, urls), clock) == "asked"
     inbox = open_inbox(path)
     keys = IndexNowKeys(inbox.db)
     others.is_away = True
     with pytest.raises(ClusterError, match="away"):
-        prove(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
+        prove_keys(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
     assert len(keys.asked(10)) == 1
     others.is_away = False
-    prove(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
+    prove_keys(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
     assert not keys.asked(10)
     assert inbox.counts()[INDEXNOW]["passed_on"] == len(urls)
     inbox.close()
-    assert [len(passed.pings[0].urls) for _, passed in others.sent] == [URLS_MOST, URLS_MOST, 1]
+    assert [len(passed.pings[0].urls) for _, passed in others.sent] == [MAX_URLS, MAX_URLS, 1]
 
     far = open_inbox(tmp_path / "far.sqlite")  # whoever keeps b.test, and has heard of no key yet
     for _ in range(2):  # what comes twice is one announcement
         for cell, passed in others.sent:
             assert cell == 7
-            take_passed(far, passed, partial(receive_passed, now_s=clock.now_s()))
+            store_forwarded(far, passed, partial(receive_forwarded, now_s=clock.now_s()))
     (key,) = IndexNowKeys(far.db).asked(10)
     assert sorted(url for url, _ in IndexNowKeys(far.db).waiting_for(key)) == sorted(urls)
     assert [each.url for each in waiting(far, KEY_FILE)] == [f"{THERE}{KEY}.txt"]
@@ -110,10 +110,10 @@ def test_what_is_told_with_a_key_while_that_is_sent_on_is_sent_with_the_next_loo
     others.meanwhile = lambda: receive(path, read_ping(KEY, [f"{THERE}two"]), clock)
     inbox = open_inbox(path)
     keys = IndexNowKeys(inbox.db)
-    prove(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
+    prove_keys(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
     assert len(keys.asked(10)) == 1
     others.meanwhile = lambda: None
-    prove(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
+    prove_keys(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
     assert [passed.pings[0].urls for _, passed in others.sent] == [(f"{THERE}one",), (f"{THERE}two",)]
     assert not keys.asked(10)
     assert inbox.counts()[INDEXNOW]["passed_on"] == 2
@@ -125,18 +125,18 @@ def test_a_key_whose_host_becomes_ours_before_it_was_sent_is_looked_for_here(tmp
     others = Others()
     with offline_crawl({HERE: "<p>one"}, tmp_path, HERE, signals__indexnow=True) as crawl:
         announced, clock = crawl.crawl.committer.visit_requests.announced, VirtualClock()
-        announced.elsewhere = others.elsewhere
+        announced.owners = others.elsewhere
         inbox = announced._inbox
         assert inbox is not None
         receive(announced._path, read_ping(KEY, [f"{THERE}page"]), clock)
         receive(announced._path, read_ping("other-key-1", [f"{THERE}x"], f"{THERE}{KEY}.txt"), clock)  # the same file
         others.is_away = True
         with pytest.raises(ClusterError, match="away"):
-            announced._taken(inbox, KEY_FILE, 1e12, 64)
-        announced.elsewhere = None
+            announced._take_due(inbox, KEY_FILE, 1e12, 64)
+        announced.owners = None
         assert [each.url for each in waiting(inbox, KEY_FILE)] == [f"{THERE}{KEY}.txt"]
-        announced.elsewhere, others.is_away = others.elsewhere, False
-        assert not announced._taken(inbox, KEY_FILE, 1e12, 64)
+        announced.owners, others.is_away = others.elsewhere, False
+        assert not announced._take_due(inbox, KEY_FILE, 1e12, 64)
         assert not waiting(inbox, KEY_FILE)
         assert not IndexNowKeys(inbox.db).asked(10)
         assert {ping.key for _, passed in others.sent for ping in passed.pings} == {KEY, "other-key-1"}
@@ -149,7 +149,7 @@ def test_a_key_file_that_no_key_needs_any_more_is_forgotten(tmp_path: Path) -> N
     (key,) = IndexNowKeys(inbox.db).asked(10)
     IndexNowKeys(inbox.db).forget(key, [f"{THERE}page"])
     others = Others()
-    assert not pass_files_on(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
+    assert not forward_key_files(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
     assert not waiting(inbox, KEY_FILE)
     assert not others.sent
     inbox.close()
@@ -163,12 +163,12 @@ def test_all_keys_of_one_look_are_sent_at_once_and_those_of_a_cell_together(tmp_
         for number in range(3):
             receive(path, read_ping(f"forged-{number}", [f"http://{host}/x"]), clock)
     inbox = open_inbox(path)
-    assert not pass_files_on(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
+    assert not forward_key_files(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
     assert others.times == 1
     assert sorted((cell, len(passed.pings)) for cell, passed in others.sent) == [(0, 27), (7, 3)]
     assert not IndexNowKeys(inbox.db).asked(100)
     assert not waiting(inbox, KEY_FILE)
-    prove(inbox, IndexNowKeys(inbox.db), nobody, clock.now_s(), FIRST, others.elsewhere)
+    prove_keys(inbox, IndexNowKeys(inbox.db), nobody, clock.now_s(), FIRST, others.elsewhere)
     assert others.times == 1
     inbox.close()
 
@@ -182,13 +182,13 @@ def test_pages_wait_for_their_key_since_they_were_told_and_are_received_once(tmp
         told.append((f"{THERE}p{number}", clock.now_s()))
         receive(path, read_ping(KEY, [f"{THERE}p{number}"]), clock)
     inbox = open_inbox(path)
-    prove(inbox, IndexNowKeys(inbox.db), nobody, clock.now_s(), FIRST, others.elsewhere)
+    prove_keys(inbox, IndexNowKeys(inbox.db), nobody, clock.now_s(), FIRST, others.elsewhere)
     assert inbox.counts()[INDEXNOW] == {"received": 3, "passed_on": 3}
     inbox.close()
     asyncio.run(clock.advance(3600.0))
     far = open_inbox(tmp_path / "far.sqlite")
     for _, passed in others.sent:
-        take_passed(far, passed, partial(receive_passed, now_s=clock.now_s()))
+        store_forwarded(far, passed, partial(receive_forwarded, now_s=clock.now_s()))
     keys = IndexNowKeys(far.db)
     (key,) = keys.asked(10)
     assert key.since_s == clock.now_s()
@@ -196,6 +196,6 @@ def test_pages_wait_for_their_key_since_they_were_told_and_are_received_once(tmp
     assert not far.counts().get(INDEXNOW)
     keys.settle(key, is_proved=True, now_s=clock.now_s())
     for _, passed in others.sent:
-        take_passed(far, passed, partial(receive_passed, now_s=clock.now_s()))
+        store_forwarded(far, passed, partial(receive_forwarded, now_s=clock.now_s()))
     assert sorted((each.url, each.said_s) for each in waiting(far, INDEXNOW)) == told
     far.close()

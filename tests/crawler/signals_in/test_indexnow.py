@@ -9,7 +9,7 @@ import pytest
 
 from teia.crawler.commit import CommitGroup
 from teia.crawler.signals_in.inbox import counts_in
-from teia.crawler.signals_in.indexnow import LOOKED_AT, receive
+from teia.crawler.signals_in.indexnow import CHECKED_AT_ONCE, receive
 from teia.frontier.cell import site_statements
 from teia.signals.indexnow import KEYS_PER_HOST, read_ping
 from teia.signals.trust import SignalKind, SignalSource
@@ -112,7 +112,7 @@ def test_a_key_file_goes_before_new_pages_and_is_visited_though_none_are_wanted(
 def test_keys_that_nobody_can_look_at_do_not_hold_up_others(tmp_path: Path) -> None:
     with offline_crawl(WEB, tmp_path, f"{HERE}/", signals__indexnow=True) as crawl:
         crawl.run()
-        for number in range(LOOKED_AT + 5):
+        for number in range(CHECKED_AT_ONCE + 5):
             unreached = read_ping(KEY, [f"http://a-{number}.elsewhere/"])
             assert receive(inbox_of(crawl), unreached, crawl.clock) == "asked"
         pinged(crawl, "/")
@@ -127,7 +127,7 @@ def test_an_inbox_that_somebody_holds_is_left_for_the_next_look(tmp_path: Path) 
         announced = crawl.crawl.committer.visit_requests.announced
         holder = sqlite3.connect(inbox_of(crawl), isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
-        announced.hear([f"{HERE}/new"])
+        announced.receive([f"{HERE}/new"])
         announced.count("private", 3)
         announced.visits.append(f"{HERE}/new")
         assert run(crawl) == [], "nothing is lost, and nothing is done twice"
@@ -145,7 +145,7 @@ def test_of_announcements_that_come_to_nothing_no_name_is_left(tmp_path: Path, n
     with offline_crawl(WEB, tmp_path, f"{HERE}/", **settings) as crawl:
         crawl.run()
         announced = crawl.crawl.committer.visit_requests.announced
-        announced.hear(f"http://secret-{number}.test/" for number in range(50))
+        announced.receive(f"http://secret-{number}.test/" for number in range(50))
         run(crawl)
         assert rows(crawl, "hosts") == 1
         assert len(announced.wanted) == (50 if new_pages else 0), "what is wanted is made known with its answer"

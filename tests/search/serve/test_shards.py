@@ -7,7 +7,7 @@ from pathlib import Path
 from teia.index.cell import CellIndex
 from teia.index.reader import CellReader
 from teia.search.rank.plan import Group, Plan, Term
-from teia.search.serve.shards import MAX_REMEMBERED, LocalShard
+from teia.search.serve.shards import MAX_CACHED_SEARCHES, LocalShard
 from tests.index.pages import page
 
 URL = "http://a.test/"
@@ -52,7 +52,7 @@ def test_a_page_that_went_after_it_was_found_is_not_shown(tmp_path: Path) -> Non
 
 
 def test_pages_of_searches_long_ago_are_found_too(tmp_path: Path) -> None:
-    words = [f"word{number}" for number in range(2 * MAX_REMEMBERED)]
+    words = [f"word{number}" for number in range(2 * MAX_CACHED_SEARCHES)]
     index = CellIndex(tmp_path / "index")
     for word in words:
         index.put(page(URL + word, word))

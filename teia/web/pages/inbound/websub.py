@@ -14,7 +14,7 @@ from fastapi.responses import PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from teia.crawler.signals_in.websub import announce_push, count_push, opened
+from teia.crawler.signals_in.websub import announce_push, count_push, open_collection_hubs
 from teia.errors import ParseError
 from teia.frontier.cell.schema import BY_SIGNAL
 from teia.signals.websub import DENIED, MAX_CHALLENGE_CHARS, MAX_PUSH_BYTES, HubTopic, is_signed
@@ -52,7 +52,7 @@ def verify(
     if known is None:
         return UNKNOWN
     folder, now_s = site.root.collection(collection), site.clock.now_s()
-    with opened(folder) as hubs:
+    with open_collection_hubs(folder) as hubs:
         if mode == DENIED:
             return PlainTextResponse(TAKEN) if hubs.deny(known, topic, reason, now_s) else UNKNOWN
         # The echo confirms the subscription (WebSub, 5.3), so it is sent only for one that was requested.
@@ -83,13 +83,13 @@ def _topic(site: Installation, collection: str, key: str) -> HubTopic | None:
     folder = site.root.collection(collection)
     if not folder.hubs.exists():
         return None
-    with opened(folder) as hubs:
+    with open_collection_hubs(folder) as hubs:
         return hubs.with_key(key)
 
 
 def _take(site: Installation, collection: str, known: HubTopic, body: bytes, signature: str, media_type: str) -> None:
     folder = site.root.collection(collection)
-    with opened(folder) as hubs:
+    with open_collection_hubs(folder) as hubs:
         is_heard = hubs.is_heard(known, site.clock.now_s())
     if len(body) > MAX_PUSH_BYTES:
         count_push(folder, "oversized")

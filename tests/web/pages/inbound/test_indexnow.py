@@ -11,7 +11,7 @@ from teia.clock import WallClock
 from teia.config.sections import Config
 from teia.crawler import compiled_settings as compiled
 from teia.crawler.signals_in.inbox import counts_in, open_inbox
-from teia.crawler.signals_in.indexnow import prove
+from teia.crawler.signals_in.indexnow import prove_keys
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import FoundUrl, PageRow, QueuedUrl, SettledVisit, tail_of
 from teia.frontier.cell.schema import STATE_DONE
@@ -56,7 +56,7 @@ def visited(web: Web, body: bytes, status: int = 200) -> None:
                 cell.settle(
                     SettledVisit(cell.host_id(host, now_s), item, str(status), STATE_DONE, now_s, page=page), host
                 )
-            prove(inbox, IndexNowKeys(inbox.db), lambda _, cell=cell: cell, now_s)  # type: ignore[misc]
+            prove_keys(inbox, IndexNowKeys(inbox.db), lambda _, cell=cell: cell, now_s)  # type: ignore[misc]
         cell.close()
     inbox.close()
 

@@ -17,7 +17,7 @@ import uvicorn
 
 from teia.clock import WallClock
 from teia.crawler.signals_in.inbox import counts_in
-from teia.crawler.signals_in.websub import opened, states_in
+from teia.crawler.signals_in.websub import open_collection_hubs, states_in
 from teia.lab.world.exchange import WorldAnswer
 from teia.notify.process import Courier
 from teia.signals.websub import MAX_PUSH_BYTES, HubTopic
@@ -89,7 +89,7 @@ def courier_turn(root: Root) -> None:
 
 
 def topic_of(root: Root) -> HubTopic:
-    with opened(root.collection("main")) as hubs:
+    with open_collection_hubs(root.collection("main")) as hubs:
         (topic,) = hubs.all()
     return topic
 
