@@ -118,7 +118,7 @@ class SiteHomes:
         """Return the cell of a site's slot."""
         return self._table[slot_of(site)]
 
-    def number_of(self, host: str) -> int:
+    def cell_number(self, host: str) -> int:
         """Return the cell with a host's rows, as far as is known here; else its home, which knows."""
         site = site_of(host)
         guest_in = self.guests.get(site)

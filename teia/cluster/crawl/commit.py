@@ -53,8 +53,8 @@ class NodeCommitter(Committer):
         super().__init__(cells, starts, ledger, clock)
         self.inbox: deque[tuple[int, int, bytes]] = deque()
         self.homes = SiteHomes(starts, [(cell.number, cell.frontier) for cell in cells])
-        self.cell_number = self.homes.number_of
-        self.visit_requests.announced.owners = HostOwners(self._is_here, self.homes.number_of, self._forward)
+        self.cell_number = self.homes.cell_number
+        self.visit_requests.announced.owners = HostOwners(self._is_here, self.homes.cell_number, self._forward)
         self.departures: deque[Departure] = deque()
         """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
         self.departed: list[tuple[Departure, MovedSite | None]] = []
@@ -82,7 +82,7 @@ class NodeCommitter(Committer):
         self._delays: dict[str, DelayEntry] = {}
 
     def _is_here(self, host: str) -> bool:
-        return self.homes.lives_here(site_of(host)) and self.cells.owns(self.homes.number_of(host))
+        return self.homes.lives_here(site_of(host)) and self.cells.owns(self.homes.cell_number(host))
 
     def _forward(self, messages: Sequence[Message]) -> None:
         """Forward signals to other cells' owners, with one record of any cell owned here."""
@@ -219,7 +219,7 @@ class NodeCommitter(Committer):
             if not self.homes.lives_here(site):
                 frontier = self.cells[self.homes.home_of(site)].frontier
                 with frontier.transaction():
-                    mail.post(frontier, self.homes.number_of(seed.host), [seed])
+                    mail.post(frontier, self.homes.cell_number(seed.host), [seed])
                     # an empty change makes the record that carries the post
                     frontier.db.execute("DELETE FROM meta WHERE name = ''")
         here = [seed for seed in group.seeds if self.homes.lives_here(site_of(seed.host))]
@@ -228,7 +228,7 @@ class NodeCommitter(Committer):
 
     def _is_known(self, seed: FoundUrl) -> bool:
         """Tell whether a cell knows a URL so well that adding it would change nothing; that is worth no record."""
-        frontier = self.cells[self.homes.number_of(seed.host)].frontier
+        frontier = self.cells[self.homes.cell_number(seed.host)].frontier
         row = frontier.db.execute(_KNOWN, (seed.host, seed.key)).fetchone()
         return row is not None and row[0] <= seed.depth and row[1] & seed.by == seed.by and not seed.in_links
 

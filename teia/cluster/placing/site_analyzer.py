@@ -120,7 +120,7 @@ class Analyzer:
             self._accepted.add(site)
             return True
         to_cell = cell_for(site, map(int, nodes[wanted].cells))
-        if to_cell is None or to_cell == self.homes.number_of(queue.host):
+        if to_cell is None or to_cell == self.homes.cell_number(queue.host):
             # it has no cells yet, or we have just handed this one over; checked again with the next request
             return True
         self._leaving[site] = (to_cell, self._with_choice(note, nodes[wanted]).text if self.strategy.measures else "")

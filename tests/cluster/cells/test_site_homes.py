@@ -182,7 +182,7 @@ def test_a_cell_that_is_opened_anew_knows_its_guests_and_who_left(cells: Cells) 
     cells.send(SITE, HOME, THERE, note='{"speeds": {}}')
     cells.deliver()
     homes = SiteHomes(STARTS, list(enumerate(cells.cells)))
-    assert homes.number_of(f"blog.{SITE}") == THERE
+    assert homes.cell_number(f"blog.{SITE}") == THERE
     assert homes.lives_here(SITE)
     assert homes.notes[SITE] == '{"speeds": {}}'
     assert not SiteHomes(STARTS, [(HOME, cells.cells[HOME])]).lives_here(SITE)
