@@ -75,7 +75,7 @@ class FetchOnly:
         if item is None:
             self._schedule.put_back(queue)
             return
-        destination = self._destinations.known(queue.host, split(item.url).port)
+        destination = self._destinations.find_cached(queue.host, split(item.url).port)
         assert isinstance(destination, Destination), "the name was resolved"
         queue.pop()
         self._schedule.begin_request(queue)

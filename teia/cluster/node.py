@@ -29,7 +29,7 @@ from teia.cluster.cells.site_homes import SiteHomes
 from teia.cluster.cells.snapshots import CannotRestore, Snapshots
 from teia.cluster.cells.split import Splitter
 from teia.cluster.cells.upkeep import Upkeep
-from teia.cluster.crawl.crawl import NodeCrawl, heard_by, listen, open_kept
+from teia.cluster.crawl.crawl import NodeCrawl, last_merged, receive_links, open_owned
 from teia.cluster.crawl.finished import FinishedCheck
 from teia.cluster.crawl.limits import LimitShares, reached
 from teia.cluster.crawl.runs import BetweenRuns, ClusterSchedule, ClusterTask
@@ -368,7 +368,7 @@ class Node:
         work = self._time.work()
         since_s = None if work.since_s is None else {self._collection: work.since_s}
         opened = partial(
-            open_kept, logs=logs, starts=self._starts, thread=self._thread, may_request=owner.may_request,
+            open_owned, logs=logs, starts=self._starts, thread=self._thread, may_request=owner.may_request,
             taken_at=dict(self._taken_at), leases=leases, shares=self._shares,
             analyze=partial(self._analyzer, config, session),
         )  # fmt: skip
@@ -409,11 +409,11 @@ class Node:
         assert isinstance(crawl, NodeCrawl)
         self._crawler = crawler
         # The stream is read from the message after the last one merged.
-        heard = {cell: heard_by(crawl, cell) for cell in logs}
-        crawl.committer.merged.update({cell: seq for cell, seq in heard.items() if seq})  # to be purged, if not yet
+        merged = {cell: last_merged(crawl, cell) for cell in logs}
+        crawl.committer.merged.update({cell: seq for cell, seq in merged.items() if seq})  # to be purged, if not yet
         _log.info("cells=%s open", ",".join(map(str, sorted(logs))))
         self._tell(session, crawl)
-        works = [listen(log, crawl, heard[cell]) for cell, log in logs.items()]
+        works = [receive_links(log, crawl, merged[cell]) for cell, log in logs.items()]
         works.append(session.say())  # report the cells owned now; other nodes need not wait for the next beat
         listening = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
         watch = self._watch(crawler, crawl, session, owner, upkeep, set(logs), work)
@@ -526,8 +526,8 @@ class Node:
     async def _purge(self, crawl: NodeCrawl, owner: CellOwner) -> None:
         """Purge links from NATS that are committed in our cells, and so in their logs."""
         # The commit thread fills a new dictionary meanwhile.
-        heard, crawl.committer.merged = crawl.committer.merged, {}
-        for cell, seq in heard.items():
+        merged, crawl.committer.merged = crawl.committer.merged, {}
+        for cell, seq in merged.items():
             log = owner.owned.get(cell)
             if log is not None:
                 with contextlib.suppress(NoAnswer):

@@ -267,7 +267,7 @@ class Crawler:
                 break
             if permission is RobotsDecision.SETTLED:
                 continue
-            destination = self._destinations.known(queue.host, parts.port)
+            destination = self._destinations.find_cached(queue.host, parts.port)
             if destination is None:
                 self._resolve(queue, parts.port)
                 # The host returns to the schedule when its name is resolved.
@@ -511,7 +511,7 @@ class Crawler:
         """Note whether a host has an address: the end of the crawl need not wait for a host without one."""
         queue, failed = visit.queue, visit.outcome == Outcome.DNS
         queue.is_unresolved = failed
-        known = self._destinations.known(queue.host, split(visit.item.url).port) if failed else None
+        known = self._destinations.find_cached(queue.host, split(visit.item.url).port) if failed else None
         is_sure = known is not None and known.outcome is Outcome.DNS and not known.is_temporary
         queue.is_unresolvable = is_sure and not queue.requests  # a host that has answered will resolve again
 

@@ -44,7 +44,7 @@ class Answer:
         "_chunked",
         "_has_length",
         "_head_bytes",
-        "_held",
+        "_memory",
         "_interim",
         "_limits",
         "_lines",
@@ -57,16 +57,16 @@ class Answer:
         "stop",
     )
 
-    def __init__(self, limits: LimitSettings, held: BodyMemory) -> None:
+    def __init__(self, limits: LimitSettings, memory: BodyMemory) -> None:
         self._limits = limits
-        self._held = held
+        self._memory = memory
         self._body_bytes = 0
         self.begin(limits.body_bytes, ())
 
     def begin(self, max_body_bytes: int, types: tuple[str, ...]) -> None:
         """Forget the last answer and expect the next."""
         # The counter is shared by all transfers: return this one's share before its own count is cleared.
-        self._held.now_bytes -= self._body_bytes
+        self._memory.now_bytes -= self._body_bytes
         self._body_bytes = 0
         self._pieces: list[bytes] = []
         self._small = bytearray()
@@ -109,11 +109,11 @@ class Answer:
             self._take(data[:room])
             return self.refuse(StopReason.BODY)
         self._take(data)
-        return self.refuse(StopReason.MEMORY) if self._held.now_bytes > self._held.limit_bytes else None
+        return self.refuse(StopReason.MEMORY) if self._memory.now_bytes > self._memory.limit_bytes else None
 
     def _take(self, data: bytes) -> None:
         self._body_bytes += len(data)
-        self._held.now_bytes += len(data)
+        self._memory.now_bytes += len(data)
         if len(data) < SMALL_BYTES:
             self._small += data
             return

@@ -35,7 +35,7 @@ from teia.fetch.driver import Curl, CurlDriver
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
 from teia.fetch.outcome import FetchVerdict, StopReason, TransferEnd, classify
-from teia.fetch.places import KeepAliveBudget, KeptSockets, Local
+from teia.fetch.places import KeepAliveBudget, IdleSockets, Local
 from teia.fetch.wire import Pin, RequestHeaders, pin_for, recipient_of, request_head, request_headers
 from teia.records import Fetched, Outcome
 
@@ -65,7 +65,7 @@ class CurlTransfer:
         "_bind",
         "_checked",
         "_guard",
-        "_kept",
+        "_idle_sockets",
         "_opened",
         "answer",
         "connect_to",
@@ -84,10 +84,10 @@ class CurlTransfer:
         "started_s",
     )
 
-    def __init__(self, guard: AddressGuard, answer: Answer, kept: KeptSockets, bind: str = "") -> None:
+    def __init__(self, guard: AddressGuard, answer: Answer, idle_sockets: IdleSockets, bind: str = "") -> None:
         self._bind = bind
         self._guard = guard
-        self._kept = kept
+        self._idle_sockets = idle_sockets
         self._checked = 0
         self._opened: socket.socket | None = None
         self.local: Local = ("", 0)
@@ -163,7 +163,7 @@ class CurlTransfer:
             self.answer.stop = StopReason.REPEAT
         elif address != self.request.address or port != self.request.connect_port:
             self.answer.stop = StopReason.STALE_PEER
-        elif not is_new and self._kept.has_hung_up(self.local):
+        elif not is_new and self._idle_sockets.is_closed(self.local):
             self.answer.stop = StopReason.HUNG_UP
         else:
             return int(pycurl.PREREQFUNC_OK)
@@ -198,9 +198,9 @@ class CurlFetcher:
         self._user_agent = user_agent
         self._ca_file = ca_file or certifi.where()
         self._bind = _own_address(bind)
-        self._held = BodyMemory(held_bytes)
-        self._places = {"http": KeepAliveBudget(keep_alive, IDLE_S), "https": KeepAliveBudget(keep_alive // 2, IDLE_S)}
-        self._kept = KeptSockets()
+        self._body_memory = BodyMemory(held_bytes)
+        self._keep_alive = {"http": KeepAliveBudget(keep_alive, IDLE_S), "https": KeepAliveBudget(keep_alive // 2, IDLE_S)}
+        self._idle_sockets = IdleSockets()
         self._loop = asyncio.get_running_loop()
         self._driver = CurlDriver(self._on_finished, keep_alive + keep_alive // 2 + concurrency)
         self._idle: list[CurlTransfer] = []
@@ -208,7 +208,7 @@ class CurlFetcher:
         self._pins: OrderedDict[str, int] = OrderedDict()
         self._in_flight = 0
         self._closed = False
-        self._look = self._loop.call_later(self._look_every_s(), self._end_slow_ones)
+        self._speed_timer = self._loop.call_later(self._speed_check_s(), self._end_slow_transfers)
 
     @property
     def in_flight(self) -> int:
@@ -217,12 +217,12 @@ class CurlFetcher:
     @property
     def held_bytes(self) -> int:
         """Body bytes received by transfers that are still under way."""
-        return self._held.now_bytes
+        return self._body_memory.now_bytes
 
     def start(self, request: FetchRequest, done: Done) -> None:
         self._in_flight += 1
-        place = (request.address, request.connect_port)
-        refusal = "fetcher closed" if self._closed else self._guard.check(*place, is_cache=request.cache_only)
+        peer = (request.address, request.connect_port)
+        refusal = "fetcher closed" if self._closed else self._guard.check(*peer, is_cache=request.cache_only)
         if refusal is not None:
             outcome = Outcome.SYSTEM if self._closed else Outcome.BLOCKED_ADDRESS
             self._fail(request, done, outcome, refusal)
@@ -243,7 +243,7 @@ class CurlFetcher:
             return
         self._running[transfer.curl] = transfer
         assert transfer.pin is not None
-        # Count the transfers that rely on the pin: `_to_make_room_for` removes only pins with none.
+        # Count the transfers that rely on the pin: `_pin_to_evict` removes only pins with none.
         self._pins[transfer.pin.key] = self._pins.get(transfer.pin.key, 0) + 1
         self._pins.move_to_end(transfer.pin.key)
 
@@ -251,7 +251,7 @@ class CurlFetcher:
         if self._closed:
             return
         self._closed = True
-        self._look.cancel()
+        self._speed_timer.cancel()
         for curl, transfer in list(self._running.items()):
             self._driver.remove(curl)
             transfer.answer.stop = StopReason.CLOSED
@@ -264,10 +264,10 @@ class CurlFetcher:
 
     # ---- speed ------------------------------------------------------------------------------------------------------
 
-    def _look_every_s(self) -> float:
+    def _speed_check_s(self) -> float:
         return min(1.0, self._limits.slow_s / 4)
 
-    def _end_slow_ones(self) -> None:
+    def _end_slow_transfers(self) -> None:
         """End transfers that drip.
 
         Done here because libcurl's own LOW_SPEED_TIME fires for only one of several that wait (libcurl 8.23 driven by
@@ -279,13 +279,13 @@ class CurlFetcher:
                 self._driver.remove(curl)
                 why = f"less than {_SLOWEST_BYTES_PER_S} bytes/s for {patience_s:g} s"
                 self._on_finished(curl, pycurl.E_OPERATION_TIMEDOUT, why)
-        self._look = self._loop.call_later(self._look_every_s(), self._end_slow_ones)
+        self._speed_timer = self._loop.call_later(self._speed_check_s(), self._end_slow_transfers)
 
     # ---- the way out -------------------------------------------------------------------------------------------------
 
     def _make(self) -> CurlTransfer:
         """Return a new handle with everything that never changes; the only place where handles come from."""
-        transfer = CurlTransfer(self._guard, Answer(self._limits, self._held), self._kept, self._bind)
+        transfer = CurlTransfer(self._guard, Answer(self._limits, self._body_memory), self._idle_sockets, self._bind)
         limits, answer, setopt = self._limits, transfer.answer, transfer.curl.setopt
         setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
@@ -304,7 +304,7 @@ class CurlFetcher:
         setopt(pycurl.CAINFO, self._ca_file)
         setopt(pycurl.SSL_VERIFYPEER, 1)
         setopt(pycurl.SSL_VERIFYHOST, 2)
-        # Pins never expire by themselves; `_to_make_room_for` removes them.
+        # Pins never expire by themselves; `_pin_to_evict` removes them.
         setopt(pycurl.DNS_CACHE_TIMEOUT, -1)
         setopt(pycurl.MAXAGE_CONN, int(IDLE_S))
         setopt(pycurl.CONNECTTIMEOUT_MS, int(limits.connect_s * 1000))
@@ -318,15 +318,15 @@ class CurlFetcher:
 
     def _prepare(self, transfer: CurlTransfer, request: FetchRequest) -> None:
         """Set the libcurl options that differ from the handle's last request."""
-        asked, parts, setopt = recipient_of(request), urls.split(request.url), transfer.curl.setopt
+        recipient, parts, setopt = recipient_of(request), urls.split(request.url), transfer.curl.setopt
         if request.cache_only:
             parts = parts._replace(target=request.url)
-        keeps = self._places[asked.scheme].admit(asked.authority, self._clock.ticks_s())
+        keeps = self._keep_alive[recipient.scheme].admit(recipient.authority, self._clock.ticks_s())
         headers = request_headers(request, self._user_agent, keeps)
-        pin, connect_to = pin_for(asked, request)
-        setopt(pycurl.URL, f"http://{asked.authority}/" if request.cache_only else request.url)
+        pin, connect_to = pin_for(recipient, request)
+        setopt(pycurl.URL, f"http://{recipient.authority}/" if request.cache_only else request.url)
         setopt(pycurl.REQUEST_TARGET, parts.target)  # libcurl would change the case of percent escapes
-        setopt(pycurl.RESOLVE, pin.replacing(self._to_make_room_for(pin)))
+        setopt(pycurl.RESOLVE, pin.replacing(self._pin_to_evict(pin)))
         if connect_to != transfer.connect_to:
             setopt(pycurl.CONNECT_TO, [connect_to] if connect_to else [])
         if headers is not transfer.headers:
@@ -343,7 +343,7 @@ class CurlFetcher:
         transfer.keeps, transfer.is_fresh, transfer.is_post = keeps, False, request.post is not None
         transfer.head = request_head(parts, headers, b"POST" if transfer.is_post else b"GET")
 
-    def _to_make_room_for(self, pin: Pin) -> Pin | None:
+    def _pin_to_evict(self, pin: Pin) -> Pin | None:
         """Return the least recently used pin, once there are too many; never one that a transfer relies on.
 
         The cache is shared by all handles, and a kept connection that turns out dead sends libcurl back to it in the
@@ -359,20 +359,20 @@ class CurlFetcher:
 
     # ---- the way back ------------------------------------------------------------------------------------------------
 
-    def _on_finished(self, curl: Curl, code: int, message: str, kept: int = -1) -> None:
+    def _on_finished(self, curl: Curl, code: int, message: str, descriptor: int = -1) -> None:
         transfer = self._running[curl]
         answer, request = transfer.answer, transfer.request
-        if kept >= 0:
-            self._kept.note(transfer.local, kept)
-        # This server closes kept connections without notice: it keeps none for FORGO_S.
+        if descriptor >= 0:
+            self._idle_sockets.note(transfer.local, descriptor)
+        # This server closes kept connections without notice: it keeps none for NO_KEEP_ALIVE_S.
         if answer.stop is StopReason.HUNG_UP or answer.stop is StopReason.REPEAT:
-            asked = recipient_of(request)
-            self._places[asked.scheme].forgo(asked.authority, self._clock.ticks_s())
+            recipient = recipient_of(request)
+            self._keep_alive[recipient.scheme].refuse_keep_alive(recipient.authority, self._clock.ticks_s())
         # Nothing was sent, so one more try breaks no politeness delay; `is_fresh` limits it to one.
         if answer.stop in _NOT_SENT and not transfer.is_fresh:
-            self._begin_again(transfer)
+            self._restart(transfer)
             return
-        verdict = self._judge(transfer, code, message)
+        verdict = self._classify(transfer, code, message)
         fetched = Fetched(
             url=request.url,
             outcome=str(verdict.outcome),
@@ -398,13 +398,13 @@ class CurlFetcher:
         assert pin is not None
         self._pins[pin.key] -= 1
 
-    def _begin_again(self, transfer: CurlTransfer) -> None:
+    def _restart(self, transfer: CurlTransfer) -> None:
         transfer.is_fresh = True
         transfer.curl.setopt(pycurl.FRESH_CONNECT, 1)
         transfer.begin()
         self._driver.add(transfer.curl)
 
-    def _judge(self, transfer: CurlTransfer, code: int, message: str) -> FetchVerdict:
+    def _classify(self, transfer: CurlTransfer, code: int, message: str) -> FetchVerdict:
         answer = transfer.answer
         end = TransferEnd(
             code=code,

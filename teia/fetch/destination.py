@@ -36,16 +36,16 @@ class Destinations:
         self._guard = guard
         self._overrides = overrides or AddressOverrides()
 
-    def known(self, host: str, port: int) -> Destination | None:
+    def find_cached(self, host: str, port: int) -> Destination | None:
         """Return the destination if no name server must be queried; the crawler's usual case, without a task."""
         override = self._overrides.find(host)
         if override is not None:
             return self._guarded(Resolution((override.address,), math.inf), override.port or port)
-        resolution = self._resolver.known(host)
+        resolution = self._resolver.find_cached(host)
         return None if resolution is None else self._guarded(resolution, port)
 
     async def find(self, host: str, port: int) -> Destination:
-        known = self.known(host, port)
+        known = self.find_cached(host, port)
         return known or self._guarded(await self._resolver.resolve(host), port)
 
     def _guarded(self, resolution: Resolution, port: int) -> Destination:

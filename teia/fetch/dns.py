@@ -30,10 +30,10 @@ TTL_CEILING_S = 3_600.0
 NO_NAME_S = 600.0
 FAILURE_S = 60.0
 FAILURE_CEILING_S = 3_600.0
-REMEMBERED_NAMES = 200_000
+MAX_CACHED_NAMES = 200_000
 LOOKUPS_AT_ONCE = 500
 LOOKUP_LIMIT_S = 20.0
-UNHEARD_LIMIT_S = 6.0
+SILENT_LIMIT_S = 6.0
 """Longest look-up in seconds while no name server has ever answered: the caller should learn of that soon."""
 
 MAX_ADDRESSES = 64
@@ -43,7 +43,7 @@ _HIGHEST_DOUBLING = 10
 
 
 @dataclass(slots=True)
-class _Remembered:
+class _CacheEntry:
     resolution: Resolution
     failures: int = 0
 
@@ -62,7 +62,7 @@ class CaresResolver:
         clock: Clock,
         server: str | None = None,
         *,
-        remembered_names: int = REMEMBERED_NAMES,
+        max_names: int = MAX_CACHED_NAMES,
         lookups_at_once: int = LOOKUPS_AT_ONCE,
         first_try_s: float = _FIRST_TRY_S,
         tries: int = _TRIES,
@@ -70,58 +70,58 @@ class CaresResolver:
     ) -> None:
         self._clock = clock
         self._server = _server_for_cares(server) if server else None
-        self._remembered_names = remembered_names
-        self._places = asyncio.Semaphore(lookups_at_once)
+        self._max_names = max_names
+        self._lookup_slots = asyncio.Semaphore(lookups_at_once)
         self._first_try_s, self._tries, self._lookup_limit_s = first_try_s, tries, lookup_limit_s
         self._cares: NameServer | None = None
-        self._cache: OrderedDict[str, _Remembered] = OrderedDict()
-        self._asking: dict[str, asyncio.Task[Resolution]] = {}
-        self._was_heard = False
+        self._cache: OrderedDict[str, _CacheEntry] = OrderedDict()
+        self._lookups: dict[str, asyncio.Task[Resolution]] = {}
+        self._has_answered = False
 
-    def known(self, name: str) -> Resolution | None:
+    def find_cached(self, name: str) -> Resolution | None:
         entry = self._cache.get(name)
-        # Expired entries stay: `_remember` needs their failure count and the address in use.
+        # Expired entries stay: `_store` needs their failure count and the address in use.
         if entry is not None and entry.resolution.expires_s > self._clock.ticks_s():
             self._cache.move_to_end(name)
             return entry.resolution
         return resolve_here(name) if entry is None else None
 
     async def resolve(self, name: str) -> Resolution:
-        known = self.known(name)
+        known = self.find_cached(name)
         if known is not None:
             return known
-        task = self._asking.get(name)
+        task = self._lookups.get(name)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._ask(name))
-            self._asking[name] = task
+            task = asyncio.get_running_loop().create_task(self._resolve_now(name))
+            self._lookups[name] = task
         # One caller may give up without taking the answer away from the others.
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        tasks = list(self._asking.values())
+        tasks = list(self._lookups.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._asking.clear()
+        self._lookups.clear()
         if self._cares is not None:
             await self._cares.close()
             self._cares = None
 
-    async def _ask(self, name: str) -> Resolution:
+    async def _resolve_now(self, name: str) -> Resolution:
         try:
             # The time limit begins inside the semaphore, so waiting for a place is not counted as a slow name server.
-            async with self._places:
-                limit_s = self._lookup_limit_s if self._was_heard else min(self._lookup_limit_s, UNHEARD_LIMIT_S)
+            async with self._lookup_slots:
+                limit_s = self._lookup_limit_s if self._has_answered else min(self._lookup_limit_s, SILENT_LIMIT_S)
                 try:
                     async with asyncio.timeout(limit_s):
                         addresses, ttl_s, failure = await self._lookup(name)
                 except TimeoutError:
                     addresses, ttl_s, failure = (), 0.0, Failure.TIMEOUT
             # Any answer, SERVFAIL included, shows that a name server is there: from now on the long limit holds.
-            self._was_heard = self._was_heard or failure is not Failure.TIMEOUT
-            return self._remember(name, addresses, ttl_s, failure)
+            self._has_answered = self._has_answered or failure is not Failure.TIMEOUT
+            return self._store(name, addresses, ttl_s, failure)
         finally:
-            self._asking.pop(name, None)
+            self._lookups.pop(name, None)
 
     async def _lookup(self, name: str) -> tuple[tuple[str, ...], float, Failure | None]:
         found = await self._query(name, "A")
@@ -137,15 +137,15 @@ class CaresResolver:
         addresses, ttl_s, failure = await self._cares.query(name, kind)
         return addresses[:MAX_ADDRESSES], ttl_s, failure
 
-    def _remember(self, name: str, addresses: tuple[str, ...], ttl_s: float, failure: Failure | None) -> Resolution:
+    def _store(self, name: str, addresses: tuple[str, ...], ttl_s: float, failure: Failure | None) -> Resolution:
         before = self._cache.pop(name, None)
         failures = before.failures + 1 if before and failure and failure.is_temporary else 0
         life_s = _life_s(failure, ttl_s, failures)
         if before and before.resolution.addresses:
-            addresses = _keeping_first(addresses, before.resolution.addresses[0])
+            addresses = _with_first(addresses, before.resolution.addresses[0])
         resolution = Resolution(addresses, self._clock.ticks_s() + life_s, failure)
-        self._cache[name] = _Remembered(resolution, failures)
-        if len(self._cache) > self._remembered_names:
+        self._cache[name] = _CacheEntry(resolution, failures)
+        if len(self._cache) > self._max_names:
             self._cache.popitem(last=False)
         return resolution
 
@@ -158,7 +158,7 @@ def _life_s(failure: Failure | None, ttl_s: float, failures: int) -> float:
     return NO_NAME_S
 
 
-def _keeping_first(addresses: tuple[str, ...], current: str) -> tuple[str, ...]:
+def _with_first(addresses: tuple[str, ...], current: str) -> tuple[str, ...]:
     if current not in addresses:
         return addresses
     return (current, *(address for address in addresses if address != current))

@@ -133,9 +133,9 @@ class CurlDriver:
     def _collect(self) -> None:
         _, whole, failed = self._multi.info_read()
         for curl in whole:
-            kept = curl.getinfo(pycurl.ACTIVESOCKET)  # not known any more once the handle is removed
+            descriptor = curl.getinfo(pycurl.ACTIVESOCKET)  # not known any more once the handle is removed
             self._multi.remove_handle(curl)
-            self._finished(curl, 0, "", kept)
+            self._finished(curl, 0, "", descriptor)
         for curl, code, message in failed:
             self._multi.remove_handle(curl)
             self._finished(curl, code, message, -1)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import select
 from collections import OrderedDict
 
-FORGO_S = 600.0
+NO_KEEP_ALIVE_S = 600.0
 """Seconds in which a server that closed a kept connection without notice gets a new one each time."""
 
-MAX_FORGONE = 10_000
+MAX_REFUSED = 10_000
 """Most servers for which that is stored."""
 
 Local = tuple[str, int]
@@ -30,7 +30,7 @@ class KeepAliveBudget:
         self._budget = budget
         self._idle_s = idle_s
         self._used_s: OrderedDict[str, float] = OrderedDict()
-        self._forgone_s: OrderedDict[str, float] = OrderedDict()
+        self._refused_s: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._used_s)
@@ -38,7 +38,7 @@ class KeepAliveBudget:
     def admit(self, origin: str, now_s: float) -> bool:
         """Tell whether the server may keep its connection after the request that starts now."""
         used_s = self._used_s
-        if self._forgone_s and self._is_forgone(origin, now_s):
+        if self._refused_s and self._is_refused(origin, now_s):
             return False
         if origin in used_s:
             used_s[origin] = now_s
@@ -49,19 +49,19 @@ class KeepAliveBudget:
         used_s[origin] = now_s
         return True
 
-    def forgo(self, origin: str, now_s: float) -> None:
+    def refuse_keep_alive(self, origin: str, now_s: float) -> None:
         """Take its place from a server that closes kept connections without notice."""
         self._used_s.pop(origin, None)
-        self._forgone_s[origin] = now_s
-        self._forgone_s.move_to_end(origin)
-        if len(self._forgone_s) > MAX_FORGONE:
-            self._forgone_s.popitem(last=False)
+        self._refused_s[origin] = now_s
+        self._refused_s.move_to_end(origin)
+        if len(self._refused_s) > MAX_REFUSED:
+            self._refused_s.popitem(last=False)
 
-    def _is_forgone(self, origin: str, now_s: float) -> bool:
-        forgone_s = self._forgone_s.get(origin)
-        if forgone_s is None or now_s - forgone_s <= FORGO_S:
-            return forgone_s is not None
-        del self._forgone_s[origin]
+    def _is_refused(self, origin: str, now_s: float) -> bool:
+        refused_s = self._refused_s.get(origin)
+        if refused_s is None or now_s - refused_s <= NO_KEEP_ALIVE_S:
+            return refused_s is not None
+        del self._refused_s[origin]
         return False
 
     def _free_one(self, now_s: float) -> bool:
@@ -75,7 +75,7 @@ class KeepAliveBudget:
         return True
 
 
-class KeptSockets:
+class IdleSockets:
     """Descriptors of the connections that libcurl keeps, to be checked before they are used again.
 
     libcurl checks them itself only when a connection was idle for a second. Its hook passes the local end of the
@@ -100,7 +100,7 @@ class KeptSockets:
         self._locals[descriptor] = local
         self._descriptors[local] = descriptor
 
-    def has_hung_up(self, local: Local) -> bool:
+    def is_closed(self, local: Local) -> bool:
         """Tell whether the server has closed the kept connection with this local end."""
         descriptor = self._descriptors.get(local)
         if descriptor is None:

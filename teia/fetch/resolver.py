@@ -40,11 +40,11 @@ class Resolution:
 class Resolver(Protocol):
     """Turns a canonical host into addresses; never raises for failures of the web."""
 
-    def known(self, name: str) -> Resolution | None:
+    def find_cached(self, name: str) -> Resolution | None:
         """Return the cached result if it is still valid, without a query: the crawler's usual case."""
 
     async def resolve(self, name: str) -> Resolution:
-        """Like `known`, but query a name server if nothing valid is cached."""
+        """Like `find_cached`, but query a name server if nothing valid is cached."""
 
     async def close(self) -> None: ...
 
@@ -74,7 +74,7 @@ class StaticResolver:
     def __init__(self, table: Mapping[str, Sequence[str]]) -> None:
         self._table = dict(table)
 
-    def known(self, name: str) -> Resolution | None:
+    def find_cached(self, name: str) -> Resolution | None:
         here = resolve_here(name)
         if here is not None:
             return here
@@ -84,7 +84,7 @@ class StaticResolver:
         return Resolution(tuple(addresses), math.inf)
 
     async def resolve(self, name: str) -> Resolution:
-        resolution = self.known(name)
+        resolution = self.find_cached(name)
         assert resolution is not None
         return resolution
 

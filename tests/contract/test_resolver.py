@@ -56,7 +56,7 @@ def test_name_has_all_its_addresses(check: Callable[[Checked], None]) -> None:
 def test_answer_is_known_afterwards(check: Callable[[Checked], None]) -> None:
     async def checked(resolver: Resolver) -> None:
         resolution = await resolver.resolve("one.test")
-        assert resolver.known("one.test") == resolution
+        assert resolver.find_cached("one.test") == resolution
 
     check(checked)
 
@@ -65,7 +65,7 @@ def test_unknown_name_is_a_result_not_an_exception(check: Callable[[Checked], No
     async def checked(resolver: Resolver) -> None:
         resolution = await resolver.resolve("no.test")
         assert (resolution.addresses, resolution.failure) == ((), Failure.NO_SUCH_NAME)
-        assert resolver.known("no.test") == resolution
+        assert resolver.find_cached("no.test") == resolution
 
     check(checked)
 
@@ -82,7 +82,7 @@ def test_unknown_name_is_a_result_not_an_exception(check: Callable[[Checked], No
 )
 def test_literals_are_never_asked_for(check: Callable[[Checked], None], host: str, address: str) -> None:
     async def checked(resolver: Resolver) -> None:
-        known = resolver.known(host)
+        known = resolver.find_cached(host)
         assert known is not None
         assert known.addresses == (address,)
         assert await resolver.resolve(host) == known
@@ -93,7 +93,7 @@ def test_literals_are_never_asked_for(check: Callable[[Checked], None], host: st
 @pytest.mark.parametrize("host", ["127.1", "0x7f.1", "1.2.3.4.5", "x.0x7f", "", ".", "a." * 200 + "test", "é.test"])
 def test_what_is_no_host_name_is_never_asked_for(check: Callable[[Checked], None], host: str) -> None:
     async def checked(resolver: Resolver) -> None:
-        known = resolver.known(host)
+        known = resolver.find_cached(host)
         assert known is not None
         assert (known.addresses, known.failure) == ((), Failure.BAD_NAME)
 

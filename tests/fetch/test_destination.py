@@ -15,7 +15,7 @@ GUARD = AddressGuard(["127.77.0.0/16"])
 def find(host: str, port: int = 80, overrides: tuple[str, ...] = ()) -> Destination:
     destinations = Destinations(StaticResolver(NAMES), GUARD, AddressOverrides.parse(overrides))
     found = asyncio.run(destinations.find(host, port))
-    assert destinations.known(host, port) == found
+    assert destinations.find_cached(host, port) == found
     return found
 
 
@@ -52,7 +52,7 @@ def test_literal_is_guarded_like_a_name() -> None:
 class SlowResolver:
     """Knows nothing until asked, and then that its server is away."""
 
-    def known(self, name: str) -> Resolution | None:
+    def find_cached(self, name: str) -> Resolution | None:
         return None
 
     async def resolve(self, name: str) -> Resolution:
@@ -64,6 +64,6 @@ class SlowResolver:
 
 def test_time_out_of_the_name_server_is_temporary() -> None:
     destinations = Destinations(SlowResolver(), GUARD)
-    assert destinations.known("a.test", 80) is None
+    assert destinations.find_cached("a.test", 80) is None
     found = asyncio.run(destinations.find("a.test", 80))
     assert (found.outcome, found.is_temporary, found.expires_s) == (Outcome.DNS, True, 60.0)

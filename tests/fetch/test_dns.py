@@ -44,9 +44,9 @@ def test_answer_lives_for_its_ttl_within_bounds(ttl_s: int, life_s: int) -> None
     async def test(resolver: CaresResolver, server: NameServer, clock: VirtualClock) -> None:
         assert (await resolver.resolve("a.test")).expires_s == life_s
         await clock.advance(life_s - 1)
-        assert resolver.known("a.test") is not None
+        assert resolver.find_cached("a.test") is not None
         await clock.advance(1)
-        assert resolver.known("a.test") is None
+        assert resolver.find_cached("a.test") is None
 
     with_server(test, {"a.test": [("A", ttl_s, "127.77.0.1")]})
 
@@ -152,9 +152,9 @@ def test_least_recently_used_name_is_forgotten() -> None:
     async def test(resolver: CaresResolver, server: NameServer, clock: VirtualClock) -> None:
         for name in ("a.test", "b.test", "a.test", "c.test"):
             await resolver.resolve(name)
-        assert [resolver.known(name) is not None for name in ("a.test", "b.test", "c.test")] == [True, False, True]
+        assert [resolver.find_cached(name) is not None for name in ("a.test", "b.test", "c.test")] == [True, False, True]
 
-    with_server(test, {name: [A] for name in ("a.test", "b.test", "c.test")}, remembered_names=2)
+    with_server(test, {name: [A] for name in ("a.test", "b.test", "c.test")}, max_names=2)
 
 
 def test_address_in_use_is_kept_while_the_name_has_it() -> None:

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from teia.fetch import places as module
-from teia.fetch.places import FORGO_S, KeepAliveBudget, KeptSockets
+from teia.fetch.places import NO_KEEP_ALIVE_S, KeepAliveBudget, IdleSockets
 
 
 def test_round_robin_keeps_a_fixed_set() -> None:
@@ -30,37 +30,37 @@ def test_no_budget_keeps_nothing() -> None:
 def test_server_that_closes_without_a_word_loses_its_place_for_a_while() -> None:
     places = KeepAliveBudget(1, idle_s=60)
     assert places.admit("a", 0)
-    places.forgo("a", 1)
+    places.refuse_keep_alive("a", 1)
     assert places.admit("b", 2)  # the place is another's
-    assert not places.admit("a", FORGO_S)
-    assert places.admit("a", FORGO_S + 100)
+    assert not places.admit("a", NO_KEEP_ALIVE_S)
+    assert places.admit("a", NO_KEEP_ALIVE_S + 100)
     assert KeepAliveBudget(1, idle_s=60).admit("a", 0)
 
 
 def test_servers_that_close_without_a_word_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_FORGONE", 2)
+    monkeypatch.setattr(module, "MAX_REFUSED", 2)
     places = KeepAliveBudget(9, idle_s=60)
     for origin in "abc":
-        places.forgo(origin, 0)
+        places.refuse_keep_alive(origin, 0)
     assert [places.admit(origin, 1) for origin in "abc"] == [True, False, False]
 
 
 @pytest.mark.parametrize("resets", [False, True])
 def test_kept_socket_that_the_other_end_closed_is_noticed(resets: bool) -> None:
-    kept = KeptSockets()
+    kept = IdleSockets()
     with socket.create_server(("127.77.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as ours:
         theirs, local = listener.accept()
         kept.note(local, ours.fileno())
-        assert not kept.has_hung_up(local)
+        assert not kept.is_closed(local)
         if resets:
             ours.sendall(b"not read, so that closing resets")
         theirs.close()
-        assert kept.has_hung_up(local)
-        assert not kept.has_hung_up(("127.77.0.1", 1))
+        assert kept.is_closed(local)
+        assert not kept.is_closed(("127.77.0.1", 1))
 
 
 def test_descriptor_that_comes_again_replaces_its_note() -> None:
-    kept = KeptSockets()
+    kept = IdleSockets()
     for port in range(1000):
         kept.note(("127.77.0.1", port), 7 + port % 2)
     assert len(kept) == 2

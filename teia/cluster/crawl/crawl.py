@@ -46,7 +46,7 @@ from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.store.root import Root
 from teia.urls import site_of, split
 
-LOOK_AGAIN_S, LOOK_SOON_S = 0.25, 0.05
+CHECK_AGAIN_S, CHECK_SOON_S = 0.25, 0.05
 GATHER_S = 2.0
 """Longest time between two commits of a node that is not busy."""
 
@@ -100,11 +100,11 @@ class NodeCrawl(Crawl):
         self.is_over = False
         self.analyzer: Analyzer | None = None
         """Analyzer that decides which sites belong to other nodes; None if the circle alone decides."""
-        self._asked_of: Counter[HostQueue] = Counter()
+        self._uncommitted_requests: Counter[HostQueue] = Counter()
         """Requests to each host that are under way or not committed yet."""
         self._schedule: HostSchedule | None = None
         self._check_at = 0.0
-        self._is_waited_for = False
+        self._has_waiting_host = False
         """True if a host with a shorter delay than others (its owner agreed) waits for a commit."""
 
     def may_start(self, queue: HostQueue, item: QueuedUrl) -> bool:
@@ -115,7 +115,7 @@ class NodeCrawl(Crawl):
 
     def _is_ahead(self, queue: HostQueue) -> bool:
         courtesy = self.config.courtesy
-        return bool(delay_of(courtesy, queue.host)) and self._asked_of[queue] >= AHEAD * courtesy.per_host
+        return bool(delay_of(courtesy, queue.host)) and self._uncommitted_requests[queue] >= AHEAD * courtesy.per_host
 
     def _is_commit_late(self) -> bool:
         late_s = max(LATE_S, min(GATHER_S, self.config.courtesy.delay_s))
@@ -144,15 +144,15 @@ class NodeCrawl(Crawl):
         is_refused = self.analyzer is not None and not self.analyzer.accepts(queue)
         is_ahead, courtesy = self._is_ahead(queue), self.config.courtesy
         delay_s = delay_of(courtesy, queue.host)
-        self._is_waited_for = self._is_waited_for or (is_ahead and delay_s < courtesy.delay_s)
+        self._has_waiting_host = self._has_waiting_host or (is_ahead and delay_s < courtesy.delay_s)
         if is_refused or is_ahead:
             # A short delay, so that other hosts are served meanwhile.
-            queue.server.ready_at = max(queue.server.ready_at, now + (LOOK_AGAIN_S if is_refused else LOOK_SOON_S))
+            queue.server.ready_at = max(queue.server.ready_at, now + (CHECK_AGAIN_S if is_refused else CHECK_SOON_S))
             return False
-        place = schedule.politeness.address(queue.address)
+        target = schedule.politeness.address(queue.address)
         again_at = self._leases.begin(queue.address, site_of(queue.host), delay_s)
-        place.ready_at = max(place.ready_at, again_at)
-        place.known_sites = max(place.known_sites, self._leases.sites_at(queue.address))
+        target.ready_at = max(target.ready_at, again_at)
+        target.known_sites = max(target.known_sites, self._leases.sites_at(queue.address))
         return again_at <= now
 
     def note_delay(self, server: DelayTarget, address: DelayTarget | None, now: float, now_s: float) -> None:
@@ -168,7 +168,7 @@ class NodeCrawl(Crawl):
         is_new = name not in self.queues
         queue = super().host_queue(name, host_id, schedule)
         if is_new:
-            self._rest_as_asked(queue, schedule)
+            self._delay_new_host(queue, schedule)
             if self.analyzer is not None:
                 self.analyzer.met(queue)
         return queue
@@ -176,15 +176,15 @@ class NodeCrawl(Crawl):
     def note_start(self, visit: ActiveVisit) -> None:
         super().note_start(visit)
         # Only a visit with a request has an address.
-        self._asked_of[visit.queue] += bool(visit.address)
+        self._uncommitted_requests[visit.queue] += bool(visit.address)
         if self.analyzer is not None:
             self.analyzer.started(visit)
 
     def _closed(self, visit: ActiveVisit) -> None:
         super()._closed(visit)
-        self._asked_of[visit.queue] -= bool(visit.address)
-        if not self._asked_of[visit.queue]:
-            del self._asked_of[visit.queue]
+        self._uncommitted_requests[visit.queue] -= bool(visit.address)
+        if not self._uncommitted_requests[visit.queue]:
+            del self._uncommitted_requests[visit.queue]
         if self.analyzer is not None:
             self.analyzer.closed(visit)
 
@@ -193,7 +193,7 @@ class NodeCrawl(Crawl):
         if self.analyzer is not None and not visit.from_cache:
             self.analyzer.measure(visit)
 
-    def _rest_as_asked(self, queue: HostQueue, schedule: HostSchedule) -> None:
+    def _delay_new_host(self, queue: HostQueue, schedule: HostSchedule) -> None:
         """Delay a host for its full time after its cell was taken: its last owner may just have sent it a request."""
         server, taken_at = queue.server, self._taken_at.get(queue.cell)
         if taken_at is not None:
@@ -205,7 +205,7 @@ class NodeCrawl(Crawl):
     def wake_due(self, now: float) -> None:
         super().wake_due(now)
         if now >= self._check_at and self._schedule is not None:
-            self._check_at = now + LOOK_AGAIN_S
+            self._check_at = now + CHECK_AGAIN_S
             self._release_held(self._schedule)  # the session may have been silent for a while
             if self.analyzer is not None:
                 self.analyzer.look()
@@ -215,7 +215,7 @@ class NodeCrawl(Crawl):
         if self.is_ending:
             return self.has_uncommitted
         since_s = now - self._last_group
-        if self._is_waited_for and self.uncommitted and since_s >= REFILL_PAUSE_S:
+        if self._has_waiting_host and self.uncommitted and since_s >= REFILL_PAUSE_S:
             return True
         # More pages may join the same record.
         if since_s < self._gather_s() and len(self.uncommitted) < self.config.commit.every_pages:
@@ -233,19 +233,19 @@ class NodeCrawl(Crawl):
         return 0.0 if self._group is not None else min(GATHER_S, self.config.courtesy.delay_s)
 
     def take_group(self, now: float) -> CommitGroup:
-        self._is_waited_for = False
+        self._has_waiting_host = False
         return super().take_group(now)
 
     def apply_commit(self, result: CommitResult, schedule: HostSchedule, clock: Clock) -> None:
         dropped, self.committer.dropped = self.committer.dropped, []
-        self._let_arrive(schedule)
+        self._delay_arrived(schedule)
         super().apply_commit(result, schedule, clock)
-        self._let_go()
+        self._forget_departed()
         # Not settled: the cell's next owner requests these URLs again.
         for visit in dropped:
             self._closed(visit)
 
-    def _let_arrive(self, schedule: HostSchedule) -> None:
+    def _delay_arrived(self, schedule: HostSchedule) -> None:
         """Delay hosts of sites that arrived as long as where they were, and for their full time from now."""
         arrived, self.committer.arrived = self.committer.arrived, {}
         now, now_s = self._clock.ticks_s(), self._clock.now_s()
@@ -254,7 +254,7 @@ class NodeCrawl(Crawl):
             server = schedule.politeness.server(host)
             server.ready_at = max(server.ready_at, now + min(until_s - now_s, Ledger.MAX_DELAY_S))
 
-    def _let_go(self) -> None:
+    def _forget_departed(self) -> None:
         """Forget hosts of sites that were sent away."""
         departed, self.committer.departed = self.committer.departed, []
         for leaving, moved in departed:
@@ -288,7 +288,7 @@ class NodeCrawl(Crawl):
 
 
 @contextmanager
-def open_kept(
+def open_owned(
     root: Root,
     configs: Sequence[Config],
     ledger: Ledger,
@@ -333,19 +333,19 @@ def open_kept(
             yield [crawl]
 
 
-def heard_by(crawl: NodeCrawl, cell: int) -> int:
+def last_merged(crawl: NodeCrawl, cell: int) -> int:
     """Return the last message of other cells that a cell has merged."""
     frontier: FrontierCell = crawl.committer.cells[cell].frontier
     return mail.last_received(frontier, mail.THE_STREAM)
 
 
-async def listen(log: CellLog, crawl: NodeCrawl, after: int) -> None:
+async def receive_links(log: CellLog, crawl: NodeCrawl, after: int) -> None:
     """Put links from the stream into the inbox of the crawl's next commit."""
     inbox = crawl.committer.inbox
     try:
         async for bulk in log.links(after, lambda: crawl.is_over):
             inbox.append((log.cell, bulk.seq, bulk.data))
             while len(inbox) > INBOX_BULKS and not crawl.is_over:  # noqa: ASYNC110  # another thread empties it
-                await asyncio.sleep(LOOK_AGAIN_S)
+                await asyncio.sleep(CHECK_AGAIN_S)
     except ClusterError as error:
         _log.info("cell=%d subscription ended: %s", log.cell, error)

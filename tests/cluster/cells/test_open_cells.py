@@ -332,8 +332,8 @@ class Asking:
         crawl = self.crawl = NodeCrawl.__new__(NodeCrawl)
         config = Config()
         crawl.config = replace(config, courtesy=replace(CourtesySettings(), **courtesy))
-        crawl._clock, crawl._last_group, crawl._asked_of = self.clock, self.clock.ticks_s(), Counter()
-        crawl.is_committing = crawl._is_waited_for = False
+        crawl._clock, crawl._last_group, crawl._uncommitted_requests = self.clock, self.clock.ticks_s(), Counter()
+        crawl.is_committing = crawl._has_waiting_host = False
         crawl.state = CrawlState.RUNNING
         crawl._group, crawl.analyzer, crawl._open_pages, crawl.uncommitted = None, None, 0, []
         self.begun: list[tuple[str, float | None]] = []
@@ -351,7 +351,7 @@ class Asking:
         queue: Any = self.hosts.setdefault(host, Host(host))
         if not self.crawl.has_lease(queue, self.schedule, self.clock.ticks_s()):
             return False
-        self.crawl._asked_of[queue] += 1
+        self.crawl._uncommitted_requests[queue] += 1
         self.crawl.uncommitted.append(queue)
         return True
 
@@ -369,7 +369,7 @@ def test_a_host_has_no_more_requests_ahead_of_the_commit_than_may_be_repeated() 
         asking = Asking(per_host=per_host)
         assert [asking.asks("a.test") for _ in range(AHEAD * per_host + 1)] == [True] * AHEAD * per_host + [False]
         assert asking.asks("b.test")  # another host has its own
-        asking.crawl._asked_of[asking.hosts["a.test"]] -= 1  # one was committed
+        asking.crawl._uncommitted_requests[asking.hosts["a.test"]] -= 1  # one was committed
         assert asking.asks("a.test")
         assert not asking.asks("a.test")
     hasty = Asking(delay_s=0.0)
