@@ -57,7 +57,7 @@ from teia.lab.corpus.timed import SHOWN
 from teia.search.serve.searcher import SearchOptions
 from teia.search.show.results import Results
 from teia.store.root import Root, open_root
-from teia.urls import numbering, site_of, slot_of
+from teia.urls import host_to_cell, site_of, slot_of
 
 RESULTS = Path(__file__).resolve().parents[1] / "bench" / "results" / "cluster_search.json"
 NAME = "pages"
@@ -99,7 +99,7 @@ def opened(folder: Path, found: CorpusCollection, cells: Sequence[int], frontier
 def make_known(root: Root, found: CorpusCollection) -> None:
     """Write all pages into the frontiers of a folder, each visited once."""
     collection = root.collection(NAME)
-    cell_of = numbering(collection.starts())
+    cell_of = host_to_cell(collection.starts())
     hosts: dict[str, tuple[int, int, int]] = {}
     urls: dict[int, list[tuple[Any, ...]]] = {cell.number: [] for cell in collection.cells()}
     with closing(found.reader()) as reader:

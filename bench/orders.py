@@ -49,7 +49,7 @@ from teia.lab.world.exchange import WorldRequest
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
-from teia.lib.topic import SCALE, learn
+from teia.lib.topic import SCALE, learn_topic
 from teia.parse.parse import parse_document
 from teia.parse.text.normal import normalised
 from teia.records import LinkKind, Page
@@ -152,7 +152,7 @@ def lens_for(web: Web, topic: str, settings: FocusSettings) -> CompiledFocus:
         of_topic = texts.setdefault(web.topics[url], [])
         if len(of_topic) < EXAMPLES:
             of_topic.append(normalised(f"{web.pages[url].title}\n{web.pages[url].text}"))
-    model = learn([], texts.pop(topic), texts)
+    model = learn_topic([], texts.pop(topic), texts)
     hard, threshold = settings.mode == "hard", round(settings.threshold * SCALE)
     lens = lens_of(Focus(model.classes, model.rest, dict(model.weights), hard, settings.tunnel, threshold))
     assert lens is not None

@@ -91,10 +91,10 @@ async def crawl_async(
         clock = WallClock()
         began = clock.ticks_s()
         async with open_crawler(root, [wanted], clock, seed=int(clock.now_s())) as crawler:
-            beside = [asyncio.create_task(serve_control(crawler, root, clock, since))]
+            tasks = [asyncio.create_task(serve_control(crawler, root, clock, since))]
             if on_progress is not None:
-                beside.append(asyncio.create_task(_tell(crawler, clock, on_progress)))
-            await _run(crawler, beside)
+                tasks.append(asyncio.create_task(_report_progress(crawler, clock, on_progress)))
+            await _run(crawler, tasks)
             summary = summarize(crawler.crawls[0], clock.ticks_s() - began)
         audit = await asyncio.to_thread(audit_of, root, wanted.collection.name, wanted.courtesy)
     return replace(summary, politeness_violations=audit.violations)
@@ -113,9 +113,9 @@ def flags_of(seeds: Sequence[str] | str, settings: Mapping[str, object]) -> dict
     flags: dict[str, Any] = {"collection.seeds": [seeds] if isinstance(seeds, str) else list(seeds) or None}
     for key, value in settings.items():
         if isinstance(value, Mapping):
-            flags.update({f"{key}.{name}": _listed(each) for name, each in value.items()})
+            flags.update({f"{key}.{name}": _as_list(each) for name, each in value.items()})
         elif key in FLAGS:
-            flags[FLAGS[key]] = _listed(value)
+            flags[FLAGS[key]] = _as_list(value)
         else:
             raise UsageError(
                 f"crawl() has no setting {key!r}; available: {', '.join(FLAGS)}, and sections such as limits={{…}}"
@@ -123,27 +123,27 @@ def flags_of(seeds: Sequence[str] | str, settings: Mapping[str, object]) -> dict
     return flags
 
 
-def _listed(value: object) -> object:
+def _as_list(value: object) -> object:
     return list(value) if isinstance(value, (tuple, set, frozenset)) else value
 
 
-async def _run(crawler: Crawler, beside: Sequence[asyncio.Task[None]]) -> None:
+async def _run(crawler: Crawler, tasks: Sequence[asyncio.Task[None]]) -> None:
     """Run a crawler with tasks beside it; the end of any task ends the crawl, and pages already read are committed."""
     crawling = asyncio.create_task(crawler.run())
     try:
-        await asyncio.wait([crawling, *beside], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([crawling, *tasks], return_when=asyncio.FIRST_COMPLETED)
     finally:
         crawler.stop_now()
-        for task in beside:
+        for task in tasks:
             if not task.done():
                 task.cancel()
-        await asyncio.wait([crawling, *beside])
-    for task in (crawling, *beside):
+        await asyncio.wait([crawling, *tasks])
+    for task in (crawling, *tasks):
         if not task.cancelled():
             task.result()
 
 
-async def _tell(crawler: Crawler, clock: WallClock, on_progress: Progress) -> None:
+async def _report_progress(crawler: Crawler, clock: WallClock, on_progress: Progress) -> None:
     began = clock.ticks_s()
     while True:
         on_progress(summarize(crawler.crawls[0], clock.ticks_s() - began))
@@ -204,13 +204,13 @@ class Collection:
 
         `how` are fields of `teia.search.serve.searcher.SearchOptions`: `explain=True`, `facets=True`.
         """
-        return self._opened_search().search(text, n, offset, SearchOptions(**how))
+        return self._open_search().search(text, n, offset, SearchOptions(**how))
 
     def similar(self, url: str, n: int = 10) -> Results:
         """Return pages about the same subject as a page."""
-        return self._opened_search().similar(url, n)
+        return self._open_search().similar(url, n)
 
-    def _opened_search(self) -> CollectionSearch:
+    def _open_search(self) -> CollectionSearch:
         if self._search is None:
             self._search = CollectionSearch(self._root, [self.name], self._clock)
         return self._search

@@ -23,27 +23,27 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
-def store_error(path: Path, deed: str, error: OSError) -> StoreError:
+def store_error(path: Path, action: str, error: OSError) -> StoreError:
     """Return an error that names the failed operation, the file, and a remedy."""
     if error.errno in _FULL:
         return DiskFull(
-            f"{path}: cannot be {deed}: no space left on the disk ({error.strerror}); free some space"
+            f"{path}: cannot be {action}: no space left on the disk ({error.strerror}); free some space"
             " and run the command again"
         )
     if error.errno in _FORBIDDEN:
         return StoreError(
-            f"{path}: cannot be {deed}: {error.strerror}; grant write permission, or choose another folder with --data"
+            f"{path}: cannot be {action}: {error.strerror}; grant write permission, or choose another folder with --data"
         )
-    return StoreError(f"{path}: cannot be {deed}: {error.strerror or error}")
+    return StoreError(f"{path}: cannot be {action}: {error.strerror or error}")
 
 
 @contextlib.contextmanager
-def disk_errors(path: Path, deed: str) -> Iterator[None]:
+def disk_errors(path: Path, action: str) -> Iterator[None]:
     """Translate every OSError of the block into a StoreError about `path`."""
     try:
         yield
     except OSError as error:
-        raise store_error(path, deed, error) from error
+        raise store_error(path, action, error) from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -87,12 +87,12 @@ def write_atomically(path: Path, data: bytes) -> None:
 def exchange_folders(one: Path, other: Path) -> None:
     """Exchange the names of two folders of one file system atomically; a reader of either name finds a whole folder.
 
-    Where the file system cannot do that, `other` has a third name for an instant, which `mend_exchange` knows.
+    Where the file system cannot do that, `other` has a third name for an instant, which `repair_exchange` knows.
     """
     with disk_errors(one, "replaced"):
-        if not _exchanged(one, other):
+        if not _exchange(one, other):
             aside = _aside(one)
-            # Three renames; `mend_exchange` repairs a death after the first or the second.
+            # Three renames; `repair_exchange` repairs a death after the first or the second.
             one.rename(aside)
             try:
                 other.rename(one)
@@ -103,7 +103,7 @@ def exchange_folders(one: Path, other: Path) -> None:
         sync_folder(one.parent)
 
 
-def mend_exchange(one: Path) -> None:
+def repair_exchange(one: Path) -> None:
     """Restore a folder that a death during an exchange left under its third name; or remove it there."""
     aside = _aside(one)
     if not aside.is_dir():
@@ -124,7 +124,7 @@ def _aside(folder: Path) -> Path:
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
-def _exchanged(one: Path, other: Path) -> bool:
+def _exchange(one: Path, other: Path) -> bool:
     """Request Linux to exchange two names; False where it cannot."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2

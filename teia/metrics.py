@@ -55,10 +55,10 @@ class Metrics:
         return generate_latest(registry)
 
 
-def _labelled(name: str, meaning: str, label: str, values: Counter[str]) -> Metric:
+def _labelled(name: str, description: str, label: str, values: Counter[str]) -> Metric:
     from prometheus_client.core import CounterMetricFamily
 
-    family = CounterMetricFamily(name, meaning, labels=[label])
+    family = CounterMetricFamily(name, description, labels=[label])
     for value, count in sorted(values.items()):
         family.add_metric([value], count)
     return family

@@ -128,7 +128,7 @@ class CanonicalRule:
     """One step towards the canonical form: a function over the path, the query or both."""
 
     name: str
-    meaning: str
+    description: str
     path: Callable[[str], str] | None = None
     query: Callable[[str], str] | None = None
 
@@ -351,7 +351,7 @@ def cell_range(number: int, starts: Sequence[int]) -> tuple[int, int]:
     return first, min((start for start in starts if start > first), default=SLOTS)
 
 
-def numbering(starts: Sequence[int]) -> Callable[[str], int]:
+def host_to_cell(starts: Sequence[int]) -> Callable[[str], int]:
     """Return a function that maps a host to the number of its cell."""
     table = cell_table(tuple(starts))
     return lambda host: table[slot_of(site_of(host))]

@@ -97,8 +97,8 @@ def test_an_exchange_that_fails_or_dies_half_way_leaves_the_old_folder(
         durable.exchange_folders(one, tmp_path / "is not there")
     assert (one / "name").read_text() == "old"
     one.rename(aside)  # as a death after the first step leaves it
-    durable.mend_exchange(one)
+    durable.repair_exchange(one)
     assert (one / "name").read_text() == "old"
     aside.mkdir()  # as one before the last does
-    durable.mend_exchange(one)
+    durable.repair_exchange(one)
     assert [path.name for path in tmp_path.iterdir()] == ["index"]

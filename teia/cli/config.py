@@ -53,7 +53,7 @@ def as_records(effective: EffectiveConfig) -> dict[str, dict[str, Any]]:
         key: {
             "value": value_of(effective.config, key),
             "unit": each.metadata["unit"],
-            "meaning": each.metadata["meaning"],
+            "meaning": each.metadata["description"],
             "origin": effective.origins[key],
         }
         for key, each in keys_of(Config).items()
@@ -107,7 +107,7 @@ def markdown() -> str:
             lines += ["|---|---|---|---|---|"]
         cells = (f"`{name}`", f"`{toml_value(value_of(defaults, key))}`", each.metadata["unit"], allowed(each.metadata))
         # The test of docs/config.md compares every character.
-        lines.append(f"| {' | '.join(cells)} | {each.metadata['meaning']} |".replace("|  |", "| |"))
+        lines.append(f"| {' | '.join(cells)} | {each.metadata['description']} |".replace("|  |", "| |"))
     return "\n".join(lines) + "\n"
 
 

@@ -31,7 +31,7 @@ from teia.cluster.cells.split import Splitter
 from teia.cluster.cells.upkeep import Upkeep
 from teia.cluster.crawl.crawl import NodeCrawl, last_merged, receive_links, open_owned
 from teia.cluster.crawl.finished import FinishedCheck
-from teia.cluster.crawl.limits import LimitShares, reached
+from teia.cluster.crawl.limits import LimitShares, limit_reached
 from teia.cluster.crawl.runs import BetweenRuns, ClusterSchedule, ClusterTask
 from teia.cluster.crawl.settings import CommandReceiver
 from teia.cluster.crawl.shared_addresses import AddressLeases
@@ -93,32 +93,32 @@ class Node:
         root: Root,
         collection: str,
         settings: Config | None,
-        place: NodeIdentity,
+        identity: NodeIdentity,
         clock: Clock,
         *,
         once: bool = False,
     ) -> None:
         self._root = root
         self._collection = collection
-        self._shared = f"{collection}={place.name}" if place.strategy == ISOLATED else collection
+        self._shared = f"{collection}={identity.name}" if identity.strategy == ISOLATED else collection
         """Name of the collection in the cluster; an isolated node shares its own with no other node."""
         self._settings = settings
-        self._place = place
+        self._identity = identity
         self._strategy: Strategy | None = None
         self._clock = clock
         self._thread = LoopThread(uvloop.new_event_loop())
         self._stopping = False
         self._once = once
-        self._quiet = FinishedCheck(clock)
+        self._finished = FinishedCheck(clock)
         self._crawler: Crawler | None = None
         self._taken_at: dict[int, float] = {}
         self._objects: Objects | None = None
-        self._library: NodeIndex | None = None
+        self._index: NodeIndex | None = None
         self._is_hurried = False
-        self._desk: CommandReceiver | None = None
+        self._receiver: CommandReceiver | None = None
         self._starts: tuple[int, ...] = ()
         """The first slot of each cell that this node knows."""
-        self._grow: Callable[[tuple[int, ...]], None] = lambda _: None
+        self._on_new_cells: Callable[[tuple[int, ...]], None] = lambda _: None
         self.shifts = 0
         self.pages = 0
         self.requests = 0
@@ -136,32 +136,32 @@ class Node:
     async def run(self) -> None:
         """Be a node until `stop`. A lost session is followed by another, of a new instance."""
         with self._thread:
-            call, place = self._thread.call, self._place
-            wire = await call(connect(place.servers, place.key, place.name, ca=place.ca))
+            call, identity = self._thread.call, self._identity
+            wire = await call(connect(identity.servers, identity.key, identity.name, ca=identity.ca))
             try:
                 replicas = REPLICAS if len(wire.client.servers) >= REPLICAS else 1
-                self._pace = await call(agree_on_pace(wire, self._clock, place.session_s, replicas))
-                agreement = await call(agree(wire, self._clock, self._shared, self._settings, replicas, place.strategy))
+                self._pace = await call(agree_on_pace(wire, self._clock, identity.session_s, replicas))
+                agreement = await call(agree(wire, self._clock, self._shared, self._settings, replicas, identity.strategy))
                 check_fits(agreement.config, once=self._once)
                 for each in unheeded(agreement.config):
                     _log.warning("not in a cluster: %s", each)
-                self._strategy = strategy_named(agreement.strategy, agreement.config.placement, place.countries)
+                self._strategy = strategy_named(agreement.strategy, agreement.config.placement, identity.countries)
                 room = agreement.config.cluster.stream_bytes
                 await call(create_stream(wire, self._clock, self._shared, agreement.replicas, room))
                 config = write_down(self._root, agreement)
-                config = replace(config, fetch=replace(config.fetch, bind=place.bind or config.fetch.bind))
+                config = replace(config, fetch=replace(config.fetch, bind=identity.bind or config.fetch.bind))
                 self._make_cells(agreement, agreement.starts)
                 copies = await call(self._open_copies(agreement, config))
-                self._library = NodeIndex(self._root, config, self._post(), self._clock)
-                desk = self._desk = CommandReceiver(
+                self._index = NodeIndex(self._root, config, self._librarian_settings(), self._clock)
+                receiver = self._receiver = CommandReceiver(
                     self._root, self._shared, agreement, config, wire, self._thread, self._clock, self.stop, self._once
                 )
-                self._time = ClusterSchedule(desk, self._thread, self._clock)
-                serving = asyncio.get_running_loop().create_task(desk.serve(self._pace.silence_s))
+                self._schedule = ClusterSchedule(receiver, self._thread, self._clock)
+                serving = asyncio.get_running_loop().create_task(receiver.serve(self._pace.silence_s))
                 try:
                     while not self._stopping:
                         try:
-                            await self._live(wire, agreement, desk.config, copies)
+                            await self._run_session(wire, agreement, receiver.config, copies)
                         except NoAnswer as error:
                             _log.warning("no session: %s", error)
                             await self._clock.sleep(AWAY_S)
@@ -170,24 +170,24 @@ class Node:
                     await asyncio.gather(serving, return_exceptions=True)
             finally:
                 self.exchange_cpu_s = self._thread.cpu_s()
-                if self._library is not None:
-                    await self._library.close(lambda: self._once or self._is_hurried)
+                if self._index is not None:
+                    await self._index.close(lambda: self._once or self._is_hurried)
                 if self._objects is not None:
                     await call(self._objects.close())
                 await call(wire.close())
 
-    def _post(self) -> LibrarianSettings:
+    def _librarian_settings(self) -> LibrarianSettings:
         """Return the settings of the process that answers searches here."""
-        place, data = self._place, str(self._root.path.absolute())
-        key, ca = (None if each is None else str(each.absolute()) for each in (place.key, place.ca))
-        return LibrarianSettings(data, self._collection, self._shared, place.name, place.servers, key, ca)
+        identity, data = self._identity, str(self._root.path.absolute())
+        key, ca = (None if each is None else str(each.absolute()) for each in (identity.key, identity.ca))
+        return LibrarianSettings(data, self._collection, self._shared, identity.name, identity.servers, key, ca)
 
     async def _open_copies(self, agreement: Agreement, config: Config) -> CellCopies:
         """Open this node's copies of cells, with the store of their snapshots."""
-        place = self._place
+        identity = self._identity
         self._objects = await open_objects(
             config.cluster.snapshots, self._shared, self._clock, agreement.replicas,
-            lambda: connect(place.servers, place.key, f"{place.name} snapshots", ca=place.ca),
+            lambda: connect(identity.servers, identity.key, f"{identity.name} snapshots", ca=identity.ca),
         )  # fmt: skip
         folders = self._root.collection(self._collection).cells()
         if self._objects is None:
@@ -203,27 +203,27 @@ class Node:
         folder.write_starts(starts)
         self._starts = starts
 
-    async def _adopt(self) -> None:
+    async def _add_new_cells(self) -> None:
         """Create folders for cells that were split off others, if there are new ones."""
-        starts = self._agreed.starts
+        starts = self._commands.starts
         if starts != self._starts:
             # Folders first; only then do the parts that count cells learn of them.
-            await asyncio.to_thread(self._make_cells, self._agreed.agreement, starts)
-            self._grow(starts)
-            if self._library is not None:
-                await self._library.begin_anew()
+            await asyncio.to_thread(self._make_cells, self._commands.agreement, starts)
+            self._on_new_cells(starts)
+            if self._index is not None:
+                await self._index.begin_anew()
 
-    def _tell_of_cells(
-        self, order: CircleOrder, teller: NodeFileWriter, copies: CellCopies, owner: CellOwner, starts: tuple[int, ...]
+    def _announce_cells(
+        self, order: CircleOrder, file_writer: NodeFileWriter, copies: CellCopies, owner: CellOwner, starts: tuple[int, ...]
     ) -> None:
         """Pass a larger number of cells to all parts that depend on it."""
-        order.starts = teller.starts = starts
+        order.starts = file_writer.starts = starts
         copies.folders = {each.number: each for each in self._root.collection(self._collection).cells()}
         owner.cells = tuple(range(len(starts)))  # last: from here on the new cells are taken
 
     # -- a session -----------------------------------------------------------------------------------------
 
-    async def _live(self, wire: Wire, agreement: Agreement, config: Config, copies: CellCopies) -> None:
+    async def _run_session(self, wire: Wire, agreement: Agreement, config: Config, copies: CellCopies) -> None:
         """Run one session: shift after shift, until it is lost or the node is stopped."""
         owners: list[CellOwner] = []
 
@@ -232,26 +232,26 @@ class Node:
             for owner in owners:
                 owner.drop_all()
 
-        call, place = self._thread.call, self._place
+        call, identity = self._thread.call, self._identity
         session = await call(
             join(
-                wire, self._clock, place.name, lose, pace=self._pace, replicas=agreement.replicas,
-                region=place.region, capacity=place.capacity, collection=self._shared,
+                wire, self._clock, identity.name, lose, pace=self._pace, replicas=agreement.replicas,
+                region=identity.region, capacity=identity.capacity, collection=self._shared,
             )
         )  # fmt: skip
         try:
-            await self._live_in(session, owners, wire, agreement, config, copies)
+            await self._run_in_session(session, owners, wire, agreement, config, copies)
         finally:  # after any error: a session without an end would block the name
             with contextlib.suppress(TimeoutError):  # without NATS nothing can be given up; other nodes will notice
                 # After T the others declare this node dead anyway.
                 async with asyncio.timeout(self._pace.silence_s):
-                    is_all_done = self._once and (session.node.is_done or session.others_say_done())
+                    is_all_done = self._once and (session.node.is_done or session.others_report_done())
                     for owner in owners:  # if all is done the session's end releases all cells
                         if not session.is_lost and not is_all_done:
                             await call(owner.release(list(owner.owned)))
                     await call(session.leave())
 
-    async def _live_in(
+    async def _run_in_session(
         self,
         session: NodeSession,
         owners: list[CellOwner],
@@ -261,7 +261,7 @@ class Node:
         copies: CellCopies,
     ) -> None:
         """Do the work of a session; the new `CellOwner` is added to `owners`."""
-        call, place = self._thread.call, self._place
+        call, identity = self._thread.call, self._identity
         starts = self._starts
         overrides = OwnerOverrides(wire, self._clock, self._shared, agreement.replicas)
         await call(overrides.read())
@@ -273,10 +273,10 @@ class Node:
         )
         owners.append(owner)
         leases = AddressLeases(self._clock, session, config.courtesy.delay_s, agreement.replicas)
-        leases.key_prefix = f"{place.name}=" if place.strategy == ISOLATED else ""
+        leases.key_prefix = f"{identity.name}=" if identity.strategy == ISOLATED else ""
         upkeep = Upkeep(owner, session, copies, self._objects, config.cluster, self._clock)
         splitter = self._splitter = Splitter(
-            wire, self._clock, self._thread, self._shared, owner, copies, lambda: self._agreed.agreement
+            wire, self._clock, self._thread, self._shared, owner, copies, lambda: self._commands.agreement
         )
         upkeep.held, upkeep.whole = splitter.held, config.collection.cells
         balancer = Balancer(session, overrides, order, config.balance, agreement.strategy, self._clock, splitter)
@@ -287,36 +287,36 @@ class Node:
         )  # fmt: skip
         # All of these run in the cluster's thread, until the session ends.
         tasks = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
-        teller = NodeFileWriter(self._root, self._collection, starts, self._clock)
-        teller.wanted = lambda cell: next(iter(order(cell, session.alive())), "")
-        teller.decided = lambda cell, giver: why_moved(overrides.ring, cell, giver)
+        file_writer = NodeFileWriter(self._root, self._collection, starts, self._clock)
+        file_writer.wanted = lambda cell: next(iter(order(cell, session.alive())), "")
+        file_writer.decided = lambda cell, giver: why_moved(overrides.ring, cell, giver)
         self._between = BetweenRuns(self._clock)
         self._shares = LimitShares(session, lambda: owner.cells, self._clock.ticks_s())
-        self._grow = partial(self._tell_of_cells, order, teller, copies, owner)
-        telling = asyncio.get_running_loop().create_task(teller.tell_for_ever(session))
+        self._on_new_cells = partial(self._announce_cells, order, file_writer, copies, owner)
+        writing = asyncio.get_running_loop().create_task(file_writer.tell_for_ever(session))
         try:
-            await self._work(session, owner, leases, upkeep)
+            await self._run_shifts(session, owner, leases, upkeep)
         finally:
             # Before anything ends: no more cells are taken.
             owner.is_leaving = True
             for task in tasks:
                 task.cancel()
-            telling.cancel()
+            writing.cancel()
             self.messages += leases.messages
             self.sent_bytes += leases.sent_bytes
 
-    async def _work(self, session: NodeSession, owner: CellOwner, leases: AddressLeases, upkeep: Upkeep) -> None:
+    async def _run_shifts(self, session: NodeSession, owner: CellOwner, leases: AddressLeases, upkeep: Upkeep) -> None:
         """Run shift after shift, as long as the session lasts and there are cells to own."""
         while not self._stopping and not session.is_lost:
             try:
-                await self._adopt()
-                await self._mind_the_time(session, owner)
+                await self._add_new_cells()
+                await self._check_schedule(session, owner)
                 logs = upkeep.next_shift()
-                is_between_runs = not self._time.work().task.needs_crawler
+                is_between_runs = not self._schedule.current_task().task.needs_crawler
                 if not logs or is_between_runs:
                     await self._wait(session, owner, copies=upkeep.copies if is_between_runs else None)
                     continue
-                await self._shift(self._time.config(), session, owner, leases, upkeep, logs)
+                await self._shift(self._schedule.config(), session, owner, leases, upkeep, logs)
             except CellLost as error:
                 _log.warning("%s", error)
                 # A write to its log was refused: another node owns the cell, or its file fell behind.
@@ -337,22 +337,22 @@ class Node:
         """
         load = {"idle": float(not owner.owned)}
         if copies is None:
-            session.tell(load, {})
+            session.set_report(load, {})
         else:
-            await self._between.tell(session, owner, copies, load)
+            await self._between.report(session, owner, copies, load)
             held = self._splitter.held()
             away = {cell: node for cell, node in owner.cells_to_hand_over().items() if cell not in held}
             if away:
                 await self._thread.call(owner.release(list(away), away))
-        if self._library is not None and not owner.owned:
-            self._library.tell({})
-        await self._look_for_the_end(session, owner)
+        if self._index is not None and not owner.owned:
+            self._index.report_cells({})
+        await self._check_finished(session, owner)
         await self._clock.sleep(POLL_S)
 
     @property
-    def _agreed(self) -> CommandReceiver:
-        assert self._desk is not None
-        return self._desk
+    def _commands(self) -> CommandReceiver:
+        assert self._receiver is not None
+        return self._receiver
 
     def _note_taken(self, cell: int) -> None:
         self._taken_at[cell] = self._clock.ticks_s()
@@ -365,24 +365,24 @@ class Node:
     ) -> None:  # fmt: skip
         """Crawl some cells that are owned now, until the set of cells should change."""
         self.shifts += 1
-        work = self._time.work()
+        work = self._schedule.current_task()
         since_s = None if work.since_s is None else {self._collection: work.since_s}
         opened = partial(
-            open_owned, logs=logs, starts=self._starts, thread=self._thread, may_request=owner.may_request,
+            open_owned, logs=logs, starts=self._starts, thread=self._thread, may_fetch=owner.may_fetch,
             taken_at=dict(self._taken_at), leases=leases, shares=self._shares,
             analyze=partial(self._analyzer, config, session),
         )  # fmt: skip
         zygote = ZygoteProcess.start(JOB)  # it gets ready while the cells are brought up
         try:
-            for cell, behind in (await self._thread.call(upkeep.copies.open_all(logs))).items():
-                _log.info("cell=%d caught up commits=%d", cell, behind)
+            for cell, commits in (await self._thread.call(upkeep.copies.open_all(logs))).items():
+                _log.info("cell=%d caught up commits=%d", cell, commits)
             # A file that was split before the agreement says so must not be opened as if it were whole.
             for cell in logs:
                 await self._thread.call(self._splitter.check(upkeep.copies.folders[cell], self._starts))
             seed = int(self._clock.now_s())
-            assert self._library is not None
+            assert self._index is not None
             async with (
-                self._library.shift(logs, lambda: self._stopping and self._once),
+                self._index.shift(logs, lambda: self._stopping and self._once),
                 open_crawler(self._root, [config], self._clock, seed, zygote, since_s, opened) as crawler,
             ):
                 await self._crawl(crawler, session, owner, upkeep, logs, work)
@@ -399,7 +399,7 @@ class Node:
     def _analyzer(self, config: Config, session: NodeSession, homes: SiteHomes) -> Analyzer | None:
         if self._strategy is None:
             return None
-        return Analyzer(self._strategy, config.placement, self._place.name, session.alive, homes, self._clock)
+        return Analyzer(self._strategy, config.placement, self._identity.name, session.alive, homes, self._clock)
 
     async def _crawl(
         self, crawler: Crawler, session: NodeSession, owner: CellOwner, upkeep: Upkeep, logs: Mapping[int, CellLog],
@@ -412,20 +412,20 @@ class Node:
         merged = {cell: last_merged(crawl, cell) for cell in logs}
         crawl.committer.merged.update({cell: seq for cell, seq in merged.items() if seq})  # to be purged, if not yet
         _log.info("cells=%s open", ",".join(map(str, sorted(logs))))
-        self._tell(session, crawl)
+        self._report(session, crawl)
         works = [receive_links(log, crawl, merged[cell]) for cell, log in logs.items()]
-        works.append(session.say())  # report the cells owned now; other nodes need not wait for the next beat
+        works.append(session.report_now())  # report the cells owned now; other nodes need not wait for the next beat
         listening = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
         watch = self._watch(crawler, crawl, session, owner, upkeep, set(logs), work)
         watching = asyncio.get_running_loop().create_task(watch)
-        self._agreed.open(crawler, crawl)
+        self._commands.open(crawler, crawl)
         try:
             await crawler.run()
         finally:
             self._crawler = None
             # Ends the listeners, which run in the other loop.
             crawl.is_over = True
-            self._agreed.crawl = None
+            self._commands.crawl = None
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
             for each in listening:
@@ -447,18 +447,18 @@ class Node:
         """End the shift when its set of cells should change; report the node's state meanwhile."""
         purge_at = 0.0
         while not self._stopping:
-            self._tell(session, crawl)
-            if self._library is not None:
-                self._library.tell({cell: log for cell, log in list(owner.owned.items()) if cell in cells})
-            if crawl.committer.lost or upkeep.needs_new_shift(cells) or self._time.work() != work:
+            self._report(session, crawl)
+            if self._index is not None:
+                self._index.report_cells({cell: log for cell, log in list(owner.owned.items()) if cell in cells})
+            if crawl.committer.lost or upkeep.needs_new_shift(cells) or self._schedule.current_task() != work:
                 break
-            if not await self._agreed.apply(crawler, crawl):
+            if not await self._commands.apply(crawler, crawl):
                 break
             try:
-                await self._adopt()
-                await self._mind_the_time(session, owner)
-                await self._mind_limits(crawl)
-                await self._look_for_the_end(session, owner)
+                await self._add_new_cells()
+                await self._check_schedule(session, owner)
+                await self._check_limits(crawl)
+                await self._check_finished(session, owner)
                 # At once if idle: other nodes wait until no links are left in the stream (finished.py).
                 if self._clock.ticks_s() >= purge_at or (crawl.committer.merged and crawl.is_idle):
                     purge_at = self._clock.ticks_s() + PURGE_S
@@ -474,22 +474,22 @@ class Node:
         crawl.wind_up()
         crawler.stop()
 
-    def _tell(self, session: NodeSession, crawl: NodeCrawl) -> None:
+    def _report(self, session: NodeSession, crawl: NodeCrawl) -> None:
         """Report the node's state with the session."""
         load = self._load(crawl) | {"unknown": float(session.instances.unknown)}
         cells = list(crawl.committer.cells)
         busy = state_after(session.node.busy, load["queued"], session.node.capacity, crawl.config.balance)
         queued = {str(cell.number): cell.frontier.queued for cell in cells}
         pages = dict(crawl.committer.stored)
-        stored = {str(cell): many for cell, many in pages.items()}
+        stored = {str(cell): count for cell, count in pages.items()}
         assert crawl.shares is not None
         claims = crawl.shares.claim(crawl.config.limits.pages, self._clock.ticks_s(), pages, crawl.open_pages)
-        session.tell(load, {str(cell.number): cell.frontier.known for cell in cells}, queued, busy, stored, claims)
+        session.set_report(load, {str(cell.number): cell.frontier.known for cell in cells}, queued, busy, stored, claims)
 
     def _load(self, crawl: NodeCrawl) -> dict[str, float]:
         """Return the amount of work to do here, and of work done since the node started."""
         cells = list(crawl.committer.cells)
-        messages, sent_bytes = crawl.sent()
+        messages, sent_bytes = crawl.sent_totals()
         return {
             "messages": float(self.messages + messages),
             "sent_bytes": float(self.sent_bytes + sent_bytes),
@@ -504,23 +504,23 @@ class Node:
             **({} if crawl.analyzer is None else crawl.analyzer.account()),
         }
 
-    async def _mind_the_time(self, session: NodeSession, owner: CellOwner) -> None:
+    async def _check_schedule(self, session: NodeSession, owner: CellOwner) -> None:
         with contextlib.suppress(NoAnswer):
-            await self._time.look(session, owner)
+            await self._schedule.check_runs(session, owner)
 
-    async def _mind_limits(self, crawl: NodeCrawl) -> None:
+    async def _check_limits(self, crawl: NodeCrawl) -> None:
         """Let all nodes leave when the collection has reached its limit of pages or time."""
         assert crawl.shares is not None
-        began_s = self._agreed.agreement.began_s
-        why = reached(crawl.config.limits, crawl.shares.look(), began_s, self._clock.now_s())
+        began_s = self._commands.agreement.began_s
+        why = limit_reached(crawl.config.limits, crawl.shares.count_stored(), began_s, self._clock.now_s())
         if why and not self._stopping:
-            await self._agreed.end(why)
+            await self._commands.end(why)
 
-    async def _look_for_the_end(self, session: NodeSession, owner: CellOwner) -> None:
+    async def _check_finished(self, session: NodeSession, owner: CellOwner) -> None:
         """With `once`: stop when no node has anything left to do."""
-        if self._once and not self._stopping and not self._quiet.has_looked(session):
+        if self._once and not self._stopping and not self._finished.was_checked(session):
             with contextlib.suppress(NoAnswer):
-                if await self._thread.call(self._quiet.is_over(session, owner)):
+                if await self._thread.call(self._finished.is_over(session, owner)):
                     self._stopping = True  # never reset: a user may have called `stop` meanwhile
 
     async def _purge(self, crawl: NodeCrawl, owner: CellOwner) -> None:

@@ -27,7 +27,7 @@ from teia.crawler.compiled_settings import is_a_word
 from teia.errors import ConfigError, StoreError, UsageError
 from teia.frontier.queue.host_rules import agreements
 from teia.frontier.rules.scope import compile_scope, regex_size
-from teia.store.root import Root, checked_name
+from teia.store.root import Root, check_name
 from teia.urls import from_user
 
 SEEDS, INCLUDE, EXCLUDE, NAME = "collection.seeds", "scope.include", "scope.exclude", "collection.name"
@@ -120,7 +120,7 @@ def _as_tuple(value: Any) -> Any:
 
 def _check_name(name: str) -> list[SettingFault]:
     try:
-        checked_name(name)
+        check_name(name)
     except StoreError as error:
         return [SettingFault(NAME, str(error))]
     return [SettingFault(NAME, f"{name!r} cannot be the name of a collection; choose another")] if name in RESERVED_BY_WEB else []

@@ -1,6 +1,6 @@
 """Settings: how one is declared, all of them, and where their values come from.
 
-declare   `setting`: one setting with its meaning, unit and limits; the check of a value
+declare   `setting`: one setting with its description, unit and limits; the check of a value
 choices   names that settings choose from: orders, policies
 sections  every setting, in one typed tree; begin here
 tree      dotted keys of a tree of sections; values read into it

@@ -28,7 +28,7 @@ HERE = "here"
 
 def setting(
     default: Any,
-    meaning: str,
+    description: str,
     *,
     unit: str = "",
     at_least: float | None = None,
@@ -45,7 +45,7 @@ def setting(
     """
     assert of_machine in {"", ADMIN, HERE}
     metadata = {
-        "meaning": meaning,
+        "description": description,
         "unit": unit,
         "at_least": at_least,
         "at_most": at_most,
@@ -60,7 +60,7 @@ def setting(
     return field(default=default, metadata=metadata)
 
 
-def checked(key: str, value: Any, kind: Any, allowed: Mapping[str, Any]) -> Any:
+def check_value(key: str, value: Any, kind: Any, allowed: Mapping[str, Any]) -> Any:
     """Return the value in the type of its setting; the error names the allowed values."""
     # Optional: the type beside None.
     if get_origin(kind) in {types.UnionType, Union}:
@@ -68,7 +68,7 @@ def checked(key: str, value: Any, kind: Any, allowed: Mapping[str, Any]) -> Any:
     if get_origin(kind) is tuple:
         if not isinstance(value, (list, tuple)):
             raise ConfigError(f"{key} = {value!r}: must be a list")
-        return tuple(checked(key, item, get_args(kind)[0], allowed) for item in value)
+        return tuple(check_value(key, item, get_args(kind)[0], allowed) for item in value)
     if kind is str and isinstance(value, date):  # TOML has dates of its own, and people write them without quotes
         value = str(value)
     # A whole number will do for a float; True is no number, though Python counts it as an int.

@@ -26,6 +26,6 @@ FLAGS = {
 """Flags of `teia crawl` that are also names of settings; every other setting is named by its section."""
 
 
-def by_key(flags: Mapping[str, object]) -> dict[str, Any]:
+def settings_of_flags(flags: Mapping[str, object]) -> dict[str, Any]:
     """Return the values of flags under the keys of their settings. None and an empty list mean: not given."""
     return {FLAGS[name]: None if value == [] else value for name, value in flags.items()}

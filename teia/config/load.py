@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.config.sections import Config
-from teia.config.tree import flatten, from_text, keys_of, nearest, read_tree
+from teia.config.tree import flatten, from_text, keys_of, suggestion, read_tree
 from teia.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "TEIA_"
@@ -73,7 +73,7 @@ def _settings_in(environ: Mapping[str, str]) -> dict[str, str]:
             continue
         # A misspelt variable must not be ignored.
         if variable not in by_variable:
-            raise ConfigError(f"unknown setting {variable} in the environment{nearest(variable, by_variable)}")
+            raise ConfigError(f"unknown setting {variable} in the environment{suggestion(variable, by_variable)}")
         found[variable] = by_variable[variable]
     return found
 

@@ -13,7 +13,7 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar, get_origin, get_type_hints
 
-from teia.config.declare import checked
+from teia.config.declare import check_value
 from teia.errors import ConfigError
 
 Tree = TypeVar("Tree")
@@ -65,7 +65,7 @@ def read_tree(tree: type[Tree], values: Mapping[str, Any]) -> Tree:
     known = keys_of(tree)
     for key in values:
         if key not in known:
-            raise ConfigError(f"unknown setting {key!r}{nearest(key, known)}")
+            raise ConfigError(f"unknown setting {key!r}{suggestion(key, known)}")
     return _build(tree, values, "")
 
 
@@ -78,7 +78,7 @@ def _build(tree: type[Tree], values: Mapping[str, Any], prefix: str) -> Tree:
             arguments[each.name] = _build(hints[each.name], values, f"{key}.")
         # A setting that is not given keeps its default.
         elif key in values:
-            arguments[each.name] = checked(key, values[key], hints[each.name], each.metadata)
+            arguments[each.name] = check_value(key, values[key], hints[each.name], each.metadata)
     return tree(**arguments)
 
 
@@ -106,7 +106,7 @@ def _hint_of(tree: type[Any], key: str) -> Any:
     return tree
 
 
-def nearest(key: str, known: Mapping[str, Any]) -> str:
+def suggestion(key: str, known: Mapping[str, Any]) -> str:
     """Return the end of an error about an unknown key: the known key that was probably meant."""
     last = key.rpartition(".")[2]
     # The same name in another section is the likeliest mistake.

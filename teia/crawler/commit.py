@@ -49,7 +49,7 @@ from teia.frontier.queue.schedule import HostQueue
 from teia.records import NOT_MODIFIED, Outcome
 from teia.store.archive import Stored
 from teia.store.warc import Members
-from teia.urls import numbering, site_of, slot_of, split
+from teia.urls import host_to_cell, site_of, slot_of, split
 
 if TYPE_CHECKING:
     from teia.crawler.keep_fresh.keep_fresh import Refresh
@@ -155,7 +155,7 @@ class Committer:
         self.refresh: Refresh | RevisitAll | None = None
         self.visit_requests = VisitRequests(cells, starts, clock)
         self._starts = starts
-        self.cell_number = numbering(starts)
+        self.cell_number = host_to_cell(starts)
         self._ledger = ledger
         self._clock = clock
         self._delivered: dict[int, int] = {}

@@ -22,7 +22,7 @@ from teia.frontier.cell.schema import STATE_NAMES
 from teia.records import Link
 from teia.store.reader import ArchiveReader, ArchiveRecord, StoredAnswer
 from teia.store.root import CellFolder, Root
-from teia.urls import host_of, key_of, numbering, site_of, slot_of, split
+from teia.urls import host_of, key_of, host_to_cell, site_of, slot_of, split
 
 if TYPE_CHECKING:
     from teia.index.reader import CellReader
@@ -110,7 +110,7 @@ class Lookup:
         self.folders = collection.cells()
         self.indexes: dict[Path, CellReader] = {}
         self._readers = [ArchiveReader(folder.archive) for folder in self.folders]
-        self.cell_number = numbering(collection.starts())
+        self.cell_number = host_to_cell(collection.starts())
         # If one cell cannot be opened, those already open are closed.
         with ExitStack() as stack:
             self.cells = [self._opened(folder, stack) for folder in self.folders]

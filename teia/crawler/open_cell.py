@@ -28,7 +28,7 @@ from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.order import Order
 from teia.frontier.traps.watch import TrapWatch
 from teia.index.handover import Handover
-from teia.store.archive import ArchiveWriter, Position, place_of
+from teia.store.archive import ArchiveWriter, Position, archive_path
 from teia.store.reader import ArchiveReader
 from teia.store.root import CellFolder
 from teia.urls import site_of, slot_of
@@ -87,7 +87,7 @@ class Cell:
         if row is None or not row[0]:
             return item
         file, offset = row
-        if self.frontier.journal is not None and not place_of(self.folder.archive, file).exists():
+        if self.frontier.journal is not None and not archive_path(self.folder.archive, file).exists():
             return item  # the file is on another node
         try:
             ArchiveReader(self.folder.archive).read(file, offset)

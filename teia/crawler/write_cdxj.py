@@ -16,7 +16,7 @@ from pathlib import Path
 from teia.clock import Clock
 from teia.crawler.open_cell import Cell
 from teia.errors import StoreError
-from teia.store.cdxj import unindexed
+from teia.store.cdxj import unindexed_files
 
 LOOK_S = 2.0
 MAX_S = 3_600.0
@@ -44,7 +44,7 @@ async def _index_closed(cells: Sequence[Cell], clock: Clock) -> None:
                 # A file that cannot be indexed now, because the disk is full or the file is damaged, is tried again at
                 # the next start; the audit reports the damage.
                 with suppress(StoreError):
-                    for path in await asyncio.to_thread(unindexed, cell.folder.archive, open_file):
+                    for path in await asyncio.to_thread(unindexed_files, cell.folder.archive, open_file):
                         await _index(path)
         await clock.sleep(LOOK_S)
 

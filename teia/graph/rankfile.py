@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from teia.durable import disk_errors, replacing
 from teia.errors import CorruptFile
 from teia.graph.linkfile import Keys
-from teia.lib.sortedkeys import looked_up
+from teia.lib.sortedkeys import look_up_all
 
 if TYPE_CHECKING:
     from teia.graph.pagerank import Ranks  # imports scipy, which readers do not need
@@ -96,7 +96,7 @@ def _map_file(path: Path) -> _Table:
         if identity is None:
             return _Table()
         with path.open("rb") as file:
-            size, head = os.fstat(file.fileno()).st_size, file.sorted_scores(_HEAD.size)
+            size, head = os.fstat(file.fileno()).st_size, file.read(_HEAD.size)
             if len(head) < _HEAD.size or not head.startswith(_MAGIC):
                 raise CorruptFile(path, f"is not a rank file; {_REMEDY}")
             _, version, nodes, *facts = _HEAD.unpack(head)
@@ -164,14 +164,14 @@ class RankFile:
         """Return the PageRank of each key; 0 for unknown ones. All scores of a file add up to 1."""
         # One read of the attribute: another thread's reload must not mix two versions in one answer.
         table = self._table
-        return looked_up(table.keys, table.scores, keys)
+        return look_up_all(table.keys, table.scores, keys)
 
     def percentiles(self, keys: Keys) -> Floats:
         """Return for each key the share of pages with links that score lower; 0 for unknown keys."""
         table = self._table
-        return looked_up(table.keys, table.percentiles, keys)
+        return look_up_all(table.keys, table.percentiles, keys)
 
     def in_links(self, keys: Keys) -> NDArray[np.uint32]:
         """Return for each key the number of pages that link to it, by their last captures; 0 for unknown keys."""
         table = self._table
-        return looked_up(table.keys, table.in_links, keys)
+        return look_up_all(table.keys, table.in_links, keys)

@@ -20,7 +20,7 @@ from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.cell import CellIndex, read_position
 from teia.index.handover import HandoverReader
 from teia.index.outgoing import read_spool
-from teia.store.archive import place_of
+from teia.store.archive import archive_path
 from teia.store.root import CellFolder
 
 NEW_INDEX, BROKEN = "index.new", "index.broken"
@@ -104,7 +104,7 @@ class CellIndexer:
 
     def has_file(self, name: str) -> bool:
         """Tell whether an archive file is on this node."""
-        return place_of(self._folder.archive, name).exists()
+        return archive_path(self._folder.archive, name).exists()
 
     def reload_borrowed(self) -> None:
         """Reopen the store of borrowed entries, to see those that came since."""

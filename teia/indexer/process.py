@@ -33,7 +33,7 @@ from teia.clock import Clock, WallClock
 from teia.collections.index_state import LOCK_FILE
 from teia.collections.stored import saved
 from teia.crawler.compiled_settings import reading_of
-from teia.durable import disk_errors, mend_exchange
+from teia.durable import disk_errors, repair_exchange
 from teia.errors import StoreError, TeiaError
 from teia.indexer.indexer import CollectionIndexer
 from teia.indexer.ranks import Ranker
@@ -82,7 +82,7 @@ def indexing_lock(root: Root, name: str) -> Iterator[None]:
             raise StoreError(f"another process is writing the index of {name}; wait until it has finished")
         for cell in root.collection(name).cells():
             # A rebuild killed in the middle of an exchange may have left a folder under its third name (durable.py).
-            mend_exchange(cell.index)
+            repair_exchange(cell.index)
         yield
     finally:
         os.close(descriptor)

@@ -31,14 +31,14 @@ class CsvWriter:
         self._rows = csv.writer(file, lineterminator="\n")
 
     def writerow(self, row: Iterable[Any]) -> None:
-        self._rows.writerow([harmless(value) for value in row])
+        self._rows.writerow([escape_formula(value) for value in row])
 
     def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
         for row in rows:
             self.writerow(row)
 
 
-def harmless(value: Any) -> Any:
+def escape_formula(value: Any) -> Any:
     """Return a value as a cell may hold it; lists become one text."""
     if isinstance(value, list | tuple):
         value = " ".join(map(str, value))

@@ -30,9 +30,9 @@ class Block(NamedTuple):
     size: int
 
 
-def common(one: Sequence[Item], other: Sequence[Item]) -> list[Block]:
+def common_blocks(one: Sequence[Item], other: Sequence[Item]) -> list[Block]:
     """Return the blocks that two sequences share, in order; the items between them were removed and added."""
-    return _joined(_Search(one, other).blocks())
+    return _join(_Search(one, other).blocks())
 
 
 class _Search:
@@ -88,7 +88,7 @@ class _Search:
                 furthest[k] = x
                 self._work -= x - began
                 if x >= n and y >= m:
-                    return [Block(a + x, b + y, size) for x, y, size in _walked_back(trail, n, m)]
+                    return [Block(a + x, b + y, size) for x, y, size in _backtrack(trail, n, m)]
         return None
 
     def _between_anchors(self, a: int, a_end: int, b: int, b_end: int) -> list[tuple[int, int, int, int, bool]]:
@@ -135,7 +135,7 @@ def _longest_rising(numbers: Sequence[int]) -> list[int]:
     return way[::-1]
 
 
-def _walked_back(trail: Sequence[dict[int, int]], n: int, m: int) -> list[tuple[int, int, int]]:
+def _backtrack(trail: Sequence[dict[int, int]], n: int, m: int) -> list[tuple[int, int, int]]:
     """Return the diagonals (x, y, size) of the way that Myers' search found, in any order."""
     found: list[tuple[int, int, int]] = []
     x, y = n, m
@@ -155,7 +155,7 @@ def _walked_back(trail: Sequence[dict[int, int]], n: int, m: int) -> list[tuple[
     return found
 
 
-def _joined(blocks: Sequence[Block]) -> list[Block]:
+def _join(blocks: Sequence[Block]) -> list[Block]:
     """Join neighbouring blocks."""
     found: list[Block] = []
     for block in blocks:

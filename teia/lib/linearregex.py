@@ -40,13 +40,13 @@ _MEANT = (
 """Constructs that RE2 cannot match, and the advice for each."""
 
 
-def compiled(expression: str) -> Callable[[str], bool]:
+def compile_test(expression: str) -> Callable[[str], bool]:
     """Return a test whether the expression is found in a text; ValueError names the error in the expression."""
     plain = _LITERAL.fullmatch(expression)
     if plain is not None:
         return _plain(_ESCAPE.sub(r"\1", plain[2]), is_start=bool(plain[1]), is_end=bool(plain[3]))
     # `surrogatepass`: half a surrogate pair in a text must not make a rule fail.
-    search = _compile(rewritten(expression), expression).search
+    search = _compile(to_re2(expression), expression).search
     return lambda text: search(text.encode("utf-8", "surrogatepass")) is not None
 
 
@@ -54,11 +54,11 @@ def any_of(expressions: Sequence[str]) -> tuple[Callable[[str], bool], ...]:
     """Make tests of which one is true where one of the expressions is found: one pass for all, if they fit into it."""
     plain = [each for each in expressions if _LITERAL.fullmatch(each)]
     others = [each for each in expressions if not _LITERAL.fullmatch(each)]
-    tests = [compiled(each) for each in plain]
-    singles = [compiled(each) for each in others]  # each is judged by itself, so that the wrong one is named
+    tests = [compile_test(each) for each in plain]
+    singles = [compile_test(each) for each in others]  # each is judged by itself, so that the wrong one is named
     if len(others) > 1:
         with suppress(ValueError):  # together they may be too large
-            singles = [compiled("|".join(f"(?:{each})" for each in others))]
+            singles = [compile_test("|".join(f"(?:{each})" for each in others))]
     return (*tests, *singles)
 
 
@@ -66,10 +66,10 @@ def size_of(expression: str) -> int:
     """Count the steps of an expression: the cost of a match per character of a hard text."""
     if _LITERAL.fullmatch(expression):
         return len(expression)
-    return int(_compile(rewritten(expression), expression).programsize)
+    return int(_compile(to_re2(expression), expression).programsize)
 
 
-def rewritten(expression: str) -> str:
+def to_re2(expression: str) -> str:
     """Return an expression of Python's as RE2 writes the same."""
     is_set = False
 
@@ -99,7 +99,7 @@ def _compile(expression: str, typed: str) -> re2._Regexp:
     try:
         made = re2.compile(expression.encode(), options=options)
     except re2.error as error:
-        raise ValueError(_said(error, typed)) from None
+        raise ValueError(_explain(error, typed)) from None
     except UnicodeEncodeError:
         raise ValueError("is not valid UTF-8") from None
     # `max_mem` bounds the memory; the size of the program bounds the time of a match.
@@ -111,7 +111,7 @@ def _compile(expression: str, typed: str) -> re2._Regexp:
 _TOO_LARGE = "is too large; use fewer or smaller repetitions, or several rules"
 
 
-def _said(error: re2.error, typed: str) -> str:
+def _explain(error: re2.error, typed: str) -> str:
     message = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
     meant = next((meaning for form, meaning in _MEANT if re.search(form, message)), "")
     if meant:

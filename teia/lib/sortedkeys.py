@@ -27,7 +27,7 @@ except ImportError:
     look_up = look_up_by_halving
 
 
-def looked_up(known: Keys, column: NDArray[Number], keys: Keys) -> NDArray[Number]:
+def look_up_all(known: Keys, column: NDArray[Number], keys: Keys) -> NDArray[Number]:
     """Look up a column's value for each key among the sorted `known`; 0 for other keys."""
     found = np.empty(len(keys), column.dtype)
     look_up(known, column, np.ascontiguousarray(keys, np.int64), np.empty(len(keys), np.int64), found)

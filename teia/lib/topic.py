@@ -90,7 +90,7 @@ def stems(text: str) -> set[str]:
     return {word[:STEM_LETTERS] for word in _WORD.findall(text)}
 
 
-def learn(words: Iterable[str], examples: Sequence[str], others: Mapping[str, Sequence[str]]) -> TopicModel:
+def learn_topic(words: Iterable[str], examples: Sequence[str], others: Mapping[str, Sequence[str]]) -> TopicModel:
     """Learn the topic from words, example texts or both; `others` are texts of other classes by their names."""
     named = _spread(stems(" ".join(words)))
     shown = _frequencies(examples)
@@ -102,7 +102,7 @@ def learn(words: Iterable[str], examples: Sequence[str], others: Mapping[str, Se
     vocabulary = sorted({word for parts in classes for _, seen in parts for word in seen})
     weights = {word: tuple(_weight(word, parts, language) for parts in classes) for word in vocabulary}
     # Words that the user named are kept first; of the others, those that tell most.
-    telling = sorted(vocabulary, key=lambda word: (word not in named, -_tells(weights[word], rest), word))[:MAX_WORDS]
+    telling = sorted(vocabulary, key=lambda word: (word not in named, -_information(weights[word], rest), word))[:MAX_WORDS]
     return TopicModel(("topic", *of_others), rest, {word: weights[word] for word in sorted(telling)})
 
 
@@ -138,7 +138,7 @@ def _hundredths(number: float) -> int:
     return round(SCALE * number)
 
 
-def _tells(weights: tuple[int, ...], rest: tuple[int, ...]) -> int:
+def _information(weights: tuple[int, ...], rest: tuple[int, ...]) -> int:
     """Return the distance of a word's weights from those of a word without information."""
     return max(abs(weight - none) for weight, none in zip(weights, rest, strict=True))
 

@@ -48,7 +48,7 @@ class Delivery:
         asked = {notice.number for _, notice in self._under_way.subjects()}
         due = sorted(self._store.due(self._clock.now_s()), key=lambda each: each[0].failures)
         for subscription, notice in due:
-            # After a failure only `try_webhook` sets `again_s` to 0.
+            # After a failure only `send_test_message` sets `again_s` to 0.
             is_by_hand = subscription.failures > 0 and subscription.again_s == 0
             if notice.number not in asked and (is_by_hand or not self._places.is_failing(subscription.webhook)):
                 yield subscription, notice

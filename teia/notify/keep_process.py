@@ -32,7 +32,7 @@ def is_needed(root: Root) -> bool:
     return any(folder.subscriptions.exists() or folder.hubs.exists() for folder in folders)
 
 
-class CourierSupervisor:
+class NotifierSupervisor:
     """Supervisor of a root's courier: start, restart, end."""
 
     def __init__(self, root: Root, clock: Clock) -> None:

@@ -23,7 +23,7 @@ from teia.errors import IndexFailure, ParseError, StoreError
 from teia.frontier.cell.database import sqlite_errors
 from teia.frontier.cell.rows import url_from
 from teia.index.cell import read_position
-from teia.notify.subscriptions import told_by
+from teia.notify.subscriptions import origin_fields
 from teia.records import Outcome
 from teia.signals.announce import transaction
 from teia.signals.subscriptions import PAGE, Subscription, Subscriptions
@@ -280,7 +280,7 @@ class NoticeFinder:
 
     def _tell(self, watched: Subscription, identity: str, kind: str, items: Sequence[dict[str, Any]]) -> None:
         now_s = self._clock.now_s()
-        body = message(kind, iso_utc(now_s), {**told_by(self._name, watched), "items": list(items)})
+        body = message(kind, iso_utc(now_s), {**origin_fields(self._name, watched), "items": list(items)})
         self._store.tell(watched, identity, now_s, body)
 
 

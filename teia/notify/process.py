@@ -5,7 +5,7 @@
 Every second or so it looks for committed changes (notices.py), posts due notices (deliver.py), and sends requests to
 hubs (websub.py), until its standard input is closed. Then it looks once more, posts for a moment, and ends. It dies
 with its parent and loses nothing by that. A crawl and a server may each have a courier. The lock on the root's
-`courier.lock` lets one of them work, and the other waits for the lock.
+`notifier.lock` lets one of them work, and the other waits for the lock.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class NotifyRound:
         if self._lookout is None:
             self._lookout = NoticeFinder(self._root, self._name, store, self._copies, self._clock)
         # Shielded below: a time-out of the last turns cannot end the thread, which goes on using the store.
-        self._looking = asyncio.create_task(asyncio.to_thread(self._lookout.look))
+        self._looking = asyncio.create_task(asyncio.to_thread(self._lookout.find_notices))
         try:
             return await asyncio.shield(self._looking) + self._lookout.is_cut
         finally:
@@ -150,7 +150,7 @@ def _stamp(*paths: Path) -> tuple[object, ...]:
     return tuple(found)
 
 
-class Courier:
+class Notifier:
     """The courier's rounds over all collections of a root that have subscriptions or hubs."""
 
     def __init__(self, root: Root, clock: Clock) -> None:
@@ -202,22 +202,22 @@ class Courier:
 
 async def run(root: Root, clock: Clock, until: asyncio.Event) -> None:
     """Do rounds until an event, then some last rounds."""
-    courier = Courier(root, clock)
+    notifier = Notifier(root, clock)
     try:
         while not until.is_set():
-            await courier.turn()
+            await notifier.run_round()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(until.wait(), TURN_S)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_S):
-                while await courier.turn(is_last=True):  # noqa: ASYNC110  # for answers, and for delays to end
+                while await notifier.run_round(is_last=True):  # noqa: ASYNC110  # for answers, and for delays to end
                     await asyncio.sleep(LAST_TURN_S)
     finally:
-        await courier.close()
+        await notifier.close()
 
 
 @contextlib.contextmanager
-def courier_lock(root: Root) -> Iterator[bool]:
+def notifier_lock(root: Root) -> Iterator[bool]:
     """Hold the lock for being the courier of a root; yield False if another process has it."""
     path = root.path / LOCK
     with disk_errors(path, "opened"):
@@ -248,7 +248,7 @@ async def _main(root: Root) -> None:
     listening = asyncio.create_task(_until_input_closes(closed))
     try:
         while True:
-            with courier_lock(root) as is_ours:
+            with notifier_lock(root) as is_ours:
                 if is_ours:
                     await run(root, WallClock(), closed)
                     return

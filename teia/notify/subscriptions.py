@@ -83,7 +83,7 @@ def subscribe(
     if bool(url) == bool(query):
         raise UsageError("choose either the URL of a page or the query of a search")
     config = saved(root, name).config
-    to = checked_webhook(webhook, config) if webhook else ""
+    to = check_webhook(webhook, config) if webhook else ""
     now_s = clock.now_s()
     with Lookup(root, name) as lookup:
         if url:
@@ -92,7 +92,7 @@ def subscribe(
             # The watch begins after the last visit: earlier changes are no news.
             seen_s = entry.page.last_visit_s if entry.page is not None else 0.0
         else:
-            kind, what, seen_s = SEARCH, checked_query(query, config), now_s
+            kind, what, seen_s = SEARCH, check_query(query, config), now_s
             # Pages that change after these positions are compared with the search.
             positions = {number: cell.last_change() for number, cell in enumerate(lookup.cells)}
     secret = new_secret() if to else ""
@@ -112,26 +112,26 @@ def unsubscribe(root: Root, name: str, identity: str) -> ListedSubscription:
         return watched
 
 
-def try_webhook(root: Root, name: str, clock: Clock, identity: str) -> ListedSubscription:
+def send_test_message(root: Root, name: str, clock: Clock, identity: str) -> ListedSubscription:
     """Queue a test message for a webhook; waiting tries are made at once."""
     now_s = clock.now_s()
     with opened(root.collection(name)) as store:
         found = _wanted(store, name, identity)
         if not found.webhook:
             raise UsageError(f"the subscription {found.id} has no webhook, only a feed")
-        body = message(TEST, iso_utc(now_s), told_by(name, found))
+        body = message(TEST, iso_utc(now_s), origin_fields(name, found))
         with transaction(store.db):
             store.tell(found, token_hex(16), now_s, body)
             store.db.execute("UPDATE subscriptions SET again_s = 0 WHERE id = ?", (found.id,))
         return _watched(store, found)
 
 
-def told_by(collection: str, subscription: Subscription) -> dict[str, object]:
+def origin_fields(collection: str, subscription: Subscription) -> dict[str, object]:
     """Return the fields of every message that name its origin."""
     return {"collection": collection, "subscription": subscription.id, subscription.kind: subscription.what}
 
 
-def subscriptions_of(folder: CollectionFolder) -> list[ListedSubscription]:
+def list_subscriptions(folder: CollectionFolder) -> list[ListedSubscription]:
     """Return all subscriptions of a collection, oldest first."""
     if not folder.subscriptions.exists():
         return []
@@ -161,7 +161,7 @@ def _watched(store: Subscriptions, each: Subscription) -> ListedSubscription:
         id=each.id,
         kind=each.kind,
         what=each.what,
-        webhook=shown_webhook(each.webhook) if each.webhook else None,
+        webhook=redact_webhook(each.webhook) if each.webhook else None,
         feed=each.feed,
         made=iso_utc(each.made_s),
         made_by=each.made_by,
@@ -179,7 +179,7 @@ def _watched(store: Subscriptions, each: Subscription) -> ListedSubscription:
 # ---- checks of queries and webhooks ---------------------------------------------------------------------------------
 
 
-def checked_query(query: str, config: Config) -> str:
+def check_query(query: str, config: Config) -> str:
     """Return a query that can be answered; raise UsageError otherwise."""
     from teia.search.query.parser import parse
 
@@ -192,7 +192,7 @@ def checked_query(query: str, config: Config) -> str:
     return query.strip()
 
 
-def checked_webhook(text: str, config: Config) -> str:
+def check_webhook(text: str, config: Config) -> str:
     """Return a webhook URL that messages may be posted to, as far as can be checked without a request."""
     url = canonicalize(text.strip(), ()) if len(text) <= MAX_WEBHOOK_CHARS else None
     if url is None:
@@ -215,7 +215,7 @@ def checked_webhook(text: str, config: Config) -> str:
     return url
 
 
-def shown_webhook(url: str) -> str:
+def redact_webhook(url: str) -> str:
     """Return a webhook's address without its path and query: either may contain a key."""
     # `https://`, or `http://` and the first letter of the host: the slash of the path comes later in both.
     at, slash, rest = url[8:].partition("/")

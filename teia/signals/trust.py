@@ -23,20 +23,20 @@ from enum import IntEnum
 from math import sqrt
 from struct import Struct
 
-MOST = 400
+MAX_TESTS = 400
 """Number of tests after which all count half."""
 
 DAY_S = 86_400
 CLOCK_ERROR_S = 120.0
 """Seconds that a site's clock may be ahead of ours before a date in the future is rejected."""
 
-CAREFUL = 2.0
+BOUND_DEVIATIONS = 2.0
 """Number of standard deviations by which an estimated share is lowered to a careful bound."""
 
 TRUSTED = 0.8
 """Weight from which on a source's silence means that a page has not changed."""
 
-HARDLY_HEARD = 0.1
+MIN_WEIGHT = 0.1
 """Weight below which a source's claims cause no visits; a part of them is still tested."""
 
 _FORMAT = 1
@@ -52,7 +52,7 @@ class SignalKind(IntEnum):
     WEBSUB = 4
 
     @property
-    def word(self) -> str:
+    def label(self) -> str:
         return self.name.lower()
 
 
@@ -73,21 +73,21 @@ class Beta:
         return sqrt(self.successes * self.failures / (total * total * (total + 1.0)))
 
     @property
-    def at_least(self) -> float:
+    def lower_bound(self) -> float:
         """Careful lower bound of the share."""
-        return max(0.0, self.mean - CAREFUL * self.deviation)
+        return max(0.0, self.mean - BOUND_DEVIATIONS * self.deviation)
 
 
 @dataclass(slots=True)
 class SignalSource:
-    """One kind of signal of one host: `heeded` visits followed it, `changed` of them found a change.
+    """One kind of signal of one host: `tested` visits followed it, `changed` of them found a change.
 
     `expected` of them would have found none by their pages' rates. `announced` and `missed` are changes that visits
     found. Rejected claims are counted: `future` dates, `broken` ones, and `foreign` pages, which belong to another
     site.
     """
 
-    heeded: float = 0.0
+    tested: float = 0.0
     changed: float = 0.0
     expected: float = 0.0
     announced: float = 0.0
@@ -98,57 +98,57 @@ class SignalSource:
 
     def note_visit(self, *, changed: bool, unchanged_probability: float) -> None:
         """Record a visit of a page that it called changed; its rate gives the probability of no change."""
-        if self.heeded >= MOST:
+        if self.tested >= MAX_TESTS:
             # Halved together, so that their ratios stay.
-            self.heeded, self.changed, self.expected = self.heeded / 2, self.changed / 2, self.expected / 2
-        self.heeded += 1.0
+            self.tested, self.changed, self.expected = self.tested / 2, self.changed / 2, self.expected / 2
+        self.tested += 1.0
         self.changed += changed
         self.expected += min(max(unchanged_probability, 0.0), 1.0)
 
     def note_change(self, *, announced: bool) -> None:
         """Record a change of a page that it covers, announced or not."""
-        if self.announced + self.missed >= MOST:
+        if self.announced + self.missed >= MAX_TESTS:
             self.announced, self.missed = self.announced / 2, self.missed / 2
         self.announced += announced
         self.missed += not announced
 
     @property
     def precision(self) -> Beta:
-        return Beta(1.0 + self.changed, 1.0 + self.heeded - self.changed)
+        return Beta(1.0 + self.changed, 1.0 + self.tested - self.changed)
 
     @property
     def recall(self) -> Beta:
         return Beta(1.0 + self.announced, 1.0 + self.missed)
 
     @property
-    def believed(self) -> Beta:
+    def credibility(self) -> Beta:
         """Of visits that would have found nothing, the share that found a change because it was announced."""
-        # `expected` visits would have found nothing, by their rates, and `in_vain` did: the signal explains the rest.
-        in_vain = self.heeded - self.changed
-        return Beta(1.0 + max(0.0, self.expected - in_vain), 1.0 + in_vain)
+        # `expected` visits would have found nothing, by their rates, and `unconfirmed` did: the signal explains the rest.
+        unconfirmed = self.tested - self.changed
+        return Beta(1.0 + max(0.0, self.expected - unconfirmed), 1.0 + unconfirmed)
 
     @property
     def weight(self) -> float:
         """Value of its claims: from 0, nothing, to 1."""
-        return self.believed.mean
+        return self.credibility.mean
 
     @property
     def sure_weight(self) -> float:
         """Lower bound of the weight. A source has no effect before this is positive; visits test it all the same."""
-        return 0.0 if self.is_hardly_heard else self.believed.at_least
+        return 0.0 if self.is_distrusted else self.credibility.lower_bound
 
     @property
     def sure_recall(self) -> float:
         """Lower bound of the share of changes that it announces; 0 while it has no sure weight."""
-        return self.recall.at_least if self.sure_weight > 0 else 0.0
+        return self.recall.lower_bound if self.sure_weight > 0 else 0.0
 
     @property
     def is_trusted(self) -> bool:
         return self.sure_weight >= TRUSTED and self.sure_recall >= TRUSTED
 
     @property
-    def is_hardly_heard(self) -> bool:
-        return self.weight < HARDLY_HEARD
+    def is_distrusted(self) -> bool:
+        return self.weight < MIN_WEIGHT
 
     def encode(self) -> bytes:
         return _RECORD.pack(_FORMAT, *astuple(self)[:5], *(min(each, 2**32 - 1) for each in astuple(self)[5:]))
@@ -163,17 +163,17 @@ class SignalSource:
         return cls(*_RECORD.unpack(record)[1:])
 
 
-def is_future(said_s: float, now_s: float) -> bool:
+def is_future(claimed_s: float, now_s: float) -> bool:
     """Tell whether a date is rejected because it lies in the future."""
-    return said_s > now_s + CLOCK_ERROR_S
+    return claimed_s > now_s + CLOCK_ERROR_S
 
 
-def is_news(said_s: float, heard_s: float, visited_s: float) -> bool:
-    """Tell whether a claim means a change since the last visit; `heard_s` is the claimed date at that visit.
+def is_news(claimed_s: float, earlier_claim_s: float, visited_s: float) -> bool:
+    """Tell whether a claim means a change since the last visit; `earlier_claim_s` is the claimed date at that visit.
 
     A date without a time of day stands for any moment of its day. It is news only if it differs from the date before,
     or a page would be visited all day long.
     """
     # Midnight stands for a date without a time of day.
-    until_s = said_s + DAY_S if said_s % DAY_S == 0 else said_s
-    return said_s > heard_s and until_s > visited_s
+    until_s = claimed_s + DAY_S if claimed_s % DAY_S == 0 else claimed_s
+    return claimed_s > earlier_claim_s and until_s > visited_s

@@ -29,7 +29,7 @@ from teia.durable import disk_errors, store_error, sync_folder
 from teia.errors import CorruptFile, StoreError
 from teia.store.warc import Members, warcinfo_member
 
-ASIDE = ".aside"
+SET_ASIDE = ".aside"
 """Suffix of an uncommitted file that holds too much to delete."""
 
 WRITE_BYTES = 1 << 20
@@ -61,7 +61,7 @@ def serial_of(name: str) -> int | None:
     return int(match["serial"]) if match else None
 
 
-def place_of(folder: Path, file: str) -> Path:
+def archive_path(folder: Path, file: str) -> Path:
     """Return the path of a file that a cell names: in its own archive folder, or in that of the cell in its name.
 
     A cell that was split off another names files of that one; they stay in place.
@@ -142,7 +142,7 @@ class ArchiveWriter:
         if start is None:
             self._set_aside()
         # A committed file of another node of the cluster is a read-only copy: this node begins its own file.
-        elif self._is_whole(start) and not (past_damage and self._is_brought(start)):
+        elif self._is_whole(start) and not (past_damage and self._is_copied(start)):
             self._remove_after(start)
             self._reopen(start)
             return
@@ -158,13 +158,13 @@ class ArchiveWriter:
         path = self._folder / start.file
         return path.is_file() and path.stat().st_size >= start.offset
 
-    def _is_brought(self, start: Position) -> bool:
+    def _is_copied(self, start: Position) -> bool:
         """Tell whether the committed file is a copy of another node's (ship_archive.py), which is read-only."""
         return not (self._folder / start.file).stat().st_mode & 0o200
 
     def _set_aside(self) -> None:
         for path in self._own_files():
-            path.rename(path.with_name(path.name + ASIDE))
+            path.rename(path.with_name(path.name + SET_ASIDE))
 
     def _remove_after(self, start: Position) -> None:
         committed = serial_of(start.file) or 0
@@ -192,7 +192,7 @@ class ArchiveWriter:
         """Create the next file with its warcinfo record, on the disk before anything is appended to it."""
         now_s = self._clock.now_s()
         # Serial numbers of files set aside count too, so that a number never names two files.
-        taken = [serial_of(path.name.removesuffix(ASIDE)) or 0 for path in self._folder.iterdir()]
+        taken = [serial_of(path.name.removesuffix(SET_ASIDE)) or 0 for path in self._folder.iterdir()]
         taken.append(self._least_serial)
         stamp = datetime.fromtimestamp(now_s, UTC).strftime("%Y%m%d%H%M%S")
         path = self._folder / f"{self._prefix}-{stamp}-{max(taken, default=0) + 1:05d}.warc.gz"
@@ -226,15 +226,15 @@ class ArchiveWriter:
         if self._size == self._synced >= self._file_bytes:
             with disk_errors(self._folder, "written"):
                 self._begin_file()
-        places = []
+        stored = []
         for length in members.lengths:
-            places.append(Stored(self._path.name, self._size, length))
+            stored.append(Stored(self._path.name, self._size, length))
             self._size += length
         self._waiting.append(members.data)
         self._waiting_bytes += len(members.data)
         if self._waiting_bytes >= WRITE_BYTES:
             self._write_waiting()
-        return tuple(places)
+        return tuple(stored)
 
     def flush_and_sync(self) -> Position:
         """Bring everything appended so far onto the disk; return the position the frontier may now commit."""
@@ -245,7 +245,7 @@ class ArchiveWriter:
             os.fdatasync(self._descriptor)
         except OSError as error:
             # Pages of a failed sync may be dropped though they look clean: they are cut off, never synced again.
-            self._give_up_group()
+            self._roll_back()
             raise store_error(self._path, "written", error) from error
         self._synced = self._size
         return self.position
@@ -257,13 +257,13 @@ class ArchiveWriter:
                 self._cut()
             _write_at(self._descriptor, data, self._written)
         except OSError as error:
-            self._give_up_group()
+            self._roll_back()
             raise store_error(self._path, "written", error) from error
         self._waiting.clear()
         self._waiting_bytes = 0
         self._written += len(data)
 
-    def _give_up_group(self) -> None:
+    def _roll_back(self) -> None:
         """Go back to the last synced position. Should even cutting fail, it is tried again before the next write."""
         self._waiting.clear()
         self._waiting_bytes = 0
@@ -287,7 +287,7 @@ class ArchiveWriter:
     def close(self) -> None:
         """Close the file. Records appended since the last sync were never promised, and are cut."""
         if self._descriptor >= 0:
-            self._give_up_group()
+            self._roll_back()
             self._close_file()
 
     def __enter__(self) -> Self:

@@ -71,13 +71,13 @@ def index_lines(warc: Path, run_lines: int = RUN_LINES) -> Iterator[bytes]:
 
 
 def _lines(warc: Path) -> Iterator[bytes]:
-    for record in file_records(warc, _pass_over):
+    for record in file_records(warc, _skip_damage):
         line = cdxj_line(record)
         if line is not None:
             yield line
 
 
-def _pass_over(_damage: Damage) -> None:
+def _skip_damage(_damage: Damage) -> None:
     """Continue at the next record."""
 
 
@@ -89,13 +89,13 @@ def write_index(warc: Path) -> Path:
     return path
 
 
-def unindexed(folder: Path, open_file: str) -> list[Path]:
+def unindexed_files(folder: Path, open_file: str) -> list[Path]:
     """Return the closed WARC files of a folder that have no CDXJ beside them."""
     with disk_errors(folder, "read"):
         return [path for path in archive_files(folder) if path.name != open_file and not index_path(path).exists()]
 
 
-def merged(indexes: Iterable[Path]) -> Iterator[bytes]:
+def merge_indexes(indexes: Iterable[Path]) -> Iterator[bytes]:
     """Yield the lines of several CDXJ files in order, each line once: what an export of the whole collection is."""
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("rb")) for path in indexes]

@@ -89,7 +89,7 @@ class Log(Protocol):
         """Add a table beside `fetches`, looked up by its first column; another of that name is replaced."""
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Convert a value of an answer for JSON: times in ISO 8601 and UTC, bytes as hex, no infinities."""
     if isinstance(value, datetime):
         return iso_utc((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp())
@@ -104,9 +104,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): json_value(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [json_value(each) for each in value]
     return value if value is None or isinstance(value, str | int | bool) else str(value)
 
 

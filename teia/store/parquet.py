@@ -21,11 +21,11 @@ VERSION = "1"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its Arrow type and its meaning."""
+    """One column: its Arrow type and its description."""
 
     name: str
     arrow: Any
-    meaning: str
+    description: str
 
 
 _TIME = pa.timestamp("us", "UTC")

@@ -29,9 +29,9 @@ class PendingLog:
         self._db.create_function("least", -1, _least, deterministic=True)
         self._db.create_function("greatest", -1, _greatest, deterministic=True)
         self._db.execute(f"CREATE TABLE fetches ({', '.join(COLUMNS)})")
-        places = ", ".join("?" * len(COLUMNS))
+        marks = ", ".join("?" * len(COLUMNS))
         rows = map(attrgetter(*COLUMNS), chain.from_iterable(part.pending for part in parts))
-        self._db.executemany(f"INSERT INTO fetches VALUES ({places})", rows)  # noqa: S608  # our own names
+        self._db.executemany(f"INSERT INTO fetches VALUES ({marks})", rows)  # noqa: S608  # our own names
 
     def query(self, sql: str, max_rows: int = 10_000) -> Rows:
         """Answer one SELECT of ours."""

@@ -24,7 +24,7 @@ from isal import igzip_lib
 from teia.clock import from_iso
 from teia.durable import disk_errors
 from teia.errors import CorruptFile, StoreError
-from teia.store.archive import Position, committed_files, place_of
+from teia.store.archive import Position, committed_files, archive_path
 
 MAX_RECORD_BYTES = 64 << 20
 """A record larger than this, decompressed, is reported and passed over; ours are kept below it by the fetch limits."""
@@ -110,7 +110,7 @@ class ArchiveReader:
 
     def read(self, file: str, offset: int) -> ArchiveRecord:
         """Return the record at a place that the frontier, the fetch log or a CDXJ line names."""
-        path = place_of(self._folder, file)
+        path = archive_path(self._folder, file)
         if path.name != file or not path.is_file():
             raise StoreError(f"{file}: file not found in {self._folder}")
         with disk_errors(path, "read"), path.open("rb") as stream:

@@ -36,7 +36,7 @@ RESERVED_NAMES = frozenset({"format", "lock", "control", "ledger", "tmp"})
 EDIT_TRIES, EDIT_PAUSE_S = 200, 0.05
 """Wait of one process for another that changes the same configuration: ten seconds in all."""
 
-LOOK_AGAIN_S = 0.05
+RETRY_S = 0.05
 """Wait before a second try: a process that only looks up the holder takes the lock for an instant."""
 
 STARTS_FILE = "starts.json"
@@ -202,7 +202,7 @@ class Root:
 
     def collection(self, name: str) -> CollectionFolder:
         """Return the folder of a collection, which need not exist yet; names that lead elsewhere are refused."""
-        path = self.path / checked_name(name)
+        path = self.path / check_name(name)
         if path.is_symlink():
             raise StoreError(f"{path} is a symbolic link; a collection must be a folder in {self.path}")
         return CollectionFolder(name, path)
@@ -224,7 +224,7 @@ class Root:
         with disk_errors(path, "opened"):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            self._take(descriptor)
+            self._acquire_lock(descriptor)
             yield
         finally:
             os.close(descriptor)
@@ -246,13 +246,13 @@ class Root:
             os.close(descriptor)
         return None
 
-    def _take(self, descriptor: int) -> None:
+    def _acquire_lock(self, descriptor: int) -> None:
         path = self.path / "lock"
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                time.sleep(LOOK_AGAIN_S)
+                time.sleep(RETRY_S)
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
@@ -271,7 +271,7 @@ class Root:
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     """Return a collection's name if it may be one; it becomes a folder name, so it may contain no way out."""
     if not _NAME.fullmatch(name):
         shown = name if len(name) <= 40 else name[:40] + "…"
@@ -295,7 +295,7 @@ def open_root(path: Path, *, create: bool = False) -> Root:
         if not path.is_dir():
             raise StoreError(f"{path}: {'is not a folder' if path.exists() else 'folder not found'}; see --data")
         if not (path / "format").exists():
-            _make_ours(path, create)
+            _initialize(path, create)
         text = (path / "format").read_text("utf-8", "replace")[:64]
     match = _FORMAT_LINE.fullmatch(text)
     if match is None:
@@ -308,7 +308,7 @@ def open_root(path: Path, *, create: bool = False) -> Root:
     return Root(path)
 
 
-def _make_ours(path: Path, create: bool) -> None:
+def _initialize(path: Path, create: bool) -> None:
     # Hidden files are allowed: a crash during the write below leaves one, and mount points may have their own.
     others = [entry.name for entry in path.iterdir() if not entry.name.startswith(".")]
     if others:

@@ -42,9 +42,9 @@ class FetchLog:
         self._connection.register("pending_fetches", table_of(row for part in parts for row in part.pending))
         for name, table in (tables or {}).items():
             self._connection.register(name, table)
-        self._close_off([path for path in found if path not in self.damaged])
+        self._restrict_access([path for path in found if path not in self.damaged])
 
-    def _close_off(self, files: Sequence[Path]) -> None:
+    def _restrict_access(self, files: Sequence[Path]) -> None:
         """Let DuckDB open these files and nothing else, make the view, and lock the settings."""
         listed = "[" + ", ".join(_quoted(str(path.resolve())) for path in files) + "]"
         select = "SELECT * FROM pending_fetches"
@@ -130,12 +130,12 @@ def _read(reader: Any, max_bytes: int | None) -> Any:
     for batch in reader:
         size += batch.nbytes
         if max_bytes is not None and size > max_bytes:
-            raise QueryError(too_long(max_bytes))
+            raise QueryError(too_long_message(max_bytes))
         batches.append(batch)
     return pa.Table.from_batches(batches, reader.schema)
 
 
-def too_long(max_bytes: int) -> str:
+def too_long_message(max_bytes: int) -> str:
     return f"the result is larger than {max_bytes >> 20} MiB; select fewer columns, or narrow it with LIMIT"
 
 

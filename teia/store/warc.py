@@ -127,10 +127,10 @@ _PLAIN_REQUEST = re.compile(rb"(?:(?!\s*(?i:authorization|proxy-authorization|co
 
 def final_head(raw: bytes) -> StoredHead | None:
     """Return the last head of an answer in the form it is stored in; None if there is none that reads as HTTP."""
-    return StoredHead(raw, 0) if _PLAIN_HEAD.fullmatch(raw) else _mended_head(raw)
+    return StoredHead(raw, 0) if _PLAIN_HEAD.fullmatch(raw) else _repaired_head(raw)
 
 
-def _mended_head(raw: bytes) -> StoredHead | None:
+def _repaired_head(raw: bytes) -> StoredHead | None:
     interim = 0
     for block in raw.replace(b"\r\n", b"\n").lstrip(b"\n").split(b"\n\n"):
         lines = block.strip(b"\n").split(b"\n")
@@ -164,10 +164,10 @@ def _name(line: bytes) -> bytes:
 
 def _request_head(raw: bytes) -> bytes:
     """Return a request's head with one form of line ends and without the secrets in it."""
-    return raw if _PLAIN_REQUEST.fullmatch(raw) else _mended_request(raw)
+    return raw if _PLAIN_REQUEST.fullmatch(raw) else _repaired_request(raw)
 
 
-def _mended_request(raw: bytes) -> bytes:
+def _repaired_request(raw: bytes) -> bytes:
     lines = raw.translate(None, b"\r\0").strip(b"\n").split(b"\n")
     shown = [line.partition(b":")[0] + b": (not archived)" if _name(line) in _CREDENTIALS else line for line in lines]
     return b"\r\n".join([*shown, b"", b""])
@@ -257,11 +257,11 @@ def page_members(
         )
     if head is not None:
         parts.append((kind, answer))
-    said = dict(metadata)
+    fields = dict(metadata)
     if head is not None and head.interim:
-        said["interim-answers"] = str(head.interim)
-    if said:
-        parts.append(("metadata", _member("metadata", url, date, _FIELDS, warc_fields(said), concurrent)[1]))
+        fields["interim-answers"] = str(head.interim)
+    if fields:
+        parts.append(("metadata", _member("metadata", url, date, _FIELDS, warc_fields(fields), concurrent)[1]))
     return Members(
         b"".join(member for _, member in parts),
         tuple(len(member) for _, member in parts),

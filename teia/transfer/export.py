@@ -24,7 +24,7 @@ from teia.crawler.lookup import Lookup
 from teia.errors import DiskFull, StoreError, UsageError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.archive import committed_files, index_path
-from teia.store.cdxj import RUN_LINES, cdxj_line, merged, sorted_lines
+from teia.store.cdxj import RUN_LINES, cdxj_line, merge_indexes, sorted_lines
 from teia.store.fetchlog import log_files
 from teia.store.parquet import SCHEMA, table_of
 from teia.store.reader import Damage, file_records, walk_file
@@ -154,7 +154,7 @@ def cdxj_lines(root: Root, name: str) -> Iterator[Iterator[bytes]]:
                 _index(path, end, Path(folder) / f"{number}.cdxj")
                 for number, (path, end) in enumerate(archives(root, name))
             ]
-        yield merged(indexes)
+        yield merge_indexes(indexes)
 
 
 def _index(path: Path, end: int | None, temporary: Path) -> Path:

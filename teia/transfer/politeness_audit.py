@@ -129,11 +129,11 @@ def _put_tables(
 ) -> None:
     """Create the tables beside the log that the queries need, and no others."""
     if len(history) > 1 or history[0].agreed:
-        log.put("times", ("of_host", "since_s", "until_s", "delay_s", "per_host"), [*_general(history), *_own(history)])
+        log.add_table("times", ("of_host", "since_s", "until_s", "delay_s", "per_host"), [*_general(history), *_own(history)])
     if sites:
-        log.put("sharing", ("at_address", "site_count"), list(sites.items()))
+        log.add_table("sharing", ("at_address", "site_count"), list(sites.items()))
     if excused:
-        log.put("excused", ("of_host",), [(host,) for host in excused])
+        log.add_table("excused", ("of_host",), [(host,) for host in excused])
 
 
 def _general(history: Sequence[CourtesyInForce]) -> Iterator[_Time]:

@@ -20,7 +20,7 @@ from teia.durable import disk_errors
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import check_format
 from teia.frontier.cell.schema import VERSION
-from teia.store.archive import Position, committed_files, place_of, serial_of
+from teia.store.archive import Position, committed_files, archive_path, serial_of
 from teia.store.reader import walk_file
 from teia.store.root import CellFolder, Root
 
@@ -100,7 +100,7 @@ class _Ends:
 
     def is_lost(self, file: str, offset: int, length: int) -> bool:
         if file not in self._ends:
-            path = place_of(self._archive, file)
+            path = archive_path(self._archive, file)
             with disk_errors(path, "read"):
                 self._ends[file] = path.stat().st_size if path.is_file() else 0
         return offset + length > self._ends[file]

@@ -13,7 +13,7 @@ from teia.clock import from_iso
 from teia.crawler.lookup import Lookup, UrlEntry, VisitEntry
 from teia.durable import disk_errors
 from teia.errors import StoreError
-from teia.store.archive import place_of
+from teia.store.archive import archive_path
 from teia.store.audit import matches
 from teia.store.reader import ArchiveRecord, split_head
 
@@ -83,7 +83,7 @@ def copy_at(lookup: Lookup, cell: int, file: str, offset: int) -> StoredCapture:
 
 def member_of(lookup: Lookup, copy: StoredCapture) -> bytes:
     """Return a capture's record as stored in its file: a gzip member, which is a WARC file by itself."""
-    path = place_of(lookup.folders[copy.cell].archive, copy.record.file)
+    path = archive_path(lookup.folders[copy.cell].archive, copy.record.file)
     with disk_errors(path, "read"), path.open("rb") as file:
         file.seek(copy.record.offset)
         return file.read(copy.record.length)

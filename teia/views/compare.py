@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from teia.lib.difference import common
+from teia.lib.difference import common_blocks
 from teia.parse.headers import parse_head
 from teia.parse.text.normal import normalised
 from teia.views.capture_reader import CaptureReader
@@ -97,7 +97,7 @@ def _parts(one: Sequence[str], other: Sequence[str]) -> Iterator[DiffPart]:
     """Yield the common and the differing parts of two texts, in their order."""
     forms: dict[str, str] = {}
     a = b = 0
-    blocks = common([_form(word, forms) for word in one], [_form(word, forms) for word in other])
+    blocks = common_blocks([_form(word, forms) for word in one], [_form(word, forms) for word in other])
     # None stands for the end of both texts.
     for block in (*blocks, None):
         a_next, b_next = (block.a, block.b) if block is not None else (len(one), len(other))

@@ -270,12 +270,12 @@ def _signals(lookup: Lookup, line: HostLine) -> tuple[HostSignal, ...]:
     return tuple(
         HostSignal(
             kind=kind,
-            heeded=round(voice.heeded),
+            heeded=round(voice.tested),
             precision=round(voice.precision.mean, 4),
             recall=round(voice.recall.mean, 4),
             weight=round(voice.weight, 4),
             sure_weight=round(voice.sure_weight, 4),
-            is_hardly_heard=voice.is_hardly_heard,
+            is_hardly_heard=voice.is_distrusted,
             future=voice.future,
             broken=voice.broken,
             foreign=voice.foreign,

@@ -14,7 +14,7 @@ from teia.clock import Clock, iso_utc
 from teia.config.sections import Config
 from teia.crawler.keep_fresh.page_freshness import freshness_of, rate_of_peers
 from teia.crawler.lookup import Lookup, UrlEntry, main_url, why_alias
-from teia.crawler.signals_in.site_hints import voices_of
+from teia.crawler.signals_in.site_hints import source_trust
 from teia.crawler.sites.soft404 import soft_404_note
 from teia.errors import StoreError
 from teia.fetch.robots import rules_from_answer
@@ -61,7 +61,7 @@ def page_signals(lookup: Lookup, entry: UrlEntry) -> tuple[PageSignal, ...]:
     if not site_statements.has_tables(frontier.db):  # no version with signals has written it yet
         return ()
     said = site_statements.statements_of_page(frontier.db, (slot, entry.host_id, entry.key))
-    voices = voices_of(frontier, slot, entry.host_id) if said else {}
+    voices = source_trust(frontier, slot, entry.host_id) if said else {}
     visited_s = entry.page.last_visit_s if entry.page is not None else 0.0
     return tuple(
         PageSignal(

@@ -30,7 +30,7 @@ import msgspec
 
 from teia.clock import WallClock
 from teia.errors import QueryError, TeiaError
-from teia.store.fetchlog import Rows, plain
+from teia.store.fetchlog import Rows, json_value
 from teia.store.root import Root, open_root
 
 START_S = 20.0
@@ -183,7 +183,7 @@ def _answer(path: Path, collection: str, sql: str, bounds: QueryLimits) -> bytes
 
 def _lines(table: Any, bounds: QueryLimits) -> list[bytes]:
     """Return the rows of a table as JSON, some in each line."""
-    from teia.store.sql import too_long
+    from teia.store.sql import too_long_message
 
     if any(_depth(kind) > NESTED_DEPTH for kind in table.schema.types):
         raise QueryError(f"the result has lists or structs nested more than {NESTED_DEPTH} levels deep; unnest them")
@@ -195,14 +195,14 @@ def _lines(table: Any, bounds: QueryLimits) -> list[bytes]:
         nested = sum(_nested(column) for column, is_one in zip(columns, is_nested, strict=True) if is_one)
         size += len(line) + NESTED_BYTES * nested
         if size > bounds.answer_bytes:
-            raise QueryError(too_long(bounds.answer_bytes))
+            raise QueryError(too_long_message(bounds.answer_bytes))
         lines.append(line)
     return lines
 
 
 def _values(column: Any) -> list[Any]:
     try:
-        return [plain(value) for value in column.to_pylist()]
+        return [json_value(value) for value in column.to_pylist()]
     except (ValueError, OverflowError) as error:
         said = str(error).partition("\n")[0]
         raise QueryError(f"a value cannot be displayed; convert it to text with CAST(… AS VARCHAR): {said}") from error
@@ -231,11 +231,11 @@ def _nested(column: list[Any]) -> int:
 
 def _plainer(error: QueryError, bounds: QueryLimits) -> QueryError:
     """Rewrite DuckDB's memory error as a message about our limit."""
-    from teia.store.sql import too_long
+    from teia.store.sql import too_long_message
 
     message = str(error)
     if "maximum total string size" in message:
-        return QueryError(too_long(bounds.answer_bytes))
+        return QueryError(too_long_message(bounds.answer_bytes))
     if "Out of Memory" in message or "bad_alloc" in message or "bad allocation" in message:
         return QueryError(_ended(1, bounds))
     return error

@@ -22,7 +22,7 @@ from teia.clock import Clock
 from teia.collections.remove import remove_trash
 from teia.errors import TeiaError, UsageError
 from teia.indexer.repair_idle import IndexSupervisor
-from teia.notify.keep_process import CourierSupervisor
+from teia.notify.keep_process import NotifierSupervisor
 from teia.store.root import Root
 from teia.web import limits
 from teia.web.access.accounts import Accounts
@@ -93,26 +93,26 @@ def serve(
         timeout_graceful_shutdown=5,
         **READING,
     )
-    courier = CourierSupervisor(root, clock) if crawls else None
+    notifier = NotifierSupervisor(root, clock) if crawls else None
     indexes = IndexSupervisor(root, clock) if crawls else None
-    if supervisor is not None and courier is not None and indexes is not None:
+    if supervisor is not None and notifier is not None and indexes is not None:
         # Folders that were left when a removal was interrupted.
         remove_trash(root)
         supervisor.start()
-        courier.start()
+        notifier.start()
         indexes.start()
     Thread(target=warm, args=(site,), name="warm", daemon=True).start()
-    return _answer(_Server(config), bound, courier, indexes)
+    return _answer(_Server(config), bound, notifier, indexes)
 
 
 def _answer(
-    server: _Server, bound: socket.socket, courier: CourierSupervisor | None, indexes: IndexSupervisor | None
+    server: _Server, bound: socket.socket, notifier: NotifierSupervisor | None, indexes: IndexSupervisor | None
 ) -> signal.Signals | None:
     try:
         server.run(sockets=[bound])
     finally:
-        if courier is not None:
-            courier.stop(is_hurried=True)  # the next server delivers the waiting notifications
+        if notifier is not None:
+            notifier.stop(is_hurried=True)  # the next server delivers the waiting notifications
         if indexes is not None:
             indexes.stop()
     return server.ended_by

@@ -42,7 +42,7 @@ async def main(urls: str, key: str, collection: str, name: str, pace: str, repli
     tending = asyncio.create_task(owner.run(lambda cell: say(taken=cell)))
     while not lost.is_set():
         for cell, log in list(owner.owned.items()):
-            if not owner.may_request(cell):
+            if not owner.may_fetch(cell):
                 continue
             try:
                 say(cell=cell, epoch=log.epoch, seq=await log.append(name.encode()))

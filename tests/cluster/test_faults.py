@@ -277,7 +277,7 @@ def check_takeovers(faults: Faults, reigns: Mapping[int, Sequence[Reign]], answe
         took = takeovers_s(reigns, opened, name, died_s)
         longest_s = max(took.values(), default=0.0)
         away_s = answers.away_s(died_s, died_s + longest_s)
-        proofs_s = PROOFS * Pace.of(trial.session_s).beat_s if away_s else 0.0  # for nobody's silence counted meanwhile
+        proofs_s = PROOFS * Pace.for_silence(trial.session_s).beat_s if away_s else 0.0  # for nobody's silence counted meanwhile
         most_s = 2 * trial.session_s + BUSY_S + away_s + proofs_s
         print(f"take-over of {name}: {longest_s:.2f} s, T={trial.session_s:g}, NATS away {away_s:.1f} s")
         assert longest_s <= (2 * trial.session_s if trial.outlasts_elections else most_s), took

@@ -9,7 +9,7 @@ import pytest
 
 from teia.cli.crawl.crawl import crawl
 from teia.config.choices import ORDERS
-from teia.config.flags import FLAGS, by_key
+from teia.config.flags import FLAGS, settings_of_flags
 from teia.config.sections import Config
 from teia.config.tree import keys_of
 
@@ -21,7 +21,7 @@ def test_every_flag_is_of_the_command_and_names_a_setting(name: str) -> None:
 
 
 def test_an_empty_list_is_a_flag_that_was_not_given() -> None:
-    assert by_key({"scope": [], "delay": 0.0, "order": None, "requisites": False}) == {
+    assert settings_of_flags({"scope": [], "delay": 0.0, "order": None, "requisites": False}) == {
         "scope.include": None,
         "courtesy.delay_s": 0.0,
         "collection.order": None,

@@ -37,7 +37,7 @@ def test_every_default_is_itself_allowed() -> None:
 
 
 def test_every_setting_has_a_meaning() -> None:
-    assert all(each.metadata["meaning"] for each in keys_of(Config).values())
+    assert all(each.metadata["description"] for each in keys_of(Config).values())
 
 
 def test_file_then_environment_then_flags(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_settings_page_is_current() -> None:
 
 
 def test_every_setting_has_a_meaning() -> None:
-    silent = [key for key, each in keys_of(Config).items() if not each.metadata.get("meaning", "").strip()]
+    silent = [key for key, each in keys_of(Config).items() if not each.metadata.get("description", "").strip()]
     assert not silent
 
 

@@ -215,7 +215,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Let small files be worth compacting."""
-    return lambda octets: monkeypatch.setattr(linkfile, "WORTH_COMPACTING_BYTES", octets)
+    return lambda octets: monkeypatch.setattr(linkfile, "MIN_COMPACTED_BYTES", octets)
 
 
 def test_a_file_that_is_mostly_past_is_written_anew(tmp_path: Path, soon: Callable[[int], None]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from teia.errors import CorruptFile
 from teia.graph.pagerank import Ranks, pagerank
-from teia.graph.rankfile import NO_STAMP, RankFile, percentiles_of, write_ranks
+from teia.graph.rankfile import NO_STAMP, RankFile, compute_percentiles, write_ranks
 
 from .webs import graph, random_web
 
@@ -53,7 +53,7 @@ def test_unknown_keys_have_nothing(tmp_path_factory: pytest.TempPathFactory, ask
 def test_percentiles_say_how_many_of_the_pages_that_link_have_less() -> None:
     scores = np.array([0.1, 0.4, 0.2, 0.2, 0.05, 0.9], np.float32)
     links = np.array([True, True, True, True, False, False])
-    assert percentiles_of(scores, links).tolist() == [0.0, 0.75, 0.25, 0.25, 0.0, 1.0]
+    assert compute_percentiles(scores, links).tolist() == [0.0, 0.75, 0.25, 0.25, 0.0, 1.0]
 
 
 def test_where_there_is_no_file_everything_is_unknown(tmp_path: Path) -> None:

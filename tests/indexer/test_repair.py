@@ -42,10 +42,10 @@ from teia.indexer.process import CollectionFollower, follow, indexing_lock
 from teia.indexer.rebuild import audit_index, rebuild_index
 from teia.indexer.reread import Rereader
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
-from teia.store.archive import place_of
+from teia.store.archive import archive_path
 from teia.store.root import CellFolder, CollectionFolder, Root, open_root
 from teia.transfer.read_all import account_at_rest
-from teia.urls import cell_starts, key_of, numbering, site_of, slot_of
+from teia.urls import cell_starts, key_of, host_to_cell, site_of, slot_of
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html
 from tests.waiting import until, until_async
 
@@ -331,7 +331,7 @@ def requeue(root: Root, crawled: Crawled, path: str) -> None:
 
 def test_a_cell_made_anew_keeps_the_words_on_links_from_other_cells(tmp_path: Path) -> None:
     names = [f"{letter}.test" for letter in "abcdefgh"]
-    number_of = numbering(cell_starts(2))
+    number_of = host_to_cell(cell_starts(2))
     first = next(name for name in names if number_of(name) == 0)
     other = next(name for name in names if number_of(name) == 1)
     root = open_root(crawl_linked(first, other, tmp_path).data)
@@ -691,7 +691,7 @@ def damage(root: Root, crawled: Crawled, path: str) -> None:
         entry = lookup.find(f"http://x.test:{crawled.port}{path}")
         assert entry is not None
         assert entry.page is not None
-        file = place_of(lookup.folders[entry.cell].archive, entry.page.file)
+        file = archive_path(lookup.folders[entry.cell].archive, entry.page.file)
         content = bytearray(file.read_bytes())
         content[entry.page.offset + entry.page.length // 2] ^= 0x10
         file.write_bytes(content)

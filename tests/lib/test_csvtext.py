@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import teia
-from teia.lib.csvtext import CsvWriter, harmless
+from teia.lib.csvtext import CsvWriter, escape_formula
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from teia.lib.csvtext import CsvWriter, harmless
     ],
 )
 def test_a_text_that_would_be_a_formula_has_an_apostrophe(text: str) -> None:
-    assert harmless(text) == f"'{text}"
+    assert escape_formula(text) == f"'{text}"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_text_that_would_be_a_formula_has_an_apostrophe(text: str) -> None:
     ],
 )
 def test_a_formula_behind_what_separates_cells_elsewhere_has_an_apostrophe(text: object, marked: str) -> None:
-    assert harmless(text) == marked
+    assert escape_formula(text) == marked
 
 
 def test_a_spreadsheet_that_separates_at_semicolons_finds_no_formula() -> None:
@@ -64,7 +64,7 @@ def test_a_spreadsheet_that_separates_at_semicolons_finds_no_formula() -> None:
 def test_a_long_text_of_separators_is_read_in_one_pass() -> None:
     text = ";\t " * 200_000
     began_s = time.process_time()
-    assert harmless(text) == text
+    assert escape_formula(text) == text
     assert time.process_time() - began_s < 5
 
 
@@ -93,12 +93,12 @@ def test_a_long_text_of_separators_is_read_in_one_pass() -> None:
     ],
 )
 def test_numbers_and_other_texts_stay(value: object) -> None:
-    assert harmless(value) == value
+    assert escape_formula(value) == value
 
 
 def test_lists_are_one_text_and_judged_as_one() -> None:
-    assert harmless(("=a", "b")) == "'=a b"
-    assert harmless(["a", "=b"]) == "a =b"
+    assert escape_formula(("=a", "b")) == "'=a b"
+    assert escape_formula(["a", "=b"]) == "a =b"
 
 
 def test_rows_are_read_back() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.lib import difference
-from teia.lib.difference import Block, common
+from teia.lib.difference import Block, common_blocks
 
 WORDS = st.lists(st.sampled_from("abcdefg"), max_size=40)
 
@@ -41,7 +41,7 @@ def check(one: list[str], other: list[str], blocks: list[Block]) -> None:
 
 @given(WORDS, WORDS)
 def test_blocks_are_common_and_as_long_as_can_be(one: list[str], other: list[str]) -> None:
-    blocks = common(one, other)
+    blocks = common_blocks(one, other)
     check(one, other, blocks)
     assert kept(blocks) == longest_common(one, other)
 
@@ -49,7 +49,7 @@ def test_blocks_are_common_and_as_long_as_can_be(one: list[str], other: list[str
 def test_one_changed_word_among_many_is_the_only_one_that_differs() -> None:
     one = [f"w{n % 50}" for n in range(20_000)]
     other = [*one[:7_000], "new", *one[7_001:]]
-    assert common(one, other) == [Block(0, 0, 7_000), Block(7_001, 7_001, 12_999)]
+    assert common_blocks(one, other) == [Block(0, 0, 7_000), Block(7_001, 7_001, 12_999)]
 
 
 def test_texts_that_share_little_take_no_longer_than_is_allowed() -> None:
@@ -58,8 +58,8 @@ def test_texts_that_share_little_take_no_longer_than_is_allowed() -> None:
     one = [f"a{chance.randrange(5_000)}" for _ in range(100_000)]
     other = [word if chance.random() < 0.3 else f"b{chance.randrange(5_000)}" for word in one]
     began = time.monotonic()
-    blocks = common(one, other)
-    blocks_of_one_word = common(["x"] * 100_000, ["y", *["x"] * 50_000, *["y", "x"] * 20_000])
+    blocks = common_blocks(one, other)
+    blocks_of_one_word = common_blocks(["x"] * 100_000, ["y", *["x"] * 50_000, *["y", "x"] * 20_000])
     assert time.monotonic() - began < 20
     check(one, other, blocks)
     assert blocks_of_one_word
@@ -70,6 +70,6 @@ def test_where_much_differs_single_words_hold_texts_together() -> None:
     one = [f"u{n}" if n % 3 else f"x{chance.randrange(10**9)}" for n in range(9_000)]
     other = [word if word.startswith("u") else f"y{chance.randrange(10**9)}" for word in one]
     assert len(one) > difference.MAX_DISTANCE
-    blocks = common(one, other)
+    blocks = common_blocks(one, other)
     check(one, other, blocks)
     assert kept(blocks) == 6_000

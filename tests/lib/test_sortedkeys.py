@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.lib.sortedkeys import Keys, look_up, look_up_by_halving, looked_up
+from teia.lib.sortedkeys import Keys, look_up, look_up_by_halving, look_up_all
 
 SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 NUMBERS = st.one_of(st.integers(SMALLEST, LARGEST), st.integers(-20, 20), st.sampled_from([SMALLEST, LARGEST]))
@@ -26,7 +26,7 @@ def test_any_keys_are_found_and_no_others(members: set[int], others: list[int]) 
     values = dict(zip(known.tolist(), range(1, len(known) + 1), strict=True))
     for kind in (np.float32, np.uint32):
         column = np.arange(1, len(known) + 1, dtype=kind)
-        found = looked_up(known, column, keys)
+        found = look_up_all(known, column, keys)
         assert found.dtype == kind
         assert found.tolist() == [values.get(int(key), 0) for key in keys] == by_halving(known, column, keys)
 
@@ -35,9 +35,9 @@ def test_keys_that_are_spread_unevenly_are_found_too() -> None:
     chance = np.random.default_rng(5)
     spread = np.unique((chance.lognormal(0, 8, 20_000) * 1e3).clip(0, 9e18).astype(np.int64))
     column = np.arange(len(spread), dtype=np.uint32)
-    assert looked_up(spread, column, spread).tolist() == column.tolist()
+    assert look_up_all(spread, column, spread).tolist() == column.tolist()
     missing = spread[:-1][np.diff(spread) > 1] + 1
-    assert not looked_up(spread, column + 1, missing).any()
+    assert not look_up_all(spread, column + 1, missing).any()
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:

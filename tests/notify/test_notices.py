@@ -17,12 +17,12 @@ from teia.errors import StoreError, UsageError
 from teia.indexer.process import CollectionFollower
 from teia.notify.notices import NoticeFinder
 from teia.notify.subscriptions import (
-    checked_webhook,
+    check_webhook,
     notices_for_feed,
     open_subscriptions,
-    shown_webhook,
+    redact_webhook,
     subscribe,
-    subscriptions_of,
+    list_subscriptions,
     unsubscribe,
 )
 from teia.signals.subscriptions import Subscriptions
@@ -64,7 +64,7 @@ class Watching:
         store = self.store()
         lookout = NoticeFinder(self.root, "main", store, self.copies, self.revisited.offline.clock)
         try:
-            return lookout.look()
+            return lookout.find_notices()
         finally:
             lookout.close()
             store.close()
@@ -203,7 +203,7 @@ def test_what_makes_no_sense_is_refused_in_a_line(watching: Watching) -> None:
     for what, why in NO_SENSE:
         with pytest.raises((UsageError, StoreError), match=why):
             watching.subscribe(**what)
-    assert subscriptions_of(watching.folder) == []
+    assert list_subscriptions(watching.folder) == []
 
 
 def test_subscriptions_are_listed_without_what_is_secret(watching: Watching) -> None:
@@ -216,7 +216,7 @@ def test_subscriptions_are_listed_without_what_is_secret(watching: Watching) -> 
         who="ana",
     )
     assert made.secret.startswith("whsec_")
-    (listed,) = subscriptions_of(watching.folder)
+    (listed,) = list_subscriptions(watching.folder)
     assert listed == made.subscription
     assert (listed.webhook, listed.made_by, listed.waiting) == ("https://b.test/…", "ana", 0)
     assert made.secret not in repr(listed)
@@ -226,7 +226,7 @@ def test_subscriptions_are_listed_without_what_is_secret(watching: Watching) -> 
     assert unsubscribe(watching.root, "main", listed.id).id == listed.id
     with pytest.raises(UsageError, match="there is no subscription"):
         unsubscribe(watching.root, "main", listed.id)
-    assert subscriptions_of(watching.folder) == []
+    assert list_subscriptions(watching.folder) == []
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_subscriptions_are_listed_without_what_is_secret(watching: Watching) -> 
     ],
 )
 def test_of_a_webhook_only_where_it_is_is_shown(url: str, shown: str) -> None:
-    assert shown_webhook(url) == shown
+    assert redact_webhook(url) == shown
 
 
 class Hasty(VirtualClock):
@@ -260,7 +260,7 @@ def test_a_look_ends_after_a_while_and_the_next_goes_on_with_others(watching: Wa
     )
     made, looks = 0, 0
     while made < 3 and looks < 10:
-        made += lookout.look()
+        made += lookout.find_notices()
         looks += 1
         assert lookout.is_cut or made == 3
     lookout.close()
@@ -281,7 +281,7 @@ def test_what_is_removed_while_it_is_looked_at_leaves_nothing(watching: Watching
 
     removing = Removing(WallClock())
     lookout = NoticeFinder(watching.root, "main", store, removing, watching.revisited.offline.clock)
-    assert lookout.look() == 0
+    assert lookout.find_notices() == 0
     lookout.close()
     removing.close()
     for table in ("subscriptions", "positions", "told", "notices"):
@@ -290,4 +290,4 @@ def test_what_is_removed_while_it_is_looked_at_leaves_nothing(watching: Watching
 
 
 def test_a_webhook_by_name_is_looked_up_only_when_something_is_sent() -> None:
-    assert checked_webhook("HTTPS://B.test/Hook?sid=1", Config()) == "https://b.test/Hook?sid=1"
+    assert check_webhook("HTTPS://B.test/Hook?sid=1", Config()) == "https://b.test/Hook?sid=1"

@@ -24,16 +24,16 @@ from teia.clock import Clock, VirtualClock, WallClock
 from teia.config.sections import Config
 from teia.crawler.signals_in.outgoing import AT_ONCE, HUBS, WEBHOOKS, Poster, ReceiverStates
 from teia.crawler.signals_in.websub import HubRound, store_hubs, open_hubs
-from teia.notify.keep_process import CourierSupervisor, is_needed
-from teia.notify.process import Courier, courier_lock, run
+from teia.notify.keep_process import NotifierSupervisor, is_needed
+from teia.notify.process import Notifier, notifier_lock, run
 from teia.notify.subscriptions import (
     ListedSubscription,
     NewSubscription,
     open_subscriptions,
-    shown_webhook,
+    redact_webhook,
     subscribe,
-    subscriptions_of,
-    try_webhook,
+    list_subscriptions,
+    send_test_message,
 )
 from teia.signals.announce import transaction
 from teia.store.root import Root, open_root
@@ -58,25 +58,25 @@ class Post:
 
     def turns(self, number: int = 1, every_s: float = 1.0) -> None:
         async def go() -> None:
-            courier = Courier(self.root, self.clock)
+            notifier = Notifier(self.root, self.clock)
             try:
                 for _ in range(number):
-                    await courier.turn()
-                    await answered(courier)
+                    await notifier.run_round()
+                    await answered(notifier)
                     await self.clock.advance(every_s)
             finally:
-                await courier.close()
+                await notifier.close()
 
         asyncio.run(go())
 
     def state(self) -> ListedSubscription:
-        (watched,) = subscriptions_of(self.root.collection("main"))
+        (watched,) = list_subscriptions(self.root.collection("main"))
         return watched
 
 
-async def answered(courier: Courier) -> None:
+async def answered(notifier: Notifier) -> None:
     """Wait for receivers, who live in real time."""
-    await until_async(lambda: not courier.under_way, "receivers answer")
+    await until_async(lambda: not notifier.under_way, "receivers answer")
 
 
 @contextmanager
@@ -174,7 +174,7 @@ def test_a_name_that_leads_inside_is_not_connected_to(tmp_path: Path) -> None:
 def test_a_message_can_be_tried_and_one_that_is_not_wanted_is_given_up(post: Post) -> None:
     with Receiver(lambda _: Said(410)) as receiver:
         made = post.subscribe(receiver.url)
-        try_webhook(post.root, "main", post.clock, made.subscription.id)
+        send_test_message(post.root, "main", post.clock, made.subscription.id)
         post.turns(2)
     assert json.loads(receiver.received[0].body)["type"] == "test"
     assert (post.state().given_up, post.state().waiting, post.state().problem) == (1, 0, "410")
@@ -213,7 +213,7 @@ def test_a_courier_that_is_killed_while_it_tells_loses_nothing_and_repeats_only_
 
 
 def test_one_courier_of_a_root_works_at_a_time(post: Post) -> None:
-    with courier_lock(post.root) as first, courier_lock(post.root) as second:
+    with notifier_lock(post.root) as first, notifier_lock(post.root) as second:
         assert (first, second) == (True, False)
 
 
@@ -223,7 +223,7 @@ def test_a_keeper_has_a_short_crawl_tell_what_it_found(post: Post) -> None:
         post.subscribe(receiver.url)
         assert is_needed(post.root)
         post.revisited.visit("<p>second</p>")
-        keeper = CourierSupervisor(post.root, WallClock())
+        keeper = NotifierSupervisor(post.root, WallClock())
         keeper.start()
         keeper.stop()
     assert len(receiver.received) == 1
@@ -233,7 +233,7 @@ def test_a_hurried_end_leaves_it_to_the_next(post: Post) -> None:
     with Receiver(lambda _: Said(503)) as receiver:
         made = post.subscribe(receiver.url)
         post.revisited.visit("<p>second</p>")
-        keeper = CourierSupervisor(post.root, WallClock())
+        keeper = NotifierSupervisor(post.root, WallClock())
         keeper.start()
         began = time.monotonic()
         keeper.stop(is_hurried=True)
@@ -241,7 +241,7 @@ def test_a_hurried_end_leaves_it_to_the_next(post: Post) -> None:
         assert post.state().delivered == 0
         receiver.received.clear()
         receiver.behave = lambda _: Said()
-        try_webhook(post.root, "main", post.clock, made.subscription.id)
+        send_test_message(post.root, "main", post.clock, made.subscription.id)
         post.turns(3)
     kinds = [json.loads(each.body)["type"] for each in receiver.received]
     assert sorted(kinds) == ["page.changed", "test"], "nothing was lost"
@@ -256,8 +256,8 @@ def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) 
         return Said()
 
     def delivered(webhook: str) -> int:
-        every = subscriptions_of(post.root.collection("main"))
-        return next(each.delivered for each in every if each.webhook == shown_webhook(webhook))
+        every = list_subscriptions(post.root.collection("main"))
+        return next(each.delivered for each in every if each.webhook == redact_webhook(webhook))
 
     async def go() -> None:
         over = asyncio.Event()
@@ -272,15 +272,15 @@ def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) 
         for text in ("second", "third", "fourth"):
             post.revisited.visit(f"<p>{text}</p>")
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("teia.notify.process.LAST_S", 0.5)
-            patched.setattr("teia.notify.process.TURN_S", 0.1)
-            patched.setattr("teia.notify.deliver.REST_S", 0.1)
+            patched.setattr("teia.notify.process.LAST_ROUNDS_S", 0.5)
+            patched.setattr("teia.notify.process.ROUND_S", 0.1)
+            patched.setattr("teia.notify.deliver.DELAY_S", 0.1)
             patched.setattr("teia.crawler.signals_in.outgoing.ANSWER_S", 110.0)
             asyncio.run(asyncio.wait_for(go(), 90))  # an answer has longer: nobody has waited for it
         silent.set()
-    told = {watched.webhook: watched for watched in subscriptions_of(post.root.collection("main"))}
-    assert told[shown_webhook(quick.url)].delivered == 3
-    of_slow = told[shown_webhook(slow.url)]
+    told = {watched.webhook: watched for watched in list_subscriptions(post.root.collection("main"))}
+    assert told[redact_webhook(quick.url)].delivered == 3
+    of_slow = told[redact_webhook(slow.url)]
     assert (of_slow.delivered, of_slow.waiting, len(slow.received)) == (0, 3, 1)
 
 
@@ -291,20 +291,20 @@ def test_a_receiver_that_fails_is_left_alone_by_all_its_subscriptions(post: Post
         post.revisited.visit("<p>second</p>")
 
         async def go() -> None:
-            courier = Courier(post.root, post.clock)
+            notifier = Notifier(post.root, post.clock)
             for waited_s, asked in ((1.0, 1), (98.0, 1), (3.0, 1), (98.0, 2)):
                 for _ in range(2):
-                    await courier.turn()
-                    await answered(courier)
+                    await notifier.run_round()
+                    await answered(notifier)
                 assert len(receiver.received) == asked
                 await post.clock.advance(waited_s)
-            try_webhook(post.root, "main", post.clock, made[0].subscription.id)
+            send_test_message(post.root, "main", post.clock, made[0].subscription.id)
             receiver.behave = lambda _: Said()
             for _ in range(8):
-                await courier.turn()
-                await answered(courier)
+                await notifier.run_round()
+                await answered(notifier)
                 await post.clock.advance(1.0)
-            await courier.close()
+            await notifier.close()
 
         asyncio.run(go())
     assert len(receiver.received) == 2 + 5, "who tries it by hand need not wait, and when it is well all is told"
@@ -365,7 +365,7 @@ def test_what_arrives_and_cannot_be_written_down_is_not_told_again_every_second(
 ) -> None:
     with Receiver() as receiver:
         made = post.subscribe(receiver.url)
-        try_webhook(post.root, "main", post.clock, made.subscription.id)
+        send_test_message(post.root, "main", post.clock, made.subscription.id)
         monkeypatch.setattr("teia.signals.subscriptions.PRAGMAS", ("PRAGMA busy_timeout = 1",))
         with closing(open_subscriptions(post.root.collection("main").subscriptions)) as other, transaction(other.db):
             post.turns(5)
@@ -406,7 +406,7 @@ def test_what_is_wrong_with_one_file_stops_nothing_else_and_leaves_nothing_behin
             folder.hubs.write_bytes(b"nothing of ours " * 100)
             post.turns(5)
             assert (len(receiver.received), len(made)) == (1, 1)
-            try_webhook(post.root, "main", post.clock, watched.subscription.id)
+            send_test_message(post.root, "main", post.clock, watched.subscription.id)
         for cell in folder.cells():
             cell.frontier.write_bytes(b"nothing of ours " * 100)
         post.turns(2)

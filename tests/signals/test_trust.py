@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.signals.trust import HARDLY_HEARD, MOST, SignalKind, SignalSource, is_future, is_news
+from teia.signals.trust import MIN_WEIGHT, MAX_TESTS, SignalKind, SignalSource, is_future, is_news
 
 NOW_S = 1_700_000_123.0
 DAY_S = 86_400.0
@@ -29,7 +29,7 @@ def test_nobody_is_heeded_before_a_visit_proved_it() -> None:
     assert SignalSource().weight == pytest.approx(0.5)
     assert SignalSource().sure_weight == 0.0
     assert SignalSource().sure_recall == 0.0
-    assert not SignalSource().is_hardly_heard
+    assert not SignalSource().is_distrusted
 
 
 @pytest.mark.parametrize("changes_anyway", [0.05, 0.3, 0.6])
@@ -60,9 +60,9 @@ def test_who_is_silent_about_changes_has_no_recall() -> None:
 
 
 def test_a_liar_that_mends_its_ways_is_heard_again() -> None:
-    voice = after_visits(MOST, honest=False, changes_anyway=0.2)
-    assert voice.weight < HARDLY_HEARD + 0.1
-    for _ in range(3 * MOST):
+    voice = after_visits(MAX_TESTS, honest=False, changes_anyway=0.2)
+    assert voice.weight < MIN_WEIGHT + 0.1
+    for _ in range(3 * MAX_TESTS):
         voice.note_visit(changed=True, unchanged_probability=0.8)
         voice.note_change(announced=True)
     assert voice.is_trusted
@@ -112,4 +112,4 @@ def test_a_date_that_has_not_come_is_not_believed() -> None:
 
 
 def test_kinds_have_the_words_that_people_see() -> None:
-    assert [kind.word for kind in SignalKind] == ["sitemap", "feed", "indexnow", "websub"]
+    assert [kind.label for kind in SignalKind] == ["sitemap", "feed", "indexnow", "websub"]

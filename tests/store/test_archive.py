@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from teia.errors import CorruptFile, DiskFull, StoreError
-from teia.store.archive import ASIDE, Position, archive_files, serial_of
+from teia.store.archive import SET_ASIDE, Position, archive_files, serial_of
 from teia.store.audit import audit_archive
 from teia.store.cdxj import write_index
 from teia.store.reader import ArchiveReader
@@ -167,7 +167,7 @@ def test_nothing_committed_sets_files_aside_and_deletes_none(tmp_path: Path) -> 
     with writer(tmp_path) as archive:
         archive.append(page(1))
         archive.flush_and_sync()
-    assert (tmp_path / (lost.name + ASIDE)).read_bytes() == data
+    assert (tmp_path / (lost.name + SET_ASIDE)).read_bytes() == data
     assert urls(tmp_path) == ["http://a.test/1"]
     assert serial_of(only_file(tmp_path).name) == 2
 

@@ -7,7 +7,7 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]  # it ships no types
 
 from teia.store.archive import archive_files, index_path
-from teia.store.cdxj import index_lines, merged, sorted_lines, unindexed, write_index
+from teia.store.cdxj import index_lines, merge_indexes, sorted_lines, unindexed_files, write_index
 from teia.store.warc import RevisitOf, digest_of, page_members
 
 from .answers import PAGE, START_S, archive_of, fetched, page
@@ -63,16 +63,16 @@ def test_lines_are_sorted_however_small_the_memory(tmp_path: Path, run_lines: in
 def test_closed_files_without_an_index_are_found(tmp_path: Path) -> None:
     _, position = archive_of(tmp_path, [page(number) for number in range(12)], file_bytes=4_000)
     *closed, opened = archive_files(tmp_path)
-    assert unindexed(tmp_path, position.file) == closed
+    assert unindexed_files(tmp_path, position.file) == closed
     for path in closed:
         assert write_index(path) == index_path(path)
-    assert unindexed(tmp_path, position.file) == []
+    assert unindexed_files(tmp_path, position.file) == []
     assert opened.name == position.file
 
 
 def test_merged_indexes_are_one_sorted_index(tmp_path: Path) -> None:
     archive_of(tmp_path, [page(number) for number in range(30)], file_bytes=4_000)
     indexes = [write_index(path) for path in archive_files(tmp_path)]
-    lines = list(merged([*indexes, indexes[0]]))
+    lines = list(merge_indexes([*indexes, indexes[0]]))
     assert lines == sorted(lines)
     assert len(lines) == 30

@@ -53,12 +53,12 @@ LEAST = FetchRow(START_S, START_S, "http://b.test/", "b.test", "b.test", "timeou
 
 def test_fields_and_columns_are_the_same() -> None:
     assert [column.name for column in COLUMNS] == list(FetchRow._fields) == SCHEMA.names
-    assert all(column.meaning for column in COLUMNS)
+    assert all(column.description for column in COLUMNS)
 
 
 def test_every_column_is_documented() -> None:
     page = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
-    missing = [c.name for c in COLUMNS if f"| `{c.name}` | {c.arrow} | {c.meaning} |" not in page]
+    missing = [c.name for c in COLUMNS if f"| `{c.name}` | {c.arrow} | {c.description} |" not in page]
     assert not missing
 
 

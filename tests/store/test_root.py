@@ -8,7 +8,7 @@ import pytest
 
 from teia.durable import temporary_name
 from teia.errors import StoreError
-from teia.store.root import FORMAT, RESERVED_NAMES, checked_name, open_root
+from teia.store.root import FORMAT, RESERVED_NAMES, check_name, open_root
 
 
 def listing(folder: Path) -> list[str]:
@@ -141,7 +141,7 @@ def test_names_that_lead_elsewhere_are_refused_and_nothing_is_written(tmp_path: 
 
 @pytest.mark.parametrize("name", ["main", "0", "a-b_c", "a" * 63])
 def test_plain_names_are_taken(name: str) -> None:
-    assert checked_name(name) == name
+    assert check_name(name) == name
 
 
 def test_a_collection_has_its_cells(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from teia.errors import QueryError, TeiaError
-from teia.store.fetchlog import plain
+from teia.store.fetchlog import json_value
 from teia.store.root import Root, open_root
 from teia.views.sql_child import QueryLimits, ask
 from teia.views.sql_tables import sql_views
@@ -86,7 +86,7 @@ def test_values_are_what_they_are_as_json(root: Root) -> None:
         MAP {'k': 1} AS map, 'line\nend\u2028é' AS text, 'x'::ENUM('x', 'y') AS word, INTERVAL 90 SECOND AS span"""
     found = ask(root, "main", sql, LITTLE).rows
     with sql_views(root, "main", sql) as log:
-        assert found.rows == [tuple(plain(value) for value in row) for row in log.query(sql).rows]
+        assert found.rows == [tuple(json_value(value) for value in row) for row in log.query(sql).rows]
     assert len(found.rows[0]) == 10
 
 

@@ -32,7 +32,7 @@ def template() -> Catalog:
     for file, line, message, comments, context in extract_from_dir(WEB, METHODS, OPTIONS):
         found.add(message, None, [(file, line)], auto_comments=comments, context=context)
     for each in keys_of(Config).values():
-        found.add(each.metadata["meaning"], None, [("../config/sections.py", 0)])
+        found.add(each.metadata["description"], None, [("../config/sections.py", 0)])
     return found
 
 

@@ -10,7 +10,7 @@ import typer
 
 from teia.cli.options import AsJson, Data, RunMode
 from teia.config.choices import ORDERS
-from teia.config.flags import by_key
+from teia.config.flags import settings_of_flags
 from teia.crawler.child import JOB
 from teia.errors import UsageError
 from teia.parse.children.spawn import ZygoteProcess
@@ -121,7 +121,7 @@ def crawl(
         "allow_net": allow_net,
     }
     index = False if no_index else None
-    flags = {"collection.seeds": seeds or None, "index.enabled": index, **by_key(given)}
+    flags = {"collection.seeds": seeds or None, "index.enabled": index, **settings_of_flags(given)}
     when = _when(scheduled, resident, now, is_new=bool(seeds or config))
     # The other modes work on existing collections; there a misspelt --data must not create a folder.
     crawl_with(open_root(data, create=when in {RunMode.AS_CONFIGURED, RunMode.NOW}), name, config, flags, as_json, when)

@@ -30,7 +30,7 @@ from teia.crawler.running_collection import CrawlState
 from teia.crawler.start import Park, open_crawler
 from teia.errors import StoreError, TeiaError, UsageError
 from teia.indexer.companion import IndexerProcess
-from teia.notify.keep_process import CourierSupervisor
+from teia.notify.keep_process import NotifierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root
 from teia.transfer.read_all import audit_of
@@ -158,8 +158,8 @@ async def _crawl_and_index(
     time.
     """
     companion = await IndexerProcess.start(root, configs)
-    courier = CourierSupervisor(root, WallClock())
-    courier.start()
+    notifier = NotifierSupervisor(root, WallClock())
+    notifier.start()
     signals = StopSignals()
     # Until the crawl has ended well: after an exception the courier is not waited for.
     is_hurried = True
@@ -181,7 +181,7 @@ async def _crawl_and_index(
     finally:
         if companion is not None:
             await companion.kill()
-        await asyncio.to_thread(courier.stop, is_hurried=is_hurried)  # after the index: watched searches find all pages
+        await asyncio.to_thread(notifier.stop, is_hurried=is_hurried)  # after the index: watched searches find all pages
         signals.ignore()
 
 

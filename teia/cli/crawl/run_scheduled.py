@@ -28,7 +28,7 @@ from teia.config.sections import Config
 from teia.crawler.loop import Crawler
 from teia.errors import StoreError
 from teia.indexer.companion import IndexerProcess
-from teia.notify.keep_process import CourierSupervisor
+from teia.notify.keep_process import NotifierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root
 from teia.transfer.read_all import audit_of
@@ -70,7 +70,7 @@ async def _serve(
     """Run the coordinator with a live display; return it, and whether Ctrl-C ended it."""
     clock, console, signals = WallClock(), progress_console(), list[int]()
     beside = _Beside(root, clock, is_shown=not is_resident)
-    courier = None if is_resident else CourierSupervisor(root, clock)  # a server has its own
+    notifier = None if is_resident else NotifierSupervisor(root, clock)  # a server has its own
 
     def report(line: str) -> None:
         console.print(line, soft_wrap=True, markup=False)
@@ -93,15 +93,15 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupted, number)
-    if courier is not None:
-        courier.start()
+    if notifier is not None:
+        notifier.start()
     try:
         await coordinator.serve()
         await beside.finish(is_hurried=bool(signals))
     finally:
         await beside.leave()
-        if courier is not None:
-            await asyncio.to_thread(courier.stop, is_hurried=bool(signals))
+        if notifier is not None:
+            await asyncio.to_thread(notifier.stop, is_hurried=bool(signals))
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
     return coordinator, signal.SIGINT in signals

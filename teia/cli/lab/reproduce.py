@@ -40,8 +40,8 @@ def reproduce(
     from teia.lab.reproduce import runner
 
     progress = Progress(supervised)
-    done = runner.reproduce(ids, seed=seed, quick=quick, out=out, clock=WallClock(), progress=progress.say)
+    reproduction = runner.reproduce(ids, seed=seed, quick=quick, out=out, clock=WallClock(), progress=progress.say)
     if as_json:
-        print_json(runner.summary(done))
+        print_json(runner.summary(reproduction))
     else:
-        print(done.report)
+        print(reproduction.report)

@@ -61,10 +61,10 @@ def add(
 @app.command("list")
 def list_(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
     """List subscriptions and the state of their deliveries."""
-    from teia.notify.subscriptions import subscriptions_of
+    from teia.notify.subscriptions import list_subscriptions
 
     root, name = _opened(data, collection)
-    found = subscriptions_of(root.collection(name))
+    found = list_subscriptions(root.collection(name))
     if as_json:
         print_json({"collection": name, "subscriptions": [asdict(each) for each in found]})
         return
@@ -95,10 +95,10 @@ def try_(identity: Identity, data: Data, collection: Collection = None, as_json:
     It is sent with the next round of `teia serve` or of a crawl; `teia watch list` then shows the result.
     """
     from teia.clock import WallClock
-    from teia.notify.subscriptions import try_webhook
+    from teia.notify.subscriptions import send_test_message
 
     root, name = _opened(data, collection)
-    tried = try_webhook(root, name, WallClock(), identity)
+    tried = send_test_message(root, name, WallClock(), identity)
     if as_json:
         print_json(asdict(tried))
     else:

@@ -83,7 +83,7 @@ class Follower:
 
     async def _report_ready(self, ready: list[int]) -> None:
         try:
-            await self._session.tell_ready(ready)
+            await self._session.report_ready(ready)
         except NoAnswer as error:
             _log.info("ready cells not reported: %s", error)
 

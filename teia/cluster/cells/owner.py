@@ -7,7 +7,7 @@ ones before it cannot. Cells are taken in parallel: a node that dies may leave h
 If two nodes take a cell at the same time, NATS accepts one and refuses the other. A cell that never had an owner is
 left for a moment, so that nodes which are started together share the cells out before they begin.
 
-An owner checks its session before every request that it sends to the web (`may_request`). Work that it had not committed
+An owner checks its session before every request that it sends to the web (`may_fetch`). Work that it had not committed
 when it lost a cell is dropped. Only the requests under way at that moment are ever repeated by another node.
 """
 
@@ -79,7 +79,7 @@ class CellOwner:
         self._releasing: set[int] = set()
         self._taken = asyncio.Event()
 
-    def may_request(self, cell: int) -> bool:
+    def may_fetch(self, cell: int) -> bool:
         """Tell whether a request to a host of this cell may be sent now."""
         log = self.owned.get(cell)
         # A log that an earlier session of this node took proves nothing.
@@ -177,7 +177,7 @@ class CellOwner:
         if head is None and self._first_wait_s:
             wait_s, rank_wait_s = self._first_wait_s, FIRST_MOST_S
             # Nodes that keep arriving delay the first owner, but not for ever.
-            since = max(since, min(self._session.came_at, since + FIRST_MOST_S - wait_s))
+            since = max(since, min(self._session.last_join_at, since + FIRST_MOST_S - wait_s))
         return name in order and now - since >= wait_s + order.index(name) * rank_wait_s
 
     def _is_free(self, head: LogEntry | None) -> bool:
@@ -239,5 +239,5 @@ class CellOwner:
                 is_well = False
             soon_s = 60.0 if is_well and not self._free_since else FREE_POLL_S
             wait_s = min(self._session.pace.beat_s, self._rank_wait_s, soon_s)
-            await self._session.changed(within_s=wait_s)
+            await self._session.wait_for_change(within_s=wait_s)
             await asyncio.sleep(0)

@@ -24,7 +24,7 @@ from teia.cluster.nats.objects import Objects
 from teia.crawler.open_cell import committed_position
 from teia.durable import disk_errors, sync_folder, temporary_name
 from teia.frontier.cell.cell import FrontierCell
-from teia.store.archive import committed_files, place_of
+from teia.store.archive import committed_files, archive_path
 from teia.store.root import CellFolder
 
 STRETCH_BYTES = 64 << 20
@@ -128,7 +128,7 @@ def _parent_files(folder: CellFolder) -> dict[Path, set[str]]:
     found: defaultdict[Path, set[str]] = defaultdict(set)
     with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
         for (file,) in frontier.db.execute("SELECT DISTINCT file FROM pages WHERE file != ''"):
-            place = place_of(folder.archive, file)
+            place = archive_path(folder.archive, file)
             if place.parent != folder.archive:
                 found[place.parent.parent].add(file)
     return dict(found)

@@ -81,14 +81,14 @@ class NodeCrawl(Crawl):
         committer: NodeCommitter,
         starts: tuple[int, ...],
         compiled: CompiledSettings,
-        may_request: Callable[[int], bool],
+        may_fetch: Callable[[int], bool],
         clock: Clock,
         taken_at: Mapping[int, float],
         leases: AddressLeases,
     ) -> None:
         super().__init__(0, name, config, committer, starts, compiled.reading, compiled)
         committer.usual_delay_s = config.courtesy.delay_s
-        self._may_request = may_request
+        self._may_fetch = may_fetch
         self._clock = clock
         self._taken_at = taken_at
         self._leases = leases
@@ -110,8 +110,8 @@ class NodeCrawl(Crawl):
     def may_start(self, queue: HostQueue, item: QueuedUrl) -> bool:
         if self.analyzer is not None and self.analyzer.is_leaving(queue):
             return False
-        may_request = self._may_request(queue.cell) and not self._is_commit_late()
-        return may_request and super().may_start(queue, item) and self._may_store(item)
+        may_fetch = self._may_fetch(queue.cell) and not self._is_commit_late()
+        return may_fetch and super().may_start(queue, item) and self._may_store(item)
 
     def _is_ahead(self, queue: HostQueue) -> bool:
         courtesy = self.config.courtesy
@@ -126,7 +126,7 @@ class NodeCrawl(Crawl):
         most = self.config.limits.pages
         if not most or self.shares is None or item.purpose == "robots":
             return True
-        return self._open_pages < self.shares.left(self.committer.stored)
+        return self._open_pages < self.shares.remaining_share(self.committer.stored)
 
     @property
     def open_pages(self) -> int:
@@ -271,7 +271,7 @@ class NodeCrawl(Crawl):
         journals = [cell.frontier.journal for cell in self.committer.cells]
         return [journal.log for journal in journals if isinstance(journal, LogJournal)]
 
-    def sent(self) -> tuple[int, int]:
+    def sent_totals(self) -> tuple[int, int]:
         """Return messages and bytes sent to NATS: for logs in this shift, for address leases in this session."""
         logs = self._logs()
         messages, sent_bytes = sum(log.messages for log in logs), sum(log.sent_bytes for log in logs)
@@ -298,7 +298,7 @@ def open_owned(
     logs: Mapping[int, CellLog],
     starts: tuple[int, ...],
     thread: LoopThread,
-    may_request: Callable[[int], bool],
+    may_fetch: Callable[[int], bool],
     taken_at: Mapping[int, float],
     leases: AddressLeases,
     analyze: Callable[[SiteHomes], Analyzer | None],
@@ -325,7 +325,7 @@ def open_owned(
             committer.refresh = RevisitAll(committer.cells, since_s[folder.name], config, clock)
         compiled = compile_settings(config, folder.lists)
         remove_old_copies(folder.lists, compiled)
-        crawl = NodeCrawl(folder.name, config, committer, starts, compiled, may_request, clock, taken_at, leases)
+        crawl = NodeCrawl(folder.name, config, committer, starts, compiled, may_fetch, clock, taken_at, leases)
         crawl.analyzer = analyze(committer.homes)
         crawl.shares = shares
         crawl.add_seeds([seed for seed in compiled.seeds if crawl.may_request(seed)])

@@ -22,34 +22,34 @@ class FinishedCheck:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._since = 0.0
-        self._looked_at = 0.0
+        self._checked_at = 0.0
         self._seen: object = None
 
-    def has_looked(self, session: NodeSession) -> bool:
+    def was_checked(self, session: NodeSession) -> bool:
         """Tell whether there is nothing to check before the next beat."""
-        return self._clock.ticks_s() - self._looked_at < session.pace.beat_s and not session.others_say_done()
+        return self._clock.ticks_s() - self._checked_at < session.pace.beat_s and not session.others_report_done()
 
     async def is_over(self, session: NodeSession, owner: CellOwner) -> bool:
         """Tell whether all is done; then notify the other nodes with the session. To be called once a beat."""
-        self._looked_at = self._clock.ticks_s()
-        if session.others_say_done():
+        self._checked_at = self._clock.ticks_s()
+        if session.others_report_done():
             return True
         if not await self.is_quiet(session, owner):
             return False
-        await session.tell_done()
+        await session.report_done()
         return True
 
     async def is_quiet(self, session: NodeSession, owner: CellOwner) -> bool:
         """Tell whether nothing was left to do anywhere, twice. To be called once a beat."""
-        now = self._looked_at = self._clock.ticks_s()
-        sight = await self._look(session, owner)
+        now = self._checked_at = self._clock.ticks_s()
+        state = await self._idle_state(session, owner)
         # Any difference begins the wait anew.
-        if sight is None or sight != self._seen:
-            self._seen, self._since = sight, now
+        if state is None or state != self._seen:
+            self._seen, self._since = state, now
             return False
         return now - self._since >= BEATS * session.pace.beat_s
 
-    async def _look(self, session: NodeSession, owner: CellOwner) -> object:
+    async def _idle_state(self, session: NodeSession, owner: CellOwner) -> object:
         """Return the state of all nodes if nothing is left to do; None if something is."""
         nodes = session.alive()
         owned = sorted(cell for node in nodes.values() for cell in node.cells)

@@ -22,10 +22,10 @@ from teia.config.sections import LimitSettings
 STORED = "stored"
 """The row of `meta` with the number of pages that were stored in a cell."""
 
-TURN_S = 3.0
+REMAINDER_S = 3.0
 """Time for which the remainder of a division is one node's."""
 
-UNHEARD_S = 300.0
+UNREPORTED_S = 300.0
 """Time after which a cell that no node could open since we joined counts as if it had no pages."""
 
 
@@ -39,15 +39,15 @@ class LimitShares:
         self._last: dict[str, int] = {}
         self._kept: dict[str, float] = {}
 
-    def look(self, stored: Mapping[int, int] | None = None) -> int:
+    def count_stored(self, stored: Mapping[int, int] | None = None) -> int:
         """Return the pages of all cells by the last reports; `stored` are those of our own cells now."""
-        for said in [each.stored for each in self._session.alive().values()]:
-            self._note(said.items())
+        for reported in [each.stored for each in self._session.alive().values()]:
+            self._note(reported.items())
         self._note((str(cell), pages) for cell, pages in (stored or {}).items())
         return sum(self._last.values())
 
-    def _note(self, said: Iterable[tuple[str, int]]) -> None:
-        for cell, pages in said:
+    def _note(self, reported: Iterable[tuple[str, int]]) -> None:
+        for cell, pages in reported:
             # Counts only grow: a smaller one is an older report.
             self._last[cell] = max(pages, self._last.get(cell, 0))
 
@@ -60,25 +60,25 @@ class LimitShares:
             return 0
         name, alive = self._session.node.name, self._session.alive()
         claimed = sum(node.claims for each, node in alive.items() if each != name)
-        remaining = most - self.look(stored) - claimed
-        may_more = remaining > 0 and not self._must_hear_more(now)
-        return max(part_of(remaining, name, alive, now) if may_more else 0, open_pages)
+        remaining = most - self.count_stored(stored) - claimed
+        may_more = remaining > 0 and not self._lacks_reports(now)
+        return max(share_of(remaining, name, alive, now) if may_more else 0, open_pages)
 
-    def _must_hear_more(self, now: float) -> bool:
+    def _lacks_reports(self, now: float) -> bool:
         """Tell whether a cell may have pages that no node has reported to us yet."""
-        return now - self._began < UNHEARD_S and any(str(cell) not in self._last for cell in self._cells())
+        return now - self._began < UNREPORTED_S and any(str(cell) not in self._last for cell in self._cells())
 
-    def left(self, stored: Mapping[int, int]) -> int:
+    def remaining_share(self, stored: Mapping[int, int]) -> int:
         """Return the number of pages that this node may store now, by its reported claim.
 
         `stored`: pages of its cells.
         """
-        said = self._session.said
+        reported = self._session.reported
         # Nothing is claimed before the first report.
-        if said is None:
+        if reported is None:
             return 0
         # Pages stored since that report use the claim up.
-        return said.claims - sum(pages - said.stored.get(str(cell), pages) for cell, pages in stored.items())
+        return reported.claims - sum(pages - reported.stored.get(str(cell), pages) for cell, pages in stored.items())
 
     def kept_elsewhere(self) -> int:
         """Return the number of pages that other nodes keep fresh, as they report.
@@ -87,22 +87,22 @@ class LimitShares:
         again.
         """
         alive = self._session.alive()
-        told = {cell for node in alive.values() for cell in node.cells}
-        if all(str(cell) in told for cell in self._cells()):
+        reported = {cell for node in alive.values() for cell in node.cells}
+        if all(str(cell) in reported for cell in self._cells()):
             self._kept.clear()
         self._kept |= {name: node.load["kept"] for name, node in alive.items() if "kept" in node.load}
         return int(sum(kept for name, kept in self._kept.items() if name != self._session.node.name))
 
 
-def part_of(remaining: int, name: str, nodes: Mapping[str, NodeState], now: float) -> int:
+def share_of(remaining: int, name: str, nodes: Mapping[str, NodeState], now: float) -> int:
     """Return one node's part of a number that is to be divided."""
     names = sorted({*nodes, name})
     each, rest = divmod(remaining, len(names))
-    place = (names.index(name) + int(now / TURN_S)) % len(names)
-    return each + (place < rest)
+    position = (names.index(name) + int(now / REMAINDER_S)) % len(names)
+    return each + (position < rest)
 
 
-def reached(limits: LimitSettings, stored: int, began_s: float, now_s: float) -> str:
+def limit_reached(limits: LimitSettings, stored: int, began_s: float, now_s: float) -> str:
     """Return the limit of the collection that is reached, as a text; empty if none is."""
     if limits.pages and stored >= limits.pages:
         return f"limits.pages: {stored:,} pages are stored"

@@ -38,7 +38,7 @@ from teia.errors import TeiaError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CellFolder
 
-KEPT_RUNS = 20
+MAX_RUNS = 20
 """Number of runs that are remembered."""
 
 READ_AGAIN_S = 30.0
@@ -54,7 +54,7 @@ class ClusterTask(NamedTuple):
     since_s: float | None = None
 
 
-def duty_now(config: Config, runs: list[ClusterRun], now_s: float) -> DueTask:
+def due_task_now(config: Config, runs: list[ClusterRun], now_s: float) -> DueTask:
     """Return the task of a collection's schedule; without a schedule it is to crawl."""
     schedule = collection_schedule(config)
     if schedule is None:
@@ -66,15 +66,15 @@ def duty_now(config: Config, runs: list[ClusterRun], now_s: float) -> DueTask:
     return find_due_task(schedule, last, now_s)
 
 
-def begun(agreement: Agreement, due_s: float, now_s: float) -> Agreement:
+def start_run(agreement: Agreement, due_s: float, now_s: float) -> Agreement:
     """Return the agreement with a run that begins now; unchanged if it has begun already."""
     # Another node was first.
     if agreement.runs and (agreement.runs[-1].ended_s is None or agreement.runs[-1].due_s >= due_s):
         return agreement
-    return msgspec.structs.replace(agreement, runs=[*agreement.runs, ClusterRun(due_s, now_s)][-KEPT_RUNS:])
+    return msgspec.structs.replace(agreement, runs=[*agreement.runs, ClusterRun(due_s, now_s)][-MAX_RUNS:])
 
 
-def ended(agreement: Agreement, run: ClusterRun, why: str, now_s: float) -> Agreement:
+def end_run(agreement: Agreement, run: ClusterRun, why: str, now_s: float) -> Agreement:
     """Return the agreement with a run that has ended; unchanged if that run is not under way."""
     if not agreement.runs or agreement.runs[-1] != run or run.ended_s is not None:
         return agreement
@@ -85,14 +85,14 @@ def ended(agreement: Agreement, run: ClusterRun, why: str, now_s: float) -> Agre
 class ClusterSchedule:
     """One node's view of the schedule; lives in the loop of the crawl."""
 
-    def __init__(self, desk: CommandReceiver, thread: LoopThread, clock: Clock) -> None:
-        self._desk, self._thread, self._clock = desk, thread, clock
-        self._quiet = FinishedCheck(clock)
+    def __init__(self, receiver: CommandReceiver, thread: LoopThread, clock: Clock) -> None:
+        self._receiver, self._thread, self._clock = receiver, thread, clock
+        self._finished = FinishedCheck(clock)
 
-    def work(self) -> ClusterTask:
+    def current_task(self) -> ClusterTask:
         """Return the present task."""
-        runs = self._desk.agreement.runs
-        due_task = duty_now(self._desk.config, runs, self._clock.now_s())
+        runs = self._receiver.agreement.runs
+        due_task = due_task_now(self._receiver.config, runs, self._clock.now_s())
         if due_task.task is not CrawlTask.RUN:
             return ClusterTask(due_task.task)
         # A run that is due and that no node has begun yet makes all nodes wait.
@@ -101,15 +101,15 @@ class ClusterSchedule:
 
     def config(self) -> Config:
         """Return the settings of a shift."""
-        config, task = self._desk.config, self.work().task
+        config, task = self._receiver.config, self.current_task().task
         if task is CrawlTask.CRAWL:
             return config
         return replace(config, refresh=replace(config.refresh, keep=task is CrawlTask.KEEP_FRESH))
 
-    async def look(self, session: NodeSession, owner: CellOwner) -> None:
+    async def check_runs(self, session: NodeSession, owner: CellOwner) -> None:
         """Begin a run that is due, or end one that is over, if this node is the first by name."""
-        now_s, runs = self._clock.now_s(), self._desk.agreement.runs
-        due_task = duty_now(self._desk.config, runs, now_s)
+        now_s, runs = self._clock.now_s(), self._receiver.agreement.runs
+        due_task = due_task_now(self._receiver.config, runs, now_s)
         # The first by name writes. The write is conditional, so that a wrong belief does no harm.
         is_ours = session.has_watched and session.may_work and min(session.alive()) == session.node.name
         if due_task.task is CrawlTask.CRAWL or not is_ours:
@@ -121,16 +121,16 @@ class ClusterSchedule:
             await self._end(last, EndReason.DEADLINE, now_s)
         elif last is None and due_task.task is CrawlTask.RUN and due_s is not None:
             _log.warning("run starts")
-            await self._desk.amend(lambda now: begun(now, due_s, now_s))
+            await self._receiver.amend(lambda now: start_run(now, due_s, now_s))
         elif last is not None and await self._is_quiet(session, owner):
             await self._end(last, EndReason.FINISHED, now_s)
 
     async def _is_quiet(self, session: NodeSession, owner: CellOwner) -> bool:
-        return not self._quiet.has_looked(session) and await self._thread.call(self._quiet.is_quiet(session, owner))
+        return not self._finished.was_checked(session) and await self._thread.call(self._finished.is_quiet(session, owner))
 
     async def _end(self, run: ClusterRun, why: EndReason, now_s: float) -> None:
         _log.warning("run ends: %s", why)
-        await self._desk.amend(lambda now: ended(now, run, why, now_s))
+        await self._receiver.amend(lambda now: end_run(now, run, why, now_s))
 
 
 class BetweenRuns:
@@ -142,7 +142,7 @@ class BetweenRuns:
         """By cell: URLs known, queued, pages stored."""
         self._read_at = 0.0
 
-    async def tell(
+    async def report(
         self, session: NodeSession, owner: CellOwner, copies: CellCopies, load: Mapping[str, float]
     ) -> None:
         """Report the cells owned here, with their counts."""
@@ -151,7 +151,7 @@ class BetweenRuns:
             self._read_at = now
             self._counts = {cell: await asyncio.to_thread(_counts_of, copies.folders[cell]) for cell in owned}
         known, queued, stored = ({str(cell): some[at] for cell, some in self._counts.items()} for at in range(3))
-        session.tell({**load, "queued": float(sum(queued.values()))}, known, queued, stored=stored)
+        session.set_report({**load, "queued": float(sum(queued.values()))}, known, queued, stored=stored)
 
 
 def _counts_of(folder: CellFolder) -> tuple[int, int, int]:

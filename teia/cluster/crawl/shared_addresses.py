@@ -330,11 +330,11 @@ class AddressLeases:
         return self._session.node.name, self._session.instance
 
     def _live_waiters(self, claim: AddressLease) -> tuple[str, ...]:
-        alive = self._session.living()
+        alive = self._session.alive_in_all_collections()
         return tuple(name for name in claim.waiting if name in alive and name != self._session.node.name)
 
     def _site_counts(self, claim: AddressLease, address: str) -> dict[str, int]:
-        alive, lease = self._session.living(), self._leases.get(address)
+        alive, lease = self._session.alive_in_all_collections(), self._leases.get(address)
         others = {name: count for name, count in claim.sites.items() if name in alive}
         return others | {self._session.node.name: 0 if lease is None else len(lease.sites)}
 
@@ -385,7 +385,7 @@ class AddressLeases:
         lease = self._leases.get(address)
         if lease is None:
             return
-        alive, waiters = self._session.living(), self._live_waiters(lease.claim)
+        alive, waiters = self._session.alive_in_all_collections(), self._live_waiters(lease.claim)
         # The nodes that waited are gone.
         if not waiters:
             with self._lock:

@@ -93,7 +93,7 @@ class Agreement(msgspec.Struct, frozen=True):
 
 async def agree_on_pace(wire: Wire, clock: Clock, session_s: float, replicas: int) -> Pace:
     """Return the pace of this cluster's sessions; `session_s` is its T if this is the first node."""
-    value = await _first_word(wire, clock, PACE, msgspec.json.encode(Pace.of(session_s)), replicas)
+    value = await _first_word(wire, clock, PACE, msgspec.json.encode(Pace.for_silence(session_s)), replicas)
     try:
         return msgspec.json.decode(value, type=Pace)
     except msgspec.MsgspecError as error:

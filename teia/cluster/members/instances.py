@@ -40,7 +40,7 @@ class Instances:
     """The knowledge of one session about all instances."""
 
     def __init__(self) -> None:
-        self.heard_at = -inf
+        self.own_key_at = -inf
         """Time at which the watch last delivered our own key: all earlier reports of others came before it.
 
         It is -inf while a new watch has not delivered it yet; until then no instance counts as unknown.
@@ -64,7 +64,7 @@ class Instances:
             self._former.add((node.name, node.follows))
         self._now[node.name] = node
 
-    def miss(self, name: str) -> None:
+    def note_deleted(self, name: str) -> None:
         """Record that a name's key is gone: an instance of it that lived is unknown from now on."""
         node = self._now.pop(name, None)
         if node is not None and not node.is_alive:
@@ -77,7 +77,7 @@ class Instances:
             return not node.is_alive
         if (name, instance) in self._former:
             return True
-        if self.heard_at == -inf:
+        if self.own_key_at == -inf:
             return False
         since = self._unknown_since.get((name, instance))
         if since is None:
@@ -89,4 +89,4 @@ class Instances:
                 silence_s,
             )
         # Counted by what the watch delivered: while NATS is away, no instance grows old.
-        return self.heard_at - since >= silence_s
+        return self.own_key_at - since >= silence_s

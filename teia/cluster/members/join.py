@@ -88,12 +88,12 @@ async def _take_name(session: NodeSession, last: int) -> None:
     until = sent + TAKE_NAME_S
     while session.clock.ticks_s() < until:
         with contextlib.suppress(KeyWrongLastSequenceError, NoAnswer):
-            session.renewed(await session.wire.ask(bucket.update(name, encode(session.node), last=last)), sent)
+            session.note_renewal(await session.wire.ask(bucket.update(name, encode(session.node), last=last)), sent)
             return
         entry = await _entry(session)
         state = None if entry is None else decode(entry.value or b"")
         if entry is not None and state is not None and state.instance == session.instance:
-            session.renewed(entry.revision or 0, sent)  # it was stored, and the answer lost
+            session.note_renewal(entry.revision or 0, sent)  # it was stored, and the answer lost
             return
         # Another process was faster.
         if entry is not None and (entry.revision or 0) > last:

@@ -71,7 +71,7 @@ class Pace:
             )
 
     @classmethod
-    def of(cls, silence_s: float) -> Self:
+    def for_silence(cls, silence_s: float) -> Self:
         """Return the pace for a T: a fifth of it from beat to beat, and a fifth as margin."""
         return cls(silence_s, silence_s / 5, silence_s / 5)
 
@@ -136,12 +136,12 @@ class NodeSession:
     node: NodeState
     on_lost: Callable[[str], None]
     """Called at once when the session is lost, with the reason; must not wait for anything."""
-    said: NodeState | None = None
+    reported: NodeState | None = None
     """The state in the last renewal; `node` is the state for the next one."""
     revision: int = 0
     deadline: float = 0.0
     is_lost: bool = False
-    came_at: float = 0.0
+    last_join_at: float = 0.0
     """Time at which a node was last seen to come."""
     instances: Instances = field(default_factory=Instances)
     _seen: dict[str, _Seen] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class NodeSession:
     @property
     def has_watched(self) -> bool:
         """True if the others are known: our own key, younger than theirs when the watch began, was delivered."""
-        return self.instances.heard_at > -inf
+        return self.instances.own_key_at > -inf
 
     def nodes(self) -> dict[str, NodeState]:
         """Return every node that was ever seen, this one included, by name."""
@@ -174,7 +174,7 @@ class NodeSession:
         ours = self.node.collection
         return {name: node for name, node in self.nodes().items() if node.is_alive and node.collection == ours}
 
-    def living(self) -> dict[str, NodeState]:
+    def alive_in_all_collections(self) -> dict[str, NodeState]:
         """Return the nodes of all collections that are not known to have left or died."""
         return {name: node for name, node in self.nodes().items() if node.is_alive}
 
@@ -184,12 +184,12 @@ class NodeSession:
             return self.is_lost or instance != self.instance
         return self.instances.is_over(name, instance, self.clock.ticks_s(), self.pace.silence_s)
 
-    def heard_ago(self) -> dict[str, float]:
+    def report_ages(self) -> dict[str, float]:
         """Return the seconds since the last report of each other node."""
         now = self.clock.ticks_s()
         return {name: now - seen.changed_at for name, seen in list(self._seen.items())}
 
-    def tell(
+    def set_report(
         self,
         load: dict[str, float],
         cells: dict[str, int],
@@ -203,22 +203,22 @@ class NodeSession:
             self.node, load=load, cells=cells, queued=queued or {}, busy=busy, stored=stored or {}, claims=claims
         )
 
-    def others_say_done(self) -> bool:
+    def others_report_done(self) -> bool:
         """Tell whether another node reports that all is done; a report from an earlier run does not count."""
         ours = [seen for seen in list(self._seen.values()) if seen.node.collection == self.node.collection]
         return any(seen.node.is_done and seen.was_busy for seen in ours)
 
-    async def tell_done(self) -> None:
+    async def report_done(self) -> None:
         """Report at once, and from now on, that all is done everywhere."""
         self.node = msgspec.structs.replace(self.node, is_done=True)
         await self.renew()
 
-    async def say(self) -> None:
+    async def report_now(self) -> None:
         """Report the present state at once, if NATS answers; if not, with the next renewal."""
         with contextlib.suppress(ClusterError):
             await self.renew()
 
-    async def tell_ready(self, cells: list[int]) -> None:
+    async def report_ready(self, cells: list[int]) -> None:
         """Report at once the cells that could be handed over to this node now."""
         self.node = msgspec.structs.replace(self.node, ready=cells)
         await self.renew()
@@ -227,7 +227,7 @@ class NodeSession:
         """Wake the task that waits for a change."""
         self._changed.set()
 
-    async def changed(self, within_s: float) -> None:
+    async def wait_for_change(self, within_s: float) -> None:
         """Return when a node came, left or died, or after a while."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
@@ -264,7 +264,7 @@ class NodeSession:
     # -- renewing ------------------------------------------------------------------------------------------
 
     async def _renew_for_ever(self) -> None:
-        told_at = -self.pace.beat_s
+        logged_at = -self.pace.beat_s
         while not self._stopping and not self.is_lost:
             sent, wait_s = self.clock.ticks_s(), self.pace.beat_s
             try:
@@ -273,8 +273,8 @@ class NodeSession:
             except NoAnswer as error:
                 # No answer: tried again long before the next beat.
                 wait_s = min(wait_s, POLL_S)
-                if sent - told_at >= self.pace.beat_s:
-                    told_at = sent
+                if sent - logged_at >= self.pace.beat_s:
+                    logged_at = sent
                     _log.info("session not renewed: %s", error)
             except ClusterError as error:
                 self._lose(str(error))
@@ -286,18 +286,18 @@ class NodeSession:
         """Renew once; return whether it succeeded. NoAnswer if NATS is silent; a lost session calls `on_lost`."""
         return await self._write(self.node)
 
-    async def _write(self, said: NodeState) -> bool:
+    async def _write(self, reported: NodeState) -> bool:
         from nats.js.errors import KeyWrongLastSequenceError
 
         # Before the message is sent: others count T from its arrival, which is later.
         sent = self.clock.ticks_s()
         try:
-            revision = await self.wire.ask(self.bucket.update(said.name, encode(said), last=self.revision))
+            revision = await self.wire.ask(self.bucket.update(reported.name, encode(reported), last=self.revision))
         except KeyWrongLastSequenceError:
-            await self._look_whose_it_is()
+            await self._check_own_key()
             return False
-        self.said = said
-        self.renewed(revision, sent)
+        self.reported = reported
+        self.note_renewal(revision, sent)
         return True
 
     def _note_proof(self) -> None:
@@ -310,12 +310,12 @@ class NodeSession:
         for seen in self._seen.values():
             seen.proofs += now - seen.changed_at >= self.pace.beat_s
 
-    def renewed(self, revision: int, sent: float) -> None:
+    def note_renewal(self, revision: int, sent: float) -> None:
         """Record a new revision of our key; the deadline counts from the time the message was sent."""
         self.revision = revision
         self.deadline = sent + self.pace.silence_s - self.pace.margin_s
 
-    async def _look_whose_it_is(self) -> None:
+    async def _check_own_key(self) -> None:
         """Read our key after a refused renewal: an earlier one may have been stored and its answer lost."""
         from nats.js.errors import KeyNotFoundError
 
@@ -328,9 +328,9 @@ class NodeSession:
         if now is not None and now.instance == self.instance and now.is_alive:
             self.revision = entry.revision or self.revision  # the next renewal extends the deadline
             return
-        said_by = "an unknown node" if now is None else now.by or now.name
+        declared_by = "an unknown node" if now is None else now.by or now.name
         self._lose(
-            f"declared {now.state if now is not None and now.instance == self.instance else 'over'} by {said_by}"
+            f"declared {now.state if now is not None and now.instance == self.instance else 'over'} by {declared_by}"
         )
 
     def _lose(self, why: str) -> None:
@@ -352,22 +352,22 @@ class NodeSession:
             await self.clock.sleep(self.pace.beat_s)
 
     async def _watch(self) -> None:
-        self.instances.heard_at = -inf
+        self.instances.own_key_at = -inf
         watcher = await self.wire.ask(self.bucket.watchall())
         try:
             async for entry in watcher:
                 if entry is not None and entry.operation:  # deleted or purged, by an operator
-                    self.miss(entry.key)
+                    self.note_deleted(entry.key)
                 elif entry is not None:
-                    self.see(entry.key, decode(entry.value or b""), entry.revision or 0)
+                    self.note_state(entry.key, decode(entry.value or b""), entry.revision or 0)
         finally:
             with contextlib.suppress(Exception):
                 await watcher.stop()  # type: ignore[no-untyped-call]
 
-    def see(self, name: str, node: NodeState | None, revision: int) -> None:
+    def note_state(self, name: str, node: NodeState | None, revision: int) -> None:
         """Record the present value of a key."""
         if name == self.node.name:
-            self.instances.heard_at = self.clock.ticks_s()
+            self.instances.own_key_at = self.clock.ticks_s()
             return
         before = self._seen.get(name)
         # The watch may deliver a value that is older than this node's declaration.
@@ -382,12 +382,12 @@ class NodeSession:
         self._seen[name] = _Seen(node, revision, self.clock.ticks_s(), was_busy=was_busy)
         if before is None or (before.node.instance, before.node.state) != (node.instance, node.state):
             _log.info("node=%s state=%s", name, node.state)
-            self.came_at = self.clock.ticks_s() if node.is_alive else self.came_at
+            self.last_join_at = self.clock.ticks_s() if node.is_alive else self.last_join_at
             self._changed.set()
 
-    def miss(self, name: str) -> None:
+    def note_deleted(self, name: str) -> None:
         """Forget the node of a deleted key. If it lives, its next renewal fails and it joins again."""
-        self.instances.miss(name)
+        self.instances.note_deleted(name)
         if self._seen.pop(name, None) is not None:
             _log.warning("the key of node=%s was deleted, and the node is removed", name)
             self._changed.set()
@@ -407,17 +407,17 @@ class NodeSession:
         return {
             name: seen for name, seen in self._seen.items()
             # Silent for T, and NATS could be reached at so many of this node's beats meanwhile.
-            if self._may_die(seen) and now - seen.changed_at >= self.pace.silence_s and seen.proofs >= PROOFS
+            if self._may_be_declared(seen) and now - seen.changed_at >= self.pace.silence_s and seen.proofs >= PROOFS
         }  # fmt: skip
 
     @staticmethod
-    def _may_die(seen: _Seen) -> bool:
+    def _may_be_declared(seen: _Seen) -> bool:
         return seen.node.is_alive and seen.node.version == VERSION
 
     def _next_silence_s(self) -> float:
         """Return the seconds until the silence of a node may be T old."""
         soon_s, now = min(self.pace.beat_s, POLL_S), self.clock.ticks_s()
-        ends = [seen.changed_at + self.pace.silence_s - now for seen in self._seen.values() if self._may_die(seen)]
+        ends = [seen.changed_at + self.pace.silence_s - now for seen in self._seen.values() if self._may_be_declared(seen)]
         return max(AGAIN_S, min([soon_s, *(end_s for end_s in ends if end_s > 0)]))
 
     async def _declare(self, name: str, seen: _Seen) -> None:
@@ -432,10 +432,10 @@ class NodeSession:
                 with contextlib.suppress(KeyNotFoundError):
                     await self.wire.ask(self.bucket.get(name))
                     return
-                self.miss(name)
+                self.note_deleted(name)
                 return
             _log.warning("declared dead node=%s", name)
-            self.see(name, dead, revision)
+            self.note_state(name, dead, revision)
 
 
 encode = msgspec.json.Encoder().encode

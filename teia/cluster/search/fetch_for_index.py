@@ -47,7 +47,7 @@ from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.cell import read_position
 from teia.index.outgoing import spool
 from teia.indexer.ranks import link_copy, rank_file
-from teia.store.archive import place_of
+from teia.store.archive import archive_path
 from teia.store.root import CellFolder, Root
 
 ANSWER_S = 10.0
@@ -266,7 +266,7 @@ def not_here(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -> t
     They follow the change `after`, or the index's position if it is None. The second value is the last change looked
     at.
     """
-    is_here = cache(lambda file: place_of(folder.archive, file).exists())
+    is_here = cache(lambda file: archive_path(folder.archive, file).exists())
     until = after if after is not None else read_position(folder.index) or 0
     keys: list[int] = []
     frontier = FrontierCell(folder.frontier, read_only=True)

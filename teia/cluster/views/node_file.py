@@ -101,7 +101,7 @@ class NodeFileWriter:
         import msgspec
 
         pace = session.pace
-        view = self.view(session.nodes(), session.heard_ago(), session.node.name, pace.beat_s, pace.silence_s)
+        view = self.view(session.nodes(), session.report_ages(), session.node.name, pace.beat_s, pace.silence_s)
         path = self.root.path / FILE
         new = path.with_suffix(".new")
         new.write_bytes(msgspec.json.encode(view))

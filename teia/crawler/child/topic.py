@@ -26,7 +26,7 @@ from teia.crawler.child.messages import Focus, encode
 from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError, CorruptFile, StoreError
-from teia.lib.topic import SCALE, learn, stems
+from teia.lib.topic import SCALE, learn_topic, stems
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.parse.headers import parse_head
 from teia.parse.parse import parse_document
@@ -173,7 +173,7 @@ def _learn(root: Root, config: Config, clock: Clock) -> LearntTopic:
     for example, text in zip(examples, texts, strict=True):
         of_kind.setdefault(example.kind, []).append(text)
     topic = of_kind.pop("", [])
-    model = learn([normalised(word) for word in settings.words], topic, of_kind)
+    model = learn_topic([normalised(word) for word in settings.words], topic, of_kind)
     asked = (settings.words, settings.examples, settings.others)
     return LearntTopic(*asked, model.classes, model.rest, dict(model.weights))
 

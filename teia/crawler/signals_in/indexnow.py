@@ -182,5 +182,5 @@ def note_signal(frontier: FrontierCell, announced: Announcement, host: str) -> b
         return True
     kind, key = KINDS[announced.kind], key_of(announced.url)
     site_statements.store_statements(frontier.db, slot, row[0], kind, 0, {key: announced.said_s}, announced.said_s)
-    source = SignalSource.decode(site_statements.trust_of(frontier.db, slot, row[0]).get(kind, b""))
-    return not source.is_hardly_heard
+    trust = SignalSource.decode(site_statements.trust_of(frontier.db, slot, row[0]).get(kind, b""))
+    return not trust.is_distrusted

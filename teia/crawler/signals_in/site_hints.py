@@ -1,8 +1,8 @@
 """Statements of sites on their own pages: stored in the group commit, and tested by visits (docs/signals.md).
 
-  hear      a sitemap or feed was read: store its dates, and judge changes that visits had found before they
-            were reported
-  Heard     a page is revisited: test the statements on it, and use them to date its change
+  note_reported_changes  a sitemap or feed was read: store its dates, and settle changes that visits had found
+                         before they were reported
+  StatementTest          a page is revisited: test the statements on it, and use them to date its change
 
 Statements on other sites are ignored, and so are dates in the future; both are counted. Of a source that is hardly
 trusted only one page in TESTED is used: enough to notice that it has become reliable.
@@ -46,19 +46,19 @@ class SignalSources:
         self._known: dict[tuple[int, int], dict[int, SignalSource]] = {}
         self._touched: set[tuple[int, int, int]] = set()
 
-    def of(self, slot: int, host_id: int) -> dict[int, SignalSource]:
+    def trust_of(self, slot: int, host_id: int) -> dict[int, SignalSource]:
         """Return the trust in a host's statements, by kind."""
         known = self._known.get((slot, host_id))
         if known is None:
-            known = self._known[slot, host_id] = voices_of(self._frontier, slot, host_id)
+            known = self._known[slot, host_id] = source_trust(self._frontier, slot, host_id)
         return known
 
     def learn(self, slot: int, host_id: int, kind: int) -> SignalSource:
-        """Return the trust in a host's statements of a kind, to be updated and written by `keep`."""
+        """Return the trust in a host's statements of a kind, to be updated and written by `store`."""
         self._touched.add((slot, host_id, kind))
-        return self.of(slot, host_id).setdefault(kind, SignalSource())
+        return self.trust_of(slot, host_id).setdefault(kind, SignalSource())
 
-    def keep(self) -> None:
+    def store(self) -> None:
         """Write the updated trust."""
         for slot, host_id, kind in sorted(self._touched):
             record = self._known[slot, host_id][kind].encode()
@@ -66,7 +66,7 @@ class SignalSources:
         self._touched.clear()
 
 
-def voices_of(frontier: FrontierCell, slot: int, host_id: int) -> dict[int, SignalSource]:
+def source_trust(frontier: FrontierCell, slot: int, host_id: int) -> dict[int, SignalSource]:
     """Return the trust in a host's statements, by kind."""
     try:
         return {
@@ -80,7 +80,7 @@ def voices_of(frontier: FrontierCell, slot: int, host_id: int) -> dict[int, Sign
 # ---- a sitemap or feed was read -------------------------------------------------------------------------------------
 
 
-def hear(frontier: FrontierCell, visit: ActiveVisit, now_s: float) -> list[HostStatements]:
+def note_reported_changes(frontier: FrontierCell, visit: ActiveVisit, now_s: float) -> list[HostStatements]:
     """Store the statements of a visit's answer on its site's pages; inside the transaction that settles it.
 
     The time of a statement is that of the answer, which for one from a cache is long before now.
@@ -89,69 +89,69 @@ def hear(frontier: FrontierCell, visit: ActiveVisit, now_s: float) -> list[HostS
     if result is None or fetched is None:
         return []
     slot, key = slot_of(site_of(visit.queue.host)), visit.item.key
-    if result.told is None:
+    if result.reported is None:
         if fetched.status == NOT_MODIFIED:
-            _says_the_same(frontier, slot, key, fetched.started_s)
+            _note_unchanged(frontier, slot, key, fetched.started_s)
         return []
-    told = result.told
-    voices = SignalSources(frontier)
+    reported = result.reported
+    trusts = SignalSources(frontier)
     before = site_statements.find_source(frontier.db, slot, key)
     before_s = before.seen_s if before is not None else 0.0
-    if told.broken or told.foreign:
-        voice = voices.learn(slot, visit.queue.host_id, told.kind)
-        voice.broken += told.broken
-        voice.foreign += told.foreign
+    if reported.broken or reported.foreign:
+        trust = trusts.learn(slot, visit.queue.host_id, reported.kind)
+        trust.broken += reported.broken
+        trust.foreign += reported.foreign
     news = [
         HostStatements(host_id, host, keys)
-        for host_id, host, dates in _believable(frontier, slot, told, voices, now_s)
-        if (keys := site_statements.store_statements(frontier.db, slot, host_id, told.kind, key, dates, before_s))
+        for host_id, host, dates in _credible_dates(frontier, slot, reported, trusts, now_s)
+        if (keys := site_statements.store_statements(frontier.db, slot, host_id, reported.kind, key, dates, before_s))
     ]
-    if told.dates:
-        look = StatementSource(key, visit.queue.host_id, told.kind, max(fetched.started_s, before_s), len(told.dates))
-        site_statements.note_source_read(frontier.db, slot, look)
-    _judge_open(frontier, slot, key, voices)
-    voices.keep()
+    if reported.dates:
+        source = StatementSource(key, visit.queue.host_id, reported.kind, max(fetched.started_s, before_s), len(reported.dates))
+        site_statements.note_source_read(frontier.db, slot, source)
+    _settle_open(frontier, slot, key, trusts)
+    trusts.store()
     return news
 
 
-def _says_the_same(frontier: FrontierCell, slot: int, key: int, read_s: float) -> None:
+def _note_unchanged(frontier: FrontierCell, slot: int, key: int, read_s: float) -> None:
     """Note a sitemap or feed that has not changed, so it has no new statements."""
     known = site_statements.find_source(frontier.db, slot, key)
     if known is not None:
         site_statements.note_source_read(frontier.db, slot, known._replace(seen_s=max(read_s, known.seen_s)))
-        voices = SignalSources(frontier)
-        _judge_open(frontier, slot, key, voices)
-        voices.keep()
+        trusts = SignalSources(frontier)
+        _settle_open(frontier, slot, key, trusts)
+        trusts.store()
 
 
-def _believable(
-    frontier: FrontierCell, slot: int, told: ReportedChanges, voices: SignalSources, now_s: float
+def _credible_dates(
+    frontier: FrontierCell, slot: int, reported: ReportedChanges, trusts: SignalSources, now_s: float
 ) -> list[tuple[int, str, Mapping[int, float]]]:
     """Return the statements by host, without dates in the future; only a part of those of an untrusted host."""
     by_host: defaultdict[str, dict[int, float]] = defaultdict(dict)
-    for host, key, said_s in told.dates:
-        by_host[host][key] = max(said_s, by_host[host].get(key, said_s))
+    for host, key, reported_s in reported.dates:
+        by_host[host][key] = max(reported_s, by_host[host].get(key, reported_s))
     found: list[tuple[int, str, Mapping[int, float]]] = []
     for host, dates in by_host.items():
         row = frontier.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
         if row is None:
             continue
-        past = {key: said_s for key, said_s in dates.items() if not is_future(said_s, now_s)}
+        past = {key: reported_s for key, reported_s in dates.items() if not is_future(reported_s, now_s)}
         if len(past) < len(dates):
-            voices.learn(slot, row[0], told.kind).future += len(dates) - len(past)
-        voice = voices.of(slot, row[0]).get(told.kind)
-        if voice is not None and voice.is_hardly_heard:
+            trusts.learn(slot, row[0], reported.kind).future += len(dates) - len(past)
+        trust = trusts.trust_of(slot, row[0]).get(reported.kind)
+        if trust is not None and trust.is_distrusted:
             # Keys are hashes: a fair sample, and the same at each look.
-            past = {key: said_s for key, said_s in past.items() if key % TESTED == 0}
+            past = {key: reported_s for key, reported_s in past.items() if key % TESTED == 0}
         found.append((row[0], host, past))
     return found
 
 
-def _judge_open(frontier: FrontierCell, slot: int, speaker: int, voices: SignalSources) -> None:
-    """Judge changes that visits had found before they were reported: tell whether they are reported now."""
-    for host_id, said in site_statements.pop_open(frontier.db, slot, speaker):
-        is_told = is_news(said.reported_s, said.checked_s, said.open_s or 0.0)
-        voices.learn(slot, host_id, said.kind).note_change(announced=is_told)
+def _settle_open(frontier: FrontierCell, slot: int, source: int, trusts: SignalSources) -> None:
+    """Settle changes that visits had found before they were reported: tell whether they are reported now."""
+    for host_id, statement in site_statements.pop_open(frontier.db, slot, source):
+        is_reported = is_news(statement.reported_s, statement.checked_s, statement.open_s or 0.0)
+        trusts.learn(slot, host_id, statement.kind).note_change(announced=is_reported)
 
 
 # ---- a page is visited again ----------------------------------------------------------------------------------------
@@ -160,40 +160,40 @@ def _judge_open(frontier: FrontierCell, slot: int, speaker: int, voices: SignalS
 class StatementTest:
     """Statements on a page that is revisited, and their test."""
 
-    def __init__(self, frontier: FrontierCell, place: RowKey) -> None:
-        self._frontier, self._place = frontier, place
-        self._said = site_statements.statements_of_page(frontier.db, place)
-        self._voices = SignalSources(frontier)
+    def __init__(self, frontier: FrontierCell, row_key: RowKey) -> None:
+        self._frontier, self._row_key = frontier, row_key
+        self._statements = site_statements.statements_of_page(frontier.db, row_key)
+        self._trusts = SignalSources(frontier)
 
     def quiet_until_s(self, visited_s: float) -> float:
         """Return until when the page was unchanged since its last visit, by a trusted source; 0 if there is none."""
-        voices = self._voices.of(*self._place[:2]) if self._said else {}
-        news = (said for said in self._said if is_news(said.reported_s, said.checked_s, visited_s))
-        return max((said.since_s for said in news if voices.get(said.kind, SignalSource()).is_trusted), default=0.0)
+        trusts = self._trusts.trust_of(*self._row_key[:2]) if self._statements else {}
+        news = (statement for statement in self._statements if is_news(statement.reported_s, statement.checked_s, visited_s))
+        return max((statement.since_s for statement in news if trusts.get(statement.kind, SignalSource()).is_trusted), default=0.0)
 
     def learn(self, history: History, now_s: float, *, changed: bool) -> None:
         """Test the statements by the visit; `history` is that of the visits before. Inside its transaction."""
-        for said in self._said:
+        for statement in self._statements:
             site_statements.mark_checked(
-                self._frontier.db, self._place, said, self._judged(said, history, now_s, changed=changed)
+                self._frontier.db, self._row_key, statement, self._test(statement, history, now_s, changed=changed)
             )
-        self._voices.keep()
+        self._trusts.store()
 
-    def _judged(self, said: SiteStatement, history: History, now_s: float, *, changed: bool) -> float | None:
+    def _test(self, statement: SiteStatement, history: History, now_s: float, *, changed: bool) -> float | None:
         """Test one statement; return the time since which a change is open: it may still be reported."""
-        slot, host_id, _ = self._place
-        if is_news(said.reported_s, said.checked_s, history.visited_s):
-            voice = self._voices.learn(slot, host_id, said.kind)
-            voice.note_visit(changed=changed, unchanged_probability=unchanged_probability(history, now_s))
+        slot, host_id, _ = self._row_key
+        if is_news(statement.reported_s, statement.checked_s, history.visited_s):
+            trust = self._trusts.learn(slot, host_id, statement.kind)
+            trust.note_visit(changed=changed, unchanged_probability=unchanged_probability(history, now_s))
             if changed:
-                voice.note_change(announced=True)
+                trust.note_change(announced=True)
             return None
         if not changed:
-            return said.open_s
+            return statement.open_s
         # A sitemap or feed may still report the change at its next look; a ping would have come by now.
-        if said.source:
-            return history.visited_s if said.open_s is None else said.open_s
-        self._voices.learn(slot, host_id, said.kind).note_change(announced=False)
+        if statement.source:
+            return history.visited_s if statement.open_s is None else statement.open_s
+        self._trusts.learn(slot, host_id, statement.kind).note_change(announced=False)
         return None
 
 

@@ -31,7 +31,7 @@ from typing import cast
 
 from teia.errors import ConfigError
 from teia.frontier.rules.rule_lists import RuleTable, read_list
-from teia.lib.linearregex import any_of, compiled, size_of
+from teia.lib.linearregex import any_of, compile_test, size_of
 from teia.urls import canonicalize, host_of
 
 Test = Callable[[str], bool]
@@ -370,7 +370,7 @@ def _prefix(value: str) -> Test:
 
 def _regex(value: str) -> Test:
     try:
-        return compiled(value)
+        return compile_test(value)
     except ValueError as error:
         raise ConfigError(f"scope rule 'regex:{value}': {error}") from error
 

@@ -99,11 +99,11 @@ class ParasiteResult:
     users: int
 
 
-def _given(run: ExperimentInput) -> Iterator[str]:
+def _input_lines(run: ExperimentInput) -> Iterator[str]:
     """Yield the pages of the web, their popularity with the users, and their changes during the judged time."""
     yield f"{FACTOR:g} {DELAY_S:g} {REQUESTS_PER_S:g} {USERS_FROM_DAY:g}"
     world = World(WorldSpec.from_values(flatten(tomllib.loads(_spec(run.seed)))), epoch_s=0.0, port=80)
-    _, weights = pages_of(world, run.seed)
+    _, weights = page_popularity(world, run.seed)
     for (url, host, slot), weight in zip(_slots(world), weights.tolist(), strict=True):
         changes = world.changes.events(host.content, slot, QUICK_DAYS if run.quick else DAYS)
         yield f"{url} {weight:.6g} {' '.join(f'{day:.6f}' for day, meaningful in changes if meaningful)}"
@@ -117,7 +117,7 @@ def _spec(seed: int) -> str:
     "C7",
     title="The cache parasite",
     paper="CoBWeb (UFMG), section 4, table 3",
-    given=_given,
+    input_lines=_input_lines,
 )
 def cache_parasite(run: ExperimentInput) -> Results:
     """Reproduce the paper's table 3 with a real Squid, and compare true freshness with and without the parasite."""
@@ -126,19 +126,19 @@ def cache_parasite(run: ExperimentInput) -> Results:
     run.progress(f"C7: two crawls of {days:g} days at {FACTOR:g} times real speed, one of them beside a Squid")
     wanted = [ParasiteSettings(run.seed, days, is_parasite) for is_parasite in (True, False)]
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        beside, alone = pool.map(keep, wanted)
-    yield table_3(beside)
-    yield gain(beside, alone, days)
+        with_parasite, without_parasite = pool.map(run_crawl, wanted)
+    yield announcements_table(with_parasite)
+    yield gain_table(with_parasite, without_parasite, days)
 
 
-def table_3(kept: ParasiteResult) -> Table:
+def announcements_table(result: ParasiteResult) -> Table:
     """Classify announced pages by the result, as the paper counts them."""
-    count = defaultdict(int, kept.counts)
+    count = defaultdict(int, result.counts)
     performed, new = count["updated"], count["new"]
     # The paper has three classes: what brought no newer copy, for any reason, is discarded.
     discarded = count["discarded"] + count["repeated"] + count["under_way"] + count["no_newer"]
     total = max(1, performed + discarded + new)
-    asked = max(1, count["asked"])
+    requested = max(1, count["asked"])
     rows = (
         ResultRow(("updates performed", "number"), performed, 7_880),
         ResultRow(("updates performed", "share"), performed / total, 0.89),
@@ -148,10 +148,10 @@ def table_3(kept: ParasiteResult) -> Table:
         ResultRow(("new documents", "share"), new / total, 0.053),
         ResultRow(("total of requests", "number"), total, 8_870),
         ResultRow(
-            ("answered from the cache within 1 s", "share of requests to it"), count["served_within_1s"] / asked, 0.63
+            ("answered from the cache within 1 s", "share of requests to it"), count["served_within_1s"] / requested, 0.63
         ),
-        ResultRow(("not in the cache any more", "share of requests to it"), count["not_cached"] / asked),
-        ResultRow(("user requests", "number"), kept.users),
+        ResultRow(("not in the cache any more", "share of requests to it"), count["not_cached"] / requested),
+        ResultRow(("user requests", "number"), result.users),
     )
     note = (
         "The paper's collection had never been updated and its requests were mostly for different pages, so few"
@@ -164,12 +164,12 @@ def table_3(kept: ParasiteResult) -> Table:
     )
 
 
-def gain(beside: ParasiteResult, alone: ParasiteResult, days: float) -> Table:
+def gain_table(with_parasite: ParasiteResult, without_parasite: ParasiteResult, days: float) -> Table:
     """Compare freshness with and without the parasite, with the same requests to servers."""
     rows = (
-        ResultRow(("true freshness, all pages weighted equally",), beside.fresh, alone.fresh),
-        ResultRow(("true freshness, weighted by user requests",), beside.fresh_for_users, alone.fresh_for_users),
-        ResultRow(("requests to servers",), beside.requests, alone.requests),
+        ResultRow(("true freshness, all pages weighted equally",), with_parasite.fresh, without_parasite.fresh),
+        ResultRow(("true freshness, weighted by user requests",), with_parasite.fresh_for_users, without_parasite.fresh_for_users),
+        ResultRow(("requests to servers",), with_parasite.requests, without_parasite.requests),
     )
     note = (
         f"{PAGES} URLs on {HOSTS} hosts, each host requested at most once in {DELAY_S / 3600:g} h, policy edf, for "
@@ -182,13 +182,13 @@ def gain(beside: ParasiteResult, alone: ParasiteResult, days: float) -> Table:
 # ---- one crawl ------------------------------------------------------------------------------------------------------
 
 
-def keep(asked: ParasiteSettings) -> ParasiteResult:
+def run_crawl(settings: ParasiteSettings) -> ParasiteResult:
     """Crawl the web for the given days, with or without a Squid, and judge the copies."""
-    number = FIRST_NET + asked.is_parasite
+    number = FIRST_NET + settings.is_parasite
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="teia-parasite-")))
         spec, log, address = folder / "world.toml", folder / "requests.jsonl", f"127.77.{number}.1"
-        spec.write_text(_spec(asked.seed), "utf-8")
+        spec.write_text(_spec(settings.seed), "utf-8")
         flags = ["--spec", str(spec), "--port", "0", "--address", address, "--log", str(log)]
         flags += ["--dns-address", f"127.77.255.{number}:0", "--control-address", f"127.77.254.{number}"]
         # 1. The lab runs in its own process. The same world, made again here, gives the truth about it.
@@ -197,25 +197,25 @@ def keep(asked: ParasiteSettings) -> ParasiteResult:
                 WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=check_loopback(address)
             )
             names = {host.name: host.address for host in world.hosts}
-            squid = stack.enter_context(squid_process(names)) if asked.is_parasite else None
+            squid = stack.enter_context(squid_process(names)) if settings.is_parasite else None
             # 2. The crawl runs here, on the fast clock.
             clock = FastClock(WallClock(), FACTOR)
             # The wall time at which both clocks agreed; log times are converted to world days from it.
             since_s = WallClock().now_s() - clock.ticks_s() / FACTOR
             root = open_root(folder / "data", create=True)
-            urls, weights = pages_of(world, asked.seed)
+            urls, weights = page_popularity(world, settings.seed)
             with root.locked():
-                users = asyncio.run(_crawl(root, ready, clock, asked, squid, urls, weights))
+                users = asyncio.run(_crawl(root, ready, clock, settings, squid, urls, weights))
         # 3. Its captures are judged by the truth.
-        visits = visits_of(root, lambda clock_s: world.days(since_s + (clock_s - since_s) / FACTOR))
+        visits = read_visits(root, lambda clock_s: world.days(since_s + (clock_s - since_s) / FACTOR))
         # Squid's requests for its users come from OUTGOING; the rest is the crawler's.
         requests = sum(entry.peer != OUTGOING for entry in read_log(log))
-        alike, as_asked = [
-            true_freshness(truth(world, visits, asked.days, worth), USERS_FROM_DAY, asked.days)
-            for worth in (dict.fromkeys(urls, 1.0), dict(zip(urls, weights.tolist(), strict=True)))
+        unweighted, weighted = [
+            true_freshness(truth(world, visits, settings.days, weight_by_url), USERS_FROM_DAY, settings.days)
+            for weight_by_url in (dict.fromkeys(urls, 1.0), dict(zip(urls, weights.tolist(), strict=True)))
         ]
         counts = counts_in(root.collection("main").signals).get("proxy", {})
-    return ParasiteResult(alike, as_asked, requests, counts, users)
+    return ParasiteResult(unweighted, weighted, requests, counts, users)
 
 
 def _config(root: Root, ready: dict[str, Any], days: float, squid: Squid | None) -> Any:
@@ -250,25 +250,25 @@ async def _crawl(
     root: Root,
     ready: dict[str, Any],
     clock: FastClock,
-    asked: ParasiteSettings,
+    settings: ParasiteSettings,
     squid: Squid | None,
     urls: Sequence[str],
     weights: Any,
 ) -> int:
     """Crawl until the days are over, while users send requests; return the number of their requests."""
-    config = _config(root, ready, asked.days, squid)
+    config = _config(root, ready, settings.days, squid)
     async with open_crawler(root, [config], clock, seed=1) as crawler:
         running = asyncio.create_task(crawler.run())
-        users = Users(squid.port, urls, weights, asked.seed) if squid is not None else None
-        asking = asyncio.create_task(users.ask(clock)) if users is not None else None
+        users = Users(squid.port, urls, weights, settings.seed) if squid is not None else None
+        user_task = asyncio.create_task(users.send_requests(clock)) if users is not None else None
         # `limits.seconds` ends the crawl; this is a guard, twice as long and a minute.
-        await asyncio.wait([running], timeout=2 * asked.days * DAY_S / FACTOR + 60)
+        await asyncio.wait([running], timeout=2 * settings.days * DAY_S / FACTOR + 60)
         crawler.stop_now()
         await running
-        if asking is not None:
-            asking.cancel()
+        if user_task is not None:
+            user_task.cancel()
             with suppress(asyncio.CancelledError):
-                await asking
+                await user_task
     return users.requests if users is not None else 0
 
 
@@ -281,22 +281,22 @@ class Users:
         self._draw = np.random.default_rng((seed, 77))
         self.requests = 0
 
-    async def ask(self, clock: FastClock) -> None:
+    async def send_requests(self, clock: FastClock) -> None:
         """Send requests at a constant mean rate until cancelled."""
         await clock.sleep(USERS_FROM_DAY * DAY_S)
-        room, loop = asyncio.Semaphore(USERS_AT_ONCE), asyncio.get_running_loop()
-        next_at, up_to = loop.time(), np.cumsum(self._shares)
+        semaphore, loop = asyncio.Semaphore(USERS_AT_ONCE), asyncio.get_running_loop()
+        next_at, cumulative = loop.time(), np.cumsum(self._shares)
         async with asyncio.TaskGroup() as group:
             while True:
                 # Arrivals are a Poisson process. A slow answer delays no later request, as long as there is room.
                 next_at += float(self._draw.exponential(1.0 / REQUESTS_PER_S))
                 await asyncio.sleep(max(0.0, next_at - loop.time()))
-                await room.acquire()
+                await semaphore.acquire()
                 # The sum of the shares may be a little less than 1 by rounding; `min` keeps the index in range.
-                url = self._urls[min(len(self._urls) - 1, int(np.searchsorted(up_to, self._draw.random())))]
-                group.create_task(self._one(url)).add_done_callback(lambda _: room.release())
+                url = self._urls[min(len(self._urls) - 1, int(np.searchsorted(cumulative, self._draw.random())))]
+                group.create_task(self._request(url)).add_done_callback(lambda _: semaphore.release())
 
-    async def _one(self, url: str) -> None:
+    async def _request(self, url: str) -> None:
         host = url.split("/", 3)[2]
         with suppress(OSError, asyncio.IncompleteReadError):
             reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
@@ -313,7 +313,7 @@ class Users:
 # ---- truth ----------------------------------------------------------------------------------------------------------
 
 
-def pages_of(world: World, seed: int) -> tuple[list[str], Any]:
+def page_popularity(world: World, seed: int) -> tuple[list[str], Any]:
     """Return every page of the world and its popularity, by a Zipf law in random order."""
     urls = [url for url, _, _ in _slots(world)]
     ranks = np.random.default_rng((seed, 78)).permutation(len(urls)) + 1
@@ -330,7 +330,7 @@ def _slots(world: World) -> list[tuple[str, Any, int]]:
     ]
 
 
-def visits_of(root: Root, days: Any) -> dict[str, list[tuple[float, float]]]:
+def read_visits(root: Root, days: Any) -> dict[str, list[tuple[float, float]]]:
     """Return the visits of each page: when its server sent the content and when we obtained it, in world days."""
     sql = """
         SELECT url, epoch(started), epoch(ended), kind FROM fetches
@@ -338,22 +338,22 @@ def visits_of(root: Root, days: Any) -> dict[str, list[tuple[float, float]]]:
     """
     visits: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     with looking(root, "main") as source:
-        for url, given_s, had_s, _ in source.log.query(sql, 10_000_000).rows:
-            visits[url].append((days(given_s), days(had_s)))
+        for url, sent_s, received_s, _ in source.log.query(sql, 10_000_000).rows:
+            visits[url].append((days(sent_s), days(received_s)))
     return visits
 
 
 def truth(
-    world: World, visits: Mapping[str, Sequence[tuple[float, float]]], days: float, worth: Mapping[str, float]
+    world: World, visits: Mapping[str, Sequence[tuple[float, float]]], days: float, weight_by_url: Mapping[str, float]
 ) -> list[PageTruth]:
     """Return every page with its changes and the visits that brought content that was still current."""
     pages = []
     for url, host, slot in _slots(world):
         changes = [day for day, meaningful in world.changes.events(host.content, slot, days) if meaningful]
-        pages.append(PageTruth(changes, still_true(changes, visits.get(url, ())), worth[url]))
+        pages.append(PageTruth(changes, current_visits(changes, visits.get(url, ())), weight_by_url[url]))
     return pages
 
 
-def still_true(changes: Sequence[float], visits: Sequence[tuple[float, float]]) -> list[float]:
+def current_visits(changes: Sequence[float], visits: Sequence[tuple[float, float]]) -> list[float]:
     """Return the times at which we obtained current copies. An outdated copy does not make the store fresher."""
-    return sorted(had for given, had in visits if bisect_right(changes, given) == bisect_right(changes, had))
+    return sorted(received for sent, received in visits if bisect_right(changes, sent) == bisect_right(changes, received))

@@ -79,7 +79,7 @@ def gaps_table(gaps: dict[int, Floats], spec: ChangesSpec) -> Table:
         "coefficient of variation grows with the sample, and its mean settles slowly."
     )
     title = "Gaps between changes, in units of the page's mean gap"
-    return Table("gaps", title, ("process", "measure"), tuple(rows), beside="theory", note=note)
+    return Table("gaps", title, ("process", "measure"), tuple(rows), compared_with="theory", note=note)
 
 
 def median(process: int, spec: ChangesSpec) -> float:

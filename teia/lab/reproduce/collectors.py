@@ -84,7 +84,7 @@ def _world(run: ExperimentInput) -> dict[str, Any]:
     return {"seed": run.seed, **WORLD, "sites.slow_s": LATENCY_S}
 
 
-def _given(run: ExperimentInput) -> Iterator[str]:
+def _input_lines(run: ExperimentInput) -> Iterator[str]:
     yield from settings_lines(CRAWL)
     yield from world_lines(_world(run))
 
@@ -93,7 +93,7 @@ def _given(run: ExperimentInput) -> Iterator[str]:
     "C8",
     title="Collectors and the rate of collection",
     paper="the CoBWeb paper, section 4, figure 3 and table 1",
-    given=_given,
+    input_lines=_input_lines,
 )
 def collectors(run: ExperimentInput) -> Results:
     """Crawl the same servers with 5 to 25 collectors, from the same URLs."""

@@ -31,7 +31,7 @@ def _has_spread(*samples: Sequence[float]) -> bool:
     return any(len(set(sample)) > 1 for sample in samples)
 
 
-def described(sample: Sequence[float]) -> Described:
+def describe(sample: Sequence[float]) -> Described:
     w = p = None
     if len(sample) >= 3 and _has_spread(sample):
         from scipy import stats  # takes a second to import; the other experiments do not need it

@@ -7,7 +7,7 @@ The world depends on the seed alone. The result of a crawl does not quite: a hos
 given up. Its remaining URLs get the outcome of its last failure, requested or not (`unasked`), so documents and the
 links on them are missing. With fast retries (0.02 s) that affected 1% of all URLs; with the settings below still half
 of that in a full run, and it differs from run to run. So the table reports the number, all tables `vary`, and the
-report shows the digest of the world (`given_world`), which is the same in equal runs.
+report shows the digest of the world (`world_input_lines`), which is the same in equal runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from teia.collections.stored import configure
 from teia.config.sections import Config
 from teia.crawler.start import open_crawler
 from teia.errors import LabError
-from teia.lab.reproduce.registry import ExperimentInput, Given
+from teia.lab.reproduce.registry import ExperimentInput, InputLines
 from teia.lab.server.process import lab_process
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
@@ -127,16 +127,16 @@ def crawled_world(
             yield CrawledWorld(source, summary)
 
 
-def given_world(
+def world_input_lines(
     *, world: Mapping[str, Any] | None = None, crawl: Mapping[str, Any] | None = None, types: Sequence[str] = ()
-) -> Given:
+) -> InputLines:
     """Return a function that describes the world crawled with the same arguments, for the digest."""
 
-    def given(run: ExperimentInput) -> Iterator[str]:
+    def input_lines(run: ExperimentInput) -> Iterator[str]:
         yield from settings_lines({**CRAWL, **(crawl or {}), "scope.types": types})
         yield from world_lines({**_values(run), **(world or {})})
 
-    return given
+    return input_lines
 
 
 def settings_lines(values: Mapping[str, Any]) -> Iterator[str]:

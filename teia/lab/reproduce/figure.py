@@ -26,7 +26,7 @@ SAME_EVERY_TIME: dict[Any, Any] = {
 """Settings for reproducible files: ids use a fixed salt, and text stays text, independent of the installed fonts."""
 
 
-def svg_of(figure: Figure) -> str:
+def render_svg(figure: Figure) -> str:
     """Draw one figure. A line of others takes the colour of our line before it, for comparison."""
     with rc_context(SAME_EVERY_TIME):
         canvas = Canvas(figsize=SIZE_INCHES, layout="constrained")

@@ -92,7 +92,7 @@ def many_days(run: ExperimentInput) -> Results:
         " program drew other worlds. PSP every day never settles, so its number depends on which days are counted."
     )
     columns = ("world", "rates per", "days", "policy")
-    yield Table("many-days", "Many days", columns, tuple(rows), beside="another program", note=note)
+    yield Table("many-days", "Many days", columns, tuple(rows), compared_with="another program", note=note)
     title = f"Day by day: {SHOWN_CASE.name}, rates per {SHOWN_CASE.unit}"
     yield Figure("many-days", title, "day", "staleness", lines)
 

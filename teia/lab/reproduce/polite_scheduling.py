@@ -95,8 +95,8 @@ def _shown(name: str, title: str, axis: str, found: Worlds, size: Size) -> Itera
         for (unit, value), measures in found.items()
         for measure, staleness in measures.items()
     )
-    beside = "another program" if others else "published"
-    yield Table(name, f"{title}, in numbers", ("rates per", axis, "measure"), rows, beside=beside, note=note)
+    reference = "another program" if others else "published"
+    yield Table(name, f"{title}, in numbers", ("rates per", axis, "measure"), rows, compared_with=reference, note=note)
     for unit in UNITS:
         values = [value for each, value in found if each == unit]
         series = tuple(
@@ -144,9 +144,9 @@ def observations(by_theta: Worlds, by_rates: Worlds, size: Size) -> Table:
             for words, one, other, published in OBSERVATIONS:
                 excess = [_excess(each, one, other) for each in worlds]
                 span = f"{min(excess):.2f} to {max(excess):.2f}"
-                beside = published if figure == "figure 1" else None
+                reference = published if figure == "figure 1" else None
                 rows.append(
-                    ResultRow((figure, unit, words, f"{one} over {other}", span), float(np.mean(excess)), beside)
+                    ResultRow((figure, unit, words, f"{one} over {other}", span), float(np.mean(excess)), reference)
                 )
     columns = ("figure", "rates per", "observation", "ratio", "smallest to largest")
     note = _verdict(by_theta, by_rates, size)

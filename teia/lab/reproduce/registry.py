@@ -5,7 +5,7 @@ not give is None and stays empty in the report; a number is never made up to fil
 digest covers all points that are drawn.
 
 Equal runs have equal digests. The result of a real crawl also depends on timing, so it `varies` and is not in the
-digest. The digest of such an experiment covers its input (`given`) instead: the world it crawls, page by page, and its
+digest. The digest of such an experiment covers its input (`input_lines`) instead: the world it crawls, page by page, and its
 settings.
 """
 
@@ -48,7 +48,7 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Numbers side by side. `name` becomes the file's name; `beside` names the source of `other`.
+    """Numbers side by side. `name` becomes the file's name; `compared_with` names the source of `other`.
 
     A table that `varies` from run to run (times, bytes on disk, failures) is shown, and left out of the digest.
     """
@@ -57,7 +57,7 @@ class Table:
     title: str
     label_names: tuple[str, ...]
     rows: tuple[ResultRow, ...]
-    beside: str = "published"
+    compared_with: str = "published"
     note: str = ""
     varies: bool = False
 
@@ -103,7 +103,7 @@ class ExperimentInput:
 
 Results = Iterator[Table | Figure]
 
-Given = Callable[[ExperimentInput], Iterable[str]]
+InputLines = Callable[[ExperimentInput], Iterable[str]]
 """Function that yields lines which determine an experiment; equal runs yield equal lines."""
 
 
@@ -115,16 +115,16 @@ class Experiment:
     title: str
     paper: str
     body: Callable[[ExperimentInput], Results]
-    given: Given | None = None
+    input_lines: InputLines | None = None
 
 
 def experiment(
-    mission_id: str, *, title: str, paper: str, given: Given | None = None
+    mission_id: str, *, title: str, paper: str, input_lines: InputLines | None = None
 ) -> Callable[[Callable[[ExperimentInput], Results]], Experiment]:
-    """Make an `Experiment` of the decorated function; `given` describes its input where its results vary."""
+    """Make an `Experiment` of the decorated function; `input_lines` describes its input where its results vary."""
     if mission_id not in IDS:
         raise ValueError(f"{mission_id} is not an ID of an experiment")
-    return lambda body: Experiment(mission_id, title, paper, body, given)
+    return lambda body: Experiment(mission_id, title, paper, body, input_lines)
 
 
 def number_text(value: float | None) -> str:
@@ -132,16 +132,16 @@ def number_text(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
-def digest_of(results: Sequence[Table | Figure], given: Iterable[str] = ()) -> str:
-    """Return the SHA-256 over `given` and every number that does not vary, as `number_text` shows it."""
+def compute_digest(results: Sequence[Table | Figure], input_lines: Iterable[str] = ()) -> str:
+    """Return the SHA-256 over `input_lines` and every number that does not vary, as `number_text` shows it."""
     # Numbers have six digits here, so that differences in the last bits between machines seldom matter.
-    lines = [*given, *itertools.chain.from_iterable(_lines_of(result) for result in results if not result.varies)]
+    lines = [*input_lines, *itertools.chain.from_iterable(_digest_lines(result) for result in results if not result.varies)]
     if not lines:
         raise ValueError("all results vary and there is no input: there is no data for a digest")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _lines_of(result: Table | Figure) -> Iterator[str]:
+def _digest_lines(result: Table | Figure) -> Iterator[str]:
     yield result.name
     if isinstance(result, Table):
         for row in result.rows:

@@ -14,8 +14,8 @@ from importlib import metadata
 from pathlib import Path
 
 from teia.clock import iso_utc
-from teia.lab.reproduce.figure import svg_of
-from teia.lab.reproduce.registry import Experiment, Figure, Table, digest_of, number_text
+from teia.lab.reproduce.figure import render_svg
+from teia.lab.reproduce.registry import Experiment, Figure, Table, compute_digest, number_text
 from teia.lib.csvtext import CsvWriter
 
 VERSIONS_OF = ("teia", "numpy", "matplotlib")
@@ -28,22 +28,22 @@ class Finished:
     experiment: Experiment
     results: tuple[Table | Figure, ...]
     seconds: float
-    given: tuple[str, ...] = ()
+    input_lines: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
-        return digest_of(self.results, self.given)
+        return compute_digest(self.results, self.input_lines)
 
     @property
-    def digested(self) -> str:
+    def digest_scope(self) -> str:
         """Description of the data that the digest covers."""
-        if not self.given:
+        if not self.input_lines:
             return "its data"
         steady = [result.name for result in self.results if not result.varies]
-        given = "its input, the generated web and the settings"
-        return f"{given}, and of {', '.join(steady)}" if steady else f"{given}; all its measurements vary"
+        inputs = "its input, the generated web and the settings"
+        return f"{inputs}, and of {', '.join(steady)}" if steady else f"{inputs}; all its measurements vary"
 
-    def file_of(self, result: Table | Figure) -> str:
+    def file_name(self, result: Table | Figure) -> str:
         return f"{self.experiment.id}-{result.name}.{'csv' if isinstance(result, Table) else 'svg'}"
 
 
@@ -61,14 +61,14 @@ def write_report(out: Path, heading: Heading, finished: Sequence[Finished]) -> P
     """Write every file into the folder `out`, REPORT.md last, and return its path."""
     for each in finished:
         for result in each.results:
-            content = csv_of(result) if isinstance(result, Table) else svg_of(result)
-            (out / each.file_of(result)).write_text(content, encoding="utf-8")
+            content = render_csv(result) if isinstance(result, Table) else render_svg(result)
+            (out / each.file_name(result)).write_text(content, encoding="utf-8")
     report = out / "REPORT.md"
-    report.write_text(markdown_of(heading, finished), encoding="utf-8")
+    report.write_text(render_markdown(heading, finished), encoding="utf-8")
     return report
 
 
-def csv_of(table: Table) -> str:
+def render_csv(table: Table) -> str:
     text = io.StringIO()
     writer = CsvWriter(text)
     writer.writerow(_columns(table))
@@ -78,16 +78,16 @@ def csv_of(table: Table) -> str:
 
 
 def _columns(table: Table) -> tuple[str, ...]:
-    return (*table.label_names, table.beside, "ours", "difference")
+    return (*table.label_names, table.compared_with, "ours", "difference")
 
 
-def markdown_of(heading: Heading, finished: Sequence[Finished]) -> str:
+def render_markdown(heading: Heading, finished: Sequence[Finished]) -> str:
     lines = ["# Reproduced experiments", "", *_heading_lines(heading)]
     for each in finished:
         lines += ["", f"## {each.experiment.id}: {each.experiment.title}", "", f"Paper: {each.experiment.paper}.", ""]
-        lines += [f"Took {each.seconds:.1f} s. Digest of {each.digested}: `{each.digest}`."]
+        lines += [f"Took {each.seconds:.1f} s. Digest of {each.digest_scope}: `{each.digest}`."]
         for result in each.results:
-            lines += ["", *_lines_of(result, each.file_of(result))]
+            lines += ["", *_result_lines(result, each.file_name(result))]
     return "\n".join(lines) + "\n"
 
 
@@ -103,7 +103,7 @@ def _heading_lines(heading: Heading) -> list[str]:
     ]
 
 
-def _lines_of(result: Table | Figure, file: str) -> list[str]:
+def _result_lines(result: Table | Figure, file: str) -> list[str]:
     lines = [f"### {result.title}", ""]
     if isinstance(result, Table):
         lines += _table_lines(result)

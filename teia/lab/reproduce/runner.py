@@ -53,41 +53,41 @@ def _run(experiment: Experiment, run: ExperimentInput, clock: Clock) -> Finished
     started_s = clock.ticks_s()
     # The body is a generator: the experiment runs here, and within the measured time.
     results = tuple(experiment.body(run))
-    given = tuple(experiment.given(run)) if experiment.given is not None else ()
-    return Finished(experiment, results, clock.ticks_s() - started_s, given)
+    input_lines = tuple(experiment.input_lines(run)) if experiment.input_lines is not None else ()
+    return Finished(experiment, results, clock.ticks_s() - started_s, input_lines)
 
 
-def summary(done: Reproduction) -> dict[str, Any]:
+def summary(reproduction: Reproduction) -> dict[str, Any]:
     """Return every table's numbers and the names of all files, ready for JSON."""
     return {
-        "report": str(done.report),
-        "seed": done.heading.seed,
-        "quick": done.heading.quick,
-        "date": iso_utc(done.heading.date_s),
-        "experiments": [_summary_of(each) for each in done.finished],
+        "report": str(reproduction.report),
+        "seed": reproduction.heading.seed,
+        "quick": reproduction.heading.quick,
+        "date": iso_utc(reproduction.heading.date_s),
+        "experiments": [_summarize_experiment(each) for each in reproduction.finished],
     }
 
 
-def _summary_of(finished: Finished) -> dict[str, Any]:
+def _summarize_experiment(finished: Finished) -> dict[str, Any]:
     return {
         "id": finished.experiment.id,
         "title": finished.experiment.title,
         "paper": finished.experiment.paper,
         "seconds": round(finished.seconds, 3),
         "digest": finished.digest,
-        "digest_of": finished.digested,
-        "files": [finished.file_of(result) for result in finished.results],
+        "digest_of": finished.digest_scope,
+        "files": [finished.file_name(result) for result in finished.results],
         "tables": {result.name: _rows(result) for result in finished.results if isinstance(result, Table)},
-        "about": {result.name: _about(result) for result in finished.results if isinstance(result, Table)},
+        "about": {result.name: _describe(result) for result in finished.results if isinstance(result, Table)},
         "figures": {result.name: _lines(result) for result in finished.results if isinstance(result, Figure)},
     }
 
 
-def _about(table: Table) -> dict[str, Any]:
+def _describe(table: Table) -> dict[str, Any]:
     return {
         "title": table.title,
         "labels": list(table.label_names),
-        "beside": table.beside,
+        "beside": table.compared_with,
         "note": table.note,
         "varies": table.varies,
     }
@@ -109,6 +109,6 @@ def _numbers(values: Sequence[float]) -> list[float | None]:
 def _rows(table: Table) -> list[dict[str, Any]]:
     return [
         dict(zip(table.label_names, row.labels, strict=True))
-        | {table.beside: row.other, "ours": row.ours, "difference": row.difference}
+        | {table.compared_with: row.other, "ours": row.ours, "difference": row.difference}
         for row in table.rows
     ]

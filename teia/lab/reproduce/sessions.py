@@ -7,7 +7,7 @@ paper names without printing them: references to unindexable objects, and refere
 
 from __future__ import annotations
 
-from teia.lab.reproduce.crawled import INDEXABLE, CrawledWorld, crawled_world, given_world
+from teia.lab.reproduce.crawled import INDEXABLE, CrawledWorld, crawled_world, world_input_lines
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.views.reports.errors import Errors, errors
 from teia.views.reports.links import Links, links
@@ -31,7 +31,7 @@ DOCS_PER_MINUTE, DOCS_PER_DAY = 73.2, 77_169
     "C5",
     title="CoBWeb's session statistics",
     paper="the CoBWeb paper, section 3 and tables 2, 4, 5 and 6",
-    given=given_world(types=INDEXABLE),
+    input_lines=world_input_lines(types=INDEXABLE),
 )
 def sessions(run: ExperimentInput) -> Results:
     """Crawl a world and show CoBWeb's statistics of a session."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from teia.clock import from_iso
-from teia.lab.reproduce.crawled import INDEXABLE, CrawledWorld, crawled_world, given_world
+from teia.lab.reproduce.crawled import INDEXABLE, CrawledWorld, crawled_world, world_input_lines
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.world.url_kinds import TABLE, UrlKind
 from teia.views.reports.links import links
@@ -57,7 +57,7 @@ FIRST_HOURS, SHARE_BY_THEN = 12, 0.51
     "T8",
     title="Tarântula's statuses, servers and documents over time",
     paper="the Tarântula paper, section IV: tables 1 and 2, figure 4",
-    given=given_world(types=INDEXABLE, world={"text.pdfs": 0.0}),
+    input_lines=world_input_lines(types=INDEXABLE, world={"text.pdfs": 0.0}),
 )
 def statuses(run: ExperimentInput) -> Results:
     """Crawl a world that fails as the Portuguese web did, and count the outcomes."""

@@ -16,7 +16,7 @@ from math import comb
 import numpy as np
 
 from teia.errors import LabError
-from teia.lab.reproduce.comparing import described, mann_whitney, t_test
+from teia.lab.reproduce.comparing import describe, mann_whitney, t_test
 from teia.lab.reproduce.crawled import settings_lines, world_lines
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.reproduce.rounds import CRAWL, ISOLATED, FinishedRounds, RoundResult, make_round, study_of, world_of
@@ -93,7 +93,7 @@ PAIRS = tuple(combinations(STRATEGIES, 2))
 Rounds = Mapping[str, Sequence[RoundResult]]
 
 
-def _given(run: ExperimentInput) -> Iterator[str]:
+def _input_lines(run: ExperimentInput) -> Iterator[str]:
     """Yield the settings of the nodes, and the worlds of all rounds."""
     wanted, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if run.quick else (ROUNDS, SECONDS)
     yield f"{seconds:g}"
@@ -106,7 +106,7 @@ def _given(run: ExperimentInput) -> Iterator[str]:
     "A12",
     title="Isolated, hash, geographic and response-time crawlers",
     paper="the collaborative peer-to-peer crawler (COPPE/UFRJ), chapter 6, tables 2 to 11 and figures 29 to 32",
-    given=_given,
+    input_lines=_input_lines,
 )
 def strategies(run: ExperimentInput) -> Results:
     """Run the missing rounds and compare the strategies as the paper does."""
@@ -119,7 +119,7 @@ def strategies(run: ExperimentInput) -> Results:
     found = whole_rounds(kept.all())
     if not found["rtt"]:
         raise LabError("no round was completed with all strategies; run the same command to continue")
-    yield described_table(found, seconds)
+    yield statistics_table(found, seconds)
     yield test_table("t-test", "t-tests (tables 3 to 7)", found, t_test, T_TESTS)
     yield test_table("mann-whitney", "Mann-Whitney (tables 8 to 11)", found, mann_whitney, MANN_WHITNEY)
     yield repeated_table(found)
@@ -161,11 +161,11 @@ def _samples(found: Rounds, measure: str) -> dict[str, list[float]]:
     return {name: [MEASURES[measure](each) for each in rounds] for name, rounds in found.items()}
 
 
-def described_table(found: Rounds, seconds: float) -> Table:
+def statistics_table(found: Rounds, seconds: float) -> Table:
     rows = []
     for measure in MEASURES:
         for strategy, published in zip(STRATEGIES, DESCRIBED[measure], strict=True):
-            sample = described(_samples(found, measure)[strategy])
+            sample = describe(_samples(found, measure)[strategy])
             ours = (sample.mean, sample.median, sample.deviation, sample.w, sample.p)
             rows += [
                 ResultRow((measure, strategy, name), value, other)

@@ -6,7 +6,7 @@ requisites on. It writes no search index: the paper's space and times of sorting
 
 from __future__ import annotations
 
-from teia.lab.reproduce.crawled import CrawledWorld, crawled_world, given_world
+from teia.lab.reproduce.crawled import CrawledWorld, crawled_world, world_input_lines
 from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Results, Table, experiment
 from teia.views.reports.outcomes import Outcomes, outcomes
 from teia.views.reports.space import SpaceReport, space
@@ -40,7 +40,7 @@ REQUISITES = {"archive.requisites": True}
     "F9",
     title="FURB's tables of types, space and times",
     paper="the distributed incremental crawler and search system (FURB), section 3.4.7, tables 23 and 24",
-    given=given_world(crawl=REQUISITES),
+    input_lines=world_input_lines(crawl=REQUISITES),
 )
 def types_space_times(run: ExperimentInput) -> Results:
     """Crawl a world with the requisites of its pages, and count types, bytes and seconds."""

@@ -91,7 +91,7 @@ class DraftView:
         return next((each.message for each in self.problems if each.field == field), "")
 
 
-def told(view: DraftView, say: Callable[[str], str]) -> DraftView:
+def translate_draft(view: DraftView, say: Callable[[str], str]) -> DraftView:
     """Translate the sentences of a draft into the reader's language."""
     preview = replace(view.preview, words=say(view.preview.words), shown=tuple(map(say, view.preview.shown)))
     return replace(

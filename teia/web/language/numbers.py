@@ -90,7 +90,7 @@ PORTUGUESE = Locale(
 LOCALES = {locale.tag: locale for locale in (ENGLISH, PORTUGUESE)}
 
 
-def preferred(chosen: str, accepted: str) -> Locale:
+def choose_locale(chosen: str, accepted: str) -> Locale:
     """Return the user's chosen language, else the first available one the browser accepts, else English."""
     if chosen in LOCALES:
         return LOCALES[chosen]

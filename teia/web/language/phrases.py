@@ -1,4 +1,4 @@
-"""Translation of English sentences with inserted values, written by other modules (`|told`).
+"""Translation of English sentences with inserted values, written by other modules (`|translate_sentence`).
 
 `sentences.py` has the fixed sentences. Here `{name}` stands for an inserted value, which may itself be a sentence.
 Sentences joined with `; ` are translated one by one. JSON has all of them in English, and the modules that write them
@@ -405,7 +405,7 @@ class Phrases:
         with_values = sorted((text for text in known if "{" in text), key=_fixed_length, reverse=True)
         self._with_values = [(_pattern(text), text) for text in with_values]
         # One cache per object: a decorator on the method would keep every translator alive.
-        self.translated = lru_cache(2_000)(self._translate_sentence)
+        self.translate = lru_cache(2_000)(self._translate_sentence)
 
     def _translate_sentence(self, text: str) -> str | None:
         """Translate a sentence; return None if no phrase matches it."""

@@ -1,4 +1,4 @@
-"""Fixed English sentences of the crawler's modules that pages show in the reader's language (`|said`).
+"""Fixed English sentences of the crawler's modules that pages show in the reader's language (`|translate`).
 
 They are repeated here because those modules know nothing of languages; a test compares the two
 (tests/web/pages/collection/test_reports.py). JSON has them in English.

@@ -233,7 +233,7 @@ async def _told(
 def _in_words(text: str, phrases: Phrases) -> str:
     """Add translations of a record's sentences under `said`; the record itself stays as in JSON."""
     record = json.loads(text)
-    told = {key: phrases.said(record[key]) for key in SENTENCES if record.get(key)}
+    told = {key: phrases.translate(record[key]) for key in SENTENCES if record.get(key)}
     return json.dumps(record | {"said": {key: said for key, said in told.items() if said is not None}})
 
 

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from teia.clock import Clock
 from teia.web import limits
-from teia.web.language.numbers import preferred
+from teia.web.language.numbers import choose_locale
 from teia.web.server.auth import Buckets
 from teia.web.server.templates import phrases_for
 
@@ -68,8 +68,8 @@ class RequestRefusal:
 
     def response(self, headers: Headers) -> PlainTextResponse:
         """Return the response in the language that the browser accepts."""
-        phrases = phrases_for(preferred("", headers.get("accept-language", "")).tag)
-        translated = None if phrases is None else phrases.translated(self.message)
+        phrases = phrases_for(choose_locale("", headers.get("accept-language", "")).tag)
+        translated = None if phrases is None else phrases.translate(self.message)
         retry_headers = {"retry-after": str(self.retry_after_s)} if self.retry_after_s else None
         return PlainTextResponse(f"{translated or self.message}\n", self.status, retry_headers)
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from fastapi import Request
 
-from teia.web.language.numbers import Locale, preferred
+from teia.web.language.numbers import Locale, choose_locale
 from teia.web.server.auth import Visitor
 
 COOKIES = {name: f"teia_{name}" for name in ("language", "theme", "keys", "density", "zone")}
@@ -24,24 +24,24 @@ AUTO = "auto"
 _ZONE = re.compile(r"(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)/[\w/+-]+")
 
 
-def chosen(request: Request, visitor: Visitor, name: str) -> str:
+def preference(request: Request, visitor: Visitor, name: str) -> str:
     """Return a preference; empty if it was never set."""
     return visitor.preferences.get(name) or request.cookies.get(COOKIES[name], "")
 
 
 def language_of(request: Request, visitor: Visitor) -> Locale:
     """Return the language of the response."""
-    return preferred(chosen(request, visitor, "language"), request.headers.get("accept-language", ""))
+    return choose_locale(preference(request, visitor, "language"), request.headers.get("accept-language", ""))
 
 
 def preferences_of(request: Request, visitor: Visitor) -> dict[str, Any]:
     """Return all preferences but the language, with defaults."""
-    theme = chosen(request, visitor, "theme")
+    theme = preference(request, visitor, "theme")
     return {
         "theme": theme if theme in THEMES else THEMES[0],
-        "keys": "off" if chosen(request, visitor, "keys") == "off" else "on",
-        "density": "dense" if chosen(request, visitor, "density") == "dense" else "normal",
-        "zone": zone_named(chosen(request, visitor, "zone")),
+        "keys": "off" if preference(request, visitor, "keys") == "off" else "on",
+        "density": "dense" if preference(request, visitor, "density") == "dense" else "normal",
+        "zone": zone_named(preference(request, visitor, "zone")),
     }
 
 

@@ -70,10 +70,10 @@ class Renderer:
             "since": pass_context(partial(_since, locale, self._clock)),
             "breakable": breakable,
             "shown_url": shown_url,
-            "said": lambda text: translations.gettext(text) if text else "",
-            "told": partial(_told, phrases_for(locale.tag)),
+            "translate": lambda text: translations.gettext(text) if text else "",
+            "translate_sentence": partial(_translate_sentence, phrases_for(locale.tag)),
         }
-        environment.tests["past"] = lambda moment: (_seconds(moment) or 0.0) <= self._clock.now_s()
+        environment.tests["past"] = lambda moment: (_unix_s(moment) or 0.0) <= self._clock.now_s()
         environment.globals |= {"locale": locale, "locales": tuple(LOCALES.values()), "Role": Role, "link": link}
         environment.globals |= {
             "charts": Charts(locale, translations.gettext),
@@ -134,17 +134,17 @@ def shown_url(url: str) -> Markup:
     return Markup(" › ").join(breakable(part) for part in parts)
 
 
-def _told(phrases: Phrases | None, text: str | None, marked: bool = True) -> str:
+def _translate_sentence(phrases: Phrases | None, text: str | None, marked: bool = True) -> str:
     """Translate another module's sentence; mark it as English if there is no translation."""
     if not text or phrases is None:
         return text or ""
-    said = phrases.said(text)
-    if said is not None:
-        return said
+    translated = phrases.translate(text)
+    if translated is not None:
+        return translated
     return Markup('<span lang="en">{}</span>').format(text) if marked else text
 
 
-def _seconds(moment: str | float | None) -> float | None:
+def _unix_s(moment: str | float | None) -> float | None:
     # Records have ISO times, series have Unix times.
     if isinstance(moment, str):
         return datetime.fromisoformat(moment).timestamp()
@@ -153,7 +153,7 @@ def _seconds(moment: str | float | None) -> float | None:
 
 def _moment(locale: Locale, context: Context, moment: str | float | None, *, seconds: bool = False) -> Markup:
     """Return a `<time>` in the reader's chosen zone; without one, the page's script shows it in the browser's."""
-    at_s = _seconds(moment)
+    at_s = _unix_s(moment)
     if at_s is None:
         return Markup("")
     iso = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds")
@@ -168,7 +168,7 @@ def _in_zone(locale: Locale, context: Context, at_s: float, seconds: bool = Fals
 
 
 def _since(locale: Locale, clock: Clock, context: Context, moment: str | float | None) -> Markup:
-    at_s = _seconds(moment)
+    at_s = _unix_s(moment)
     if at_s is None:
         return Markup("")
     iso = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds")

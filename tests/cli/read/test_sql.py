@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.cli.table import plain_lines, printable
-from teia.store.fetchlog import plain
+from teia.store.fetchlog import json_value
 from tests.cli.conftest import Teia
 from tests.crawler.handmade import make
 
@@ -80,8 +80,8 @@ def test_csv_and_json_exclude_each_other(teia: Teia, data: str) -> None:
 
 
 def test_values_that_json_lacks_become_plain() -> None:
-    assert plain(float("inf")) is None
-    assert plain([b"\x00\xff", {"a": float("nan")}]) == ["00ff", {"a": None}]
+    assert json_value(float("inf")) is None
+    assert json_value([b"\x00\xff", {"a": float("nan")}]) == ["00ff", {"a": None}]
 
 
 def test_control_characters_of_the_web_are_shown_and_not_obeyed() -> None:

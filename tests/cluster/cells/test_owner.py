@@ -73,8 +73,8 @@ def test_cells_are_shared_out_and_each_has_one_keeper(lonely: Nats) -> None:
         with tending(*owners):
             await until_async(lambda: are_shared_out(owners))
             assert [sorted(owner.owned) for owner in owners] == [[0, 3], [1, 4], [2, 5]]
-            assert all(owner.may_request(cell) for owner in owners for cell in owner.owned)
-            assert not owners[0].may_request(1)
+            assert all(owner.may_fetch(cell) for owner in owners for cell in owner.owned)
+            assert not owners[0].may_fetch(1)
             assert [owner.misplaced_cells() for owner in owners] == [{}, {}, {}]
         for session in sessions:
             await session.leave()
@@ -98,7 +98,7 @@ def test_cells_of_a_dead_node_are_taken_over(lonely: Nats) -> None:
             stale = dict(owners[2].owned)
             await until_async(lambda: are_shared_out(owners[:2]))
             assert lonely.clock.ticks_s() - died_at <= 2 * PACE.silence_s + STALL_S
-            assert not any(owners[2].may_request(cell) for cell in stale)
+            assert not any(owners[2].may_fetch(cell) for cell in stale)
             for log in stale.values():
                 with pytest.raises(CellLost):
                     await log.append(b"from beyond")
@@ -131,15 +131,15 @@ def test_cells_that_nobody_ever_kept_wait_for_nodes_that_are_just_coming() -> No
     """Issue 7, messages a page: nodes that start together share cells out before they begin, and hand none over."""
     clock = VirtualClock()
     alive = {"a": NodeState("a", "1"), "b": NodeState("b", "2")}
-    session: Any = SimpleNamespace(node=alive["a"], alive=lambda: alive, came_at=0.0)
+    session: Any = SimpleNamespace(node=alive["a"], alive=lambda: alive, last_join_at=0.0)
     owner = CellOwner(Any, clock, session, "c", range(2), in_turn, 2.0, first_wait_s=1.0)  # type: ignore[arg-type]
 
-    def ripe_after(came_at: list[float]) -> dict[int, float]:
+    def ripe_after(last_join_at: list[float]) -> dict[int, float]:
         """By cell: after how many seconds it is ours to take, if nodes come at these."""
         owner.drop_all()
         began, ripe = clock.ticks_s(), dict[int, float]()
         for tenth in range(200):
-            session.came_at = max([began + at for at in came_at if at <= tenth / 10], default=0.0)
+            session.last_join_at = max([began + at for at in last_join_at if at <= tenth / 10], default=0.0)
             for cell in range(2):
                 if owner._may_take(cell, None):
                     ripe.setdefault(cell, tenth / 10)
@@ -239,7 +239,7 @@ def test_an_outage_of_nats_makes_nobody_lose_a_cell(lonely: Nats) -> None:
     """Issue 7. The same epochs before and after, twice the session time away."""
 
     async def main() -> None:
-        pace = Pace.of(3.0)  # a client looks for the server each half second: its three beats must be longer
+        pace = Pace.for_silence(3.0)  # a client looks for the server each half second: its three beats must be longer
         sessions = [await lonely.node(letter, pace=pace) for letter in "ab"]
         await until_async(lambda: all(len(session.alive()) == 2 for session in sessions))
         name = await lonely.stream(sessions[0].wire)
@@ -251,7 +251,7 @@ def test_an_outage_of_nats_makes_nobody_lose_a_cell(lonely: Nats) -> None:
             os.kill(server, signal.SIGSTOP)
             try:
                 await until_async(lambda: not any(session.may_work for session in sessions))
-                assert not any(owner.may_request(cell) for owner in owners for cell in owner.owned)
+                assert not any(owner.may_fetch(cell) for owner in owners for cell in owner.owned)
                 await asyncio.sleep(pace.silence_s)  # away for longer than a session
             finally:
                 os.kill(server, signal.SIGCONT)

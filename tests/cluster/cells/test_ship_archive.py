@@ -17,7 +17,7 @@ from teia.cluster.nats.thread import LoopThread
 from teia.crawler.open_cell import committed_position, note_position
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.queue.order import breadth
-from teia.store.archive import Position, place_of, serial_of
+from teia.store.archive import Position, archive_path, serial_of
 from teia.store.root import CellFolder
 
 FILE = "teia-main-07-20261116000000-{:05d}.warc.gz"
@@ -107,5 +107,5 @@ def test_a_cell_that_was_split_off_has_the_bodies_that_were_fetched_before(threa
         frontier.db.execute(f"INSERT INTO pages VALUES ({', '.join('?' * len(values))})", values)
     assert do(ArchiveTransfers(objects).download_parents(new, {7, 64})) == 0  # that one is brought as its own
     assert do(ArchiveTransfers(objects).download_parents(new, {64})) == 1
-    assert place_of(new.archive, FILE.format(1)).read_bytes() == body
+    assert archive_path(new.archive, FILE.format(1)).read_bytes() == body
     assert [path.name for path in taker.archive.iterdir()] == [FILE.format(1)]

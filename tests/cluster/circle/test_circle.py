@@ -66,9 +66,9 @@ def test_the_order_of_takers_is_that_of_the_circles_without_the_dead(
     order = list(circle.order(key))
     assert sorted(order) == sorted(names)
     dead = data.draw(st.sets(st.sampled_from(sorted(names))))
-    living = names - dead
-    assert [node for node in order if node in living] == (list(circle_of(living).order(key)) if living else [])
-    assert circle.live_owner(key, living) == (circle_of(living).owner(key) if living else None)
+    alive_in_all_collections = names - dead
+    assert [node for node in order if node in alive_in_all_collections] == (list(circle_of(alive_in_all_collections).order(key)) if alive_in_all_collections else [])
+    assert circle.live_owner(key, alive_in_all_collections) == (circle_of(alive_in_all_collections).owner(key) if alive_in_all_collections else None)
 
 
 @settings(max_examples=20)

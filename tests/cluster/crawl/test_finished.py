@@ -28,7 +28,7 @@ def test_a_node_that_is_told_to_stop_while_it_looks_for_the_end_stops() -> None:
         return False
 
     node._once, node._stopping, node._crawler = True, False, None
-    node._quiet = SimpleNamespace(has_looked=lambda session: False, is_over=is_over)
+    node._finished = SimpleNamespace(was_checked=lambda session: False, is_over=is_over)
     node._thread = SimpleNamespace(call=lambda work: work)
-    asyncio.run(node._look_for_the_end(None, None))
+    asyncio.run(node._check_finished(None, None))
     assert node._stopping

@@ -10,7 +10,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.cluster.crawl.limits import TURN_S, UNHEARD_S, LimitShares, part_of, reached
+from teia.cluster.crawl.limits import REMAINDER_S, UNREPORTED_S, LimitShares, share_of, limit_reached
 from teia.cluster.members.session import NodeState
 from teia.config.sections import Config
 
@@ -21,30 +21,30 @@ def node(name: str, stored: dict[str, int], kept: int = 0) -> NodeState:
 
 def shares(*nodes: NodeState) -> tuple[LimitShares, dict[str, NodeState]]:
     alive = {each.name: each for each in nodes}
-    session: Any = SimpleNamespace(node=nodes[0], said=nodes[0], alive=lambda: alive)
+    session: Any = SimpleNamespace(node=nodes[0], reported=nodes[0], alive=lambda: alive)
     return LimitShares(session, lambda: range(2), 0.0), alive
 
 
 @given(remaining=st.integers(1, 10_000), nodes=st.integers(1, 30), now=st.floats(0, 1e6))
 def test_the_parts_of_all_nodes_are_the_whole(remaining: int, nodes: int, now: float) -> None:
     names = {f"n{number}": NodeState(f"n{number}", "x") for number in range(nodes)}
-    assert sum(part_of(remaining, name, names, now) for name in names) == remaining
+    assert sum(share_of(remaining, name, names, now) for name in names) == remaining
 
 
 def test_what_cannot_be_divided_goes_around() -> None:
     """Else a node that has nothing to do would keep the last pages from the others."""
     names = {name: NodeState(name, "x") for name in "abc"}
-    turns = [[part_of(1, name, names, turn * TURN_S) for name in "abc"] for turn in range(3)]
+    turns = [[share_of(1, name, names, turn * REMAINDER_S) for name in "abc"] for turn in range(3)]
     assert sorted(turns) == [[0, 0, 1], [0, 1, 0], [1, 0, 0]]
 
 
 def test_a_cell_that_nobody_keeps_counts_as_it_last_did() -> None:
     made, alive = shares(node("a", {"0": 10}), node("b", {"1": 30}))
-    assert made.look() == 40
+    assert made.count_stored() == 40
     del alive["b"]
-    assert made.look() == 40
+    assert made.count_stored() == 40
     alive["a"] = node("a", {"0": 12, "1": 31})
-    assert (made.look(), *(made.claim(most, 0.0, {}) for most in (50, 43, 0))) == (43, 7, 0, 0)
+    assert (made.count_stored(), *(made.claim(most, 0.0, {}) for most in (50, 43, 0))) == (43, 7, 0, 0)
 
 
 def test_a_claim_is_of_what_is_left_now() -> None:
@@ -65,7 +65,7 @@ def test_a_node_that_begins_claims_nothing_before_it_has_heard_of_every_cell() -
     """Two nodes start again with all pages stored: the first to open its cells does not know of the others."""
     made, alive = shares(node("a", {}), node("b", {}))
     assert made.claim(80, 1.0, {0: 40}) == 0
-    assert made.claim(80, UNHEARD_S, {0: 40}) == 20  # one that nobody can open does not stop the others for ever
+    assert made.claim(80, UNREPORTED_S, {0: 40}) == 20  # one that nobody can open does not stop the others for ever
     alive["b"] = node("b", {"1": 40})
     assert made.claim(80, 1.0, {0: 40}) == 0
     assert made.claim(90, 1.0, {0: 40}) == 5
@@ -74,8 +74,8 @@ def test_a_node_that_begins_claims_nothing_before_it_has_heard_of_every_cell() -
 def test_nobody_stores_more_than_it_said_it_would() -> None:
     ours = msgspec.structs.replace(node("a", {"0": 10}), claims=5)
     made, alive = shares(ours, node("b", {"1": 30}))
-    assert [made.left({0: stored}) for stored in (10, 12, 15)] == [5, 3, 0]
-    assert made.left({0: 10, 2: 99}) == 5  # a cell that was just taken is in nobody's claim
+    assert [made.remaining_share({0: stored}) for stored in (10, 12, 15)] == [5, 3, 0]
+    assert made.remaining_share({0: 10, 2: 99}) == 5  # a cell that was just taken is in nobody's claim
     alive["b"] = msgspec.structs.replace(alive["b"], claims=20)
     assert made.claim(70, 0.0, {}) == 5  # of the ten that are left, for two
 
@@ -99,7 +99,7 @@ def test_pages_that_others_keep_count_also_between_two_shifts_and_after_a_death(
 
 def test_a_limit_says_which_it_is() -> None:
     limits = replace(Config().limits, pages=100, seconds=60.0)
-    assert reached(limits, 99, 1000.0, 1059.0) == ""
-    assert reached(limits, 100, 1000.0, 1059.0).startswith("limits.pages")
-    assert reached(limits, 99, 1000.0, 1060.0).startswith("limits.seconds")
-    assert reached(Config().limits, 10**9, 1.0, 10**9) == ""
+    assert limit_reached(limits, 99, 1000.0, 1059.0) == ""
+    assert limit_reached(limits, 100, 1000.0, 1059.0).startswith("limits.pages")
+    assert limit_reached(limits, 99, 1000.0, 1060.0).startswith("limits.seconds")
+    assert limit_reached(Config().limits, 10**9, 1.0, 10**9) == ""

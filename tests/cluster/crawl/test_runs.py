@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from teia.clock import VirtualClock
-from teia.cluster.crawl.runs import KEPT_RUNS, BetweenRuns, begun, duty_now, ended
+from teia.cluster.crawl.runs import MAX_RUNS, BetweenRuns, start_run, due_task_now, end_run
 from teia.cluster.members.agreement import Agreement, ClusterRun
 from teia.collections.due_runs import CrawlTask
 from teia.config.load import to_toml
@@ -50,24 +50,24 @@ def test_all_nodes_know_what_is_to_be_done_from_the_runs_agreed_on() -> None:
         ([over], START_S + 2 * HOUR_S, CrawlTask.WAIT),
         ([over], START_S + 24 * HOUR_S, CrawlTask.RUN),
     ):
-        assert duty_now(config, runs, at_s).task is task
-    assert duty_now(Config(), [], START_S).task is CrawlTask.CRAWL
+        assert due_task_now(config, runs, at_s).task is task
+    assert due_task_now(Config(), [], START_S).task is CrawlTask.CRAWL
     fresh = replace(config, refresh=replace(config.refresh, keep=True))
-    assert duty_now(fresh, [over], START_S + 2 * HOUR_S).task is CrawlTask.KEEP_FRESH
+    assert due_task_now(fresh, [over], START_S + 2 * HOUR_S).task is CrawlTask.KEEP_FRESH
 
 
 def test_a_start_has_one_run_whoever_writes_it() -> None:
-    agreement = begun(Agreement("x", to_toml(scheduled()), 1), START_S, START_S + 1)
-    assert begun(agreement, START_S, START_S + 2) == agreement
+    agreement = start_run(Agreement("x", to_toml(scheduled()), 1), START_S, START_S + 1)
+    assert start_run(agreement, START_S, START_S + 2) == agreement
     (run,) = agreement.runs
-    over = ended(agreement, run, "finished", START_S + 9)
+    over = end_run(agreement, run, "finished", START_S + 9)
     assert over.runs == [ClusterRun(START_S, START_S + 1, START_S + 9, "finished")]
-    assert ended(over, run, "deadline", START_S + 10) == over
-    assert begun(over, START_S, START_S + 11) == over
-    for day in range(1, 2 * KEPT_RUNS):
-        over = begun(over, START_S + day, START_S + day)
-        over = ended(over, over.runs[-1], "finished", START_S + day)
-    assert len(over.runs) == KEPT_RUNS
+    assert end_run(over, run, "deadline", START_S + 10) == over
+    assert start_run(over, START_S, START_S + 11) == over
+    for day in range(1, 2 * MAX_RUNS):
+        over = start_run(over, START_S + day, START_S + day)
+        over = end_run(over, over.runs[-1], "finished", START_S + day)
+    assert len(over.runs) == MAX_RUNS
 
 
 def test_between_runs_a_node_says_what_it_keeps(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_between_runs_a_node_says_what_it_keeps(tmp_path: Path) -> None:
         cell.db.execute("INSERT INTO meta VALUES ('stored', 4)")
     session: Any = SimpleNamespace(tell=lambda *given, stored: said.append((*given, stored)))
     owner, copies = SimpleNamespace(owned={3: None, 5: None}), SimpleNamespace(folders=folders)
-    tell = BetweenRuns(VirtualClock()).tell
+    tell = BetweenRuns(VirtualClock()).report
     asyncio.run(tell(session, owner, copies, {"idle": 0.0}))  # type: ignore[arg-type]
     del owner.owned[5]
     asyncio.run(tell(session, owner, copies, {"idle": 0.0}))  # type: ignore[arg-type]

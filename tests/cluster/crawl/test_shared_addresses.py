@@ -58,7 +58,7 @@ async def die(leases: AddressLeases) -> None:
     await session_of(leases).abandon()
 
 
-async def begun(nats: Nats, leases: AddressLeases, address: str, site: str = "a.test") -> None:
+async def start_run(nats: Nats, leases: AddressLeases, address: str, site: str = "a.test") -> None:
     """Wait for a turn as the crawler does."""
     async with asyncio.timeout(60):
         while again_at := leases.begin(address, site):  # noqa: ASYNC110  # it polls, too
@@ -69,7 +69,7 @@ def test_an_address_of_one_node_costs_one_write(nats: Nats, unique: str) -> None
     async def main() -> None:
         address = new_address()
         async with nodes(nats, unique, 2) as (one, other):
-            await begun(nats, one, address)
+            await start_run(nats, one, address)
             one.finish(address, 0.0, 0.0)
             for _ in range(1_000):
                 assert one.begin(address, "a.test") == 0.0
@@ -88,7 +88,7 @@ def test_an_address_rests_between_the_requests_of_different_nodes(nats: Nats, un
 
         async def ask(leases: AddressLeases, number: int) -> None:
             for _ in range(3):
-                await begun(nats, leases, address)
+                await start_run(nats, leases, address)
                 began = nats.clock.ticks_s()
                 if not log:  # the first waits until the others stand in line, however long that takes
                     await until_async(lambda: len(leases._leases[address].claim.waiting) == 2)
@@ -114,7 +114,7 @@ def test_an_agreed_rest_holds_at_an_address_whose_requests_were_cut_off(nats: Na
         async with nodes(nats, unique, 1) as (one,):
             for agreed, expected_s in (((None,), REST_S), ((0.05,), 0.05), ((0.05, None), REST_S)):
                 address = new_address()
-                await begun(nats, one, address)
+                await start_run(nats, one, address)
                 one.finish(address, 0.0, 0.0)
                 one._leases[address].usual_delay_s = 0.0
                 one._leases[address].sites.clear()
@@ -132,8 +132,8 @@ def test_a_turn_is_not_passed_on_during_a_request(nats: Nats, unique: str) -> No
     async def main() -> None:
         address = new_address()
         async with nodes(nats, unique, 2) as (one, other):
-            await begun(nats, one, address)
-            waiting = asyncio.create_task(begun(nats, other, address))
+            await start_run(nats, one, address)
+            waiting = asyncio.create_task(start_run(nats, other, address))
             await asyncio.sleep(1.5)  # nothing happens for a while
             assert not waiting.done()
             ended = nats.clock.ticks_s()
@@ -151,7 +151,7 @@ def test_who_died_is_followed_after_a_full_rest_and_a_slow_address_after_a_longe
         usual, long_delays = new_address(), new_address()
         async with nodes(nats, unique, 2) as (one, other):
             for address, delay_s in ((usual, REST_S), (long_delays, 5 * REST_S)):
-                await begun(nats, one, address)
+                await start_run(nats, one, address)
                 one.finish(address, nats.clock.ticks_s() + delay_s, delay_s)
             await until_async(lambda: one.messages >= 3)
             died_at = nats.clock.ticks_s()
@@ -166,7 +166,7 @@ def test_who_died_is_followed_after_a_full_rest_and_a_slow_address_after_a_longe
 
 
 async def timed(nats: Nats, leases: AddressLeases, address: str) -> float:
-    await begun(nats, leases, address)
+    await start_run(nats, leases, address)
     return nats.clock.ticks_s()
 
 
@@ -174,7 +174,7 @@ def test_who_left_is_followed_at_once_after_a_rest(nats: Nats, unique: str) -> N
     async def main() -> None:
         address = new_address()
         async with nodes(nats, unique, 2) as (one, other):
-            await begun(nats, one, address)
+            await start_run(nats, one, address)
             one.end_requests()
             await session_of(one).leave()
             left_at = nats.clock.ticks_s()
@@ -190,7 +190,7 @@ def test_a_rest_that_was_not_told_is_kept_by_whoever_follows(nats: Nats, unique:
         address, delay_s = new_address(), 7 * REST_S
         async with nodes(nats, unique, 2) as (one, other):
             one.usual_delay_s = other.usual_delay_s = 4 * REST_S
-            await begun(nats, one, address)
+            await start_run(nats, one, address)
             ended = nats.clock.ticks_s()
             one.finish(address, ended + delay_s, delay_s)
             await session_of(one).leave()
@@ -207,12 +207,12 @@ def test_sites_that_other_nodes_found_at_an_address_count(nats: Nats, unique: st
         address = new_address()
         async with nodes(nats, unique, 2) as (one, other):
             for site in ("a.test", "b.test", "a.test"):
-                await begun(nats, one, address, site)
+                await start_run(nats, one, address, site)
                 one.finish(address, 0.0, 0.0)
-            await begun(nats, other, address, "c.test")
+            await start_run(nats, other, address, "c.test")
             assert other.sites_at(address) == 3
             other.finish(address, 0.0, 0.0)
-            await begun(nats, one, address, "d.test")
+            await start_run(nats, one, address, "d.test")
             assert one.sites_at(address) == 4
 
     nats.run(main())
@@ -222,11 +222,11 @@ def test_an_outage_of_nats_moves_no_turn(own_nats: Nats, unique: str) -> None:
     async def main() -> None:
         address = new_address()
         async with nodes(own_nats, unique, 2) as (one, other):
-            await begun(own_nats, one, address)
+            await start_run(own_nats, one, address)
             one.finish(address, 0.0, 0.0)
             os.kill(own_nats.servers.process_of(0), signal.SIGSTOP)
             assert one.begin(address, "a.test") == 0.0, "it needs nobody's leave"
-            waiting = asyncio.create_task(begun(own_nats, other, address))
+            waiting = asyncio.create_task(start_run(own_nats, other, address))
             await asyncio.sleep(1.0)  # nothing happens for a while
             assert not waiting.done()
             os.kill(own_nats.servers.process_of(0), signal.SIGCONT)
@@ -242,11 +242,11 @@ def test_a_turn_that_was_passed_on_is_not_believed_to_be_ours_by_an_old_answer(n
     async def main() -> None:
         address = new_address()
         async with nodes(nats, unique, 2) as (one, other):
-            await begun(nats, one, address)
+            await start_run(nats, one, address)
             one.finish(address, 0.0, 0.0)
             old, revision = await one._read(address)
             assert old is not None
-            await begun(nats, other, address)
+            await start_run(nats, other, address)
             await one._accept_own(address, old, revision)
             assert one.begin(address, "a.test") > 0
 

@@ -55,14 +55,14 @@ def test_an_unknown_one_is_told_of_once_and_over_when_it_was_not_heard_of_for_a_
     with caplog.at_level(logging.WARNING):
         assert not known.is_over("b", "2", 0.0, T)  # whoever there is may not have come yet
         assert not known.unknown
-        known.heard_at = 0.0
+        known.own_key_at = 0.0
         for instance, name in (("2", "b"), ("9", "z")):  # of a name that is known, and of one that is not
             assert not known.is_over(name, instance, 100.0, T)
-            known.heard_at = 100.0 + T - 0.1
+            known.own_key_at = 100.0 + T - 0.1
             assert not known.is_over(name, instance, 200.0, T)  # the watch is silent: it may be there all the same
-            known.heard_at = 100.0 + T
+            known.own_key_at = 100.0 + T
             assert known.is_over(name, instance, 200.0, T)
-            known.heard_at = 0.0
+            known.own_key_at = 0.0
     assert known.unknown == 2
     assert len(told(caplog)) == 2
     known.note(NodeState("b", "2"))
@@ -72,7 +72,7 @@ def test_an_unknown_one_is_told_of_once_and_over_when_it_was_not_heard_of_for_a_
 def session_at(clock: VirtualClock) -> NodeSession:
     """A session that has heard of nobody, without NATS."""
     nothing: Any = None
-    return NodeSession(nothing, clock, Pace.of(T), nothing, NodeState("a", "1"), print)
+    return NodeSession(nothing, clock, Pace.for_silence(T), nothing, NodeState("a", "1"), print)
 
 
 def test_a_cell_is_not_taken_from_a_node_that_came_back_before_we_heard_of_it() -> None:
@@ -84,16 +84,16 @@ def test_a_cell_is_not_taken_from_a_node_that_came_back_before_we_heard_of_it() 
         owner = CellOwner(session.wire, clock, session, "c", [0], lambda cell, alive: ["a"])
         record = LogRecord(VERSION, "epoch", "b", "2", "x", 5, 5)
         assert not owner._may_take(0, LogEntry(5, record, b""))  # at a start, before anything was heard of anybody
-        session.see("b", NodeState("b", "2", state="dead"), 7)
-        session.see("a", session.node, 1)
+        session.note_state("b", NodeState("b", "2", state="dead"), 7)
+        session.note_state("a", session.node, 1)
         assert not session.instances.unknown
         assert owner._may_take(0, LogEntry(5, record, b""))
         again = msgspec.structs.replace(record, instance="3")
         assert not owner._may_take(0, LogEntry(9, again, b""))
         await clock.advance(1.0)
-        session.see("b", NodeState("b", "3", follows="2"), 8)
+        session.note_state("b", NodeState("b", "3", follows="2"), 8)
         await clock.advance(10 * T)
-        session.see("a", session.node, 9)
+        session.note_state("a", session.node, 9)
         assert not owner._may_take(0, LogEntry(9, again, b""))
         assert owner._may_take(0, LogEntry(5, record, b""))
         assert session.is_over("a", "0")  # of our own name there is no other
@@ -105,8 +105,8 @@ def test_a_cell_is_not_taken_from_a_node_that_came_back_before_we_heard_of_it() 
 def test_what_a_key_says_and_cannot_be_read_is_passed_over_and_told(caplog: pytest.LogCaptureFixture) -> None:
     session = session_at(VirtualClock())
     with caplog.at_level(logging.WARNING):
-        session.see("b", None, 3)
-        session.see("b", NodeState("c", "1"), 4)
+        session.note_state("b", None, 3)
+        session.note_state("b", NodeState("c", "1"), 4)
     assert len([each for each in caplog.records if "node=b cannot be read" in each.getMessage()]) == 2
     assert list(session.nodes()) == ["a"]
 
@@ -116,10 +116,10 @@ def test_one_whose_key_is_gone_is_unknown_unless_it_was_over_before() -> None:
     known.note(NodeState("b", "1"))
     known.note(NodeState("c", "5", state="left"))
     for name in "bcd":
-        known.miss(name)
-    known.heard_at = 100.0
+        known.note_deleted(name)
+    known.own_key_at = 100.0
     assert not known.is_over("b", "1", 100.0, T)  # it may work on until it notices
-    known.heard_at = 100.0 + T
+    known.own_key_at = 100.0 + T
     assert known.is_over("b", "1", 100.0 + T, T)
     assert known.is_over("c", "5", 100.0, T)
     assert known.unknown == 1

@@ -22,7 +22,7 @@ def test_nodes_see_each_other_come_and_leave(nats: Nats, unique: str) -> None:
     async def main() -> None:
         one, two = await nats.node(f"{unique}a"), await nats.node(f"{unique}b")
         await until_async(lambda: f"{unique}b" in one.alive() and f"{unique}a" in two.alive())
-        two.tell({"queued": 7.0}, {"3": 41})
+        two.set_report({"queued": 7.0}, {"3": 41})
         await until_async(lambda: one.alive()[f"{unique}b"].cells == {"3": 41})
         await two.leave()
         await until_async(lambda: one.nodes()[f"{unique}b"].state == "left")
@@ -116,8 +116,8 @@ class Bucket:
 def observer(clock: VirtualClock) -> NodeSession:
     """A session that has just seen another node, without NATS."""
     wire: Any = SimpleNamespace(ask=lambda question: question)
-    session = NodeSession(wire, clock, Pace.of(15.0), Bucket(), NodeState("a", "1"), print)  # type: ignore[arg-type]
-    session.see("b", NodeState("b", "2"), 7)
+    session = NodeSession(wire, clock, Pace.for_silence(15.0), Bucket(), NodeState("a", "1"), print)  # type: ignore[arg-type]
+    session.note_state("b", NodeState("b", "2"), 7)
     return session
 
 
@@ -187,7 +187,7 @@ def test_an_outage_of_nats_longer_than_a_session_kills_nobody(own_nats: Nats, un
 
     async def main() -> None:
         lost: list[str] = []
-        pace = Pace.of(3.0)  # a client looks for the server each half second: its three beats must be longer
+        pace = Pace.for_silence(3.0)  # a client looks for the server each half second: its three beats must be longer
         nodes = [await own_nats.node(f"{unique}{letter}", lost.append, pace) for letter in "abc"]
         await until_async(lambda: all(len(node.alive()) == 3 for node in nodes))
         server = own_nats.servers.process_of(0)

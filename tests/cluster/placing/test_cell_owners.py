@@ -149,7 +149,7 @@ def test_one_node_decides_for_all_and_only_when_nothing_is_on_its_way(nats: Nats
             for session in sessions:
                 cells = {str(cell): 9 for cell, name in keepers.items() if name == session.node.name}
                 queued = dict.fromkeys(cells, 500 if session is first else 1)
-                session.tell({}, cells, queued, OVERLOADED if session is first else "idle")
+                session.set_report({}, cells, queued, OVERLOADED if session is first else "idle")
 
         tell()
         await until_async(lambda: all(each.alive()[name].queued for each in sessions for name in names))

@@ -15,13 +15,13 @@ from teia.crawler.child.read_answer import read
 from teia.crawler.keep_fresh.apply_signals import (
     SignalApplier,
     SignalEvidence,
-    aged,
-    heeded_intervals,
-    nothing_said,
-    speaking_interval_s,
+    shift_ages,
+    signal_intervals,
+    no_evidence,
+    source_interval_s,
 )
 from teia.crawler.keep_fresh.host_plan import fresh_now
-from teia.crawler.signals_in.site_hints import hear, voices_of
+from teia.crawler.signals_in.site_hints import note_reported_changes, source_trust
 from teia.crawler.verdicts import task_for
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import site_statements
@@ -61,7 +61,7 @@ def voices(web: KeptWeb) -> dict[str, SignalSource]:
     cell = web.crawl.committer.cells[0].frontier
     found = {}
     for host_id, name in cell.db.execute("SELECT host_id, name FROM hosts"):
-        of_host = voices_of(cell, slot_of(site_of(name)), host_id)
+        of_host = source_trust(cell, slot_of(site_of(name)), host_id)
         if SignalKind.SITEMAP in of_host:
             found[name] = of_host[SignalKind.SITEMAP]
     return found
@@ -130,9 +130,9 @@ def test_news_never_comes_later_and_silence_never_sooner(pages: list[tuple[int, 
     none = np.zeros(len(pages))
 
     def due_after(said: SignalEvidence) -> Floats:
-        return heeded_intervals(columns, found, prior, prices, SETTINGS, said)
+        return signal_intervals(columns, found, prior, prices, SETTINGS, said)
 
-    unsaid = due_after(nothing_said(len(pages)))
+    unsaid = due_after(no_evidence(len(pages)))
     told, silent = due_after(SignalEvidence(none, belief, none)), due_after(SignalEvidence(recall, none, none))
     assert np.all(told <= unsaid + 1e-6)
     assert np.all(told[belief == 0] == unsaid[belief == 0])
@@ -143,20 +143,20 @@ def test_a_page_seems_older_when_it_is_called_changed_and_younger_when_its_sitem
     columns, _, found = planned([held(n, seen(2, 8)) for n in range(3)], 3_600.0)
     now_s = float(columns.fresh_s[0]) + DAY_S
     said = SignalEvidence(np.array([0.0, 0.0, 0.9]), np.array([0.0, 0.9, 0.0]), np.full(3, now_s))
-    plain, called, silent = fresh_now(aged(columns, found, said, now_s), found, now_s)
+    plain, called, silent = fresh_now(shift_ages(columns, found, said, now_s), found, now_s)
     assert called < plain < silent
 
 
 def test_a_sitemap_is_read_the_more_often_the_more_it_tells_and_never_too_often() -> None:
     _, plan, _ = planned([held(n, seen(n % 5, 8)) for n in range(40)], 3_600.0)
-    trusted = SignalSource(heeded=100, changed=100, expected=60, announced=100)
-    doubtful = SignalSource(heeded=100, changed=30, expected=80, announced=30)
+    trusted = SignalSource(tested=100, changed=100, expected=60, announced=100)
+    doubtful = SignalSource(tested=100, changed=30, expected=80, announced=30)
     speaker = StatementSource(1, 1, SignalKind.SITEMAP, 0.0, 40)
-    often, seldom = (speaking_interval_s(plan, speaker, voice, 3_600.0, SETTINGS) for voice in (trusted, doubtful))
+    often, seldom = (source_interval_s(plan, speaker, voice, 3_600.0, SETTINGS) for voice in (trusted, doubtful))
     assert often is not None
     assert seldom is not None
     assert 4 * 3_600.0 <= often < seldom
-    assert speaking_interval_s(None, speaker, trusted, 3_600.0, SETTINGS) is None
+    assert source_interval_s(None, speaker, trusted, 3_600.0, SETTINGS) is None
 
 
 def test_what_is_not_believed_is_counted(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_what_is_not_believed_is_counted(tmp_path: Path) -> None:
         crawl.run(1)
         cell = next(cell for cell in crawl.crawl.committer.cells if cell.frontier.known)
         ((slot, host_id),) = cell.frontier.db.execute("SELECT slot, host_id FROM hosts WHERE name = 'a.test'")
-        voice = voices_of(cell.frontier, slot, host_id)[SignalKind.SITEMAP]
+        voice = source_trust(cell.frontier, slot, host_id)[SignalKind.SITEMAP]
         assert (voice.future, voice.broken, voice.foreign) == (1, 1, 1)
         said = site_statements.statements_of_pages(cell.frontier.db, slot, host_id, -(1 << 63), (1 << 63) - 1)
         assert [each.reported_s for each in said] == [1_699_920_000.0]
@@ -194,7 +194,7 @@ def test_a_sitemap_from_a_cache_was_read_when_its_copy_was_made(tmp_path: Path) 
             fetched = Fetched(url, str(status), status, now_s - before_s, now_s, head=head, body=body.encode())
             visit = ActiveVisit(queue, item, fetched=fetched, from_cache=True)
             visit.result = decode_result(read(encode(task_for(crawl.crawl.reading, "page", item, fetched))))
-            hear(cell, visit, now_s)
+            note_reported_changes(cell, visit, now_s)
             (speaker,) = site_statements.sources_of(cell.db, slot, host_id)
             assert speaker.seen_s == now_s - seen_before_s
 

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from teia.lab.reproduce.cache_parasite import ParasiteResult, cache_parasite, gain, still_true, table_3
+from teia.lab.reproduce.cache_parasite import ParasiteResult, cache_parasite, gain_table, current_visits, announcements_table
 from teia.lab.reproduce.registry import ExperimentInput, Table
 
 
 def test_a_copy_counts_from_when_it_was_had_if_it_was_still_true_then() -> None:
     changes = [2.0, 5.0]
-    assert still_true(changes, [(1.0, 1.5)]) == [1.5]
-    assert still_true(changes, [(1.0, 2.5)]) == [], "the page changed while the cache kept it"
-    assert still_true(changes, [(3.0, 4.0), (2.1, 2.2), (4.9, 5.1)]) == [2.2, 4.0]
+    assert current_visits(changes, [(1.0, 1.5)]) == [1.5]
+    assert current_visits(changes, [(1.0, 2.5)]) == [], "the page changed while the cache kept it"
+    assert current_visits(changes, [(3.0, 4.0), (2.1, 2.2), (4.9, 5.1)]) == [2.2, 4.0]
 
 
 def test_the_table_counts_as_the_paper_does() -> None:
     counts = {"updated": 80, "new": 5, "discarded": 10, "repeated": 5, "asked": 200, "served_within_1s": 90}
-    rows = {row.labels: row for row in table_3(ParasiteResult(0.6, 0.7, 100, {**counts, "not_cached": 110}, 300)).rows}
+    rows = {row.labels: row for row in announcements_table(ParasiteResult(0.6, 0.7, 100, {**counts, "not_cached": 110}, 300)).rows}
     assert rows["updates performed", "share"].ours == 0.8
     assert rows["updates discarded", "number"].ours == 15
     assert rows["total of requests", "number"].ours == 100
@@ -29,8 +29,8 @@ def test_the_table_counts_as_the_paper_does() -> None:
 
 def test_a_crawl_that_heard_nothing_has_a_table_too() -> None:
     empty = ParasiteResult(0.5, 0.5, 0, {}, 0)
-    assert all(row.ours == 0 for row in table_3(empty).rows if row.labels[1] == "share")
-    assert [row.difference for row in gain(empty, empty, 1.0).rows] == [0.0, 0.0, 0.0]
+    assert all(row.ours == 0 for row in announcements_table(empty).rows if row.labels[1] == "share")
+    assert [row.difference for row in gain_table(empty, empty, 1.0).rows] == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.slow
@@ -42,9 +42,9 @@ def test_the_parasite_renews_copies_at_no_cost_to_servers(tmp_path: Path) -> Non
     counted = {row.labels: row.ours for row in first.rows}
     assert counted["updates performed", "number"] > 20
     assert counted["answered from the cache within 1 s", "share of requests to it"] > 0.1
-    fresh, as_asked, requests = second.rows
+    fresh, weighted, requests = second.rows
     assert fresh.other is not None
-    assert as_asked.other is not None
+    assert weighted.other is not None
     assert requests.other is not None
-    assert as_asked.ours > as_asked.other
+    assert weighted.ours > weighted.other
     assert requests.ours <= 1.05 * requests.other

@@ -10,9 +10,9 @@ import pytest
 from teia.errors import LabError
 from teia.lab.reproduce import collectors, parallel_crawlers, rounds, strategies
 from teia.lab.reproduce.collectors import CollectorsResult, line_through, session_of
-from teia.lab.reproduce.comparing import described, mann_whitney, t_test
+from teia.lab.reproduce.comparing import describe, mann_whitney, t_test
 from teia.lab.reproduce.parallel_crawlers import Study, spec_of
-from teia.lab.reproduce.registry import ExperimentInput, Figure, Table, digest_of
+from teia.lab.reproduce.registry import ExperimentInput, Figure, Table, compute_digest
 from teia.lab.reproduce.rounds import FinishedRounds, RoundResult, account_of, study_of
 from teia.lab.reproduce.strategies import DESCRIBED, MANN_WHITNEY, PAIRS, STRATEGIES, T_TESTS, whole_rounds
 from teia.lab.world.spec import WorldSpec
@@ -118,13 +118,13 @@ def test_only_rounds_of_all_strategies_are_compared() -> None:
 
 
 def test_a_statistic_that_is_not_there_is_left_out() -> None:
-    assert described([4.0, 4.0, 4.0]).p is None
-    assert described([1.0]).deviation is None
+    assert describe([4.0, 4.0, 4.0]).p is None
+    assert describe([1.0]).deviation is None
     assert t_test([1.0, 1.0], [1.0, 1.0]) is None
     assert t_test([1.0], [2.0, 3.0]) is None
     assert mann_whitney([1.0, 2.0, 3.0], [7.0, 8.0, 9.0]) == pytest.approx(0.1)
     # Of three numbers W is half the square of their range over their sum of squares about the mean.
-    assert described([0.0, 1.0, 3.0]).w == pytest.approx(3**2 / 2 / (14 / 3), abs=1e-4)
+    assert describe([0.0, 1.0, 3.0]).w == pytest.approx(3**2 / 2 / (14 / 3), abs=1e-4)
 
 
 def test_the_world_of_a_round_has_three_regions() -> None:
@@ -160,7 +160,7 @@ def missing_nats() -> None:
 
 def test_a16_repeats_and_firewall_loses_what_exchange_finds() -> None:
     found = [_modes(seed) for seed in (1, 1, 2)]
-    assert digest_of([found[0]]) == digest_of([found[1]]) != digest_of([found[2]])
+    assert compute_digest([found[0]]) == compute_digest([found[1]]) != compute_digest([found[2]])
     rows = {row.labels: row.ours for row in found[0].rows}
     assert rows["firewall", "url", "4", "coverage"] < 0.9
     assert rows["exchange", "url", "4", "coverage"] == 1

@@ -11,7 +11,7 @@ from teia.lab.reproduce.many_days import MEASURES, measured
 from teia.lab.reproduce.periodic import periodic
 from teia.lab.reproduce.polite_scheduling import PUBLISHED_EXCESS, Worlds, observations, polite_scheduling
 from teia.lab.reproduce.refresh_worlds import UNITS, Size, drawn, one_day
-from teia.lab.reproduce.registry import ExperimentInput, Figure, Table, digest_of
+from teia.lab.reproduce.registry import ExperimentInput, Figure, Table, compute_digest
 from teia.lab.reproduce.transport_phase import transport_phase
 from teia.refresh.model import DAY_S
 from teia.refresh.scenario import draw_world
@@ -68,7 +68,7 @@ def test_a_periodic_crawler_goes_up_and_down_and_an_incremental_one_keeps_its_le
     assert levels["periodic", "mean"] == pytest.approx(levels[alike, "mean"], abs=0.01)
     assert levels["periodic, shadowed", "mean"] < levels["periodic", "mean"]
     assert levels["incremental, EDF", "mean"] > levels[alike, "mean"] + 0.02
-    assert digest_of(results) == digest_of(list(periodic.body(RUN)))
+    assert compute_digest(results) == compute_digest(list(periodic.body(RUN)))
 
 
 @pytest.mark.slow

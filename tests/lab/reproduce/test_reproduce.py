@@ -18,10 +18,10 @@ from teia.lab.reproduce.registry import (
     ResultRow,
     Results,
     Table,
-    digest_of,
+    compute_digest,
     experiment,
 )
-from teia.lab.reproduce.report import Finished, Heading, markdown_of, write_report
+from teia.lab.reproduce.report import Finished, Heading, render_markdown, write_report
 from teia.lab.reproduce.runner import Reproduction, reproduce, summary
 
 PUBLISHED_SHARES = {"Poisson": 0.6, "Pareto": 0.3, "quasi-deterministic": 0.1}
@@ -84,15 +84,15 @@ def test_other_seed_has_another_digest() -> None:
 def test_digest_sees_every_number() -> None:
     one = Table("t", "T", ("a",), (ResultRow(("x",), 1.0, 2.0),))
     other = Table("t", "T", ("a",), (ResultRow(("x",), 1.0, 3.0),))
-    assert digest_of([one]) != digest_of([other])
+    assert compute_digest([one]) != compute_digest([other])
 
 
 def test_there_is_no_digest_of_nothing() -> None:
     """Seen: C7, C8 and F9, whose results all vary, showed the SHA-256 of no bytes as the digest of their data."""
     varying = Table("t", "T", ("a",), (ResultRow(("x",), 1.0),), varies=True)
     with pytest.raises(ValueError, match="no data"):
-        digest_of([varying])
-    assert digest_of([varying], ["a world"]) == digest_of([], ["a world"]) != digest_of([], ["another"])
+        compute_digest([varying])
+    assert compute_digest([varying], ["a world"]) == compute_digest([], ["a world"]) != compute_digest([], ["another"])
 
 
 @pytest.mark.parametrize("name", ["A12", "C5", "C7", "C8", "T8", "F9"])
@@ -104,10 +104,10 @@ def test_experiment_on_a_real_crawl_has_the_digest_of_what_it_was_given(
     for large in (rounds.WORLD, collectors.WORLD):
         monkeypatch.setitem(large, "pages", 600)
         monkeypatch.setitem(large, "hosts", 12)
-    given = EXPERIMENTS[name].given
-    assert given is not None
-    one, two, other = (list(given(ExperimentInput(seed, True, Path(), print))) for seed in (1, 1, 2))
-    assert digest_of([], one) == digest_of([], two) != digest_of([], other)
+    input_lines = EXPERIMENTS[name].input_lines
+    assert input_lines is not None
+    one, two, other = (list(input_lines(ExperimentInput(seed, True, Path(), print))) for seed in (1, 1, 2))
+    assert compute_digest([], one) == compute_digest([], two) != compute_digest([], other)
     assert len(one) > 100
 
 
@@ -115,10 +115,10 @@ def test_report_says_what_the_digest_is_of() -> None:
     table, varying = (Table(name, "T", ("a",), (ResultRow(("x",), 1.0),), varies=name == "v") for name in "tv")
     for results, words in (((table, varying), "and of t"), ((varying,), "all its measurements vary")):
         done = Finished(two_numbers, results, 0.1, ("a world",))
-        assert words in done.digested
-        report = markdown_of(Heading("teia", 1, quick=True, date_s=0.0), [done])
-        assert f"Digest of {done.digested}: `{done.digest}`." in report
-    assert finished().digested == "its data"
+        assert words in done.digest_scope
+        report = render_markdown(Heading("teia", 1, quick=True, date_s=0.0), [done])
+        assert f"Digest of {done.digest_scope}: `{done.digest}`." in report
+    assert finished().digest_scope == "its data"
 
 
 def test_number_that_is_none_cannot_enter_a_table() -> None:
@@ -159,7 +159,7 @@ def test_p7_draws_the_published_shares(tmp_path: Path) -> None:
 
 def test_p7_repeats() -> None:
     one, two, other = (
-        digest_of(tuple(EXPERIMENTS["P7"].body(ExperimentInput(seed, True, Path(), print)))) for seed in (1, 1, 2)
+        compute_digest(tuple(EXPERIMENTS["P7"].body(ExperimentInput(seed, True, Path(), print)))) for seed in (1, 1, 2)
     )
     assert one == two != other
 

@@ -8,7 +8,7 @@ import pytest
 
 from teia.lab.reproduce import search_times
 from teia.lab.reproduce.catalogue import EXPERIMENTS
-from teia.lab.reproduce.registry import ExperimentInput, Table, digest_of
+from teia.lab.reproduce.registry import ExperimentInput, Table, compute_digest
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ def test_f11_shows_its_table_beside_ours_and_finds_the_same_again(
     found = {row.labels[0]: row.ours for row in first["found"].rows}
     assert found["`café carro bolo`"] > found["`+informatica +banco +dados`"] > 0
     again = tables(tmp_path)
-    assert digest_of(list(first.values())) == digest_of(list(again.values()))
+    assert compute_digest(list(first.values())) == compute_digest(list(again.values()))
 
 
 def test_what_the_paper_does_not_print_stays_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,16 +80,16 @@ def _is_in(piece: str, said: str) -> bool:
     ],
 )  # fmt: skip
 def test_what_is_said_in_english_is_said_in_portuguese(english: str, portuguese: str) -> None:
-    said = phrases_for("pt-BR")
-    assert said is not None
-    assert said.said(english) == portuguese
+    phrases = phrases_for("pt-BR")
+    assert phrases is not None
+    assert phrases.translate(english) == portuguese
 
 
 @pytest.mark.parametrize("text", ["", "etwas ganz anderes", "{why}", "\\1 {n}", "a; b", "(" * 3_000, "x: " * 3_000])
 def test_what_nobody_knows_stays_as_it_is(text: str) -> None:
-    said = phrases_for("pt-BR")
-    assert said is not None
-    assert text in (said.said(text) or text) or len(text) > 2_000
+    phrases = phrases_for("pt-BR")
+    assert phrases is not None
+    assert text in (phrases.translate(text) or text) or len(text) > 2_000
     assert phrases_for("en") is None
 
 

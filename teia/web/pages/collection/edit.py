@@ -33,7 +33,7 @@ from teia.web.forms.drafts import (
     DraftView,
     UrlTestView,
     changes_between,
-    told,
+    translate_draft,
     url_test_view,
     view_of,
     schedule_warning,
@@ -211,7 +211,7 @@ def look(site: SiteDep, visitor: VisitorDep, fields: FieldsDep, c: str = "") -> 
 def look_in_words(request: Request, visitor: VisitorDep, view: Annotated[DraftView, Depends(look)]) -> DraftView:
     """Like `look`, with sentences in the reader's language, for our own pages."""
     phrases = phrases_for(language_of(request, visitor).tag)
-    return view if phrases is None else told(view, lambda text: phrases.said(text) or text)
+    return view if phrases is None else translate_draft(view, lambda text: phrases.translate(text) or text)
 
 
 # ---- the API --------------------------------------------------------------------------------------------------------

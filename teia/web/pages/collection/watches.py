@@ -21,8 +21,8 @@ from teia.notify.subscriptions import (
     ListedSubscription,
     notices_for_feed,
     subscribe,
-    subscriptions_of,
-    try_webhook,
+    list_subscriptions,
+    send_test_message,
     unsubscribe,
 )
 from teia.urls import host_of
@@ -83,7 +83,7 @@ def watches(
 ) -> WatchesView:
     """List the watched pages and searches, and the state of their deliveries."""
     folder = site.root.collection(site.check(collection))
-    return WatchesView(collection, subscriptions_of(folder), url, q)
+    return WatchesView(collection, list_subscriptions(folder), url, q)
 
 
 def add(site: SiteDep, visitor: VisitorDep, collection: str, form: SubscriptionForm) -> WatchesView:
@@ -109,7 +109,7 @@ def remove(site: SiteDep, visitor: VisitorDep, collection: str, form: Subscripti
 
 def try_it(site: SiteDep, visitor: VisitorDep, collection: str, form: SubscriptionId) -> ActionResult:
     """Send a test message to a webhook."""
-    tried = try_webhook(site.root, site.check(collection), site.clock, form.id)
+    tried = send_test_message(site.root, site.check(collection), site.clock, form.id)
     site.accounts.log_action(visitor.name, "try webhook", collection=collection, watched=tried.what)
     return ActionResult("a message was queued", link(f"/c/{collection}/watches"))
 

@@ -150,11 +150,11 @@ def add_routes(pages: PageRoutes) -> None:
 def lab(site: SiteDep) -> LabView:
     """List the runs, and the progress of the one under way."""
     runs = site.lab.runs()
-    going = next((each for each in runs if each.state == "running"), None)
-    now = None if going is None else site.lab.progress(going.number)
+    running = next((each for each in runs if each.state == "running"), None)
+    now = None if running is None else site.lab.progress(running.number)
     return LabView(
         runs=[line_of(each) for each in runs[:LISTED]],
-        running=None if going is None else line_of(going),
+        running=None if running is None else line_of(running),
         share=None if now is None else now.share,
         waiting=sum(each.state == "queued" for each in runs),
         left_s=None if now is None else now.left_s,
@@ -212,7 +212,7 @@ def _warnings(found: LabRun, report: dict[str, Any] | None) -> list[ResultWarnin
     return [ResultWarning("quick")] if report.get("quick") else []
 
 
-def moment(site: Installation, number: str) -> dict[str, Any]:
+def live_run(site: Installation, number: str) -> dict[str, Any]:
     """Return the live part of a run's page; without a number, of the run under way."""
     if not number:
         now = lab(site)

@@ -18,7 +18,7 @@ from teia.web.language.numbers import LOCALES
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
-from teia.web.server.preferences import preferences_of, chosen
+from teia.web.server.preferences import preferences_of, preference
 
 LINES = 50
 RoleWord = Literal["viewer", "operator", "admin"]
@@ -266,7 +266,7 @@ def you(request: Request, site: SiteDep, visitor: VisitorDep) -> YouView:
     return YouView(
         name=visitor.name,
         role=visitor.role.word,
-        language=language if (language := chosen(request, visitor, "language")) in LOCALES else "",
+        language=language if (language := preference(request, visitor, "language")) in LOCALES else "",
         theme=preferences["theme"],
         density=preferences["density"],
         keys=preferences["keys"],

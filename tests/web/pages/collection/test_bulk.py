@@ -14,7 +14,7 @@ import pytest
 from teia.collections import bulk
 from teia.errors import StoreError, UsageError
 from teia.web.access.roles import Role
-from teia.web.pages.collection.bulk import moment
+from teia.web.pages.collection.bulk import live_bulk
 from teia.web.server.events import Hub, Stream
 from tests.waiting import until
 from tests.web.conftest import Web
@@ -109,13 +109,13 @@ def test_while_it_is_counted_the_page_waits_and_then_offers_what_was_counted(
     assert f'<a href="{escape(address)}">Reload</a>' in page
     (query,) = re.findall(r"topics=bulk&amp;c=main&amp;of=([^\"]+)", page)
     of = unquote_plus(unescape(query))
-    assert moment(cut.site, "main", of) == {"is_counting": True, "counted": None, "number": None, "failed": ""}
+    assert live_bulk(cut.site, "main", of) == {"is_counting": True, "counted": None, "number": None, "failed": ""}
     go_on.set()
-    until(lambda: not moment(cut.site, "main", of)["is_counting"], "they are counted")
-    assert moment(cut.site, "main", of)["number"] == 4
+    until(lambda: not live_bulk(cut.site, "main", of)["is_counting"], "they are counted")
+    assert live_bulk(cut.site, "main", of)["number"] == 4
     assert "Put 4 URLs first?" in client.get(address).text
     with pytest.raises(UsageError, match="is not a filter of URLs"):
-        moment(cut.site, "main", "deed=burn")
+        live_bulk(cut.site, "main", "deed=burn")
     refused = cut.client(Role.VIEWER).get("/events?topics=bulk&c=main&of=deed%3Ddrop")
     assert refused.status_code == 403
     cut.site.close()
@@ -138,15 +138,15 @@ def test_a_count_that_fails_is_told_and_not_begun_again_for_who_listens(
     address = "/c/main/frontier/bulk?deed=drop&contains=o"
     assert 'data-live-if="failed" hidden>They could not be counted:' in client.get(address).text
     go_on.set()
-    until(lambda: not moment(cut.site, "main", "contains=o")["is_counting"], "the count fails")
-    said = moment(cut.site, "main", "contains=o")
+    until(lambda: not live_bulk(cut.site, "main", "contains=o")["is_counting"], "the count fails")
+    said = live_bulk(cut.site, "main", "contains=o")
     assert said == {
         "is_counting": False,
         "counted": None,
         "number": None,
         "failed": "frontier.sqlite: the disk is full",
     }
-    assert moment(cut.site, "main", "contains=o") == said
+    assert live_bulk(cut.site, "main", "contains=o") == said
     answer = client.get(f"/api/v1{address}")
     assert (answer.status_code, answer.json()["message"]) == (404, "frontier.sqlite: the disk is full")
     assert "the disk is full" in client.get(address).text

@@ -19,7 +19,7 @@ from teia.clock import WallClock
 from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.signals_in.websub import open_collection_hubs, states_in
 from teia.lab.world.exchange import WorldAnswer
-from teia.notify.process import Courier
+from teia.notify.process import Notifier
 from teia.signals.websub import MAX_PUSH_BYTES, HubTopic
 from teia.store.root import Root, open_root
 from teia.web.access.accounts import Accounts
@@ -76,14 +76,14 @@ def served(root: Root, bound: socket.socket) -> Iterator[None]:
         site.close()
 
 
-def courier_turn(root: Root) -> None:
+def notifier_round(root: Root) -> None:
     async def turn() -> None:
-        courier = Courier(root, WallClock())
+        notifier = Notifier(root, WallClock())
         try:
-            await courier.turn()
-            await until_async(lambda: not courier.under_way, "the hub answers")
+            await notifier.run_round()
+            await until_async(lambda: not notifier.under_way, "the hub answers")
         finally:
-            await courier.close()
+            await notifier.close()
 
     asyncio.run(turn())
 
@@ -115,8 +115,8 @@ def test_a_hub_is_asked_confirmed_and_heard_and_what_is_forged_is_not(tmp_path: 
         with served(root, bound):
             early = urlencode({"hub.mode": "subscribe", "hub.topic": topic_of(root).topic, "hub.challenge": "x"})
             assert call(f"{base}/websub/main/{key}?{early}")[0] == 404, "nobody was asked yet"
-            courier_turn(root)
-            courier_turn(root)
+            notifier_round(root)
+            notifier_round(root)
             (form,) = hub.asked
             assert (form["hub.mode"], form["hub.topic"]) == ("subscribe", topic_of(root).feed)
             assert hub.received[0].headers["user-agent"].startswith("teia/")
