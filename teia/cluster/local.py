@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.cluster.nats.servers import NatsServers, ends_with_us, write_private
+from teia.cluster.nats.servers import NatsServers, end_with_parent, write_private
 from teia.durable import disk_errors
 from teia.errors import ClusterError
 
@@ -123,7 +123,7 @@ async def _start_node(
             sys.executable, "-m", "teia", "node", *servers, "--key", str(nats.key), "--data", str(folder / name),
             "--name", name, "--collection", collection, "--config", str(folder / "web.toml"),
             "--session", str(session_s),
-            stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=ends_with_us(),
+            stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent(),
         )  # fmt: skip
     finally:
         os.close(log)

@@ -35,8 +35,8 @@ from teia.cluster.crawl.limits import LimitShares, limit_reached
 from teia.cluster.crawl.runs import BetweenRuns, ClusterSchedule, ClusterTask
 from teia.cluster.crawl.settings import CommandReceiver
 from teia.cluster.crawl.shared_addresses import AddressLeases
-from teia.cluster.crawl.unsupported_settings import check_fits, unheeded
-from teia.cluster.members.agreement import Agreement, agree, agree_on_pace, write_down
+from teia.cluster.crawl.unsupported_settings import check_supported, ignored_settings
+from teia.cluster.members.agreement import Agreement, agree, agree_on_pace, write_settings
 from teia.cluster.members.join import join
 from teia.cluster.members.session import NodeSession, Pace
 from teia.cluster.nats.objects import Objects, open_objects
@@ -142,13 +142,13 @@ class Node:
                 replicas = REPLICAS if len(wire.client.servers) >= REPLICAS else 1
                 self._pace = await call(agree_on_pace(wire, self._clock, identity.session_s, replicas))
                 agreement = await call(agree(wire, self._clock, self._shared, self._settings, replicas, identity.strategy))
-                check_fits(agreement.config, once=self._once)
-                for each in unheeded(agreement.config):
+                check_supported(agreement.config, once=self._once)
+                for each in ignored_settings(agreement.config):
                     _log.warning("not in a cluster: %s", each)
                 self._strategy = strategy_named(agreement.strategy, agreement.config.placement, identity.countries)
                 room = agreement.config.cluster.stream_bytes
                 await call(create_stream(wire, self._clock, self._shared, agreement.replicas, room))
-                config = write_down(self._root, agreement)
+                config = write_settings(self._root, agreement)
                 config = replace(config, fetch=replace(config.fetch, bind=identity.bind or config.fetch.bind))
                 self._make_cells(agreement, agreement.starts)
                 copies = await call(self._open_copies(agreement, config))

@@ -78,7 +78,7 @@ class CollectionController:
         """Progress of its run; None while no crawl is counting it."""
         again = None if self.crawl is None else self.crawl.committer.refresh
         if isinstance(again, RevisitAll) and self.run is not None and again.since_s == self.run.began_s:
-            return again.so_far
+            return again.progress
         return None
 
 

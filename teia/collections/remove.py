@@ -35,7 +35,7 @@ def remove_collection(root: Root, name: str, clock: Clock) -> None:
         # Nothing was touched yet: the request is withdrawn.
         if not _is_free(root, name, table, clock):
             table.forget(name)
-            raise StoreError(f"process {root.holder()} is crawling this folder; stop it first")
+            raise StoreError(f"process {root.lock_holder()} is crawling this folder; stop it first")
     finally:
         table.close()
     trash = root.path / f"{TRASH}{name}-{int(clock.now_s() * 1e6):x}"
@@ -50,7 +50,7 @@ def remove_collection(root: Root, name: str, clock: Clock) -> None:
 def _is_free(root: Root, name: str, table: CommandTable, clock: Clock) -> bool:
     """Wait until no process has the collection open; return False if that takes too long."""
     until = clock.ticks_s() + CLOSE_TIMEOUT_S
-    while root.holder() is not None and table.get(name).removal != RELEASED:
+    while root.lock_holder() is not None and table.get(name).removal != RELEASED:
         if clock.ticks_s() > until:
             return False
         time.sleep(POLL_S)

@@ -106,6 +106,6 @@ class IdleSockets:
         if descriptor is None:
             return False
         # poll and not select: descriptors above 1023 are common with thousands of connections.
-        look = select.poll()
-        look.register(descriptor, select.POLLRDHUP)
-        return bool(look.poll(0))  # poll reports errors and resets without a flag
+        poller = select.poll()
+        poller.register(descriptor, select.POLLRDHUP)
+        return bool(poller.poll(0))  # poll reports errors and resets without a flag

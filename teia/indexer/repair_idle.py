@@ -65,7 +65,7 @@ class IndexSupervisor:
         """Return the collections whose indexes lack pages that no process adds; none while a crawl runs."""
         with suppress(TeiaError, OSError):
             # A running crawl has its own indexer.
-            if self._root.holder() is None:
+            if self._root.lock_holder() is None:
                 return [name for name in self._root.collections() if self._may_retry(name) and self._is_outdated(name)]
         return []
 

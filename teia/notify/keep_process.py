@@ -1,7 +1,7 @@
-"""The courier process beside a crawl or a server: started when there is something to send, and ended with them.
+"""The notifier process beside a crawl or a server: started when there is something to send, and ended with them.
 
-A thread looks now and then whether a root has subscriptions. It starts the courier itself, because the courier dies
-with the thread that started it. If the courier dies, the thread starts it again after a wait.
+A thread looks now and then whether a root has subscriptions. It starts the notifier itself, because the notifier dies
+with the thread that started it. If the notifier dies, the thread starts it again after a wait.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from teia.errors import TeiaError
 from teia.store.root import Root
 
 MODULE = "teia.notify.process"
-LOOK_S = 2.0
+POLL_S = 2.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 2.0, 300.0
-"""Wait before a courier that died is restarted; it doubles, unless the courier lived as long as the longest."""
+"""Wait before a notifier that died is restarted; it doubles, unless the notifier lived as long as the longest."""
 
-# Longer than LAST_S of process.py, so that the courier normally reaches its own limit first.
+# Longer than LAST_ROUNDS_S of process.py, so that the notifier normally reaches its own limit first.
 GRACE_S = 25.0
-"""Time to end by itself: a courier that has to end still posts for a while."""
+"""Time to end by itself: a notifier that has to end still posts for a while."""
 
 
 def is_needed(root: Root) -> bool:
-    """Tell whether a root has subscriptions or hubs, the work of a courier."""
+    """Tell whether a root has subscriptions or hubs, the work of a notifier."""
     folders = [root.collection(name) for name in root.collections()]
     return any(folder.subscriptions.exists() or folder.hubs.exists() for folder in folders)
 
 
 class NotifierSupervisor:
-    """Supervisor of a root's courier: start, restart, end."""
+    """Supervisor of a root's notifier: start, restart, end."""
 
     def __init__(self, root: Root, clock: Clock) -> None:
         self._root, self._clock = root, clock
@@ -41,13 +41,13 @@ class NotifierSupervisor:
         self._ending = Event()
         self._is_hurried = False
         self._wait_s, self._not_before, self._began = FIRST_WAIT_S, 0.0, 0.0
-        self._thread = Thread(target=self._watch, name="courier", daemon=True)
+        self._thread = Thread(target=self._watch, name="notifier", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self, *, is_hurried: bool = False) -> None:
-        """End the courier and wait for that; unless `is_hurried` it first sends what it can."""
+        """End the notifier and wait for that; unless `is_hurried` it first sends what it can."""
         self._is_hurried = is_hurried
         self._ending.set()
         self._thread.join()
@@ -55,14 +55,14 @@ class NotifierSupervisor:
     def _watch(self) -> None:
         try:
             while not self._ending.is_set():
-                self._look()
-                self._ending.wait(LOOK_S)
+                self._check()
+                self._ending.wait(POLL_S)
             if not self._is_hurried:
-                self._look()  # a short crawl, too, sends its notices
+                self._check()  # a short crawl, too, sends its notices
         finally:
             self._end()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._process is not None:
             if self._process.poll() is None:
                 return
@@ -78,9 +78,9 @@ class NotifierSupervisor:
                 self._began = self._clock.ticks_s()
                 self._process = subprocess.Popen(  # noqa: S603  # our own command
                     [sys.executable, "-m", MODULE, str(os.getpid()), str(self._root.path)],
-                    # Closing this pipe requests the courier to end. If this process crashes, the kernel kills it.
+                    # Closing this pipe requests the notifier to end. If this process crashes, the kernel kills it.
                     stdin=subprocess.PIPE,
-                    # Ctrl-C in the terminal must not reach the courier: it still has notices to send.
+                    # Ctrl-C in the terminal must not reach the notifier: it still has notices to send.
                     process_group=0,
                 )
 

@@ -42,7 +42,7 @@ PAGE_CHANGED, SEARCH_RESULTS = "page.changed", "search.results"
 CHANGES_AT_ONCE = 50
 """Pages that are compared with a search at a time: also the most results of one message."""
 
-LOOK_S = 1.0
+SEARCH_S = 1.0
 """Time after which a look ends, between two subscriptions.
 
 Nothing is sent during a look, so it must be short. The limit also bounds the notices that wait.
@@ -65,14 +65,14 @@ class ChangedPage(NamedTuple):
     changed_s: float
     url: str
 
-    def is_news(self, told_s: float | None, since_s: float) -> bool:
-        """Tell whether this version is new to a subscriber who was notified of the version of `told_s`, or of none.
+    def is_new_version(self, notified_s: float | None, since_s: float) -> bool:
+        """Tell whether this version is new to a subscriber who was notified of the version of `notified_s`, or of none.
 
         A change number is also given for other bytes whose text is the same.
         """
-        if told_s is None:
+        if notified_s is None:
             return self.visits == 1 or self.changed_s > since_s
-        return self.changed_s > told_s
+        return self.changed_s > notified_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,13 @@ class PageDifference:
 class NoticeFinder:
     """Finder of notices for the subscriptions of one collection; used by one thread at a time."""
 
-    def __init__(self, root: Root, name: str, store: Subscriptions, copies: CaptureReader, clock: Clock) -> None:
-        self._root, self._name, self._store, self._copies, self._clock = root, name, store, copies, clock
+    def __init__(self, root: Root, name: str, store: Subscriptions, reader: CaptureReader, clock: Clock) -> None:
+        self._root, self._name, self._store, self._capture_reader, self._clock = root, name, store, reader, clock
         self._path = root.collection(name).subscriptions
         self._lookup: Lookup | None = None
         self._search: CollectionSearch | None = None
         self._seen: object = None
-        self._is_whole, self._until, self._turn = True, 0.0, 0
+        self._is_whole, self._until, self._first = True, 0.0, 0
         self.is_cut = False
         """True if the last look had no time for everything."""
 
@@ -115,12 +115,12 @@ class NoticeFinder:
         """
         try:
             with sqlite_errors(self._path):
-                return self._look()
+                return self._find_all()
         except StoreError:
             self.close()
             raise
 
-    def _look(self) -> int:
+    def _find_all(self) -> int:
         self.is_cut = False
         wanted = self._store.all()
         lookup = self._opened() if wanted else None
@@ -130,13 +130,13 @@ class NoticeFinder:
         state = (_versions([*(cell.db for cell in lookup.cells), self._store.db]), self._indexed(lookup))
         if state == self._seen:
             return 0
-        made, self._is_whole, self._until = 0, True, self._clock.ticks_s() + LOOK_S
-        # `_turn` moves only after a look was cut, so that the next one begins where this one ended.
-        first = self._turn % len(wanted)
+        made, self._is_whole, self._until = 0, True, self._clock.ticks_s() + SEARCH_S
+        # `_first` moves only after a look was cut, so that the next one begins where this one ended.
+        first = self._first % len(wanted)
         for number, each in enumerate(wanted[first:] + wanted[:first], first):
-            made += self._look_at_page(lookup, each) if each.kind == PAGE else self._look_at_search(lookup, each)
+            made += self._check_page(lookup, each) if each.kind == PAGE else self._check_search(lookup, each)
             if self._is_late:
-                self.is_cut, self._turn = True, number + 1
+                self.is_cut, self._first = True, number + 1
                 break
         # Where a notice was made or time ran out there may be more: the next look must not be skipped.
         self._seen = state if self._is_whole and not self.is_cut and not made else None
@@ -163,7 +163,7 @@ class NoticeFinder:
 
     # -- pages ---------------------------------------------------------------------------------------------
 
-    def _look_at_page(self, lookup: Lookup, watched: Subscription) -> int:
+    def _check_page(self, lookup: Lookup, watched: Subscription) -> int:
         entry = lookup.find(watched.what)
         if entry is None:
             return 0
@@ -171,8 +171,8 @@ class NoticeFinder:
             SELECT time_s, outcome FROM visits
             WHERE slot = ? AND host_id = ? AND key = ? AND time_s > ? AND changed ORDER BY time_s LIMIT ?
         """
-        place = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
-        found = lookup.cells[entry.cell].db.execute(sql, (*place, watched.seen_s, VISITS_AT_ONCE)).fetchall()
+        key_columns = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
+        found = lookup.cells[entry.cell].db.execute(sql, (*key_columns, watched.seen_s, VISITS_AT_ONCE)).fetchall()
         for time_s, outcome in found:
             item = self._item(lookup, entry, time_s, outcome)
             # Made from the data alone: a change that is found twice has the same identity.
@@ -181,20 +181,20 @@ class NoticeFinder:
                 # The user removed the subscription while this look ran.
                 if self._store.get(watched.id) is None:
                     return 0
-                self._tell(watched, identity, PAGE_CHANGED, [item])
-                self._store.seen(watched.id, time_s)
+                self._add_notice(watched, identity, PAGE_CHANGED, [item])
+                self._store.record_visit(watched.id, time_s)
         return len(found)
 
     def _item(self, lookup: Lookup, entry: UrlEntry, time_s: float, outcome: str) -> dict[str, Any]:
         is_gone = outcome in _GONE
-        how = None if is_gone else self._difference(lookup, entry, time_s, MAX_DIFFERENCE_CHARS)
+        difference = None if is_gone else self._difference(lookup, entry, time_s, MAX_DIFFERENCE_CHARS)
         return {
             "url": entry.url,
             "title": entry.page.title if entry.page is not None else "",
             "what": "gone" if is_gone else "changed",
             "seen": iso_utc(time_s),
             "outcome": outcome,
-            "difference": None if how is None else asdict(how),
+            "difference": None if difference is None else asdict(difference),
         }
 
     def _difference(self, lookup: Lookup, entry: UrlEntry, time_s: float, chars: int) -> PageDifference | None:
@@ -208,7 +208,7 @@ class NoticeFinder:
         if before is None:
             return None
         try:
-            found = compare(self._copies, copy_of(lookup, entry, before), copy_of(lookup, entry, after))
+            found = compare(self._capture_reader, copy_of(lookup, entry, before), copy_of(lookup, entry, after))
         except (StoreError, ParseError):  # a capture that is missing or unreadable: the page changed all the same
             return None
         parts, left_out = _bounded(found.parts, chars)
@@ -216,7 +216,7 @@ class NoticeFinder:
 
     # -- searches ------------------------------------------------------------------------------------------
 
-    def _look_at_search(self, lookup: Lookup, watched: Subscription) -> int:
+    def _check_search(self, lookup: Lookup, watched: Subscription) -> int:
         if self._search is None:
             from teia.indexer.open_search import CollectionSearch  # slow import, needed for watched searches only
 
@@ -235,53 +235,53 @@ class NoticeFinder:
                     return made
                 # A batch ends at its last change. An empty one means that nothing is left before `upto`.
                 to = changed[-1].change if changed else upto
-                made += self._tell_results(lookup, watched, (number, at, to), changed, hits)
+                made += self._add_result_notice(lookup, watched, (number, at, to), changed, hits)
                 at = to
                 if self._is_late:
                     return made
         return made
 
-    def _tell_results(
+    def _add_result_notice(
         self,
         lookup: Lookup,
         watched: Subscription,
-        stretch: tuple[int, int, int],
+        span: tuple[int, int, int],
         changed: Sequence[ChangedPage],
         hits: Sequence[Hit],
     ) -> int:
         """Store a notice of results among changed pages, each version once, and record the position reached."""
-        cell, at, to = stretch
-        told = self._store.told_of(watched.id, [hit.key for hit in hits])
+        cell, at, to = span
+        told = self._store.notified_versions(watched.id, [hit.key for hit in hits])
         pages = {each.key: each for each in changed}
-        new = [(hit, page) for hit in hits if (page := pages[hit.key]).is_news(told.get(hit.key), watched.made_s)]
+        new = [(hit, page) for hit in hits if (page := pages[hit.key]).is_new_version(told.get(hit.key), watched.made_s)]
         items = [self._result(lookup, hit, page) for hit, page in new]
         with transaction(self._store.db):
             if self._store.get(watched.id) is None:  # removed while this look ran
                 return 0
             if items:
                 identity = _identity(watched.id, str(cell), str(at), str(to))
-                self._tell(watched, identity, SEARCH_RESULTS, items)
-                self._store.note_told(watched.id, {page.key: page.changed_s for _, page in new})
-            self._store.look_on(watched.id, {cell: to})
+                self._add_notice(watched, identity, SEARCH_RESULTS, items)
+                self._store.record_notified(watched.id, {page.key: page.changed_s for _, page in new})
+            self._store.set_positions(watched.id, {cell: to})
         return bool(items)
 
     def _result(self, lookup: Lookup, hit: Hit, page: ChangedPage) -> dict[str, Any]:
         # A new page has no earlier version to compare with.
         entry = lookup.find(page.url) if page.changes else None
-        how = self._difference(lookup, entry, page.changed_s, MAX_RESULT_CHARS) if entry is not None else None
+        difference = self._difference(lookup, entry, page.changed_s, MAX_RESULT_CHARS) if entry is not None else None
         return {
             "url": hit.url,
             "title": hit.title.plain(),
             "what": "changed" if page.changes else "new",
             "seen": iso_utc(page.changed_s),
             "snippet": hit.snippet.plain(),
-            "difference": None if how is None else asdict(how),
+            "difference": None if difference is None else asdict(difference),
         }
 
-    def _tell(self, watched: Subscription, identity: str, kind: str, items: Sequence[dict[str, Any]]) -> None:
+    def _add_notice(self, watched: Subscription, identity: str, kind: str, items: Sequence[dict[str, Any]]) -> None:
         now_s = self._clock.now_s()
         body = message(kind, iso_utc(now_s), {**origin_fields(self._name, watched), "items": list(items)})
-        self._store.tell(watched, identity, now_s, body)
+        self._store.queue_notice(watched, identity, now_s, body)
 
 
 def _changed(db: sqlite3.Connection, after: int, upto: int) -> list[ChangedPage]:
@@ -305,13 +305,13 @@ def _versions(databases: Sequence[sqlite3.Connection]) -> tuple[int, ...]:
 
 def _bounded(parts: Sequence[DiffPart], room: int) -> tuple[tuple[DiffPart, ...], int]:
     """Return as many parts as a message has room for, and the number of differences left out."""
-    kept = list[DiffPart]()
+    shown = list[DiffPart]()
     for part in parts:
         room -= len(part.before) + len(part.after)
         if room < 0:
             break
-        kept.append(part)
-    return tuple(kept), sum(part.kind == "changed" for part in parts[len(kept) :])
+        shown.append(part)
+    return tuple(shown), sum(part.kind == "changed" for part in parts[len(shown) :])
 
 
 def _identity(*parts: str) -> str:

@@ -1,10 +1,10 @@
-"""The courier: a process that sends notices to subscribers, for all collections of a root.
+"""The notifier: a process that sends notices to subscribers, for all collections of a root.
 
     python -m teia.notify.process PARENT DATA
 
 Every second or so it looks for committed changes (notices.py), posts due notices (deliver.py), and sends requests to
 hubs (websub.py), until its standard input is closed. Then it looks once more, posts for a moment, and ends. It dies
-with its parent and loses nothing by that. A crawl and a server may each have a courier. The lock on the root's
+with its parent and loses nothing by that. A crawl and a server may each have a notifier. The lock on the root's
 `notifier.lock` lets one of them work, and the other waits for the lock.
 """
 
@@ -37,12 +37,12 @@ from teia.views.capture_reader import CaptureReader
 
 logger = logging.getLogger(__name__)
 
-TURN_S = 1.0
-LAST_TURN_S = 0.2
-LAST_S = 15.0
+ROUND_S = 1.0
+LAST_ROUND_S = 0.2
+LAST_ROUNDS_S = 15.0
 """Pause between turns, pause between last turns, and time for all last turns after a crawl or server ended."""
 
-LOOKING = 0.05
+SEARCH_SHARE = 0.05
 """Share of the time that may be spent looking: with many subscriptions and a busy crawl looks are further apart."""
 
 NICENESS = 10
@@ -50,20 +50,20 @@ LOCK = "courier.lock"
 
 
 class NotifyRound:
-    """The courier's work for one collection: hubs, look, delivery; a failure of one does not stop the others."""
+    """The notifier's work for one collection: hubs, look, delivery; a failure of one does not stop the others."""
 
-    def __init__(self, root: Root, name: str, copies: CaptureReader, places: ReceiverStates, clock: Clock) -> None:
-        self._root, self._name, self._copies, self._places, self._clock = root, name, copies, places, clock
+    def __init__(self, root: Root, name: str, capture_reader: CaptureReader, receivers: ReceiverStates, clock: Clock) -> None:
+        self._root, self._name, self._capture_reader, self._receivers, self._clock = root, name, capture_reader, receivers, clock
         self._folder = root.collection(name)
         self._config: Config = saved(root, name).config
         self._stamp = _stamp(self._folder.config, self._folder.subscriptions, self._folder.hubs)
         self._store: Subscriptions | None = None
-        self._lookout: NoticeFinder | None = None
+        self._finder: NoticeFinder | None = None
         self._delivery: Delivery | None = None
         self._hubs: HubRound | None = None
-        self._looking: asyncio.Task[int] | None = None
-        self._look_at = 0.0
-        self._told: dict[str, str] = {}
+        self._search_task: asyncio.Task[int] | None = None
+        self._search_at = 0.0
+        self._logged_errors: dict[str, str] = {}
         self._poster = Poster(self._config, clock)
 
     @property
@@ -71,60 +71,60 @@ class NotifyRound:
         """True if its settings and files are still those it was opened with."""
         return self._stamp == _stamp(self._folder.config, self._folder.subscriptions, self._folder.hubs)
 
-    async def turn(self, *, is_last: bool = False) -> int:
+    async def run(self, *, is_last: bool = False) -> int:
         """Look, if it is time or the last time, send and record answers; return how much there is to do.
 
         An error of one part is logged once, and the part is tried again the next time.
         """
         done = 0
-        for part in (self._ask_hubs, self._look, self._deliver):
+        for part in (self._request_hubs, self._find_notices, self._deliver):
             try:
                 done += await part(is_last=is_last)
-                self._told.pop(part.__name__, None)
+                self._logged_errors.pop(part.__name__, None)
             except TeiaError as error:
-                if self._told.get(part.__name__) != str(error):
-                    self._told[part.__name__] = str(error)
+                if self._logged_errors.get(part.__name__) != str(error):
+                    self._logged_errors[part.__name__] = str(error)
                     logger.warning("subscriptions of %s: %s", self._name, error)
         return done
 
-    async def _ask_hubs(self, *, is_last: bool) -> int:  # noqa: ARG002  # the last time is like any
+    async def _request_hubs(self, *, is_last: bool) -> int:  # noqa: ARG002  # the last time is like any
         if self._hubs is None and self._folder.hubs.exists():
-            self._hubs = HubRound(self._folder.hubs, self._config, self._poster, self._places, self._clock)
+            self._hubs = HubRound(self._folder.hubs, self._config, self._poster, self._receivers, self._clock)
         return 0 if self._hubs is None else self._hubs.step()
 
-    async def _look(self, *, is_last: bool) -> int:
-        store, began = self._opened(), self._clock.ticks_s()
-        if store is None or not (is_last or began >= self._look_at):
+    async def _find_notices(self, *, is_last: bool) -> int:
+        store, began = self._open_store(), self._clock.ticks_s()
+        if store is None or not (is_last or began >= self._search_at):
             return 0
-        if self._lookout is None:
-            self._lookout = NoticeFinder(self._root, self._name, store, self._copies, self._clock)
+        if self._finder is None:
+            self._finder = NoticeFinder(self._root, self._name, store, self._capture_reader, self._clock)
         # Shielded below: a time-out of the last turns cannot end the thread, which goes on using the store.
-        self._looking = asyncio.create_task(asyncio.to_thread(self._lookout.find_notices))
+        self._search_task = asyncio.create_task(asyncio.to_thread(self._finder.find_notices))
         try:
-            return await asyncio.shield(self._looking) + self._lookout.is_cut
+            return await asyncio.shield(self._search_task) + self._finder.is_cut
         finally:
             now = self._clock.ticks_s()
             # After d seconds of looking, a pause of d * (1 / LOOKING - 1) keeps the share of the time at LOOKING.
-            self._look_at = now + (now - began) * (1 / LOOKING - 1)
+            self._search_at = now + (now - began) * (1 / SEARCH_SHARE - 1)
 
     async def _deliver(self, *, is_last: bool) -> int:  # noqa: ARG002
-        store = self._opened()
+        store = self._open_store()
         if store is None:
             return 0
         if self._delivery is None:
-            self._delivery = Delivery(store, self._poster, self._places, self._clock)
+            self._delivery = Delivery(store, self._poster, self._receivers, self._clock)
         with sqlite_errors(self._folder.subscriptions):
-            return self._delivery.turn()
+            return self._delivery.step()
 
-    def _opened(self) -> Subscriptions | None:
+    def _open_store(self) -> Subscriptions | None:
         if self._store is None and self._folder.subscriptions.exists():
             self._store = open_subscriptions(self._folder.subscriptions)
         return self._store
 
     async def close(self) -> None:
-        """Close; received answers are recorded, and messages under way are sent again by the next courier."""
-        if self._looking is not None:
-            await asyncio.wait([self._looking])  # up to a second: its thread uses the store
+        """Close; received answers are recorded, and messages under way are sent again by the next notifier."""
+        if self._search_task is not None:
+            await asyncio.wait([self._search_task])  # up to a second: its thread uses the store
         if self._delivery is not None:
             # Before messages under way are dropped: an arrival that is not recorded is sent again.
             with contextlib.suppress(TeiaError), sqlite_errors(self._folder.subscriptions):
@@ -133,8 +133,8 @@ class NotifyRound:
         if self._hubs is not None:
             await self._hubs.close()
         await self._poster.close()
-        if self._lookout is not None:
-            self._lookout.close()
+        if self._finder is not None:
+            self._finder.close()
         if self._store is not None:
             self._store.close()
 
@@ -151,41 +151,41 @@ def _stamp(*paths: Path) -> tuple[object, ...]:
 
 
 class Notifier:
-    """The courier's rounds over all collections of a root that have subscriptions or hubs."""
+    """The notifier's rounds over all collections of a root that have subscriptions or hubs."""
 
     def __init__(self, root: Root, clock: Clock) -> None:
         self._root, self._clock = root, clock
-        self._copies = CaptureReader(clock)
-        self._places = ReceiverStates(clock)
+        self._capture_reader = CaptureReader(clock)
+        self._receivers = ReceiverStates(clock)
         self._rounds: dict[str, NotifyRound] = {}
-        self._told: dict[str, str] = {}
-        self._turns = 0
+        self._logged_errors: dict[str, str] = {}
+        self._rounds_done = 0
 
     @property
     def under_way(self) -> int:
         """Number of messages under way without an answer."""
-        return self._places.under_way
+        return self._receivers.under_way
 
-    async def turn(self, *, is_last: bool = False) -> int:
+    async def run_round(self, *, is_last: bool = False) -> int:
         """Do one round; a collection with an error is left for the next round, and the error is logged once.
 
         No answer is waited for. Each round begins with another collection, so that each finds room in turn.
         """
-        done, self._turns = 0, self._turns + 1
+        done, self._rounds_done = 0, self._rounds_done + 1
         names = [name for name in self._root.collections() if self._has_files(name)]
-        first = self._turns % max(1, len(names))
+        first = self._rounds_done % max(1, len(names))
         # Removed collections, and those whose settings or files were replaced; the latter are opened anew below.
         for gone in [name for name in self._rounds if name not in names or not self._rounds[name].is_current]:
             await self._rounds.pop(gone).close()
         for name in names[first:] + names[:first]:
             try:
                 if name not in self._rounds:
-                    self._rounds[name] = NotifyRound(self._root, name, self._copies, self._places, self._clock)
-                done += await self._rounds[name].turn(is_last=is_last)
-                self._told.pop(name, None)
+                    self._rounds[name] = NotifyRound(self._root, name, self._capture_reader, self._receivers, self._clock)
+                done += await self._rounds[name].run(is_last=is_last)
+                self._logged_errors.pop(name, None)
             except TeiaError as error:
-                if self._told.get(name) != str(error):
-                    self._told[name] = str(error)
+                if self._logged_errors.get(name) != str(error):
+                    self._logged_errors[name] = str(error)
                     logger.warning("subscriptions of %s: %s", name, error)
         return done
 
@@ -197,7 +197,7 @@ class Notifier:
         for each in self._rounds.values():
             await each.close()
         self._rounds.clear()
-        self._copies.close()
+        self._capture_reader.close()
 
 
 async def run(root: Root, clock: Clock, until: asyncio.Event) -> None:
@@ -207,21 +207,21 @@ async def run(root: Root, clock: Clock, until: asyncio.Event) -> None:
         while not until.is_set():
             await notifier.run_round()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(until.wait(), TURN_S)
+                await asyncio.wait_for(until.wait(), ROUND_S)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_S):
+            async with asyncio.timeout(LAST_ROUNDS_S):
                 while await notifier.run_round(is_last=True):  # noqa: ASYNC110  # for answers, and for delays to end
-                    await asyncio.sleep(LAST_TURN_S)
+                    await asyncio.sleep(LAST_ROUND_S)
     finally:
         await notifier.close()
 
 
 @contextlib.contextmanager
 def notifier_lock(root: Root) -> Iterator[bool]:
-    """Hold the lock for being the courier of a root; yield False if another process has it."""
+    """Hold the lock for being the notifier of a root; yield False if another process has it."""
     path = root.path / LOCK
     with disk_errors(path, "opened"):
-        # The kernel frees the lock when its holder dies, so a dead courier blocks no other.
+        # The kernel frees the lock when its holder dies, so a dead notifier blocks no other.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
@@ -255,7 +255,7 @@ async def _main(root: Root) -> None:
             if closed.is_set():
                 return
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(closed.wait(), TURN_S)
+                await asyncio.wait_for(closed.wait(), ROUND_S)
     finally:
         listening.cancel()
 

@@ -68,7 +68,7 @@ def open_subscriptions(path: Path) -> Subscriptions:
 
 
 @contextmanager
-def opened(folder: CollectionFolder) -> Iterator[Subscriptions]:
+def open_store(folder: CollectionFolder) -> Iterator[Subscriptions]:
     """Open a collection's subscriptions for a `with` block."""
     with closing(open_subscriptions(folder.subscriptions)) as store, sqlite_errors(folder.subscriptions):
         yield store
@@ -98,16 +98,16 @@ def subscribe(
     secret = new_secret() if to else ""
     # The id is shown in lists; the feed's address has a key that cannot be guessed.
     made = Subscription(token_hex(8), kind, what, to, secret, token_urlsafe(24), now_s, who, seen_s)
-    with opened(root.collection(name)) as store:
+    with open_store(root.collection(name)) as store:
         store.add(made, positions)
-        return NewSubscription(_watched(store, made), secret)
+        return NewSubscription(_listed(store, made), secret)
 
 
 def unsubscribe(root: Root, name: str, identity: str) -> ListedSubscription:
     """End a subscription; return its last state."""
-    with opened(root.collection(name)) as store:
-        found = _wanted(store, name, identity)
-        watched = _watched(store, found)
+    with open_store(root.collection(name)) as store:
+        found = _get(store, name, identity)
+        watched = _listed(store, found)
         store.remove(found.id)
         return watched
 
@@ -115,15 +115,15 @@ def unsubscribe(root: Root, name: str, identity: str) -> ListedSubscription:
 def send_test_message(root: Root, name: str, clock: Clock, identity: str) -> ListedSubscription:
     """Queue a test message for a webhook; waiting tries are made at once."""
     now_s = clock.now_s()
-    with opened(root.collection(name)) as store:
-        found = _wanted(store, name, identity)
+    with open_store(root.collection(name)) as store:
+        found = _get(store, name, identity)
         if not found.webhook:
             raise UsageError(f"the subscription {found.id} has no webhook, only a feed")
         body = message(TEST, iso_utc(now_s), origin_fields(name, found))
         with transaction(store.db):
-            store.tell(found, token_hex(16), now_s, body)
+            store.queue_notice(found, token_hex(16), now_s, body)
             store.db.execute("UPDATE subscriptions SET again_s = 0 WHERE id = ?", (found.id,))
-        return _watched(store, found)
+        return _listed(store, found)
 
 
 def origin_fields(collection: str, subscription: Subscription) -> dict[str, object]:
@@ -135,27 +135,27 @@ def list_subscriptions(folder: CollectionFolder) -> list[ListedSubscription]:
     """Return all subscriptions of a collection, oldest first."""
     if not folder.subscriptions.exists():
         return []
-    with opened(folder) as store:
-        return [_watched(store, each) for each in store.all()]
+    with open_store(folder) as store:
+        return [_listed(store, each) for each in store.all()]
 
 
 def notices_for_feed(folder: CollectionFolder, key: str) -> tuple[Subscription, list[Notice]] | None:
     """Return the notices of a feed, newest first; None if no subscription of the collection has this key."""
     if not folder.subscriptions.exists():
         return None
-    with opened(folder) as store:
+    with open_store(folder) as store:
         found = store.with_feed(key)
         return None if found is None else (found, store.notices(found.id))
 
 
-def _wanted(store: Subscriptions, name: str, identity: str) -> Subscription:
+def _get(store: Subscriptions, name: str, identity: str) -> Subscription:
     found = store.get(identity)
     if found is None:
         raise UsageError(f"there is no subscription {identity[:40]!r} in {name}; `teia watch list` lists them")
     return found
 
 
-def _watched(store: Subscriptions, each: Subscription) -> ListedSubscription:
+def _listed(store: Subscriptions, each: Subscription) -> ListedSubscription:
     last = store.notices(each.id, 1)
     return ListedSubscription(
         id=each.id,
@@ -166,7 +166,7 @@ def _watched(store: Subscriptions, each: Subscription) -> ListedSubscription:
         made=iso_utc(each.made_s),
         made_by=each.made_by,
         last_notice=iso_utc(last[0].time_s) if last else None,
-        waiting=store.waiting(each.id),
+        waiting=store.count_waiting(each.id),
         delivered=each.delivered,
         given_up=each.given_up,
         dropped=each.dropped,

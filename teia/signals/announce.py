@@ -36,14 +36,14 @@ CREATE TABLE counts (kind TEXT NOT NULL, what TEXT NOT NULL, number INTEGER NOT 
 
 
 class Announcement(NamedTuple):
-    """One signal about a page. `url` is canonical; `said_s` is the claimed time of the change, `seen_s` of its receipt.
+    """One signal about a page. `url` is canonical; `reported_s` is the claimed time of the change, `seen_s` of its receipt.
 
     `times` counts repetitions: a signal that is received again while it waits is one announcement.
     """
 
     url: str
     kind: str
-    said_s: float
+    reported_s: float
     seen_s: float
     times: int = 1
 
@@ -67,30 +67,30 @@ class AnnouncementInbox:
         by_kind: defaultdict[str, list[Announcement]] = defaultdict(list)
         for each in announcements:
             by_kind[each.kind].append(each)
-        kept = 0
+        accepted = 0
         with transaction(self._db):
-            for kind, given in by_kind.items():
-                kept += self._put(kind, given)
-        return kept
+            for kind, batch in by_kind.items():
+                accepted += self._put(kind, batch)
+        return accepted
 
-    def _put(self, kind: str, given: Sequence[Announcement]) -> int:
+    def _put(self, kind: str, batch: Sequence[Announcement]) -> int:
         room = self._most - self.waiting(kind)
-        kept = repeated = dropped = 0
+        accepted = repeated = dropped = 0
         # A repetition needs no room: it only raises the count of a signal that waits already.
-        again = "UPDATE inbox SET times = times + ?, said_s = max(said_s, ?) WHERE kind = ? AND url = ?"
-        for url, _, said_s, seen_s, times in given:
-            if self._db.execute(again, (times, said_s, kind, url)).rowcount:
+        repeat_sql = "UPDATE inbox SET times = times + ?, said_s = max(said_s, ?) WHERE kind = ? AND url = ?"
+        for url, _, reported_s, seen_s, times in batch:
+            if self._db.execute(repeat_sql, (times, reported_s, kind, url)).rowcount:
                 repeated += times
-                kept += 1
+                accepted += 1
             elif room > 0:
-                self._db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?)", (kind, url, said_s, seen_s, times))
+                self._db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?)", (kind, url, reported_s, seen_s, times))
                 repeated += times - 1
                 room -= 1
-                kept += 1
+                accepted += 1
             else:
                 dropped += times
         self._add(kind, {"repeated": repeated, "dropped": dropped})
-        return kept
+        return accepted
 
     def waiting(self, kind: str) -> int:
         """Count the waiting signals of a kind."""

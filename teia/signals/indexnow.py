@@ -38,7 +38,7 @@ REFUSED_S = 86_400.0
 PATIENCE_S = 7 * 86_400.0
 """Validity of a proved key, of a refusal, and of a pending check, in seconds."""
 
-VERIFIED, ASKED, REFUSED = "verified", "asked", "refused"
+VERIFIED, PENDING, REFUSED = "verified", "asked", "refused"
 CROWDED = "crowded"
 """State of a key for which there is no room; it is not stored."""
 
@@ -64,7 +64,7 @@ DROP TABLE IF EXISTS signals_unproved;
 class IndexNowPing(NamedTuple):
     """A valid message: pages of one host, its key, and the place where the key should lie.
 
-    `said_s` is the time another node received it; 0 if it is received now.
+    `reported_s` is the time another node received it; 0 if it is received now.
     """
 
     host: str
@@ -72,7 +72,7 @@ class IndexNowPing(NamedTuple):
     location: str
     urls: tuple[str, ...]
     refused: int
-    said_s: float = 0.0
+    reported_s: float = 0.0
 
 
 class IndexNowKey(NamedTuple):
@@ -107,7 +107,7 @@ def read_ping(key: str, urls: Sequence[str], location: str = "", host: str = "")
     return IndexNowPing(split(proof).host, key, proof, told, len(urls) - len(told))
 
 
-def proves(key: str, digest: bytes) -> bool:
+def is_proof(key: str, digest: bytes) -> bool:
     """Tell whether a file with this SHA-256 holds the key and nothing else but an end of line."""
     return any(sha256(f"{key}{end}".encode()).digest() == digest for end in ("", "\n", "\r\n"))
 
@@ -123,17 +123,17 @@ class IndexNowKeys:
         self._db.executescript(TABLES)
 
     @property
-    def are_there(self) -> bool:
+    def has_tables(self) -> bool:
         return self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'signals_keys'").fetchone() is not None
 
     def state(self, ping: IndexNowPing, now_s: float) -> str:
         """Return the current state of a message's key; empty if it is unknown or expired."""
         sql = "SELECT state, since_s FROM signals_keys WHERE host = ? AND key = ? AND location = ?"
         row = self._db.execute(sql, ping[:3]).fetchone()
-        holds_s = {VERIFIED: VERIFIED_S, REFUSED: REFUSED_S, ASKED: PATIENCE_S}
+        holds_s = {VERIFIED: VERIFIED_S, REFUSED: REFUSED_S, PENDING: PATIENCE_S}
         return "" if row is None or now_s > row[1] + holds_s[row[0]] else str(row[0])
 
-    def wait(self, ping: IndexNowPing, now_s: float) -> int:
+    def queue(self, ping: IndexNowPing, now_s: float) -> int:
         """Queue a message until its key is checked; return how many of its URLs there was room for.
 
         If there is no room for the key, nothing is queued: its state stays empty.
@@ -148,7 +148,7 @@ class IndexNowKeys:
             room = max(0, min(WAITING - total, WAITING_PER_HOST - of_host))
             sql = "INSERT OR IGNORE INTO signals_told VALUES (?, ?, ?, ?, ?)"
             kept = ping.urls[:room]
-            self._db.executemany(sql, [(*ping[:3], url, ping.said_s or now_s) for url in kept])
+            self._db.executemany(sql, [(*ping[:3], url, ping.reported_s or now_s) for url in kept])
         return len(kept)
 
     def _ask(self, ping: IndexNowPing, now_s: float) -> bool:
@@ -159,36 +159,36 @@ class IndexNowKeys:
         was_proved = self._db.execute(sql, ping[:3]).fetchone() is not None  # others are forgotten with their time
         if not was_proved and (total >= KEYS or unproved >= KEYS_PER_HOST):
             return False
-        self._set(ping.host, ping.key, ping.location, ASKED, now_s)
+        self._set(ping.host, ping.key, ping.location, PENDING, now_s)
         return True
 
     def _forget_old(self, now_s: float) -> None:
         """Make room. A proved key is stored for longer than it is valid, because its site will use it again."""
-        for state, kept_s in ((VERIFIED, 2 * VERIFIED_S), (REFUSED, REFUSED_S), (ASKED, PATIENCE_S)):
+        for state, kept_s in ((VERIFIED, 2 * VERIFIED_S), (REFUSED, REFUSED_S), (PENDING, PATIENCE_S)):
             self._db.execute("DELETE FROM signals_keys WHERE state = ? AND since_s < ?", (state, now_s - kept_s))
         self._db.execute("DELETE FROM signals_told WHERE said_s < ?", (now_s - PATIENCE_S,))
 
-    def asked(self, limit: int, after: Place = FIRST) -> list[IndexNowKey]:
+    def pending_keys(self, limit: int, after: Place = FIRST) -> list[IndexNowKey]:
         """List keys that are not checked yet, ordered by place, from the one after `after` on."""
         sql = """
             SELECT host, key, location, state, since_s FROM signals_keys
             WHERE state = ? AND (host, key, location) > (?, ?, ?) ORDER BY host, key, location LIMIT ?
         """
-        return [IndexNowKey(*row) for row in self._db.execute(sql, (ASKED, *after, limit))]
+        return [IndexNowKey(*row) for row in self._db.execute(sql, (PENDING, *after, limit))]
 
-    def asked_at(self, host: str, location: str) -> list[IndexNowKey]:
+    def pending_at(self, host: str, location: str) -> list[IndexNowKey]:
         """Return the unchecked keys that should lie at one place."""
         sql = """
             SELECT host, key, location, state, since_s FROM signals_keys WHERE state = ? AND host = ? AND location = ?
         """
-        return [IndexNowKey(*row) for row in self._db.execute(sql, (ASKED, host, location))]
+        return [IndexNowKey(*row) for row in self._db.execute(sql, (PENDING, host, location))]
 
     def waiting_for(self, key: IndexNowKey) -> list[tuple[str, float]]:
         """Return (URL, time received) of the announcements that wait for a key, the oldest first."""
         sql = "SELECT url, said_s FROM signals_told WHERE host = ? AND key = ? AND location = ? ORDER BY said_s, url"
         return self._db.execute(sql, key[:3]).fetchall()
 
-    def forget(self, key: IndexNowKey, urls: Iterable[str]) -> None:
+    def remove(self, key: IndexNowKey, urls: Iterable[str]) -> None:
         """Delete these URLs of a key, and the key, unless others wait for it meanwhile."""
         at = key[:3]
         with transaction(self._db):

@@ -143,7 +143,7 @@ class Subscriptions:
                 )
             marks = ", ".join("?" * len(made_row := _row(made)))
             self.db.execute(f"INSERT INTO subscriptions ({_COLUMNS}) VALUES ({marks})", made_row)  # noqa: S608
-            self.look_on(made.id, positions)
+            self.set_positions(made.id, positions)
 
     def remove(self, identity: str) -> bool:
         """Forget a subscription with all its notices; False if there is none."""
@@ -171,7 +171,7 @@ class Subscriptions:
 
     # -- progress; inside a transaction with the notices ----------------------------------------------------
 
-    def seen(self, identity: str, seen_s: float) -> None:
+    def record_visit(self, identity: str, seen_s: float) -> None:
         """Record the last checked visit of a page."""
         self.db.execute("UPDATE subscriptions SET seen_s = ? WHERE id = ?", (seen_s, identity))
 
@@ -179,17 +179,17 @@ class Subscriptions:
         """Return by cell the last change that was checked for a search."""
         return dict(self.db.execute("SELECT cell, change FROM positions WHERE subscription = ?", (identity,)))
 
-    def look_on(self, identity: str, positions: Mapping[int, int]) -> None:
+    def set_positions(self, identity: str, positions: Mapping[int, int]) -> None:
         rows = [(identity, cell, change) for cell, change in positions.items()]
         self.db.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", rows)
 
-    def told_of(self, identity: str, keys: Iterable[int]) -> dict[int, float]:
+    def notified_versions(self, identity: str, keys: Iterable[int]) -> dict[int, float]:
         """Return by key the version of each result in the last notification, as the time of its change."""
         sql = "SELECT changed_s FROM told WHERE subscription = ? AND key = ?"
         found = {key: self.db.execute(sql, (identity, key)).fetchone() for key in keys}
         return {key: row[0] for key, row in found.items() if row is not None}
 
-    def note_told(self, identity: str, versions: Mapping[int, float]) -> None:
+    def record_notified(self, identity: str, versions: Mapping[int, float]) -> None:
         """Store the announced versions of results; the oldest make room."""
         rows = [(identity, key, changed_s) for key, changed_s in versions.items()]
         self.db.executemany("INSERT OR REPLACE INTO told VALUES (?, ?, ?)", rows)
@@ -199,7 +199,7 @@ class Subscriptions:
         """
         self.db.execute(sql, (identity, TOLD))
 
-    def tell(self, subscription: Subscription, identity: str, time_s: float, message: bytes) -> bool:
+    def queue_notice(self, subscription: Subscription, identity: str, time_s: float, message: bytes) -> bool:
         """Queue a notice; return False if it was queued before. Inside a transaction."""
         sql = "INSERT OR IGNORE INTO notices (id, subscription, time_s, message, is_waiting) VALUES (?, ?, ?, ?, ?)"
         row = (identity, subscription.id, time_s, message, bool(subscription.webhook))
@@ -229,12 +229,12 @@ class Subscriptions:
         sql = f"SELECT {_NOTICE} FROM notices WHERE subscription = ? ORDER BY number DESC LIMIT ?"  # noqa: S608
         return [Notice(*row) for row in self.db.execute(sql, (identity, limit))]
 
-    def waiting(self, identity: str) -> int:
+    def count_waiting(self, identity: str) -> int:
         """Count the notices that wait for a webhook."""
         sql = "SELECT count(*) FROM notices WHERE subscription = ? AND is_waiting"
         return int(self.db.execute(sql, (identity,)).fetchone()[0])
 
-    def due(self, now_s: float) -> list[tuple[Subscription, Notice]]:
+    def due_notices(self, now_s: float) -> list[tuple[Subscription, Notice]]:
         """Return the next notice of every subscription whose webhook may be tried now."""
         sql = f"""
             SELECT {_NOTICE} FROM notices WHERE number IN (
@@ -245,7 +245,7 @@ class Subscriptions:
         found = [Notice(*row) for row in self.db.execute(sql, (now_s,))]
         return [(of, each) for each in found if (of := self.get(each.subscription)) is not None]
 
-    def arrived(self, notice: Notice) -> None:
+    def record_delivery(self, notice: Notice) -> None:
         """Record that a webhook accepted a notice."""
         with transaction(self.db):
             self._settle(notice, DELIVERED)
@@ -255,7 +255,7 @@ class Subscriptions:
             """
             self.db.execute(sql, (notice.subscription,))
 
-    def failed(self, notice: Notice, outcome: str, now_s: float, *, least_s: float = 0.0, is_final: bool) -> None:
+    def record_failure(self, notice: Notice, outcome: str, now_s: float, *, least_s: float = 0.0, is_final: bool) -> None:
         """Record that a webhook did not accept a notice; its receiver requests a pause of `least_s`."""
         with transaction(self.db):
             of = self.get(notice.subscription)

@@ -12,7 +12,7 @@ A sitemap's `lastmod`, a feed's dates, a ping: each claims that a page changed. 
 Both are Beta posteriors that begin with Beta(1, 1): one success, one failure, nothing known. Where `weight` is w, a
 page that the source calls changed is stale with the probability 1 - (1 - w) P(fresh by its rate). Where recall is r, a
 page that it does not mention changes unnoticed at the rate (1 - r) times its own. So false claims lose their effect: w
-goes to 0 as fast as the claims are tested. Old tests lose half their weight whenever there are MOST, so that a host can
+goes to 0 as fast as the claims are tested. Old tests lose half their weight whenever there are MAX_TESTS, so that a host can
 recover trust.
 """
 
@@ -52,7 +52,7 @@ class SignalKind(IntEnum):
     WEBSUB = 4
 
     @property
-    def label(self) -> str:
+    def word(self) -> str:
         return self.name.lower()
 
 
@@ -163,17 +163,17 @@ class SignalSource:
         return cls(*_RECORD.unpack(record)[1:])
 
 
-def is_future(claimed_s: float, now_s: float) -> bool:
+def is_future(reported_s: float, now_s: float) -> bool:
     """Tell whether a date is rejected because it lies in the future."""
-    return claimed_s > now_s + CLOCK_ERROR_S
+    return reported_s > now_s + CLOCK_ERROR_S
 
 
-def is_news(claimed_s: float, earlier_claim_s: float, visited_s: float) -> bool:
-    """Tell whether a claim means a change since the last visit; `earlier_claim_s` is the claimed date at that visit.
+def is_news(reported_s: float, checked_s: float, visited_s: float) -> bool:
+    """Tell whether a claim means a change since the last visit; `checked_s` is the claimed date at that visit.
 
     A date without a time of day stands for any moment of its day. It is news only if it differs from the date before,
     or a page would be visited all day long.
     """
     # Midnight stands for a date without a time of day.
-    until_s = claimed_s + DAY_S if claimed_s % DAY_S == 0 else claimed_s
-    return claimed_s > earlier_claim_s and until_s > visited_s
+    until_s = reported_s + DAY_S if reported_s % DAY_S == 0 else reported_s
+    return reported_s > checked_s and until_s > visited_s

@@ -85,7 +85,7 @@ class Log(Protocol):
     def query(self, sql: str, max_rows: int = ...) -> Rows:
         """Answer one SELECT."""
 
-    def put(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    def add_table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Add a table beside `fetches`, looked up by its first column; another of that name is replaced."""
 
 

@@ -47,7 +47,7 @@ class PendingLog:
             raise
         return Rows(columns, rows[:max_rows], len(rows) > max_rows)
 
-    def put(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    def add_table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Add a table beside `fetches`, looked up by its first column; another of that name is replaced."""
         self._db.execute(f"DROP TABLE IF EXISTS {name}")
         self._db.execute(f"CREATE TABLE {name} ({', '.join(columns)})")

@@ -229,7 +229,7 @@ class Root:
         finally:
             os.close(descriptor)
 
-    def holder(self) -> int | None:
+    def lock_holder(self) -> int | None:
         """Return the process that holds the folder for writing; None if none does, 0 if it is unknown."""
         path = self.path / "lock"
         try:
@@ -266,7 +266,7 @@ class Root:
                 f"{self.path}), or choose another folder with --data"
             ) from None
         with disk_errors(path, "written"):
-            # Only the holder writes its process id, for `holder` and for the message above.
+            # Only the holder writes its process id, for `lock_holder` and for the message above.
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 

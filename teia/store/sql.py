@@ -91,7 +91,7 @@ class FetchLog:
             alarm.cancel()
         return found.slice(0, max_rows), found.num_rows > max_rows
 
-    def put(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    def add_table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Add a table beside `fetches`, looked up by its first column; another of that name is replaced."""
         by_column = zip(*rows, strict=True) if rows else ((),) * len(columns)
         self._connection.register(name, pa.table(dict(zip(columns, map(list, by_column), strict=True))))

@@ -27,7 +27,7 @@ from itertools import islice
 
 from teia.clock import iso_utc
 from teia.config.sections import Config
-from teia.crawler.keep_fresh.keep_fresh import in_turns
+from teia.crawler.keep_fresh.keep_fresh import interleave
 from teia.crawler.lookup import Lookup
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
@@ -250,7 +250,7 @@ class _Host:
             found = again if is_due else url
             # A known page goes early only if nothing else could go now.
             first = [page[0]] if page is not None and self._ready_s(page, has_new=found is not None) <= at_s else []
-            chosen = in_turns([found] if found is not None else [], first, 1, self._settings.share, number)
+            chosen = interleave([found] if found is not None else [], first, 1, self._settings.share, number)
             # Nothing is ready: the host waits for the first URL that will be.
             if not chosen:
                 times = [again.since_s] if again is not None else []

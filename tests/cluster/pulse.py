@@ -43,7 +43,7 @@ class Pulse:
             while not self.is_over:
                 try:
                     for subject in SUBJECTS:
-                        await wire.ask(wire.js.publish(subject, b"-"))
+                        await wire.request(wire.js.publish(subject, b"-"))
                     times.append(time.time())
                 except (NoAnswer, Error):  # it could not write, whatever NATS says
                     pass

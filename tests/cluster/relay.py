@@ -107,7 +107,7 @@ def relays() -> Iterator[Relays]:
 def with_relayed_routes(servers: NatsServers, between: Relays) -> dict[int, list[Relay]]:
     """Have servers reach each other through relays, before they start; returns those that touch each server."""
     servers._prepare()
-    places: list[NatsServer] = servers._places
+    places: list[NatsServer] = servers._servers
     touching: dict[int, list[Relay]] = {at: [] for at in range(len(places))}
     for at, place in enumerate(places):
         conf = servers.folder / f"{place.name}.conf"

@@ -27,7 +27,7 @@ class Network:
         self.peers: dict[CirclePoint, Distributor] = {}
         self._running: dict[CirclePoint, tuple[Stabilizer, asyncio.Task[None]]] = {}
 
-    async def ask(self, to: CirclePoint, question: Question) -> Neighbours:
+    async def request(self, to: CirclePoint, question: Question) -> Neighbours:
         self.messages += 1
         peer = self.peers.get(to)
         if peer is None or (self.loss and self.chance.random() < self.loss):

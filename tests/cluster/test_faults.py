@@ -125,7 +125,7 @@ class Faults:
         """Start nodes whose links to NATS can be cut. It takes a while until they are `ready`."""
         for name in names:
             if name not in self.links:
-                places = self.nats.servers._places
+                places = self.nats.servers._servers
                 self.links[name] = [self.between.to(place.address, place.client) for place in places]
             self.nodes.urls[name] = [f"nats://{ADDRESS}:{relay.port}" for relay in self.links[name]]
             self.nodes.addresses[name] = f"127.79.0.{list(self.links).index(name) + 1}"

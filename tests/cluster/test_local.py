@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.cluster.nats.servers import free_places, make_key
+from teia.cluster.nats.servers import allocate_servers, make_key
 from tests.conftest import ROOT
 from tests.system.labs import running_lab
 from tests.waiting import until
@@ -41,7 +41,7 @@ def test_a_node_is_told_in_one_line_what_is_wrong(nats: Nats, tmp_path: Path) ->
     good = ["--nats", nats.servers.urls[0], "--key", str(nats.servers.key)]
     cases = {
         "rejected this key": ["--nats", nats.servers.urls[0], "--key", str(tmp_path / "other.key")],
-        "cannot be reached": ["--nats", free_places(1)[0].url, "--key", str(nats.servers.key)],
+        "cannot be reached": ["--nats", allocate_servers(1)[0].url, "--key", str(nats.servers.key)],
         "key file not found": ["--nats", nats.servers.urls[0], "--key", str(tmp_path / "none.key")],
         "has no collection 'unheard-of'": [*good, "--collection", "unheard-of"],
         "cannot be the name of a node": [*good, "--name", "a b", "--config", settings(tmp_path)],

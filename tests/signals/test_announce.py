@@ -28,7 +28,7 @@ def test_what_is_said_again_is_one_announcement_and_keeps_its_place(tmp_path: Pa
     inbox = open_inbox(tmp_path / "signals.sqlite")
     inbox.put([said("http://a/", 1.0), said("http://a/", 9.0), said("http://a/", 9.0, times=3)])
     (one,) = inbox.due(PROXY, 2.0, 10)
-    assert (one.seen_s, one.said_s, one.times) == (1.0, 9.0, 5)
+    assert (one.seen_s, one.reported_s, one.times) == (1.0, 9.0, 5)
     assert inbox.counts() == {PROXY: {"repeated": 4}}
     inbox.close()
 

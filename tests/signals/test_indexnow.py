@@ -9,7 +9,7 @@ import pytest
 
 from teia.errors import UsageError
 from teia.signals.indexnow import (
-    ASKED,
+    PENDING,
     KEYS_PER_HOST,
     PATIENCE_S,
     REFUSED,
@@ -19,7 +19,7 @@ from teia.signals.indexnow import (
     WAITING_PER_HOST,
     IndexNowKeys,
     IndexNowPing,
-    proves,
+    is_proof,
     read_ping,
 )
 
@@ -81,27 +81,27 @@ def test_nobody_speaks_for_another_host() -> None:
 
 def test_only_the_key_itself_proves_it() -> None:
     for text in (KEY, f"{KEY}\n", f"{KEY}\r\n"):
-        assert proves(KEY, sha256(text.encode()).digest())
+        assert is_proof(KEY, sha256(text.encode()).digest())
     for text in ("", f" {KEY}", f"<p>{KEY}</p>", KEY.upper()):
-        assert not proves(KEY, sha256(text.encode()).digest())
+        assert not is_proof(KEY, sha256(text.encode()).digest())
 
 
 def test_what_is_told_waits_until_the_key_was_looked_at(keys: IndexNowKeys) -> None:
     told = ping("/a", "/b")
     assert keys.state(told, NOW_S) == ""
-    assert keys.wait(told, NOW_S) == 2
-    assert keys.state(told, NOW_S) == ASKED
-    (asked,) = keys.asked(10)
+    assert keys.queue(told, NOW_S) == 2
+    assert keys.state(told, NOW_S) == PENDING
+    (asked,) = keys.pending_keys(10)
     assert [url for url, _ in keys.settle(asked, is_proved=True, now_s=NOW_S)] == list(told.urls)
     assert keys.state(told, NOW_S) == VERIFIED
     assert keys.state(told, NOW_S + VERIFIED_S + 1) == ""
-    assert not keys.asked(10)
+    assert not keys.pending_keys(10)
 
 
 def test_a_forged_key_is_not_looked_for_again_for_a_while(keys: IndexNowKeys) -> None:
     told = ping()
-    keys.wait(told, NOW_S)
-    keys.settle(keys.asked(10)[0], is_proved=False, now_s=NOW_S)
+    keys.queue(told, NOW_S)
+    keys.settle(keys.pending_keys(10)[0], is_proved=False, now_s=NOW_S)
     assert keys.state(told, NOW_S + 60) == REFUSED
     assert keys.state(told, NOW_S + REFUSED_S + 1) == ""
 
@@ -111,45 +111,45 @@ def forged(number: int) -> IndexNowPing:
 
 
 def test_forged_keys_of_a_host_are_bounded_and_nothing_waits_for_others(keys: IndexNowKeys) -> None:
-    kept = [keys.wait(forged(number), NOW_S) for number in range(KEYS_PER_HOST + 4)]
+    kept = [keys.queue(forged(number), NOW_S) for number in range(KEYS_PER_HOST + 4)]
     assert kept == [1] * KEYS_PER_HOST + [0] * 4
     assert keys.state(forged(KEYS_PER_HOST), NOW_S) == ""
     other = read_ping(KEY, ["https://www.b.test/a"])
-    assert keys.wait(other, NOW_S) == 1, "another host has room of its own"
+    assert keys.queue(other, NOW_S) == 1, "another host has room of its own"
 
 
 def test_keys_that_were_refused_make_room_a_day_later(keys: IndexNowKeys) -> None:
     for number in range(KEYS_PER_HOST):
-        keys.wait(forged(number), NOW_S)
-    for asked in keys.asked(100):
+        keys.queue(forged(number), NOW_S)
+    for asked in keys.pending_keys(100):
         keys.settle(asked, is_proved=False, now_s=NOW_S)
-    assert keys.wait(ping(), NOW_S + 60) == 0
-    assert keys.wait(ping(), NOW_S + REFUSED_S + 1) == 1
+    assert keys.queue(ping(), NOW_S + 60) == 0
+    assert keys.queue(ping(), NOW_S + REFUSED_S + 1) == 1
 
 
 def test_a_key_that_was_proved_is_looked_for_again_whatever_was_forged(keys: IndexNowKeys) -> None:
-    keys.wait(ping(), NOW_S)
-    keys.settle(keys.asked(1)[0], is_proved=True, now_s=NOW_S)
+    keys.queue(ping(), NOW_S)
+    keys.settle(keys.pending_keys(1)[0], is_proved=True, now_s=NOW_S)
     later_s = NOW_S + VERIFIED_S + 60
     for number in range(KEYS_PER_HOST + 4):
-        keys.wait(forged(number), later_s)
-    assert keys.wait(ping(), later_s) == 1
-    assert keys.state(ping(), later_s) == ASKED
+        keys.queue(forged(number), later_s)
+    assert keys.queue(ping(), later_s) == 1
+    assert keys.state(ping(), later_s) == PENDING
 
 
 def test_a_forged_ping_does_not_hide_the_honest_one_of_the_same_page(keys: IndexNowKeys) -> None:
-    keys.wait(forged(1), NOW_S)
-    keys.wait(ping("/a"), NOW_S)
-    (honest,) = [asked for asked in keys.asked(10) if asked.key == KEY]
+    keys.queue(forged(1), NOW_S)
+    keys.queue(ping("/a"), NOW_S)
+    (honest,) = [asked for asked in keys.pending_keys(10) if asked.key == KEY]
     assert [url for url, _ in keys.settle(honest, is_proved=True, now_s=NOW_S)] == [f"{HERE}/a"]
 
 
 def test_what_nobody_looked_at_in_time_is_forgotten(keys: IndexNowKeys) -> None:
-    keys.wait(ping(*(f"/{n}" for n in range(WAITING_PER_HOST))), NOW_S)
-    assert keys.wait(forged(1), NOW_S) == 0
-    assert keys.wait(forged(2), NOW_S + PATIENCE_S + 1) == 1
+    keys.queue(ping(*(f"/{n}" for n in range(WAITING_PER_HOST))), NOW_S)
+    assert keys.queue(forged(1), NOW_S) == 0
+    assert keys.queue(forged(2), NOW_S + PATIENCE_S + 1) == 1
 
 
 def test_a_flood_of_one_host_is_bounded(keys: IndexNowKeys) -> None:
-    kept = sum(keys.wait(ping(*(f"/{batch}/{n}" for n in range(500))), NOW_S) for batch in range(5))
+    kept = sum(keys.queue(ping(*(f"/{batch}/{n}" for n in range(500))), NOW_S) for batch in range(5))
     assert kept == WAITING_PER_HOST

@@ -38,11 +38,11 @@ def store(tmp_path: Path) -> Iterator[Subscriptions]:
 
 def tell(store: Subscriptions, name: str, time_s: float = 0.0, of: Subscription = HOOKED) -> bool:
     with transaction(store.db):
-        return store.tell(of, name, time_s, name.encode())
+        return store.queue_notice(of, name, time_s, name.encode())
 
 
 def due(store: Subscriptions, now_s: float) -> list[str]:
-    return [notice.id for _, notice in store.due(now_s)]
+    return [notice.id for _, notice in store.due_notices(now_s)]
 
 
 def test_messages_of_a_subscription_go_one_after_the_other(store: Subscriptions) -> None:
@@ -52,14 +52,14 @@ def test_messages_of_a_subscription_go_one_after_the_other(store: Subscriptions)
         assert tell(store, name)
     tell(store, "3", of=other)
     assert due(store, 0.0) == ["1", "3"]
-    store.arrived(store.due(0.0)[0][1])
+    store.record_delivery(store.due_notices(0.0)[0][1])
     assert due(store, 0.0) == ["2", "3"]
 
 
 def test_a_notice_is_told_once(store: Subscriptions) -> None:
     assert tell(store, "1")
     assert not tell(store, "1")
-    assert store.waiting("a") == 1
+    assert store.count_waiting("a") == 1
 
 
 def test_a_receiver_that_fails_is_tried_less_and_less_often_and_then_a_message_is_given_up(
@@ -69,9 +69,9 @@ def test_a_receiver_that_fails_is_tried_less_and_less_often_and_then_a_message_i
     tell(store, "2")
     now_s, times = 0.0, []
     while store.notices("a")[-1].is_waiting:
-        (_, notice) = store.due(now_s)[0]
+        (_, notice) = store.due_notices(now_s)[0]
         assert notice.id == "1"
-        store.failed(notice, "503", now_s, is_final=False)
+        store.record_failure(notice, "503", now_s, is_final=False)
         times.append(now_s)
         of = store.get("a")
         assert of is not None
@@ -85,7 +85,7 @@ def test_a_receiver_that_fails_is_tried_less_and_less_often_and_then_a_message_i
     known = store.get("a")
     assert known is not None
     assert (known.given_up, known.outcome, known.failures) == (1, "503", TRIES)
-    store.arrived(second)
+    store.record_delivery(second)
     known = store.get("a")
     assert known is not None
     assert (known.failures, known.outcome, known.delivered) == (0, "", 1), "one that arrives makes up for all"
@@ -96,7 +96,7 @@ def test_nobody_is_asked_more_rarely_than_every_six_hours_nor_for_longer_than_th
 ) -> None:
     assert wait_s(1_000) == LONGEST_WAIT_S
     tell(store, "1")
-    store.failed(store.due(0.0)[0][1], "timeout", PATIENCE_S + 1, is_final=False)
+    store.record_failure(store.due_notices(0.0)[0][1], "timeout", PATIENCE_S + 1, is_final=False)
     assert [notice.state for notice in store.notices("a")] == ["given up"]
 
 
@@ -107,8 +107,8 @@ def test_all_that_has_waited_too_long_for_a_receiver_is_given_up_and_counted(sto
         tell(store, str(number), time_s=float(number))
     tell(store, "young", time_s=PATIENCE_S)
     tell(store, "never tried", of=other)
-    store.failed(store.due(0.0)[0][1], "timeout", PATIENCE_S + 10.0, is_final=False)
-    assert (store.waiting("a"), store.waiting("b")) == (1, 0)
+    store.record_failure(store.due_notices(0.0)[0][1], "timeout", PATIENCE_S + 10.0, is_final=False)
+    assert (store.count_waiting("a"), store.count_waiting("b")) == (1, 0)
     known = [store.get(each) for each in ("a", "b")]
     assert [each.given_up for each in known if each is not None] == [5, 1]
 
@@ -116,9 +116,9 @@ def test_all_that_has_waited_too_long_for_a_receiver_is_given_up_and_counted(sto
 def test_who_asks_for_time_gets_it_and_who_wants_no_more_hears_no_more_of_it(store: Subscriptions) -> None:
     tell(store, "1")
     tell(store, "2")
-    store.failed(store.due(0.0)[0][1], "429", 0.0, least_s=7_200.0, is_final=False)
+    store.record_failure(store.due_notices(0.0)[0][1], "429", 0.0, least_s=7_200.0, is_final=False)
     assert (due(store, 7_199.0), due(store, 7_200.0)) == ([], ["1"])
-    store.failed(store.due(7_200.0)[0][1], "410", 7_200.0, is_final=True)
+    store.record_failure(store.due_notices(7_200.0)[0][1], "410", 7_200.0, is_final=True)
     assert [notice.state for notice in store.notices("a")] == ["", "given up"]
 
 
@@ -129,7 +129,7 @@ def test_the_oldest_make_room_and_are_counted(store: Subscriptions, monkeypatch:
         tell(store, str(number))
     known = store.get("a")
     assert known is not None
-    assert (store.waiting("a"), known.dropped) == (5, 15)
+    assert (store.count_waiting("a"), known.dropped) == (5, 15)
     assert [notice.id for notice in store.notices("a")] == [str(each) for each in range(19, 11, -1)]
 
 
@@ -138,7 +138,7 @@ def test_without_a_webhook_the_feed_alone_is_kept_and_bounded(store: Subscriptio
     store.add(quiet, {})
     for number in range(KEPT + 10):
         tell(store, str(number), of=quiet)
-    assert (len(store.notices("b", 1_000)), store.waiting("b"), due(store, 0.0)) == (KEPT, 0, [])
+    assert (len(store.notices("b", 1_000)), store.count_waiting("b"), due(store, 0.0)) == (KEPT, 0, [])
     assert store.with_feed("feed-b") == quiet
     assert store.with_feed("") is None
 
@@ -146,8 +146,8 @@ def test_without_a_webhook_the_feed_alone_is_kept_and_bounded(store: Subscriptio
 def test_a_subscription_that_is_removed_leaves_nothing(store: Subscriptions) -> None:
     tell(store, "1")
     with transaction(store.db):
-        store.look_on("a", {0: 7})
-        store.note_told("a", {1: 2.0})
+        store.set_positions("a", {0: 7})
+        store.record_notified("a", {1: 2.0})
     assert store.remove("a")
     assert not store.remove("a")
     for table in ("subscriptions", "positions", "told", "notices"):

@@ -112,4 +112,4 @@ def test_a_date_that_has_not_come_is_not_believed() -> None:
 
 
 def test_kinds_have_the_words_that_people_see() -> None:
-    assert [kind.label for kind in SignalKind] == ["sitemap", "feed", "indexnow", "websub"]
+    assert [kind.word for kind in SignalKind] == ["sitemap", "feed", "indexnow", "websub"]

@@ -167,7 +167,7 @@ def set_(
 
 async def _set(settings: list[str], nats: list[str], key: Path | None, ca: Path | None, collection: str) -> str:
     from teia.clock import WallClock
-    from teia.cluster.crawl.settings import amended
+    from teia.cluster.crawl.settings import amend_settings
     from teia.cluster.members.agreement import agree, amend_agreement, nudge
     from teia.cluster.nats.wire import connect
     from teia.collections.edits import parse_edit
@@ -178,7 +178,7 @@ async def _set(settings: list[str], nats: list[str], key: Path | None, ca: Path 
     wire, clock = await connect(nats, key, "change", ca=ca), WallClock()
     try:
         before = await agree(wire, clock, collection, None, 1)
-        now = await amend_agreement(wire, clock, collection, lambda said: amended(said, edits), before.replicas)
+        now = await amend_agreement(wire, clock, collection, lambda said: amend_settings(said, edits), before.replicas)
         await nudge(wire, collection)
     finally:
         await wire.end()

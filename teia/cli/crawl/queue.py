@@ -83,7 +83,7 @@ def _do(root: Root, name: str, chosen: BulkSelection) -> int:
         until = clock.ticks_s() + PATIENCE_S
         while clock.ticks_s() < until:
             # No crawl will execute it, so this process locks the folder for a moment and executes a part.
-            if control.running_crawl(name) is None and root.holder() is None:
+            if control.running_crawl(name) is None and root.lock_holder() is None:
                 bulk.try_to_run_actions(root, name, clock)
             found = next(each for each in bulk.recent_actions(control, name, bulk.MAX_PENDING) if each.id == number)
             if found.done_s is not None:

@@ -161,7 +161,7 @@ async def _crawl_and_index(
     notifier = NotifierSupervisor(root, WallClock())
     notifier.start()
     signals = StopSignals()
-    # Until the crawl has ended well: after an exception the courier is not waited for.
+    # Until the crawl has ended well: after an exception the notifier is not waited for.
     is_hurried = True
     try:
         summaries = await _crawl(root, configs, zygote, since, signals, park)

@@ -44,7 +44,7 @@ def add(
     from teia.notify.subscriptions import subscribe
 
     root, name = _opened(data, collection)
-    # A node's folder has only some of the cells, and the courier reads one folder.
+    # A node's folder has only some of the cells, and the notifier reads one folder.
     if post_of(root, name) is not None:
         raise UsageError(f"{name} is crawled by a cluster; subscriptions are not supported there yet")
     made = subscribe(root, name, WallClock(), url=url, query=search, webhook=webhook, who="command line")

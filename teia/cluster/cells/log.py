@@ -144,7 +144,7 @@ async def create_stream(wire: Wire, clock: Clock, collection: str, replicas: int
     from nats.js.errors import NotFoundError
 
     with contextlib.suppress(NotFoundError):
-        await wire.insist(lambda: wire.js.stream_info(stream_name(collection)), clock)
+        await wire.retry(lambda: wire.js.stream_info(stream_name(collection)), clock)
         return  # the operator of NATS may have changed its size
 
     config = api.StreamConfig(
@@ -161,7 +161,7 @@ async def create_stream(wire: Wire, clock: Clock, collection: str, replicas: int
         # A direct get may be answered by a replica that is behind.
         allow_direct=False,
     )
-    await wire.insist(lambda: wire.js.add_stream(config), clock)
+    await wire.retry(lambda: wire.js.add_stream(config), clock)
 
 
 class CellLog:
@@ -206,7 +206,7 @@ class CellLog:
         from nats.js.errors import NotFoundError
 
         try:
-            message = await self._wire.ask(self._wire.js.get_msg(self._stream, subject=self._subject("log")))
+            message = await self._wire.request(self._wire.js.get_msg(self._stream, subject=self._subject("log")))
         except NotFoundError:
             return None
         record = self._decode_record(message.seq or 0, message.data or b"")
@@ -281,11 +281,11 @@ class CellLog:
             with contextlib.suppress(Exception):
                 await subscription.unsubscribe()
 
-    async def _retry(self, ask: Callable[[], Awaitable[Any]]) -> Any:  # Any: the client's own kinds of answers
+    async def _retry(self, request: Callable[[], Awaitable[Any]]) -> Any:  # Any: the client's own kinds of answers
         """Repeat a request until NATS answers."""
         while True:
             try:
-                return await self._wire.ask(ask())
+                return await self._wire.request(request())
             except NoAnswer:
                 if self._is_over():
                     raise
@@ -332,7 +332,7 @@ class CellLog:
         from nats.js.errors import NotFoundError
 
         try:
-            await self._wire.ask(self._wire.js.get_msg(self._stream, subject=self._subject("log", cell)))
+            await self._wire.request(self._wire.js.get_msg(self._stream, subject=self._subject("log", cell)))
         except NotFoundError:
             return False
         return True
@@ -346,7 +346,7 @@ class CellLog:
         from nats.js.errors import NotFoundError
 
         try:
-            message = await self._wire.ask(self._wire.js.get_msg(self._stream, subject=self._subject("snap")))
+            message = await self._wire.request(self._wire.js.get_msg(self._stream, subject=self._subject("snap")))
         except NotFoundError:
             return None
         return message.data or b""
@@ -365,13 +365,13 @@ class CellLog:
         if below > self.last:
             raise ClusterError(f"record {self.last} of {self._subject('log')} is the last and cannot be purged")
         for kind in ("log", "part") if below else ():  # zero means all of them to the server
-            await self._wire.ask(self._wire.js.purge_stream(self._stream, subject=self._subject(kind), seq=below))
-        await self._wire.ask(self._wire.js.purge_stream(self._stream, subject=self._subject("snap"), keep=1))
+            await self._wire.request(self._wire.js.purge_stream(self._stream, subject=self._subject(kind), seq=below))
+        await self._wire.request(self._wire.js.purge_stream(self._stream, subject=self._subject("snap"), keep=1))
 
     async def purge_links(self, until: int) -> None:
         """Purge links that were taken into the cell; `until` is the last of them."""
         subject = self._subject("links")
-        await self._wire.ask(self._wire.js.purge_stream(self._stream, subject=subject, seq=until + 1))
+        await self._wire.request(self._wire.js.purge_stream(self._stream, subject=subject, seq=until + 1))
 
     def _record(self, kind: str, *, to: str = "", parts: int = 0, body: bytes = b"") -> LogRecord:
         epoch = 0 if kind == "epoch" else self.epoch
@@ -466,7 +466,7 @@ class CellLog:
                 if code:
                     return 0, code, why
             else:
-                await self._wire.ask(self._wire.client.publish(subject, payload, headers=headers))
+                await self._wire.request(self._wire.client.publish(subject, payload, headers=headers))
                 # A batch may have a thousand messages; the session must be renewed meanwhile.
                 await asyncio.sleep(0)
         headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(len(before) + 1), "Nats-Batch-Commit": "1"}
@@ -474,7 +474,7 @@ class CellLog:
 
     async def _request(self, subject: str, data: bytes, headers: dict[str, str]) -> tuple[int, int, str]:
         client, answer_s = self._wire.client, self._wire.answer_s
-        answer = await self._wire.ask(client.request(subject, data, timeout=answer_s, headers=headers))
+        answer = await self._wire.request(client.request(subject, data, timeout=answer_s, headers=headers))
         response = json.loads(answer.data) if answer.data else {}
         error = response.get("error")
         if error:

@@ -44,7 +44,7 @@ class StreamSpace:
         if self._clock.ticks_s() < self._check_at:
             return
         self._check_at = self._clock.ticks_s() + SPACE_POLL_S
-        info = await self._wire.ask(self._wire.js.stream_info(self._stream))
+        info = await self._wire.request(self._wire.js.stream_info(self._stream))
         most = info.config.max_bytes or -1
         had_room, self.has_room = self.has_room, most <= 0 or info.state.bytes < ALMOST_FULL * most
         # Only a change is logged.

@@ -93,7 +93,7 @@ Question = FindOwner | Notify | AskNeighbours | Leave
 class Transport(Protocol):
     """Carrier of questions; the interface between this protocol and a network."""
 
-    async def ask(self, to: CirclePoint, question: Question) -> Neighbours:
+    async def request(self, to: CirclePoint, question: Question) -> Neighbours:
         """Return the answer of a point; Unreachable if none comes in time."""
 
 
@@ -222,8 +222,8 @@ class Distributor:
             return self.answer(question)
         for _ in range(TRIES - 1):
             with suppress(Unreachable):
-                return await self._transport.ask(to, question)
-        return await self._transport.ask(to, question)
+                return await self._transport.request(to, question)
+        return await self._transport.request(to, question)
 
     async def join(self, via: CirclePoint) -> None:
         """Enter the circle that a point belongs to. The others learn of it as they stabilise."""

@@ -32,7 +32,7 @@ class NodeRefresh(Refresh):
     @property
     def is_full(self) -> bool:
         most = self._config.limits.pages_kept
-        return 0 < most <= self.kept + self._kept_elsewhere()
+        return 0 < most <= self.stored_pages + self._kept_elsewhere()
 
     def drop_cell(self, number: int) -> None:
         """Forget the hosts of a cell that was lost."""
@@ -46,18 +46,18 @@ class NodeRefresh(Refresh):
     def _drop(self, gone: set[RefreshedHost]) -> None:
         for host in gone:
             # Without pages, its part leaves the sums over all hosts.
-            self._stand(host, PlanResult(host, None, [], None, 0, None))
+            self._store_bound(host, PlanResult(host, None, [], None, 0, None))
         self._hosts = {key: host for key, host in self._hosts.items() if host not in gone}
         self._plans = _without(self._plans, gone)
-        self._carried = _without(self._carried, gone)
-        self._wanted = deque(host for host in self._wanted if host not in gone)
+        self._policy_queues = _without(self._policy_queues, gone)
+        self._plan_queue = deque(host for host in self._plan_queue if host not in gone)
         if self._moving is not None and self._moving[0] in gone:
             self._moving = None
         if self._running is not None:  # its result may contain one of them
             running, self._running = self._running, None
             running.cancel()
             for host in self._hosts.values():
-                self._want(host)
+                self._request_plan(host)
 
 
 def _without(kept: OrderedDict[RefreshedHost, Kept], gone: set[RefreshedHost]) -> OrderedDict[RefreshedHost, Kept]:

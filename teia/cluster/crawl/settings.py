@@ -24,14 +24,14 @@ import msgspec
 
 from teia.clock import Clock
 from teia.cluster.crawl.crawl import NodeCrawl
-from teia.cluster.crawl.unsupported_settings import check_fits
+from teia.cluster.crawl.unsupported_settings import check_supported
 from teia.cluster.members.agreement import (
     Agreement,
     amend_agreement,
     current_agreement,
     nudge,
     subject_of,
-    write_down,
+    write_settings,
 )
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from teia.crawler.loop import Crawler
 
-ASKED_TO = "asked to"
+PAUSED_BY_COMMAND = "asked to"
 OWN = frozenset({"fetch.bind"})
 """Settings that each node has its own value of."""
 
@@ -91,10 +91,10 @@ class CommandReceiver:
 
     # -- receiving commands --------------------------------------------------------------------------------
 
-    async def serve(self, look_s: float) -> None:
+    async def serve(self, poll_s: float) -> None:
         """Receive commands to this folder and changes of the agreement, until cancelled."""
         control = ControlFile(self._root.path / "control.sqlite")
-        series, tell_at, look_at = SeriesWriter(control), 0.0, 0.0
+        series, report_at, check_at = SeriesWriter(control), 0.0, 0.0
         subscription = None
         try:
             await announce(control, self._name, self._clock)
@@ -102,18 +102,18 @@ class CommandReceiver:
                 now = self._clock.ticks_s()
                 try:
                     # Tried again until NATS is there.
-                    subscription = subscription or await self._be_reached()
-                    await self._hear(control)
-                    if self._nudged or now >= look_at:
-                        self._nudged, look_at = False, now + look_s
-                        await self._look()
+                    subscription = subscription or await self._subscribe()
+                    await self._receive(control)
+                    if self._nudged or now >= check_at:
+                        self._nudged, check_at = False, now + poll_s
+                        await self._read_agreement()
                 except TeiaError as error:
                     _log.warning("settings not agreed: %s", error)
                 except Exception as error:  # noqa: BLE001  # a node that cannot be paused or stopped is worse
                     _log.warning("commands not received: %r", error)
                     await self._clock.sleep(ACCOUNT_S)
-                if now >= tell_at and self.crawl is not None:
-                    tell_at = now + ACCOUNT_S
+                if now >= report_at and self.crawl is not None:
+                    report_at = now + ACCOUNT_S
                     try:
                         write_account(control, series, self.crawl, self._clock, now - self._began)
                     except Exception as error:  # noqa: BLE001
@@ -127,19 +127,19 @@ class CommandReceiver:
                 with contextlib.suppress(Exception):
                     await self._thread.call(subscription.unsubscribe())
 
-    async def _be_reached(self) -> Subscription:
-        subscribing = self._wire.client.subscribe(subject_of(self._shared), cb=self._be_nudged)
-        return await self._thread.call(self._wire.ask(subscribing))
+    async def _subscribe(self) -> Subscription:
+        subscribing = self._wire.client.subscribe(subject_of(self._shared), cb=self._on_nudge)
+        return await self._thread.call(self._wire.request(subscribing))
 
-    async def _be_nudged(self, _: Msg) -> None:
+    async def _on_nudge(self, _: Msg) -> None:
         self._nudged = True
 
-    async def _hear(self, control: ControlFile) -> None:
+    async def _receive(self, control: ControlFile) -> None:
         self._waiting += control.take_commands(self._name, self._clock.now_s())
         while self._waiting:
             command = self._waiting[0]
             try:
-                await self.amend(lambda now: _commanded(now, command))  # noqa: B023  # called before the next
+                await self.amend(lambda now: _with_command(now, command))  # noqa: B023  # called before the next
             except NoAnswer as error:
                 _log.info("%s not agreed yet: %s", command, error)
                 return
@@ -158,7 +158,7 @@ class CommandReceiver:
         """Apply edits to the agreement; return the answer."""
         edits = from_json(text)
         try:
-            await self.amend(lambda now: amended(now, edits, once=self._once))
+            await self.amend(lambda now: amend_settings(now, edits, once=self._once))
         except NoAnswer:
             raise
         except TeiaError as error:
@@ -185,20 +185,20 @@ class CommandReceiver:
             amend_agreement(self._wire, self._clock, self._shared, change, self.agreement.replicas)
         )
         try:
-            self._take(agreement)
+            self._apply_agreement(agreement)
         except TeiaError as error:  # it is agreed on all the same; to repeat it might be to stop twice
             _log.warning("agreed, applied here later: %s", error)
         await self._thread.call(nudge(self._wire, self._shared))
 
-    async def _look(self) -> None:
+    async def _read_agreement(self) -> None:
         with contextlib.suppress(NoAnswer):
-            self._take(
+            self._apply_agreement(
                 await self._thread.call(
                     current_agreement(self._wire, self._clock, self._shared, self.agreement.replicas)
                 )
             )
 
-    def _take(self, agreement: Agreement) -> None:
+    def _apply_agreement(self, agreement: Agreement) -> None:
         """Apply an agreement if it is newer; a read may be out of date."""
         if agreement.edition <= self.agreement.edition:
             return
@@ -207,7 +207,7 @@ class CommandReceiver:
             if agreement.ended:
                 _log.warning("command to leave: %s", agreement.ended)
             self._stop()
-        config = write_down(self._root, agreement)
+        config = write_settings(self._root, agreement)
         self.config = replace(config, fetch=replace(config.fetch, bind=self.config.fetch.bind))
         self.starts = agreement.starts
         self.agreement = agreement  # last: if it could not be written down, the next look tries again
@@ -218,17 +218,17 @@ class CommandReceiver:
     def open(self, crawler: Crawler, crawl: NodeCrawl) -> None:
         """Register a crawl that begins."""
         self.crawl = crawl
-        self._mind_the_pause(crawler, crawl)
+        self._apply_pause(crawler, crawl)
 
-    def _mind_the_pause(self, crawler: Crawler, crawl: NodeCrawl) -> None:
+    def _apply_pause(self, crawler: Crawler, crawl: NodeCrawl) -> None:
         if self.agreement.paused and crawl.state is CrawlState.RUNNING:
             crawler.apply_commands([Command.PAUSE], crawl)
-        elif not self.agreement.paused and crawl.paused_why == ASKED_TO:
+        elif not self.agreement.paused and crawl.paused_why == PAUSED_BY_COMMAND:
             crawler.apply_commands([Command.RESUME], crawl)
 
     async def apply(self, crawler: Crawler, crawl: NodeCrawl) -> bool:
         """Apply the agreement to a running crawl; False if that takes a new shift."""
-        self._mind_the_pause(crawler, crawl)
+        self._apply_pause(crawler, crawl)
         config = self.config
         keys = set(changed_keys(crawl.config, config)) - OWN
         if config.schedule.start:  # then its runs decide whether pages are kept fresh (runs.py)
@@ -246,11 +246,11 @@ class CommandReceiver:
         return True
 
 
-def amended(now: Agreement, edits: Sequence[Edit], *, once: bool = False) -> Agreement:
+def amend_settings(now: Agreement, edits: Sequence[Edit], *, once: bool = False) -> Agreement:
     """Return the agreement with other settings; refuse those that a cluster does not support."""
     after = apply_edits(now.config, edits)
     check(after)
-    check_fits(after, once=once)
+    check_supported(after, once=once)
     check_lists((*after.scope.include, *after.scope.exclude))
     return msgspec.structs.replace(now, settings=to_toml(after))
 
@@ -262,7 +262,7 @@ def check_lists(rules: Sequence[str]) -> None:
             raise UsageError(f"{rule}: other nodes do not have this file; add its rules one by one")
 
 
-def _commanded(now: Agreement, command: Command) -> Agreement:
+def _with_command(now: Agreement, command: Command) -> Agreement:
     if command is Command.STOP:
         return msgspec.structs.replace(now, stops=now.stops + 1, ended="")
     return msgspec.structs.replace(now, paused=command is Command.PAUSE)

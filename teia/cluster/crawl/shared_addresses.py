@@ -241,7 +241,7 @@ class AddressLeases:
         wire, clock = self._session.wire, self._clock
         self._bucket = await open_bucket(wire, clock, BUCKET, self._replicas)
         subject = _nudge_subject(self._session.node.name)
-        subscription = await wire.insist(lambda: wire.client.subscribe(subject, cb=self._on_nudge), clock)
+        subscription = await wire.retry(lambda: wire.client.subscribe(subject, cb=self._on_nudge), clock)
         try:
             while not self._session.is_lost:
                 self._event.clear()
@@ -443,7 +443,7 @@ class AddressLeases:
         bucket = self._bucket
         assert bucket is not None
         try:
-            entry = await self._session.wire.ask(bucket.get(self.key_prefix + key_of(address)))
+            entry = await self._session.wire.request(bucket.get(self.key_prefix + key_of(address)))
         except KeyNotFoundError:
             return None, 0
         try:
@@ -465,7 +465,7 @@ class AddressLeases:
         self.messages += 1
         self.sent_bytes += len(data)
         try:
-            stored = await wire.ask(
+            stored = await wire.request(
                 wire.js.publish(f"$KV.{BUCKET}.{self.key_prefix}{key_of(address)}", data, headers=headers, msg_ttl=KEY_TTL_S)
             )
         except APIError as error:
@@ -478,7 +478,7 @@ class AddressLeases:
         """Tell a node to look at an address; the message may be lost."""
         self.messages += 1
         self.sent_bytes += len(address)
-        await self._session.wire.ask(self._session.wire.client.publish(_nudge_subject(node), address.encode()))
+        await self._session.wire.request(self._session.wire.client.publish(_nudge_subject(node), address.encode()))
 
 
 def key_of(address: str) -> str:

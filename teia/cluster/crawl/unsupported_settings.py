@@ -12,9 +12,9 @@ from teia.frontier.queue.order import focused
 from teia.frontier.rules.scope import list_of
 
 
-def check_fits(config: Config, *, once: bool = False) -> None:
+def check_supported(config: Config, *, once: bool = False) -> None:
     """Refuse settings that a cluster does not support; `once` is a node that leaves when nothing is left to do."""
-    for key, why in _refused(config).items():
+    for key, why in _unsupported(config).items():
         raise ConfigError(
             f"{key}: not supported in a cluster: {why}; crawl the collection on one machine, or change the setting"
         )
@@ -24,7 +24,7 @@ def check_fits(config: Config, *, once: bool = False) -> None:
         raise ConfigError("--once: a crawl with a schedule does not end (schedule.start)")
 
 
-def _refused(config: Config) -> dict[str, str]:
+def _unsupported(config: Config) -> dict[str, str]:
     """Return the settings that are refused, and the reasons."""
     refresh, signals = config.refresh, config.signals
     rules = (*config.scope.include, *config.scope.exclude)
@@ -39,12 +39,12 @@ def _refused(config: Config) -> dict[str, str]:
     return {key: why for key, why in wrong.items() if why}
 
 
-def unheeded(config: Config) -> list[str]:
+def ignored_settings(config: Config) -> list[str]:
     """Return the settings that a cluster ignores, for the first lines of a node's log."""
-    words = {
+    ignored = {
         "sites.aliases": config.sites.aliases and "several names of one site are crawled as separate sites",
         "index.semantics": config.index.semantics and "no semantic model is trained",
         "refresh.weights": config.refresh.weights == "hits" and "each node uses the hits.txt of its own folder",
         "parse.processors": config.parse.processors and "they must be installed on every node",
     }
-    return [f"{key}: {why}" for key, why in words.items() if why]
+    return [f"{key}: {why}" for key, why in ignored.items() if why]

@@ -93,7 +93,7 @@ class Agreement(msgspec.Struct, frozen=True):
 
 async def agree_on_pace(wire: Wire, clock: Clock, session_s: float, replicas: int) -> Pace:
     """Return the pace of this cluster's sessions; `session_s` is its T if this is the first node."""
-    value = await _first_word(wire, clock, PACE, msgspec.json.encode(Pace.for_silence(session_s)), replicas)
+    value = await _first_value(wire, clock, PACE, msgspec.json.encode(Pace.for_silence(session_s)), replicas)
     try:
         return msgspec.json.decode(value, type=Pace)
     except msgspec.MsgspecError as error:
@@ -104,12 +104,12 @@ async def agree(
     wire: Wire, clock: Clock, name: str, ours: Config | None, replicas: int, strategy: str = ""
 ) -> Agreement:
     """Return the agreement on a collection; if this is the first node, create it with the settings `ours`."""
-    word = None
+    value = None
     if ours is not None:
         identity, now_s = secrets.token_hex(16), clock.now_s()
         first = Agreement(identity, to_toml(ours), replicas, strategy=strategy or HASH, began_s=now_s)
-        word = msgspec.json.encode(first)
-    agreement = _read(name, await _first_word(wire, clock, name, word, replicas))
+        value = msgspec.json.encode(first)
+    agreement = _read(name, await _first_value(wire, clock, name, value, replicas))
     if strategy and agreement.strategy != strategy:
         raise ClusterError(
             f"--strategy {strategy}: {name!r} uses {agreement.strategy}; all its nodes must use the same"
@@ -117,14 +117,14 @@ async def agree(
     return agreement
 
 
-async def _first_word(wire: Wire, clock: Clock, key: str, ours: bytes | None, replicas: int) -> bytes:
+async def _first_value(wire: Wire, clock: Clock, key: str, ours: bytes | None, replicas: int) -> bytes:
     """Return the value that was first written under a key: by another node, or now by us."""
     from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
 
     bucket = await open_bucket(wire, clock, BUCKET, replicas)
     for _ in range(TRIES):
         with contextlib.suppress(KeyNotFoundError):
-            entry = await wire.insist(lambda: bucket.get(key), clock)
+            entry = await wire.retry(lambda: bucket.get(key), clock)
             return entry.value or b""
         if ours is None:
             raise ClusterError(
@@ -132,7 +132,7 @@ async def _first_word(wire: Wire, clock: Clock, key: str, ours: bytes | None, re
             )
         try:
             # Revision 0: only if the key does not exist.
-            await wire.insist(lambda: bucket.update(key, ours, last=0), clock)
+            await wire.retry(lambda: bucket.update(key, ours, last=0), clock)
         except KeyWrongLastSequenceError:
             await clock.sleep(TRY_AGAIN_S)  # another node is about to write it, or an answer to us was lost
     raise ClusterError(f"NATS neither has {key!r} nor stores it; check its servers")
@@ -141,7 +141,7 @@ async def _first_word(wire: Wire, clock: Clock, key: str, ours: bytes | None, re
 async def current_agreement(wire: Wire, clock: Clock, name: str, replicas: int) -> Agreement:
     """Return the agreement on a known collection; may be out of date."""
     bucket = await open_bucket(wire, clock, BUCKET, replicas)
-    entry = await wire.ask(bucket.get(name))
+    entry = await wire.request(bucket.get(name))
     return _read(name, entry.value or b"")
 
 
@@ -153,7 +153,7 @@ async def amend_agreement(
 
     bucket = await open_bucket(wire, clock, BUCKET, replicas)
     for _ in range(TRIES):
-        entry = await wire.ask(bucket.get(name))
+        entry = await wire.request(bucket.get(name))
         before = _read(name, entry.value or b"")
         after = change(before)
         # The change was refused, or made by another node.
@@ -164,7 +164,7 @@ async def amend_agreement(
         after = msgspec.structs.replace(after, edition=before.edition + 1, version=version)
         try:
             # Conditional on the revision that was read: of two changes at once, one is made again.
-            await wire.ask(bucket.update(name, msgspec.json.encode(after), last=entry.revision))
+            await wire.request(bucket.update(name, msgspec.json.encode(after), last=entry.revision))
         except KeyWrongLastSequenceError:
             await clock.sleep(TRY_AGAIN_S)
         else:
@@ -175,7 +175,7 @@ async def amend_agreement(
 async def nudge(wire: Wire, name: str) -> None:
     """Tell all nodes that the agreement changed; a node that misses the message looks for itself."""
     with contextlib.suppress(Exception):
-        await wire.ask(wire.client.publish(subject_of(name), b""))
+        await wire.request(wire.client.publish(subject_of(name), b""))
 
 
 def subject_of(name: str) -> str:
@@ -193,7 +193,7 @@ def _read(name: str, value: bytes) -> Agreement:
     return agreement
 
 
-def write_down(root: Root, agreement: Agreement) -> Config:
+def write_settings(root: Root, agreement: Agreement) -> Config:
     """Write the collection and its agreed settings into the data folder, for all its readers."""
     config = agreement.config
     name = config.collection.name

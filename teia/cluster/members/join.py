@@ -57,7 +57,7 @@ async def _entry(session: NodeSession) -> KeyValue.Entry | None:
     from nats.js.errors import KeyNotFoundError
 
     try:
-        return await session.wire.insist(lambda: session.bucket.get(session.node.name), session.clock)
+        return await session.wire.retry(lambda: session.bucket.get(session.node.name), session.clock)
     except KeyNotFoundError as error:
         marker: KeyValue.Entry | None = error.entry
         return marker
@@ -88,7 +88,7 @@ async def _take_name(session: NodeSession, last: int) -> None:
     until = sent + TAKE_NAME_S
     while session.clock.ticks_s() < until:
         with contextlib.suppress(KeyWrongLastSequenceError, NoAnswer):
-            session.note_renewal(await session.wire.ask(bucket.update(name, encode(session.node), last=last)), sent)
+            session.note_renewal(await session.wire.request(bucket.update(name, encode(session.node), last=last)), sent)
             return
         entry = await _entry(session)
         state = None if entry is None else decode(entry.value or b"")

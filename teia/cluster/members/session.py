@@ -292,7 +292,7 @@ class NodeSession:
         # Before the message is sent: others count T from its arrival, which is later.
         sent = self.clock.ticks_s()
         try:
-            revision = await self.wire.ask(self.bucket.update(reported.name, encode(reported), last=self.revision))
+            revision = await self.wire.request(self.bucket.update(reported.name, encode(reported), last=self.revision))
         except KeyWrongLastSequenceError:
             await self._check_own_key()
             return False
@@ -320,7 +320,7 @@ class NodeSession:
         from nats.js.errors import KeyNotFoundError
 
         try:
-            entry = await self.wire.ask(self.bucket.get(self.node.name))
+            entry = await self.wire.request(self.bucket.get(self.node.name))
         except KeyNotFoundError:
             self._lose("its key was deleted")
             return
@@ -353,7 +353,7 @@ class NodeSession:
 
     async def _watch(self) -> None:
         self.instances.own_key_at = -inf
-        watcher = await self.wire.ask(self.bucket.watchall())
+        watcher = await self.wire.request(self.bucket.watchall())
         try:
             async for entry in watcher:
                 if entry is not None and entry.operation:  # deleted or purged, by an operator
@@ -427,10 +427,10 @@ class NodeSession:
         dead = msgspec.structs.replace(seen.node, state="dead", by=self.node.name)
         with contextlib.suppress(NoAnswer):
             try:
-                revision = await self.wire.ask(self.bucket.update(name, encode(dead), last=seen.revision))
+                revision = await self.wire.request(self.bucket.update(name, encode(dead), last=seen.revision))
             except KeyWrongLastSequenceError:  # it lives, or another node was faster, or its key left no trace
                 with contextlib.suppress(KeyNotFoundError):
-                    await self.wire.ask(self.bucket.get(name))
+                    await self.wire.request(self.bucket.get(name))
                     return
                 self.note_deleted(name)
                 return

@@ -16,14 +16,14 @@ class TidyClient(Client):
     """A client that aborts a connection before it looks for another server."""
 
     async def _attempt_reconnect(self) -> None:
-        self.cut_off()
+        self.abort()
         await super()._attempt_reconnect()
 
     async def _select_next_server(self) -> None:
-        self.cut_off()
+        self.abort()
         await super()._select_next_server()
 
-    def cut_off(self) -> None:
+    def abort(self) -> None:
         """Abort the connection now, and drop what it has not sent."""
         writer = getattr(self._transport, "_io_writer", None)  # a TcpTransport's; we use no other
         if writer is not None:

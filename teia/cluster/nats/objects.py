@@ -33,7 +33,7 @@ LEAST_S = 30.0
 LEAST_BYTES_PER_S = 256 * 1024
 """Slowest transfer rate: an object that is slower, after half a minute, is given up for now."""
 
-TORN_S = 1_800.0
+INCOMPLETE_S = 1_800.0
 """Time without additions after which the parts of an incomplete object are swept."""
 
 Result = TypeVar("Result")
@@ -74,42 +74,42 @@ class NatsObjects:
         self._wire, self._clock = wire, clock
         self._bucket, self._replicas = bucket, replicas
         self._store: ObjectStore | None = None
-        self._torn: dict[str, int] = {}
-        self._look_for_torn_at = clock.ticks_s()
+        self._incomplete: dict[str, int] = {}
+        self._sweep_at = clock.ticks_s()
 
     async def put(self, name: str, file: Path) -> None:
         from nats.js import api
 
-        store = await self._opened()
+        store = await self._open_store()
         size = await asyncio.to_thread(lambda: file.stat().st_size)
         meta = api.ObjectMeta(options=api.ObjectMetaOptions(max_chunk_size=CHUNK_BYTES))
         with disk_errors(file, "read"):
             stream = await asyncio.to_thread(file.open, "rb")
         with stream:
-            await self._in_time(lambda: store.put(name, stream, meta), name, size)
+            await self._with_timeout(lambda: store.put(name, stream, meta), name, size)
 
     async def get(self, name: str, file: Path) -> None:
-        store = await self._opened()
-        info = await self._in_time(lambda: store.get_info(name), name, 0)
+        store = await self._open_store()
+        info = await self._with_timeout(lambda: store.get_info(name), name, 0)
         with disk_errors(file, "written"):
             stream = await asyncio.to_thread(file.open, "wb")
             with stream:
-                await self._in_time(lambda: store.get(name, writeinto=stream), name, info.size or 0)
+                await self._with_timeout(lambda: store.get(name, writeinto=stream), name, info.size or 0)
 
     async def names(self, prefix: str) -> list[str]:
         return sorted(name for name in await self._all_names() if name.startswith(prefix))
 
     async def delete(self, name: str) -> None:
         """Remove an object's name, then its parts. The client's own method leaves a tombstone of each for ever."""
-        store, js = await self._opened(), self._wire.js
+        store, js = await self._open_store(), self._wire.js
         try:
-            info = await self._in_time(lambda: store.get_info(name), name, 0)
+            info = await self._with_timeout(lambda: store.get_info(name), name, 0)
         except ObjectGone:
             return
-        # The name first: without a name the parts are garbage, which `_sweep_torn` removes.
+        # The name first: without a name the parts are garbage, which `_sweep_incomplete` removes.
         for subject in (self._meta_subject(name), f"$O.{self._bucket}.C.{info.nuid}"):
-            await self._wire.ask(js.purge_stream(f"OBJ_{self._bucket}", subject=subject))
-        await self._sweep_torn()
+            await self._wire.request(js.purge_stream(f"OBJ_{self._bucket}", subject=subject))
+        await self._sweep_incomplete()
 
     async def close(self) -> None:
         await self._wire.end()
@@ -117,7 +117,7 @@ class NatsObjects:
     def _meta_subject(self, name: str) -> str:
         return f"$O.{self._bucket}.M.{base64.urlsafe_b64encode(name.encode()).decode()}"
 
-    async def _opened(self) -> ObjectStore:
+    async def _open_store(self) -> ObjectStore:
         from nats.js import api
         from nats.js.errors import BucketNotFoundError
 
@@ -125,48 +125,48 @@ class NatsObjects:
             js, bucket = self._wire.js, self._bucket
             config = api.ObjectStoreConfig(bucket=bucket, replicas=self._replicas)
             try:
-                self._store = await self._wire.insist(lambda: js.object_store(bucket), self._clock)
+                self._store = await self._wire.retry(lambda: js.object_store(bucket), self._clock)
             except BucketNotFoundError:
-                self._store = await self._wire.insist(lambda: js.create_object_store(bucket, config), self._clock)
+                self._store = await self._wire.retry(lambda: js.create_object_store(bucket, config), self._clock)
         return self._store
 
     async def _subjects(self, kind: str) -> dict[str, int]:
         """Return the last tokens of the bucket's subjects of a kind (M: names, C: parts), with their message counts."""
-        await self._opened()
+        await self._open_store()
         mask = f"$O.{self._bucket}.{kind}.*"
-        info = await self._wire.ask(self._wire.js.stream_info(f"OBJ_{self._bucket}", subjects_filter=mask))
+        info = await self._wire.request(self._wire.js.stream_info(f"OBJ_{self._bucket}", subjects_filter=mask))
         return {each.rsplit(".", 1)[1]: count for each, count in (info.state.subjects or {}).items()}
 
     async def _all_names(self) -> list[str]:
         return [base64.urlsafe_b64decode(each).decode() for each in await self._subjects("M")]
 
-    async def _sweep_torn(self) -> None:
-        """Purge parts of objects whose upload never ended, when nothing was added for `TORN_S`."""
+    async def _sweep_incomplete(self) -> None:
+        """Purge parts of objects whose upload never ended, when nothing was added for `INCOMPLETE_S`."""
         now = self._clock.ticks_s()
-        if now < self._look_for_torn_at:
+        if now < self._sweep_at:
             return
-        self._look_for_torn_at = now + TORN_S
-        store, parts = await self._opened(), await self._subjects("C")
+        self._sweep_at = now + INCOMPLETE_S
+        store, parts = await self._open_store(), await self._subjects("C")
         whole = set()
         for name in await self._all_names():
             with contextlib.suppress(ObjectGone):
-                whole.add((await self._in_time(functools.partial(store.get_info, name), name, 0)).nuid)
-        torn = {each: count for each, count in parts.items() if each not in whole}
+                whole.add((await self._with_timeout(functools.partial(store.get_info, name), name, 0)).nuid)
+        incomplete = {each: count for each, count in parts.items() if each not in whole}
         # As many parts as at the last look: nothing was added since.
-        for each in [each for each, count in torn.items() if self._torn.get(each) == count]:
-            _log.info("object store: removed parts of incomplete uploads parts=%d", torn.pop(each))
+        for each in [each for each, count in incomplete.items() if self._incomplete.get(each) == count]:
+            _log.info("object store: removed parts of incomplete uploads parts=%d", incomplete.pop(each))
             subject = f"$O.{self._bucket}.C.{each}"
-            await self._wire.ask(self._wire.js.purge_stream(f"OBJ_{self._bucket}", subject=subject))
-        self._torn = torn
+            await self._wire.request(self._wire.js.purge_stream(f"OBJ_{self._bucket}", subject=subject))
+        self._incomplete = incomplete
 
-    async def _in_time(self, ask: Callable[[], Awaitable[Result]], name: str, size: int) -> Result:
+    async def _with_timeout(self, request: Callable[[], Awaitable[Result]], name: str, size: int) -> Result:
         """Wait for a transfer as long as its size allows; the client's own waits may never end."""
         from nats import errors
         from nats.js import errors as js_errors
 
         try:
             async with asyncio.timeout(LEAST_S + size / LEAST_BYTES_PER_S):
-                return await ask()
+                return await request()
         except (js_errors.ObjectNotFoundError, js_errors.ObjectDeletedError, js_errors.DigestMismatchError) as error:
             raise ObjectGone(f"{name} is missing in the object store, or damaged") from error
         except (TimeoutError, errors.Error, js_errors.Error, OSError) as error:
@@ -181,21 +181,21 @@ class FileObjects:
     def __init__(self, url: str, collection: str) -> None:
         self._fs, root = _file_system(url)
         self._folder = f"{root.rstrip('/')}/{collection}"
-        self._shown = url
+        self._url = url
         self._is_local = "file" in _protocols(self._fs)
 
     async def put(self, name: str, file: Path) -> None:
-        await self._do(self._put, name, file)
+        await self._run(self._put, name, file)
 
     async def get(self, name: str, file: Path) -> None:
-        await self._do(self._fs.get_file, f"{self._folder}/{name}", str(file))
+        await self._run(self._fs.get_file, f"{self._folder}/{name}", str(file))
 
     async def names(self, prefix: str) -> list[str]:
-        return await self._do(self._names, prefix)
+        return await self._run(self._names, prefix)
 
     async def delete(self, name: str) -> None:
         try:
-            await self._do(self._fs.rm_file, f"{self._folder}/{name}")
+            await self._run(self._fs.rm_file, f"{self._folder}/{name}")
         except ObjectGone:
             return
 
@@ -219,14 +219,14 @@ class FileObjects:
         found = [str(path).rstrip("/").rsplit("/", 1)[-1] for path in self._fs.ls(self._folder, detail=False)]
         return sorted(name for name in found if name.startswith(prefix))
 
-    async def _do(self, deed: Callable[..., Result], *arguments: object) -> Result:
+    async def _run(self, function: Callable[..., Result], *arguments: object) -> Result:
         """Run a function in a thread; turn every error of a file system into a message."""
         try:
-            return await asyncio.to_thread(deed, *arguments)
+            return await asyncio.to_thread(function, *arguments)
         except FileNotFoundError as error:
-            raise ObjectGone(f"{self._shown}: {arguments[0]} not found") from error
+            raise ObjectGone(f"{self._url}: {arguments[0]} not found") from error
         except Exception as error:  # any error of a third-party file system
-            raise ObjectsAway(f"{self._shown} is not available now ({str(error) or type(error).__name__})") from error
+            raise ObjectsAway(f"{self._url} is not available now ({str(error) or type(error).__name__})") from error
 
 
 def _file_system(url: str) -> tuple[Any, str]:  # Any: fsspec has no types

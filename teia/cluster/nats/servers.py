@@ -94,9 +94,9 @@ def write_private(path: Path, data: bytes) -> None:
             file.write(data)
 
 
-def free_places(count: int) -> list[NatsServer]:
+def allocate_servers(count: int) -> list[NatsServer]:
     """Return loopback addresses of this machine with ports that are free there."""
-    places = []
+    servers = []
     for number in range(count):
         address = f"127.78.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}"
         # Bound together, so that the ports differ; they are free again after the block.
@@ -104,14 +104,14 @@ def free_places(count: int) -> list[NatsServer]:
             sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
             for each in sockets:
                 each.bind((address, 0))
-            places.append(NatsServer(f"nats-{number + 1}", address, *(each.getsockname()[1] for each in sockets)))
-    return places
+            servers.append(NatsServer(f"nats-{number + 1}", address, *(each.getsockname()[1] for each in sockets)))
+    return servers
 
 
 class NatsServers:
     """One or three servers whose files are under one folder; see the module.
 
-    The folder keeps places and keys, so servers that are started in it again are the same ones with the same data.
+    The folder keeps addresses and keys, so servers that are started in it again are the same ones with the same data.
     """
 
     def __init__(self, folder: Path, count: int, clock: Clock) -> None:
@@ -122,7 +122,7 @@ class NatsServers:
         self._count = count
         self._clock = clock
         self._program = find_server()
-        self._places: list[NatsServer] = []
+        self._servers: list[NatsServer] = []
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._began: dict[str, float] = {}
         self._watching: asyncio.Task[None] | None = None
@@ -130,18 +130,18 @@ class NatsServers:
 
     @property
     def urls(self) -> list[str]:
-        return [place.url for place in self._places]
+        return [server.url for server in self._servers]
 
     def process_of(self, number: int) -> int:
         """Return the process id of a server, for tests of its failure."""
-        return self._processes[self._places[number].name].pid
+        return self._processes[self._servers[number].name].pid
 
     async def start(self) -> None:
         """Start all servers and wait until they have found each other; then watch them."""
         self._prepare()
         try:
-            for place in self._places:
-                await self._launch(place)
+            for server in self._servers:
+                await self._launch(server)
             await self._all_healthy()
         except BaseException:
             await self.stop()
@@ -158,7 +158,7 @@ class NatsServers:
             _signal(process, signal.SIGTERM)
         for process in self._processes.values():
             _signal(process, signal.SIGCONT)  # a stopped process receives nothing else
-            await _ended(process)
+            await _wait_for_end(process)
         self._processes.clear()
 
     async def __aenter__(self) -> Self:
@@ -171,38 +171,38 @@ class NatsServers:
     # -- files ---------------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Create places, keys and configurations, or read those of an earlier start."""
+        """Create addresses, keys and configurations, or read those of an earlier start."""
         known = self.folder / "places.json"
         with disk_errors(self.folder, "prepared"):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if known.exists():
                 made = json.loads(known.read_text())
-                self._places = [NatsServer(**each) for each in made["places"]]
-                if len(self._places) != self._count:
+                self._servers = [NatsServer(**each) for each in made["places"]]
+                if len(self._servers) != self._count:
                     raise ClusterError(
-                        f"{self.folder} belongs to {len(self._places)} NATS servers, not {self._count}; choose"
+                        f"{self.folder} belongs to {len(self._servers)} NATS servers, not {self._count}; choose"
                         " another folder with --data"
                     )
                 return
-        self._places = free_places(self._count)
+        self._servers = allocate_servers(self._count)
         public = make_key(self.key)
         secret = secrets.token_hex(24)
-        for place in self._places:
-            text = _configuration(place, self._places, self.folder, public, secret)
-            write_private(self.folder / f"{place.name}.conf", text.encode())
+        for server in self._servers:
+            text = _configuration(server, self._servers, self.folder, public, secret)
+            write_private(self.folder / f"{server.name}.conf", text.encode())
         # Last: if this file exists, so do all the others.
-        write_private(known, json.dumps({"places": [asdict(place) for place in self._places]}).encode())
+        write_private(known, json.dumps({"places": [asdict(server) for server in self._servers]}).encode())
 
     # -- processes -----------------------------------------------------------------------------------------
 
-    async def _launch(self, place: NatsServer) -> None:
-        self._began[place.name] = self._clock.ticks_s()
+    async def _launch(self, server: NatsServer) -> None:
+        self._began[server.name] = self._clock.ticks_s()
         with disk_errors(self.folder, "written"):
-            log = os.open(self.folder / f"{place.name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            log = os.open(self.folder / f"{server.name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            self._processes[place.name] = await asyncio.create_subprocess_exec(
-                self._program, "-c", str(self.folder / f"{place.name}.conf"),
-                stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=ends_with_us(),
+            self._processes[server.name] = await asyncio.create_subprocess_exec(
+                self._program, "-c", str(self.folder / f"{server.name}.conf"),
+                stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent(),
             )  # fmt: skip
         except OSError as error:
             raise ClusterError(f"{self._program} cannot be started: {error.strerror}") from error
@@ -211,25 +211,25 @@ class NatsServers:
 
     async def _all_healthy(self) -> None:
         until = self._clock.ticks_s() + START_S
-        for place in self._places:
-            while await self._health(place) != "ok":
-                if self._processes[place.name].returncode is not None or self._clock.ticks_s() > until:
-                    raise ClusterError(f"{place.name} did not start: {self._last_words(place)}")
+        for server in self._servers:
+            while await self._health(server) != "ok":
+                if self._processes[server.name].returncode is not None or self._clock.ticks_s() > until:
+                    raise ClusterError(f"{server.name} did not start: {self._last_error(server)}")
                 await self._clock.sleep(0.05)
 
-    def _last_words(self, place: NatsServer) -> str:
+    def _last_error(self, server: NatsServer) -> str:
         with contextlib.suppress(OSError):
-            lines = (self.folder / f"{place.name}.log").read_text(errors="replace").splitlines()
+            lines = (self.folder / f"{server.name}.log").read_text(errors="replace").splitlines()
             for line in reversed(lines):
                 if "[FTL]" in line or "[ERR]" in line or "nats-server:" in line:
                     return line.split("] ", 2)[-1][:200]
         return f"not ready after {START_S:g} s"
 
-    async def _health(self, place: NatsServer) -> str:
+    async def _health(self, server: NatsServer) -> str:
         """Return the health that a server reports: `ok`, `unhealthy`, or an empty text if it does not answer."""
         try:
             async with asyncio.timeout(2.0):
-                reader, writer = await asyncio.open_connection(place.address, place.monitor)
+                reader, writer = await asyncio.open_connection(server.address, server.monitor)
                 try:
                     writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
                     status = await reader.readline()
@@ -244,47 +244,47 @@ class NatsServers:
         sick_since: dict[str, float] = {}
         while True:
             await self._clock.sleep(POLL_S)
-            for place in self._places:
-                process = self._processes[place.name]
-                is_old = self._clock.ticks_s() - self._began[place.name] > STARTING_S
-                if is_old and await self._health(place) == "unhealthy":
-                    sick_since.setdefault(place.name, self._clock.ticks_s())
+            for server in self._servers:
+                process = self._processes[server.name]
+                is_old = self._clock.ticks_s() - self._began[server.name] > STARTING_S
+                if is_old and await self._health(server) == "unhealthy":
+                    sick_since.setdefault(server.name, self._clock.ticks_s())
                 else:
-                    sick_since.pop(place.name, None)
-                if self._clock.ticks_s() - sick_since.get(place.name, math.inf) >= SICK_S:
+                    sick_since.pop(server.name, None)
+                if self._clock.ticks_s() - sick_since.get(server.name, math.inf) >= SICK_S:
                     _signal(process, signal.SIGTERM)
-                    await _ended(process)
+                    await _wait_for_end(process)
                 if process.returncode is not None:
                     # The other servers report trouble until this one has started.
                     sick_since.clear()
                     self.restarts += 1
-                    await self._launch(place)
+                    await self._launch(server)
 
 
-def _configuration(place: NatsServer, places: list[NatsServer], folder: Path, public: str, secret: str) -> str:
+def _configuration(server: NatsServer, servers: list[NatsServer], folder: Path, public: str, secret: str) -> str:
     """Return a server's configuration file (the settings of docs/cluster.md)."""
     routes = ", ".join(
-        f'"nats-route://teia:{secret}@{each.address}:{each.route}"' for each in places if each is not place
+        f'"nats-route://teia:{secret}@{each.address}:{each.route}"' for each in servers if each is not server
     )
     cluster = (
-        f'cluster {{ name: teia, listen: "{place.address}:{place.route}", routes: [{routes}],\n'
+        f'cluster {{ name: teia, listen: "{server.address}:{server.route}", routes: [{routes}],\n'
         f'  authorization {{ user: teia, password: "{secret}", timeout: 2 }} }}\n'
-        if len(places) > 1
+        if len(servers) > 1
         else ""
     )
     return (
-        f"server_name: {place.name}\n"
-        f'listen: "{place.address}:{place.client}"\n'
-        f'http: "{place.address}:{place.monitor}"\n'
+        f"server_name: {server.name}\n"
+        f'listen: "{server.address}:{server.client}"\n'
+        f'http: "{server.address}:{server.monitor}"\n'
         'max_payload: 1MB\nwrite_deadline: "10s"\n'
-        f"jetstream {{ store_dir: {json.dumps(str(folder / place.name))}, sync_interval: always,\n"
+        f"jetstream {{ store_dir: {json.dumps(str(folder / server.name))}, sync_interval: always,\n"
         f"  max_file_store: {MAX_FILE_STORE}, limits {{ batch {{ max_inflight_per_stream: 200 }} }} }}\n"
         f'authorization {{ timeout: 2, users: [{{ nkey: "{public}" }}] }}\n'
         f"{cluster}"
     )
 
 
-def ends_with_us() -> Callable[[], None]:
+def end_with_parent() -> Callable[[], None]:
     """Return a function for a child to run first: it will end with its parent, and Ctrl-C will not reach it."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl
 
@@ -303,7 +303,7 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
             process.send_signal(number)
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
+async def _wait_for_end(process: asyncio.subprocess.Process) -> None:
     try:
         async with asyncio.timeout(END_S):
             await process.wait()

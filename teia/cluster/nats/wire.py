@@ -2,7 +2,7 @@
 
 The client (client.py) tries to reconnect for ever, to any of the servers it knows. It never keeps messages that it
 could not send (`pending_size=-1`): a publish delivered minutes later would have no waiting caller. A connection can
-look alive while its server is cut off from the others. So all requests go through `Wire.ask`, and after two without an
+look alive while its server is cut off from the others. So all requests go through `Wire.request`, and after two without an
 answer the client is made to reconnect, to another server.
 
 Decide nothing by a read: a server that is cut off answers reads for seconds. Conditional writes decide.
@@ -30,7 +30,7 @@ ANSWER_S = 3.0
 CONNECT_S = 2
 RECONNECT_S = 0.5
 FIRST_CONNECT_S = 5.0
-INSIST_S = 30.0
+RETRY_WITHIN_S = 30.0
 AGAIN_S = 0.1
 FAILURES_BEFORE_ANOTHER = 2
 
@@ -51,7 +51,7 @@ class Wire:
         self.js: JetStreamContext = client.jetstream(timeout=answer_s)
         self._failures = 0
 
-    async def ask(self, question: Awaitable[Answer]) -> Answer:
+    async def request(self, operation: Awaitable[Answer]) -> Answer:
         """Wait for an answer. Raise `NoAnswer` if none comes; after two such failures connect to another server."""
         from nats import errors
         from nats.js import errors as js_errors
@@ -59,7 +59,7 @@ class Wire:
         try:
             # Some waits of the client never end by themselves.
             async with asyncio.timeout(2 * self.answer_s):
-                answer = await question
+                answer = await operation
         except errors.MaxPayloadError as error:
             most = f"{self.client.max_payload:,} bytes"
             raise ClusterError(f"a message is larger than the limit of NATS ({most}); increase max_payload") from error
@@ -77,25 +77,25 @@ class Wire:
         ) as error:
             if self.client.is_closed:
                 raise ClusterError(f"NATS has closed the connection ({self.client.last_error or error})") from error
-            await self._was_silent()
+            await self._note_silence()
             raise NoAnswer(
                 f"NATS does not respond ({type(error).__name__}); check that a majority of its servers is running"
             ) from error
         self._failures = 0
         return answer
 
-    async def insist(self, ask: Callable[[], Awaitable[Answer]], clock: Clock, within_s: float = INSIST_S) -> Answer:
+    async def retry(self, request: Callable[[], Awaitable[Answer]], clock: Clock, within_s: float = RETRY_WITHIN_S) -> Answer:
         """Repeat a request until there is an answer: new servers and new streams need a moment."""
         until = clock.ticks_s() + within_s
         while True:
             try:
-                return await self.ask(ask())
+                return await self.request(request())
             except NoAnswer:
                 if clock.ticks_s() >= until:
                     raise
                 await clock.sleep(RECONNECT_S)
 
-    async def _was_silent(self) -> None:
+    async def _note_silence(self) -> None:
         self._failures += 1
         if self._failures >= FAILURES_BEFORE_ANOTHER and self.client.is_connected:
             self._failures = 0
@@ -104,22 +104,22 @@ class Wire:
 
     async def close(self) -> None:
         """Send what is under way and disconnect."""
-        if not await _well_ended(self.client.drain(), 2 * self.answer_s):
+        if not await _ended_in_time(self.client.drain(), 2 * self.answer_s):
             await self.end()
 
     async def end(self) -> None:
         """Disconnect at once."""
-        await _well_ended(self.client.close(), 2 * self.answer_s)
-        self.client.cut_off()
+        await _ended_in_time(self.client.close(), 2 * self.answer_s)
+        self.client.abort()
 
 
-async def _well_ended(farewell: Coroutine[Any, Any, None], within_s: float) -> bool:
+async def _ended_in_time(closing: Coroutine[Any, Any, None], within_s: float) -> bool:
     """Tell whether the client could disconnect in time.
 
     Its own reconnecting may cut that short, or it may never end.
     """
     # Not awaited directly, because the client may swallow a cancellation.
-    task = asyncio.ensure_future(farewell)
+    task = asyncio.ensure_future(closing)
     await asyncio.wait({task}, timeout=within_s)
     if not task.done():
         task.cancel()
@@ -146,14 +146,14 @@ async def connect(
     if key is not None and not key.is_file():  # noqa: ASYNC240  # once, before there is anything to block
         raise ClusterError(f"{key}: key file not found; `teia cluster up` writes one, see --key")
     client, shown = TidyClient(), ", ".join(servers)
-    trusted = None if ca is None else _trusting(ca)
+    tls = None if ca is None else _tls_context(ca)
     refused = asyncio.Event()
-    doubts: list[str] = []
+    certificate_errors: list[str] = []
 
-    async def complain(error: Exception) -> None:
+    async def on_error(error: Exception) -> None:
         _log.warning("nats error=%s", error)
         if isinstance(error, ssl.SSLCertVerificationError):
-            doubts.append(error.verify_message)
+            certificate_errors.append(error.verify_message)
             refused.set()
         elif isinstance(error, AuthorizationError) or "authorization" in str(error).lower():
             refused.set()
@@ -161,7 +161,7 @@ async def connect(
     first = client.connect(
         list(servers),
         name=name,
-        error_cb=complain,
+        error_cb=on_error,
         max_reconnect_attempts=-1,
         reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # a float will do
         connect_timeout=CONNECT_S,
@@ -169,9 +169,9 @@ async def connect(
         max_outstanding_pings=2,
         pending_size=-1,
         nkeys_seed=None if key is None else str(key),
-        tls=trusted,
+        tls=tls,
     )
-    # The client would try for ever: `complain` notices a refusal, the timeout everything else.
+    # The client would try for ever: `on_error` notices a refusal, the timeout everything else.
     connecting = asyncio.ensure_future(first)
     refusal = asyncio.ensure_future(refused.wait())
     try:
@@ -180,15 +180,15 @@ async def connect(
             return Wire(client, answer_s)
     finally:
         refusal.cancel()
-    await _give_up(connecting, client)
-    if doubts:
-        raise ClusterError(f"the certificate of NATS at {shown} is not trusted: {doubts[-1]}; see --ca")
+    await _abandon_connecting(connecting, client)
+    if certificate_errors:
+        raise ClusterError(f"the certificate of NATS at {shown} is not trusted: {certificate_errors[-1]}; see --ca")
     if refused.is_set():
         raise ClusterError(f"NATS at {shown} rejected this key; see --key")
     raise ClusterError(f"NATS at {shown} cannot be reached; check that it is running, and check --nats")
 
 
-def _trusting(ca: Path) -> ssl.SSLContext:
+def _tls_context(ca: Path) -> ssl.SSLContext:
     """Return a TLS context that trusts servers of this authority, and no others."""
     try:
         return ssl.create_default_context(cafile=str(ca))
@@ -198,7 +198,7 @@ def _trusting(ca: Path) -> ssl.SSLContext:
         raise ClusterError(f"{ca} contains no certificate; see --ca") from error
 
 
-async def _give_up(connecting: asyncio.Future[None], client: TidyClient) -> None:
+async def _abandon_connecting(connecting: asyncio.Future[None], client: TidyClient) -> None:
     """End a client that would try to connect for ever."""
     while not connecting.done():  # it may swallow a cancellation
         connecting.cancel()
@@ -206,23 +206,23 @@ async def _give_up(connecting: asyncio.Future[None], client: TidyClient) -> None
     # Retrieved, so that asyncio does not report it later.
     if not connecting.cancelled():
         connecting.exception()
-    await _well_ended(client.close(), CONNECT_S)
-    client.cut_off()
+    await _ended_in_time(client.close(), CONNECT_S)
+    client.abort()
 
 
 async def open_bucket(wire: Wire, clock: Clock, name: str, replicas: int) -> KeyValue:
     """Open a key-value bucket, created if it is new. A new bucket is not known to all servers at once."""
     from nats.js.errors import BucketNotFoundError
 
-    until = clock.ticks_s() + INSIST_S
+    until = clock.ticks_s() + RETRY_WITHIN_S
     while True:
         try:
-            return await wire.insist(lambda: wire.js.key_value(name), clock)
+            return await wire.retry(lambda: wire.js.key_value(name), clock)
         except BucketNotFoundError as error:
             if clock.ticks_s() >= until:
                 raise NoAnswer(
                     f"NATS does not find the bucket {name} that was just created; check that"
                     " its servers form one cluster"
                 ) from error
-        await wire.insist(lambda: wire.js.create_key_value(bucket=name, replicas=replicas, history=1), clock)
+        await wire.retry(lambda: wire.js.create_key_value(bucket=name, replicas=replicas, history=1), clock)
         await clock.sleep(AGAIN_S)

@@ -92,7 +92,7 @@ class OwnerOverrides:
 
         bucket = await self._open()
         with contextlib.suppress(KeyNotFoundError):
-            entry = await self._wire.insist(lambda: bucket.get(self._key), self._clock)
+            entry = await self._wire.retry(lambda: bucket.get(self._key), self._clock)
             self._see(entry.value or b"", entry.revision or 0)
         return self.ring
 
@@ -124,7 +124,7 @@ class OwnerOverrides:
                 return False
             # Another node was first: read and decide again.
             with contextlib.suppress(KeyWrongLastSequenceError):
-                revision = await self._wire.ask(bucket.update(self._key, _encode(ring), last=self._revision))
+                revision = await self._wire.request(bucket.update(self._key, _encode(ring), last=self._revision))
                 self.ring, self._revision = ring, revision
                 return True
             await self._clock.sleep(TRY_AGAIN_S)
@@ -136,8 +136,8 @@ async def read_ring(wire: Wire, collection: str) -> RingDocument:
     from nats.js.errors import BucketNotFoundError, KeyNotFoundError
 
     try:
-        bucket = await wire.ask(wire.js.key_value(BUCKET))
-        entry = await wire.ask(bucket.get(collection))
+        bucket = await wire.request(wire.js.key_value(BUCKET))
+        entry = await wire.request(bucket.get(collection))
     except (BucketNotFoundError, KeyNotFoundError):
         return RingDocument()
     return _decode(entry.value or b"")

@@ -137,13 +137,13 @@ class Answerer:
             self._close_all_but(0)
 
     async def _listen(self, subject: str, hear: Callable[[Msg], Awaitable[None]]) -> None:
-        self._subscriptions[subject] = await self._wire.ask(self._wire.client.subscribe(subject, cb=hear))
+        self._subscriptions[subject] = await self._wire.request(self._wire.client.subscribe(subject, cb=hear))
 
     async def _end(self, subject: str) -> None:
         subscription = self._subscriptions.pop(subject, None)
         if subscription is not None:
             with contextlib.suppress(Exception):  # without NATS there is nothing to unsubscribe from
-                await self._wire.ask(subscription.unsubscribe())
+                await self._wire.request(subscription.unsubscribe())
 
     # -- messages ------------------------------------------------------------------------------------------
 

@@ -126,13 +126,13 @@ class NodeDirectory:
         """Request the presence of all nodes."""
         client = self._wire.client
         inbox = client.new_inbox()
-        subscription = await self._wire.ask(client.subscribe(inbox))
+        subscription = await self._wire.request(client.subscribe(inbox))
         present: dict[str, NodePresence] = {}
         strangers: set[str] = set()
         loop = asyncio.get_running_loop()
         until = loop.time() + WHO_S
         try:
-            await self._wire.ask(client.publish(who(self._collection), b"", reply=inbox))
+            await self._wire.request(client.publish(who(self._collection), b"", reply=inbox))
             while (left_s := until - loop.time()) > 0:
                 try:
                     message = await asyncio.wait_for(subscription.next_msg(timeout=left_s), left_s)

@@ -57,7 +57,7 @@ def post_of(root: Root, collection: str) -> LibrarianSettings | None:
         post = msgspec.json.decode(post_file(root, collection).read_bytes(), type=LibrarianSettings)
     except (OSError, msgspec.MsgspecError):
         return None
-    return None if root.holder() is None else post
+    return None if root.lock_holder() is None else post
 
 
 class NodeIndex:

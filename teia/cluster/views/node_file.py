@@ -56,7 +56,7 @@ class NodeFileReader:
         except (OSError, msgspec.MsgspecError):
             return self.alone.view()
         # Old, but a process still holds the folder: the node is busy, not gone.
-        if self.clock.now_s() - from_iso(told.time) <= STALE_S or self.root.holder() is not None:
+        if self.clock.now_s() - from_iso(told.time) <= STALE_S or self.root.lock_holder() is not None:
             return told
         nodes = [replace(node, state="off") if node.name == told.here else node for node in told.nodes]
         return replace(told, nodes=nodes)

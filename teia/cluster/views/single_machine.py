@@ -57,7 +57,7 @@ class SingleMachine:
         return ClusterView(iso_utc(now_s), node.name, [node], cells, [], [])
 
     def _state(self, runs: list[CrawlReport]) -> str:
-        if self.root.holder() is None:
+        if self.root.lock_holder() is None:
             return "off"
         return "normal" if any(run.account.get("state") == "running" for run in runs) else "idle"
 

@@ -63,11 +63,11 @@ async def status_of(wire: Wire, clock: Clock, collection: str) -> ClusterStatus:
         strategy = (await agree(wire, clock, collection, None, 1)).strategy
     status = ClusterStatus(strategy=strategy)
     states = await node_states(wire)
-    infos = await wire.ask(wire.js.streams_info())
+    infos = await wire.request(wire.js.streams_info())
     streams = {info.config.name or "": info.state for info in infos}
     name = f"TEIA_{collection}"
     if name in streams:
-        info = await wire.ask(wire.js.stream_info(name, subjects_filter=f"{collection}.log.*"))
+        info = await wire.request(wire.js.stream_info(name, subjects_filter=f"{collection}.log.*"))
         # The subjects of the stream are the cells that exist.
         numbers = sorted(int(subject.rsplit(".", 1)[1]) for subject in info.state.subjects or {})
         for number in numbers:
@@ -103,9 +103,9 @@ async def node_states(wire: Wire) -> list[NodeState]:
     from nats.js.errors import BucketNotFoundError, NoKeysError
 
     try:
-        bucket = await wire.ask(wire.js.key_value(BUCKET))
-        names: list[Any] = await wire.ask(bucket.keys())  # Any: the client gives no type
+        bucket = await wire.request(wire.js.key_value(BUCKET))
+        names: list[Any] = await wire.request(bucket.keys())  # Any: the client gives no type
     except (BucketNotFoundError, NoKeysError):
         return []
-    entries = [await wire.ask(bucket.get(name)) for name in names]
+    entries = [await wire.request(bucket.get(name)) for name in names]
     return [msgspec.json.decode(entry.value or b"", type=NodeState) for entry in entries]

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, fresh_now, one_host
+from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, fresh_probabilities, host_world
 from teia.refresh.history import DAY_S
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.possible import ServerCaptures, possible, possible_within
@@ -123,7 +123,7 @@ class FreshnessBound:
         return WEEK_S / self.pages if self.pages else 0.0
 
 
-def standing_of(
+def compute_bound(
     columns: PageColumns,
     found: Gamma,
     slot_s: float,
@@ -146,7 +146,7 @@ def standing_of(
         slot_s=max(slot_s, SHORTEST_SLOT_S),
     )
     total = float(copies.weight.sum())
-    fresh = fresh_now(columns, found, now_s)[here]
+    fresh = fresh_probabilities(columns, found, now_s)[here]
     share, variance = float(copies.weight @ fresh) / total, float(np.square(copies.weight) @ (fresh * (1.0 - fresh)))
     bounded = BoundInputs(now_s, len(copies), copies.slot_s)
     # Recent bounds of similar pages are taken over: only the freshness itself is computed.
@@ -155,7 +155,7 @@ def standing_of(
         # The variance of a sum of weights grows with the square of the total.
         best_variance = before.best_variance * (total / before.weight) ** 2
         return replace(of_now, possible=max(before.possible, share), best_variance=best_variance)
-    world = one_host(copies.weight, copies.found.mean, slot_s, horizon_s or DAY_S)
+    world = host_world(copies.weight, copies.found.mean, slot_s, horizon_s or DAY_S)
     plan = plan_intensities(world)
     at_best = possible(copies, plan)
     unknown, is_asked = at_best.long_run - at_best.planned, horizon_s is not None
@@ -208,7 +208,7 @@ class LostFreshness:
     failures: float
 
 
-def lost_of(whole: FreshnessBound) -> LostFreshness:
+def attribute_loss(whole: FreshnessBound) -> LostFreshness:
     """Split the freshness that is missing: the part no plan could have at these delays, and the gap to that.
 
     Right after a crawl captures are fresher than they can be kept. Then there is no gap, and the loss is the ageing
@@ -225,7 +225,7 @@ def lost_of(whole: FreshnessBound) -> LostFreshness:
     return LostFreshness(1.0 - max(whole.best, whole.fresh), learning, schedule, failures)
 
 
-def together(standings: Iterable[FreshnessBound]) -> FreshnessBound | None:
+def combine_bounds(standings: Iterable[FreshnessBound]) -> FreshnessBound | None:
     """Combine several hosts, or parts of one with their parts of its slots; None if there are none."""
     each = list(standings)
     weight = sum(one.weight for one in each)

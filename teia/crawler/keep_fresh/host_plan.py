@@ -92,7 +92,7 @@ class PageColumns:
         return len(self.key)
 
 
-def columns_of(rows: Sequence[CapturedPage], weigh: Weigh) -> PageColumns:
+def to_columns(rows: Sequence[CapturedPage], weigh: Weigh) -> PageColumns:
     """Put pages into columns; ValueError if the stored record of a page's visits is not a history."""
     histories = in_columns([row.record or _UNSEEN for row in rows])
     was_seen = np.array([bool(row.record) for row in rows])
@@ -138,7 +138,7 @@ class HostPriors:
         return Gamma(pairs[:, 0].copy(), pairs[:, 1].copy())
 
 
-def learn(
+def learn_priors(
     columns: PageColumns, of_all: Gamma, trusted: Flags, rounds: int = ROUNDS
 ) -> tuple[HostPriors, Gamma, PriorSums]:
     """Learn a host's priors and its pages' rates, starting from the prior of all pages."""
@@ -177,7 +177,7 @@ class VisitPrice:
     stretch: float = 1.0
 
 
-def solve(weight: Floats, rate: Floats, slot_s: float, settings: RefreshSettings) -> VisitPrice:
+def solve_price(weight: Floats, rate: Floats, slot_s: float, settings: RefreshSettings) -> VisitPrice:
     """Find the price at which a host's pages fill its slots, none being visited more often than `least_s`."""
     most, capacity = 1.0 / settings.least_s, 1.0 / max(slot_s, SHORTEST_SLOT_S)
     floor = min(most, settings.floor * capacity / max(1, len(weight)))
@@ -187,7 +187,7 @@ def solve(weight: Floats, rate: Floats, slot_s: float, settings: RefreshSettings
     for _ in range(SOLVED_AGAIN):
         if not free.any() or left <= capacity * 1e-6:
             break
-        world = one_host(weight[free], rate[free], 1.0 / left, settings.horizon_s)
+        world = host_world(weight[free], rate[free], 1.0 / left, settings.horizon_s)
         best = plan_intensities(world, floor_share=settings.floor)
         over = best.visits_per_s > most * (1 + 1e-6)
         if not over.any():
@@ -197,7 +197,7 @@ def solve(weight: Floats, rate: Floats, slot_s: float, settings: RefreshSettings
     return VisitPrice(1e-300, max(float(weight.sum()), 1e-300), floor, most)  # all pages fit at the shortest interval
 
 
-def one_host(
+def host_world(
     weight: Floats, rate: Floats, slot_s: float, horizon_s: float, age_s: Floats | float = 0.0, changes: object = 0
 ) -> RefreshWorld:
     """Return the world of one host, which has all the visits that its slots allow."""
@@ -242,16 +242,16 @@ def intervals(
     interval = 1.0 / prior.mean
     if planned.any():
         table = np.array([astuple(price) for price in prices if price is not None])
-        interval[planned] = table[:, 4] * _wanted(columns, found, table, planned, settings)
+        interval[planned] = table[:, 4] * _unstretched(columns, found, table, planned, settings)
     interval = np.where(columns.is_gone, np.maximum(GONE_S, settings.least_s), interval)
     return np.clip(interval, settings.least_s, max(LONGEST_S, settings.least_s))
 
 
-def _wanted(columns: PageColumns, found: Gamma, table: Floats, rows: Flags, settings: RefreshSettings) -> Floats:
+def _unstretched(columns: PageColumns, found: Gamma, table: Floats, rows: Flags, settings: RefreshSettings) -> Floats:
     """Return the intervals of some pages before they are stretched; `table` has their hosts' prices."""
     weight = columns.weight[rows]
     visits = _intensity(table, weight, found.mean[rows])
-    tried = explored(columns, settings.explore)[rows]
+    tried = choose_explored(columns, settings.explore)[rows]
     if tried.any():
         for rate in found.interval(CONFIDENCE):
             visits[tried] = np.maximum(visits[tried], _intensity(table[tried], weight[tried], rate[rows][tried]))
@@ -277,7 +277,7 @@ def _intensity(table: Floats, weight: Floats, rate: Floats) -> Floats:
     return np.maximum(np.clip(found, floor, most), 1.0 / LONGEST_S)
 
 
-def explored(columns: PageColumns, share: float) -> Flags:
+def choose_explored(columns: PageColumns, share: float) -> Flags:
     """Choose the pages visited as if their rate were the best plausible one; the choice changes after each visit."""
     # A hash of the page and its last visit: nothing is stored, and each visit draws anew.
     mixed = columns.key.view(np.uint64) ^ np.rint(columns.requested_s * 1000.0).astype(np.uint64)
@@ -300,10 +300,10 @@ def plan_host(
     recall: Floats | float = 0.0,
 ) -> tuple[HostPlan, Gamma]:
     """Plan a host, or a part of one with its part of the slots; signals report the share `recall` of its changes."""
-    priors, found, sums = learn(columns, of_all, np.full(len(columns), trusted), WARM_ROUNDS if warm else ROUNDS)
-    price = price_at(columns, Gamma(found.changes, found.time_s / (1.0 - recall)), slot_s, settings)
-    told_of = 0.0 if price is None else _changes_per_s(columns, found.mean, price)
-    return HostPlan(now_s, len(columns), slot_s, trusted, priors, price, sums, told_of), found
+    priors, found, sums = learn_priors(columns, of_all, np.full(len(columns), trusted), WARM_ROUNDS if warm else ROUNDS)
+    price = visit_price(columns, Gamma(found.changes, found.time_s / (1.0 - recall)), slot_s, settings)
+    changes_per_s = 0.0 if price is None else _changes_per_s(columns, found.mean, price)
+    return HostPlan(now_s, len(columns), slot_s, trusted, priors, price, sums, changes_per_s), found
 
 
 def _changes_per_s(columns: PageColumns, rate: Floats, price: VisitPrice) -> float:
@@ -312,18 +312,18 @@ def _changes_per_s(columns: PageColumns, rate: Floats, price: VisitPrice) -> flo
     return float(np.sum((share * rate)[share > price.price * rate]))
 
 
-def price_at(columns: PageColumns, found: Gamma, slot_s: float, settings: RefreshSettings) -> VisitPrice | None:
+def visit_price(columns: PageColumns, found: Gamma, slot_s: float, settings: RefreshSettings) -> VisitPrice | None:
     """Return the price of a visit where a host grants one every `slot_s`; None if all its pages are gone."""
     weight = np.where(columns.is_gone, 0.0, columns.weight)
     if not weight.any():
         return None
-    price = solve(weight, found.mean, slot_s, settings)
+    price = solve_price(weight, found.mean, slot_s, settings)
     table = np.tile(np.array(astuple(price)), (len(columns), 1))
-    wanted = _wanted(columns, found, table, weight >= 0, settings)
+    wanted = _unstretched(columns, found, table, weight >= 0, settings)
     return replace(price, stretch=_stretch(wanted[weight > 0], slot_s, settings.least_s))
 
 
-def moves_of(columns: PageColumns, interval_s: Floats) -> list[DueTimeChange]:
+def due_time_changes(columns: PageColumns, interval_s: Floats) -> list[DueTimeChange]:
     """Return the pages whose due time must move: it differs by much, or they are not in the lane yet."""
     due_s = np.maximum(columns.requested_s, columns.fresh_s) + interval_s
     is_there = columns.lane == LANE_REFRESH
@@ -333,7 +333,7 @@ def moves_of(columns: PageColumns, interval_s: Floats) -> list[DueTimeChange]:
     return [DueTimeChange(*each) for each in zip(*(value.tolist() for value in values), strict=True)]
 
 
-def fresh_now(columns: PageColumns, found: Gamma, now_s: float) -> Floats:
+def fresh_probabilities(columns: PageColumns, found: Gamma, now_s: float) -> Floats:
     """Return the probability that each capture equals its page."""
     return fresh_probability_of(found, now_s - columns.fresh_s + columns.shift_s)
 
@@ -344,26 +344,26 @@ def fresh_now(columns: PageColumns, found: Gamma, now_s: float) -> Floats:
 CLEARLY = 2.0
 """Ratio of importance at which a page gives way to a URL, large enough that they do not swap forever."""
 
-LOOKED_AT = 5_000
-AT_ONCE = 0.05
+MAX_CANDIDATES = 5_000
+MAX_SWAPPED_SHARE = 0.05
 """Share of a host's pages that may give way with one plan."""
 
 
 class Swap(NamedTuple):
     """A page that is dropped, and the URL it gives way to."""
 
-    goes: int
-    comes: int
+    dropped: int
+    added: int
 
 
-def swaps(db: sqlite3.Connection, slot: int, host_id: int, columns: PageColumns, weigh: Weigh) -> list[Swap]:
+def find_swaps(db: sqlite3.Connection, slot: int, host_id: int, columns: PageColumns, weigh: Weigh) -> list[Swap]:
     """Return the pages of a host that give way, each with the URL that replaces it."""
-    waiting = revisits.queued_urls(db, slot, host_id, LOOKED_AT)
+    waiting = revisits.queued_urls(db, slot, host_id, MAX_CANDIDATES)
     if not waiting:
         return []
     worth = weigh(waiting)
-    kept = np.where(columns.is_gone, 0.0, columns.weight)
-    most = max(1, int(AT_ONCE * len(columns)))
-    least, best = np.argsort(kept, kind="stable")[:most], np.argsort(-worth, kind="stable")[:most]
+    stored = np.where(columns.is_gone, 0.0, columns.weight)
+    most = max(1, int(MAX_SWAPPED_SHARE * len(columns)))
+    least, best = np.argsort(stored, kind="stable")[:most], np.argsort(-worth, kind="stable")[:most]
     pairs = zip(least.tolist(), best.tolist(), strict=False)
-    return [Swap(int(columns.key[a]), waiting[b].key) for a, b in pairs if worth[b] > CLEARLY * kept[a]]
+    return [Swap(int(columns.key[a]), waiting[b].key) for a, b in pairs if worth[b] > CLEARLY * stored[a]]

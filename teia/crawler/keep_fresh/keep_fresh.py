@@ -1,14 +1,14 @@
 """Revisits of known pages: the work of `teia crawl --keep-fresh` in the commit thread (A13, P9).
 
-  note        after each visit: set its page's next due time, in the transaction that settles the visit; `noted` counts
-              it once that is committed
-  next_urls   a host's next URLs: new ones and known ones in turns, as `refresh.share` says. A known page that is not
-              due yet is visited early if there is nothing else to do: a slot that is left unused is lost
-  plan_again  hosts whose pages' rates changed are planned anew, one at a time, by a separate thread that opens the
-              cell read-only; then some thousand of their due times move with each commit
+  note_visits  after each visit: set its page's next due time, in the transaction that settles the visit; `count_visits` counts
+               it once that is committed
+  next_urls    a host's next URLs: new ones and known ones in turns, as `refresh.share` says. A known page that is not
+               due yet is visited early if there is nothing else to do: a slot that is left unused is lost
+  plan_again   hosts whose pages' rates changed are planned anew, one at a time, by a separate thread that opens the
+               cell read-only; then some thousand of their due times move with each commit
 
 Due times are in the frontier (revisits.py), so a restart finds them. Memory holds a few numbers for each host, the
-plans of hosts that were visited lately, and the pages of the host being planned, PART at a time. Keys are hashes, so a
+plans of hosts that were visited lately, and the pages of the host being planned, PART_PAGES at a time. Keys are hashes, so a
 part is a fair sample of its host, and is planned by itself with its part of the slots.
 
 The number of visits of a host is the one it really grants: from the delays that were applied (delay, Crawl-delay,
@@ -29,8 +29,8 @@ import numpy as np
 
 from teia.clock import Clock
 from teia.config.sections import Config
-from teia.crawler.keep_fresh.apply_signals import BROUGHT_AT_ONCE, SignalApplier
-from teia.crawler.keep_fresh.bound import FreshnessBound, standing_of
+from teia.crawler.keep_fresh.apply_signals import MAX_BROUGHT_FORWARD, SignalApplier
+from teia.crawler.keep_fresh.bound import FreshnessBound, compute_bound
 from teia.crawler.keep_fresh.host_plan import (
     NO_SUMS,
     HostPlan,
@@ -39,13 +39,13 @@ from teia.crawler.keep_fresh.host_plan import (
     PriorSums,
     Swap,
     Weigh,
-    columns_of,
-    moves_of,
-    swaps,
+    to_columns,
+    due_time_changes,
+    find_swaps,
 )
-from teia.crawler.keep_fresh.observe import readable
+from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.open_cell import Cell
-from teia.crawler.signals_in.site_hints import hear
+from teia.crawler.signals_in.site_hints import note_reported_changes
 from teia.crawler.sites.trap_notes import next_urls
 from teia.crawler.visit import ActiveVisit
 from teia.fetch.robots import parse_robots
@@ -70,9 +70,9 @@ ON_DISK = "edf"
 """The policy that due times alone express; others are carried out in memory (other_plans.py)."""
 
 # Limits on memory: pages planned together, hosts whose plans are kept, pages in the queues of other policies.
-PART = 50_000
-PLANS = 5_000
-CARRIED_PAGES = 500_000
+PART_PAGES = 50_000
+MAX_PLANS = 5_000
+MAX_POLICY_PAGES = 500_000
 MOVE_S = 0.05
 """Time that one commit may spend moving due times."""
 
@@ -83,15 +83,15 @@ NEWS_AT_LEAST, NEWS_SHARE = 20, 0.5
 # Least weight of the newest request in the average pace, and the number of requests before it is used.
 PACE_MEMORY, PACED = 0.1, 3
 # Pages looked at beyond the limit, because some may have been visited too recently.
-LOOKED_PAST = 16
-LOOK_AGAIN_S, SOON_S = 1.0, 0.01
+EXTRA_CANDIDATES = 16
+RECHECK_S, SOON_S = 1.0, 0.01
 FIRST_KEY = -(1 << 63)
 
 Touched = list[tuple[Cell, list[tuple[int, str]]]]
-Seen = tuple[int, float, float, float, float]
+VisitedPage = tuple[int, float, float, float, float]
 """A visited page for a plan in memory: key, weight, change rate, time of the visit, and age of its content."""
 
-_NOTHING = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
+_NO_PRIOR = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -109,9 +109,9 @@ class RefreshedHost:
     planned: float = 0.0
     after: int = FIRST_KEY
     sums: PriorSums = NO_SUMS
-    standing: FreshnessBound | None = None
-    is_wanted: bool = False
-    discovers: bool = False
+    bound: FreshnessBound | None = None
+    is_queued: bool = False
+    has_new_urls: bool = False
 
 
 class PlanResult(NamedTuple):
@@ -122,8 +122,8 @@ class PlanResult(NamedTuple):
     moves: list[DueTimeChange]
     after: int | None
     pages: int
-    carried: PolicyQueue | None
-    standing: FreshnessBound | None = None
+    policy_queue: PolicyQueue | None
+    bound: FreshnessBound | None = None
     swaps: Sequence[Swap] = ()
 
 
@@ -145,25 +145,25 @@ class Refresh:
         self._config, self._settings = config, config.refresh
         self._clock = clock
         self._weigh, self._cells = weigh, cells
-        self._heeding = SignalApplier(config.refresh)
+        self._signals = SignalApplier(config.refresh)
         self._hosts: dict[tuple[int, int], RefreshedHost] = {}
         self._plans: OrderedDict[RefreshedHost, HostPlan] = OrderedDict()
-        self._carried: OrderedDict[RefreshedHost, PolicyQueue] = OrderedDict()
-        self._wanted: deque[RefreshedHost] = deque()
+        self._policy_queues: OrderedDict[RefreshedHost, PolicyQueue] = OrderedDict()
+        self._plan_queue: deque[RefreshedHost] = deque()
         self._plan_at = 0.0
-        self._sums, self._standing = np.zeros(3), np.zeros(7)
-        self._of_all = _NOTHING
+        self._sums, self._bound_sums = np.zeros(3), np.zeros(7)
+        self._of_all = _NO_PRIOR
         self._thread = ThreadPoolExecutor(1, "plan")
         self._running: Future[PlanResult] | None = None
         self._moving: tuple[RefreshedHost, deque[DueTimeChange]] | None = None
-        self._appointed: list[tuple[RefreshedHost, Seen]] = []
-        self.kept = sum(count_kept(cell.frontier) for cell in cells) if config.limits.pages_kept else 0
+        self._scheduled: list[tuple[RefreshedHost, VisitedPage]] = []
+        self.stored_pages = sum(count_stored(cell.frontier) for cell in cells) if config.limits.pages_kept else 0
         for cell in cells:
             for host_id, name, *_ in revisits.hosts_with_pages(cell.frontier.db):
                 host = self._host(cell, host_id, name)
                 # Every host of an earlier run is planned as soon as possible.
                 host.planned = -inf
-                self._want(host)
+                self._request_plan(host)
 
     def close(self) -> None:
         self._thread.shutdown(cancel_futures=True)
@@ -171,20 +171,20 @@ class Refresh:
     @property
     def has_pages(self) -> bool:
         """True if there are pages to keep fresh, or may be: some hosts were not checked yet."""
-        is_looking = self._running is not None
-        return is_looking or any(host.pages or host.news or host.is_wanted for host in self._hosts.values())
+        is_planning = self._running is not None
+        return is_planning or any(host.pages or host.news or host.is_queued for host in self._hosts.values())
 
     @property
     def is_full(self) -> bool:
         """True if as many pages are kept as `limits.pages_kept` allows, so that no new ones are fetched (F2)."""
-        return 0 < self._config.limits.pages_kept <= self.kept
+        return 0 < self._config.limits.pages_kept <= self.stored_pages
 
     @property
     def has_pending_work(self) -> bool:
         """True if there is something to do before the next visit ends."""
         if self._running is not None:
             return self._running.done()
-        return self._moving is not None or (bool(self._wanted) and self._clock.ticks_s() >= self._plan_at)
+        return self._moving is not None or (bool(self._plan_queue) and self._clock.ticks_s() >= self._plan_at)
 
     def _host(self, cell: Cell, host_id: int, name: str) -> RefreshedHost:
         host = self._hosts.get((cell.number, host_id))
@@ -196,12 +196,12 @@ class Refresh:
 
     # -- after a visit -------------------------------------------------------------------------------------
 
-    def note(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
+    def note_visits(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
         """Set the next due times of visited pages; inside the transaction that settles the visits.
 
-        A transaction that fails is repeated with the same visits, so nothing in memory changes here; see `noted`.
+        A transaction that fails is repeated with the same visits, so nothing in memory changes here; see `count_visits`.
         """
-        self._appointed = []
+        self._scheduled = []
         settled = [
             (self._host(cell, visit.queue.host_id, visit.queue.host), visit.item.key)
             for visit in visits
@@ -210,23 +210,23 @@ class Refresh:
         rows = revisits.captured_pages_at(cell.frontier.db, [(host.slot, host.host_id, key) for host, key in settled])
         pages = [(host, row) for (host, _), row in zip(settled, rows, strict=True) if row is not None]
         # Signals first: the due times below take them into account.
-        if self._heeding.is_on:
-            self._hear(cell, visits)
+        if self._signals.is_on:
+            self._apply_statements(cell, visits)
         if pages:
-            self._appoint(cell, [host for host, _ in pages], [row for _, row in pages])
+            self._set_due_times(cell, [host for host, _ in pages], [row for _, row in pages])
 
-    def noted(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
+    def count_visits(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
         """Count visits, once their transaction is committed."""
         for visit in visits:
             if visit.queue.host_id and visit.was_requested:
                 self._pace(self._host(cell, visit.queue.host_id, visit.queue.host), visit)
-            self.kept += _settles_page(visit) and not visit.item.visits and is_kept(visit)
-        for host, seen in self._appointed:
-            if host in self._carried:
-                self._carried[host].visited(*seen)
+            self.stored_pages += _settles_page(visit) and not visit.item.visits and is_stored_page(visit)
+        for host, page in self._scheduled:
+            if host in self._policy_queues:
+                self._policy_queues[host].visited(*page)
             host.news += 1
-            self._want(host)
-        self._appointed = []
+            self._request_plan(host)
+        self._scheduled = []
 
     def _pace(self, host: RefreshedHost, visit: ActiveVisit) -> None:
         """Update the average time between a host's requests."""
@@ -236,29 +236,29 @@ class Refresh:
         # A plain mean of the first requests, then an exponential one.
         host.slot_s += max(PACE_MEMORY, 1.0 / host.paced) * (slot_s - host.slot_s)
 
-    def _hear(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
+    def _apply_statements(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
         """Store the signals of sitemaps and feeds, and bring pages forward that they report as changed."""
         for visit in visits:
-            for news in hear(cell.frontier, visit, self._clock.now_s()):
+            for news in note_reported_changes(cell.frontier, visit, self._clock.now_s()):
                 host = self._host(cell, news.host_id, news.host)
-                places = [(host.slot, host.host_id, key) for key in news.keys[:BROUGHT_AT_ONCE]]
+                row_keys = [(host.slot, host.host_id, key) for key in news.keys[:MAX_BROUGHT_FORWARD]]
                 # A page in another lane is due already.
-                rows = [row for row in revisits.captured_pages_at(cell.frontier.db, places) if row and row.lane == LANE_REFRESH]
+                rows = [row for row in revisits.captured_pages_at(cell.frontier.db, row_keys) if row and row.lane == LANE_REFRESH]
                 if rows:
-                    self._appoint(cell, [host] * len(rows), rows, only_sooner=True)
-                    self._want(host)
+                    self._set_due_times(cell, [host] * len(rows), rows, only_sooner=True)
+                    self._request_plan(host)
 
-    def _appoint(
+    def _set_due_times(
         self, cell: Cell, hosts: Sequence[RefreshedHost], rows: Sequence[CapturedPage], *, only_sooner: bool = False
     ) -> None:
         """Set the due times of pages; with `only_sooner`, only where the new time is earlier than the old."""
-        with readable(cell.frontier):
-            columns = columns_of(rows, self._weigh)
+        with decode_errors(cell.frontier):
+            columns = to_columns(rows, self._weigh)
         plans = [self._plan_of(host) for host in hosts]
         prior = _priors_of(plans, columns, self._of_all)
         trusted = np.array([plan is not None and plan.trusted for plan in plans])
         found = estimate(columns.histories, prior, trusted)
-        interval_s = self._heeding.intervals(cell.frontier, hosts, plans, columns, found, prior)
+        interval_s = self._signals.intervals(cell.frontier, hosts, plans, columns, found, prior)
         for number, (host, row) in enumerate(zip(hosts, rows, strict=True)):
             requested_s = max(row.last_visit_s, float(columns.fresh_s[number]))
             due_s = requested_s + float(interval_s[number])
@@ -268,7 +268,7 @@ class Refresh:
             if only_sooner:
                 continue
             weight, rate, fresh_s = columns.weight[number], found.mean[number], columns.fresh_s[number]
-            self._appointed.append((host, (row.key, float(weight), float(rate), row.last_visit_s, float(fresh_s))))
+            self._scheduled.append((host, (row.key, float(weight), float(rate), row.last_visit_s, float(fresh_s))))
 
     def _plan_of(self, host: RefreshedHost) -> HostPlan | None:
         plan = self._plans.get(host)
@@ -287,37 +287,37 @@ class Refresh:
             new, held = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,)), False
         else:
             new, held = next_urls(cell, queue, limit, skip, now_s)
-        host.discovers = bool(new)
-        known, look_s = self._known(host, limit, skip, now_s)
-        items = in_turns(new, known, limit, self._settings.share, queue.requests)
+        host.has_new_urls = bool(new)
+        known, recheck_s = self._known(host, limit, skip, now_s)
+        items = interleave(new, known, limit, self._settings.share, queue.requests)
         if items:
             return HostRefill(items, held, None)
         retry_s = frontier.next_due_s(queue.host_id, queue.host)
-        times = [at_s for at_s in (look_s, retry_s) if at_s is not None]
+        times = [at_s for at_s in (recheck_s, retry_s) if at_s is not None]
         return HostRefill([], held, min(times, default=None))
 
     def _known(
         self, host: RefreshedHost, limit: int, skip: Collection[int], now_s: float
     ) -> tuple[list[QueuedUrl], float | None]:
         """Return the next known pages of a host, and when to look again if there are none."""
-        look_s: float | None
+        recheck_s: float | None
         if self._settings.policy == ON_DISK:
-            keys, look_s = self._due(host, limit, skip, now_s)
-        elif host in self._carried:
-            self._carried.move_to_end(host)
-            keys, look_s = self._carried[host].take(limit, skip, now_s, early=not host.discovers)
-            if now_s >= self._carried[host].ends_s:
-                self._want(host)
+            keys, recheck_s = self._due(host, limit, skip, now_s)
+        elif host in self._policy_queues:
+            self._policy_queues.move_to_end(host)
+            keys, recheck_s = self._policy_queues[host].take(limit, skip, now_s, early=not host.has_new_urls)
+            if now_s >= self._policy_queues[host].ends_s:
+                self._request_plan(host)
         else:
             if host.pages or host.news:
-                self._want(host)
-            return [], now_s + LOOK_AGAIN_S if host.pages or host.news else None
+                self._request_plan(host)
+            return [], now_s + RECHECK_S if host.pages or host.news else None
         frontier = host.cell.frontier
         found = (read_refresh_page(frontier.db, host.name, host.slot, host.host_id, key) for key in keys)
         items = [item for item in found if item is not None]
         if frontier.order.stores_trails:
             items = trails.attach_hints(frontier.db, host.slot, host.host_id, items)
-        return items, None if look_s is None else max(look_s, now_s + SOON_S)
+        return items, None if recheck_s is None else max(recheck_s, now_s + SOON_S)
 
     def _due(
         self, host: RefreshedHost, limit: int, skip: Collection[int], now_s: float
@@ -325,11 +325,11 @@ class Refresh:
         """Return the keys of pages in the order of their due times; early ones only if there is nothing new."""
         frontier = host.cell.frontier
         # If nothing is new, pages go early; not sitemaps and feeds, which would bring no news.
-        in_time = {} if host.discovers else self._heeding.speakers(frontier, host)
-        looked_at = limit + LOOKED_PAST + len(in_time)  # sitemaps and feeds may all come first
-        first = revisits.next_pages(frontier.db, host.slot, host.host_id, looked_at, skip)
+        sources = {} if host.has_new_urls else self._signals.sources(frontier, host)
+        limit_read = limit + EXTRA_CANDIDATES + len(sources)  # sitemaps and feeds may all come first
+        first = revisits.next_pages(frontier.db, host.slot, host.host_id, limit_read, skip)
         ready_s = [
-            max(page.due_s if host.discovers or page.key in in_time else 0.0, page.requested_s + self._settings.least_s)
+            max(page.due_s if host.has_new_urls or page.key in sources else 0.0, page.requested_s + self._settings.least_s)
             for page in first
         ]
         ready = [page.key for page, at_s in zip(first, ready_s, strict=True) if at_s <= now_s]
@@ -337,63 +337,63 @@ class Refresh:
 
     # -- plans ---------------------------------------------------------------------------------------------
 
-    def _want(self, host: RefreshedHost) -> None:
-        if not host.is_wanted:
-            host.is_wanted = True
-            self._wanted.append(host)
-        self._plan_at = min(self._plan_at, self._due_at(host))
+    def _request_plan(self, host: RefreshedHost) -> None:
+        if not host.is_queued:
+            host.is_queued = True
+            self._plan_queue.append(host)
+        self._plan_at = min(self._plan_at, self._plan_due_at(host))
 
     def plan_again(self) -> Touched:
         """Apply the planning thread's result, move due times for a short time, and give the thread its next host."""
         touched: Touched = []
         if self._running is not None and self._running.done():
-            self._take(self._running.result())
+            self._apply_plan(self._running.result())
             self._running = None
         if self._moving is not None:
-            touched.append(self._move(*self._moving))
+            touched.append(self._move_due_times(*self._moving))
         if self._running is None and self._moving is None:
-            self._begin()
+            self._start_planning()
         return touched
 
-    def _take(self, made: PlanResult) -> None:
+    def _apply_plan(self, made: PlanResult) -> None:
         host = made.host
-        self._stand(host, made)
+        self._store_bound(host, made)
         if made.plan is not None:
             # The host's share in the sums is replaced; they give the prior of all pages.
             self._sums += np.array(_as_row(made.plan.sums)) - np.array(_as_row(host.sums))
             host.sums = made.plan.sums
-            self._of_all = fit_sums(self._sums[:, None], _NOTHING)
+            self._of_all = fit_sums(self._sums[:, None], _NO_PRIOR)
             self._plans[host] = made.plan
             self._plans.move_to_end(host)
-            while len(self._plans) > PLANS:
+            while len(self._plans) > MAX_PLANS:
                 self._plans.popitem(last=False)
-        if made.carried is not None:
-            self._carried[host] = made.carried
-            while sum(map(len, self._carried.values())) > CARRIED_PAGES and len(self._carried) > 1:
-                self._carried.popitem(last=False)
+        if made.policy_queue is not None:
+            self._policy_queues[host] = made.policy_queue
+            while sum(map(len, self._policy_queues.values())) > MAX_POLICY_PAGES and len(self._policy_queues) > 1:
+                self._policy_queues.popitem(last=False)
         # A large host continues with its next part.
         host.after = FIRST_KEY if made.after is None else made.after
-        if made.after is not None and made.carried is None:
-            self._want(host)
+        if made.after is not None and made.policy_queue is None:
+            self._request_plan(host)
         self._moving = (host, deque(made.moves))
         if made.swaps:
             with host.cell.frontier.transaction() as frontier:
                 gone = 0
-                for goes, comes in made.swaps:
-                    places = ((host.slot, host.host_id, goes), (host.slot, host.host_id, comes))
-                    gone += revisits.replace_page(frontier.db, *places, self._clock.now_s())
-            self.kept -= gone
+                for dropped, added in made.swaps:
+                    row_keys = ((host.slot, host.host_id, dropped), (host.slot, host.host_id, added))
+                    gone += revisits.replace_page(frontier.db, *row_keys, self._clock.now_s())
+            self.stored_pages -= gone
 
-    def _stand(self, host: RefreshedHost, made: PlanResult) -> None:
+    def _store_bound(self, host: RefreshedHost, made: PlanResult) -> None:
         """Store the freshness of a host and its bounds; for a large host, those of its last part."""
         host.pages = made.pages
-        before, now = host.standing, made.standing
-        host.standing = now
-        self._standing += _as_sums(now) - _as_sums(before)
+        before, now = host.bound, made.bound
+        host.bound = now
+        self._bound_sums += _as_sums(now) - _as_sums(before)
 
     def account(self) -> dict[str, float] | None:
         """Return the freshness of all hosts at their last plans, and its bounds; None before the first plan."""
-        pages, weight, fresh, variance, best, best_variance, possible = self._standing.tolist()
+        pages, weight, fresh, variance, best, best_variance, possible = self._bound_sums.tolist()
         if not pages or not weight > 0:
             return None
         shares = (fresh / weight, max(variance, 0.0), best / weight)
@@ -403,7 +403,7 @@ class Refresh:
         counts = {"pages": whole.pages, "visited_again": round(self._sums[0])}
         return {**counts, **{name: round(number, 4) for name, number in numbers.items()}}
 
-    def _move(self, host: RefreshedHost, moves: deque[DueTimeChange]) -> tuple[Cell, list[tuple[int, str]]]:
+    def _move_due_times(self, host: RefreshedHost, moves: deque[DueTimeChange]) -> tuple[Cell, list[tuple[int, str]]]:
         until = self._clock.ticks_s() + MOVE_S
         while moves:
             some = [moves.popleft() for _ in islice(range(len(moves)), MOVED_AT_ONCE)]
@@ -415,70 +415,70 @@ class Refresh:
             self._moving = None
         return host.cell, [(host.host_id, host.name)]
 
-    def _begin(self) -> None:
+    def _start_planning(self) -> None:
         now, self._plan_at = self._clock.ticks_s(), inf
-        for _ in range(len(self._wanted)):
-            host = self._wanted.popleft()
-            if now >= self._due_at(host):
+        for _ in range(len(self._plan_queue)):
+            host = self._plan_queue.popleft()
+            if now >= self._plan_due_at(host):
                 # Other hosts may be due as well: look again as soon as this plan is made.
                 self._plan_at = now
-                host.is_wanted, host.planned, host.news = False, now, 0
-                share = self._settings.share if host.discovers and not self.is_full else 1.0
+                host.is_queued, host.planned, host.news = False, now, 0
+                share = self._settings.share if host.has_new_urls and not self.is_full else 1.0
                 args = (self._of_all, max(share, 0.01), self._clock.now_s(), host in self._plans)
-                self._running = self._thread.submit(self._make, host, *args)
+                self._running = self._thread.submit(self._plan_part, host, *args)
                 return
-            self._wanted.append(host)
-            self._plan_at = min(self._plan_at, self._due_at(host))
+            self._plan_queue.append(host)
+            self._plan_at = min(self._plan_at, self._plan_due_at(host))
 
-    def _due_at(self, host: RefreshedHost) -> float:
+    def _plan_due_at(self, host: RefreshedHost) -> float:
         """Return when a host with news is planned; at once if the plan has ended or lacks most of its pages."""
         if self._settings.policy != ON_DISK:
-            carried = self._carried.get(host)
-            has_ended = carried is None or self._clock.now_s() >= carried.ends_s
+            policy_queue = self._policy_queues.get(host)
+            has_ended = policy_queue is None or self._clock.now_s() >= policy_queue.ends_s
         else:
             has_ended = host.news >= max(NEWS_AT_LEAST, NEWS_SHARE * host.pages) or host.after > FIRST_KEY
         return 0.0 if has_ended else host.planned + self._settings.replan_s
 
-    def _make(self, host: RefreshedHost, of_all: Gamma, share: float, now_s: float, warm: bool) -> PlanResult:
+    def _plan_part(self, host: RefreshedHost, of_all: Gamma, share: float, now_s: float, warm: bool) -> PlanResult:
         """Plan one part of a host; in the planning thread, with its own read-only connection to the cell."""
         frontier = FrontierCell(host.cell.folder.frontier, read_only=True)
         try:
             with sqlite_errors(frontier.path):
                 total = revisits.count_captured(frontier.db, host.slot, host.host_id)
-                rows = revisits.captured_pages(frontier.db, host.slot, host.host_id, host.after, PART)
+                rows = revisits.captured_pages(frontier.db, host.slot, host.host_id, host.after, PART_PAGES)
                 trust = histories.host_trust(frontier, host.slot, host.host_id)[0]
-                slot_s = host.slot_s if host.paced >= PACED else self._promised_s(frontier, host)
-            with readable(frontier):
+                slot_s = host.slot_s if host.paced >= PACED else self._expected_slot_s(frontier, host)
+            with decode_errors(frontier):
                 trusted = Trust.decode(trust).dates.is_trusted
-                columns = columns_of(rows, self._weigh) if rows else None
-            exchanged: list[Swap] = []
+                columns = to_columns(rows, self._weigh) if rows else None
+            swaps: list[Swap] = []
             if columns is not None and self.is_full:
-                exchanged = swaps(frontier.db, host.slot, host.host_id, columns, self._weigh)
+                swaps = find_swaps(frontier.db, host.slot, host.host_id, columns, self._weigh)
             if columns is None:
                 return PlanResult(host, None, [], None, total, None)
             # A part of a host has its part of the slots, and of those the share for known pages.
             slots_s = (slot_s, slot_s * max(1.0, total / len(columns)) / share)
-            made = self._heeding.plan(frontier, host, columns, of_all, trusted, slots_s, now_s, warm)
+            made = self._signals.plan(frontier, host, columns, of_all, trusted, slots_s, now_s, warm)
         finally:
             frontier.close()
         plan, found, interval_s, columns = made
         slot_s = slots_s[1]
-        after = rows[-1].key if len(rows) == PART else None
-        carried = self._carry(columns, found, slot_s, now_s)
-        standing = standing_of(columns, found, slot_s, now_s, before=host.standing)
-        return PlanResult(host, plan, moves_of(columns, interval_s), after, total, carried, standing, exchanged)
+        after = rows[-1].key if len(rows) == PART_PAGES else None
+        policy_queue = self._make_policy_queue(columns, found, slot_s, now_s)
+        bound = compute_bound(columns, found, slot_s, now_s, before=host.bound)
+        return PlanResult(host, plan, due_time_changes(columns, interval_s), after, total, policy_queue, bound, swaps)
 
-    def _promised_s(self, frontier: FrontierCell, host: RefreshedHost) -> float:
+    def _expected_slot_s(self, frontier: FrontierCell, host: RefreshedHost) -> float:
         """Return the expected time between requests to a host not visited lately, from its robots.txt and answers."""
         courtesy = self._config.courtesy
         took_s = revisits.last_response_s(frontier.db, host.host_id)
-        kept = frontier.robots_of(host.host_id, host.name) if courtesy.robots else []
-        asked = [parse_robots(body, courtesy.user_agent).crawl_delay_s for *_, status, body in kept if status == 200]
+        stored = frontier.robots_of(host.host_id, host.name) if courtesy.robots else []
+        requested = [parse_robots(body, courtesy.user_agent).crawl_delay_s for *_, status, body in stored if status == 200]
         delay_s = delay_of(courtesy, host.name)
         remaining_s = (delay_s, courtesy.response_factor * took_s if delay_s else 0.0)
-        return took_s + max(*remaining_s, *(each for each in asked if each is not None))
+        return took_s + max(*remaining_s, *(each for each in requested if each is not None))
 
-    def _carry(self, columns: PageColumns, found: Gamma, slot_s: float, now_s: float) -> PolicyQueue | None:
+    def _make_policy_queue(self, columns: PageColumns, found: Gamma, slot_s: float, now_s: float) -> PolicyQueue | None:
         if self._settings.policy == ON_DISK or columns.is_gone.all():
             return None
         from teia.crawler.keep_fresh.other_plans import PolicyQueue
@@ -486,7 +486,7 @@ class Refresh:
         return PolicyQueue(columns, found.mean, slot_s, self._settings, now_s)
 
 
-def in_turns(
+def interleave(
     new: Sequence[QueuedUrl], known: Sequence[QueuedUrl], limit: int, share: float, number: int
 ) -> list[QueuedUrl]:
     """Merge new and known URLs in the order of their fetches; `number` is that of the host's next request.
@@ -497,8 +497,8 @@ def in_turns(
     first, second = deque(known), deque(new)
     while len(items) < limit and (first or second):
         # A known page's turn is the request with which its accumulated share passes a whole number.
-        is_known_ones = int((number + 1) * share) > int(number * share)
-        items.append((first if first and (is_known_ones or not second) else second or first).popleft())
+        is_known_turn = int((number + 1) * share) > int(number * share)
+        items.append((first if first and (is_known_turn or not second) else second or first).popleft())
         number += 1
     return items
 
@@ -531,12 +531,12 @@ def _settles_page(visit: ActiveVisit) -> bool:
     return bool(visit.queue.host_id) and visit.item.purpose == "page" and is_settled
 
 
-def is_kept(visit: ActiveVisit) -> bool:
+def is_stored_page(visit: ActiveVisit) -> bool:
     """Tell whether a visit brought a page that counts as one that is kept (F2)."""
     return visit.fetched is not None and 200 <= visit.fetched.status < 300 and visit.result is not None
 
 
-def count_kept(frontier: FrontierCell) -> int:
+def count_stored(frontier: FrontierCell) -> int:
     """Return the number of pages of a cell that are kept."""
     sql = "SELECT count(*) FROM pages WHERE status BETWEEN 200 AND 299 AND NOT is_gone"
     return int(frontier.db.execute(sql).fetchone()[0])

@@ -41,7 +41,7 @@ def observed(frontier: FrontierCell, settled: SettledVisit, host: str, visit: Ac
         return settled
     # The first revisit: the history begins with the capture that is there.
     is_new = not known.record
-    with readable(frontier):
+    with decode_errors(frontier):
         history = History.begun(known.last_change_s) if is_new else History.decode(known.record)
         of_page, of_host = PageMask.decode(known.mask), _Manners(frontier, slot, settled.host_id)
     if is_new:
@@ -70,7 +70,7 @@ def observed(frontier: FrontierCell, settled: SettledVisit, host: str, visit: Ac
 
 
 @contextmanager
-def readable(frontier: FrontierCell) -> Iterator[None]:
+def decode_errors(frontier: FrontierCell) -> Iterator[None]:
     """Report the file of a record that cannot be decoded."""
     try:
         yield
@@ -88,7 +88,7 @@ class _Manners:
 
     @cached_property
     def mask(self) -> HostMask:
-        with readable(self._at[0]):
+        with decode_errors(self._at[0]):
             return HostMask.decode(self._before[1])
 
     def keep(self) -> None:

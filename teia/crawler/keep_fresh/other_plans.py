@@ -15,7 +15,7 @@ from math import inf
 import numpy as np
 
 from teia.config.sections import RefreshSettings
-from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, one_host
+from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, host_world
 from teia.refresh.dispatch import PageState, TimetableQueue, queue_of
 from teia.refresh.policies import policy_named
 from teia.refresh.rates import Floats
@@ -35,7 +35,7 @@ class PolicyQueue:
         self._total = max(float(weight.sum()), 1e-300)
         horizon_s = min(settings.horizon_s, MOST_VISITS * max(slot_s, SHORTEST_SLOT_S))
         ages_s = np.maximum(now_s - columns.fresh_s, 0.0)
-        world = one_host(weight, rate, slot_s, horizon_s, ages_s, columns.changes)
+        world = host_world(weight, rate, slot_s, horizon_s, ages_s, columns.changes)
         world = replace(world, budget=int(horizon_s / max(slot_s, SHORTEST_SLOT_S)))
         self._queue = queue_of(policy.plan(world), world, 0, now_s)
         self._keys = columns.key.tolist()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from teia.crawler.keep_fresh.observe import readable
+from teia.crawler.keep_fresh.observe import decode_errors
 from teia.frontier.cell import histories
 from teia.frontier.cell.cell import FrontierCell
 from teia.refresh.history import DAY_S, in_columns
@@ -48,7 +48,7 @@ def freshness_of(
     kinds: dict[str, int] = {}
     types = [page_type(peer.tail.removeprefix("s"), peer.depth, peer.media_type) for peer in peers]
     kind = np.array([kinds.setdefault(each, len(kinds)) for each in types], dtype=np.int64)
-    with readable(frontier):
+    with decode_errors(frontier):
         columns = in_columns([peer.record for peer in peers])
         is_trusted = Trust.decode(histories.host_trust(frontier, slot, host_id)[0]).dates.is_trusted
     trusted = np.full(len(peers), is_trusted)
@@ -66,7 +66,7 @@ def rate_of_peers(frontier: FrontierCell, host: str, host_id: int, key: int) -> 
     others = histories.other_records(frontier, slot_of(site_of(host)), host_id, key, MAX_PEERS)
     if len(others) < MIN_PEERS:
         return None
-    with readable(frontier):
+    with decode_errors(frontier):
         columns = in_columns(others)
     alike = np.zeros(len(others), dtype=np.int64)
     found = estimate(columns, priors_of(columns, alike, alike))

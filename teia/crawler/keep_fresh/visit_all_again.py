@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from teia.clock import Clock
 from teia.config.sections import Config
-from teia.crawler.keep_fresh.keep_fresh import HostRefill, Touched, count_kept, in_turns, is_kept
+from teia.crawler.keep_fresh.keep_fresh import HostRefill, Touched, count_stored, interleave, is_stored_page
 from teia.crawler.open_cell import Cell
 from teia.crawler.sites.trap_notes import next_urls
 from teia.crawler.visit import ActiveVisit
@@ -21,7 +21,7 @@ from teia.frontier.cell import revisit_all
 from teia.frontier.cell.schema import LANE_DUE, LANE_NEW, STATE_QUEUED
 from teia.frontier.queue.schedule import HostQueue
 
-ASK_S = 0.05
+QUEUE_S = 0.05
 """Time that one commit may spend queueing pages for their revisit."""
 
 
@@ -39,7 +39,7 @@ class RoundAccount:
 
 
 class RevisitAll:
-    """A round over all cells of a collection; belongs to the commit thread, but any may read `has_pending_work`, `so_far`.
+    """A round over all cells of a collection; belongs to the commit thread, but any may read `has_pending_work`, `progress`.
 
     `has_pages` is False: nothing is left to do after everything was visited.
     """
@@ -48,8 +48,8 @@ class RevisitAll:
 
     def __init__(self, cells: Sequence[Cell], since_s: float, config: Config, clock: Clock) -> None:
         self._cells, self.since_s, self._clock = cells, since_s, clock
-        self._share, self._most = config.refresh.share, config.limits.pages_kept
-        self._kept = sum(count_kept(cell.frontier) for cell in cells) if self._most else 0
+        self._share, self._max_pages = config.refresh.share, config.limits.pages_kept
+        self._stored_pages = sum(count_stored(cell.frontier) for cell in cells) if self._max_pages else 0
         self._rounds = {cell.number: revisit_all.round_progress(cell.frontier, since_s) for cell in cells}
 
     @property
@@ -60,10 +60,10 @@ class RevisitAll:
     @property
     def is_full(self) -> bool:
         """True if as many pages are kept as `limits.pages_kept` allows (F2)."""
-        return 0 < self._most <= self._kept
+        return 0 < self._max_pages <= self._stored_pages
 
     @property
-    def so_far(self) -> RoundAccount:
+    def progress(self) -> RoundAccount:
         rounds = list(self._rounds.values())
         known, visited, new = (sum(column) for column in zip(*(each[2:] for each in rounds), strict=True))
         return RoundAccount(known, visited, new, is_whole=not self.has_pending_work)
@@ -73,7 +73,7 @@ class RevisitAll:
 
     def plan_again(self) -> Touched:
         """Queue known pages again, as many as there is time for; return hosts that have something to fetch."""
-        until, touched = self._clock.ticks_s() + ASK_S, []
+        until, touched = self._clock.ticks_s() + QUEUE_S, []
         for cell in self._cells:
             if self._rounds[cell.number].position is None:
                 continue
@@ -85,7 +85,7 @@ class RevisitAll:
                 break
         return touched
 
-    def note(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
+    def note_visits(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:
         """Count the pages that were visited; inside the transaction that settles the visits."""
         settled = _settled(visits)
         visited = sum(each.item.visits > 0 and each.fetched is not None for each in settled)
@@ -95,9 +95,9 @@ class RevisitAll:
         if visited or new or left_out:
             self._rounds[cell.number] = revisit_all.count_visits(cell.frontier, self.since_s, visited, new, left_out)
 
-    def noted(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:  # noqa: ARG002  # `Refresh` needs the cell
+    def count_visits(self, cell: Cell, visits: Sequence[ActiveVisit]) -> None:  # noqa: ARG002  # `Refresh` needs the cell
         """Count the pages that are kept, once their transaction is committed: one that fails is repeated."""
-        self._kept += sum(each.item.visits == 0 and is_kept(each) for each in _settled(visits))
+        self._stored_pages += sum(each.item.visits == 0 and is_stored_page(each) for each in _settled(visits))
 
     def next_urls(self, cell: Cell, queue: HostQueue, limit: int, skip: Collection[int]) -> HostRefill:
         """Return a host's next URLs, new and known ones in turns while there are both."""
@@ -114,7 +114,7 @@ class RevisitAll:
         known = [item for item in items if item.lane != LANE_NEW]
         if len(known) == limit:  # known pages may fill the whole batch, so read new ones separately
             new = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_NEW,))
-        return HostRefill(in_turns(new, known, limit, self._share, queue.requests), held, due_s)
+        return HostRefill(interleave(new, known, limit, self._share, queue.requests), held, due_s)
 
 
 def _settled(visits: Sequence[ActiveVisit]) -> list[ActiveVisit]:

@@ -204,7 +204,7 @@ class Announcements:
         return touched
 
     def _store_hubs(self) -> None:
-        """Store the hubs that feeds named; the courier subscribes to them (websub.py)."""
+        """Store the hubs that feeds named; the notifier subscribes to them (websub.py)."""
         if self._hubs:
             from teia.crawler.signals_in.websub import store_hubs  # only for collections with WebSub
 

@@ -83,10 +83,10 @@ class HostOwners:
 
 def _pings(key: IndexNowKey, waiting_urls: Iterable[tuple[str, float]]) -> Iterator[IndexNowPing]:
     """Yield the waiting URLs of a key as pings: the URLs of one time are one message, if it is not too long."""
-    for said_s, those in groupby(waiting_urls, key=itemgetter(1)):
+    for reported_s, those in groupby(waiting_urls, key=itemgetter(1)):
         urls = [url for url, _ in those]
         for at in range(0, len(urls), MAX_URLS):
-            yield IndexNowPing(*key[:3], tuple(urls[at : at + MAX_URLS]), 0, said_s)
+            yield IndexNowPing(*key[:3], tuple(urls[at : at + MAX_URLS]), 0, reported_s)
 
 
 def store_forwarded(
@@ -94,7 +94,7 @@ def store_forwarded(
 ) -> None:
     """Put a message of another node into the inbox, as if it had been received here."""
     keys = IndexNowKeys(inbox.db)
-    if forwarded.pings and not keys.are_there:
+    if forwarded.pings and not keys.has_tables:
         keys.prepare()  # before the transaction, which it would end
     with transaction(inbox.db):
         inbox.put(forwarded.announced)

@@ -21,7 +21,7 @@ from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_FAILED
 from teia.signals import announce
 from teia.signals.announce import Announcement, AnnouncementInbox, transaction
 from teia.signals.indexnow import (
-    ASKED,
+    PENDING,
     CROWDED,
     FIRST,
     PATIENCE_S,
@@ -31,7 +31,7 @@ from teia.signals.indexnow import (
     IndexNowKeys,
     IndexNowPing,
     Place,
-    proves,
+    is_proof,
 )
 from teia.signals.trust import SignalKind, SignalSource
 from teia.urls import key_of, site_of, slot_of, split
@@ -62,15 +62,15 @@ def receive(path: Path, ping: IndexNowPing, clock: Clock) -> str:
 def _receive(inbox: AnnouncementInbox, keys: IndexNowKeys, ping: IndexNowPing, now_s: float) -> str:
     state, counts = keys.state(ping, now_s), {}
     if state == VERIFIED:
-        inbox.put(Announcement(url, INDEXNOW, ping.said_s or now_s, now_s) for url in ping.urls)
+        inbox.put(Announcement(url, INDEXNOW, ping.reported_s or now_s, now_s) for url in ping.urls)
     elif state == REFUSED:
         counts["forged"] = len(ping.urls)
     else:
         is_new = not state
-        counts["dropped"] = len(ping.urls) - keys.wait(ping, now_s)
+        counts["dropped"] = len(ping.urls) - keys.queue(ping, now_s)
         state = keys.state(ping, now_s) or CROWDED
         # The first ping of a key makes its file due; later ones only wait for it.
-        if is_new and state == ASKED:
+        if is_new and state == PENDING:
             inbox.put([Announcement(ping.location, KEY_FILE, now_s, now_s)])
     inbox.count(INDEXNOW, counts)
     return state
@@ -103,7 +103,7 @@ def prove_keys(
     owners: HostOwners | None = None,
 ) -> Place:
     """Check whether the files of some keys were visited since they were queued; return the start of the next part."""
-    requested = keys.asked(CHECKED_AT_ONCE, after) if keys.are_there else []
+    requested = keys.pending_keys(CHECKED_AT_ONCE, after) if keys.has_tables else []
     ours = requested
     if owners is not None:
         ours = [key for key in requested if owners.is_here(key.host)]
@@ -117,7 +117,7 @@ def prove_keys(
         with transaction(inbox.db):
             waited = keys.settle(key, is_proved=is_proved, now_s=now_s)
             if is_proved:
-                inbox.put(Announcement(url, INDEXNOW, said_s, now_s) for url, said_s in waited)
+                inbox.put(Announcement(url, INDEXNOW, reported_s, now_s) for url, reported_s in waited)
             else:
                 inbox.count(INDEXNOW, {"forged": len(waited)})
     # A full part continues behind its last key; otherwise the next check begins anew.
@@ -128,7 +128,7 @@ def forward_key_files(inbox: AnnouncementInbox, due: Sequence[Announcement], own
     """Forward the keys of due key files that belong to other nodes; return the key files of this node."""
     keys = IndexNowKeys(inbox.db)
     away = [(split(each.url).host, each.url) for each in due if not owners.is_here(split(each.url).host)]
-    _forward_keys(inbox, keys, [key for place in away for key in keys.asked_at(*place)], owners)
+    _forward_keys(inbox, keys, [key for place in away for key in keys.pending_at(*place)], owners)
     for place in away:
         _forget_file(inbox, keys, *place)
     return [each for each in due if owners.is_here(split(each.url).host)]
@@ -141,7 +141,7 @@ def _forward_keys(inbox: AnnouncementInbox, keys: IndexNowKeys, those: Sequence[
     sent = owners.forward_keys(keys, those)
     with transaction(inbox.db):
         for key, urls in sent.items():
-            keys.forget(key, urls)
+            keys.remove(key, urls)
             _forget_file(inbox, keys, key.host, key.location)
         inbox.count(INDEXNOW, {"passed_on": sum(map(len, sent.values()))})
 
@@ -149,7 +149,7 @@ def _forward_keys(inbox: AnnouncementInbox, keys: IndexNowKeys, those: Sequence[
 def _forget_file(inbox: AnnouncementInbox, keys: IndexNowKeys, host: str, location: str) -> None:
     """Cancel the visit of a key file, unless a known key should lie there: this node may become the host's owner."""
     with transaction(inbox.db):
-        if not keys.asked_at(host, location):
+        if not keys.pending_at(host, location):
             inbox.settle(KEY_FILE, [location])
 
 
@@ -171,7 +171,7 @@ def _is_proved(frontier: FrontierCell, key: IndexNowKey) -> bool | None:
     if visited_s is None or visited_s < key.since_s:
         # The file was given up without a visit: that refuses the key.
         return False if state in {STATE_EXCLUDED, STATE_FAILED} and visited_s is None else None
-    return status in {200, 304} and proves(key.key, digest)
+    return status in {200, 304} and is_proof(key.key, digest)
 
 
 def note_signal(frontier: FrontierCell, announced: Announcement, host: str) -> bool:
@@ -181,6 +181,6 @@ def note_signal(frontier: FrontierCell, announced: Announcement, host: str) -> b
     if row is None:
         return True
     kind, key = KINDS[announced.kind], key_of(announced.url)
-    site_statements.store_statements(frontier.db, slot, row[0], kind, 0, {key: announced.said_s}, announced.said_s)
+    site_statements.store_statements(frontier.db, slot, row[0], kind, 0, {key: announced.reported_s}, announced.reported_s)
     trust = SignalSource.decode(site_statements.trust_of(frontier.db, slot, row[0]).get(kind, b""))
     return not trust.is_distrusted

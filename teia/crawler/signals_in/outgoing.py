@@ -4,7 +4,7 @@ Webhooks and hubs are reached through the crawler's own resolver, address guard 
 checked is the one that is connected to, redirects are answers and not followed, time and size are bounded, and the
 User-Agent identifies the crawler.
 
-Messages are posted in one turn of the courier and settled in a later one, so that no message blocks others. A host is
+Messages are posted in one turn of the notifier and settled in a later one, so that no message blocks others. A host is
 one place for all collections of a data folder: one message to it at a time, from any collection, and a delay before the
 next. A receiver, which is a webhook's address, is another place. While it fails it is left alone for longer and longer,
 for all subscriptions. Both are kept here, once for all collections; state that must outlive the process is in their

@@ -1,4 +1,4 @@
-"""Hubs of feeds (WebSub): found by the crawl, subscribed to by the courier, received from by the server.
+"""Hubs of feeds (WebSub): found by the crawl, subscribed to by the notifier, received from by the server.
 
 A hub is a server like others: requested through the address guard, with the crawler's User-Agent, one request at a
 time, and with a delay of `courtesy.delay_s` between two, for all collections (outgoing.py). Its answer only
@@ -63,7 +63,7 @@ def store_hubs(path: Path, found: Iterable[tuple[str, str, str]], config: Config
 
 
 class HubRound:
-    """Sends due requests to hubs, for one collection; lives with the courier."""
+    """Sends due requests to hubs, for one collection; lives with the notifier."""
 
     def __init__(self, path: Path, config: Config, poster: Poster, receivers: ReceiverStates, clock: Clock) -> None:
         self._path, self._receivers, self._clock = path, receivers, clock

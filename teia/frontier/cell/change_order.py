@@ -44,9 +44,9 @@ def _rank_slot(cell: FrontierCell, slot: int) -> int:
         WHERE u.slot = ? AND u.state IN (?, ?) AND u.lane <> ?
     """
     judged, unjudged = cell.order.stores_trails, UNJUDGED_SCORE if cell.order.stores_trails else TOP_SCORE
-    asked = (slot, STATE_QUEUED, STATE_EXCLUDED, LANE_DUE)
+    parameters = (slot, STATE_QUEUED, STATE_EXCLUDED, LANE_DUE)
     moves = []
-    for host_id, lane, key, old, depth, in_links, found_by, known in cell.db.execute(sql, asked):
+    for host_id, lane, key, old, depth, in_links, found_by, known in cell.db.execute(sql, parameters):
         # A URL that a user requested has no page that judges it; it keeps the top score.
         score = known if judged and known is not None else TOP_SCORE if found_by & BY_SEED else unjudged
         rank = cell.order.rank(depth, in_links, sequence_of(old), score)

@@ -32,18 +32,18 @@ class RuleWarning:
 def lint(include: Sequence[str], exclude: Sequence[str], seeds: Sequence[str] = ()) -> list[RuleWarning]:
     """Return warnings about rules that are probably mistakes; invalid rules are refused elsewhere."""
     rules = [rule.strip() for rule in (*include, *exclude)]
-    remarks = _names_without_www(include, seeds)
+    warnings = _names_without_www(include, seeds)
     if include and all(rule.strip().startswith(("type:", "lang:")) or rule.strip() == "query:no" for rule in include):
-        remarks.append(RuleWarning(0, "these rules only exclude: all other linked sites belong to the collection"))
+        warnings.append(RuleWarning(0, "these rules only exclude: all other linked sites belong to the collection"))
     if len(rules) <= MAX_COMPARED:
-        remarks += _never_decides(rules, len(include))
-    return sorted(remarks, key=lambda remark: remark.index)
+        warnings += _never_decides(rules, len(include))
+    return sorted(warnings, key=lambda warning: warning.index)
 
 
 def _names_without_www(include: Sequence[str], seeds: Sequence[str]) -> list[RuleWarning]:
     """Warn about a `host:` rule for a whole site: its subdomains, such as www, are left out."""
     hosts = {host_of(url) for url in map(from_user, seeds) if url is not None}
-    remarks = []
+    warnings = []
     for index, rule in enumerate(include):
         kind, _, name = rule.strip().partition(":")
         name = name.strip().lower()
@@ -52,36 +52,36 @@ def _names_without_www(include: Sequence[str], seeds: Sequence[str]) -> list[Rul
         if url is not None and host_of(url) == name == site_of(name) and f"host:www.{name}" not in include:
             others = sorted(host for host in hosts if host.endswith(f".{name}"))
             other = others[0] if others else f"www.{name}"
-            remarks.append(RuleWarning(index, f"host:{name} does not match {other}; domain:{name} does"))
-    return remarks
+            warnings.append(RuleWarning(index, f"host:{name} does not match {other}; domain:{name} does"))
+    return warnings
 
 
-def _never_decides(rules: Sequence[str], kept: int) -> list[RuleWarning]:
+def _never_decides(rules: Sequence[str], include_count: int) -> list[RuleWarning]:
     """Warn about rules covered by another: one of the same list, or one that excludes what this would include."""
-    remarks = []
-    books = [_book(rule) for rule in rules]
+    warnings = []
+    rulebooks = [_rulebook(rule) for rule in rules]
     for index, rule in enumerate(rules):
         examples, kind = _examples(rule), rule.partition(":")[0]
-        for other, book in enumerate(books):
-            is_same_list = (index < kept) == (other < kept)
+        for other, rulebook in enumerate(rulebooks):
+            is_same_list = (index < include_count) == (other < include_count)
             # A rule of the exclude list overrules the include list, never the other way round.
-            is_judged_by = is_same_list or (index < kept <= other)
-            if other == index or not examples or book is None or not is_judged_by:
+            is_overruled_by = is_same_list or (index < include_count <= other)
+            if other == index or not examples or rulebook is None or not is_overruled_by:
                 continue
             wider = rules[other].partition(":")[0] in _WIDER.get(kind, ())
-            if not wider or not all(book.matches(url)[0] for url in examples):
+            if not wider or not all(rulebook.matches(url)[0] for url in examples):
                 continue
             if is_same_list and other > index and _examples(rules[other]) == examples:
                 continue  # the same rule twice: reported once, at the second
             how = "covers it completely" if is_same_list else "excludes it completely"
-            remarks.append(
+            warnings.append(
                 RuleWarning(index, f"rule {index + 1} has no effect: rule {other + 1}, {rules[other]}, {how}")
             )
             break
-    return remarks
+    return warnings
 
 
-def _book(rule: str) -> Rulebook | None:
+def _rulebook(rule: str) -> Rulebook | None:
     try:
         return Rulebook((rule,)) if rule.partition(":")[0] in _WIDER else None
     except ConfigError:

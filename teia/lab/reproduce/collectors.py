@@ -25,7 +25,7 @@ from teia.collections.stored import configure
 from teia.config.sections import Config
 from teia.crawler.start import open_crawler
 from teia.lab.reproduce.crawled import settings_lines, world_lines
-from teia.lab.reproduce.nodes import toml_of
+from teia.lab.reproduce.nodes import format_toml
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.server.process import lab_process
 from teia.lab.world.spec import WorldSpec
@@ -100,36 +100,36 @@ def collectors(run: ExperimentInput) -> Results:
     seconds = QUICK_SECONDS if run.quick else SECONDS
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
         spec = Path(name) / "world.toml"
-        spec.write_text(toml_of(_world(run)), encoding="utf-8")
+        spec.write_text(format_toml(_world(run)), encoding="utf-8")
         flags = ["--spec", str(spec), "--port", "0", "--dns-address", "127.77.255.53:0"]
         with lab_process(*flags) as ready:
             sessions = []
             for number in QUICK_COLLECTORS if run.quick else COLLECTORS:
                 run.progress(f"C8: {number} collectors for {seconds:g} s")
-                of_lab = {"collection.seeds": _homes(spec, ready["port"]), "fetch.dns": ready["dns"]}
-                sessions.append(_session(Path(name) / f"{number}", of_lab, number, seconds, run.seed))
+                lab_settings = {"collection.seeds": _home_pages(spec, ready["port"]), "fetch.dns": ready["dns"]}
+                sessions.append(_session(Path(name) / f"{number}", lab_settings, number, seconds, run.seed))
     yield rate_table(sessions)
     yield latency_table(sessions)
     yield rate_figure(sessions)
 
 
-def _homes(spec: Path, port: int) -> tuple[str, ...]:
+def _home_pages(spec: Path, port: int) -> tuple[str, ...]:
     """Return the home pages of all servers, from which every session begins."""
     world = World(WorldSpec.load(spec), epoch_s=0.0, port=port)
     return tuple(world.roots[host.name].decode() for host in world.hosts)
 
 
-def _session(folder: Path, of_lab: dict[str, Any], number: int, seconds: float, seed: int) -> CollectorsResult:
+def _session(folder: Path, lab_settings: dict[str, Any], number: int, seconds: float, seed: int) -> CollectorsResult:
     """Crawl with `number` collectors for `seconds`."""
     root = open_root(folder, create=True)
     with root.locked():
-        flags = {**CRAWL, **of_lab, "fetch.at_once": number, "limits.seconds": seconds}
+        flags = {**CRAWL, **lab_settings, "fetch.at_once": number, "limits.seconds": seconds}
         config = configure(root, "world", None, {}, flags).config
         uvloop.run(_crawl(root, config, seed))
     with looking(root, "world") as source:
         sql = "SELECT epoch(started), epoch(ended), coalesce(status, 0) FROM fetches WHERE kind <> 'robots'"
         rows = [(float(start), float(end), int(status)) for start, end, status in source.log.query(sql).rows]
-    return session_of(number, rows)
+    return measure_session(number, rows)
 
 
 async def _crawl(root: Root, config: Config, seed: int) -> None:
@@ -137,7 +137,7 @@ async def _crawl(root: Root, config: Config, seed: int) -> None:
         await crawler.run()
 
 
-def session_of(number: int, fetches: Sequence[tuple[float, float, int]]) -> CollectorsResult:
+def measure_session(number: int, fetches: Sequence[tuple[float, float, int]]) -> CollectorsResult:
     """Return the result of a session from its fetch log: the begin, end and status of each request.
 
     Documents are counted until the last request begins: from then on slots are empty. A slot that becomes free takes
@@ -162,7 +162,7 @@ def rate_table(sessions: Sequence[CollectorsResult]) -> Table:
         ResultRow((f"{each.collectors}", f"{each.requests}"), each.per_minute, implied_rate(each.collectors))
         for each in sessions
     ]
-    slope, at_zero, r_squared = line_through(sessions)
+    slope, at_zero, r_squared = fit_line(sessions)
     note = (
         "Figure 3 is a picture, its numbers are not in the text; beside ours is the rate computed from table 1's"
         " latencies for collectors that are never idle, 60 · n / (HTTP + scheduler). A linear fit of ours has "
@@ -178,13 +178,13 @@ def implied_rate(collectors: int) -> float:
     return 60 * collectors / (HTTP_S[collectors] + SCHEDULER_S[collectors])
 
 
-def line_through(sessions: Sequence[CollectorsResult]) -> tuple[float, float, float]:
+def fit_line(sessions: Sequence[CollectorsResult]) -> tuple[float, float, float]:
     """Return the slope, the value at zero, and the share of variance that the line explains."""
     x = np.array([each.collectors for each in sessions], dtype=float)
     y = np.array([each.per_minute for each in sessions])
     slope, at_zero = (float(value) for value in np.polyfit(x, y, 1))
-    left = y - slope * x - at_zero
-    return slope, at_zero, 1 - float(left @ left) / float(((y - y.mean()) ** 2).sum())
+    residuals = y - slope * x - at_zero
+    return slope, at_zero, 1 - float(residuals @ residuals) / float(((y - y.mean()) ** 2).sum())
 
 
 def latency_table(sessions: Sequence[CollectorsResult]) -> Table:

@@ -4,7 +4,7 @@ The world does not change (`time_factor` 0) and runs in its own process. The cra
 and ends when no URL waits. The servers are ours, so the politeness delay is short.
 
 The world depends on the seed alone. The result of a crawl does not quite: a host that fails twelve times in a row is
-given up. Its remaining URLs get the outcome of its last failure, requested or not (`unasked`), so documents and the
+given up. Its remaining URLs get the outcome of its last failure, requested or not (`unrequested`), so documents and the
 links on them are missing. With fast retries (0.02 s) that affected 1% of all URLs; with the settings below still half
 of that in a full run, and it differs from run to run. So the table reports the number, all tables `vary`, and the
 report shows the digest of the world (`world_input_lines`), which is the same in equal runs.
@@ -89,13 +89,13 @@ class CrawledWorld:
     summary: Summary
 
     @property
-    def unasked(self) -> int:
+    def unrequested(self) -> int:
         """Number of URLs that count as failed though no request was sent, because their host had been given up."""
-        (asked,) = self.source.log.query("SELECT count(DISTINCT url) FROM fetches WHERE kind <> 'robots'").rows[0]
+        (requested,) = self.source.log.query("SELECT count(DISTINCT url) FROM fetches WHERE kind <> 'robots'").rows[0]
         # A URL can have these outcomes without a request, for other reasons than a host that was given up.
         sql = "SELECT count(*) FROM urls WHERE outcome NOT IN ('', 'robots', 'robots_unreachable', 'dns')"
         visited = sum(int(number) for (number,) in self.source.rows(sql))
-        return max(0, visited - int(asked))
+        return max(0, visited - int(requested))
 
 
 @contextmanager
@@ -117,8 +117,8 @@ def crawled_world(
         flags = ["--spec", str(spec), "--port", "0", "--dns-address", "127.77.255.53:0"]
         with lab_process(*flags) as ready, root.locked():
             # One seed is enough: all hosts of a world are reachable from its first home page.
-            of_lab = {"collection.seeds": tuple(ready["seeds"][:1]), "fetch.dns": ready["dns"], "scope.types": types}
-            config = configure(root, "world", None, {}, {**CRAWL, **of_lab, **(crawl or {})}).config
+            lab_settings = {"collection.seeds": tuple(ready["seeds"][:1]), "fetch.dns": ready["dns"], "scope.types": types}
+            config = configure(root, "world", None, {}, {**CRAWL, **lab_settings, **(crawl or {})}).config
             summary = uvloop.run(_crawl(root, config, run.seed))
         # Shares and totals of a crawl that was cut off would be wrong, so it is an error.
         if summary.urls_queued:
@@ -165,7 +165,7 @@ def _toml(values: Mapping[str, Any]) -> str:
 
 async def _crawl(root: Root, config: Config, seed: int) -> Summary:
     clock = WallClock()
-    began = clock.ticks_s()
+    started = clock.ticks_s()
     async with open_crawler(root, [config], clock, seed) as crawler:
         await crawler.run()
-        return summarize(crawler.crawls[0], clock.ticks_s() - began)
+        return summarize(crawler.crawls[0], clock.ticks_s() - started)

@@ -22,14 +22,14 @@ from teia.clock import Clock
 from teia.cluster.nats.servers import NatsServers, ends_with_us
 from teia.errors import LabError
 
-BEGIN_S, LEAVE_S = 60.0, 60.0
+START_S, LEAVE_S = 60.0, 60.0
 SESSION_S = 10.0
 """Session length; long, because no node dies in these studies and a busy machine may stall one for seconds."""
 
 COLLECTION = "study"
 
 
-def toml_of(values: Mapping[str, Any]) -> str:
+def format_toml(values: Mapping[str, Any]) -> str:
     """Format dotted keys and plain values as TOML; plain JSON values are valid TOML."""
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
 
@@ -40,19 +40,19 @@ async def run_nodes(
     nodes: Mapping[str, Sequence[str]],
     clock: Clock,
     seconds: float | None,
-    begun: Callable[[], bool] = lambda: True,
+    has_started: Callable[[], bool] = lambda: True,
     *,
-    apart: bool = False,
+    isolated: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Run nodes for `seconds`, or until no work is left; return the final report of each.
 
-    `nodes` are the flags of each besides the common ones. Time begins when all of them have been started and `begun`
-    returns True. Nodes that are `apart` have a NATS server each and do not know each other.
+    `nodes` are the flags of each besides the common ones. Time begins when all of them have been started and `has_started`
+    returns True. Nodes that are `isolated` have a NATS server each and do not know each other.
     """
     file = folder / "study.toml"
-    file.write_text(toml_of({**settings, "collection.name": COLLECTION}), encoding="utf-8")
+    file.write_text(format_toml({**settings, "collection.name": COLLECTION}), encoding="utf-8")
     async with AsyncExitStack() as stack:
-        groups = [[name] for name in nodes] if apart else [list(nodes)]
+        groups = [[name] for name in nodes] if isolated else [list(nodes)]
         servers: dict[str, NatsServers] = {}
         for group in groups:
             nats = await stack.enter_async_context(NatsServers(folder / f"nats-{group[0]}", 1, clock))
@@ -61,25 +61,25 @@ async def run_nodes(
         try:
             for name, flags in nodes.items():
                 # Without a time limit each node ends by itself when no work is left.
-                ends = [] if seconds is not None else ["--once"]
-                started[name] = await _start(folder, name, servers[name], [*flags, *ends, "--config", str(file)])
+                end_flags = [] if seconds is not None else ["--once"]
+                started[name] = await _start(folder, name, servers[name], [*flags, *end_flags, "--config", str(file)])
             if seconds is not None:
-                await _begin(begun, clock)
+                await _wait_for_start(has_started, clock)
                 await clock.sleep(seconds)
                 # All nodes get the signal before any of them is waited for, so that they leave together.
                 for process in started.values():
                     with suppress(ProcessLookupError):
                         process.send_signal(signal.SIGTERM)
-            return {name: await _said(folder, name, process, seconds) for name, process in started.items()}
+            return {name: await _read_report(folder, name, process, seconds) for name, process in started.items()}
         finally:
-            await _end(started)
+            await _kill(started)
 
 
-async def _begin(begun: Callable[[], bool], clock: Clock) -> None:
-    until = clock.ticks_s() + BEGIN_S
-    while not begun():
+async def _wait_for_start(has_started: Callable[[], bool], clock: Clock) -> None:
+    until = clock.ticks_s() + START_S
+    while not has_started():
         if clock.ticks_s() > until:
-            raise LabError(f"the nodes did not start within {BEGIN_S:g} s")
+            raise LabError(f"the nodes did not start within {START_S:g} s")
         await clock.sleep(0.05)
 
 
@@ -96,7 +96,7 @@ async def _start(folder: Path, name: str, nats: NatsServers, flags: Sequence[str
         os.close(log)
 
 
-async def _said(
+async def _read_report(
     folder: Path, name: str, process: asyncio.subprocess.Process, seconds: float | None
 ) -> dict[str, Any]:  # Any: a JSON object, see `cli.cluster.node`
     """Wait until a node has ended, and return the last line of its output."""
@@ -107,12 +107,12 @@ async def _said(
         raise LabError(f"{name} did not leave within {LEAVE_S:g} s; see {folder / name}.log") from None
     lines = out.decode("utf-8", "replace").splitlines()
     if process.returncode or not lines:
-        words = (folder / f"{name}.log").read_text("utf-8", "replace").splitlines()
-        raise LabError(f"{name} exited with {process.returncode}: {words[-1] if words else 'no message'}")
+        log_lines = (folder / f"{name}.log").read_text("utf-8", "replace").splitlines()
+        raise LabError(f"{name} exited with {process.returncode}: {log_lines[-1] if log_lines else 'no message'}")
     return msgspec.json.decode(lines[-1], type=dict[str, Any])
 
 
-async def _end(started: Mapping[str, asyncio.subprocess.Process]) -> None:
+async def _kill(started: Mapping[str, asyncio.subprocess.Process]) -> None:
     """Kill the nodes that are still running."""
     for process in started.values():
         if process.returncode is None:

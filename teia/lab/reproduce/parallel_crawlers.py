@@ -24,7 +24,7 @@ from teia.lab.parallel.crawl import Mode, ParallelCrawlResult, crawl
 from teia.lab.parallel.measures import communication, coverage, overlap, coverage_and_overlap, quality
 from teia.lab.parallel.split import SPLITS
 from teia.lab.parallel.web import WebGraph, read_graph
-from teia.lab.reproduce.nodes import run_nodes, toml_of
+from teia.lab.reproduce.nodes import run_nodes, format_toml
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
@@ -83,7 +83,7 @@ CRAWL: dict[str, Any] = {
 NODES = ("a", "b", "c")
 
 
-def spec_of(run: ExperimentInput, pages: int) -> dict[str, Any]:
+def world_spec(run: ExperimentInput, pages: int) -> dict[str, Any]:
     return {"seed": run.seed, "pages": pages, "hosts": max(2, pages // PAGES_PER_HOST), **QUIET}
 
 
@@ -93,56 +93,56 @@ class Study:
 
     run: ExperimentInput
     web: WebGraph
-    _done: dict[tuple[Mode, str, int, bool, int], ParallelCrawlResult] = field(default_factory=dict)
-    _alone: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
+    _results: dict[tuple[Mode, str, int, bool, int], ParallelCrawlResult] = field(default_factory=dict)
+    _single: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
 
-    def done(
+    def crawl_result(
         self, mode: Mode, split: str, processes: int, *, by_links: bool = False, batch: int = BATCH
     ) -> ParallelCrawlResult:
         key = (mode, split, processes, by_links, batch)
-        if key not in self._done:
+        if key not in self._results:
             web = self.web
             owners = SPLITS[split](web, processes)
             # Quality needs the first pages only (BEST). Cross-over would go on until every process has every page.
             enough = round(len(web) * (BEST if by_links else ENOUGH if mode is Mode.CROSS_OVER else 1.0))
             seeds = self._seeds(owners, processes)
-            self._done[key] = crawl(web, owners, seeds, mode, by_links=by_links, batch=batch, enough=enough)
-        return self._done[key]
+            self._results[key] = crawl(web, owners, seeds, mode, by_links=by_links, batch=batch, enough=enough)
+        return self._results[key]
 
     def quality(self, mode: Mode, split: str, processes: int, batch: int = BATCH) -> float:
         """Return the share of the best pages that come first, if each process orders pages by the links it knows of."""
         best = round(len(self.web) * BEST)
-        return quality(self.done(mode, split, processes, by_links=True, batch=batch), self.web, best)
+        return quality(self.crawl_result(mode, split, processes, by_links=True, batch=batch), self.web, best)
 
-    def alone(self, split: str, processes: int) -> dict[str, float]:
+    def single_process(self, split: str, processes: int) -> dict[str, float]:
         """Return the measures of one process that begins with the seeds of all."""
         key = (split, processes)
-        if key not in self._alone:
+        if key not in self._single:
             web = self.web
             seeds = [list(chain.from_iterable(self._seeds(SPLITS[split](web, processes), processes)))]
             best = round(len(web) * BEST)
             by_links = crawl(web, [0] * len(web), seeds, Mode.EXCHANGE, by_links=True, enough=best)
-            done = crawl(web, [0] * len(web), seeds, Mode.EXCHANGE)
+            result = crawl(web, [0] * len(web), seeds, Mode.EXCHANGE)
             # One process fetches no page twice and sends no links.
             nothing = dict.fromkeys(("overlap", "URLs sent per page", "messages per page"), 0.0)
-            self._alone[key] = {"coverage": coverage(done, web), "quality": quality(by_links, web, best), **nothing}
-        return self._alone[key]
+            self._single[key] = {"coverage": coverage(result, web), "quality": quality(by_links, web, best), **nothing}
+        return self._single[key]
 
     def measures(self, mode: Mode, split: str, processes: int) -> Iterator[tuple[str, float]]:
         """Yield the measures of a mode; a firewall sends no links and fetches no page twice."""
-        done = self.done(mode, split, processes)
-        yield "coverage", coverage(done, self.web)
+        result = self.crawl_result(mode, split, processes)
+        yield "coverage", coverage(result, self.web)
         if mode is not Mode.FIREWALL:
-            yield "overlap", overlap(done)
+            yield "overlap", overlap(result)
         if mode is Mode.EXCHANGE:
-            yield "URLs sent per page", communication(done)
-            yield "messages per page", done.messages / len(set(done.fetched))
+            yield "URLs sent per page", communication(result)
+            yield "messages per page", result.messages / len(set(result.fetched))
         yield "quality", self.quality(mode, split, processes)
 
     def _seeds(self, owners: list[int], processes: int) -> list[list[int]]:
         # The same order of home pages for all modes and splits, so that they differ in nothing else.
-        chance = self.run.random(16, processes)
-        homes = [int(home) for home in chance.permutation(np.array(self.web.homes))]
+        rng = self.run.random(16, processes)
+        homes = [int(home) for home in rng.permutation(np.array(self.web.homes))]
         return [[home for home in homes if owners[home] == number][:SEEDS] for number in range(processes)]
 
 
@@ -155,12 +155,12 @@ def parallel_crawlers(run: ExperimentInput) -> Results:
     """Measure coverage, overlap, communication and quality of each mode and split, and of three real nodes."""
     pages = QUICK_PAGES if run.quick else PAGES
     run.progress(f"A16: the links of {pages:,} pages")
-    study = Study(run, read_graph(World(WorldSpec.from_values(spec_of(run, pages)), epoch_s=0.0)))
+    study = Study(run, read_graph(World(WorldSpec.from_values(world_spec(run, pages)), epoch_s=0.0)))
     yield modes_table(study)
     numbers = QUICK_PROCESSES if run.quick else PROCESSES
     yield coverage_figure(study, numbers)
     yield overlap_figure(study, numbers)
-    yield told_figure(study, numbers)
+    yield communication_figure(study, numbers)
     yield quality_figure(study, max(QUICK_SHOWN if run.quick else SHOWN[:2]))
     yield nodes_table(run)
 
@@ -172,7 +172,7 @@ def modes_table(study: Study) -> Table:
             for mode in Mode:
                 study.run.progress(f"A16: {mode.value}, {processes} processes, by {split}")
                 rows += [
-                    ResultRow((mode.value, split, f"{processes}", name), value, study.alone(split, processes)[name])
+                    ResultRow((mode.value, split, f"{processes}", name), value, study.single_process(split, processes)[name])
                     for name, value in study.measures(mode, split, processes)
                 ]
     note = (
@@ -188,7 +188,7 @@ def modes_table(study: Study) -> Table:
 
 
 def coverage_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
-    series = _lines(numbers, lambda split, n: coverage(study.done(Mode.FIREWALL, split, n), study.web))
+    series = _lines(numbers, lambda split, n: coverage(study.crawl_result(Mode.FIREWALL, split, n), study.web))
     title = "Pages reached with a firewall"
     return Figure("coverage", title, "processes", "coverage", series, log_x=True)
 
@@ -203,13 +203,13 @@ def overlap_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
     """Draw the cost of the last pages in cross-over by site."""
     series = []
     for number in numbers[1:]:
-        x, y = coverage_and_overlap(study.done(Mode.CROSS_OVER, "site", number), study.web, 100)
+        x, y = coverage_and_overlap(study.crawl_result(Mode.CROSS_OVER, "site", number), study.web, 100)
         series.append(PlotLine(f"{number} processes", x, y))
     return Figure("overlap", "Cross-over, by site", "coverage", "overlap", tuple(series))
 
 
-def told_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
-    series = _lines(numbers, lambda split, n: communication(study.done(Mode.EXCHANGE, split, n)))
+def communication_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
+    series = _lines(numbers, lambda split, n: communication(study.crawl_result(Mode.EXCHANGE, split, n)))
     return Figure("told", "Exchange: messages sent", "processes", "URLs sent per page", series, log_x=True)
 
 
@@ -220,7 +220,7 @@ def quality_figure(study: Study, processes: int) -> Figure:
         PlotLine(split, x, [study.quality(Mode.EXCHANGE, split, processes, batch) for batch in BATCHES])
         for split in SPLITS
     ]
-    series.append(PlotLine("one process", x, [study.alone("site", processes)["quality"]] * len(x), ours=False))
+    series.append(PlotLine("one process", x, [study.single_process("site", processes)["quality"]] * len(x), ours=False))
     title = f"Exchange: quality, {processes} processes"
     return Figure("quality", title, "links per message", "quality", tuple(series), log_x=True)
 
@@ -232,27 +232,27 @@ def nodes_table(run: ExperimentInput) -> Table:
     """Crawl a world to its end with three nodes; the lab's own log records their requests."""
     pages = QUICK_REAL_PAGES if run.quick else REAL_PAGES
     run.progress(f"A16: three nodes crawl {pages:,} pages")
-    web = read_graph(World(WorldSpec.from_values(spec_of(run, pages)), epoch_s=0.0))
+    web = read_graph(World(WorldSpec.from_values(world_spec(run, pages)), epoch_s=0.0))
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
         folder = Path(name)
-        (folder / "world.toml").write_text(toml_of(spec_of(run, pages)), encoding="utf-8")
+        (folder / "world.toml").write_text(format_toml(world_spec(run, pages)), encoding="utf-8")
         log = folder / "requests.jsonl"
         flags = ("--spec", str(folder / "world.toml"), "--port", "0", "--dns-address", "127.77.255.53:0")
         with lab_process(*flags, "--log", str(log)) as ready:
             settings = {**CRAWL, "collection.seeds": ready["seeds"][:1], "fetch.dns": ready["dns"]}
-            said = asyncio.run(run_nodes(folder, settings, dict.fromkeys(NODES, ()), WallClock(), None))
+            reports = asyncio.run(run_nodes(folder, settings, dict.fromkeys(NODES, ()), WallClock(), None))
         fetched = Counter(f"{entry.host}{entry.path}" for entry in read_log(log) if entry.status == 200)
-    distinct, all_of_them = len(fetched), sum(fetched.values())
+    distinct, total = len(fetched), sum(fetched.values())
     owners = SPLITS["site"](web, len(NODES))
     # The model begins as the nodes do: one seed, at the process that owns it.
     model = crawl(web, owners, [[web.homes[0]] if owners[web.homes[0]] == n else [] for n in range(3)], Mode.EXCHANGE)
-    busiest = max(each["pages"] for each in said.values())
+    busiest = max(each["pages"] for each in reports.values())
     rows = (
         ResultRow(("coverage",), distinct / len(web), coverage(model, web)),
-        ResultRow(("overlap",), (all_of_them - distinct) / distinct, overlap(model)),
+        ResultRow(("overlap",), (total - distinct) / distinct, overlap(model)),
         ResultRow(("pages of the busiest node, in fair shares",), busiest * len(NODES) / distinct),
-        ResultRow(("messages to NATS per page",), sum(each["messages"] for each in said.values()) / distinct),
-        ResultRow(("kB to NATS per page",), sum(each["sent_bytes"] for each in said.values()) / distinct / 1000),
+        ResultRow(("messages to NATS per page",), sum(each["messages"] for each in reports.values()) / distinct),
+        ResultRow(("kB to NATS per page",), sum(each["sent_bytes"] for each in reports.values()) / distinct / 1000),
     )
     note = (
         f"{len(web):,} pages, one seed, {CRAWL['collection.cells']} cells, from the lab's own request log. Messages"

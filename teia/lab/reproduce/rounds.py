@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from teia.clock import WallClock
-from teia.lab.reproduce.nodes import COLLECTION, run_nodes, toml_of
+from teia.lab.reproduce.nodes import COLLECTION, run_nodes, format_toml
 from teia.lab.server.process import lab_process
-from teia.lab.world.regions import as_countries
+from teia.lab.world.regions import format_countries
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
 from teia.store.root import open_root
@@ -91,13 +91,13 @@ class RoundResult:
     """Id of the settings of this round; rounds of other settings are not mixed with it."""
 
 
-def study_of(seconds: float, seed: int) -> str:
+def study_id(seconds: float, seed: int) -> str:
     """Return an id of all settings that make rounds comparable."""
     text = json.dumps([WORLD, CRAWL, seconds, seed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def world_of(seed: int, number: int) -> dict[str, Any]:
+def round_world(seed: int, number: int) -> dict[str, Any]:
     """Return the world of a round; every round has its own."""
     # Seeds of two studies have no world in common below 1,000 rounds.
     return {"seed": seed * 1_000 + number, **WORLD}
@@ -120,35 +120,35 @@ class FinishedRounds:
                 continue
         return sorted((each for each in found if each.study == self._study), key=lambda each: each.number)
 
-    def keep(self, done: RoundResult) -> None:
-        path = self._folder / f"{done.number:03d}-{done.strategy}.json"
+    def save(self, result: RoundResult) -> None:
+        path = self._folder / f"{result.number:03d}-{result.strategy}.json"
         new = path.with_suffix(".new")
-        new.write_text(json.dumps(asdict(done), indent=1), encoding="utf-8")
+        new.write_text(json.dumps(asdict(result), indent=1), encoding="utf-8")
         # A rename: an interruption leaves no half-written round behind.
         new.replace(path)
 
 
-def make_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
+def run_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
     """Let three nodes crawl the world of a round."""
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
         folder = Path(name)
         spec, log = folder / "world.toml", folder / "requests.jsonl"
-        spec.write_text(toml_of(world_of(seed, number)), encoding="utf-8")
+        spec.write_text(format_toml(round_world(seed, number)), encoding="utf-8")
         flags = ("--spec", str(spec), "--port", "0", "--dns-address", "127.77.255.53:0", "--log", str(log))
         with lab_process(*flags) as ready:
             world = World(WorldSpec.load(spec), epoch_s=0.0, port=ready["port"])
             countries = folder / "countries.csv"
-            countries.write_text(as_countries(world.hosts, world.spec.regions.names), encoding="utf-8")
+            countries.write_text(format_countries(world.hosts, world.spec.regions.names), encoding="utf-8")
             seeds = [world.roots[host.name].decode() for host in world.hosts[:SEEDS]]
             settings = {**CRAWL, "collection.seeds": seeds, "fetch.dns": ready["dns"]}
-            nodes = {region: flags_of(region, strategy, countries) for region in REGIONS}
+            nodes = {region: node_flags(region, strategy, countries) for region in REGIONS}
             # The time of a round begins with its first request, because nodes take different times to join.
-            has_begun, apart = (lambda: log.stat().st_size > 0), strategy == ISOLATED
-            asyncio.run(run_nodes(folder, settings, nodes, WallClock(), seconds, has_begun, apart=apart))
-        return measured(strategy, number, folder, seconds, study_of(seconds, seed))
+            has_started, isolated = (lambda: log.stat().st_size > 0), strategy == ISOLATED
+            asyncio.run(run_nodes(folder, settings, nodes, WallClock(), seconds, has_started, isolated=isolated))
+        return measure_round(strategy, number, folder, seconds, study_id(seconds, seed))
 
 
-def flags_of(region: str, strategy: str, countries: Path) -> list[str]:
+def node_flags(region: str, strategy: str, countries: Path) -> list[str]:
     return ["--region", region, "--bind", BOUND[region], "--strategy", strategy, "--countries", str(countries)]
 
 
@@ -156,7 +156,7 @@ Fetch = tuple[str, str, float, float, float]
 """(URL, its site, begin, end, bytes)."""
 
 
-def measured(strategy: str, number: int, folder: Path, seconds: float, study: str) -> RoundResult:
+def measure_round(strategy: str, number: int, folder: Path, seconds: float, study: str) -> RoundResult:
     """Read the result of a round from the nodes' logs. A moved cell has its rows on both nodes; they count once."""
     fetches: set[Fetch] = set()
     for region in REGIONS:
@@ -164,17 +164,17 @@ def measured(strategy: str, number: int, folder: Path, seconds: float, study: st
             sql = f"SELECT url, site, epoch(started), epoch(ended), bytes FROM fetches WHERE {ANSWERED}"  # noqa: S608
             for url, site, start, end, size in source.log.query(sql).rows:
                 fetches.add((str(url), str(site), float(start), float(end), float(size)))
-    return RoundResult(strategy, number, **account_of(fetches, seconds), study=study)
+    return RoundResult(strategy, number, **compute_measures(fetches, seconds), study=study)
 
 
-def account_of(fetches: Collection[Fetch], seconds: float) -> Mapping[str, Any]:  # Any: fields of a Round
+def compute_measures(fetches: Collection[Fetch], seconds: float) -> Mapping[str, Any]:  # Any: fields of a Round
     """Return the paper's measures of the pages fetched within `seconds` of the first request.
 
     A page that several nodes fetched counts once, by its first fetch.
     """
-    begun = min((start for _, _, start, _, _ in fetches), default=0.0)
+    first_s = min((start for _, _, start, _, _ in fetches), default=0.0)
     # By end time: of several fetches of a page, the one that was complete first counts.
-    in_time = sorted((each for each in fetches if each[3] <= begun + seconds), key=lambda each: each[3])
+    in_time = sorted((each for each in fetches if each[3] <= first_s + seconds), key=lambda each: each[3])
     first: dict[str, Fetch] = {}
     for each in in_time:
         first.setdefault(each[0], each)

@@ -62,13 +62,13 @@ FIRST_HOURS, SHARE_BY_THEN = 12, 0.51
 def statuses(run: ExperimentInput) -> Results:
     """Crawl a world that fails as the Portuguese web did, and count the outcomes."""
     with crawled_world(run, types=INDEXABLE, world={"text.pdfs": 0.0}) as crawled:
-        yield status_table(outcomes(crawled.source), links(crawled.source).references_unindexable, crawled.unasked)
+        yield status_table(outcomes(crawled.source), links(crawled.source).references_unindexable, crawled.unrequested)
         yield server_table(servers(crawled.source, top=25))
         yield time_figure(servers(crawled.source))
         yield rate_table(crawled)
 
 
-def status_table(found: Outcomes, unindexable: int, unasked: int) -> Table:
+def status_table(found: Outcomes, unindexable: int, unrequested: int) -> Table:
     """Return table 1: the share of each code, with both counts; `unindexable` counts references refused by ending."""
     ours: Counter[int] = Counter()
     names: dict[int, list[str]] = {}
@@ -95,7 +95,7 @@ def status_table(found: Outcomes, unindexable: int, unasked: int) -> Table:
         " connection, and `dns`, a name without an address. -3 are files that passed the filter of file extensions,"
         " in the paper too; the archives and sounds of the lab all have correct extensions, so none does: "
         f"{unindexable} references were not followed because of theirs. Redirect loops have no Tarântula code. Rare"
-        f" statuses vary strongly in a small web. {unasked} URLs were never requested, because their host was"
+        f" statuses vary strongly in a small web. {unrequested} URLs were never requested, because their host was"
         " skipped after failures; they count as -11 or -10. -10 here is mostly the limit of 2 s for a whole"
         " response."
     )

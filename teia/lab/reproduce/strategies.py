@@ -19,7 +19,7 @@ from teia.errors import LabError
 from teia.lab.reproduce.comparing import describe, mann_whitney, t_test
 from teia.lab.reproduce.crawled import settings_lines, world_lines
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
-from teia.lab.reproduce.rounds import CRAWL, ISOLATED, FinishedRounds, RoundResult, make_round, study_of, world_of
+from teia.lab.reproduce.rounds import CRAWL, ISOLATED, FinishedRounds, RoundResult, run_round, study_id, round_world
 
 STRATEGIES = (ISOLATED, "hash", "geo", "rtt")
 """Names of `teia node --strategy`; the paper's are Isolado, DHT, GEO and RTT."""
@@ -99,7 +99,7 @@ def _input_lines(run: ExperimentInput) -> Iterator[str]:
     yield f"{seconds:g}"
     yield from settings_lines(CRAWL)
     for number in range(wanted):
-        yield from world_lines(world_of(run.seed, number))
+        yield from world_lines(round_world(run.seed, number))
 
 
 @experiment(
@@ -111,12 +111,12 @@ def _input_lines(run: ExperimentInput) -> Iterator[str]:
 def strategies(run: ExperimentInput) -> Results:
     """Run the missing rounds and compare the strategies as the paper does."""
     wanted, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if run.quick else (ROUNDS, SECONDS)
-    kept = FinishedRounds(run.out, study_of(seconds, run.seed))
+    saved = FinishedRounds(run.out, study_id(seconds, run.seed))
     try:
-        make_missing(run, kept, wanted, seconds)
+        run_missing_rounds(run, saved, wanted, seconds)
     except KeyboardInterrupt:
         run.progress("A12: interrupted; run the same command to continue with the missing rounds")
-    found = whole_rounds(kept.all())
+    found = complete_rounds(saved.all())
     if not found["rtt"]:
         raise LabError("no round was completed with all strategies; run the same command to continue")
     yield statistics_table(found, seconds)
@@ -128,28 +128,28 @@ def strategies(run: ExperimentInput) -> Results:
         yield cumulative_figure(number, name, found)
 
 
-def make_missing(run: ExperimentInput, kept: FinishedRounds, wanted: int, seconds: float) -> None:
+def run_missing_rounds(run: ExperimentInput, saved: FinishedRounds, wanted: int, seconds: float) -> None:
     """Run the missing rounds one by one, with the strategies of each in random order."""
-    there = {(each.number, each.strategy) for each in kept.all()}
+    finished = {(each.number, each.strategy) for each in saved.all()}
     for number in range(wanted):
         # In random order, so that a machine that becomes slower or faster favours no strategy.
         for strategy in run.random(12, number).permutation(np.array(STRATEGIES)).tolist():
-            if (number, strategy) not in there:
+            if (number, strategy) not in finished:
                 run.progress(f"A12: round {number + 1} of {wanted}, {strategy}")
-                kept.keep(_insist(run, strategy, number, seconds))
+                saved.save(_run_with_retries(run, strategy, number, seconds))
 
 
-def _insist(run: ExperimentInput, strategy: str, number: int, seconds: float) -> RoundResult:
+def _run_with_retries(run: ExperimentInput, strategy: str, number: int, seconds: float) -> RoundResult:
     """Run a round; if it fails because of a node, report that and run it again."""
     for _ in range(TRIES - 1):
         try:
-            return make_round(strategy, number, seconds, run.seed)
+            return run_round(strategy, number, seconds, run.seed)
         except LabError as error:
             run.progress(f"A12: repeated, because {error}")
-    return make_round(strategy, number, seconds, run.seed)
+    return run_round(strategy, number, seconds, run.seed)
 
 
-def whole_rounds(rounds: Sequence[RoundResult]) -> dict[str, list[RoundResult]]:
+def complete_rounds(rounds: Sequence[RoundResult]) -> dict[str, list[RoundResult]]:
     """Return, by strategy, the rounds that were finished with all strategies."""
     by_strategy = {name: {each.number: each for each in rounds if each.strategy == name} for name in STRATEGIES}
     # Samples of equal size from the same worlds, or the tests would compare different rounds.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from teia.config.sections import RefreshSettings
-from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, intervals, one_host, price_at
+from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, intervals, host_world, visit_price
 from teia.lab.whatif.past import HostPages, Past
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.merge import Timetable
@@ -89,7 +89,7 @@ class LivePolicy:
     def _by_prices(self, world: RefreshWorld) -> Intervals:
         interval_s = np.full(len(world), np.inf)
         for server, part in enumerate(self.parts):
-            price = price_at(part.columns, part.posterior, float(world.politeness_s[server]), self.settings)
+            price = visit_price(part.columns, part.posterior, float(world.politeness_s[server]), self.settings)
             rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
             prices = [price] * len(part)
             interval_s[rows] = intervals(part.columns, part.posterior, part.prior, prices, self.settings)
@@ -103,7 +103,7 @@ class LivePolicy:
         if not weight.any():
             return None
         ages_s, horizon_s = world.age_s[rows], self.settings.horizon_s
-        alone = one_host(weight, world.rate[rows], slot_s, horizon_s, ages_s, world.changes[rows])
+        alone = host_world(weight, world.rate[rows], slot_s, horizon_s, ages_s, world.changes[rows])
         # Planned alone, a host may use every visit that its slots grant within the horizon.
         return policy_named(self.name).plan(replace(alone, budget=int(horizon_s / slot_s)))
 

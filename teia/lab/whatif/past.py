@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, columns_of, learn
-from teia.crawler.keep_fresh.observe import readable
+from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, to_columns, learn_priors
+from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.keep_fresh.weights import weigher
 from teia.errors import LabError
 from teia.fetch.robots import parse_robots
@@ -109,7 +109,7 @@ def read_past(source: Source, now_s: float) -> Past:
     for cell in source.cells:
         for host_id, name, address, _ in revisits.hosts_with_pages(cell.frontier.db):
             slot, pages = slot_of(site_of(name)), 0
-            with readable(cell.frontier):
+            with decode_errors(cell.frontier):
                 trusted = Trust.decode(histories.host_trust(cell.frontier, slot, host_id)[0]).dates.is_trusted
             for columns in _columns(cell, slot, host_id, weigh):
                 read.append((len(hosts), columns, trusted))
@@ -129,8 +129,8 @@ def _columns(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[
     after = FIRST_KEY
     while rows := revisits.captured_pages(cell.frontier.db, slot, host_id, after, PART):
         after = rows[-1].key
-        with readable(cell.frontier):
-            yield columns_of(rows, weigh)
+        with decode_errors(cell.frontier):
+            yield to_columns(rows, weigh)
 
 
 def _learn_rates(read: list[tuple[int, PageColumns, bool]]) -> tuple[HostPages, ...]:
@@ -138,11 +138,11 @@ def _learn_rates(read: list[tuple[int, PageColumns, bool]]) -> tuple[HostPages, 
     sums = np.zeros(3)
     for _, columns, trusted in read:
         # Each part's rates begin from a prior of the parts before it.
-        of_part = learn(columns, fit_sums(sums[:, None], _NOTHING), np.full(len(columns), trusted))[2]
+        of_part = learn_priors(columns, fit_sums(sums[:, None], _NOTHING), np.full(len(columns), trusted))[2]
         sums += (of_part.pages, of_part.rates, of_part.logs)
     of_all, parts = fit_sums(sums[:, None], _NOTHING), []
     for host, columns, trusted in read:
-        priors, posterior, _ = learn(columns, of_all, np.full(len(columns), trusted))
+        priors, posterior, _ = learn_priors(columns, of_all, np.full(len(columns), trusted))
         parts.append(HostPages(host, columns, priors.of(columns.kind), posterior, trusted))
     return tuple(parts)
 

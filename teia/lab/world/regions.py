@@ -15,7 +15,7 @@ from teia.lab.world.spec import RegionsSpec
 _REMEMBERED_CLIENTS = 4096
 
 
-def as_countries(hosts: Iterable[WorldHost], names: tuple[str, ...]) -> str:
+def format_countries(hosts: Iterable[WorldHost], names: tuple[str, ...]) -> str:
     """Return the regions of servers in the format of `teia node --countries`: a network and its region in each line."""
     regions = {host.address: host.region for host in hosts}
     return "".join(f"{address}/32,{names[region]}\n" for address, region in regions.items())

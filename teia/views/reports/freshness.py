@@ -11,9 +11,9 @@ import numpy as np
 from teia.clock import Clock, WallClock
 from teia.config.sections import RefreshSettings
 from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
-from teia.crawler.keep_fresh.bound import FreshnessBound, LostFreshness, feasibility, lost_of, standing_of, together
-from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, columns_of, plan_host
-from teia.crawler.keep_fresh.observe import readable
+from teia.crawler.keep_fresh.bound import FreshnessBound, LostFreshness, feasibility, attribute_loss, compute_bound, combine_bounds
+from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, to_columns, plan_host
+from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.keep_fresh.weights import weigher
 from teia.frontier.cell import histories, revisits
 from teia.refresh.history import DAY_S
@@ -109,11 +109,11 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
         slot_s = pace[host].slot_s if host in pace else source.config.courtesy.delay_s
         parts, seen = _host(cell, host_id, host, slot_s, source.config.refresh, weigh, known, now_s)
         again += seen
-        of_host = together(parts)
+        of_host = combine_bounds(parts)
         if of_host is not None:
             found.append((host, of_host))
     found.sort(key=lambda each: (-each[1].pages, each[0]))
-    whole = together(standing for _, standing in found)
+    whole = combine_bounds(standing for _, standing in found)
     notes = [feasibility(host, standing, pace.get(host, _UNASKED).took_s) for host, standing in found[:top]]
     rows = [(host, standing, pace.get(host, _UNASKED).last_day) for host, standing in found[:top]]
     return FreshnessReport(
@@ -130,7 +130,7 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
         well_known=whole.excess.well_known if whole is not None and whole.excess else 0,
         requests_a_day=sum(pace.get(host, _UNASKED).last_day for host, _ in found),
         granted_a_day=round(sum(DAY_S / standing.slot_s for _, standing in found if standing.slot_s > 0), 1),
-        lost=lost_of(whole) if whole is not None else None,
+        lost=attribute_loss(whole) if whole is not None else None,
         rows=tuple(_row(*each, whole.weight) for each in rows) if whole is not None else (),
         notes=tuple(filter(None, notes)),
     )
@@ -178,7 +178,7 @@ def _host(
     """Return the freshness of each part of one host, and how many of its pages were revisited."""
     slot = slot_of(site_of(host))
     total = revisits.count_captured(cell.frontier.db, slot, host_id)
-    with readable(cell.frontier):
+    with decode_errors(cell.frontier):
         trusted = Trust.decode(histories.host_trust(cell.frontier, slot, host_id)[0]).dates.is_trusted
     standings, seen = [], 0
     for columns in _parts(cell, slot, host_id, weigh):
@@ -187,7 +187,7 @@ def _host(
         plan, found = plan_host(columns, known.prior, trusted, of_part_s, settings, now_s, warm=False)
         known.sums += (plan.sums.pages, plan.sums.rates, plan.sums.logs)
         seen += int((columns.histories.visits > 0).sum())
-        standing = standing_of(columns, found, of_part_s, now_s, settings.horizon_s)
+        standing = compute_bound(columns, found, of_part_s, now_s, settings.horizon_s)
         standings += [standing] if standing is not None else []
     return standings, seen
 
@@ -197,15 +197,15 @@ def one_host(
 ) -> FreshnessBound | None:
     """Return the freshness of one host with requests `slot_s` apart, learnt from its own pages alone."""
     parts, _ = _host(cell, host_id, host, slot_s, settings, weigh, _Known(np.zeros(3)), now_s)
-    return together(parts)
+    return combine_bounds(parts)
 
 
 def _parts(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[PageColumns]:
     after = FIRST_KEY
     while rows := revisits.captured_pages(cell.frontier.db, slot, host_id, after, PART):
         after = rows[-1].key
-        with readable(cell.frontier):
-            yield columns_of(rows, weigh)
+        with decode_errors(cell.frontier):
+            yield to_columns(rows, weigh)
 
 
 class _Pace(NamedTuple):

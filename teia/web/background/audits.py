@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 PROGRAM = (sys.executable, "-m", "teia")
 NICE = 15
 GRACE_S = 5.0
-SAID_CHARS = 500
+MAX_MESSAGE_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +46,29 @@ class Auditor:
     def __init__(self, root: Root, clock: Clock, program: Sequence[str] = PROGRAM) -> None:
         self._root, self._clock, self._program = root, clock, tuple(program)
         self._lock = Lock()
-        self._going: AuditUnderWay | None = None
+        self._running: AuditUnderWay | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: Thread | None = None
         self._is_closed = False
         self._failed: dict[tuple[str, str], str] = {}
 
     @property
-    def going(self) -> AuditUnderWay | None:
+    def running(self) -> AuditUnderWay | None:
         with self._lock:
-            return self._going
+            return self._running
 
     def failure(self, collection: str, kind: AuditKind) -> str:
         """Return the reason why the last audit of a kind started here failed; empty if it succeeded."""
         with self._lock:
             return self._failed.get((collection, kind), "")
 
-    def begin(self, collection: str, kind: AuditKind) -> None:
+    def start(self, collection: str, kind: AuditKind) -> None:
         """Start an audit; raise UsageError while another one is under way."""
         with self._lock:
-            if self._going is not None or self._is_closed:
+            if self._running is not None or self._is_closed:
                 raise UsageError("an audit is already running; start the next one when it has finished")
             before = last_audit(self._root.collection(collection), kind)
-            process = self._started(collection, kind)
+            process = self._start_process(collection, kind)
             thread = Thread(target=self._wait, args=(process, collection, kind, before), name="audit", daemon=True)
             try:
                 thread.start()
@@ -76,7 +76,7 @@ class Auditor:
                 _end(process)
                 raise TeiaError(f"the audit cannot be started: {error}") from error
             self._process, self._thread = process, thread
-            self._going = AuditUnderWay(collection, kind, iso_utc(self._clock.now_s()))
+            self._running = AuditUnderWay(collection, kind, iso_utc(self._clock.now_s()))
             self._failed.pop((collection, kind), None)
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Auditor:
             process.kill()
             thread.join(GRACE_S)
 
-    def _started(self, collection: str, kind: AuditKind) -> subprocess.Popen[bytes]:
+    def _start_process(self, collection: str, kind: AuditKind) -> subprocess.Popen[bytes]:
         where = ("--data", str(self._root.path), "--collection", collection)
         command, pipe = (*self._program, "audit", kind, *where, "--json", "--supervised"), subprocess.PIPE
         try:
@@ -105,36 +105,36 @@ class Auditor:
     def _wait(
         self, process: subprocess.Popen[bytes], collection: str, kind: AuditKind, before: AuditResult | None
     ) -> None:
-        said = "the server failed during the audit"
+        failure = "the server failed during the audit"
         try:
-            said = self._came_to(process, collection, kind, before)
+            failure = self._wait_for_result(process, collection, kind, before)
         finally:
             _end(process)
             with self._lock:
-                self._going = self._process = self._thread = None
-                if said:
-                    self._failed[collection, kind] = said
-            if said and not self._is_closed:
-                logger.warning("audit of %s, %s: %s", collection, kind, said)
+                self._running = self._process = self._thread = None
+                if failure:
+                    self._failed[collection, kind] = failure
+            if failure and not self._is_closed:
+                logger.warning("audit of %s, %s: %s", collection, kind, failure)
 
-    def _came_to(
+    def _wait_for_result(
         self, process: subprocess.Popen[bytes], collection: str, kind: AuditKind, before: AuditResult | None
     ) -> str:
         """Wait for the end of an audit; return the reason of a failure, empty if there is a new result."""
-        held, process.stdin = process.stdin, None  # `communicate` would close it, which ends the child
+        stdin, process.stdin = process.stdin, None  # `communicate` would close it, which ends the child
         try:
-            printed, told = process.communicate(timeout=limits.AUDIT_S)
+            printed, errors = process.communicate(timeout=limits.AUDIT_S)
         except subprocess.TimeoutExpired:
             return f"stopped after {limits.AUDIT_S / 3600:g} h"
         finally:
-            if held is not None:
-                held.close()
+            if stdin is not None:
+                stdin.close()
         found = _result(printed)
         # The exit status cannot tell a failure: it is 1 for violations found, too.
         if "checked" not in found or "violations" not in found:
-            lines = told.decode("utf-8", "replace").strip().splitlines()
+            lines = errors.decode("utf-8", "replace").strip().splitlines()
             status = f"it exited with status {process.returncode}"
-            return str(found.get("message") or (lines[0] if lines else status))[:SAID_CHARS]
+            return str(found.get("message") or (lines[0] if lines else status))[:MAX_MESSAGE_CHARS]
         folder = self._root.collection(collection)
         # The child prints its result even if it could not store it, for example on a full disk.
         if last_audit(folder, kind) in (None, before):

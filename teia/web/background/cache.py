@@ -20,7 +20,7 @@ from teia.clock import Clock
 from teia.errors import TeiaError
 
 T = TypeVar("T")
-KEPT = 64
+CAPACITY = 64
 THREADS = 2
 SHARE = 0.03
 """Largest share of a processor for one answer that is requested continuously."""
@@ -47,7 +47,7 @@ class _Entry:
     found: CachedAnswer[Any] | None = None
     fault: BaseException | None = None
     running: Future[Any] | None = None
-    again_at: float = 0.0
+    refresh_at: float = 0.0
     stamp: object = None
 
 
@@ -58,14 +58,14 @@ class AnswerCache:
         self._clock = clock
         self._lock = Lock()
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
-        self._turns = Semaphore(THREADS)
+        self._slots = Semaphore(THREADS)
         self._threads: set[Thread] = set()
         self._is_closed = False
-        self._most = KEPT
+        self._capacity = CAPACITY
 
     def set_extra_capacity(self, more: int) -> None:
         """Raise the capacity by `more` entries, for answers that exist once per collection or host."""
-        self._most = KEPT + more
+        self._capacity = CAPACITY + more
 
     def close(self) -> None:
         """Start no more computations; wait a moment for those under way, which end with the process at the latest."""
@@ -78,7 +78,7 @@ class AnswerCache:
     def get(
         self,
         key: Hashable,
-        make: Callable[[], T],
+        compute: Callable[[], T],
         fresh_s: float,
         patience_s: float = PATIENCE_S,
         stamp: object = None,
@@ -93,12 +93,12 @@ class AnswerCache:
             entry = self._entries.setdefault(key, _Entry())
             self._entries.move_to_end(key)
             # The answers that were not requested for longest make room.
-            while len(self._entries) > self._most:
+            while len(self._entries) > self._capacity:
                 self._entries.popitem(last=False)
             is_other = stamp != entry.stamp
-            if entry.running is None and (is_other or self._clock.ticks_s() >= entry.again_at):
+            if entry.running is None and (is_other or self._clock.ticks_s() >= entry.refresh_at):
                 entry.stamp = stamp
-                entry.running = self._begin(entry, make, fresh_s)
+                entry.running = self._start(entry, compute, fresh_s)
             found, running, fault = entry.found, entry.running, entry.fault
         # In all other cases the last answer is served while the new one is computed.
         if running is not None and (found is None or fresh_s == 0 or is_other):
@@ -113,28 +113,28 @@ class AnswerCache:
             raise fault.with_traceback(None)
         return found
 
-    def peek(
-        self, key: Hashable, make: Callable[[], T], fresh_s: float, patience_s: float, stamp: object = None
+    def get_or_none(
+        self, key: Hashable, compute: Callable[[], T], fresh_s: float, patience_s: float, stamp: object = None
     ) -> CachedAnswer[T] | None:
         """Like `get`, but return None if there is no answer."""
         try:
-            return self.get(key, make, fresh_s, patience_s, stamp)
+            return self.get(key, compute, fresh_s, patience_s, stamp)
         except TeiaError:
             return None
 
-    def remember(self, key: Hashable, value: object, time_s: float) -> None:
+    def store(self, key: Hashable, value: object, time_s: float) -> None:
         """Store an answer that an earlier server computed; it is served until a new one is ready."""
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
             if entry.found is None:
                 entry.found = CachedAnswer(value, time_s)
 
-    def forget(self, key: Hashable) -> None:
+    def invalidate(self, key: Hashable) -> None:
         """Recompute an answer at its next request; the last one is served until it is ready."""
         with self._lock:
             if key in self._entries:
                 # A new object equals no stamp, so the next call recomputes even if its input did not change.
-                self._entries[key].again_at, self._entries[key].stamp = 0.0, object()
+                self._entries[key].refresh_at, self._entries[key].stamp = 0.0, object()
 
     def last(self, key: Hashable) -> CachedAnswer[Any] | None:
         """Return the last answer, or None; start no computation."""
@@ -142,18 +142,18 @@ class AnswerCache:
             entry = self._entries.get(key)
             return None if entry is None else entry.found
 
-    def _begin(self, entry: _Entry, make: Callable[[], T], fresh_s: float) -> Future[CachedAnswer[T]]:
+    def _start(self, entry: _Entry, compute: Callable[[], T], fresh_s: float) -> Future[CachedAnswer[T]]:
         if self._is_closed:
             raise NotReady("the server is shutting down")
-        promised: Future[CachedAnswer[T]] = Future()
+        future: Future[CachedAnswer[T]] = Future()
 
         def run() -> None:
             try:
                 # Further computations wait here, each in its own thread.
-                with self._turns:
-                    promised.set_result(self._make(entry, make, fresh_s))
+                with self._slots:
+                    future.set_result(self._compute(entry, compute, fresh_s))
             except BaseException as error:  # noqa: BLE001  # passed on to the waiting requests
-                promised.set_exception(error)
+                future.set_exception(error)
             finally:
                 with self._lock:
                     self._threads.discard(thread)
@@ -161,25 +161,25 @@ class AnswerCache:
         thread = Thread(target=run, name="cache", daemon=True)
         self._threads.add(thread)
         thread.start()
-        return promised
+        return future
 
-    def _make(self, entry: _Entry, make: Callable[[], T], fresh_s: float) -> CachedAnswer[T]:
+    def _compute(self, entry: _Entry, compute: Callable[[], T], fresh_s: float) -> CachedAnswer[T]:
         began, now_s = self._clock.ticks_s(), self._clock.now_s()
         try:
-            found = CachedAnswer(make(), now_s)
+            found = CachedAnswer(compute(), now_s)
         except BaseException as fault:
             # With an older answer to serve, the retry also waits for `fresh_s`.
-            rest_s = min(self._rest_s(began), FAILED_S)
+            pause_s = min(self._pause_s(began), FAILED_S)
             with self._lock:
                 entry.fault, entry.running = fault, None
-                entry.again_at = self._clock.ticks_s() + (rest_s if entry.found is None else max(fresh_s, rest_s))
+                entry.refresh_at = self._clock.ticks_s() + (pause_s if entry.found is None else max(fresh_s, pause_s))
             raise
-        rest_s = self._rest_s(began)
+        pause_s = self._pause_s(began)
         with self._lock:
             entry.found, entry.fault, entry.running = found, None, None
-            entry.again_at = self._clock.ticks_s() + max(fresh_s, rest_s)
+            entry.refresh_at = self._clock.ticks_s() + max(fresh_s, pause_s)
         return found
 
-    def _rest_s(self, began: float) -> float:
+    def _pause_s(self, began: float) -> float:
         """Return the pause after a computation begun at `began` that keeps its use of a processor at `SHARE`."""
         return (self._clock.ticks_s() - began) * (1 / SHARE - 1)

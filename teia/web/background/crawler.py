@@ -108,7 +108,7 @@ class Supervisor:
             self._process = None
         # While no crawler is needed, the lock is read only to notice the end of a crawl of another process.
         is_needed, now = needed.is_anything(), self._clock.ticks_s()
-        holder = self._root.holder() if is_needed or self._state.state == "elsewhere" else None
+        holder = self._root.lock_holder() if is_needed or self._state.state == "elsewhere" else None
         if holder == os.getpid():
             return  # this server itself holds the lock, for a moment
         if holder is not None:

@@ -20,7 +20,7 @@ from teia.store.root import Root
 
 logger = logging.getLogger(__name__)
 
-REST_S = 1.0
+PAUSE_S = 1.0
 CLOSE_S = 5.0
 
 
@@ -29,19 +29,19 @@ class OfflineBulk:
 
     def __init__(self, root: Root, clock: Clock) -> None:
         self._root, self._clock = root, clock
-        self._lock, self._ending = Lock(), Event()
+        self._lock, self._stopping = Lock(), Event()
         self._thread: Thread | None = None
 
-    def look(self) -> None:
+    def start_if_needed(self) -> None:
         """Start the thread if there are requested actions."""
         with self._lock:
-            if not self._ending.is_set() and self._thread is None and self._collections():
+            if not self._stopping.is_set() and self._thread is None and self._collections():
                 self._thread = Thread(target=self._work, name="offline-bulk", daemon=True)
                 self._thread.start()
 
     def close(self) -> None:
         """Start nothing more, and wait for the action under way."""
-        self._ending.set()
+        self._stopping.set()
         with self._lock:
             thread = self._thread
         if thread is not None:
@@ -54,23 +54,23 @@ class OfflineBulk:
 
     def _work(self) -> None:
         try:
-            while not self._ending.is_set():
+            while not self._stopping.is_set():
                 for name in self._collections():
-                    self._carry_out(name)
+                    self._execute(name)
                 with self._lock:
-                    # Checked again under the lock: `look` could otherwise rely on a thread that is about to end.
+                    # Checked again under the lock: `start_if_needed` could otherwise rely on a thread that is about to end.
                     if not self._collections():
                         self._thread = None
                         return
-                self._ending.wait(REST_S)
-        except (TeiaError, OSError, sqlite3.Error) as error:  # the next call of `look` starts anew
+                self._stopping.wait(PAUSE_S)
+        except (TeiaError, OSError, sqlite3.Error) as error:  # the next call of `start_if_needed` starts anew
             logger.warning("bulk actions failed: %s", error)
             with self._lock:
                 self._thread = None
 
-    def _carry_out(self, name: str) -> None:
+    def _execute(self, name: str) -> None:
         """Execute a part of the pending actions, unless another process holds the folder."""
-        if self._root.holder() is not None:
+        if self._root.lock_holder() is not None:
             return
         try:
             bulk.try_to_run_actions(self._root, name, self._clock)

@@ -31,7 +31,7 @@ from teia.frontier.rules.lint import lint
 from teia.web import limits
 from teia.web.access.change_log import ChangeLine
 from teia.web.access.roles import Role
-from teia.web.forms.fields import BLANK_ROWS, Fields, FormRule, field_of, rows_of, settings_of
+from teia.web.forms.fields import BLANK_ROWS, Fields, FormRule, field_of, form_rules, settings_from_fields
 from teia.web.server.auth import Visitor
 from teia.web.server.installation import Installation
 
@@ -91,24 +91,24 @@ class DraftView:
         return next((each.message for each in self.problems if each.field == field), "")
 
 
-def translate_draft(view: DraftView, say: Callable[[str], str]) -> DraftView:
+def translate_draft(view: DraftView, translate: Callable[[str], str]) -> DraftView:
     """Translate the sentences of a draft into the reader's language."""
-    preview = replace(view.preview, words=say(view.preview.words), shown=tuple(map(say, view.preview.shown)))
+    preview = replace(view.preview, words=translate(view.preview.words), shown=tuple(map(translate, view.preview.shown)))
     return replace(
         view,
-        problems=[replace(each, message=say(each.message)) for each in view.problems],
-        rules=[replace(each, problem=say(each.problem), remark=say(each.remark)) for each in view.rules],
+        problems=[replace(each, message=translate(each.message)) for each in view.problems],
+        rules=[replace(each, problem=translate(each.problem), remark=translate(each.remark)) for each in view.rules],
         preview=preview,
-        warning=say(view.warning),
+        warning=translate(view.warning),
         tried=[
             replace(
                 each,
-                why=say(each.why),
-                steps=tuple(replace(step, detail=say(step.detail or step.name)) for step in each.steps),
+                why=translate(each.why),
+                steps=tuple(replace(step, detail=translate(step.detail or step.name)) for step in each.steps),
             )
             for each in view.tried
         ],
-        needs=[replace(each, what=say(each.what)) for each in view.needs],
+        needs=[replace(each, what=translate(each.what)) for each in view.needs],
     )
 
 
@@ -120,7 +120,7 @@ class UrlTestView:
     tried: list[UrlTestResult]
 
 
-def view_of(
+def make_draft_view(
     site: Installation,
     fields: Fields,
     collection: str,
@@ -136,13 +136,13 @@ def view_of(
     """
     before = site.config(collection) if collection else None
     # 1. The typed text becomes settings; these are checked against the rules of the collection.
-    values, unreadable = settings_of(fields, before)
-    judged = check_draft(values, before)
-    faults = [*unreadable, *judged.faults] if with_faults else []
+    values, unreadable = settings_from_fields(fields, before)
+    draft = check_draft(values, before)
+    faults = [*unreadable, *draft.faults] if with_faults else []
     # Settings from the readable half of a form would mislead.
-    config = judged.config if not unreadable else None
+    config = draft.config if not unreadable else None
     needs = [] if config is None else restricted_settings(config, before)
-    problems = _problems(faults, rows_of(fields))
+    problems = _problems(faults, form_rules(fields))
     # 2. Settings that an admin must decide, or that need the consent of a site's owner.
     if visitor is not None and config is not None:
         problems += _consent_problems(site, visitor, fields, needs, collection)
@@ -159,7 +159,7 @@ def view_of(
         problems=problems,
         preview=schedule,
         warning=warning,
-        tried=_tried(site, fields, collection, config),
+        tried=_test_urls(site, fields, collection, config),
         needs=needs,
         changes=changes,
         effect=effect,
@@ -172,12 +172,12 @@ def view_of(
 
 
 def _problems(faults: list[SettingFault], rows: list[FormRule]) -> list[FieldProblem]:
-    kept = sum(row.do == "keep" for row in rows)
+    includes = sum(row.do == "keep" for row in rows)
     problems = []
     for fault in faults:
         place = fault.index if fault.key in {INCLUDE, EXCLUDE} else None
         # `keep` rows come first in the table; the places of other rules begin again at 0.
-        row = None if place is None else place + 1 + (kept if fault.key == EXCLUDE else 0)
+        row = None if place is None else place + 1 + (includes if fault.key == EXCLUDE else 0)
         problems.append(FieldProblem(field_of(fault), fault.message, row))
     return problems
 
@@ -199,7 +199,7 @@ def _rule_rows(
     fields: Fields, config: Config | None, problems: list[FieldProblem], matches: tuple[int, ...] | None
 ) -> list[RuleRow]:
     """Return the table of rules: the non-empty ones, numbered, and some blank rows."""
-    rows = rows_of(fields)
+    rows = form_rules(fields)
     implied = 0
     remarks: dict[int, str] = {}
     include = [row.rule for row in rows if row.do == "keep"]
@@ -240,11 +240,11 @@ def schedule_warning(site: Installation, collection: str, config: Config) -> str
     def make() -> tuple[str, int]:
         return largest_host(site.root, collection)
 
-    found = site.cache.peek(("largest host", collection), make, LARGEST_S, 0.5)
+    found = site.cache.get_or_none(("largest host", collection), make, LARGEST_S, 0.5)
     return "" if found is None else warn_too_long(*found.value, config.courtesy.delay_s, schedule)
 
 
-def _tried(site: Installation, fields: Fields, collection: str, config: Config | None) -> list[UrlTestResult]:
+def _test_urls(site: Installation, fields: Fields, collection: str, config: Config | None) -> list[UrlTestResult]:
     typed = [line.strip() for line in fields.tries.splitlines() if line.strip()][:MAX_URLS]
     if not typed or config is None:
         return []

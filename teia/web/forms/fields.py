@@ -28,7 +28,7 @@ MAX_ROWS = 150
 NARROWING = ("type:", "lang:", "query:no")
 """Rules that narrow the matches of other rules, and match nothing by themselves."""
 
-PLAIN = {
+TEXT_FIELDS = {
     "max_pages": "limits.pages",
     "max_seconds": "limits.seconds",
     "max_depth": "scope.max_depth",
@@ -42,7 +42,7 @@ PLAIN = {
     "order": "collection.order",
 }
 """Fields that hold the text of one setting."""
-CHECKS = {
+CHECKBOXES = {
     "queries": "scope.queries",
     "robots": "courtesy.robots",
     "keep_fresh": "schedule.keep_fresh",
@@ -54,7 +54,7 @@ CHECKS = {
     "public_copies": "public.copies",
 }
 """Fields that are check boxes."""
-OTHER = {
+OTHER_FIELDS = {
     "name": NAME,
     "seeds": SEEDS,
     "rules": INCLUDE,
@@ -64,7 +64,7 @@ OTHER = {
     "stop": "schedule.stop_after",
     "types": "scope.types",
 }
-FIELD_OF = {key: field for names in (PLAIN, CHECKS, OTHER) for field, key in names.items()} | {EXCLUDE: "rules"}
+FIELD_OF = {key: field for names in (TEXT_FIELDS, CHECKBOXES, OTHER_FIELDS) for field, key in names.items()} | {EXCLUDE: "rules"}
 
 
 class Fields(BaseModel):
@@ -128,7 +128,7 @@ class FormRule:
         return value if self.kind == "rule" else f"{self.kind}:{value}"
 
 
-def rows_of(fields: Fields) -> list[FormRule]:
+def form_rules(fields: Fields) -> list[FormRule]:
     """Return the typed rules, `keep` rules first: the order in which the crawler numbers them."""
     # A form sends three lists of one length; an API client may send others.
     typed = zip(fields.rule_do, fields.rule_kind, fields.rule_value, strict=False)
@@ -137,13 +137,13 @@ def rows_of(fields: Fields) -> list[FormRule]:
         do, _, rule = line.strip().partition(" ")
         if do:
             rows.append(
-                _row(do if do in {"keep", "skip"} else "keep", rule if do in {"keep", "skip"} else line.strip())
+                _parse_rule(do if do in {"keep", "skip"} else "keep", rule if do in {"keep", "skip"} else line.strip())
             )
     # The sort is stable: rules of one kind stay in their order.
     return sorted(rows, key=lambda row: row.do != "keep")
 
 
-def _row(do: str, rule: str) -> FormRule:
+def _parse_rule(do: str, rule: str) -> FormRule:
     kind, colon, value = rule.strip().partition(":")
     return FormRule(do, kind, value) if colon and kind in KINDS[:-1] else FormRule(do, "rule", rule.strip())
 
@@ -151,18 +151,18 @@ def _row(do: str, rule: str) -> FormRule:
 # ---- from settings --------------------------------------------------------------------------------------------------
 
 
-def fields_of(config: Config) -> Fields:
+def fields_from_config(config: Config) -> Fields:
     """Return the form that stands for a configuration."""
     include, exclude = config.scope.include, config.scope.exclude
     scope = "sites" if not include else "rules"
     suffix = include[0].removeprefix("suffix:") if len(include) == 1 and include[0].startswith("suffix:") else ""
-    kept = [] if suffix else [_row("keep", rule) for rule in include]
-    rows = [*kept, *(_row("skip", rule) for rule in exclude)]
+    kept = [] if suffix else [_parse_rule("keep", rule) for rule in include]
+    rows = [*kept, *(_parse_rule("skip", rule) for rule in exclude)]
     shown, others = rows[:MAX_ROWS], rows[MAX_ROWS:]
-    every, stop = _amount(config.schedule.every), _amount(config.schedule.stop_after)
+    every, stop = _split_amount(config.schedule.every), _split_amount(config.schedule.stop_after)
     preset = next((name for name, delay_s in PRESETS.items() if delay_s == config.courtesy.delay_s), "other")
-    plain = {name: _shown(config, key) for name, key in PLAIN.items()}
-    checks = {name: "yes" if value_of(config, key) else "" for name, key in CHECKS.items()}
+    plain = {name: _format_value(config, key) for name, key in TEXT_FIELDS.items()}
+    checks = {name: "yes" if value_of(config, key) else "" for name, key in CHECKBOXES.items()}
     return Fields(
         **{**plain, **checks},
         name=config.collection.name,
@@ -181,16 +181,16 @@ def fields_of(config: Config) -> Fields:
         stop_number=stop[0],
         stop_unit=stop[1] or "hours",
         types=" ".join(config.scope.types),
-        more=other_settings(config),
+        more=_other_settings(config),
     )
 
 
-def _shown(config: Config, key: str) -> str:
+def _format_value(config: Config, key: str) -> str:
     value = value_of(config, key)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _amount(text: str) -> tuple[str, str]:
+def _split_amount(text: str) -> tuple[str, str]:
     """Split `7 days` into its two fields; return empty fields for other spellings."""
     number, _, unit = text.strip().lower().partition(" ")
     if not number.isdigit():
@@ -199,7 +199,7 @@ def _amount(text: str) -> tuple[str, str]:
     return (number, unit) if unit in UNITS else ("", "")
 
 
-def other_settings(config: Config) -> str:
+def _other_settings(config: Config) -> str:
     """Return the settings without a field that differ from their defaults, as TOML."""
     # Reset every setting that has a field to its default; `to_toml` then writes only the others.
     hidden = replace(config)
@@ -213,11 +213,11 @@ def other_settings(config: Config) -> str:
 # ---- to settings ----------------------------------------------------------------------------------------------------
 
 
-def settings_of(fields: Fields, base: Config | None = None) -> tuple[dict[str, Any], list[SettingFault]]:
+def settings_from_fields(fields: Fields, base: Config | None = None) -> tuple[dict[str, Any], list[SettingFault]]:
     """Return the settings of a form by dotted keys, and errors of fields that cannot be parsed."""
     values, faults = _more(fields.more)
     default = Config()
-    for name, key in PLAIN.items():
+    for name, key in TEXT_FIELDS.items():
         text = getattr(fields, name).strip()
         values[key] = from_text(Config, key, text.replace(",", "")) if text and _is_number(key) else text
         if not text:
@@ -225,7 +225,7 @@ def settings_of(fields: Fields, base: Config | None = None) -> tuple[dict[str, A
     # A `datetime-local` input sends `2026-11-21T02:00`.
     if values["schedule.start"]:
         values["schedule.start"] = values["schedule.start"].replace("T", " ")
-    values |= {key: bool(getattr(fields, name)) for name, key in CHECKS.items()}
+    values |= {key: bool(getattr(fields, name)) for name, key in CHECKBOXES.items()}
     # The name of an existing collection cannot be changed.
     if base is None:
         values[NAME] = fields.name.strip()
@@ -242,14 +242,14 @@ def settings_of(fields: Fields, base: Config | None = None) -> tuple[dict[str, A
     values["schedule.stop_after"] = f"{stop} {fields.stop_unit}" if stop else ""
     values[INCLUDE], values[EXCLUDE] = _rules(fields)
     # A rule that keeps has no effect unless the scope is “my rules”; saying nothing would lose it silently.
-    lost = [row for row in rows_of(fields) if row.do == "keep" and not row.rule.startswith(NARROWING)]
-    if lost and fields.scope != "rules":
-        faults.append(SettingFault("scope", f"the include rule {lost[0].rule} needs the scope “my rules”"))
+    ineffective = [row for row in form_rules(fields) if row.do == "keep" and not row.rule.startswith(NARROWING)]
+    if ineffective and fields.scope != "rules":
+        faults.append(SettingFault("scope", f"the include rule {ineffective[0].rule} needs the scope “my rules”"))
     return values, faults
 
 
 def _rules(fields: Fields) -> tuple[list[str], list[str]]:
-    rows = rows_of(fields)
+    rows = form_rules(fields)
     kept, skipped = ([row.rule for row in rows if row.do == do] for do in ("keep", "skip"))
     narrowing = [rule for rule in kept if rule.startswith(NARROWING)]
     if fields.scope == "suffix":

@@ -21,14 +21,14 @@ from teia.web.server.templates import link
 logger = logging.getLogger(__name__)
 
 FRESH_S, PATIENCE_S = 2.0, 0.05
-COUNTED = ("headline hosts",)
+LAST_COUNTED = ("headline hosts",)
 COUNT_S = 60.0
 """A collection whose hosts take longer to count is included in a later headline."""
 
-KEPT_OF_EACH = 3
+CACHED_PER_COLLECTION = 3
 """Cached answers about one collection: its hosts, its space, its weights."""
 
-AT_REST = {"state": "", "paused_why": ""}
+IDLE = {"state": "", "paused_why": ""}
 """Status of a collection that is not being crawled, as far as it matters here."""
 
 
@@ -37,43 +37,43 @@ class Headline:
     """Number of running collections and of open alerts, and the address that shows the alerts."""
 
     running: int
-    needs: int
+    alerts: int
     to: str
 
 
 def headline_of(site: Installation) -> Headline | None:
     """Return the headline of a moment ago; None if there is none yet."""
     try:
-        found = site.cache.peek(("headline",), lambda: _made(site), FRESH_S, PATIENCE_S)
+        found = site.cache.get_or_none(("headline",), lambda: _compute_headline(site), FRESH_S, PATIENCE_S)
     except Exception as error:  # noqa: BLE001  # the page matters more than its header
         logger.warning("no headline: %s: %s", type(error).__name__, error)
         return None
     return None if found is None else found.value
 
 
-def _made(site: Installation) -> Headline:
+def _compute_headline(site: Installation) -> Headline:
     names = site.names()
-    site.cache.set_extra_capacity(KEPT_OF_EACH * len(names))
-    running, places, is_disk_said = 0, [], False
+    site.cache.set_extra_capacity(CACHED_PER_COLLECTION * len(names))
+    running, with_alerts, has_disk_alert = 0, [], False
     for name in names:
         with closing(ControlFile(site.root.path / "control.sqlite")) as control:
             run = control.running_crawl(name)
-        account = AT_REST if run is None else {**AT_REST, **run.account}
+        account = IDLE if run is None else {**IDLE, **run.account}
         running += account["state"] == "running"
         with suppress(TeiaError, OSError):  # the page of a collection with invalid settings shows that
-            for need in open_alerts(site, name, account):
-                if need.kind != "disk" or not is_disk_said:  # all collections share one disk: one alert
-                    places.append(name)
-                is_disk_said |= need.kind == "disk"
+            for alert in open_alerts(site, name, account):
+                if alert.kind != "disk" or not has_disk_alert:  # all collections share one disk: one alert
+                    with_alerts.append(name)
+                has_disk_alert |= alert.kind == "disk"
     if names:
-        site.cache.peek(COUNTED, lambda: _count_next(site, names), FRESH_S, 0.0)
-    to = link(f"/c/{places[0]}") + "#needs" if len(set(places)) == 1 else "/c"
-    return Headline(running, len(places), to)
+        site.cache.get_or_none(LAST_COUNTED, lambda: _count_next(site, names), FRESH_S, 0.0)
+    to = link(f"/c/{with_alerts[0]}") + "#needs" if len(set(with_alerts)) == 1 else "/c"
+    return Headline(running, len(with_alerts), to)
 
 
 def _count_next(site: Installation, names: Sequence[str]) -> str:
     """Count the hosts of the collection after the last counted one; return its name."""
-    before = site.cache.last(COUNTED)
+    before = site.cache.last(LAST_COUNTED)
     # The names are sorted; after the last one it begins again.
     name = next((each for each in names if before is not None and each > before.value), names[0])
     try:

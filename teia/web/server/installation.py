@@ -159,7 +159,7 @@ class Installation:
             return weigher(settings, ranks)
 
         wait_s = self.patience_s(name) if patience_s is None else patience_s
-        found = self.cache.peek(("weigher", name), make, WEIGHER_S, wait_s, settings)
+        found = self.cache.get_or_none(("weigher", name), make, WEIGHER_S, wait_s, settings)
         return None if found is None else found.value
 
     def weights(self, name: str, found: Sequence[tuple[int, int]]) -> Sequence[float | None]:

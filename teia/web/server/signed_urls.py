@@ -40,34 +40,34 @@ class Signer:
         self._key = site.accounts.signing_key(SECRET)
         self._clock = site.clock
 
-    def address(self, place: SignedRecord) -> str:
+    def sign(self, record: SignedRecord) -> str:
         """Return the signed address of a record, valid for `limits.RAW_S`."""
         # The end of its validity is part of the signed text, so a client cannot extend it.
         until_s = int(self._clock.now_s() + limits.RAW_S)
-        plain = _text(json.dumps([until_s, *astuple(place)], separators=(",", ":")).encode())
-        return f"/raw/{plain}.{self._signature(plain)}"
+        payload = _encode(json.dumps([until_s, *astuple(record)], separators=(",", ":")).encode())
+        return f"/raw/{payload}.{self._signature(payload)}"
 
-    def place(self, signed: str) -> SignedRecord | None:
+    def verify(self, signed: str) -> SignedRecord | None:
         """Return the record of an address; None if its signature is invalid or it has expired."""
-        plain, _, signature = signed[:MAX_CHARS].partition(".")
+        payload, _, signature = signed[:MAX_CHARS].partition(".")
         # The signature is checked before anything is parsed.
-        if not hmac.compare_digest(self._signature(plain).encode(), signature.encode("utf-8", "replace")):
+        if not hmac.compare_digest(self._signature(payload).encode(), signature.encode("utf-8", "replace")):
             return None
         try:
-            until_s, kind, collection, cell, file, offset = json.loads(_octets(plain))
+            until_s, kind, collection, cell, file, offset = json.loads(_decode(payload))
         except (ValueError, binascii.Error):
             return None
         if self._clock.now_s() > until_s or kind not in KINDS:
             return None
         return SignedRecord(kind, collection, cell, file, offset)
 
-    def _signature(self, plain: str) -> str:
-        return _text(hmac.digest(self._key, plain.encode("utf-8", "replace"), hashlib.sha256))
+    def _signature(self, payload: str) -> str:
+        return _encode(hmac.digest(self._key, payload.encode("utf-8", "replace"), hashlib.sha256))
 
 
-def _text(octets: bytes) -> str:
+def _encode(octets: bytes) -> str:
     return base64.urlsafe_b64encode(octets).rstrip(b"=").decode()
 
 
-def _octets(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

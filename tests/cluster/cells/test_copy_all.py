@@ -18,7 +18,7 @@ from teia.cluster.cells.log import CellLog, create_stream
 from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.split import record_split
-from teia.cluster.members.agreement import agree, amend_agreement, write_down
+from teia.cluster.members.agreement import agree, amend_agreement, write_settings
 from teia.cluster.nats.thread import LoopThread
 from teia.config.sections import Config
 from teia.errors import ClusterError
@@ -41,7 +41,7 @@ class Writers:
         agreement = self._do(agree(wire, nats.clock, collection, config, nats.count))
         self._do(create_stream(wire, nats.clock, collection, nats.count))
         root = open_root(folder, create=True)
-        write_down(root, agreement)
+        write_settings(root, agreement)
         prepare_cells(root.collection(collection), CELLS, agreement.identity)
         self.folders = root.collection(collection).cells()
         self.logs = [CellLog(wire, nats.clock, collection, cell, f"n{cell}", "x") for cell in range(CELLS)]

@@ -14,7 +14,7 @@ import pytest
 from teia.cluster.cells.log import CellLog, create_stream
 from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.cells.publish import LogJournal
-from teia.cluster.members.agreement import agree, write_down
+from teia.cluster.members.agreement import agree, write_settings
 from teia.cluster.members.session import NodeState
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import connect
@@ -71,7 +71,7 @@ class Large(Cluster):
             agreement = do(agree(wire, clock, "main", config, self.nats.count))
             do(create_stream(wire, clock, "main", self.nats.count))
             root = open_root(self.folder / "before", create=True)
-            write_down(root, agreement)
+            write_settings(root, agreement)
             prepare_cells(root.collection("main"), CELLS, agreement.identity)
             for folder in root.collection("main").cells():
                 log = CellLog(wire, clock, "main", folder.number, "before", "gone")

@@ -184,7 +184,7 @@ def test_a_point_whose_successors_all_died_goes_on_with_what_it_knows() -> None:
 
 def test_nobody_answers_is_said_in_one_line() -> None:
     class Nobody:
-        async def ask(self, to: CirclePoint, question: object) -> Any:
+        async def request(self, to: CirclePoint, question: object) -> Any:
             raise Unreachable(f"{to.node} is silent")
 
     async def main() -> None:

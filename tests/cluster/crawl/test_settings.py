@@ -15,7 +15,7 @@ from teia.clock import WallClock
 from teia.cluster.cells.open_cells import prepare_cells
 from teia.cluster.crawl import settings as crawl_settings
 from teia.cluster.crawl.settings import CommandReceiver, check_lists
-from teia.cluster.members.agreement import Agreement, agree, amend_agreement, current_agreement, write_down
+from teia.cluster.members.agreement import Agreement, agree, amend_agreement, current_agreement, write_settings
 from teia.cluster.nats.thread import LoopThread
 from teia.collections import bulk
 from teia.collections.change_settings import change
@@ -61,7 +61,7 @@ def folder(tmp_path: Path, nats: Nats, unique: str) -> Root:
 
     async def main() -> None:
         agreement = await agree(await nats.wire(), nats.clock, unique, settings(), nats.count)
-        config = write_down(root, agreement)
+        config = write_settings(root, agreement)
         prepare_cells(root.collection("main"), config.collection.cells, agreement.identity)
 
     nats.run(main())
@@ -98,9 +98,9 @@ def test_what_could_not_be_written_down_is_taken_later_and_a_stop_is_heard_once(
     def write(root: Root, agreement: Agreement) -> Config:
         if agreement.stops and problems:
             raise problems.pop()
-        return write_down(root, agreement)
+        return write_settings(root, agreement)
 
-    monkeypatch.setattr(crawl_settings, "write_down", write)
+    monkeypatch.setattr(crawl_settings, "write_settings", write)
     stops: list[int] = []
     with LoopThread() as thread:
         wire = thread.wait_for(nats.wire())

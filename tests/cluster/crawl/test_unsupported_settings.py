@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from teia.cluster.crawl.unsupported_settings import check_fits, unheeded
+from teia.cluster.crawl.unsupported_settings import check_supported, ignored_settings
 from teia.config.sections import Config
 from teia.errors import ConfigError
 
@@ -30,7 +30,7 @@ def config_with(key: str, value: Any) -> Config:
 )
 def test_what_a_cluster_cannot_do_is_refused_with_the_reason(key: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=f"{key.removesuffix('.include')}: not supported in a cluster: "):
-        check_fits(config_with(key, value))
+        check_supported(config_with(key, value))
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_what_a_cluster_cannot_do_is_refused_with_the_reason(key: str, value: An
     ],
 )
 def test_what_a_cluster_can_do_is_not(key: str, value: Any) -> None:
-    check_fits(config_with(key, value))
+    check_supported(config_with(key, value))
 
 
 def test_a_node_that_keeps_pages_fresh_or_waits_for_a_run_never_has_nothing_left_to_do() -> None:
     for config in (config_with("refresh.keep", True), config_with("schedule.start", "2026-11-21 02:00")):
-        check_fits(config)
+        check_supported(config)
         with pytest.raises(ConfigError, match="--once"):
-            check_fits(config, once=True)
+            check_supported(config, once=True)
 
 
 @pytest.mark.parametrize(
@@ -61,5 +61,5 @@ def test_a_node_that_keeps_pages_fresh_or_waits_for_a_run_never_has_nothing_left
     [("sites.aliases", True), ("index.semantics", True), ("refresh.weights", "hits"), ("parse.processors", ("a:b",))],
 )
 def test_what_it_does_not_heed_is_told(key: str, value: Any) -> None:
-    assert [line.partition(":")[0] for line in unheeded(config_with(key, value)) if line.startswith(key)] == [key]
-    assert unheeded(config_with("sites.aliases", False)) == []
+    assert [line.partition(":")[0] for line in ignored_settings(config_with(key, value)) if line.startswith(key)] == [key]
+    assert ignored_settings(config_with("sites.aliases", False)) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.cluster.cells.open_cells import prepare_cells
-from teia.cluster.members.agreement import agree, agree_on_pace, write_down
+from teia.cluster.members.agreement import agree, agree_on_pace, write_settings
 from teia.config.sections import CollectionSettings, Config
 from teia.errors import ClusterError, StoreError
 from teia.frontier.cell.cell import FrontierCell
@@ -35,7 +35,7 @@ def test_the_first_nodes_settings_are_everybodys(own_nats: Nats, tmp_path: Path)
         assert first == later == nothing_said
         assert first.config == settings("news", 4)
         root = open_root(tmp_path / "data", create=True)
-        assert write_down(root, first) == write_down(root, later) == settings("news", 4)
+        assert write_settings(root, first) == write_settings(root, later) == settings("news", 4)
         assert len(root.collection("news").cells()) == 4
         pace = await agree_on_pace(wire, own_nats.clock, 4.0, 1)
         assert pace == await agree_on_pace(wire, own_nats.clock, 60.0, 1)

@@ -115,7 +115,7 @@ class Bucket:
 
 def observer(clock: VirtualClock) -> NodeSession:
     """A session that has just seen another node, without NATS."""
-    wire: Any = SimpleNamespace(ask=lambda question: question)
+    wire: Any = SimpleNamespace(request=lambda question: question)
     session = NodeSession(wire, clock, Pace.for_silence(15.0), Bucket(), NodeState("a", "1"), print)  # type: ignore[arg-type]
     session.note_state("b", NodeState("b", "2"), 7)
     return session

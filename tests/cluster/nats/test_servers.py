@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.cluster.nats.servers import NatsServers, free_places
+from teia.cluster.nats.servers import NatsServers, allocate_servers
 from teia.errors import ClusterError
 from tests.cluster.conftest import Nats
 from tests.waiting import until, until_async
@@ -49,7 +49,7 @@ def test_two_servers_are_refused(tmp_path: Path) -> None:
 
 
 def test_places_are_on_this_machine_alone() -> None:
-    places = free_places(3)
+    places = allocate_servers(3)
     assert all(place.address.startswith("127.78.") for place in places)
     assert len({(place.address, port) for place in places for port in (place.client, place.route, place.monitor)}) == 9
 
@@ -68,7 +68,7 @@ def test_a_server_that_dies_is_restarted_with_what_it_held(own_nats: Nats) -> No
         await wire.js.publish(f"{name}.log.1", b"kept")
         os.kill(own_nats.servers.process_of(0), signal.SIGKILL)
         await until_async(lambda: own_nats.servers.restarts == 1)
-        message = await wire.insist(lambda: wire.js.get_msg(f"TEIA_{name}", subject=f"{name}.log.1"), own_nats.clock)
+        message = await wire.retry(lambda: wire.js.get_msg(f"TEIA_{name}", subject=f"{name}.log.1"), own_nats.clock)
         assert message.data == b"kept"
 
     own_nats.run(main())
@@ -119,11 +119,11 @@ def test_three_servers_survive_the_death_of_one(three_nats: Nats) -> None:
     async def main() -> None:
         wire = await three_nats.wire()
         name = await three_nats.stream(wire)
-        first = await wire.insist(lambda: wire.js.publish(f"{name}.log.1", b"one"), three_nats.clock)
+        first = await wire.retry(lambda: wire.js.publish(f"{name}.log.1", b"one"), three_nats.clock)
         os.kill(three_nats.servers.process_of(0), signal.SIGKILL)
-        second = await wire.insist(lambda: wire.js.publish(f"{name}.log.1", b"two"), three_nats.clock)
+        second = await wire.retry(lambda: wire.js.publish(f"{name}.log.1", b"two"), three_nats.clock)
         assert second.seq > first.seq
-        message = await wire.insist(lambda: wire.js.get_msg(f"TEIA_{name}", seq=first.seq), three_nats.clock)
+        message = await wire.retry(lambda: wire.js.get_msg(f"TEIA_{name}", seq=first.seq), three_nats.clock)
         assert message.data == b"one"
 
     three_nats.run(main())
@@ -148,6 +148,6 @@ def test_a_server_that_says_it_is_not_well_is_restarted(three_nats: Nats, monkey
         assert not is_there(sick)
         wire = await three_nats.wire()
         name = await three_nats.stream(wire)
-        await wire.insist(lambda: wire.js.publish(f"{name}.log.1", b"well again"), three_nats.clock)
+        await wire.retry(lambda: wire.js.publish(f"{name}.log.1", b"well again"), three_nats.clock)
 
     three_nats.run(main())

@@ -52,7 +52,7 @@ def test_a_node_is_let_in_over_tls_and_trusts_no_other_authority(tmp_path: Path)
     async def main() -> None:
         servers = NatsServers(tmp_path / "nats", 1, WallClock())
         servers._prepare()
-        place: NatsServer = servers._places[0]
+        place: NatsServer = servers._servers[0]
         ours, other = make_authority(tmp_path, "ours"), make_authority(tmp_path, "other")
         make_certificate(tmp_path, "ours", place.address)
         conf = servers.folder / f"{place.name}.conf"
@@ -61,7 +61,7 @@ def test_a_node_is_let_in_over_tls_and_trusts_no_other_authority(tmp_path: Path)
         async with servers:
             url = [place.url.replace("nats://", "tls://")]
             wire = await connect(url, servers.key, "test", ca=ours)
-            assert (await wire.ask(wire.js.account_info())).streams == 0
+            assert (await wire.request(wire.js.account_info())).streams == 0
             await wire.end()
             with pytest.raises(ClusterError, match=r"is not trusted: .*; see --ca"):
                 await connect(url, servers.key, "test", ca=other)

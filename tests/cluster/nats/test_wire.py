@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.cluster.nats.servers import free_places, make_key
+from teia.cluster.nats.servers import allocate_servers, make_key
 from teia.cluster.nats.wire import connect
 from teia.errors import ClusterError
 from tests.cluster.conftest import Nats
@@ -22,7 +22,7 @@ def test_another_key_is_refused_at_once(nats: Nats, tmp_path: Path) -> None:
 
 
 def test_servers_that_are_not_there_are_told(nats: Nats) -> None:
-    nowhere = free_places(1)[0].url
+    nowhere = allocate_servers(1)[0].url
     with pytest.raises(ClusterError, match="cannot be reached"):
         asyncio.run(connect([nowhere], nats.servers.key, "lost", within_s=1.5))
 
@@ -36,6 +36,6 @@ def test_a_message_that_nats_does_not_take_is_told(nats: Nats) -> None:
     async def main() -> None:
         wire = await nats.wire()
         with pytest.raises(ClusterError, match="larger than the limit of NATS"):
-            await wire.ask(wire.client.publish("anywhere", bytes(wire.client.max_payload + 1)))
+            await wire.request(wire.client.publish("anywhere", bytes(wire.client.max_payload + 1)))
 
     nats.run(main())

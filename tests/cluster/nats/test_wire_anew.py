@@ -32,7 +32,7 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Iterator[Relays]:
 
 def relay_to(nats: Nats, between: Relays) -> tuple[Relay, str]:
     """A way to the server that can be cut, and its URL."""
-    place = nats.servers._places[0]
+    place = nats.servers._servers[0]
     relay = between.to(place.address, int(place.url.rpartition(":")[2]))
     return relay, f"nats://{ADDRESS}:{relay.port}"
 
@@ -62,7 +62,7 @@ def test_attempts_that_failed_leave_no_socket_open(nats: Nats, between: Relays) 
         most, attempts = 0, wire.client._server_pool[0]
         between.cut([relay])
         with contextlib.suppress(NoAnswer):
-            await wire.ask(wire.js.account_info())
+            await wire.request(wire.js.account_info())
         await wire.client.force_reconnect()
         while attempts.reconnects < 8:
             most = max(most, sockets_to(relay))
@@ -70,7 +70,7 @@ def test_attempts_that_failed_leave_no_socket_open(nats: Nats, between: Relays) 
         assert 0 < most <= 2  # the one that is tried, and the one before it while it ends
         between.mend([relay])
         await until_async(lambda: wire.client.is_connected)
-        await wire.ask(wire.js.account_info())
+        await wire.request(wire.js.account_info())
         assert sockets_to(relay) == 1
         await wire.end()
         await until_async(lambda: sockets_to(relay) == 0)
@@ -93,7 +93,7 @@ def test_a_connection_that_takes_no_more_is_left_for_another_server(nats: Nats, 
             await asyncio.sleep(0)  # the client writes
         await wire.client.force_reconnect()
         await until_async(lambda: wire.client.is_connected)
-        await wire.ask(wire.js.account_info())
+        await wire.request(wire.js.account_info())
         assert [sockets_to(relay) for relay in ours] == [0]
 
     nats.run(main())

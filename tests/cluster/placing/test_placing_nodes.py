@@ -24,7 +24,7 @@ from teia.cluster.placing.cell_owners import DecidedTransfer, OwnerOverrides, Ri
 from teia.cluster.views.status import node_states
 from teia.lab.server.witness import early_requests
 from teia.lab.world.hosts import make_hosts
-from teia.lab.world.regions import as_countries
+from teia.lab.world.regions import format_countries
 from teia.lab.world.spec import WorldSpec
 from teia.store.root import open_root
 from teia.urls import cell_of, cell_starts, site_of, slot_of
@@ -95,7 +95,7 @@ def test_sites_go_to_the_node_that_is_near_them(
     with running_lab(tmp_path, WEB.format(hosts=12, pages=200), number) as lab:
         spec = WorldSpec.load(tmp_path / "world.toml")
         hosts, _ = make_hosts(spec, f"127.77.{number}.1")
-        (tmp_path / "geo.csv").write_text(as_countries(hosts, spec.regions.names), "utf-8")
+        (tmp_path / "geo.csv").write_text(format_countries(hosts, spec.regions.names), "utf-8")
         by_one_machine(lab, tmp_path, DELAY_S)
         since = lab.requests()
         with cluster(tmp_path, own_nats, lab, DELAY_S, PATIENT_S) as nodes:

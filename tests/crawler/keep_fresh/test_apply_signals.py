@@ -20,7 +20,7 @@ from teia.crawler.keep_fresh.apply_signals import (
     no_evidence,
     source_interval_s,
 )
-from teia.crawler.keep_fresh.host_plan import fresh_now
+from teia.crawler.keep_fresh.host_plan import fresh_probabilities
 from teia.crawler.signals_in.site_hints import note_reported_changes, source_trust
 from teia.crawler.verdicts import task_for
 from teia.crawler.visit import ActiveVisit
@@ -143,7 +143,7 @@ def test_a_page_seems_older_when_it_is_called_changed_and_younger_when_its_sitem
     columns, _, found = planned([held(n, seen(2, 8)) for n in range(3)], 3_600.0)
     now_s = float(columns.fresh_s[0]) + DAY_S
     said = SignalEvidence(np.array([0.0, 0.0, 0.9]), np.array([0.0, 0.9, 0.0]), np.full(3, now_s))
-    plain, called, silent = fresh_now(shift_ages(columns, found, said, now_s), found, now_s)
+    plain, called, silent = fresh_probabilities(shift_ages(columns, found, said, now_s), found, now_s)
     assert called < plain < silent
 
 

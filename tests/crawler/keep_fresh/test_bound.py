@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from teia.crawler.keep_fresh.bound import FreshnessBound, feasibility, lost_of, standing_of, together
-from teia.crawler.keep_fresh.host_plan import columns_of, plan_host
+from teia.crawler.keep_fresh.bound import FreshnessBound, feasibility, attribute_loss, compute_bound, combine_bounds
+from teia.crawler.keep_fresh.host_plan import to_columns, plan_host
 from teia.refresh.history import DAY_S
 from tests.crawler.keep_fresh.test_host_plan import NOW_S, OF_ALL, SETTINGS, equal, held, seen
 
 
 def standing(slot_s: float, age_s: float = 0.0, pages: int = 40) -> FreshnessBound:
-    columns = columns_of([held(n, seen(n % 5, 8)) for n in range(pages)], equal)
+    columns = to_columns([held(n, seen(n % 5, 8)) for n in range(pages)], equal)
     _, found = plan_host(columns, OF_ALL, False, slot_s, SETTINGS, NOW_S, warm=False)
-    made = standing_of(columns, found, slot_s, NOW_S + age_s, DAY_S)
+    made = compute_bound(columns, found, slot_s, NOW_S + age_s, DAY_S)
     assert made is not None
     return made
 
@@ -39,9 +39,9 @@ def test_what_could_be_is_less_where_requests_are_further_apart() -> None:
 def test_nobody_exceeds_the_bound_of_the_next_day() -> None:
     """Leaving all pages alone, for one, is a polite policy; so is having just seen them all."""
     for age_s in (0.0, DAY_S, 10 * DAY_S):
-        columns = columns_of([held(n, seen(n % 5, 8)) for n in range(40)], equal)
+        columns = to_columns([held(n, seen(n % 5, 8)) for n in range(40)], equal)
         _, found = plan_host(columns, OF_ALL, False, 3_600.0, SETTINGS, NOW_S, warm=False)
-        made = standing_of(columns, found, 3_600.0, NOW_S + age_s, DAY_S)
+        made = compute_bound(columns, found, 3_600.0, NOW_S + age_s, DAY_S)
         assert made is not None
         assert made.best_next is not None
         alone = np.exp(-found.mean * age_s) * -np.expm1(-found.mean * DAY_S) / (found.mean * DAY_S)
@@ -50,37 +50,37 @@ def test_nobody_exceeds_the_bound_of_the_next_day() -> None:
 
 def test_hosts_together_are_the_mean_by_weight() -> None:
     one, other = standing(3_600.0, DAY_S), standing(60.0, DAY_S, pages=80)
-    both = together([one, other])
+    both = combine_bounds([one, other])
     assert both is not None
     assert both.pages == 120
     assert both.fresh == pytest.approx((40 * one.fresh + 80 * other.fresh) / 120)
     assert min(one.best, other.best) < both.best < max(one.best, other.best)
     assert both.error < max(one.error, other.error)
-    assert together([]) is None
+    assert combine_bounds([]) is None
 
 
 def test_a_host_that_needs_no_delay_and_answers_at_once_has_slots_all_the_same() -> None:
     """Issue 5, P = 0: a delay of 0, and nothing known of how long its answers take."""
     made = standing(0.0, DAY_S)
     assert made.slot_s > 0
-    assert together([made, made]) is not None
+    assert combine_bounds([made, made]) is not None
     assert made.fresh <= made.possible <= 1
 
 
 def test_bounds_are_taken_over_for_some_minutes_while_pages_and_slots_are_much_the_same() -> None:
-    columns = columns_of([held(n, seen(n % 5, 8)) for n in range(40)], equal)
+    columns = to_columns([held(n, seen(n % 5, 8)) for n in range(40)], equal)
     _, found = plan_host(columns, OF_ALL, False, 3_600.0, SETTINGS, NOW_S, warm=False)
-    first = standing_of(columns, found, 3_600.0, NOW_S + DAY_S)
+    first = compute_bound(columns, found, 3_600.0, NOW_S + DAY_S)
     assert first is not None
     made = {
-        name: standing_of(columns, found, slot_s, NOW_S + DAY_S + later_s, before=first)
+        name: compute_bound(columns, found, slot_s, NOW_S + DAY_S + later_s, before=first)
         for name, slot_s, later_s in (("soon", 3_700.0, 200.0), ("late", 3_600.0, 400.0), ("slower", 7_200.0, 1.0))
     }
     assert made["soon"] == replace(first, slot_s=3_700.0, fresh=made["soon"].fresh, variance=made["soon"].variance)
     assert made["soon"].fresh < first.fresh, "how fresh they are is asked each time"
     assert made["late"].bounded != first.bounded != made["slower"].bounded
     assert made["slower"].best < first.best
-    fresher = standing_of(columns, found, 3_600.0, NOW_S + DAY_S + 1.0, before=replace(first, possible=0.01))
+    fresher = compute_bound(columns, found, 3_600.0, NOW_S + DAY_S + 1.0, before=replace(first, possible=0.01))
     assert fresher is not None
     assert fresher.possible == fresher.fresh
 
@@ -102,7 +102,7 @@ def test_what_is_lost_adds_up_to_what_is_not_fresh() -> None:
     for slot_s in (60.0, 3_600.0, DAY_S):
         for age_s in (0.0, DAY_S, 30 * DAY_S):
             whole = standing(slot_s, age_s)
-            lost = lost_of(whole)
+            lost = attribute_loss(whole)
             parts = (lost.courtesy, lost.learning, lost.schedule, lost.failures)
             assert min(parts) >= 0
             assert whole.fresh + sum(parts) == pytest.approx(1.0)
@@ -111,18 +111,18 @@ def test_what_is_lost_adds_up_to_what_is_not_fresh() -> None:
 
 def test_pages_that_were_seen_seldom_are_where_rates_are_learnt() -> None:
     seldom = [held(n, seen(0, 2)) for n in range(40)]
-    columns = columns_of(seldom, equal)
+    columns = to_columns(seldom, equal)
     _, found = plan_host(columns, OF_ALL, False, 60.0, SETTINGS, NOW_S, warm=False)
-    whole = standing_of(columns, found, 60.0, NOW_S + 30 * DAY_S, DAY_S)
+    whole = compute_bound(columns, found, 60.0, NOW_S + 30 * DAY_S, DAY_S)
     assert whole is not None
-    lost = lost_of(whole)
+    lost = attribute_loss(whole)
     assert lost.learning > 0
     assert lost.schedule == lost.failures == 0
     assert whole.excess is not None
     assert whole.excess.well_known == 0
     often = standing(60.0, 30 * DAY_S)
-    assert 0 < lost_of(often).learning < 0.001, "more is known, and still not all"
-    assert lost_of(often).schedule > 0
+    assert 0 < attribute_loss(often).learning < 0.001, "more is known, and still not all"
+    assert attribute_loss(often).schedule > 0
     assert often.excess is not None
     assert often.excess.well_known == 40
 

@@ -13,12 +13,12 @@ from teia.crawler.keep_fresh.host_plan import (
     GONE_S,
     HostPlan,
     PageColumns,
-    columns_of,
-    explored,
+    to_columns,
+    choose_explored,
     intervals,
-    moves_of,
+    due_time_changes,
     plan_host,
-    solve,
+    solve_price,
 )
 from teia.frontier.cell.revisits import CapturedPage
 from teia.frontier.cell.schema import LANE_NEW, LANE_REFRESH, STATE_DONE, STATE_FAILED
@@ -55,7 +55,7 @@ def held(
 def planned(
     rows: Sequence[CapturedPage], slot_s: float, settings: RefreshSettings = SETTINGS
 ) -> tuple[PageColumns, HostPlan, Gamma]:
-    columns = columns_of(rows, equal)
+    columns = to_columns(rows, equal)
     plan, found = plan_host(columns, OF_ALL, False, slot_s, settings, NOW_S, warm=False)
     return columns, plan, found
 
@@ -103,13 +103,13 @@ def test_nothing_is_given_up() -> None:
 
 
 def test_a_share_of_the_pages_is_explored_another_after_each_visit() -> None:
-    columns = columns_of([held(n * 7_919 - 10**15) for n in range(4_000)], equal)
-    chosen = explored(columns, 0.05)
+    columns = to_columns([held(n * 7_919 - 10**15) for n in range(4_000)], equal)
+    chosen = choose_explored(columns, 0.05)
     assert chosen.mean() == pytest.approx(0.05, abs=0.015)
-    later = explored(replace(columns, requested_s=columns.requested_s + 3_600.0), 0.05)
+    later = choose_explored(replace(columns, requested_s=columns.requested_s + 3_600.0), 0.05)
     assert (chosen & later).mean() < 0.01
-    assert np.array_equal(chosen, explored(columns, 0.05))
-    assert not explored(columns, 0.0).any()
+    assert np.array_equal(chosen, choose_explored(columns, 0.05))
+    assert not choose_explored(columns, 0.0).any()
 
 
 def test_exploring_never_makes_a_page_wait_longer() -> None:
@@ -124,9 +124,9 @@ def test_exploring_never_makes_a_page_wait_longer() -> None:
 
 def test_important_pages_are_worth_more() -> None:
     weight, rate = np.array([1.0, 4.0]), np.full(2, 1.0 / DAY_S)
-    price = solve(weight, rate, DAY_S, SETTINGS)
+    price = solve_price(weight, rate, DAY_S, SETTINGS)
     assert price.price > 0
-    heavy = columns_of(
+    heavy = to_columns(
         [held(n, seen(3, 9)) for n in range(40)], lambda rows: np.where(np.arange(len(rows)) < 20, 9.0, 1.0)
     )
     plan, found = plan_host(heavy, OF_ALL, False, 3_600.0, SETTINGS, NOW_S, warm=False)
@@ -136,10 +136,10 @@ def test_important_pages_are_worth_more() -> None:
 
 def test_only_pages_whose_time_changes_are_moved() -> None:
     in_a_day = int((NOW_S + DAY_S) * 1000)
-    columns = columns_of([held(1)._replace(rank=in_a_day), held(2, lane=LANE_NEW), held(3)], equal)
+    columns = to_columns([held(1)._replace(rank=in_a_day), held(2, lane=LANE_NEW), held(3)], equal)
     interval = np.array([1.05 * DAY_S, DAY_S, DAY_S])
-    assert [move.key for move in moves_of(columns, interval)] == [2, 3]
-    assert {move.due_s for move in moves_of(columns, interval)} == {NOW_S + DAY_S}
+    assert [move.key for move in due_time_changes(columns, interval)] == [2, 3]
+    assert {move.due_s for move in due_time_changes(columns, interval)} == {NOW_S + DAY_S}
 
 
 def test_a_host_without_anything_left_has_no_price() -> None:

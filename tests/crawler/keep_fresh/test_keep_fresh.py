@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from teia.config.sections import RefreshSettings
-from teia.crawler.keep_fresh.keep_fresh import in_turns
+from teia.crawler.keep_fresh.keep_fresh import interleave
 from teia.frontier.cell.revisits import hosts_with_pages, next_pages
 from teia.frontier.cell.rows import QueuedUrl
 from teia.lab.measure.true_freshness import true_freshness
@@ -37,23 +37,23 @@ def queued(name: str) -> QueuedUrl:
 
 def test_new_and_known_pages_take_turns() -> None:
     new, known = [queued(f"n{n}") for n in range(6)], [queued(f"k{n}") for n in range(6)]
-    taken = [item.url[-2:] for item in in_turns(new, known, 6, 0.5, 0)]
+    taken = [item.url[-2:] for item in interleave(new, known, 6, 0.5, 0)]
     assert taken == ["n0", "k0", "n1", "k1", "n2", "k2"]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.25, 0.5, 0.9, 1.0])
 def test_the_share_is_kept_in_the_long_run_however_few_are_taken_at_once(share: float) -> None:
     new, known = [queued("n")], [queued("k")]
-    chosen = [in_turns(new, known, 1, share, number)[0] for number in range(1_000)]
+    chosen = [interleave(new, known, 1, share, number)[0] for number in range(1_000)]
     assert Counter(item.url[-1] for item in chosen)["k"] == pytest.approx(1_000 * share, abs=1)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_neither_idles_while_the_other_has_work(share: float) -> None:
     some = [queued(f"{n}") for n in range(4)]
-    assert in_turns(some, [], 10, share, 0) == some
-    assert in_turns([], some, 10, share, 0) == some
-    assert len(in_turns(some[:1], some[1:], 10, share, 0)) == 4
+    assert interleave(some, [], 10, share, 0) == some
+    assert interleave([], some, 10, share, 0) == some
+    assert len(interleave(some[:1], some[1:], 10, share, 0)) == 4
 
 
 # ---- pages come again -----------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_a_commit_that_is_repeated_counts_its_visits_once(
                 repeat_every_commit(monkeypatch, web.crawl.committer)
             web.run(1, SLOT_S)
             hosts = [(host.name, host.paced, host.slot_s, host.news) for host in web.refresh._hosts.values()]
-            counted.append((web.taken, web.refresh.kept, hosts))
+            counted.append((web.taken, web.refresh.stored_pages, hosts))
     assert counted[0][1] >= 16
     assert counted[0] == counted[1]
 

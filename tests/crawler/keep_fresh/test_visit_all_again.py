@@ -60,7 +60,7 @@ def test_all_known_pages_are_asked_for_with_the_next_commit(tmp_path: Path) -> N
         done = crawl.committer.commit(CommitGroup())
         assert not again.has_pending_work
         assert [host for _, host in done.hosts] == ["a.test"]
-        assert again.so_far == RoundAccount(known=9, is_whole=True)
+        assert again.progress == RoundAccount(known=9, is_whole=True)
         assert sum(cell.frontier.queued for cell in crawl.committer.cells) == 9
 
 
@@ -96,7 +96,7 @@ def test_a_commit_that_is_repeated_counts_its_visits_once(tmp_path: Path, monkey
         crawl.committer.commit(CommitGroup())
         repeat_every_commit(monkeypatch, crawl.committer)
         OfflineCrawl(WEB, crawl, VirtualClock(SINCE_S)).run(8)
-        assert again.so_far == RoundAccount(known=5, visited=5, new=3, is_whole=True)
+        assert again.progress == RoundAccount(known=5, visited=5, new=3, is_whole=True)
         assert not again.is_full, "8 of 9 pages are kept"
         OfflineCrawl(WEB, crawl, VirtualClock(SINCE_S)).run(1)
         assert again.is_full

@@ -84,10 +84,10 @@ def test_a_key_that_others_have_to_look_at_goes_with_all_that_waits_for_it(tmp_p
     others.is_away = True
     with pytest.raises(ClusterError, match="away"):
         prove_keys(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
-    assert len(keys.asked(10)) == 1
+    assert len(keys.pending_keys(10)) == 1
     others.is_away = False
     prove_keys(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
-    assert not keys.asked(10)
+    assert not keys.pending_keys(10)
     assert inbox.counts()[INDEXNOW]["passed_on"] == len(urls)
     inbox.close()
     assert [len(passed.pings[0].urls) for _, passed in others.sent] == [MAX_URLS, MAX_URLS, 1]
@@ -97,7 +97,7 @@ def test_a_key_that_others_have_to_look_at_goes_with_all_that_waits_for_it(tmp_p
         for cell, passed in others.sent:
             assert cell == 7
             store_forwarded(far, passed, partial(receive_forwarded, now_s=clock.now_s()))
-    (key,) = IndexNowKeys(far.db).asked(10)
+    (key,) = IndexNowKeys(far.db).pending_keys(10)
     assert sorted(url for url, _ in IndexNowKeys(far.db).waiting_for(key)) == sorted(urls)
     assert [each.url for each in waiting(far, KEY_FILE)] == [f"{THERE}{KEY}.txt"]
     far.close()
@@ -111,11 +111,11 @@ def test_what_is_told_with_a_key_while_that_is_sent_on_is_sent_with_the_next_loo
     inbox = open_inbox(path)
     keys = IndexNowKeys(inbox.db)
     prove_keys(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
-    assert len(keys.asked(10)) == 1
+    assert len(keys.pending_keys(10)) == 1
     others.meanwhile = lambda: None
     prove_keys(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
     assert [passed.pings[0].urls for _, passed in others.sent] == [(f"{THERE}one",), (f"{THERE}two",)]
-    assert not keys.asked(10)
+    assert not keys.pending_keys(10)
     assert inbox.counts()[INDEXNOW]["passed_on"] == 2
     inbox.close()
 
@@ -138,7 +138,7 @@ def test_a_key_whose_host_becomes_ours_before_it_was_sent_is_looked_for_here(tmp
         announced.owners, others.is_away = others.elsewhere, False
         assert not announced._take_due(inbox, KEY_FILE, 1e12, 64)
         assert not waiting(inbox, KEY_FILE)
-        assert not IndexNowKeys(inbox.db).asked(10)
+        assert not IndexNowKeys(inbox.db).pending_keys(10)
         assert {ping.key for _, passed in others.sent for ping in passed.pings} == {KEY, "other-key-1"}
 
 
@@ -146,7 +146,7 @@ def test_a_key_file_that_no_key_needs_any_more_is_forgotten(tmp_path: Path) -> N
     path = tmp_path / "signals.sqlite"
     receive(path, read_ping(KEY, [f"{THERE}page"]), VirtualClock())
     inbox = open_inbox(path)
-    (key,) = IndexNowKeys(inbox.db).asked(10)
+    (key,) = IndexNowKeys(inbox.db).pending_keys(10)
     IndexNowKeys(inbox.db).forget(key, [f"{THERE}page"])
     others = Others()
     assert not forward_key_files(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
@@ -166,7 +166,7 @@ def test_all_keys_of_one_look_are_sent_at_once_and_those_of_a_cell_together(tmp_
     assert not forward_key_files(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
     assert others.times == 1
     assert sorted((cell, len(passed.pings)) for cell, passed in others.sent) == [(0, 27), (7, 3)]
-    assert not IndexNowKeys(inbox.db).asked(100)
+    assert not IndexNowKeys(inbox.db).pending_keys(100)
     assert not waiting(inbox, KEY_FILE)
     prove_keys(inbox, IndexNowKeys(inbox.db), nobody, clock.now_s(), FIRST, others.elsewhere)
     assert others.times == 1
@@ -190,12 +190,12 @@ def test_pages_wait_for_their_key_since_they_were_told_and_are_received_once(tmp
     for _, passed in others.sent:
         store_forwarded(far, passed, partial(receive_forwarded, now_s=clock.now_s()))
     keys = IndexNowKeys(far.db)
-    (key,) = keys.asked(10)
+    (key,) = keys.pending_keys(10)
     assert key.since_s == clock.now_s()
     assert keys.waiting_for(key) == told
     assert not far.counts().get(INDEXNOW)
     keys.settle(key, is_proved=True, now_s=clock.now_s())
     for _, passed in others.sent:
         store_forwarded(far, passed, partial(receive_forwarded, now_s=clock.now_s()))
-    assert sorted((each.url, each.said_s) for each in waiting(far, INDEXNOW)) == told
+    assert sorted((each.url, each.reported_s) for each in waiting(far, INDEXNOW)) == told
     far.close()

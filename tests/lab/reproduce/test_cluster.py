@@ -9,12 +9,12 @@ import pytest
 
 from teia.errors import LabError
 from teia.lab.reproduce import collectors, parallel_crawlers, rounds, strategies
-from teia.lab.reproduce.collectors import CollectorsResult, line_through, session_of
+from teia.lab.reproduce.collectors import CollectorsResult, fit_line, measure_session
 from teia.lab.reproduce.comparing import describe, mann_whitney, t_test
-from teia.lab.reproduce.parallel_crawlers import Study, spec_of
+from teia.lab.reproduce.parallel_crawlers import Study, world_spec
 from teia.lab.reproduce.registry import ExperimentInput, Figure, Table, compute_digest
-from teia.lab.reproduce.rounds import FinishedRounds, RoundResult, account_of, study_of
-from teia.lab.reproduce.strategies import DESCRIBED, MANN_WHITNEY, PAIRS, STRATEGIES, T_TESTS, whole_rounds
+from teia.lab.reproduce.rounds import FinishedRounds, RoundResult, compute_measures, study_id
+from teia.lab.reproduce.strategies import DESCRIBED, MANN_WHITNEY, PAIRS, STRATEGIES, T_TESTS, complete_rounds
 from teia.lab.world.spec import WorldSpec
 from tests.conftest import missing
 
@@ -47,7 +47,7 @@ def test_a_page_that_came_twice_counts_once_and_what_came_late_not_at_all() -> N
         ("http://b.test/", "b.test", 101.0, 104.0, 2_000.0),
         ("http://c.test/", "c.test", 109.0, 111.0, 9_000.0),
     ]
-    assert account_of(fetches, 10.0) == {
+    assert compute_measures(fetches, 10.0) == {
         "pages": 2,
         "domains": 2,
         "kilobytes": 6.0,
@@ -55,29 +55,29 @@ def test_a_page_that_came_twice_counts_once_and_what_came_late_not_at_all() -> N
         "capture_s": 2.0,
         "repeated": 1,
     }
-    assert account_of([], 10.0)["pages"] == 0
+    assert compute_measures([], 10.0)["pages"] == 0
 
 
 def test_finished_rounds_are_kept_and_those_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
     kept = FinishedRounds(tmp_path, "s")
     for each in (made("rtt", 1), made("rtt", 0), made("geo", 0, "other")):
-        kept.keep(each)
+        kept.save(each)
     (tmp_path / "A12-rounds-s" / "007-geo.json").write_text('{"strategy": "geo"')
     assert FinishedRounds(tmp_path, "s").all() == [made("rtt", 0), made("rtt", 1)]
-    assert study_of(30.0, 1) != study_of(10.0, 1) != study_of(10.0, 2)
+    assert study_id(30.0, 1) != study_id(10.0, 1) != study_id(10.0, 2)
 
 
 def test_a_second_call_makes_only_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int]] = []
 
-    def make_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
+    def run_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
         asked.append((strategy, number))
         if len(asked) == 3:
             raise KeyboardInterrupt
         pages = 100 + 50 * STRATEGIES.index(strategy) + number
-        return replace(made(strategy, number, study_of(seconds, seed), pages), domains=len(asked))
+        return replace(made(strategy, number, study_id(seconds, seed), pages), domains=len(asked))
 
-    monkeypatch.setattr(strategies, "make_round", make_round)
+    monkeypatch.setattr(strategies, "run_round", run_round)
     run = ExperimentInput(1, True, tmp_path, print)
     with pytest.raises(LabError, match="no round was completed"):
         list(strategies.strategies.body(run))
@@ -97,22 +97,22 @@ def test_a_second_call_makes_only_what_is_missing(tmp_path: Path, monkeypatch: p
 
 
 def test_a_round_that_fails_is_made_anew_and_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    reports: list[str] = []
     failures = [LabError("a node died"), LabError("a node died")]
 
-    def make_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
+    def run_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
         if failures:
             raise failures.pop()
-        return made(strategy, number, study_of(seconds, seed))
+        return made(strategy, number, study_id(seconds, seed))
 
-    monkeypatch.setattr(strategies, "make_round", make_round)
-    list(strategies.strategies.body(ExperimentInput(1, True, tmp_path, said.append)))
-    assert sum("repeated, because a node died" in each for each in said) == 2
+    monkeypatch.setattr(strategies, "run_round", run_round)
+    list(strategies.strategies.body(ExperimentInput(1, True, tmp_path, reports.append)))
+    assert sum("repeated, because a node died" in each for each in reports) == 2
 
 
 def test_only_rounds_of_all_strategies_are_compared() -> None:
     rounds_made = [made(name, number) for name in STRATEGIES for number in (0, 1)] + [made("rtt", 2)]
-    found = whole_rounds(rounds_made)
+    found = complete_rounds(rounds_made)
     assert list(found) == list(STRATEGIES)
     assert all([each.number for each in those] == [0, 1] for those in found.values())
 
@@ -139,7 +139,7 @@ def test_three_nodes_in_three_regions_are_faster_near_by(monkeypatch: pytest.Mon
     missing_nats()
     monkeypatch.setitem(rounds.WORLD, "pages", 1_200)
     monkeypatch.setitem(rounds.WORLD, "hosts", 60)
-    hashed, geo = (rounds.make_round(strategy, 0, 8.0, 1) for strategy in ("hash", "geo"))
+    hashed, geo = (rounds.run_round(strategy, 0, 8.0, 1) for strategy in ("hash", "geo"))
     assert min(hashed.pages, geo.pages) > 20
     assert geo.capture_s < hashed.capture_s
     assert (hashed.repeated, geo.repeated) == (0, 0)
@@ -170,7 +170,7 @@ def test_a16_repeats_and_firewall_loses_what_exchange_finds() -> None:
 
 def _modes(seed: int) -> Table:
     run = ExperimentInput(seed, True, Path(), lambda _: None)
-    world = parallel_crawlers.World(WorldSpec.from_values(spec_of(run, 400)), epoch_s=0.0)
+    world = parallel_crawlers.World(WorldSpec.from_values(world_spec(run, 400)), epoch_s=0.0)
     return parallel_crawlers.modes_table(Study(run, parallel_crawlers.read_graph(world)))
 
 
@@ -190,7 +190,7 @@ def test_three_real_nodes_do_what_the_model_says_of_exchange(monkeypatch: pytest
 
 def test_a_slot_waits_from_the_end_of_a_request_to_the_next_beginning() -> None:
     fetches = [(0.0, 2.0, 200), (0.0, 3.0, 200), (2.5, 4.5, 200), (3.1, 5.0, 404), (4.6, 9.0, 200)]
-    session = session_of(2, fetches)
+    session = measure_session(2, fetches)
     assert session.scheduler_s == pytest.approx((0.5 + 0.1 + 0.1) / 3)
     assert session.http_s == pytest.approx((2 + 3 + 2 + 1.9 + 4.4) / 5)
     assert session.per_minute == pytest.approx(60 * 3 / 4.6)
@@ -198,7 +198,7 @@ def test_a_slot_waits_from_the_end_of_a_request_to_the_next_beginning() -> None:
 
 def test_a_straight_line_is_recognised() -> None:
     sessions = [CollectorsResult(number, 10.0 * number + 5, 3.4, 0.01, 9) for number in (5, 10, 25)]
-    assert line_through(sessions) == pytest.approx((10, 5, 1))
+    assert fit_line(sessions) == pytest.approx((10, 5, 1))
 
 
 @pytest.mark.slow

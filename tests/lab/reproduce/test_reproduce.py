@@ -52,8 +52,8 @@ def write(out: Path, seed: int = 1) -> str:
 
 def test_report_says_how_it_was_made(tmp_path: Path) -> None:
     report = write(tmp_path)
-    for words in ("`teia lab reproduce T8`", "seed: 1", "2027-01-15T08:00:00.000000Z", "teia 0.1.0", finished().digest):
-        assert words in report
+    for log_lines in ("`teia lab reproduce T8`", "seed: 1", "2027-01-15T08:00:00.000000Z", "teia 0.1.0", finished().digest):
+        assert log_lines in report
 
 
 def test_unpublished_number_stays_empty(tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_experiment_on_a_real_crawl_has_the_digest_of_what_it_was_given(
 
 def test_report_says_what_the_digest_is_of() -> None:
     table, varying = (Table(name, "T", ("a",), (ResultRow(("x",), 1.0),), varies=name == "v") for name in "tv")
-    for results, words in (((table, varying), "and of t"), ((varying,), "all its measurements vary")):
+    for results, log_lines in (((table, varying), "and of t"), ((varying,), "all its measurements vary")):
         done = Finished(two_numbers, results, 0.1, ("a world",))
-        assert words in done.digest_scope
+        assert log_lines in done.digest_scope
         report = render_markdown(Heading("teia", 1, quick=True, date_s=0.0), [done])
         assert f"Digest of {done.digest_scope}: `{done.digest}`." in report
     assert finished().digest_scope == "its data"

@@ -116,12 +116,12 @@ def test_gzip_comes_only_when_asked_for_and_holds_the_same_page() -> None:
 
 
 @pytest.mark.parametrize("told_by", ["header", "meta", "both"])
-def test_latin_hosts_tell_their_charset_where_they_say_they_do(origin_fields: str) -> None:
+def test_latin_hosts_tell_their_charset_where_they_say_they_do(told_by: str) -> None:
     world = make_world(pages=6_000, hosts=60, sites__latin1=1.0, sites__portuguese=1.0)
-    host = next(host for host in world.hosts if host.charset_declared_in == origin_fields)
+    host = next(host for host in world.hosts if host.charset_declared_in == told_by)
     answer = world.answer(WorldRequest(host.name, "/"), EPOCH_S)
-    assert (f"charset={host.charset}".encode() in answer.headers) == (origin_fields != "meta")
-    assert (f"charset={host.charset}".encode() in answer.body.replace(b'"', b"")) == (origin_fields != "header")
+    assert (f"charset={host.charset}".encode() in answer.headers) == (told_by != "meta")
+    assert (f"charset={host.charset}".encode() in answer.body.replace(b'"', b"")) == (told_by != "header")
     assert "ção" in answer.body.decode("cp1252") or "ã" in answer.body.decode("cp1252")
 
 

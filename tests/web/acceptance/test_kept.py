@@ -169,7 +169,7 @@ def test_a_diff_marks_exactly_the_words_that_the_lab_changed(kept: Kept, served:
     """13, by the lab's own record of what it wrote: what is not marked is the same, and as much as can be is not."""
     context = served.context(browser, viewport={"width": 1280, "height": 800})
     page = context.new_page()
-    compare_reports = 0
+    compared = 0
     for url in kept.visits:
         view = served.web.client().get("/api/v1/c/main/page", params={"url": url}).json()
         versions = [mark["time"] for mark in view["marks"] if mark["is_version"]]
@@ -182,8 +182,8 @@ def test_a_diff_marks_exactly_the_words_that_the_lab_changed(kept: Kept, served:
         fewest = len(before) - in_common(before, after)
         assert Counter(before) - Counter(removed) == Counter(after) - Counter(added), url
         assert fewest <= len(removed) <= 1.05 * fewest + 1, "a word that stands alone among others may go with them"
-        compare_reports += 1
-        if compare_reports == 3:
+        compared += 1
+        if compared == 3:
             break
     context.close()
-    assert compare_reports == 3
+    assert compared == 3

@@ -25,35 +25,35 @@ def settled(kept: AnswerCache) -> None:
 def test_an_answer_is_kept_until_it_is_old() -> None:
     clock, asked = VirtualClock(1_000.0), 0
 
-    def make() -> int:
+    def compute() -> int:
         nonlocal asked
         asked += 1
         return asked
 
     kept = AnswerCache(clock)
-    assert kept.get("a", make, 10.0).value == 1
+    assert kept.get("a", compute, 10.0).value == 1
     passes(clock, 9.0)
-    assert kept.get("a", make, 10.0).value == 1
+    assert kept.get("a", compute, 10.0).value == 1
     passes(clock, 2.0)
-    old = kept.get("a", make, 10.0)
+    old = kept.get("a", compute, 10.0)
     assert (old.value, old.time_s) == (1, 1_000.0), "the old one at once, the new one next time"
     settled(kept)
-    assert kept.get("a", make, 10.0).value == 2
+    assert kept.get("a", compute, 10.0).value == 2
     kept.close()
 
 
 def test_what_takes_long_is_not_waited_for_for_ever() -> None:
     kept, go = AnswerCache(VirtualClock(0.0)), threading.Event()
 
-    def make() -> str:
+    def compute() -> str:
         go.wait(10)
         return "there"
 
     with pytest.raises(NotReady):
-        kept.get("a", make, 1.0, patience_s=0.05)
-    assert kept.peek("a", make, 1.0, 0.01) is None
+        kept.get("a", compute, 1.0, patience_s=0.05)
+    assert kept.get_or_none("a", compute, 1.0, 0.01) is None
     go.set()
-    assert kept.get("a", make, 1.0).value == "there"
+    assert kept.get("a", compute, 1.0).value == "there"
     kept.close()
 
 
@@ -62,19 +62,19 @@ def test_what_takes_long_is_repeated_seldom() -> None:
     clock, asked = VirtualClock(0.0), 0
     kept = AnswerCache(clock)
 
-    def make() -> int:
+    def compute() -> int:
         nonlocal asked
         asked += 1
         passes(clock, 5.0)
         return asked
 
     for _ in range(60):
-        kept.get("a", make, 1.0)
+        kept.get("a", compute, 1.0)
         settled(kept)
         passes(clock, 1.0)
     assert asked == 1
     passes(clock, 120.0)
-    kept.get("a", make, 1.0)
+    kept.get("a", compute, 1.0)
     settled(kept)
     assert asked == 2
     kept.close()
@@ -83,16 +83,16 @@ def test_what_takes_long_is_repeated_seldom() -> None:
 def test_what_goes_wrong_is_told_and_tried_again() -> None:
     kept, answers = AnswerCache(VirtualClock(0.0)), iter([StoreError("no"), "yes"])
 
-    def make() -> str:
+    def compute() -> str:
         answer = next(answers)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     with pytest.raises(StoreError, match="no"):
-        kept.get("a", make, 1.0)
+        kept.get("a", compute, 1.0)
     settled(kept)
-    assert kept.get("a", make, 1.0).value == "yes"
+    assert kept.get("a", compute, 1.0).value == "yes"
     kept.close()
 
 
@@ -100,7 +100,7 @@ def test_what_went_wrong_after_long_is_told_again_before_it_is_tried_again() -> 
     clock, asked = VirtualClock(0.0), 0
     kept = AnswerCache(clock)
 
-    def make() -> int:
+    def compute() -> int:
         nonlocal asked
         asked += 1
         passes(clock, 0.5)
@@ -108,15 +108,15 @@ def test_what_went_wrong_after_long_is_told_again_before_it_is_tried_again() -> 
 
     for _ in range(10):
         with pytest.raises(StoreError, match="no 1"):
-            kept.get("a", make, 1.0)
+            kept.get("a", compute, 1.0)
         settled(kept)
         passes(clock, 1.0)
     passes(clock, 7.0)
     with pytest.raises(StoreError, match="no 2"):
-        kept.get("a", make, 1.0)
+        kept.get("a", compute, 1.0)
     settled(kept)
-    kept.remember("a", 7, 0.0)
-    assert kept.get("a", make, 1.0).value == 7, "where there is an answer, it stands"
+    kept.store("a", 7, 0.0)
+    assert kept.get("a", compute, 1.0).value == 7, "where there is an answer, it stands"
     assert asked == 2
     kept.close()
 

@@ -18,7 +18,7 @@ from teia.collections.stored import saved
 from teia.config.load import to_toml
 from teia.config.sections import ScheduleSettings
 from teia.web.access.roles import Role
-from teia.web.forms.fields import Fields, fields_of, settings_of
+from teia.web.forms.fields import Fields, fields_from_config, settings_from_fields
 from tests.web.conftest import Web
 
 FORM: dict[str, Any] = {
@@ -81,11 +81,11 @@ def test_a_form_reads_back_what_it_saved(web: Web) -> None:
     send(web, client, more="[sites]\ntraps = true", start="2026-11-21 02:00", every_number="2", every_unit="months")
     config = saved(web.site.root, "diario").config
     assert config.sites.traps
-    values, wrong = settings_of(fields_of(config), config)
+    values, wrong = settings_from_fields(fields_from_config(config), config)
     assert not wrong
     main = web.site.config("main")
     for each in (config, main):
-        values, _ = settings_of(fields_of(each), each)
+        values, _ = settings_from_fields(fields_from_config(each), each)
         shown = web.client().post(f"/api/v1/c/{each.collection.name}/edit", headers=web.token(Role.ADMIN),
                                   json={"settings": {}, "dry_run": True}).json()  # fmt: skip
         assert shown["changes"] == []
@@ -200,7 +200,7 @@ def test_what_is_less_polite_needs_an_admin_and_somebodys_consent(web: Web) -> N
 
 def test_the_effect_is_shown_before_it_is_saved_and_only_what_was_shown_is(web: Web) -> None:
     client = web.client(Role.OPERATOR)
-    fields = fields_of(web.site.config("main")).model_dump()
+    fields = fields_from_config(web.site.config("main")).model_dump()
     fields |= {"rule_do": ["skip"], "rule_kind": ["regex"], "rule_value": ["/lei$"], "csrf": web.csrf(client)}
     before = web.site.config("main")
     for step in ("check", "save"):  # a save of what nobody has seen is a look at it
@@ -282,7 +282,7 @@ def test_a_url_is_tried_by_form_and_by_api_alike(web: Web) -> None:
                          headers={"x-csrf-token": web.csrf(client)}).json()  # fmt: skip
     assert [each["is_crawled"] for each in by_api["tried"]] == [True, False, False]
     assert (by_api["tried"][0]["rule"], by_api["tried"][0]["state"]) == (1, "done")
-    fields = fields_of(web.site.config("main")).model_dump()
+    fields = fields_from_config(web.site.config("main")).model_dump()
     sent = {**fields, "tries": f"{url}\nftp://x\nhttp://other/", "step": "test", "csrf": web.csrf(client)}
     page = client.post("/c/main/edit", data=sent).text
     assert re.findall(r"<strong>(Yes|No)</strong>", page) == ["Yes", "No", "No"]
@@ -354,7 +354,7 @@ def test_a_rule_beside_one_of_an_older_version_that_looks_ahead_is_no_error_of_o
         answer = client.post(f"/api/v1/c/main/{path}", json={"settings": settings, **asked}, headers=headers)
         assert answer.status_code == 400, answer.text
         assert "uses look-ahead or look-behind; use two rules" in answer.text
-    fields = fields_of(web.site.config("main")).model_dump()
+    fields = fields_from_config(web.site.config("main")).model_dump()
     fields |= {"rule_lines": f"keep {rule}\nkeep host:b.test", "rule_do": [], "rule_kind": [], "rule_value": []}
     shown = client.post("/api/v1/draft?c=main", data={**fields, "step": "look"}, headers=headers)
     assert [each["message"] for each in shown.json()["problems"] if "uses look-ahead" in each["message"]], shown.text
@@ -401,7 +401,7 @@ def test_a_run_that_cannot_reach_all_pages_is_said_so(web: Web) -> None:
 
 def test_a_draft_is_judged_while_it_is_typed(web: Web) -> None:
     client = web.client(Role.OPERATOR)
-    fields = {**fields_of(web.site.config("main")).model_dump(), "rule_do": ["skip"], "rule_kind": ["regex"]}
+    fields = {**fields_from_config(web.site.config("main")).model_dump(), "rule_do": ["skip"], "rule_kind": ["regex"]}
     fields |= {"rule_value": ["/lei$"], "max_depth": "x", "step": "look"}
     wrong = client.post("/api/v1/draft?c=main", data=fields, headers={"x-csrf-token": web.csrf(client)}).json()
     assert [each["field"] for each in wrong["problems"]] == ["max_depth"]

@@ -138,7 +138,7 @@ def start(site: Installation, collection: str) -> str:
             raise UsageError("this server starts no crawler (--no-crawler)")
         return SAID["start"]
     site.supervisor.wake()
-    holder = site.root.holder()
+    holder = site.root.lock_holder()
     # Another process has the folder, for example `teia crawl` in a terminal.
     if not is_running and holder is not None and holder != site.supervisor.state.pid:
         return f"starts as soon as process {holder}, which is crawling this folder, has ended or takes it over"

@@ -112,7 +112,7 @@ def data(site: SiteDep, visitor: VisitorDep, collection: str) -> DataView:
         weighed=weighed,
         room=_room(site),
         audits=_audits(site, collection),
-        going=site.auditor.going,
+        going=site.auditor.running,
         running=running,
         is_clustered=_is_clustered(folder),
         backup=backup_of(_folder(site, visitor), collection, running),
@@ -134,7 +134,7 @@ def all_data(site: SiteDep) -> AllDataView:
     for name in site.names():
         space, _ = _space(site, name, max(0.0, until - site.clock.ticks_s()))
         rows.append(CollectionData(name, space, _audits(site, name)))
-    return AllDataView(_room(site), rows, site.auditor.going)
+    return AllDataView(_room(site), rows, site.auditor.running)
 
 
 def _folder(site: Installation, visitor: Visitor) -> str:
@@ -146,7 +146,7 @@ def _space(site: Installation, collection: str, patience_s: float) -> tuple[Spac
     def make() -> CollectionBytes:
         return holding_of(site.root, collection)
 
-    found = site.cache.peek(("space", collection), make, WEIGHED_S, patience_s)
+    found = site.cache.get_or_none(("space", collection), make, WEIGHED_S, patience_s)
     if found is None:
         return None, None
     each = found.value
@@ -174,6 +174,6 @@ def _row(kind: AuditKind, last: AuditResult | None, failure: str) -> AuditRow:
 def begin_audit(site: SiteDep, visitor: VisitorDep, collection: str, form: AuditForm) -> ActionResult:
     """Start an audit of a collection: every record of its archive, every request, its index, or its links."""
     site.check(collection)
-    site.auditor.begin(collection, form.kind)
+    site.auditor.start(collection, form.kind)
     site.accounts.log_action(visitor.name, "audit", collection=collection, kind=form.kind.value)
     return ActionResult("the audit was started", link(f"/c/{collection}/data"))

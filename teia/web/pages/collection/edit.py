@@ -35,10 +35,10 @@ from teia.web.forms.drafts import (
     changes_between,
     translate_draft,
     url_test_view,
-    view_of,
+    make_draft_view,
     schedule_warning,
 )
-from teia.web.forms.fields import Fields, fields_of, settings_of
+from teia.web.forms.fields import Fields, fields_from_config, settings_from_fields
 from teia.web.pages.collection.collections import start
 from teia.web.server.auth import Refused, Visitor
 from teia.web.server.installation import Installation
@@ -110,27 +110,27 @@ def add_routes(pages: PageRoutes) -> None:
         return _by_form(pages, request, site, visitor, fields, site.check(collection))
 
     pages.add("POST", "/c/new", Role.OPERATOR, make_by_form, **hidden)
-    pages.add("POST", "/draft", Role.OPERATOR, look_in_words, include_in_schema=False, response_model=DraftView)
+    pages.add("POST", "/draft", Role.OPERATOR, preview_translated, include_in_schema=False, response_model=DraftView)
     pages.add("POST", "/c/{collection}/edit", Role.OPERATOR, edit_by_form, **hidden)
     api: tuple[tuple[str, Any, Any, str], ...] = (
         ("/c", make, ActionResult, "make_collection"),
         ("/c/{collection}/edit", change_settings, EditEffect, "edit_collection"),
         ("/c/{collection}/scope/test", try_urls, UrlTestView, "try_urls"),
         ("/scope/test", try_draft, UrlTestView, "try_draft"),
-        ("/draft", look, DraftView, "look_at_draft"),
+        ("/draft", preview_draft, DraftView, "look_at_draft"),
     )
-    for path, deed, record, name in api:
-        summary = (deed.__doc__ or "").partition("\n")[0]
-        pages.add("POST", API + path, Role.OPERATOR, deed, response_model=record, summary=summary, operation_id=name)
+    for path, endpoint, record, name in api:
+        summary = (endpoint.__doc__ or "").partition("\n")[0]
+        pages.add("POST", API + path, Role.OPERATOR, endpoint, response_model=record, summary=summary, operation_id=name)
     pages.add("GET", f"{API}/schedule/preview", Role.VIEWER, preview, response_model=ScheduleView)
 
 
-def fields_sent(fields: Annotated[Fields, Form()]) -> Fields:
+def form_fields(fields: Annotated[Fields, Form()]) -> Fields:
     return fields
 
 
-FieldsDep = Annotated[Fields, Depends(fields_sent)]
-Wanted = Annotated[float | Literal[""], Query()]
+FieldsDep = Annotated[Fields, Depends(form_fields)]
+DelayParameter = Annotated[float | Literal[""], Query()]
 
 
 # ---- pages ----------------------------------------------------------------------------------------------------------
@@ -138,25 +138,25 @@ Wanted = Annotated[float | Literal[""], Query()]
 
 def new(site: SiteDep) -> DraftView:
     """Return the form of a new collection."""
-    fields = fields_of(Config()).model_copy(update={"name": _free_name(site, "")})
-    return view_of(site, fields, "", with_faults=False)
+    fields = fields_from_config(Config()).model_copy(update={"name": _free_name(site, "")})
+    return make_draft_view(site, fields, "", with_faults=False)
 
 
 def edit(
-    site: SiteDep, collection: str, delay_s: Wanted = "", policy: Annotated[str, Query(max_length=50)] = ""
+    site: SiteDep, collection: str, delay_s: DelayParameter = "", policy: Annotated[str, Query(max_length=50)] = ""
 ) -> DraftView:
     """Return the form of an existing collection; a delay or a policy may be filled in."""
     config = site.config(collection)
     wanted = {"courtesy.delay_s": delay_s, "refresh.policy": policy}
     values = {key: value for key, value in wanted.items() if value != ""}
-    shown = _good(check_draft(values, config)) if values else config
-    return view_of(site, fields_of(shown), collection, samples=True)
+    shown = _config_or_raise(check_draft(values, config)) if values else config
+    return make_draft_view(site, fields_from_config(shown), collection, samples=True)
 
 
 def clone(site: SiteDep, collection: str) -> DraftView:
     """Return the form of a new collection with the settings of another."""
-    fields = fields_of(site.config(collection))
-    return view_of(site, fields.model_copy(update={"name": _free_name(site, collection)}), "")
+    fields = fields_from_config(site.config(collection))
+    return make_draft_view(site, fields.model_copy(update={"name": _free_name(site, collection)}), "")
 
 
 def _free_name(site: Installation, like: str) -> str:
@@ -173,29 +173,29 @@ def _by_form(
     pages: PageRoutes, request: Request, site: Installation, visitor: Visitor, fields: Fields, collection: str
 ) -> Response:
     """Handle a form's button: more rows, a test, a preview of the effect, or saving."""
-    view = view_of(site, fields, collection, visitor=visitor)
-    wants_done = fields.step in {"save", "start"} and not view.problems
-    if wants_done and not collection:
-        return RedirectResponse(_make_from(site, visitor, fields), 303)
+    view = make_draft_view(site, fields, collection, visitor=visitor)
+    is_submitted = fields.step in {"save", "start"} and not view.problems
+    if is_submitted and not collection:
+        return RedirectResponse(_make_from_fields(site, visitor, fields), 303)
     # Changes are saved only if the user has seen the effect of exactly these; otherwise it is shown first.
-    if wants_done and fields.shown == view.shown:
-        return RedirectResponse(_change_from(site, visitor, fields, collection), 303)
-    is_judged = fields.step in {"check", "save", "start"}
-    if is_judged and not view.problems:
-        view = view_of(site, fields, collection, visitor=visitor, counts=True)
-    is_bad = is_judged and bool(view.problems)
+    if is_submitted and fields.shown == view.shown:
+        return RedirectResponse(_change_from_fields(site, visitor, fields, collection), 303)
+    is_checked = fields.step in {"check", "save", "start"}
+    if is_checked and not view.problems:
+        view = make_draft_view(site, fields, collection, visitor=visitor, counts=True)
+    is_bad = is_checked and bool(view.problems)
     return pages.render(request, visitor, "draft.html", view, 400 if is_bad else 200)
 
 
-def _make_from(site: Installation, visitor: Visitor, fields: Fields) -> str:
-    config = _good(check_draft(settings_of(fields)[0]))
+def _make_from_fields(site: Installation, visitor: Visitor, fields: Fields) -> str:
+    config = _config_or_raise(check_draft(settings_from_fields(fields)[0]))
     done = _make(site, visitor, config, fields.consent, is_started=fields.step == "start")
     return done.to
 
 
-def _change_from(site: Installation, visitor: Visitor, fields: Fields, collection: str) -> str:
+def _change_from_fields(site: Installation, visitor: Visitor, fields: Fields, collection: str) -> str:
     before = site.config(collection)
-    after = _good(check_draft(settings_of(fields, before)[0], before))
+    after = _config_or_raise(check_draft(settings_from_fields(fields, before)[0], before))
     _change(site, visitor, collection, before, after, fields.consent, ChangeEffect())
     return f"/c/{collection}"
 
@@ -203,13 +203,13 @@ def _change_from(site: Installation, visitor: Visitor, fields: Fields, collectio
 # ---- a draft and its effects ----------------------------------------------------------------------------------------
 
 
-def look(site: SiteDep, visitor: VisitorDep, fields: FieldsDep, c: str = "") -> DraftView:
+def preview_draft(site: SiteDep, visitor: VisitorDep, fields: FieldsDep, c: str = "") -> DraftView:
     """Validate a form being filled in: errors, dates, effects of the rules; change nothing."""
-    return view_of(site, fields, site.check(c) if c else "", visitor=visitor, samples=True)
+    return make_draft_view(site, fields, site.check(c) if c else "", visitor=visitor, samples=True)
 
 
-def look_in_words(request: Request, visitor: VisitorDep, view: Annotated[DraftView, Depends(look)]) -> DraftView:
-    """Like `look`, with sentences in the reader's language, for our own pages."""
+def preview_translated(request: Request, visitor: VisitorDep, view: Annotated[DraftView, Depends(preview_draft)]) -> DraftView:
+    """Like `preview_draft`, with sentences in the reader's language, for our own pages."""
     phrases = phrases_for(language_of(request, visitor).tag)
     return view if phrases is None else translate_draft(view, lambda text: phrases.translate(text) or text)
 
@@ -220,15 +220,15 @@ def look_in_words(request: Request, visitor: VisitorDep, view: Annotated[DraftVi
 def make(site: SiteDep, visitor: VisitorDep, form: NewCollectionForm) -> ActionResult:
     """Make a collection, and optionally start it."""
     values = {**flatten(form.settings), "collection.name": form.name}
-    return _make(site, visitor, _good(check_draft(values)), form.consent, is_started=form.start)
+    return _make(site, visitor, _config_or_raise(check_draft(values)), form.consent, is_started=form.start)
 
 
 def _make(site: Installation, visitor: Visitor, config: Config, consent: str, *, is_started: bool) -> ActionResult:
     name = config.collection.name
-    consented = _check_freedoms(visitor, restricted_settings(config), consent)
+    consent_detail = _check_restricted(visitor, restricted_settings(config), consent)
     create_collection(site.root, config, site.clock)
     site.accounts.log_action(
-        visitor.name, "make collection", collection=name, seeds=len(config.collection.seeds), **consented
+        visitor.name, "make collection", collection=name, seeds=len(config.collection.seeds), **consent_detail
     )
     if not is_started:
         return ActionResult(f"{name} was created", f"/c/{name}")
@@ -239,7 +239,7 @@ def _make(site: Installation, visitor: Visitor, config: Config, consent: str, *,
 def change_settings(site: SiteDep, visitor: VisitorDep, collection: str, form: SettingsForm) -> EditEffect:
     """Change settings of a collection, even during its crawl; or preview the effect."""
     before = site.config(collection)
-    after = _good(check_draft(flatten(form.settings), before))
+    after = _config_or_raise(check_draft(flatten(form.settings), before))
     if form.dry_run:
         effect, changes = count_effect(site.root, collection, before, after), changes_between(before, after)
         return EditEffect("nothing was changed", f"/c/{collection}/edit", False, effect, changes, [], [])
@@ -251,14 +251,14 @@ def _change(
     site: Installation, visitor: Visitor, name: str, before: Config, after: Config, consent: str, effect: ChangeEffect
 ) -> EditEffect:
     # The form and the API both end here, so neither can go around the check.
-    consented = _check_freedoms(visitor, restricted_settings(after, before), consent)
+    consent_detail = _check_restricted(visitor, restricted_settings(after, before), consent)
     changes = changes_between(before, after)
     if not changes:
         return EditEffect("nothing is different", f"/c/{name}", True, effect, [], [], [])
     edits = diff_configs(before, after)
 
     def note() -> None:
-        site.accounts.log_action(visitor.name, "change settings", changes, collection=name, **consented)
+        site.accounts.log_action(visitor.name, "change settings", changes, collection=name, **consent_detail)
         if site.supervisor is not None:
             site.supervisor.wake()
 
@@ -273,11 +273,11 @@ def _change(
     return EditEffect(f"{name} was changed", f"/c/{name}", True, effect, changes, now, later)
 
 
-def _good(judged: DraftResult) -> Config:
-    if judged.config is None:
-        fault = judged.faults[0]
+def _config_or_raise(draft: DraftResult) -> Config:
+    if draft.config is None:
+        fault = draft.faults[0]
         raise WrongSetting(fault)
-    return judged.config
+    return draft.config
 
 
 class WrongSetting(ConfigError):
@@ -288,7 +288,7 @@ class WrongSetting(ConfigError):
         self.field = fault.key
 
 
-def _check_freedoms(visitor: Visitor, needs: list[RestrictedSetting], consent: str) -> dict[str, str]:
+def _check_restricted(visitor: Visitor, needs: list[RestrictedSetting], consent: str) -> dict[str, str]:
     """Refuse settings that the user may not decide; return the consent to note in the audit log."""
     if needs and not visitor.may(Role.ADMIN):
         raise Refused(403, f"this requires the role admin: {needs[0].what} ({needs[0].key})", "ask an admin")
@@ -302,14 +302,14 @@ def _check_freedoms(visitor: Visitor, needs: list[RestrictedSetting], consent: s
 def try_urls(site: SiteDep, collection: str, form: UrlTestForm) -> UrlTestView:
     """Test whether URLs would be crawled: every step, and the rule that decides; no request is sent."""
     before = site.config(collection)
-    config = _good(check_draft(flatten(form.settings), before)) if form.settings else before
+    config = _config_or_raise(check_draft(flatten(form.settings), before)) if form.settings else before
     return url_test_view(site, collection, config, form.urls)
 
 
 def try_draft(site: SiteDep, form: UrlTestForm) -> UrlTestView:
     """Test whether URLs would be crawled by a collection that does not exist yet."""
     values = {"collection.name": "main", **flatten(form.settings)}
-    return url_test_view(site, "", _good(check_draft(values)), form.urls)
+    return url_test_view(site, "", _config_or_raise(check_draft(values)), form.urls)
 
 
 Text = Annotated[str, Query(max_length=100)]
@@ -333,5 +333,5 @@ def preview(
     if c:
         base = site.config(c)
         values = {f"schedule.{name}": value for name, value in {**given, "keep_fresh": keep_fresh}.items()}
-        warning = schedule_warning(site, c, _good(check_draft(values, base)))
+        warning = schedule_warning(site, c, _config_or_raise(check_draft(values, base)))
     return ScheduleView(found.words, found.zone, found.starts, found.shown, warning)

@@ -162,7 +162,7 @@ def _recall(site: Installation, collection: str) -> None:
     with suppress(OSError, msgspec.DecodeError):
         text = _stored(site, collection).read_bytes()
         time_s, found = msgspec.json.decode(text, type=tuple[float, FreshnessReport])
-        site.cache.remember(("freshness", collection), found, time_s)
+        site.cache.store(("freshness", collection), found, time_s)
 
 
 def by_host(site: Installation, collection: str) -> dict[str, HostShares]:

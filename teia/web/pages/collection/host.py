@@ -176,7 +176,7 @@ def _possible(site: Installation, collection: str, line: HostLine, slot_s: float
         return standing_at(site.root, collection, line, slot_s, site.clock.now_s())
 
     key = ("standing", collection, line.host, round(slot_s, 3))
-    found = site.cache.peek(key, make, STANDING_S, STANDING_PATIENCE_S)
+    found = site.cache.get_or_none(key, make, STANDING_S, STANDING_PATIENCE_S)
     return None if found is None else found.value
 
 
@@ -285,7 +285,7 @@ def _note(
     was, now = _holding(before, host), _holding(after, host)
     changes = [ChangeLine(key, was[key], now[key]) for key in was if was[key] != now[key]]
     site.accounts.log_action(visitor.name, f"treat host: {form.deed}", changes, collection=collection, host=host)
-    site.cache.forget(("hosts", collection))
+    site.cache.invalidate(("hosts", collection))
 
 
 def _holding(config: Config, host: str) -> dict[str, str]:

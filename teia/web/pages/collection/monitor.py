@@ -99,7 +99,7 @@ def table_of(site: Installation, collection: str, patience_s: float | None = Non
         stamp = control.last_action_done_s(collection)
     if patience_s is None:
         return site.cache.get(key, make, TABLE_S, site.patience_s(collection), stamp).value
-    found = site.cache.peek(key, make, TABLE_S, patience_s, stamp)
+    found = site.cache.get_or_none(key, make, TABLE_S, patience_s, stamp)
     return None if found is None else found.value
 
 

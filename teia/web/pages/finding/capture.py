@@ -154,7 +154,7 @@ def _read(site: Installation, lookup: Lookup, view: CaptureView, found: StoredCa
     media_type = effective_type(content_type(head.headers.all("content-type")), payload)
 
     def signed(kind: str) -> str:
-        return signer.address(SignedRecord(kind, lookup.name, found.cell, found.record.file, found.record.offset))
+        return signer.sign(SignedRecord(kind, lookup.name, found.cell, found.record.file, found.record.offset))
 
     view = replace(
         view,

@@ -50,7 +50,7 @@ def add_routes(pages: PageRoutes) -> None:
 def raw(site: Annotated[Installation, Depends(site_of)], signed: str) -> Response:
     """Return a record of the archive to any client that has its signed address."""
     signer = Signer(site)
-    place = signer.place(signed)
+    place = signer.verify(signed)
     if place is None:
         return PlainTextResponse("this URL has expired; open the capture again\n", 404)
     try:
@@ -108,7 +108,7 @@ def _address(signer: Signer, lookup: Lookup, time_s: float, url: str, use: str) 
     # The capture of an error page is no image or style sheet.
     if entry is None or visit is None or not visit.outcome.startswith("2"):
         return ""
-    return signer.address(SignedRecord(use, lookup.name, entry.cell, visit.file, visit.offset))
+    return signer.sign(SignedRecord(use, lookup.name, entry.cell, visit.file, visit.offset))
 
 
 def payload_of(found: StoredCapture) -> bytes:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from teia.crawler.signals_in.indexnow import count_refused, receive
 from teia.errors import UsageError
 from teia.frontier.cell.schema import BY_SIGNAL
-from teia.signals.indexnow import ASKED, CROWDED, MAX_URLS, VERIFIED, IndexNowPing, read_ping
+from teia.signals.indexnow import PENDING, CROWDED, MAX_URLS, VERIFIED, IndexNowPing, read_ping
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation, site_of
 from teia.web.server.json_routes import PageRoutes
@@ -26,7 +26,7 @@ Whole = Annotated[Installation, Depends(site_of)]
 
 ANSWERS = {
     VERIFIED: (200, "taken\n"),
-    ASKED: (202, "accepted; the key is being verified\n"),
+    PENDING: (202, "accepted; the key is being verified\n"),
     CROWDED: (429, "too many keys are being verified; try again tomorrow\n"),
 }
 """HTTP responses of the protocol, best first; the best result over all collections is sent."""

@@ -37,7 +37,7 @@ def auditor_of(web: Web, program: str) -> Auditor:
 
 
 def until_done(auditor: Auditor) -> None:
-    until(lambda: auditor.going is None, "the audit ends", within_s=110)
+    until(lambda: auditor.running is None, "the audit ends", within_s=110)
 
 
 def test_space_is_what_the_files_take(web: Web) -> None:
@@ -109,16 +109,16 @@ def test_politeness_and_index_are_audited_too_and_where_nothing_can_be_kept_it_i
 
 def test_one_audit_at_a_time_and_one_that_fails_says_why(web: Web) -> None:
     slow = auditor_of(web, "import time; time.sleep(600)")
-    slow.begin("main", AuditKind.ARCHIVE)
+    slow.start("main", AuditKind.ARCHIVE)
     with pytest.raises(UsageError, match="an audit is already running"):
-        slow.begin("main", AuditKind.INDEX)
-    going = slow.going
+        slow.start("main", AuditKind.INDEX)
+    going = slow.running
     assert going is not None
     assert (going.collection, going.kind) == ("main", "archive")
     slow.close()
     until_done(slow)  # it ends with the server
     broken = auditor_of(web, "import sys; print('error: so and so', file=sys.stderr); sys.exit(2)")
-    broken.begin("main", AuditKind.INDEX)
+    broken.start("main", AuditKind.INDEX)
     until_done(broken)
     assert broken.failure("main", AuditKind.INDEX) == "error: so and so"
     web.site.auditor = broken
@@ -137,7 +137,7 @@ def test_a_failure_is_told_from_faults_that_were_found(web: Web) -> None:
          "1,200 checked, 2 errors; the result could not be saved in audits/index.json"),
     ):  # fmt: skip
         web.site.auditor = auditor_of(web, program)
-        web.site.auditor.begin("main", AuditKind.INDEX)
+        web.site.auditor.start("main", AuditKind.INDEX)
         until_done(web.site.auditor)
         assert web.site.auditor.failure("main", AuditKind.INDEX) == failure
         page = web.client(Role.VIEWER).get("/c/main/data").text
@@ -149,7 +149,7 @@ def test_a_failure_is_told_from_faults_that_were_found(web: Web) -> None:
 def test_a_collection_that_cannot_be_audited_says_why(web: Web) -> None:
     made = {"name": "novo", "settings": {"collection": {"seeds": ["https://novo.test/"]}}}
     assert web.client().post("/api/v1/c", json=made, headers=web.token(Role.ADMIN)).status_code in (200, 201)
-    web.site.auditor.begin("novo", AuditKind.INDEX)
+    web.site.auditor.start("novo", AuditKind.INDEX)
     until_done(web.site.auditor)
     (row,) = [row for row in web.client(Role.VIEWER).get("/api/v1/c/novo/data").json()["audits"] if row["failure"]]
     assert (row["kind"], row["ended"]) == ("index", None)
@@ -160,7 +160,7 @@ def test_an_audit_ends_with_its_server_however_that_ends(web: Web) -> None:
     """Its standard input is open as long as the server lives, and it ends when that does."""
     looks = "import select, sys; found = select.select([0], [], [], 0.3)[0]"
     watched = auditor_of(web, f'{looks}; print(\'{{"message": "%s %s"}}\' % (found, sys.argv[-1]))')
-    watched.begin("main", AuditKind.INDEX)
+    watched.start("main", AuditKind.INDEX)
     until_done(watched)
     assert watched.failure("main", AuditKind.INDEX) == "[] --supervised"
     waits = "from teia.cli.supervised import end_with_input; import time; end_with_input(); time.sleep(900)"
@@ -183,9 +183,9 @@ def test_where_no_audit_can_be_begun_the_next_one_can(web: Web, monkeypatch: pyt
     with monkeypatch.context() as broken:
         broken.setattr(Thread, "start", fails)
         with pytest.raises(TeiaError, match="can't start new thread"):
-            auditor.begin("main", AuditKind.INDEX)
-    assert auditor.going is None
-    auditor.begin("main", AuditKind.INDEX)
+            auditor.start("main", AuditKind.INDEX)
+    assert auditor.running is None
+    auditor.start("main", AuditKind.INDEX)
     auditor.close()
     until_done(auditor)
 
@@ -228,7 +228,7 @@ def test_a_backup_is_made_while_no_collection_of_the_folder_is_crawled(web: Web)
 def test_a_page_is_not_loaded_again_by_itself_while_an_audit_is_made(web: Web) -> None:
     """WCAG 2.2.1: somebody may be reading; there is a link."""
     web.site.auditor = auditor_of(web, "import time; time.sleep(600)")
-    web.site.auditor.begin("main", AuditKind.INDEX)
+    web.site.auditor.start("main", AuditKind.INDEX)
     page = web.client(Role.VIEWER).get("/c/main/data")
     web.site.auditor.close()
     assert "<progress" in page.text

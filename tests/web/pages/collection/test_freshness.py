@@ -72,7 +72,7 @@ def test_the_list_of_hosts_has_the_same_numbers_under_the_same_names(web: Web) -
     assert (before["fresh"], before["best"], before["possible"]) == (None, None, None)
     told = report(0.814, 0.849, 0.877)
     told = replace(told, rows=(replace(told.rows[0], host=before["host"]),))
-    web.site.cache.remember(("freshness", "main"), told, web.site.clock.now_s())
+    web.site.cache.store(("freshness", "main"), told, web.site.clock.now_s())
     (row,) = client.get("/api/v1/c/main/hosts").json()["rows"]
     assert (row["fresh"], row["best"], row["possible"]) == (0.814, 0.849, 0.877)
     (in_csv,) = csv.DictReader(io.StringIO(client.get("/c/main/hosts.csv").text))

@@ -49,7 +49,7 @@ def test_hosts_are_found_by_what_is_in_their_way(web: Web) -> None:
     client = web.client(Role.VIEWER)
     assert set(client.get("/api/v1/c/main/hosts").json()["reasons"].values()) == {0}
     change(web.site.root, "main", [Edit("courtesy.paused", Operator.ADD, "x.test")], web.site.clock)
-    web.site.cache.forget(("hosts", "main"))
+    web.site.cache.invalidate(("hosts", "main"))
     found = client.get("/api/v1/c/main/hosts?reason=paused").json()
     assert [row["reasons"] for row in found["rows"]] == [["paused"]]
     assert (found["reasons"]["paused"], found["reasons"]["parked"]) == (1, 0)

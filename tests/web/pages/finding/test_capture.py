@@ -143,9 +143,9 @@ def test_a_signed_address_is_for_one_record_and_ten_minutes(evil: Web, monkeypat
     frame = seen(evil, "/other")["frame"]
     plain, _, signature = frame.removeprefix("/raw/").partition(".")
     signer = Signer(evil.site)
-    place = signer.place(f"{plain}.{signature}")
+    place = signer.verify(f"{plain}.{signature}")
     assert place is not None
-    other = signer.address(SignedRecord(place.kind, place.collection, place.cell, place.file, place.offset + 1))
+    other = signer.sign(SignedRecord(place.kind, place.collection, place.cell, place.file, place.offset + 1))
     forged = other.removeprefix("/raw/").partition(".")[0]
     assert evil.client().get(f"/raw/{forged}.{signature}").status_code == 404
     assert evil.client().get(frame).status_code == 200
