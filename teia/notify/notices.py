@@ -106,7 +106,7 @@ class NoticeFinder:
             self._search.close()
         self._lookup = self._search = None
 
-    def look(self) -> int:
+    def find_notices(self) -> int:
         """Look at data committed since the last look, for about a second; return the number of notices made.
 
         What is left after that, of a large import for example, is for the next look, which begins with another

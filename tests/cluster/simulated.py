@@ -49,7 +49,7 @@ class Network:
             following = [circle.point(at + n) for n in range(1, min(SUCCESSORS, len(circle) - 1) + 1)]
             peer = Distributor(point, self)
             table = {each.exponent: each.to for each in fingers.table(point)[1:]}
-            peer.know(circle.point(at - 1), following, table)
+            peer.set_knowledge(circle.point(at - 1), following, table)
             self._start(peer)
 
     async def join(self, name: str) -> Distributor:

@@ -62,11 +62,11 @@ class Watching:
     def look(self) -> int:
         """Look as a process would that was just started."""
         store = self.store()
-        lookout = NoticeFinder(self.root, "main", store, self.copies, self.revisited.offline.clock)
+        finder = NoticeFinder(self.root, "main", store, self.copies, self.revisited.offline.clock)
         try:
-            return lookout.find_notices()
+            return finder.find_notices()
         finally:
-            lookout.close()
+            finder.close()
             store.close()
 
     def told(self, identity: str) -> list[dict[str, Any]]:
@@ -255,15 +255,15 @@ def test_a_look_ends_after_a_while_and_the_next_goes_on_with_others(watching: Wa
     watched = [watching.subscribe(url=url) for url in (URL, URL, OTHER, URL)]
     watching.revisited.visit("<p>first and last</p>")
     store = watching.store()
-    lookout = NoticeFinder(
+    finder = NoticeFinder(
         watching.root, "main", store, watching.copies, Hasty(watching.revisited.offline.clock.now_s())
     )
     made, looks = 0, 0
     while made < 3 and looks < 10:
-        made += lookout.find_notices()
+        made += finder.find_notices()
         looks += 1
-        assert lookout.is_cut or made == 3
-    lookout.close()
+        assert finder.is_cut or made == 3
+    finder.close()
     store.close()
     assert looks > 1
     assert [len(watching.told(each)) for each in watched] == [1, 1, 0, 1]
@@ -280,9 +280,9 @@ def test_what_is_removed_while_it_is_looked_at_leaves_nothing(watching: Watching
             return watching.copies.text(*words, **named)
 
     removing = Removing(WallClock())
-    lookout = NoticeFinder(watching.root, "main", store, removing, watching.revisited.offline.clock)
-    assert lookout.find_notices() == 0
-    lookout.close()
+    finder = NoticeFinder(watching.root, "main", store, removing, watching.revisited.offline.clock)
+    assert finder.find_notices() == 0
+    finder.close()
     removing.close()
     for table in ("subscriptions", "positions", "told", "notices"):
         assert store.db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)

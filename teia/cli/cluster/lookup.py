@@ -12,7 +12,7 @@ from teia.cli.options import AsJson
 from teia.cli.output import print_json
 from teia.clock import WallClock, iso_utc
 from teia.cluster.circle.circle import CAPACITY_MOST, Circle
-from teia.cluster.views.host_lookup import HostHome, HostLocation, host_from, imagined, where_is
+from teia.cluster.views.host_lookup import HostHome, HostLocation, parse_host, hypothetical_cells, locate_host
 from teia.cluster.views.view import ClusterView, NodeView
 from teia.errors import UsageError
 from teia.urls import SLOTS
@@ -46,11 +46,11 @@ def lookup(
     as_json: AsJson = False,
 ) -> None:
     """Show the cell of a host in each collection, the node that owns it, and the nodes that would take over."""
-    name = host_from(host)
+    name = parse_host(host)
     # Exactly one of the two: a real cluster, or a hypothetical one.
     if (data is None) == (not node):
         raise UsageError("missing cluster; use --data DIR of a node, or name hypothetical nodes (--node a --node b=2)")
-    where = where_is(_imagined(node or [], cells) if data is None else _real(data), name, start)
+    where = locate_host(_imagined(node or [], cells) if data is None else _real(data), name, start)
     if as_json:
         print_json(asdict(where))
         return
@@ -77,7 +77,7 @@ def _imagined(words: list[str], cells: int) -> ClusterView:
     if len(nodes) > NODES_MOST:
         raise UsageError(f"--node: {len(nodes):,} nodes exceed the maximum of {NODES_MOST:,}")
     try:
-        owned = imagined(Circle(nodes), cells)
+        owned = hypothetical_cells(Circle(nodes), cells)
     except ValueError as error:
         raise UsageError(f"--node: {error}") from None
     lines = [

@@ -32,7 +32,7 @@ class CirclePoint(NamedTuple):
     node: str
 
 
-def ident(text: str) -> int:
+def circle_id(text: str) -> int:
     """Return the place of a text on the circle: its SHA-1."""
     return int.from_bytes(hashlib.sha1(text.encode(), usedforsecurity=False).digest(), "big")
 
@@ -44,25 +44,25 @@ def distance(start: int, end: int) -> int:
 
 def is_within(key: int, after: int, until: int) -> bool:
     """Tell whether a key lies in (after, until]. If both are the same, that is the whole circle."""
-    way = (until - after) % SIZE
-    return way == 0 or 0 < (key - after) % SIZE <= way
+    span = (until - after) % SIZE
+    return span == 0 or 0 < (key - after) % SIZE <= span
 
 
 def is_between(key: int, after: int, before: int) -> bool:
     """Tell whether a key lies in (after, before). If both are the same, that is the whole circle but that place."""
-    gone = (key - after) % SIZE
-    way = (before - after) % SIZE
-    return gone > 0 and (way == 0 or gone < way)
+    travelled = (key - after) % SIZE
+    span = (before - after) % SIZE
+    return travelled > 0 and (span == 0 or travelled < span)
 
 
-def places_of(node: str, capacity: float = 1.0, points: int = POINTS) -> list[int]:
+def node_points(node: str, capacity: float = 1.0, points: int = POINTS) -> list[int]:
     """Return the places of a node; the first is the SHA-1 of its name."""
     if not 0 < len(node) <= NAME_CHARS or not node.isprintable():
         raise ValueError(f"the name of a node must have 1 to {NAME_CHARS} printable characters, not {node[:40]!r}")
     if not 0 < capacity <= CAPACITY_MOST:
         raise ValueError(f"the capacity of {node} must be between 0 and {CAPACITY_MOST:g}, not {capacity}")
     number = max(1, round(capacity * points))
-    return [ident(node), *(ident(f"{node}#{n}") for n in range(1, number))]
+    return [circle_id(node), *(circle_id(f"{node}#{n}") for n in range(1, number))]
 
 
 class Circle:
@@ -73,9 +73,9 @@ class Circle:
         self.points_per_capacity = points
         self._node_at: dict[int, str] = {}
         for node, capacity in self.nodes.items():
-            for place in places_of(node, capacity, points):
+            for point_id in node_points(node, capacity, points):
                 # Two points in one place would be a collision of SHA-1; the first name gets it then, on every node.
-                self._node_at.setdefault(place, node)
+                self._node_at.setdefault(point_id, node)
         self.ids = sorted(self._node_at)
 
     def __len__(self) -> int:
@@ -83,12 +83,12 @@ class Circle:
 
     def point(self, at: int) -> CirclePoint:
         """Return one of the points by its number, modulo their count."""
-        place = self.ids[at % len(self.ids)]
-        return CirclePoint(place, self._node_at[place])
+        point_id = self.ids[at % len(self.ids)]
+        return CirclePoint(point_id, self._node_at[point_id])
 
     def points(self) -> Iterator[CirclePoint]:
         """Return all points, by growing ids."""
-        return (CirclePoint(place, self._node_at[place]) for place in self.ids)
+        return (CirclePoint(point_id, self._node_at[point_id]) for point_id in self.ids)
 
     def with_node(self, node: str, capacity: float = 1.0) -> Circle:
         return Circle({**self.nodes, node: capacity}, self.points_per_capacity)
@@ -138,7 +138,7 @@ class Circle:
     def shares(self) -> dict[str, float]:
         """Return the part of the circle that belongs to each node."""
         arcs = dict.fromkeys(self.nodes, 0)
-        for at, place in enumerate(self.ids):
+        for at, point_id in enumerate(self.ids):
             # A point that is alone has the whole circle.
-            arcs[self._node_at[place]] += distance(self.ids[at - 1], place) or SIZE
+            arcs[self._node_at[point_id]] += distance(self.ids[at - 1], point_id) or SIZE
         return {node: arc / SIZE for node, arc in arcs.items()}

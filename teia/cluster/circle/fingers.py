@@ -43,14 +43,14 @@ class Fingers:
         """Return the fingers of a point, each target once; the first is its successor."""
         table = self._tables.get(point.id)
         if table is None:
-            table = self._tables[point.id] = self._made(point)
+            table = self._tables[point.id] = self._make_table(point)
         return table
 
-    def _made(self, point: CirclePoint) -> tuple[Finger, ...]:
+    def _make_table(self, point: CirclePoint) -> tuple[Finger, ...]:
         lines = [Finger(0, self.circle.successor(point.id + 1))]
         while True:
-            gone = distance(point.id, lines[-1].to.id) or SIZE
-            exponent = gone.bit_length()  # the first 2^i that is larger
+            reached = distance(point.id, lines[-1].to.id) or SIZE
+            exponent = reached.bit_length()  # the first 2^i that is larger
             if exponent >= BITS:
                 return tuple(lines)
             lines.append(Finger(exponent, self.circle.successor(point.id + (1 << exponent))))

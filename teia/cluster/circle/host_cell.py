@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from teia.cluster.circle.circle import BITS, Circle, ident
+from teia.cluster.circle.circle import BITS, Circle, circle_id
 from teia.urls import SLOTS, cell_of, cell_starts, site_of, slot_of
 
 # 1,024 slots: the leading ten bits of an id.
@@ -44,16 +44,16 @@ class HostCell:
         return point_of_slot(self.first_slot)
 
 
-def place_of(host: str, cells: int) -> HostCell:
+def cell_of_host(host: str, cells: int) -> HostCell:
     """Return the place of a canonical host in a collection with this number of cells."""
     starts = (*cell_starts(cells), SLOTS)
     site = site_of(host)
     slot = slot_of(site)
     cell = cell_of(slot, starts)
-    return HostCell(host, site, ident(site), slot, cell, starts[cell], starts[cell + 1])
+    return HostCell(host, site, circle_id(site), slot, cell, starts[cell], starts[cell + 1])
 
 
-def points_of_cells(starts: Sequence[int]) -> list[int]:
+def cell_points(starts: Sequence[int]) -> list[int]:
     """Return the point of each cell, given the first slot of each."""
     return [point_of_slot(start) for start in starts]
 
@@ -61,7 +61,7 @@ def points_of_cells(starts: Sequence[int]) -> list[int]:
 def cell_owners(circle: Circle, starts: Sequence[int], live: Container[str] | None = None) -> list[str]:
     """Return the owner of each cell among the live nodes; among all nodes if `live` is None."""
     alive = circle.nodes if live is None else live
-    found = [circle.live_owner(point, alive) for point in points_of_cells(starts)]
+    found = [circle.live_owner(point, alive) for point in cell_points(starts)]
     if None in found:
         raise ValueError("no node is running that could own the cells")
     return [node for node in found if node is not None]

@@ -30,17 +30,17 @@ from teia.cluster.circle.circle import BITS, SIZE, CirclePoint, distance, is_bet
 from teia.errors import ClusterError
 
 SUCCESSORS = 8
-NEARER = 3
+MAX_PRECEDING = 3
 """Number of points that an answer names, in case the first is gone."""
 
 TRIES = 3
 """Unanswered messages after which a point counts as silent; a message may be lost."""
 
-MET_MOST = 16
-SILENT_MOST = 8
+MAX_REMEMBERED = 16
+MAX_FAILURES = 8
 """Most points that are remembered, and the failures after which each is forgotten."""
 
-HOPS_MOST = 2 * BITS
+MAX_HOPS = 2 * BITS
 
 
 class Unreachable(ClusterError):
@@ -80,11 +80,11 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The neighbours of the answering point; `nearer` are the last points before the requested key, the best first."""
+    """The neighbours of the answering point; `preceding` are the last points before the requested key, the best first."""
 
     predecessor: CirclePoint | None
     successors: tuple[CirclePoint, ...]
-    nearer: tuple[CirclePoint, ...] = ()
+    preceding: tuple[CirclePoint, ...] = ()
 
 
 Question = FindOwner | Notify | AskNeighbours | Leave
@@ -123,7 +123,7 @@ class Distributor:
         self._fingers: dict[int, CirclePoint] = {}
         self._next_finger = BITS - 1
         self._known: tuple[list[int], list[CirclePoint]] | None = None
-        self._met: dict[CirclePoint, int] = {}
+        self._remembered: dict[CirclePoint, int] = {}
 
     @property
     def successor(self) -> CirclePoint:
@@ -145,32 +145,32 @@ class Distributor:
         if isinstance(question, Notify):
             self._rectify(question.point)
         elif isinstance(question, Leave):
-            self._let_go(question)
-        nearer = self._nearer(question.key) if isinstance(question, FindOwner) else ()
-        return Neighbours(self.predecessor, tuple(self.successors), nearer)
+            self._remove_leaving(question)
+        preceding = self._closest_preceding(question.key) if isinstance(question, FindOwner) else ()
+        return Neighbours(self.predecessor, tuple(self.successors), preceding)
 
     def _rectify(self, point: CirclePoint) -> None:
         before = self.predecessor
         if point != self.point and (before is None or is_between(point.id, before.id, self.point.id)):
             self.predecessor = point
 
-    def _let_go(self, gone: Leave) -> None:
+    def _remove_leaving(self, gone: Leave) -> None:
         if self.predecessor == gone.point:
             self.predecessor = None if gone.predecessor == self.point else gone.predecessor
         if gone.point in self.successors:
             at = self.successors.index(gone.point)
-            self._succeed([*self.successors[:at], *gone.successors])
+            self._set_successors([*self.successors[:at], *gone.successors])
         self.forget(gone.point)
-        self._met.pop(gone.point, None)
+        self._remembered.pop(gone.point, None)
 
-    def _nearer(self, key: int) -> tuple[CirclePoint, ...]:
+    def _closest_preceding(self, key: int) -> tuple[CirclePoint, ...]:
         if self._known is None:
             known = {*self._fingers.values(), *self.successors} - {self.point}
-            placed = sorted((distance(self.point.id, each.id), each) for each in known)
-            self._known = ([gone for gone, _ in placed], [each for _, each in placed])
+            ordered = sorted((distance(self.point.id, each.id), each) for each in known)
+            self._known = ([gone for gone, _ in ordered], [each for _, each in ordered])
         gone, points = self._known
         end = bisect_left(gone, distance(self.point.id, key) or SIZE)
-        return tuple(points[max(0, end - NEARER) : end][::-1])
+        return tuple(points[max(0, end - MAX_PRECEDING) : end][::-1])
 
     # -- learning ------------------------------------------------------------------------------------------
 
@@ -179,27 +179,27 @@ class Distributor:
         if self.predecessor == point:
             self.predecessor = None
         self._fingers = {exponent: each for exponent, each in self._fingers.items() if each != point}
-        self._succeed([each for each in self.successors if each != point])
+        self._set_successors([each for each in self.successors if each != point])
 
-    def _meet(self, *points: CirclePoint | None) -> None:
+    def _remember(self, *points: CirclePoint | None) -> None:
         """Remember other points; the most recent ones stay longest."""
         for point in points:
             if point is not None and point != self.point:
-                self._met[point] = self._met.pop(point, 0)
-        while len(self._met) > MET_MOST:
-            del self._met[next(iter(self._met))]
+                self._remembered[point] = self._remembered.pop(point, 0)
+        while len(self._remembered) > MAX_REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
 
-    def _succeed(self, points: Iterable[CirclePoint]) -> None:
+    def _set_successors(self, points: Iterable[CirclePoint]) -> None:
         """Replace the successors: in order, without this point and those behind it, at most `SUCCESSORS`."""
-        kept: list[CirclePoint] = []
+        successors: list[CirclePoint] = []
         gone = 0
         for point in points:
-            way = distance(self.point.id, point.id)
-            if way <= gone:  # once around the circle
+            span = distance(self.point.id, point.id)
+            if span <= gone:  # once around the circle
                 break
-            gone = way
-            kept.append(point)
-        self.successors = kept[:SUCCESSORS] or self._last_resort()
+            gone = span
+            successors.append(point)
+        self.successors = successors[:SUCCESSORS] or self._last_resort()
         self._known = None
 
     def _last_resort(self) -> list[CirclePoint]:
@@ -207,17 +207,17 @@ class Distributor:
         others = {*self._fingers.values(), *((self.predecessor,) if self.predecessor else ())} - {self.point}
         return [min(others, key=lambda each: distance(self.point.id, each.id), default=self.point)]
 
-    def know(
+    def set_knowledge(
         self, predecessor: CirclePoint, successors: Iterable[CirclePoint], fingers: dict[int, CirclePoint]
     ) -> None:
         """Start with the full knowledge of the circle, instead of by joining."""
         self.predecessor = predecessor
         self._fingers = dict(fingers)
-        self._succeed(successors)
+        self._set_successors(successors)
 
     # -- queries -------------------------------------------------------------------------------------------
 
-    async def _ask(self, to: CirclePoint, question: Question) -> Neighbours:
+    async def _request(self, to: CirclePoint, question: Question) -> Neighbours:
         if to == self.point:
             return self.answer(question)
         for _ in range(TRIES - 1):
@@ -229,69 +229,69 @@ class Distributor:
         """Enter the circle that a point belongs to. The others learn of it as they stabilise."""
         found = await self.look_up((self.point.id + 1) % SIZE, via)
         self.predecessor = None
-        self._meet(via, *found.path)
-        self._succeed([found.owner])
+        self._remember(via, *found.path)
+        self._set_successors([found.owner])
         await self.stabilise()
 
     async def leave(self) -> None:
         """Notify both neighbours that this point leaves, so that they need not detect it."""
-        word = Leave(self.point, self.predecessor, tuple(self.successors))
+        message = Leave(self.point, self.predecessor, tuple(self.successors))
         for each in {self.successor, self.predecessor or self.successor} - {self.point}:
             with suppress(Unreachable):
-                await self._ask(each, word)
+                await self._request(each, message)
 
     async def stabilise(self) -> None:
         """Find the present successor, and notify it."""
-        said = await self._first_answer()
-        between = said.predecessor
+        reply = await self._first_answer()
+        between = reply.predecessor
         # Several points may have joined in between: each answer may name a nearer one.
         while between is not None and is_between(between.id, self.point.id, self.successor.id):
             try:
-                said = await self._ask(between, Notify(self.point))
+                reply = await self._request(between, Notify(self.point))
             except Unreachable:  # the successor will notice too
                 break
-            self._succeed([between, *said.successors])
-            between = said.predecessor
+            self._set_successors([between, *reply.successors])
+            between = reply.predecessor
 
     async def _first_answer(self) -> Neighbours:
         """Notify the successors in order until one answers; forget those before it."""
         while True:
             first = self.successor
             try:
-                said = await self._ask(first, Notify(self.point))
+                reply = await self._request(first, Notify(self.point))
             except Unreachable:
                 self.forget(first)
                 continue
-            self._succeed([first, *said.successors])
-            self._meet(said.predecessor, *said.successors[::-1], first)
-            return said
+            self._set_successors([first, *reply.successors])
+            self._remember(reply.predecessor, *reply.successors[::-1], first)
+            return reply
 
-    async def seek(self) -> None:
+    async def rejoin(self) -> None:
         """Look up our own place through a point that is no neighbour: this point may be in another circle by now."""
-        beside = {*self.successors, self.predecessor}
-        point = next((each for each in self._met if each not in beside), None)
+        neighbours = {*self.successors, self.predecessor}
+        point = next((each for each in self._remembered if each not in neighbours), None)
         if point is None:
             return
-        silent = self._met.pop(point)
+        silent = self._remembered.pop(point)
         try:
             found = await self.look_up((self.point.id + 1) % SIZE, point)
         except Unreachable:
-            if silent + 1 < SILENT_MOST:
-                self._met[point] = silent + 1
+            if silent + 1 < MAX_FAILURES:
+                self._remembered[point] = silent + 1
             return
-        self._meet(point)
+        self._remember(point)
         is_alone = self.successor == self.point
         if found.owner != self.point and (is_alone or is_between(found.owner.id, self.point.id, self.successor.id)):
-            self._succeed([found.owner, *self.successors])
+            self._set_successors([found.owner, *self.successors])
             await self.stabilise()
-        elif found.owner not in beside:
-            await self._ask(found.owner, Notify(self.point))
+        elif found.owner not in neighbours:
+            await self._request(found.owner, Notify(self.point))
 
     async def check_predecessor(self) -> None:
         """Forget a predecessor that is silent."""
         if self.predecessor is not None:
             try:
-                await self._ask(self.predecessor, AskNeighbours())
+                await self._request(self.predecessor, AskNeighbours())
             except Unreachable:
                 self.predecessor = None
 
@@ -313,26 +313,26 @@ class Distributor:
         path: list[CirclePoint] = []
         # a point that joins may still be remembered from before
         useless = set[CirclePoint]() if via is None else {self.point}
-        trail: list[tuple[CirclePoint, Neighbours]] = []
+        answers: list[tuple[CirclePoint, Neighbours]] = []
         at = via or self.point
-        for _ in range(HOPS_MOST):
-            answer = await self._heard(at, FindOwner(key), path, useless)
+        for _ in range(MAX_HOPS):
+            answer = await self._query(at, FindOwner(key), path, useless)
             if answer is not None:
-                trail.append((at, answer))
-            owner, nearer = await self._weighed(key, trail, path, useless)
+                answers.append((at, answer))
+            owner, preceding = await self._evaluate(key, answers, path, useless)
             if owner is not None:
                 return LookupResult(owner, tuple(path))
-            if nearer is None:
+            if preceding is None:
                 break
-            at = nearer
+            at = preceding
         raise Unreachable(f"no node responds that knows the owner of {key:040x}")
 
-    async def _heard(
+    async def _query(
         self, at: CirclePoint, question: Question, path: list[CirclePoint], useless: set[CirclePoint]
     ) -> Neighbours | None:
         """Query a point during a look-up; None from a silent one, which will not be queried again."""
         try:
-            answer = await self._ask(at, question)
+            answer = await self._request(at, question)
         except Unreachable:
             useless.add(at)
             self.forget(at)
@@ -341,32 +341,32 @@ class Distributor:
             path.append(at)
         return answer
 
-    async def _weighed(
-        self, key: int, trail: list[tuple[CirclePoint, Neighbours]], path: list[CirclePoint], useless: set[CirclePoint]
+    async def _evaluate(
+        self, key: int, answers: list[tuple[CirclePoint, Neighbours]], path: list[CirclePoint], useless: set[CirclePoint]
     ) -> tuple[CirclePoint | None, CirclePoint | None]:
         """Evaluate the answers so far: return the owner, or the point to query next; neither if all are silent."""
-        while trail:
-            at, answer = trail[-1]
-            heir = next((each for each in answer.successors if each not in useless), None)
-            if heir is not None and is_within(key, at.id, heir.id):
-                owner = await self._confirmed(key, heir, path, useless)
+        while answers:
+            at, answer = answers[-1]
+            candidate = next((each for each in answer.successors if each not in useless), None)
+            if candidate is not None and is_within(key, at.id, candidate.id):
+                owner = await self._confirm_owner(key, candidate, path, useless)
                 if owner is not None:
                     return owner, None
                 # The heir is silent and in `useless` now: the next successor is tried.
                 continue
-            nearer = next((each for each in answer.nearer if each not in useless), heir)
-            if nearer is not None:
-                return None, nearer
+            preceding = next((each for each in answer.preceding if each not in useless), candidate)
+            if preceding is not None:
+                return None, preceding
             useless.add(at)
-            trail.pop()
+            answers.pop()
         return None, None
 
-    async def _confirmed(
+    async def _confirm_owner(
         self, key: int, owner: CirclePoint, path: list[CirclePoint], useless: set[CirclePoint]
     ) -> CirclePoint | None:
         """Confirm the owner of a key at its reported `owner`: that, or a point in between; None if it is silent."""
         while True:
-            answer = await self._heard(owner, AskNeighbours(), path, useless)
+            answer = await self._query(owner, AskNeighbours(), path, useless)
             if answer is None:
                 return None
             between = answer.predecessor
@@ -392,6 +392,6 @@ class Stabilizer:
     async def round(self) -> None:
         """Check everything that may have changed once, and one finger."""
         point = self._distributor
-        for step in (point.stabilise, point.check_predecessor, point.seek, point.fix_finger):
+        for step in (point.stabilise, point.check_predecessor, point.rejoin, point.fix_finger):
             with suppress(Unreachable):
                 await step()

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from teia.cluster.circle.circle import Circle, ident
+from teia.cluster.circle.circle import Circle, circle_id
 from teia.cluster.circle.fingers import Fingers
 from teia.cluster.members.agreement import HASH
 from teia.cluster.members.session import NodeState
@@ -157,16 +157,16 @@ def _circle(capacities: tuple[tuple[str, float], ...]) -> Circle:
 def one_of(site: str, nodes: Iterable[NodeState]) -> str:
     """Return the owner of a site among some nodes, by a circle of theirs; empty if there are none."""
     circle = circle_of(nodes)
-    return circle.owner(ident(site)) if circle.nodes else ""
+    return circle.owner(circle_id(site)) if circle.nodes else ""
 
 
 def way_from(name: str, nodes: Mapping[str, NodeState]) -> list[str]:
     """Return the nodes to which a node forwards: its successor, then those its fingers lead to."""
     circle = circle_of(nodes.values())
-    table = Fingers(circle).table(circle.successor(ident(name)))
+    table = Fingers(circle).table(circle.successor(circle_id(name)))
     return list(dict.fromkeys(finger.to.node for finger in table if finger.to.node != name))
 
 
 def cell_for(site: str, cells: Iterable[int]) -> int | None:
     """Return the cell of a node that takes a site: by rendezvous, so that sites spread; None if it has no cells."""
-    return max(cells, key=lambda cell: ident(f"{site} {cell}"), default=None)
+    return max(cells, key=lambda cell: circle_id(f"{site} {cell}"), default=None)

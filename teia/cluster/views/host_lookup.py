@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from teia.cluster.circle.circle import SIZE, Circle, CirclePoint
 from teia.cluster.circle.fingers import Fingers
-from teia.cluster.circle.host_cell import HostCell, cell_owners, place_of
+from teia.cluster.circle.host_cell import HostCell, cell_owners, cell_of_host
 from teia.cluster.views.view import CellView, ClusterView
 from teia.errors import UsageError
 from teia.urls import SLOTS, canonicalize, cell_starts, split
@@ -58,7 +58,7 @@ class HostLocation:
     homes: list[HostHome]
 
 
-def host_from(text: str) -> str:
+def parse_host(text: str) -> str:
     """Return the canonical host of a user's input, a name or a URL; UsageError if there is none in it."""
     wanted = text.strip()
     if wanted and len(wanted) <= HOST_CHARS:
@@ -69,7 +69,7 @@ def host_from(text: str) -> str:
     raise UsageError(f"{shown!r} is not a host name; write one such as www.example.org")
 
 
-def where_is(view: ClusterView, host: str, start: str | None = None) -> HostLocation:
+def locate_host(view: ClusterView, host: str, start: str | None = None) -> HostLocation:
     """Look up a canonical host in all collections of a cluster, from the node `start` or else from `view.here`."""
     circle = view.circle()
     begin = start or view.here
@@ -78,15 +78,15 @@ def where_is(view: ClusterView, host: str, start: str | None = None) -> HostLoca
     fingers = Fingers(circle)
     homes = [_home(fingers, begin, host, name, view.cells_of(name)) for name in view.collections()]
     # Site, slot and key do not depend on the number of cells.
-    place = place_of(host, 1)
-    return HostLocation(host, place.site, place.slot, f"{place.key:040x}", place.key / SIZE, begin, homes)
+    host_cell = cell_of_host(host, 1)
+    return HostLocation(host, host_cell.site, host_cell.slot, f"{host_cell.key:040x}", host_cell.key / SIZE, begin, homes)
 
 
 def _home(fingers: Fingers, start: str, host: str, collection: str, cells: Sequence[CellView]) -> HostHome:
-    place = place_of(host, 1)
-    cell = next(each for each in cells if each.first_slot <= place.slot < each.end_slot)
-    place = replace(place, cell=cell.number, first_slot=cell.first_slot, end_slot=cell.end_slot)
-    order = list(fingers.circle.order(place.point)) if len(fingers.circle) else []
+    host_cell = cell_of_host(host, 1)
+    cell = next(each for each in cells if each.first_slot <= host_cell.slot < each.end_slot)
+    host_cell = replace(host_cell, cell=cell.number, first_slot=cell.first_slot, end_slot=cell.end_slot)
+    order = list(fingers.circle.order(host_cell.point)) if len(fingers.circle) else []
     return HostHome(
         collection,
         cell.id,
@@ -98,11 +98,11 @@ def _home(fingers: Fingers, start: str, host: str, collection: str, cells: Seque
         cell.to,
         cell.moved,
         order,
-        hops_to(fingers, start, place),
+        hops_to(fingers, start, host_cell),
     )
 
 
-def hops_to(fingers: Fingers, start: str, place: HostCell) -> list[HopView]:
+def hops_to(fingers: Fingers, start: str, host_cell: HostCell) -> list[HopView]:
     """Return the route of a look-up of a host's cell over fingers."""
     if not len(fingers.circle):
         return []
@@ -113,19 +113,19 @@ def hops_to(fingers: Fingers, start: str, place: HostCell) -> list[HopView]:
             hop.exponent,
             f"{hop.start.id:040x}",
             f"{hop.end.id:040x}",
-            at_of(hop.start),
-            at_of(hop.end),
+            circle_position(hop.start),
+            circle_position(hop.end),
         )
-        for hop in fingers.route(start, place.point)
+        for hop in fingers.route(start, host_cell.point)
     ]
 
 
-def at_of(point: CirclePoint) -> float:
+def circle_position(point: CirclePoint) -> float:
     """Return a point as a part of the circle, from 0 to 1."""
     return point.id / SIZE
 
 
-def imagined(circle: Circle, cells: int) -> list[CellView]:
+def hypothetical_cells(circle: Circle, cells: int) -> list[CellView]:
     """Return the cells of a hypothetical collection, each owned by the node that the circle names."""
     starts = (*cell_starts(cells), SLOTS)
     return [

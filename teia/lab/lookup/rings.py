@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from teia.cluster.circle.circle import POINTS, SIZE, Circle, CirclePoint, distance, places_of
+from teia.cluster.circle.circle import POINTS, SIZE, Circle, CirclePoint, distance, node_points
 from teia.cluster.circle.fingers import Fingers
 from teia.lab.lookup.overlay import Taken
 
@@ -31,13 +31,13 @@ class ChordRing:
 
     def known_nodes(self, node: int) -> int:
         name = self._names[node]
-        points = places_of(name, 1.0, self.circle.points_per_capacity)
+        points = node_points(name, 1.0, self.circle.points_per_capacity)
         others = {finger.to.node for point in points for finger in self._fingers.table(CirclePoint(point, name))}
         return len(others - {name})
 
     def join_share(self, rng: np.random.Generator) -> Taken:
         """Return the share of a new node: each of its points takes the arc from the last point before it."""
-        points = sorted(places_of(f"newcomer {rng.bytes(8).hex()}", 1.0, self.circle.points_per_capacity))
+        points = sorted(node_points(f"newcomer {rng.bytes(8).hex()}", 1.0, self.circle.points_per_capacity))
         taken = 0
         for before, point in zip([points[-1], *points], points, strict=False):
             arc = distance(self.circle.predecessor(point).id, point) or SIZE

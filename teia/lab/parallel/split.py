@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 
 from teia.cluster.circle.circle import Circle
-from teia.cluster.circle.host_cell import cell_owners, place_of
+from teia.cluster.circle.host_cell import cell_owners, cell_of_host
 from teia.lab.parallel.web import WebGraph
 from teia.urls import SLOTS, cell_starts, key_of
 
@@ -28,7 +28,7 @@ def by_site(web: WebGraph, processes: int) -> list[int]:
     names = [f"process-{number}" for number in range(processes)]
     kept = cell_owners(Circle(dict.fromkeys(names, 1.0)), cell_starts(SLOTS))
     numbers = {name: number for number, name in enumerate(names)}
-    owner = cache(lambda host: numbers[kept[place_of(host, SLOTS).cell]])
+    owner = cache(lambda host: numbers[kept[cell_of_host(host, SLOTS).cell]])
     return [owner(host) for host in web.hosts]
 
 

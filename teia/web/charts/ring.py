@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import cos, pi, sin
 
-from teia.cluster.circle.circle import SIZE, Circle, ident
+from teia.cluster.circle.circle import SIZE, Circle, circle_id
 from teia.cluster.circle.fingers import Fingers
-from teia.cluster.views.host_lookup import HostLocation, at_of
+from teia.cluster.views.host_lookup import HostLocation, circle_position
 from teia.cluster.views.view import CellView, letters
 from teia.urls import SLOTS
 
@@ -147,21 +147,21 @@ def _arc(group: Sequence[CellView], looks: dict[str, NodeStyle]) -> Arc:
 
 def _ticks(circle: Circle, looks: dict[str, NodeStyle], chosen: str) -> Iterable[RingMark]:
     wanted = circle.points() if len(circle) <= TICKS_MOST else (p for p in circle.points() if p.node == chosen)
-    return (_mark(at_of(point), point.node, looks[point.node], OUTER + 2, TICK) for point in wanted)
+    return (_mark(circle_position(point), point.node, looks[point.node], OUTER + 2, TICK) for point in wanted)
 
 
 def _names(circle: Circle, looks: dict[str, NodeStyle]) -> list[RingMark]:
     if not 1 < len(circle.nodes) <= NAMES_MOST:
         return []
-    return [_mark(ident(node) / SIZE, node, looks[node], OUTER + 2, TICK + 3) for node in circle.nodes]
+    return [_mark(circle_id(node) / SIZE, node, looks[node], OUTER + 2, TICK + 3) for node in circle.nodes]
 
 
 def _fingers(circle: Circle, node: str) -> list[RingCurve]:
     """Return the curves from a node's first point to its successor and to the fingers on other nodes."""
-    point = circle.successor(ident(node))
+    point = circle.successor(circle_id(node))
     table = Fingers(circle).table(point)
-    ways = [_way("finger", at_of(point), at_of(line.to)) for line in table[1:] if line.to.node != node]
-    return [_way("successor", at_of(point), at_of(table[0].to)), *ways] if table[0].to != point else ways
+    ways = [_way("finger", circle_position(point), circle_position(line.to)) for line in table[1:] if line.to.node != node]
+    return [_way("successor", circle_position(point), circle_position(table[0].to)), *ways] if table[0].to != point else ways
 
 
 # ---- geometry -------------------------------------------------------------------------------------------------------

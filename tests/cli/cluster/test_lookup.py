@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.cluster.circle.circle import Circle
-from teia.cluster.circle.host_cell import place_of
+from teia.cluster.circle.host_cell import cell_of_host
 from tests.cli.conftest import Teia
 from tests.crawler.handmade import make
 
@@ -18,11 +18,11 @@ def test_an_imagined_cluster_says_who_would_keep_a_host(teia: Teia) -> None:
     done = teia("cluster", "lookup", "https://www.jornal.com.br/x", "--hops", *nodes, "--from", "c", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
-    place, circle = place_of("www.jornal.com.br", 64), Circle({"a": 1.0, "b": 2.0, "c": 1.0})
+    host_cell, circle = cell_of_host("www.jornal.com.br", 64), Circle({"a": 1.0, "b": 2.0, "c": 1.0})
     (home,) = found["homes"]
-    assert (found["site"], found["slot"], found["start"]) == ("jornal.com.br", place.slot, "c")
-    assert (home["number"], home["keeper"]) == (place.cell, circle.owner(place.point))
-    assert home["order"] == list(circle.order(place.point))
+    assert (found["site"], found["slot"], found["start"]) == ("jornal.com.br", host_cell.slot, "c")
+    assert (home["number"], home["keeper"]) == (host_cell.cell, circle.owner(host_cell.point))
+    assert home["order"] == list(circle.order(host_cell.point))
     assert [found["start"], *(hop["end"] for hop in home["hops"])][-1] == home["keeper"]
 
 
@@ -30,7 +30,7 @@ def test_one_machine_keeps_everything(teia: Teia, tmp_path: Path) -> None:
     make(tmp_path / "data")
     done = teia("cluster", "lookup", "a.test", "--hops", "--data", "data")
     assert done.returncode == 0, done.stderr
-    assert f"slot    {place_of('a.test', 1).slot}" in done.stdout
+    assert f"slot    {cell_of_host('a.test', 1).slot}" in done.stdout
     assert "main: cell 0" in done.stdout
     assert "0 hops from" in done.stdout
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.cluster.circle.circle import SIZE, Circle, distance, ident, is_between, is_within, places_of
+from teia.cluster.circle.circle import SIZE, Circle, distance, circle_id, is_between, is_within, node_points
 
 KEYS = st.integers(0, SIZE - 1)
 NAMES = st.text("abcdefgh-.0123456789", min_size=1, max_size=12)
@@ -21,10 +21,10 @@ def circle_of(names: set[str], points: int = 4) -> Circle:
 
 
 def test_a_node_stands_at_the_sha_1_of_its_name() -> None:
-    assert ident("node-a") == int(hashlib.sha1(b"node-a").hexdigest(), 16)
-    assert places_of("node-a")[0] == ident("node-a")
-    assert len(places_of("node-a", 2.0, 8)) == len(set(places_of("node-a", 2.0, 8))) == 16
-    assert places_of("node-a", 1.0, 8) == places_of("node-a", 2.0, 8)[:8], "more capacity only adds points"
+    assert circle_id("node-a") == int(hashlib.sha1(b"node-a").hexdigest(), 16)
+    assert node_points("node-a")[0] == circle_id("node-a")
+    assert len(node_points("node-a", 2.0, 8)) == len(set(node_points("node-a", 2.0, 8))) == 16
+    assert node_points("node-a", 1.0, 8) == node_points("node-a", 2.0, 8)[:8], "more capacity only adds points"
 
 
 @given(KEYS, KEYS, KEYS)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.cluster.circle.circle import Circle, is_within
-from teia.cluster.circle.host_cell import cell_owners, place_of, point_of_slot, points_of_cells
+from teia.cluster.circle.host_cell import cell_owners, cell_of_host, point_of_slot, cell_points
 from teia.urls import SLOTS, cell_of, cell_starts, site_of, slot_of
 
 HOSTS = st.from_regex(r"[a-z]{1,8}\.[a-z]{1,8}\.(com\.br|org|test)", fullmatch=True)
@@ -17,23 +17,23 @@ HOSTS = st.from_regex(r"[a-z]{1,8}\.[a-z]{1,8}\.(com\.br|org|test)", fullmatch=T
 
 @given(HOSTS, st.sampled_from([1, 2, 3, 4, 7, 64, 1_000, 1_024]))
 def test_a_host_is_in_the_cell_that_the_crawler_puts_it_in(host: str, cells: int) -> None:
-    place = place_of(host, cells)
-    assert place.cell == cell_of(slot_of(site_of(host)), cell_starts(cells))
-    assert place.first_slot <= place.slot < place.end_slot
-    assert place.slot == place.key >> 150, "the slot is the beginning of the key"
-    assert place.point <= place.key
-    assert place.key == place.point or is_within(place.key, place.point, point_of_slot(place.end_slot) - 1)
+    host_cell = cell_of_host(host, cells)
+    assert host_cell.cell == cell_of(slot_of(site_of(host)), cell_starts(cells))
+    assert host_cell.first_slot <= host_cell.slot < host_cell.end_slot
+    assert host_cell.slot == host_cell.key >> 150, "the slot is the beginning of the key"
+    assert host_cell.point <= host_cell.key
+    assert host_cell.key == host_cell.point or is_within(host_cell.key, host_cell.point, point_of_slot(host_cell.end_slot) - 1)
 
 
 @given(HOSTS, st.sampled_from([1, 2, 4, 16, 512]))
 def test_a_split_leaves_the_first_half_where_it_was(host: str, cells: int) -> None:
-    whole, half = place_of(host, cells), place_of(host, 2 * cells)
+    whole, half = cell_of_host(host, cells), cell_of_host(host, 2 * cells)
     assert half.point in {whole.point, point_of_slot((whole.first_slot + whole.end_slot) // 2)}
 
 
 def test_hosts_of_a_site_live_together_in_all_collections_of_as_many_cells() -> None:
     circle = Circle({"a": 1.0, "b": 1.0, "c": 2.0})
-    one, other = place_of("www.jornal.com.br", 64), place_of("fotos.jornal.com.br", 64)
+    one, other = cell_of_host("www.jornal.com.br", 64), cell_of_host("fotos.jornal.com.br", 64)
     assert one.point == other.point
     assert circle.owner(one.point) == cell_owners(circle, cell_starts(64))[one.cell]
 
@@ -61,4 +61,4 @@ def test_a_death_moves_the_dead_nodes_cells_and_no_other() -> None:
 def test_without_a_living_node_nobody_keeps() -> None:
     with pytest.raises(ValueError, match="no node is running"):
         cell_owners(Circle({"a": 1.0}), cell_starts(4), live=())
-    assert points_of_cells(cell_starts(2)) == [0, 1 << 159]
+    assert cell_points(cell_starts(2)) == [0, 1 << 159]

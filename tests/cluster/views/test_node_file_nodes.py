@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.cluster.views.host_lookup import where_is
+from teia.cluster.views.host_lookup import locate_host
 from teia.cluster.views.node_file import cluster_of
 from teia.cluster.views.view import ClusterView
 from teia.store.root import open_root
@@ -60,5 +60,5 @@ def test_a_killed_nodes_cells_are_seen_to_move_and_no_url_is_lost(own_nats: Nats
         assert {move.cell for move in moves if move.why == "died"} == its
         assert [move.urls_lost for move in moves] == [0] * len(moves)
         assert all(cell.urls >= before[cell.id] for cell in after.cells)
-        (home,) = where_is(after, "h.test").homes
+        (home,) = locate_host(after, "h.test").homes
         assert home.keeper == home.home

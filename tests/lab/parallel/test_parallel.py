@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from teia.cluster.circle.circle import Circle
-from teia.cluster.circle.host_cell import cell_owners, place_of
+from teia.cluster.circle.host_cell import cell_owners, cell_of_host
 from teia.lab.parallel.crawl import Mode, ParallelCrawlResult, crawl
 from teia.lab.parallel.measures import communication, coverage, overlap, coverage_and_overlap, quality
 from teia.lab.parallel.split import SPLITS
@@ -102,7 +102,7 @@ def test_every_split_gives_every_page_to_somebody_and_exchange_finds_all(split: 
 def test_by_site_is_what_the_cluster_does() -> None:
     web = lab_web()
     kept = cell_owners(Circle({f"process-{number}": 1.0 for number in range(3)}), cell_starts(SLOTS))
-    expected = [int(kept[place_of(host, SLOTS).cell][-1]) for host in web.hosts]
+    expected = [int(kept[cell_of_host(host, SLOTS).cell][-1]) for host in web.hosts]
     assert SPLITS["site"](web, 3) == expected
 
 

@@ -9,10 +9,10 @@ from typing import Annotated
 from fastapi import Query
 
 from teia.clock import from_iso
-from teia.cluster.circle.circle import Circle, CirclePoint, ident
+from teia.cluster.circle.circle import Circle, CirclePoint, circle_id
 from teia.cluster.circle.fingers import Fingers
 from teia.cluster.circle.host_cell import point_of_slot
-from teia.cluster.views.host_lookup import HostLocation, host_from, where_is
+from teia.cluster.views.host_lookup import HostLocation, parse_host, locate_host
 from teia.cluster.views.node_file import STALE_S
 from teia.cluster.views.view import CellView, ClusterView, ExchangeView, MoveView, NodeView
 from teia.errors import StoreError, UsageError
@@ -156,7 +156,7 @@ def _chosen(view: ClusterView, c: str) -> str:
 
 def _where(view: ClusterView, text: str, start: str) -> HostLocation:
     try:
-        return where_is(view, host_from(text), start or None)
+        return locate_host(view, parse_host(text), start or None)
     except UsageError as error:
         raise BadHost(str(error)) from None
 
@@ -224,7 +224,7 @@ def node_page(site: SiteDep, node: str, c: Name = "") -> NodePage:
         collections=view.collections(),
         node=lines[index],
         index=index,
-        id=f"{ident(node):040x}",
+        id=f"{circle_id(node):040x}",
         points=sum(point.node == node for point in circle.points()),
         predecessor=predecessor,
         successors=successors,
@@ -239,7 +239,7 @@ def _neighbours(circle: Circle, lines: Sequence[NodeLine], node: str) -> tuple[s
     """Return the node before a node's first point, those after it, and its fingers; empty for a removed node."""
     if node not in circle.nodes:
         return None, [], []
-    own, looks = ident(node), _looks(lines)
+    own, looks = circle_id(node), _looks(lines)
     point = circle.successor(own)
     table = Fingers(circle).table(point)
     fingers = [

@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from teia.clock import WallClock
-from teia.cluster.circle.host_cell import place_of
+from teia.cluster.circle.host_cell import cell_of_host
 from teia.collections.inbox import ControlFile
 from teia.store.root import open_root
 from teia.web.access.accounts import Accounts
@@ -89,7 +89,7 @@ def test_a_crawl_that_runs_is_seen(web: Web, client: TestClient) -> None:
 def test_a_host_is_looked_up(client: TestClient) -> None:
     asked = client.get("/api/v1/cluster?host=HTTPS://WWW.X.test:8000/lei").json()
     (home,) = asked["where"]["homes"]
-    place = place_of("www.x.test", len(asked["cells"]))
+    place = cell_of_host("www.x.test", len(asked["cells"]))
     assert (asked["where"]["host"], asked["where"]["site"], asked["where"]["slot"]) == (
         "www.x.test",
         "x.test",
