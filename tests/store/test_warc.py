@@ -23,8 +23,8 @@ from teia.store.warc import (
     NOT_MODIFIED,
     Members,
     RevisitOf,
-    _mended_head,
-    _mended_request,
+    _repaired_head,
+    _repaired_request,
     _request_head,
     digest_of,
     final_head,
@@ -331,8 +331,8 @@ HEAD_PIECES = [
 def test_heads_that_need_no_mending_are_seen_to_be_so(text: str) -> None:
     raw = text.encode("latin-1")
     for head in (raw, raw + b"\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + raw + b"\r\n\r\n"):
-        assert final_head(head) == _mended_head(head)
-        assert _request_head(head) == _mended_request(head)
+        assert final_head(head) == _repaired_head(head)
+        assert _request_head(head) == _repaired_request(head)
 
 
 def test_carriage_returns_and_nuls_within_a_header_become_blanks() -> None:

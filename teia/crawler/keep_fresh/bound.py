@@ -37,7 +37,7 @@ ERRORS = 1.96
 """Standard deviations of an interval that holds 95%."""
 
 
-BOUNDED_FOR_S, ALIKE = 300.0, 0.1
+BOUND_LIFETIME_S, ALIKE = 300.0, 0.1
 """Lifetime of bounds, and the relative change of pages and slots up to which they hold."""
 
 FEW_VISITS = 5
@@ -74,7 +74,7 @@ class BoundInputs(NamedTuple):
     def is_like(self, before: BoundInputs) -> bool:
         """Tell whether bounds computed for `before` still hold."""
         alike = (abs(now - then) <= ALIKE * then for now, then in zip(self[1:], before[1:], strict=True))
-        return all(alike) and 0.0 <= self.time_s - before.time_s < BOUNDED_FOR_S
+        return all(alike) and 0.0 <= self.time_s - before.time_s < BOUND_LIFETIME_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,35 +139,35 @@ def compute_bound(
     here = ~columns.is_gone & (columns.weight > 0)
     if not here.any():
         return None
-    copies = ServerCaptures(
+    captures = ServerCaptures(
         weight=columns.weight[here],
         found=Gamma(found.changes[here], found.time_s[here]),
         age_s=np.maximum(now_s - columns.fresh_s + columns.shift_s, 0.0)[here],
         slot_s=max(slot_s, SHORTEST_SLOT_S),
     )
-    total = float(copies.weight.sum())
+    total = float(captures.weight.sum())
     fresh = fresh_probabilities(columns, found, now_s)[here]
-    share, variance = float(copies.weight @ fresh) / total, float(np.square(copies.weight) @ (fresh * (1.0 - fresh)))
-    bounded = BoundInputs(now_s, len(copies), copies.slot_s)
+    share, variance = float(captures.weight @ fresh) / total, float(np.square(captures.weight) @ (fresh * (1.0 - fresh)))
+    bounded = BoundInputs(now_s, len(captures), captures.slot_s)
     # Recent bounds of similar pages are taken over: only the freshness itself is computed.
     if before is not None and before.bounded is not None and horizon_s is None and bounded.is_like(before.bounded):
-        of_now = FreshnessBound(len(copies), total, share, variance, before.best, copies.slot_s, bounded=before.bounded)
+        current = FreshnessBound(len(captures), total, share, variance, before.best, captures.slot_s, bounded=before.bounded)
         # The variance of a sum of weights grows with the square of the total.
         best_variance = before.best_variance * (total / before.weight) ** 2
-        return replace(of_now, possible=max(before.possible, share), best_variance=best_variance)
-    world = host_world(copies.weight, copies.found.mean, slot_s, horizon_s or DAY_S)
+        return replace(current, possible=max(before.possible, share), best_variance=best_variance)
+    world = host_world(captures.weight, captures.found.mean, slot_s, horizon_s or DAY_S)
     plan = plan_intensities(world)
-    at_best = possible(copies, plan)
-    unknown, is_asked = at_best.long_run - at_best.planned, horizon_s is not None
+    at_best = possible(captures, plan)
+    unknown, is_requested = at_best.long_run - at_best.planned, horizon_s is not None
     return FreshnessBound(
-        pages=len(copies),
+        pages=len(captures),
         weight=total,
         fresh=share,
         variance=variance,
         best=at_best.long_run / total,
-        slot_s=copies.slot_s,
-        best_next=possible_within(copies, horizon_s) / total if horizon_s is not None else None,
-        excess=_excess(columns, here, copies, fresh, plan.visits_per_s, unknown) if is_asked else None,
+        slot_s=captures.slot_s,
+        best_next=possible_within(captures, horizon_s) / total if horizon_s is not None else None,
+        excess=_excess(columns, here, captures, fresh, plan.visits_per_s, unknown) if is_requested else None,
         possible=at_best.moment / total,
         best_variance=at_best.variance,
         bounded=bounded,
@@ -175,25 +175,25 @@ def compute_bound(
 
 
 def _excess(
-    columns: PageColumns, here: Flags, copies: ServerCaptures, fresh: Floats, plan: Floats, unknown: float
+    columns: PageColumns, here: Flags, captures: ServerCaptures, fresh: Floats, plan: Floats, unknown: float
 ) -> ExcessLoss:
     """Attribute the gap to the best plan; all arguments but `columns` are of the pages that are `here`.
 
     `plan` is the best for the known rates, and `unknown` the gain beyond it if rates were known.
     """
-    weight, visits = copies.weight, columns.histories.visits[here]
-    missing = weight * (kept_probability_of(copies.found, plan) - fresh)
+    weight, visits = captures.weight, columns.histories.visits[here]
+    missing = weight * (kept_probability_of(captures.found, plan) - fresh)
     is_failing = columns.requested_s[here] > columns.fresh_s[here] + UNANSWERED_S
     # The first visit of a page is not in its history.
     is_few = (visits + 1 < FEW_VISITS) & ~is_failing
-    alike = kept_probability_of(copies.found, np.full(len(weight), 1.0 / (copies.slot_s * len(weight))))
+    alike = kept_probability_of(captures.found, np.full(len(weight), 1.0 / (captures.slot_s * len(weight))))
     return ExcessLoss(
         failing=float(missing[is_failing].sum()),
         learning=float(missing[is_few].sum()),
         unknown=unknown,
         schedule=float(missing[~is_failing & ~is_few].sum()),
         uniform=float(weight @ alike),
-        changes_per_s=float(copies.found.mean.sum()),
+        changes_per_s=float(captures.found.mean.sum()),
         well_known=int((visits + 1 >= FEW_VISITS).sum()),
     )
 
@@ -225,16 +225,16 @@ def attribute_loss(whole: FreshnessBound) -> LostFreshness:
     return LostFreshness(1.0 - max(whole.best, whole.fresh), learning, schedule, failures)
 
 
-def combine_bounds(standings: Iterable[FreshnessBound]) -> FreshnessBound | None:
+def combine_bounds(bounds: Iterable[FreshnessBound]) -> FreshnessBound | None:
     """Combine several hosts, or parts of one with their parts of its slots; None if there are none."""
-    each = list(standings)
+    each = list(bounds)
     weight = sum(one.weight for one in each)
     if not weight > 0:
         return None
     all_next = [one.best_next for one in each]
     # Hosts add up by visits per second, not by seconds per visit.
     visits_per_s = sum(1.0 / one.slot_s for one in each)
-    told = [one.excess for one in each if one.excess is not None]
+    attributed = [one.excess for one in each if one.excess is not None]
     return FreshnessBound(
         pages=sum(one.pages for one in each),
         weight=weight,
@@ -243,24 +243,24 @@ def combine_bounds(standings: Iterable[FreshnessBound]) -> FreshnessBound | None
         best=sum(one.weight * one.best for one in each) / weight,
         slot_s=1.0 / visits_per_s,
         best_next=None if None in all_next else sum(one.weight * (one.best_next or 0.0) for one in each) / weight,
-        excess=sum(told, ExcessLoss()) if len(told) == len(each) else None,
+        excess=sum(attributed, ExcessLoss()) if len(attributed) == len(each) else None,
         possible=sum(one.weight * one.possible for one in each) / weight,
         best_variance=sum(one.best_variance for one in each),
     )
 
 
-def feasibility(host: str, standing: FreshnessBound, response_s: float) -> str:
+def feasibility(host: str, bound: FreshnessBound, response_s: float) -> str:
     """Describe the effect of a host's delay in a sentence; empty if every page can be visited every week."""
-    if standing.late_share <= 0:
+    if bound.late_share <= 0:
         return ""
-    wanted_s = standing.week_slot_s - response_s
+    wanted_s = bound.week_slot_s - response_s
     remedy = (
         (f"a delay of {wanted_s:.2g} s would be short enough")
         if wanted_s > 0
         else ("no delay would be short enough, its responses are too slow")
     )
     return (
-        f"{host}: at this delay a full pass takes {days(standing.full_pass_s)}; {standing.late_share:.0%} of the"
+        f"{host}: at this delay a full pass takes {days(bound.full_pass_s)}; {bound.late_share:.0%} of the"
         f" pages cannot be revisited within a week; {remedy}"
     )
 

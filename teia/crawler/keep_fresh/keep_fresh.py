@@ -91,7 +91,7 @@ Touched = list[tuple[Cell, list[tuple[int, str]]]]
 VisitedPage = tuple[int, float, float, float, float]
 """A visited page for a plan in memory: key, weight, change rate, time of the visit, and age of its content."""
 
-_NO_PRIOR = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
+_FIRST_PRIOR = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -152,7 +152,7 @@ class Refresh:
         self._plan_queue: deque[RefreshedHost] = deque()
         self._plan_at = 0.0
         self._sums, self._bound_sums = np.zeros(3), np.zeros(7)
-        self._of_all = _NO_PRIOR
+        self._of_all = _FIRST_PRIOR
         self._thread = ThreadPoolExecutor(1, "plan")
         self._running: Future[PlanResult] | None = None
         self._moving: tuple[RefreshedHost, deque[DueTimeChange]] | None = None
@@ -223,7 +223,7 @@ class Refresh:
             self.stored_pages += _settles_page(visit) and not visit.item.visits and is_stored_page(visit)
         for host, page in self._scheduled:
             if host in self._policy_queues:
-                self._policy_queues[host].visited(*page)
+                self._policy_queues[host].note_visit(*page)
             host.news += 1
             self._request_plan(host)
         self._scheduled = []
@@ -362,7 +362,7 @@ class Refresh:
             # The host's share in the sums is replaced; they give the prior of all pages.
             self._sums += np.array(_as_row(made.plan.sums)) - np.array(_as_row(host.sums))
             host.sums = made.plan.sums
-            self._of_all = fit_sums(self._sums[:, None], _NO_PRIOR)
+            self._of_all = fit_sums(self._sums[:, None], _FIRST_PRIOR)
             self._plans[host] = made.plan
             self._plans.move_to_end(host)
             while len(self._plans) > MAX_PLANS:
@@ -475,8 +475,8 @@ class Refresh:
         stored = frontier.robots_of(host.host_id, host.name) if courtesy.robots else []
         requested = [parse_robots(body, courtesy.user_agent).crawl_delay_s for *_, status, body in stored if status == 200]
         delay_s = delay_of(courtesy, host.name)
-        remaining_s = (delay_s, courtesy.response_factor * took_s if delay_s else 0.0)
-        return took_s + max(*remaining_s, *(each for each in requested if each is not None))
+        delays_s = (delay_s, courtesy.response_factor * took_s if delay_s else 0.0)
+        return took_s + max(*delays_s, *(each for each in requested if each is not None))
 
     def _make_policy_queue(self, columns: PageColumns, found: Gamma, slot_s: float, now_s: float) -> PolicyQueue | None:
         if self._settings.policy == ON_DISK or columns.is_gone.all():

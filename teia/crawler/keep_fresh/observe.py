@@ -29,43 +29,43 @@ from teia.refresh.trust import Trust
 from teia.urls import site_of, slot_of
 
 
-def observed(frontier: FrontierCell, settled: SettledVisit, host: str, visit: ActiveVisit) -> SettledVisit:
+def observe_visit(frontier: FrontierCell, settled: SettledVisit, host: str, visit: ActiveVisit) -> SettledVisit:
     """Compare a visit with the one before, and learn from it; return it with the observation."""
     page = settled.page
-    if page is None or not _tells_something(settled, page):
+    if page is None or not _is_observation(settled, page):
         return settled
     slot = slot_of(site_of(host))
-    place = (slot, settled.host_id, settled.queued.key)
-    known = histories.load_page(frontier, place)
+    row_key = (slot, settled.host_id, settled.queued.key)
+    known = histories.load_page(frontier, row_key)
     if known is None:
         return settled
     # The first revisit: the history begins with the capture that is there.
     is_new = not known.record
     with decode_errors(frontier):
         history = History.begun(known.last_change_s) if is_new else History.decode(known.record)
-        of_page, of_host = PageMask.decode(known.mask), _Manners(frontier, slot, settled.host_id)
+        of_page, of_host = PageMask.decode(known.mask), _HostTrust(frontier, slot, settled.host_id)
     if is_new:
-        history.is_gone = _before(known, is_gone=known.outcome == Outcome.SOFT_404).is_gone
+        history.is_gone = _previous_answer(known, is_gone=known.outcome == Outcome.SOFT_404).is_gone
     sketch = visit.result.sketch if visit.result is not None else b""
 
     # Called only if the texts differ, because masks take long to decode.
     def is_cosmetic() -> bool | None:
         return judge(of_page, of_host.mask, settled.queued.key, sketch) if sketch else None
 
-    before = _before(known, is_gone=history.is_gone)
+    before = _previous_answer(known, is_gone=history.is_gone)
     now = ObservedAnswer(page.status, *page[1:4], page.redirect_to, settled.outcome == Outcome.SOFT_404)
     visit_result = compare(before, now, is_cosmetic)
     if visit_result in {VisitResult.NOT_MODIFIED, VisitResult.SAME_BYTES, VisitResult.SAME_TEXT}:
         unchanged(of_page, sketch or of_page.sketch)
     modified_s = parse_date(page.last_modified) if visit_result is VisitResult.CHANGED else None
-    # `observe` changes the history, but sources are judged by the one before the visit.
-    heard, before_visit = StatementTest(frontier, place), replace(history)
-    quiet_until_s = heard.quiet_until_s(history.visited_s)
+    # `observe` changes the history, but sources are tested by the one before the visit.
+    statements, before_visit = StatementTest(frontier, row_key), replace(history)
+    quiet_until_s = statements.quiet_until_s(history.visited_s)
     changed = history.observe(visit_result, settled.time_s, modified_s, quiet_until_s=quiet_until_s)
-    heard.learn(before_visit, settled.time_s, changed=changed)
+    statements.learn(before_visit, settled.time_s, changed=changed)
     _compare_validators(of_host.trust, known, page)
-    histories.store_page(frontier, place, history.encode(), of_page.encode())
-    of_host.keep()
+    histories.store_page(frontier, row_key, history.encode(), of_page.encode())
+    of_host.store()
     return replace(settled, visit_result=int(visit_result), changed=changed)
 
 
@@ -78,7 +78,7 @@ def decode_errors(frontier: FrontierCell) -> Iterator[None]:
         raise CorruptFile(frontier.path, f"the visit history of a page cannot be read: {error}") from error
 
 
-class _Manners:
+class _HostTrust:
     """Knowledge of a host's behaviour; the mask of its pages' parts is read on demand, because that takes longer."""
 
     def __init__(self, frontier: FrontierCell, slot: int, host_id: int) -> None:
@@ -91,7 +91,7 @@ class _Manners:
         with decode_errors(self._at[0]):
             return HostMask.decode(self._before[1])
 
-    def keep(self) -> None:
+    def store(self) -> None:
         """Write the knowledge back, if it has changed."""
         # The mask was decoded only if a page needed it.
         mask = self.mask.encode() if "mask" in self.__dict__ else self._before[1]
@@ -100,13 +100,13 @@ class _Manners:
             histories.store_host_trust(*self._at, *now)
 
 
-def _tells_something(settled: SettledVisit, page: PageRow) -> bool:
+def _is_observation(settled: SettledVisit, page: PageRow) -> bool:
     if settled.state != STATE_DONE or settled.outcome == Outcome.PARSE_FAILED:
         return False
     return 200 <= page.status < 500
 
 
-def _before(known: KnownPage, *, is_gone: bool) -> ObservedAnswer:
+def _previous_answer(known: KnownPage, *, is_gone: bool) -> ObservedAnswer:
     """Return the earlier state of the page for comparison; only the history remembers that it was a soft 404."""
     is_soft_404 = is_gone and known.status < 400
     return ObservedAnswer(known.status, known.digest, known.text_digest, known.simhash, known.redirect_to, is_soft_404)

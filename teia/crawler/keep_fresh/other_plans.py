@@ -20,7 +20,7 @@ from teia.refresh.dispatch import PageState, TimetableQueue, queue_of
 from teia.refresh.policies import policy_named
 from teia.refresh.rates import Floats
 
-MOST_VISITS = 50_000
+MAX_VISITS = 50_000
 """Number of visits that a timetable covers at most, if they end before the horizon."""
 
 
@@ -33,7 +33,7 @@ class PolicyQueue:
         policy = policy_named(settings.policy)
         weight = np.where(columns.is_gone, 0.0, columns.weight)
         self._total = max(float(weight.sum()), 1e-300)
-        horizon_s = min(settings.horizon_s, MOST_VISITS * max(slot_s, SHORTEST_SLOT_S))
+        horizon_s = min(settings.horizon_s, MAX_VISITS * max(slot_s, SHORTEST_SLOT_S))
         ages_s = np.maximum(now_s - columns.fresh_s, 0.0)
         world = host_world(weight, rate, slot_s, horizon_s, ages_s, columns.changes)
         world = replace(world, budget=int(horizon_s / max(slot_s, SHORTEST_SLOT_S)))
@@ -72,7 +72,7 @@ class PolicyQueue:
                 self._requested_s[due.page] = now_s
         return taken, now_s
 
-    def visited(self, key: int, weight: float, rate: float, requested_s: float, fresh_s: float) -> None:
+    def note_visit(self, key: int, weight: float, rate: float, requested_s: float, fresh_s: float) -> None:
         """Note the end of a visit; a page that is new here joins the plan, if the plan can take one."""
         page = self._pages.get(key)
         if page is None:
