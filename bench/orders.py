@@ -227,7 +227,7 @@ class Crawl:
             ]
         self._look_at(host)
         self._absorb(found)
-        if self.order.fixed:
+        if self.order.fixed_bit:
             self._links.append(item.key, [link.key for link in found])
             if len(self.taken) % RANKED_EVERY == 0:
                 self._rank_again()

@@ -155,7 +155,7 @@ def test_no_spelling_reaches_the_inside(spelling: str, monkeypatch: pytest.Monke
         assert url is not None
         parts = urls.split(url)
         guard = AddressGuard(["127.77.0.0/16"])
-        destination = Destinations(StaticResolver(names), guard).known(parts.host, parts.port)
+        destination = Destinations(StaticResolver(names), guard).find_cached(parts.host, parts.port)
         assert destination is not None
         assert (destination.outcome, destination.address) == (Outcome.BLOCKED_ADDRESS, "")
         # And if a caller forgot to ask: the fetcher does not.

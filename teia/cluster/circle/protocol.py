@@ -167,9 +167,9 @@ class Distributor:
         if self._known is None:
             known = {*self._fingers.values(), *self.successors} - {self.point}
             ordered = sorted((distance(self.point.id, each.id), each) for each in known)
-            self._known = ([gone for gone, _ in ordered], [each for _, each in ordered])
-        gone, points = self._known
-        end = bisect_left(gone, distance(self.point.id, key) or SIZE)
+            self._known = ([distances for distances, _ in ordered], [each for _, each in ordered])
+        distances, points = self._known
+        end = bisect_left(distances, distance(self.point.id, key) or SIZE)
         return tuple(points[max(0, end - MAX_PRECEDING) : end][::-1])
 
     # -- learning ------------------------------------------------------------------------------------------
@@ -192,12 +192,12 @@ class Distributor:
     def _set_successors(self, points: Iterable[CirclePoint]) -> None:
         """Replace the successors: in order, without this point and those behind it, at most `SUCCESSORS`."""
         successors: list[CirclePoint] = []
-        gone = 0
+        last = 0
         for point in points:
             span = distance(self.point.id, point.id)
-            if span <= gone:  # once around the circle
+            if span <= last:  # once around the circle
                 break
-            gone = span
+            last = span
             successors.append(point)
         self.successors = successors[:SUCCESSORS] or self._last_resort()
         self._known = None
@@ -352,7 +352,7 @@ class Distributor:
                 owner = await self._confirm_owner(key, candidate, path, useless)
                 if owner is not None:
                     return owner, None
-                # The heir is silent and in `useless` now: the next successor is tried.
+                # The candidate is silent and in `useless` now: the next successor is tried.
                 continue
             preceding = next((each for each in answer.preceding if each not in useless), candidate)
             if preceding is not None:

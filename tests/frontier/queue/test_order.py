@@ -50,7 +50,7 @@ def test_backlinks_take_the_most_linked_first_and_then_the_oldest() -> None:
 def test_pagerank_takes_the_most_linked_first_until_there_are_scores_and_then_the_oldest() -> None:
     assert pagerank.rank(9, 3, 9, TOP) < pagerank.rank(1, 2, 1, TOP)
     assert pagerank.rank(9, 3, 8, TOP) < pagerank.rank(1, 3, 9, TOP)
-    assert not pagerank.rank(1, 2**40, 1, TOP) & pagerank.fixed, "an estimate may be changed by links"
+    assert not pagerank.rank(1, 2**40, 1, TOP) & pagerank.fixed_bit, "an estimate may be changed by links"
 
 
 def test_focused_takes_what_promises_most_first_then_the_shallow_then_the_oldest() -> None:

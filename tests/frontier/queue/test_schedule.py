@@ -367,7 +367,7 @@ def test_line_of_a_place_goes_away_with_its_hosts() -> None:
             answer(schedule, queue, now)
     assert not schedule._lines
     assert not schedule._called
-    assert not schedule._timed
+    assert not schedule._with_timer
     assert entries(schedule) == 0
 
 

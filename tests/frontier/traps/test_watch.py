@@ -61,7 +61,7 @@ def host_id(cell: FrontierCell) -> int:
 
 
 def chosen(cell: FrontierCell, limit: int = 100, skip: tuple[int, ...] = ()) -> list[QueuedUrl]:
-    return watch_of(cell).choose(host_id(cell), HOST, limit, skip, NOW_S).items
+    return watch_of(cell).admit(host_id(cell), HOST, limit, skip, NOW_S).items
 
 
 def read(cell: FrontierCell, item: QueuedUrl, text: str, *links: str, depth: int | None = None) -> None:
@@ -112,7 +112,7 @@ def test_what_is_given_up_says_so_and_whose_pattern_it_is(cell: FrontierCell) ->
     endless(cell, 1_000)
     outcomes = {outcome for (outcome,) in cell.db.execute("SELECT outcome FROM urls WHERE state = 3")}
     assert outcomes == {"trap"}
-    number, _ = watch_of(cell).take_news()
+    number, _ = watch_of(cell).pop_changes()
     assert number == cell.db.execute("SELECT count(*) FROM urls WHERE outcome = 'trap'").fetchone()[0]
     assert cell.db.execute("SELECT doubt FROM patterns WHERE given_up > 0").fetchall() == [(WatchReason.ALIKE,)]
 
@@ -154,7 +154,7 @@ def test_parked_pattern_does_not_keep_what_only_its_own_pages_name(cell: Frontie
     number = watch_of(cell).host(host_id(cell), HOST).by_text["/cal/0/0"].number
     with cell.transaction():
         cell.add_links([found(f"/cal/2026/{n}", via=number) for n in range(100, 200)], NOW_S)
-        watch_of(cell).close()
+        watch_of(cell).evaluate()
     assert cell.known == known
     assert watch_of(cell).host(host_id(cell), HOST).by_text["/cal/0/0"].refused >= 100
 
@@ -243,9 +243,9 @@ def test_failed_transaction_leaves_nothing_behind(cell: FrontierCell) -> None:
     begin(cell, "/cal/2026/11")
     (item,) = chosen(cell)
     with given_up(cell):
-        watch_of(cell).read(host_id(cell), HOST, item, b"01234567", 1)
+        watch_of(cell).count_visit(host_id(cell), HOST, item, b"01234567", 1)
         cell.add_links([found("/cal/2026/12", via=abs(item.pattern))], NOW_S)
-        watch_of(cell).close()
+        watch_of(cell).evaluate()
     assert cell.db.execute("SELECT count(*) FROM texts").fetchone() == (0,)
     assert watch_of(cell).host(host_id(cell), HOST).by_text == {}
     read(cell, item, "Nothing", "/cal/2026/12")
