@@ -197,7 +197,7 @@ def saturated(squid: Squid, port: int, seconds: float) -> tuple[float, int]:
 def listen(ear: AnnouncementSocket, heard: list[int], place: int, over: threading.Event) -> None:
     """Read announcements, as a crawler does."""
     while not over.wait(0.02):
-        heard[place] += sum(len(each.urls) for each in ear.hear())
+        heard[place] += sum(len(each.urls) for each in ear.receive())
 
 
 @contextmanager

@@ -501,7 +501,7 @@ class Node:
             "load": round(os.getloadavg()[0] / (os.cpu_count() or 1), 2),
             "unsaved_bytes": float(crawl.unsaved_bytes),
             "kept": float(getattr(crawl.committer.refresh, "kept", 0)),
-            **({} if crawl.analyzer is None else crawl.analyzer.account()),
+            **({} if crawl.analyzer is None else crawl.analyzer.measurements()),
         }
 
     async def _check_schedule(self, session: NodeSession, owner: CellOwner) -> None:

@@ -26,7 +26,7 @@ from teia.frontier.queue.order import focused, order_named
 from teia.frontier.queue.shared_addresses import Networks
 from teia.frontier.rules.scope import COPIED, Lists, Scope, canonical_list, compile_scope, list_of, seeds_scope
 from teia.records import Outcome
-from teia.signals.websub import base_of
+from teia.signals.websub import parse_base_url
 from teia.urls import from_user, host_of, resolve
 from teia.version import __version__
 
@@ -211,7 +211,7 @@ def check_crawl(config: Config) -> None:
     # Each of these raises ConfigError for a text that it cannot read; the values are made again when used.
     AddressGuard(config.fetch.allow_nets)
     proxy_of(config.signals.proxy)
-    base_of(config.signals.websub)
+    parse_base_url(config.signals.websub)
     Networks(config.courtesy.cdn_nets)
     host_delays(config.courtesy.host_delays)
     agreements(config.courtesy.agreed_delays)

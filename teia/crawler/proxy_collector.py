@@ -337,7 +337,7 @@ async def run_collectors(
 
 
 def _receive(socket: AnnouncementSocket, collectors: Sequence[ProxyCollector]) -> None:
-    for datagram in socket.hear():
+    for datagram in socket.receive():
         for collector in collectors:
             collector.receive(datagram)
 

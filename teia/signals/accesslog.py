@@ -30,7 +30,7 @@ MAX_LINE_BYTES = 16_384
 MAX_URLS = 1_000_000
 """Most distinct pages whose hits are counted; hits of further pages are one sum."""
 
-LOOKED_AT = 50
+SAMPLED_LINES = 50
 """Number of lines by which a format is recognised."""
 
 _GZIP = b"\x1f\x8b"
@@ -39,7 +39,7 @@ _SERVER = re.compile(
     rb'(\S+) \S+ (?:\S+ )?[^\["]{0,200}\[[^\]]{1,60}\] "([A-Z]+) (\S+)(?: HTTP/[\d.]+)?" (\d{3}) \S+(.*)'
 )
 _VHOST = re.compile(rb"[A-Za-z0-9.-]+\.[A-Za-z0-9-]+:\d{1,5}")
-_ASKED = {b"GET", b"HEAD"}
+_PAGE_METHODS = {b"GET", b"HEAD"}
 
 
 class LoggedRequest(NamedTuple):
@@ -51,8 +51,8 @@ class LoggedRequest(NamedTuple):
     status: int
 
     @property
-    def counts(self) -> bool:
-        return self.method in _ASKED and (200 <= self.status < 300 or self.status == 304)
+    def is_page_hit(self) -> bool:
+        return self.method in _PAGE_METHODS and (200 <= self.status < 300 or self.status == 304)
 
 
 class Hits(NamedTuple):
@@ -81,19 +81,19 @@ def parse_line(line: bytes, form: Format) -> LoggedRequest | None:
     return LoggedRequest(target.decode("utf-8", "replace"), host, method, int(status))
 
 
-def format_of(lines: Iterable[bytes]) -> Format | None:
+def detect_format(lines: Iterable[bytes]) -> Format | None:
     """Return the format of most of some lines; None if fewer than half have one."""
-    given = [line for line in lines if line.strip()]
+    sample = [line for line in lines if line.strip()]
     found = Counter[Format]()
-    for line in given:
+    for line in sample:
         # A line may match several formats, so lines are counted for each and the most frequent wins.
         found.update(form for form in FORMATS if parse_line(line, form) is not None)
     best = found.most_common(1)
-    return best[0][0] if best and 2 * best[0][1] >= len(given) else None
+    return best[0][0] if best and 2 * best[0][1] >= len(sample) else None
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def open_log(path: Path) -> Iterator[BinaryIO]:
     """Open a log, compressed or not. OSError if it cannot be read."""
     with path.open("rb") as file:
         is_packed = file.read(2) == _GZIP
@@ -105,7 +105,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             yield cast("BinaryIO", unpacked)
 
 
-def lines_of(file: BinaryIO, lines: Counter[str]) -> Iterator[bytes]:
+def read_lines(file: BinaryIO, lines: Counter[str]) -> Iterator[bytes]:
     """Yield the lines of a log, cut to a bounded length; a torn end of a compressed log is counted."""
     is_rest = False
     try:
@@ -119,13 +119,13 @@ def lines_of(file: BinaryIO, lines: Counter[str]) -> Iterator[bytes]:
         lines["torn"] += 1
 
 
-def url_of(asked: LoggedRequest, site: str, *, queries: bool) -> str | None:
+def request_url(request: LoggedRequest, site: str, *, queries: bool) -> str | None:
     """Return the canonical URL of a request; None if its site is unknown, or it is no page."""
-    base = f"http://{asked.host}/" if asked.host else site
-    if asked.host.endswith(":443"):
-        base = f"https://{asked.host.removesuffix(':443')}/"
+    base = f"http://{request.host}/" if request.host else site
+    if request.host.endswith(":443"):
+        base = f"https://{request.host.removesuffix(':443')}/"
     # Only at the beginning: the path of a relative target may contain a whole URL (`/login?to=https://…`).
-    url = canonicalize(asked.target) if "://" in asked.target[:9] else resolve(asked.target, base) if base else None
+    url = canonicalize(request.target) if "://" in request.target[:9] else resolve(request.target, base) if base else None
     if url is None:
         return None
     scheme, _, rest = url.partition("://")
@@ -139,16 +139,16 @@ def url_of(asked: LoggedRequest, site: str, *, queries: bool) -> str | None:
 
 def count_hits(file: BinaryIO, form: Format, hits: Hits, site: str = "", *, queries: bool = False) -> None:
     """Add the requests of a log to the hits."""
-    for line in lines_of(file, hits.lines):
+    for line in read_lines(file, hits.lines):
         hits.lines["lines"] += 1
-        asked = parse_line(line, form)
-        if asked is None:
+        request = parse_line(line, form)
+        if request is None:
             hits.lines["broken"] += bool(line.strip())
             continue
-        if not asked.counts:
+        if not request.is_page_hit:
             hits.lines["not_pages"] += 1
             continue
-        url = url_of(asked, site, queries=queries)
+        url = request_url(request, site, queries=queries)
         if url is None:
             hits.lines["no_url"] += 1
         elif url in hits.urls or len(hits.urls) < MAX_URLS:

@@ -94,7 +94,7 @@ class AnnouncementSocket:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def hear(self) -> Iterable[Datagram]:
+    def receive(self) -> Iterable[Datagram]:
         """Read received datagrams, a bounded number at a time."""
         urls = 0
         for _ in range(DATAGRAMS_AT_ONCE):

@@ -42,10 +42,10 @@ VERIFIED, PENDING, REFUSED = "verified", "asked", "refused"
 CROWDED = "crowded"
 """State of a key for which there is no room; it is not stored."""
 
-Place = tuple[str, str, str]
+KeyPosition = tuple[str, str, str]
 """Place of a key: its host, the key itself, its location."""
 
-FIRST: Place = ("", "", "")
+FIRST: KeyPosition = ("", "", "")
 _KEY = re.compile(r"[A-Za-z0-9-]{8,128}")
 
 TABLES = """
@@ -91,20 +91,20 @@ def read_ping(key: str, urls: Sequence[str], location: str = "", host: str = "")
         raise UsageError("key: must be 8 to 128 letters, digits or hyphens")
     if not 1 <= len(urls) <= MAX_URLS:
         raise UsageError(f"urlList: must contain 1 to {MAX_URLS:,} URLs")
-    known = [url for url in (canonicalize(str(each)) for each in urls) if url is not None]
-    if not known:
+    canonical_urls = [url for url in (canonicalize(str(each)) for each in urls) if url is not None]
+    if not canonical_urls:
         raise UsageError("url: must be a URL, such as https://www.example.org/page")
-    first = split(known[0])
+    first = split(canonical_urls[0])
     # A GET has no `host` field: there the first URL names it.
-    whose = host.strip().lower() or first.authority
-    root = f"{first.scheme}://{whose}/"
+    authority = host.strip().lower() or first.authority
+    root = f"{first.scheme}://{authority}/"
     proof = canonicalize(location) if location else resolve(f"/{key}.txt", root)
-    if proof is None or split(proof).authority != whose or "?" in proof:
+    if proof is None or split(proof).authority != authority or "?" in proof:
         raise UsageError("keyLocation: must be a URL of the same host, without a query string")
     # Compared without the scheme: a key proves http and https pages of its host alike.
     folder = proof.rpartition("/")[0].partition("://")[2] + "/"
-    told = tuple(dict.fromkeys(url for url in known if url.partition("://")[2].startswith(folder)))
-    return IndexNowPing(split(proof).host, key, proof, told, len(urls) - len(told))
+    accepted = tuple(dict.fromkeys(url for url in canonical_urls if url.partition("://")[2].startswith(folder)))
+    return IndexNowPing(split(proof).host, key, proof, accepted, len(urls) - len(accepted))
 
 
 def is_proof(key: str, digest: bytes) -> bool:
@@ -140,18 +140,18 @@ class IndexNowKeys:
         """
         with transaction(self._db):
             # Make room before the limits are tested, in the same transaction.
-            self._forget_old(now_s)
-            if not self.state(ping, now_s) and not self._ask(ping, now_s):
+            self._remove_expired(now_s)
+            if not self.state(ping, now_s) and not self._queue_key(ping, now_s):
                 return 0
             count = "SELECT count(*), coalesce(sum(host = ?), 0) FROM signals_told"
             total, of_host = self._db.execute(count, (ping.host,)).fetchone()
             room = max(0, min(WAITING - total, WAITING_PER_HOST - of_host))
             sql = "INSERT OR IGNORE INTO signals_told VALUES (?, ?, ?, ?, ?)"
-            kept = ping.urls[:room]
-            self._db.executemany(sql, [(*ping[:3], url, ping.reported_s or now_s) for url in kept])
-        return len(kept)
+            queued = ping.urls[:room]
+            self._db.executemany(sql, [(*ping[:3], url, ping.reported_s or now_s) for url in queued])
+        return len(queued)
 
-    def _ask(self, ping: IndexNowPing, now_s: float) -> bool:
+    def _queue_key(self, ping: IndexNowPing, now_s: float) -> bool:
         """Queue a key for a check, if there is room for it."""
         sql = "SELECT count(*), coalesce(sum(host = ? AND state <> ?), 0) FROM signals_keys"
         total, unproved = self._db.execute(sql, (ping.host, VERIFIED)).fetchone()
@@ -162,13 +162,13 @@ class IndexNowKeys:
         self._set(ping.host, ping.key, ping.location, PENDING, now_s)
         return True
 
-    def _forget_old(self, now_s: float) -> None:
+    def _remove_expired(self, now_s: float) -> None:
         """Make room. A proved key is stored for longer than it is valid, because its site will use it again."""
-        for state, kept_s in ((VERIFIED, 2 * VERIFIED_S), (REFUSED, REFUSED_S), (PENDING, PATIENCE_S)):
-            self._db.execute("DELETE FROM signals_keys WHERE state = ? AND since_s < ?", (state, now_s - kept_s))
+        for state, retention_s in ((VERIFIED, 2 * VERIFIED_S), (REFUSED, REFUSED_S), (PENDING, PATIENCE_S)):
+            self._db.execute("DELETE FROM signals_keys WHERE state = ? AND since_s < ?", (state, now_s - retention_s))
         self._db.execute("DELETE FROM signals_told WHERE said_s < ?", (now_s - PATIENCE_S,))
 
-    def pending_keys(self, limit: int, after: Place = FIRST) -> list[IndexNowKey]:
+    def pending_keys(self, limit: int, after: KeyPosition = FIRST) -> list[IndexNowKey]:
         """List keys that are not checked yet, ordered by place, from the one after `after` on."""
         sql = """
             SELECT host, key, location, state, since_s FROM signals_keys

@@ -27,9 +27,9 @@ PAGE, SEARCH = "page", "search"
 MOST, MOST_SEARCHES = 1_000, 100
 """Most subscriptions of a collection, and of these searches, which cost more."""
 
-WAITING = 1_000
-KEPT = 100
-TOLD = 10_000
+MAX_WAITING = 1_000
+MAX_NOTICES = 100
+MAX_NOTIFIED = 10_000
 """Limits of one subscription: notices that wait for its webhook, notices in its feed, results already announced."""
 
 TRIES = 12
@@ -129,21 +129,21 @@ class Subscriptions:
 
     # -- subscriptions -------------------------------------------------------------------------------------
 
-    def add(self, made: Subscription, positions: Mapping[int, int]) -> None:
+    def add(self, subscription: Subscription, positions: Mapping[int, int]) -> None:
         """Add a subscription; for a search, from these positions on. UsageError if there are too many."""
         with transaction(self.db):
             # Counted inside the transaction: two requests at once cannot both take the last place.
             total, searches = self.db.execute(
                 "SELECT count(*), coalesce(sum(kind = ?), 0) FROM subscriptions", (SEARCH,)
             ).fetchone()
-            if total >= MOST or (made.kind == SEARCH and searches >= MOST_SEARCHES):
+            if total >= MOST or (subscription.kind == SEARCH and searches >= MOST_SEARCHES):
                 raise UsageError(
                     f"there are already {total:,} subscriptions, {searches:,} of them to searches; remove some"
                     f" first (maximum: {MOST:,} and {MOST_SEARCHES:,})"
                 )
-            marks = ", ".join("?" * len(made_row := _row(made)))
-            self.db.execute(f"INSERT INTO subscriptions ({_COLUMNS}) VALUES ({marks})", made_row)  # noqa: S608
-            self.set_positions(made.id, positions)
+            marks = ", ".join("?" * len(row := _row(subscription)))
+            self.db.execute(f"INSERT INTO subscriptions ({_COLUMNS}) VALUES ({marks})", row)  # noqa: S608
+            self.set_positions(subscription.id, positions)
 
     def remove(self, identity: str) -> bool:
         """Forget a subscription with all its notices; False if there is none."""
@@ -197,7 +197,7 @@ class Subscriptions:
             DELETE FROM told WHERE subscription = ?1 AND key IN
                 (SELECT key FROM told WHERE subscription = ?1 ORDER BY changed_s DESC LIMIT -1 OFFSET ?2)
         """
-        self.db.execute(sql, (identity, TOLD))
+        self.db.execute(sql, (identity, MAX_NOTIFIED))
 
     def queue_notice(self, subscription: Subscription, identity: str, time_s: float, message: bytes) -> bool:
         """Queue a notice; return False if it was queued before. Inside a transaction."""
@@ -212,19 +212,19 @@ class Subscriptions:
                  ORDER BY number DESC LIMIT -1 OFFSET ?2)
         """
         # LIMIT -1 OFFSET n: all but the newest n.
-        dropped = self.db.execute(sql, (subscription.id, WAITING, DROPPED)).rowcount
+        dropped = self.db.execute(sql, (subscription.id, MAX_WAITING, DROPPED)).rowcount
         sql = "UPDATE subscriptions SET dropped = dropped + ? WHERE id = ?"
         self.db.execute(sql, (dropped, subscription.id))
         sql = """
             DELETE FROM notices WHERE NOT is_waiting AND number IN
                 (SELECT number FROM notices WHERE subscription = ?1 ORDER BY number DESC LIMIT -1 OFFSET ?2)
         """
-        self.db.execute(sql, (subscription.id, KEPT))
+        self.db.execute(sql, (subscription.id, MAX_NOTICES))
         return True
 
     # -- notices -------------------------------------------------------------------------------------------
 
-    def notices(self, identity: str, limit: int = KEPT) -> list[Notice]:
+    def notices(self, identity: str, limit: int = MAX_NOTICES) -> list[Notice]:
         """Return the last notices of a subscription, newest first."""
         sql = f"SELECT {_NOTICE} FROM notices WHERE subscription = ? ORDER BY number DESC LIMIT ?"  # noqa: S608
         return [Notice(*row) for row in self.db.execute(sql, (identity, limit))]
@@ -243,7 +243,7 @@ class Subscriptions:
             ) ORDER BY number
         """  # noqa: S608  # our own names
         found = [Notice(*row) for row in self.db.execute(sql, (now_s,))]
-        return [(of, each) for each in found if (of := self.get(each.subscription)) is not None]
+        return [(subscription, each) for each in found if (subscription := self.get(each.subscription)) is not None]
 
     def record_delivery(self, notice: Notice) -> None:
         """Record that a webhook accepted a notice."""
@@ -258,19 +258,19 @@ class Subscriptions:
     def record_failure(self, notice: Notice, outcome: str, now_s: float, *, least_s: float = 0.0, is_final: bool) -> None:
         """Record that a webhook did not accept a notice; its receiver requests a pause of `least_s`."""
         with transaction(self.db):
-            of = self.get(notice.subscription)
+            subscription = self.get(notice.subscription)
             # The subscription was removed while the message was on its way.
-            if of is None:
+            if subscription is None:
                 return
-            failures = of.failures + 1
+            failures = subscription.failures + 1
             sql = "UPDATE subscriptions SET failures = ?, again_s = ?, outcome = ? WHERE id = ?"
             again_s = now_s + max(wait_s(failures), least_s)
-            self.db.execute(sql, (failures, again_s, outcome[:200], of.id))
+            self.db.execute(sql, (failures, again_s, outcome[:200], subscription.id))
             self.db.execute("UPDATE notices SET tries = tries + 1 WHERE number = ?", (notice.number,))
             if is_final or notice.tries + 1 >= TRIES:
                 self._settle(notice, GIVEN_UP)
-                self.db.execute("UPDATE subscriptions SET given_up = given_up + 1 WHERE id = ?", (of.id,))
-            self._give_up_old(of.webhook, now_s - PATIENCE_S)
+                self.db.execute("UPDATE subscriptions SET given_up = given_up + 1 WHERE id = ?", (subscription.id,))
+            self._give_up_old(subscription.webhook, now_s - PATIENCE_S)
 
     def _give_up_old(self, webhook: str, before_s: float) -> None:
         """Give up all notices that have waited too long for a receiver, including those that were never sent."""
@@ -287,5 +287,5 @@ class Subscriptions:
         self.db.execute("UPDATE notices SET is_waiting = 0, state = ? WHERE number = ?", (state, notice.number))
 
 
-def _row(made: Subscription) -> tuple[object, ...]:
-    return tuple(getattr(made, name.strip()) for name in _COLUMNS.split(","))
+def _row(subscription: Subscription) -> tuple[object, ...]:
+    return tuple(getattr(subscription, name.strip()) for name in _COLUMNS.split(","))

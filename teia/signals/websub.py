@@ -31,7 +31,7 @@ WEBSUB = "websub"
 """The kind of signal."""
 
 SUBSCRIBE, UNSUBSCRIBE, DENIED = "subscribe", "unsubscribe", "denied"
-WANTED, ASKED, ACTIVE, REFUSED = "wanted", "asked", "active", "refused"
+WANTED, REQUESTED, ACTIVE, REFUSED = "wanted", "asked", "active", "refused"
 
 MOST, MOST_OF_A_HOST = 10_000, 1_000
 """Feeds that have a hub, in all and of one host."""
@@ -81,7 +81,7 @@ class HubTopic:
     key: str
     callback: str
     secret: str
-    asked_s: float
+    requested_s: float
     until_s: float
     again_s: float
     tries: int
@@ -96,7 +96,7 @@ class HubTopic:
         return self.tries > TRIES or (self.tries == TRIES and self.state != REFUSED)
 
 
-def base_of(text: str) -> str:
+def parse_base_url(text: str) -> str:
     """Return the public address of the web interface from `signals.websub`; empty where there is none."""
     if not text:
         return ""
@@ -116,12 +116,12 @@ def is_signed(secret: str, header: str, body: bytes) -> bool:
     return hmac.compare_digest(expected, match[2].lower())
 
 
-def question(topic: HubTopic) -> bytes:
+def request_form(topic: HubTopic) -> bytes:
     """Return the form of a request to a hub."""
-    asked = {"hub.callback": topic.callback, "hub.mode": topic.mode, "hub.topic": topic.topic}
+    form = {"hub.callback": topic.callback, "hub.mode": topic.mode, "hub.topic": topic.topic}
     if topic.mode == SUBSCRIBE:
-        asked |= {"hub.lease_seconds": str(LEASE_S), "hub.secret": topic.secret}
-    return urlencode(asked).encode()
+        form |= {"hub.lease_seconds": str(LEASE_S), "hub.secret": topic.secret}
+    return urlencode(form).encode()
 
 
 def _wait_s(tries: int) -> float:
@@ -138,22 +138,22 @@ class Hubs:
     def close(self) -> None:
         self.db.close()
 
-    def found(self, feed: str, topic: str, hub: str, base: str, now_s: float) -> None:
+    def record_hub(self, feed: str, topic: str, hub: str, base: str, now_s: float) -> None:
         """Record that a feed named its hub. A known one stays, unless its hub, its name or our address changed."""
         with transaction(self.db):
             known = self._one("feed", feed)
             same = known is not None and (known.topic, known.hub, known.mode) == (topic, hub, SUBSCRIBE)
             if known is not None and same and known.callback.startswith(f"{base}/"):
                 return
-            if known is None and (self.number >= MOST or self._number_of(feed) >= MOST_OF_A_HOST):
+            if known is None and (self.number >= MOST or self._count_of_host(feed) >= MOST_OF_A_HOST):
                 return
             # A new hub gets a new callback and secret; pushes with the old ones are no longer accepted.
             key = token_urlsafe(24)
             row = (feed, topic, hub, SUBSCRIBE, WANTED, key, f"{base}/{key}", token_hex(24), NEVER_S, 0.0, now_s, 0, "")
-            marks = ", ".join("?" * len(row))
-            self.db.execute(f"INSERT OR REPLACE INTO hubs ({_COLUMNS}) VALUES ({marks})", row)  # noqa: S608
+            placeholders = ", ".join("?" * len(row))
+            self.db.execute(f"INSERT OR REPLACE INTO hubs ({_COLUMNS}) VALUES ({placeholders})", row)  # noqa: S608
 
-    def unwant_all(self, now_s: float) -> None:
+    def unsubscribe_all(self, now_s: float) -> None:
         """End all subscriptions: active hubs get an unsubscribe request, the others are forgotten."""
         if self.db.execute("SELECT 1 FROM hubs WHERE mode = ? LIMIT 1", (SUBSCRIBE,)).fetchone() is None:
             return
@@ -167,7 +167,7 @@ class Hubs:
     def number(self) -> int:
         return int(self.db.execute("SELECT count(*) FROM hubs").fetchone()[0])
 
-    def _number_of(self, feed: str) -> int:
+    def _count_of_host(self, feed: str) -> int:
         """Count the feeds of the same host."""
         at = feed[: feed.index("/", 8)]
         sql = "SELECT count(*) FROM hubs WHERE feed >= ? AND feed < ?"
@@ -195,18 +195,18 @@ class Hubs:
         """  # noqa: S608  # our own names; SQLite takes the other columns from the row that has the minimum
         return [HubTopic(*row[:-1]) for row in self.db.execute(sql, (now_s, limit))]
 
-    def ask(self, topic: HubTopic, now_s: float) -> None:
+    def record_request(self, topic: HubTopic, now_s: float) -> None:
         """Record that a hub is about to be requested: it may verify before it answers. Silence counts as a failure."""
         # A renewal does not end a subscription that works: it stays active until its lease ends.
-        is_kept = topic.state == REFUSED or (topic.state == ACTIVE and topic.mode == SUBSCRIBE)
-        state, again_s = topic.state if is_kept else ASKED, now_s + max(ANSWER_S, _wait_s(topic.tries))
+        keeps_state = topic.state == REFUSED or (topic.state == ACTIVE and topic.mode == SUBSCRIBE)
+        state, again_s = topic.state if keeps_state else REQUESTED, now_s + max(ANSWER_S, _wait_s(topic.tries))
         sql = "UPDATE hubs SET state = ?, again_s = ?, outcome = ?, asked_s = ?, tries = tries + 1 WHERE feed = ?"
         self.db.execute(sql, (state, again_s, "no answer", now_s, topic.feed))
 
-    def refused(self, topic: HubTopic, outcome: str, now_s: float) -> None:
+    def record_refusal(self, topic: HubTopic, outcome: str, now_s: float) -> None:
         """Record that a hub could not be reached, or refused."""
         known = self._one("feed", topic.feed)
-        if known is None or known.key != topic.key or known.asked_s == NEVER_S:
+        if known is None or known.key != topic.key or known.requested_s == NEVER_S:
             return  # it has verified the request since: it understood it, regardless of its answer
         if known.tries > TRIES or (known.mode == UNSUBSCRIBE and known.tries >= TRIES):
             self._forget(known)  # it ends by itself, with its lease; a feed that is read again begins anew
@@ -219,8 +219,8 @@ class Hubs:
 
     def confirm(self, topic: HubTopic, mode: str, name: str, lease_s: float, now_s: float) -> bool:
         """Handle a hub's verification; return False if we did not make this request, or too long ago."""
-        is_ours = name == topic.topic and mode == topic.mode and topic.asked_s != NEVER_S
-        if not is_ours or now_s > topic.asked_s + ANSWER_S:
+        is_ours = name == topic.topic and mode == topic.mode and topic.requested_s != NEVER_S
+        if not is_ours or now_s > topic.requested_s + ANSWER_S:
             return False
         if mode == UNSUBSCRIBE:
             self._forget(topic)
@@ -240,7 +240,7 @@ class Hubs:
         self.db.execute(sql, (NEVER_S, TRIES, topic.feed))
         return True
 
-    def is_heard(self, topic: HubTopic, now_s: float) -> bool:
+    def is_push_expected(self, topic: HubTopic, now_s: float) -> bool:
         """Tell whether a push of a hub is expected: the subscription was verified, and its lease has not long ended.
 
         One that cannot be renewed is valid until its lease ends.

@@ -27,7 +27,7 @@ from teia.durable import disk_errors, write_atomically
 from teia.errors import UsageError
 from teia.frontier.cell.rows import FoundUrl, tail_of
 from teia.frontier.cell.schema import BY_SIGNAL
-from teia.signals.accesslog import LOOKED_AT, MAX_LINE_BYTES, Format, Hits, count_hits, format_of, lines_of, opened
+from teia.signals.accesslog import SAMPLED_LINES, MAX_LINE_BYTES, Format, Hits, count_hits, detect_format, read_lines, open_log
 from teia.store.root import CollectionFolder
 from teia.transfer.import_data import Target
 from teia.urls import key_of, split
@@ -76,7 +76,7 @@ def take_in(
             done.empty += 1
             continue
         known = _taken_in(file, marks)
-        with disk_errors(file, "read"), opened(file) as log:
+        with disk_errors(file, "read"), open_log(file) as log:
             reading = _Reading(log)
             # Counted by an earlier import; read for the digest alone.
             reading.read_to(known)
@@ -118,11 +118,11 @@ def _found(url: str) -> FoundUrl:
 
 def _recognised(path: Path) -> Format | None:
     """Detect the format of a log; None for one without a line, such as a log that was just created."""
-    with disk_errors(path, "read"), opened(path) as log:
-        lines = [line for line in islice(lines_of(log, Counter()), LOOKED_AT) if line.strip()]
+    with disk_errors(path, "read"), open_log(path) as log:
+        lines = [line for line in islice(read_lines(log, Counter()), SAMPLED_LINES) if line.strip()]
     if not lines:
         return None
-    form = format_of(lines)
+    form = detect_format(lines)
     if form is None:
         raise UsageError(f"{path}: is neither a Squid log nor a combined or common log; set the format with --format")
     return form
@@ -154,7 +154,7 @@ class _Reading:
 def _taken_in(path: Path, marks: Sequence[LogBeginning]) -> int:
     """Return how much of a log was read before, under any name: its longest prefix that has a mark."""
     known = 0
-    with disk_errors(path, "read"), opened(path) as log, suppress(EOFError, zlib.error, BadGzipFile):
+    with disk_errors(path, "read"), open_log(path) as log, suppress(EOFError, zlib.error, BadGzipFile):
         reading = _Reading(log)
         # Shortest first: one pass over the log checks all marks.
         for mark in sorted(marks):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.signals.accesslog import Format, Hits, count_hits, format_of, lines_of, opened, parse_line, url_of
+from teia.signals.accesslog import Format, Hits, count_hits, detect_format, read_lines, open_log, parse_line, request_url
 
 SQUID = (
     b"1700000000.123    145 10.1.2.3 TCP_MISS/200 5120 GET http://www.a.test/news?id=7"
@@ -30,9 +30,9 @@ def hits(text: bytes, form: Format, site: str = "", *, queries: bool = False) ->
     ("line", "form"), [(SQUID, "squid"), (COMMON, "common"), (COMBINED, "combined"), (VHOST, "combined")]
 )
 def test_a_format_is_recognised_by_its_lines(line: bytes, form: Format) -> None:
-    assert format_of([line] * 3 + [b"\n", b"what is this\n"]) == form
-    assert format_of([b"what is this\n"] * 3) is None
-    assert format_of([]) is None
+    assert detect_format([line] * 3 + [b"\n", b"what is this\n"]) == form
+    assert detect_format([b"what is this\n"] * 3) is None
+    assert detect_format([]) is None
 
 
 def test_queries_and_credentials_are_cut_off_unless_they_are_wanted() -> None:
@@ -80,8 +80,8 @@ def test_other_schemes_are_no_pages() -> None:
 def test_a_torn_compressed_log_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     path, lines = tmp_path / "access.log.gz", Counter[str]()
     path.write_bytes(gzip.compress(SQUID * 5_000)[:-40])
-    with opened(path) as log:
-        assert sum(parse_line(line, "squid") is not None for line in lines_of(log, lines)) > 1_000
+    with open_log(path) as log:
+        assert sum(parse_line(line, "squid") is not None for line in read_lines(log, lines)) > 1_000
     assert lines["torn"] == 1
 
 
@@ -90,4 +90,4 @@ def test_who_asked_is_not_looked_at() -> None:
     assert asked is not None
     assert "10.1.2.3" not in str(asked)
     assert "maria" not in str(asked)
-    assert url_of(asked, "", queries=False) == "http://www.a.test/news"
+    assert request_url(asked, "", queries=False) == "http://www.a.test/news"

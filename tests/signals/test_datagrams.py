@@ -59,7 +59,7 @@ def test_of_a_flood_so_much_is_read_before_others_have_their_turn(path: Path) ->
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         for _ in range(3):
             sender.sendto(many, str(path))
-    assert [sum(len(heard.urls) for heard in ear.hear()) for _ in range(4)] == [URLS_AT_ONCE] * 3 + [0]
+    assert [sum(len(heard.urls) for heard in ear.receive()) for _ in range(4)] == [URLS_AT_ONCE] * 3 + [0]
     ear.close()
 
 
@@ -69,7 +69,7 @@ def test_a_socket_that_a_dead_crawler_left_is_replaced(path: Path) -> None:
     ear = AnnouncementSocket(path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.sendto(b"teia-announce 1\nhttp://a/", str(path))
-    assert [heard.urls for heard in ear.hear()] == [("http://a/",)]
+    assert [heard.urls for heard in ear.receive()] == [("http://a/",)]
     ear.close()
     assert not path.exists()
 
@@ -88,7 +88,7 @@ def test_a_crawler_that_ends_leaves_the_socket_of_one_that_came_after_it(path: P
     first.close()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.sendto(b"teia-announce 1\nhttp://a/", str(path))
-    assert [heard.urls for heard in second.hear()] == [("http://a/",)]
+    assert [heard.urls for heard in second.receive()] == [("http://a/",)]
     second.close()
     assert not path.exists()
 

@@ -71,7 +71,7 @@ def test_a_page_is_announced_once_in_its_time_and_what_is_no_page_never() -> Non
 
         def last_is_heard() -> bool:
             nonlocal seen
-            for heard in ear.hear():
+            for heard in ear.receive():
                 urls.extend(heard.urls)
                 seen += heard.counts.get("seen", 0)
             return "http://a.test:1/last" in urls
@@ -135,7 +135,7 @@ def test_other_logs_are_written_and_rotated_as_before_and_pages_announced_to_a_c
         urls: list[str] = []
 
         def both_heard() -> bool:
-            urls.extend(url for heard in ear.hear() for url in heard.urls)
+            urls.extend(url for heard in ear.receive() for url in heard.urls)
             return len(urls) >= 2
 
         until(both_heard)
@@ -278,7 +278,7 @@ def test_an_earlier_line_that_allows_keeps_pages_from_being_announced_and_one_th
         assert ask(squid, "/page") == PASSED
 
         def announced() -> list[str]:
-            return [url for heard in ear.hear() for url in heard.urls]
+            return [url for heard in ear.receive() for url in heard.urls]
 
         if is_announced:
             until(announced)

@@ -67,7 +67,7 @@ def told(path: Path, text: str, *words: str) -> tuple[bytes, bytes]:
 def hear(ear: AnnouncementSocket) -> tuple[dict[str, int], list[str]]:
     counts: dict[str, int] = {}
     urls: list[str] = []
-    while some := list(ear.hear()):
+    while some := list(ear.receive()):
         for heard in some:
             urls += heard.urls
             counts = {name: counts.get(name, 0) + heard.counts.get(name, 0) for name in {*counts, *heard.counts}}

@@ -14,7 +14,7 @@ from teia.errors import UsageError
 from teia.signals import subscriptions as tables
 from teia.signals.announce import transaction
 from teia.signals.subscriptions import (
-    KEPT,
+    MAX_NOTICES,
     LONGEST_WAIT_S,
     PATIENCE_S,
     TRIES,
@@ -123,8 +123,8 @@ def test_who_asks_for_time_gets_it_and_who_wants_no_more_hears_no_more_of_it(sto
 
 
 def test_the_oldest_make_room_and_are_counted(store: Subscriptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "WAITING", 5)
-    monkeypatch.setattr(tables, "KEPT", 8)
+    monkeypatch.setattr(tables, "MAX_WAITING", 5)
+    monkeypatch.setattr(tables, "MAX_NOTICES", 8)
     for number in range(20):
         tell(store, str(number))
     known = store.get("a")
@@ -136,9 +136,9 @@ def test_the_oldest_make_room_and_are_counted(store: Subscriptions, monkeypatch:
 def test_without_a_webhook_the_feed_alone_is_kept_and_bounded(store: Subscriptions) -> None:
     quiet = replace(HOOKED, id="b", feed="feed-b", webhook="")
     store.add(quiet, {})
-    for number in range(KEPT + 10):
+    for number in range(MAX_NOTICES + 10):
         tell(store, str(number), of=quiet)
-    assert (len(store.notices("b", 1_000)), store.count_waiting("b"), due(store, 0.0)) == (KEPT, 0, [])
+    assert (len(store.notices("b", 1_000)), store.count_waiting("b"), due(store, 0.0)) == (MAX_NOTICES, 0, [])
     assert store.with_feed("feed-b") == quiet
     assert store.with_feed("") is None
 

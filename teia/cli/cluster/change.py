@@ -55,7 +55,7 @@ def move(
     async def deed(overrides: OwnerOverrides, alive: dict[str, NodeState], starts: tuple[int, ...]) -> str:
         from teia.clock import WallClock
         from teia.cluster.placing.balance import CellTransfer
-        from teia.cluster.placing.cell_owners import CircleOrder, moved
+        from teia.cluster.placing.cell_owners import CircleOrder, record_moves
 
         if not 0 <= cell < len(starts):
             raise UsageError(f"unknown cell {cell}; cells are numbered from 0 to {len(starts) - 1}")
@@ -70,7 +70,7 @@ def move(
                 return None
             circle = {number: order.by_circle(number, alive)[0] for number in range(len(starts))}
             transfer = CellTransfer(cell, owner, node, "asked")
-            return moved(ring, [transfer], circle.__getitem__, WallClock().now_s())
+            return record_moves(ring, [transfer], circle.__getitem__, WallClock().now_s())
 
         if await overrides.change(decide):
             return f"moving cell {cell} from {owner or 'nobody'} to {node}"
@@ -91,13 +91,13 @@ def drain(
     """Drain a node: it gives its cells to the others and takes none. Then stop it, or --undo."""
 
     async def deed(overrides: OwnerOverrides, alive: dict[str, NodeState], _: tuple[int, ...]) -> str:
-        from teia.cluster.placing.cell_owners import drained
+        from teia.cluster.placing.cell_owners import set_drained
 
         def decide(ring: RingDocument) -> RingDocument | None:
             # A live node that is not drained must remain to own the cells.
             if not undo and not set(alive) - {node, *ring.drained}:
                 raise UsageError(f"{node} cannot be drained: it is the only node left")
-            return drained(ring, node, undo=undo)
+            return set_drained(ring, node, undo=undo)
 
         if not await overrides.change(decide):
             return f"{node} {'is not drained' if undo else 'is already drained'}"

@@ -167,7 +167,7 @@ class Distributor:
         if self._known is None:
             known = {*self._fingers.values(), *self.successors} - {self.point}
             ordered = sorted((distance(self.point.id, each.id), each) for each in known)
-            self._known = ([distances for distances, _ in ordered], [each for _, each in ordered])
+            self._known = ([gap for gap, _ in ordered], [each for _, each in ordered])
         distances, points = self._known
         end = bisect_left(distances, distance(self.point.id, key) or SIZE)
         return tuple(points[max(0, end - MAX_PRECEDING) : end][::-1])

@@ -170,7 +170,7 @@ class NodeCrawl(Crawl):
         if is_new:
             self._delay_new_host(queue, schedule)
             if self.analyzer is not None:
-                self.analyzer.met(queue)
+                self.analyzer.add_queue(queue)
         return queue
 
     def note_start(self, visit: ActiveVisit) -> None:
@@ -208,7 +208,7 @@ class NodeCrawl(Crawl):
             self._check_at = now + CHECK_AGAIN_S
             self._release_held(self._schedule)  # the session may have been silent for a while
             if self.analyzer is not None:
-                self.analyzer.look()
+                self.analyzer.check_nodes()
                 self.committer.departures.extend(self.analyzer.departures(now, self._clock.now_s()))
 
     def wants_commit(self, now: float) -> bool:
@@ -259,7 +259,7 @@ class NodeCrawl(Crawl):
         departed, self.committer.departed = self.committer.departed, []
         for leaving, moved in departed:
             assert self.analyzer is not None
-            for queue in self.analyzer.gone(leaving, moved):
+            for queue in self.analyzer.finish_departure(leaving, moved):
                 self.queues.pop(queue.host, None)
 
     @property

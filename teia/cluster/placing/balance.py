@@ -27,10 +27,10 @@ from teia.config.sections import BalanceSettings
 
 IDLE, NORMAL, OVERLOADED = "idle", "normal", "overloaded"
 MOSTLY_SLOW = 0.5
-SITES_LEAST = 10
+MIN_SITES = 10
 """Number of sites that must have been measured before a node counts as slow."""
 
-WORTH = 0.02
+MIN_WORTH = 0.02
 """Part of a share below which a cell is not worth its hand-over."""
 
 
@@ -110,7 +110,7 @@ class _Scales:
         return self.loads[name] - self.most[name]
 
     def is_worth(self, name: str, weight: float) -> bool:
-        return weight > WORTH * self.shares[name]
+        return weight > MIN_WORTH * self.shares[name]
 
     def lights(self, giver: str, *, across: bool) -> list[str]:
         """Return the nodes with room for a node's cells: near ones first, then idle ones, then those with most room."""
@@ -140,7 +140,7 @@ def chosen_cell(cells: Mapping[int, float], excess: float, room: float) -> int |
 def one_to_one(nodes: Sequence[NodeLoad], giver: str, taker: str, slack: float) -> list[CellTransfer]:
     """Plan the transfers of one heavy node to one light one."""
     scales = _Scales(nodes, slack)
-    _give(scales, giver, [taker], float("inf"))
+    _plan_transfers(scales, giver, [taker], float("inf"))
     return scales.moves
 
 
@@ -149,11 +149,11 @@ def one_to_many(
 ) -> list[CellTransfer]:
     """Plan the transfers of one heavy node to all light ones, until it is light or has given the quantity."""
     scales = _Scales(nodes, slack)
-    _give(scales, giver, scales.lights(giver, across=across), quantity or float("inf"))
+    _plan_transfers(scales, giver, scales.lights(giver, across=across), quantity or float("inf"))
     return scales.moves
 
 
-def _give(scales: _Scales, giver: str, takers: Sequence[str], quantity: float) -> None:
+def _plan_transfers(scales: _Scales, giver: str, takers: Sequence[str], quantity: float) -> None:
     given = 0.0
     for taker in takers:
         while scales.excess(giver) > 0 and given < quantity:
@@ -171,7 +171,7 @@ def many_to_many(
     scales = _Scales(nodes, slack)
     pool: list[tuple[float, int, str]] = []
     for giver in givers:
-        pool += _shed(scales, giver, quantity or float("inf"))
+        pool += _excess_cells(scales, giver, quantity or float("inf"))
     for weight, cell, giver in sorted(pool, key=lambda each: (-each[0], each[1])):
         takers = scales.lights(giver, across=across)
         fitting = [taker for taker in takers if scales.room(taker) >= weight]
@@ -182,7 +182,7 @@ def many_to_many(
     return scales.moves
 
 
-def _shed(scales: _Scales, giver: str, quantity: float) -> list[tuple[float, int, str]]:
+def _excess_cells(scales: _Scales, giver: str, quantity: float) -> list[tuple[float, int, str]]:
     """Return the cells that a heavy node would give to be light: the lightest that is enough, else the heaviest."""
     left, excess, found, given = dict(scales.cells[giver]), scales.excess(giver), [], 0.0
     while excess > 0 and given < quantity:
@@ -225,7 +225,7 @@ def plan(nodes: Sequence[NodeLoad], settings: BalanceSettings, *, across: bool =
     return one_to_one(nodes, heavy[0], lights[0], slack) if lights else []
 
 
-def after(nodes: Sequence[NodeLoad], moves: Iterable[CellTransfer]) -> list[NodeLoad]:
+def apply_transfers(nodes: Sequence[NodeLoad], moves: Iterable[CellTransfer]) -> list[NodeLoad]:
     """Return the nodes with cells moved."""
     cells = {node.name: dict(node.cells) for node in nodes}
     for move in moves:
@@ -238,21 +238,21 @@ def after(nodes: Sequence[NodeLoad], moves: Iterable[CellTransfer]) -> list[Node
 
 def is_slow(node: NodeLoad) -> bool:
     """Tell whether most of a node's servers are slow for it."""
-    return node.measured >= SITES_LEAST and node.slow > MOSTLY_SLOW
+    return node.measured >= MIN_SITES and node.slow > MOSTLY_SLOW
 
 
-def refuses(node: NodeLoad) -> bool:
+def refuses_exchange(node: NodeLoad) -> bool:
     """Tell whether a node would refuse to change places with a slow one."""
     return node.state == OVERLOADED or is_slow(node) or not node.cells
 
 
-def migration(nodes: Mapping[str, NodeLoad], name: str, way: Sequence[str], tried: Iterable[str]) -> list[CellTransfer]:
+def plan_exchange(nodes: Mapping[str, NodeLoad], name: str, way: Sequence[str], tried: Iterable[str]) -> list[CellTransfer]:
     """Exchange the cells of a slow node and the first on its way (successor, fingers) that does not refuse."""
     here = nodes[name]
     if not is_slow(here):
         return []
     tried = set(tried)
-    other = next((nodes[to] for to in way if to in nodes and to not in tried and not refuses(nodes[to])), None)
+    other = next((nodes[to] for to in way if to in nodes and to not in tried and not refuses_exchange(nodes[to])), None)
     if other is None:
         return []
     there = [CellTransfer(cell, name, other.name, "slow") for cell in sorted(here.cells)]

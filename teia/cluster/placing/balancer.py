@@ -14,15 +14,15 @@ import msgspec
 from teia.clock import Clock
 from teia.cluster.cells.split import Splitter
 from teia.cluster.members.session import NodeSession, NodeState
-from teia.cluster.placing.balance import CellTransfer, NodeLoad, is_slow, migration, plan
-from teia.cluster.placing.cell_owners import CircleOrder, OwnerOverrides, RingDocument, moved
-from teia.cluster.placing.site_strategies import GEO, way_from
+from teia.cluster.placing.balance import CellTransfer, NodeLoad, is_slow, plan_exchange, plan
+from teia.cluster.placing.cell_owners import CircleOrder, OwnerOverrides, RingDocument, record_moves
+from teia.cluster.placing.site_strategies import GEO, forwarding_nodes
 from teia.config.sections import BalanceSettings
 
 _log = logging.getLogger(__name__)
 
 
-def standings(nodes: Mapping[str, NodeState]) -> dict[str, NodeLoad]:
+def node_loads(nodes: Mapping[str, NodeState]) -> dict[str, NodeLoad]:
     """Return the nodes as the balance sees them, from their reports."""
     return {
         name: NodeLoad(
@@ -55,21 +55,21 @@ class Balancer:
         self._splitter = splitter
 
     async def run(self) -> None:
-        """Call `look` every beat, until cancelled."""
+        """Call `balance_once` every beat, until cancelled."""
         while True:
             await self._clock.sleep(self._session.pace.beat_s)
             try:
-                await self.look()
+                await self.balance_once()
             except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
                 _log.info("not balanced: %s", error)
 
-    async def look(self) -> list[CellTransfer]:
+    async def balance_once(self) -> list[CellTransfer]:
         """Decide once, if this node decides and it is time; return the decided transfers."""
         alive, settings = self._session.alive(), self._settings
         # The time of the last balance is in the shared document: another decider does not begin anew.
         is_time = self._clock.now_s() - self._overrides.ring.balanced_s >= settings.every_s
         is_ours = self._session.has_watched and self._session.may_work and min(alive) == self._session.node.name
-        if not is_ours or not self._is_still(alive):
+        if not is_ours or not self._is_settled(alive):
             return []
         if self._splitter is not None and await self._splitter.request_split_of_largest(alive.values(), settings.split_urls):
             return []
@@ -79,15 +79,15 @@ class Balancer:
 
         # Called again if another node changes the document meanwhile.
         def decide(ring: RingDocument) -> RingDocument | None:
-            moves[:] = self.decided(alive, ring)
+            moves[:] = self.decide_transfers(alive, ring)
             if not moves:
                 return None
             cells = len(self._order.starts)
             circle = {cell: self._order.by_circle(cell, alive)[0] for cell in range(cells)}
-            ring = moved(ring, moves, circle.__getitem__, self._clock.now_s())
+            ring = record_moves(ring, moves, circle.__getitem__, self._clock.now_s())
             pairs = {(move.giver, move.taker) for move in moves if move.why == "slow"}
             tried = {
-                giver: [*ring.tried.get(giver, []), taker] for giver, taker in pairs if is_slow(self._of(alive, giver))
+                giver: [*ring.tried.get(giver, []), taker] for giver, taker in pairs if is_slow(self._load_of(alive, giver))
             }
             return msgspec.structs.replace(ring, tried={**ring.tried, **tried})
 
@@ -96,29 +96,29 @@ class Balancer:
                 _log.info("cell=%d decided giver=%s taker=%s why=%s", *move)
         return moves
 
-    def decided(self, alive: Mapping[str, NodeState], ring: RingDocument) -> list[CellTransfer]:
+    def decide_transfers(self, alive: Mapping[str, NodeState], ring: RingDocument) -> list[CellTransfer]:
         """Return the transfers that are needed now."""
-        nodes = {name: each for name, each in standings(alive).items() if name not in ring.drained}
+        nodes = {name: each for name, each in node_loads(alive).items() if name not in ring.drained}
         # If sites go by country, cells stay in their region.
         moves = plan(list(nodes.values()), self._settings, across=self._strategy != GEO)
         if moves:
             return moves
         for name, node in nodes.items():
             if is_slow(node):
-                way = way_from(name, {each: alive[each] for each in nodes})
-                moves = migration(nodes, name, way, ring.tried.get(name, []))
+                path = forwarding_nodes(name, {each: alive[each] for each in nodes})
+                moves = plan_exchange(nodes, name, path, ring.tried.get(name, []))
                 if moves:
                     return moves
         return []
 
     @staticmethod
-    def _of(alive: Mapping[str, NodeState], name: str) -> NodeLoad:
-        return standings({name: alive[name]})[name]
+    def _load_of(alive: Mapping[str, NodeState], name: str) -> NodeLoad:
+        return node_loads({name: alive[name]})[name]
 
-    def _is_still(self, alive: Mapping[str, NodeState]) -> bool:
+    def _is_settled(self, alive: Mapping[str, NodeState]) -> bool:
         """Tell whether every cell is with its proper owner, which reports it."""
         owners = {int(cell): name for name, node in alive.items() for cell in node.cells}
-        told, cells = sum(len(node.cells) for node in alive.values()), len(self._order.starts)
-        if told != cells or len(owners) != cells:
+        reported, cells = sum(len(node.cells) for node in alive.values()), len(self._order.starts)
+        if reported != cells or len(owners) != cells:
             return False
         return all(self._order(cell, alive)[0] == owners[cell] for cell in range(cells))

@@ -93,10 +93,10 @@ class OwnerOverrides:
         bucket = await self._open()
         with contextlib.suppress(KeyNotFoundError):
             entry = await self._wire.retry(lambda: bucket.get(self._key), self._clock)
-            self._see(entry.value or b"", entry.revision or 0)
+            self._accept(entry.value or b"", entry.revision or 0)
         return self.ring
 
-    def _see(self, value: bytes, revision: int) -> None:
+    def _accept(self, value: bytes, revision: int) -> None:
         # A read may be older than this node's own write.
         if revision > self._revision:
             self.ring, self._revision = _decode(value), revision
@@ -113,13 +113,13 @@ class OwnerOverrides:
                 changed()
             await self._clock.sleep(again_s)
 
-    async def change(self, to: Callable[[RingDocument], RingDocument | None]) -> bool:
-        """Change the document if no other node does meanwhile; `to` returns None if there is nothing to change."""
+    async def change(self, decide: Callable[[RingDocument], RingDocument | None]) -> bool:
+        """Change the document if no other node does meanwhile; `decide` returns None if there is nothing to change."""
         from nats.js.errors import KeyWrongLastSequenceError
 
         bucket = await self._open()
         for _ in range(TRIES):
-            ring = to(await self.read())
+            ring = decide(await self.read())
             if ring is None:
                 return False
             # Another node was first: read and decide again.
@@ -143,12 +143,12 @@ async def read_ring(wire: Wire, collection: str) -> RingDocument:
     return _decode(entry.value or b"")
 
 
-class _Known(NamedTuple):
+class _OrderCache(NamedTuple):
     """Cached orders of cells, for one set of nodes and one document."""
 
     circle: Circle
     ring: RingDocument
-    circular: dict[int, list[str]]
+    circle_orders: dict[int, list[str]]
     orders: dict[int, list[str]]
 
 
@@ -162,31 +162,31 @@ class CircleOrder:
         self.starts = starts
         """The first slot of each cell; split-off cells are appended, existing entries stay."""
         self._ring = ring
-        self._known = _Known(Circle({}), RingDocument(), {}, {})
+        self._known = _OrderCache(Circle({}), RingDocument(), {}, {})
 
     def __call__(self, cell: int, alive: Mapping[str, NodeState]) -> list[str]:
-        known = self._know(alive)
+        known = self._cached(alive)
         if cell not in known.orders:
-            known.orders[cell] = self._decided(cell, known)
+            known.orders[cell] = self._order_of(cell, known)
         return list(known.orders[cell])
 
     def by_circle(self, cell: int, alive: Mapping[str, NodeState]) -> list[str]:
         """Return the order by the circle alone."""
-        return list(self._circular(cell, self._know(alive)))
+        return list(self._circle_order(cell, self._cached(alive)))
 
-    def _know(self, alive: Mapping[str, NodeState]) -> _Known:
+    def _cached(self, alive: Mapping[str, NodeState]) -> _OrderCache:
         """Return the cache for these nodes and the present decisions; a new one when either has changed."""
         known, ring = self._known, self._ring()
         capacities = {name: node.capacity for name, node in alive.items()}
         if known.circle.nodes != capacities:
-            known = self._known = _Known(Circle(capacities), ring, {}, {})
+            known = self._known = _OrderCache(Circle(capacities), ring, {}, {})
         # Identity first: equal documents need no comparison.
         elif known.ring is not ring and known.ring != ring:
-            known = self._known = _Known(known.circle, ring, known.circular, {})
+            known = self._known = _OrderCache(known.circle, ring, known.circle_orders, {})
         return known
 
-    def _decided(self, cell: int, known: _Known) -> list[str]:
-        ring, order = known.ring, self._circular(cell, known)
+    def _order_of(self, cell: int, known: _OrderCache) -> list[str]:
+        ring, order = known.ring, self._circle_order(cell, known)
         # Drained nodes come last: they own cells only if no other node lives.
         drained = [name for name in order if name in ring.drained]
         order = [name for name in order if name not in ring.drained] + drained
@@ -196,14 +196,14 @@ class CircleOrder:
             order.insert(0, chosen)
         return order
 
-    def _circular(self, cell: int, known: _Known) -> list[str]:
-        if cell not in known.circular:
+    def _circle_order(self, cell: int, known: _OrderCache) -> list[str]:
+        if cell not in known.circle_orders:
             nodes = known.circle.order(point_of_slot(self.starts[cell])) if known.circle.nodes else ()
-            known.circular[cell] = list(nodes)
-        return known.circular[cell]
+            known.circle_orders[cell] = list(nodes)
+        return known.circle_orders[cell]
 
 
-def moved(
+def record_moves(
     ring: RingDocument, moves: Iterable[CellTransfer], circle: Callable[[int], str], now_s: float
 ) -> RingDocument:
     """Return the document with cells moved; an override that agrees with the circle is dropped."""
@@ -215,7 +215,7 @@ def moved(
     return msgspec.structs.replace(ring, overrides=overrides, moves=decided[-MOVES:], balanced_s=now_s)
 
 
-def drained(ring: RingDocument, node: str, *, undo: bool = False) -> RingDocument | None:
+def set_drained(ring: RingDocument, node: str, *, undo: bool = False) -> RingDocument | None:
     """Return the document with a node drained, or no longer (`undo`); None if that is so already."""
     if (node in ring.drained) != undo:
         return None

@@ -57,7 +57,7 @@ class Analyzer:
     _accepted: set[str] = field(default_factory=set)
     _leaving: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Sites that leave when no request of theirs is under way: (cell, note)."""
-    _going: set[str] = field(default_factory=set)
+    _departing: set[str] = field(default_factory=set)
     _too_large: set[str] = field(default_factory=set)
     _measured: dict[str, SiteThroughput] = field(default_factory=dict)
     _fast: int = 0
@@ -66,7 +66,7 @@ class Analyzer:
 
     # -- events of the crawl -------------------------------------------------------------------------------
 
-    def met(self, queue: HostQueue) -> None:
+    def add_queue(self, queue: HostQueue) -> None:
         """Record that a host has a queue now."""
         self._queues[site_of(queue.host)].append(queue)
 
@@ -93,7 +93,7 @@ class Analyzer:
             is_slow = known.kb_s < self.settings.minimum_kb_s
             self._slow, self._fast = self._slow + is_slow, self._fast + (not is_slow)
 
-    def account(self) -> dict[str, float]:
+    def measurements(self) -> dict[str, float]:
         """Return the measurements of this shift: number of sites, part of them that is too slow, number that left."""
         measured = self._slow + self._fast
         return {"measured": measured, "slow": round(self._slow / max(1, measured), 3), "sites_sent": self.sent}
@@ -115,15 +115,15 @@ class Analyzer:
         if here is None:
             return True
         note = self._note(site, here)
-        wanted = self.strategy.wanted(ObservedSite(site, queue.address, note, here, nodes))
-        if not wanted or wanted == self.name:
+        chosen = self.strategy.choose_node(ObservedSite(site, queue.address, note, here, nodes))
+        if not chosen or chosen == self.name:
             self._accepted.add(site)
             return True
-        to_cell = cell_for(site, map(int, nodes[wanted].cells))
+        to_cell = cell_for(site, map(int, nodes[chosen].cells))
         if to_cell is None or to_cell == self.homes.cell_number(queue.host):
             # it has no cells yet, or we have just handed this one over; checked again with the next request
             return True
-        self._leaving[site] = (to_cell, self._with_choice(note, nodes[wanted]).text if self.strategy.measures else "")
+        self._leaving[site] = (to_cell, self._settle(note, nodes[chosen]).text if self.strategy.measures else "")
         return False
 
     def _note(self, site: str, here: NodeState) -> SiteNote:
@@ -140,11 +140,11 @@ class Analyzer:
         return msgspec.structs.replace(note, speeds={**note.speeds, zone_of(here): round(measured.kb_s, 3)})
 
     @staticmethod
-    def _with_choice(note: SiteNote, to: NodeState) -> SiteNote:
+    def _settle(note: SiteNote, to: NodeState) -> SiteNote:
         """Settle a site in a region that it returns to after it was measured there."""
         return msgspec.structs.replace(note, settled=zone_of(to)) if zone_of(to) in note.speeds else note
 
-    def look(self) -> None:
+    def check_nodes(self) -> None:
         """Decide again when nodes have come or gone."""
         nodes = self.nodes()
         # Only properties that strategies use; loads change with every beat.
@@ -158,21 +158,21 @@ class Analyzer:
     def departures(self, now: float, now_s: float) -> list[Departure]:
         """Return sites without requests under way; they are to be sent with the next commit."""
         # `_open` counts visits until they are committed.
-        ready = [site for site in self._leaving if site not in self._going and not self._open[site]]
+        ready = [site for site in self._leaving if site not in self._departing and not self._open[site]]
         found = []
         for site in ready:
-            self._going.add(site)
+            self._departing.add(site)
             to_cell, note = self._leaving[site]
             delays = {queue.host: now_s + queue.server.ready_at - now for queue in self._queues[site]}
             cell = next((queue.cell for queue in self._queues[site]), self.homes.home_of(site))
             found.append(Departure(site, cell, to_cell, delays, note))
         return found
 
-    def gone(self, leaving: Departure, moved: MovedSite | None) -> list[HostQueue]:
+    def finish_departure(self, leaving: Departure, moved: MovedSite | None) -> list[HostQueue]:
         """Record that a site was sent, or was not (too large, its cell lost); return the queues to be forgotten."""
         site = leaving.site
         self._leaving.pop(site, None)
-        self._going.discard(site)
+        self._departing.discard(site)
         self._measured.pop(site, None)
         if moved is None:
             self._too_large.add(site)

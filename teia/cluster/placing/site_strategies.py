@@ -68,7 +68,7 @@ class Strategy(Protocol):
     measures: bool
     """True if it needs the speed of sites."""
 
-    def wanted(self, sight: ObservedSite) -> str:
+    def choose_node(self, observed: ObservedSite) -> str:
         """Return the node that should have the site; empty if it should stay."""
 
 
@@ -77,7 +77,7 @@ def zone_of(node: NodeState) -> str:
     return node.region or node.name
 
 
-def labels_of(node: NodeState) -> set[str]:
+def countries_of(node: NodeState) -> set[str]:
     """Return the countries in a node's region, in capitals; there may be several, with commas between them."""
     return {label.strip().upper() for label in node.region.split(",") if label.strip()}
 
@@ -90,11 +90,11 @@ class Geo:
     def __init__(self, countries: Countries) -> None:
         self._countries = countries
 
-    def wanted(self, sight: ObservedSite) -> str:
-        country = self._countries.of(sight.address)
-        if not country or country in labels_of(sight.here):
+    def choose_node(self, observed: ObservedSite) -> str:
+        country = self._countries.of(observed.address)
+        if not country or country in countries_of(observed.here):
             return ""
-        return one_of(sight.site, (node for node in sight.nodes.values() if country in labels_of(node)))
+        return owner_among(observed.site, (node for node in observed.nodes.values() if country in countries_of(node)))
 
 
 class Rtt:
@@ -105,26 +105,26 @@ class Rtt:
     def __init__(self, minimum_kb_s: float) -> None:
         self._minimum_kb_s = minimum_kb_s
 
-    def wanted(self, sight: ObservedSite) -> str:
-        note, here = sight.note, zone_of(sight.here)
-        zones = {zone_of(node) for node in sight.nodes.values()}
+    def choose_node(self, observed: ObservedSite) -> str:
+        note, here = observed.note, zone_of(observed.here)
+        zones = {zone_of(node) for node in observed.nodes.values()}
         # It moves no more as long as that region has a node.
         if note.settled in zones:
-            return "" if note.settled == here else self._node_in(note.settled, sight)
+            return "" if note.settled == here else self._node_in(note.settled, observed)
         speeds = {zone: speed for zone, speed in note.speeds.items() if zone in zones}
         # Not measured here yet, or fast enough.
         if here not in speeds or (self._minimum_kb_s and speeds[here] >= self._minimum_kb_s):
             return ""
-        untried = (node for node in way_from(sight.here.name, sight.nodes) if zone_of(sight.nodes[node]) not in speeds)
-        passed_on = next(untried, "")
-        if passed_on:
-            return passed_on
-        best = best_of(speeds, here)
-        return "" if best == here else self._node_in(best, sight)
+        untried = (node for node in forwarding_nodes(observed.here.name, observed.nodes) if zone_of(observed.nodes[node]) not in speeds)
+        next_node = next(untried, "")
+        if next_node:
+            return next_node
+        best = fastest_region(speeds, here)
+        return "" if best == here else self._node_in(best, observed)
 
     @staticmethod
-    def _node_in(zone: str, sight: ObservedSite) -> str:
-        return one_of(sight.site, (node for node in sight.nodes.values() if zone_of(node) == zone))
+    def _node_in(zone: str, observed: ObservedSite) -> str:
+        return owner_among(observed.site, (node for node in observed.nodes.values() if zone_of(node) == zone))
 
 
 def strategy_named(name: str, settings: PlacementSettings, countries: Path | None) -> Strategy | None:
@@ -138,7 +138,7 @@ def strategy_named(name: str, settings: PlacementSettings, countries: Path | Non
     return None
 
 
-def best_of(speeds: Mapping[str, float], here: str) -> str:
+def fastest_region(speeds: Mapping[str, float], here: str) -> str:
     """Return the fastest region; the one where the site is, unless another is clearly better."""
     best = max(sorted(speeds), key=lambda zone: speeds[zone])
     return best if speeds[best] > BETTER * speeds.get(here, 0.0) else here
@@ -154,13 +154,13 @@ def _circle(capacities: tuple[tuple[str, float], ...]) -> Circle:
     return Circle(dict(capacities))
 
 
-def one_of(site: str, nodes: Iterable[NodeState]) -> str:
+def owner_among(site: str, nodes: Iterable[NodeState]) -> str:
     """Return the owner of a site among some nodes, by a circle of theirs; empty if there are none."""
     circle = circle_of(nodes)
     return circle.owner(circle_id(site)) if circle.nodes else ""
 
 
-def way_from(name: str, nodes: Mapping[str, NodeState]) -> list[str]:
+def forwarding_nodes(name: str, nodes: Mapping[str, NodeState]) -> list[str]:
     """Return the nodes to which a node forwards: its successor, then those its fingers lead to."""
     circle = circle_of(nodes.values())
     table = Fingers(circle).table(circle.successor(circle_id(name)))

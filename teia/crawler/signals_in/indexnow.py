@@ -30,7 +30,7 @@ from teia.signals.indexnow import (
     IndexNowKey,
     IndexNowKeys,
     IndexNowPing,
-    Place,
+    KeyPosition,
     is_proof,
 )
 from teia.signals.trust import SignalKind, SignalSource
@@ -99,9 +99,9 @@ def prove_keys(
     keys: IndexNowKeys,
     frontier_of: Callable[[str], FrontierCell],
     now_s: float,
-    after: Place = FIRST,
+    after: KeyPosition = FIRST,
     owners: HostOwners | None = None,
-) -> Place:
+) -> KeyPosition:
     """Check whether the files of some keys were visited since they were queued; return the start of the next part."""
     requested = keys.pending_keys(CHECKED_AT_ONCE, after) if keys.has_tables else []
     ours = requested

@@ -21,7 +21,7 @@ from teia.fetch.fetcher import PostBody
 from teia.frontier.cell.database import PRIVATE, open_database, sqlite_errors, unless_busy
 from teia.signals import websub
 from teia.signals.announce import Announcement, transaction
-from teia.signals.websub import MEDIA_TYPE, WEBSUB, Hubs, HubTopic, base_of, question
+from teia.signals.websub import MEDIA_TYPE, WEBSUB, Hubs, HubTopic, parse_base_url, request_form
 from teia.store.root import CollectionFolder
 
 CHECKED_AT_ONCE = 500
@@ -45,7 +45,7 @@ def open_collection_hubs(folder: CollectionFolder) -> Iterator[Hubs]:
 
 def callback_base(config: Config) -> str:
     """Return the base of the collection's callback addresses, to which a key is added; empty without WebSub."""
-    base = base_of(config.signals.websub)
+    base = parse_base_url(config.signals.websub)
     return f"{base}/websub/{config.collection.name}" if base else ""
 
 
@@ -57,7 +57,7 @@ def store_hubs(path: Path, found: Iterable[tuple[str, str, str]], config: Config
         with closing(open_hubs(path)) as hubs, sqlite_errors(path), unless_busy():
             with transaction(hubs.db):
                 for feed, topic, hub in dict.fromkeys(found):
-                    hubs.found(feed, topic, hub, base, now_s)
+                    hubs.record_hub(feed, topic, hub, base, now_s)
             is_stored = True
     return is_stored
 
@@ -79,15 +79,15 @@ class HubRound:
         with sqlite_errors(self._path):
             settled = self._settle()
             if not self._is_wanted:
-                self._hubs.unwant_all(self._clock.now_s())
+                self._hubs.unsubscribe_all(self._clock.now_s())
             for topic in self._hubs.due(self._clock.now_s(), CHECKED_AT_ONCE):
                 # Tried too often: the topic is given up with its last outcome.
                 if topic.is_over:
-                    self._hubs.refused(topic, topic.outcome, self._clock.now_s())
+                    self._hubs.record_refusal(topic, topic.outcome, self._clock.now_s())
                 elif self._receivers.is_free(topic.hub) and self._receivers.has_room(HUBS):
                     # Stored before it is sent, because a hub may call back before it answers.
-                    self._hubs.ask(topic, self._clock.now_s())
-                    message = PostBody(question(topic), MEDIA_TYPE)
+                    self._hubs.record_request(topic, self._clock.now_s())
+                    message = PostBody(request_form(topic), MEDIA_TYPE)
                     self._under_way.start(topic, topic.hub, message, delay_s=self._delay_s, after_s=self._delay_s)
         return settled + len(self._under_way)
 
@@ -95,7 +95,7 @@ class HubRound:
         finished = self._under_way.finished()
         for topic, fetched in finished:
             if not is_accepted(fetched):
-                self._hubs.refused(topic, refusal_text(fetched), self._clock.now_s())
+                self._hubs.record_refusal(topic, refusal_text(fetched), self._clock.now_s())
         return len(finished)
 
     async def close(self) -> None:

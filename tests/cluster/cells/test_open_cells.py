@@ -406,7 +406,7 @@ def test_a_site_does_not_leave_while_a_page_of_it_that_the_cache_gave_is_not_com
     crawl._open = 0
     crawl.analyzer = Analyzer(cast("Any", None), PlacementSettings(), "a", dict, SiteHomes([0], []), asking.clock)
     queue = HostQueue("a.test", 1, 0, 0, DelayTarget("a.test"))
-    crawl.analyzer.met(queue)
+    crawl.analyzer.add_queue(queue)
     crawl.analyzer._leaving["a.test"] = (7, "")
     visit = ActiveVisit(queue, QueuedUrl("http://a.test/", b"key", 0, 0, 1, 0.0), "127.0.0.1", from_cache=True)
     crawl.note_start(visit)

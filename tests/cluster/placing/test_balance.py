@@ -14,10 +14,10 @@ from teia.cluster.placing.balance import (
     NORMAL,
     OVERLOADED,
     NodeLoad,
-    after,
+    apply_transfers,
     busiest,
     chosen_cell,
-    migration,
+    plan_exchange,
     one_to_many,
     one_to_one,
     plan,
@@ -59,7 +59,7 @@ def test_balancing_ends_keeps_every_cell_and_never_makes_the_busiest_busier(
         moves = plan(nodes, rules, across=across)
         if not moves:
             break
-        nodes = after(nodes, moves)
+        nodes = apply_transfers(nodes, moves)
         assert Counter(cell for node in nodes for cell in node.cells.items()) == before
         assert busiest(nodes) <= most + 1e-9
         most = busiest(nodes)
@@ -74,7 +74,7 @@ def test_nobody_becomes_heavy_by_what_it_takes(nodes: list[NodeLoad]) -> None:
     moves = plan(nodes, RULES)
     takers = {move.taker for move in moves} - {move.giver for move in moves}
     total, capacity = sum(node.load for node in nodes), sum(node.capacity for node in nodes)
-    for node in after(nodes, moves):
+    for node in apply_transfers(nodes, moves):
         if node.name in takers:
             assert node.load <= (1 + RULES.slack) * total * node.capacity / capacity + 1e-9
 
@@ -90,7 +90,7 @@ def test_three_nodes_of_unequal_capacity_come_within_their_shares(
     chance = random.Random(seed)
     cells = {cell: float(chance.randint(50, 400)) for cell in range(64)}
     nodes = [NodeLoad("a", capacities[0], cells), NodeLoad("b", capacities[1]), NodeLoad("c", capacities[2])]
-    nodes = after(nodes, plan(with_states(nodes), RULES))
+    nodes = apply_transfers(nodes, plan(with_states(nodes), RULES))
     assert busiest(nodes) <= 1.3
 
 
@@ -144,7 +144,7 @@ def test_a_node_whose_servers_are_slow_changes_places_with_the_first_that_does_n
         "c": NodeLoad("c", cells={4: 5.0}, slow=0.9, measured=20),
         "d": NodeLoad("d", cells={5: 5.0}),
     }
-    moves = migration(nodes, "a", ["b", "c", "d"], [])
+    moves = plan_exchange(nodes, "a", ["b", "c", "d"], [])
     assert {(move.cell, move.taker) for move in moves} == {(1, "d"), (2, "d"), (5, "a")}
-    assert migration(nodes, "a", ["b", "c", "d"], ["d"]) == []
-    assert migration(nodes, "d", ["a"], []) == []
+    assert plan_exchange(nodes, "a", ["b", "c", "d"], ["d"]) == []
+    assert plan_exchange(nodes, "d", ["a"], []) == []

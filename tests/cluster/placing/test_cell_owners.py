@@ -18,8 +18,8 @@ from teia.cluster.placing.cell_owners import (
     CircleOrder,
     OwnerOverrides,
     RingDocument,
-    drained,
-    moved,
+    record_moves,
+    set_drained,
     read_ring,
     why_moved,
 )
@@ -52,11 +52,11 @@ def test_a_drained_node_keeps_nothing_unless_nobody_else_is_there() -> None:
         assert order(cell, ALIVE)[-1] == "b"
         assert order(cell, ALIVE)[0] == next(name for name in before if name != "b")
     assert order(0, {"b": ALIVE["b"]}) == ["b"]
-    assert drained(RingDocument(drained=["b"]), "b") is None
-    assert drained(RingDocument(overrides={"1": "b", "2": "c"}), "b") == RingDocument(
+    assert set_drained(RingDocument(drained=["b"]), "b") is None
+    assert set_drained(RingDocument(overrides={"1": "b", "2": "c"}), "b") == RingDocument(
         drained=["b"], overrides={"2": "c"}
     )
-    assert drained(RingDocument(drained=["b"]), "b", undo=True) == RingDocument()
+    assert set_drained(RingDocument(drained=["b"]), "b", undo=True) == RingDocument()
 
 
 def test_orders_are_found_once_for_the_same_nodes_and_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,16 +84,16 @@ def test_orders_are_found_once_for_the_same_nodes_and_decisions(monkeypatch: pyt
 
 def test_a_cell_that_goes_back_to_the_circle_needs_no_override() -> None:
     circle = dict.fromkeys(range(CELLS), "a").__getitem__
-    ring = moved(
+    ring = record_moves(
         RingDocument(), [CellTransfer(1, "a", "b", "overloaded"), CellTransfer(2, "a", "c", "asked")], circle, 10.0
     )
     assert ring.overrides == {"1": "b", "2": "c"}
     assert why_moved(ring, 1, "a") == "overloaded"
     assert why_moved(ring, 3, "a") == ""
-    ring = moved(ring, [CellTransfer(1, "b", "a", "overloaded")], circle, 20.0)
+    ring = record_moves(ring, [CellTransfer(1, "b", "a", "overloaded")], circle, 20.0)
     assert ring.overrides == {"2": "c"}
     for number in range(MOVES):
-        ring = moved(ring, [CellTransfer(3, "a", "b", "asked")], circle, float(number))
+        ring = record_moves(ring, [CellTransfer(3, "a", "b", "asked")], circle, float(number))
     assert len(ring.moves) == MOVES
 
 
@@ -106,7 +106,7 @@ def test_of_two_who_decide_at_once_none_is_lost(nats: Nats, unique: str) -> None
 
         async def drain_some(overrides: OwnerOverrides, names: str) -> None:
             for name in names:
-                await overrides.change(lambda ring: drained(ring, name))  # noqa: B023
+                await overrides.change(lambda ring: set_drained(ring, name))  # noqa: B023
 
         await asyncio.gather(drain_some(both[0], "abcdef"), drain_some(both[1], "ghijkl"))
         assert set((await read_ring(await nats.wire(), unique)).drained) == set("abcdefghijkl")
@@ -153,13 +153,13 @@ def test_one_node_decides_for_all_and_only_when_nothing_is_on_its_way(nats: Nats
 
         tell()
         await until_async(lambda: all(each.alive()[name].queued for each in sessions for name in names))
-        assert await deciders[1].look() == []
-        moves = await deciders[0].look()
+        assert await deciders[1].balance_once() == []
+        moves = await deciders[0].balance_once()
         assert moves
         assert {(move.giver, move.taker, move.why) for move in moves} == {(names[0], names[1], "overloaded")}
         ring = await read_ring(await nats.wire(), unique)
         assert {int(cell) for cell in ring.overrides} == {move.cell for move in moves}
         await asyncio.sleep(0.2)  # twice `every_s`: the time to decide anew has come
-        assert await deciders[0].look() == []  # the cells are not there yet
+        assert await deciders[0].balance_once() == []  # the cells are not there yet
 
     nats.run(work())

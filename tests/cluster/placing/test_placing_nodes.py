@@ -19,7 +19,7 @@ from teia.clock import WallClock
 from teia.cluster.members.session import NodeState
 from teia.cluster.nats.wire import connect
 from teia.cluster.placing.balance import busiest
-from teia.cluster.placing.balancer import standings
+from teia.cluster.placing.balancer import node_loads
 from teia.cluster.placing.cell_owners import DecidedTransfer, OwnerOverrides, RingDocument
 from teia.cluster.views.status import node_states
 from teia.lab.server.witness import early_requests
@@ -156,7 +156,7 @@ def look(nats: Nats) -> tuple[dict[str, NodeState], RingDocument]:
 def is_shared_out(nats: Nats) -> bool:
     states, ring = look(nats)
     said = sum(len(state.queued) for state in states.values())
-    return said == CELLS and len(states) == 3 and bool(ring.moves) and busiest(standings(states).values()) <= 1.3
+    return said == CELLS and len(states) == 3 and bool(ring.moves) and busiest(node_loads(states).values()) <= 1.3
 
 
 def at(nats: Nats) -> list[str]:
@@ -201,7 +201,7 @@ def test_unequal_nodes_share_work_by_their_capacity(
             drained = teia("cluster", "drain", "b", *at(own_nats))
             assert drained.returncode == 0, drained.stderr
             until(lambda: not look(own_nats)[0]["b"].cells, within_s=60)
-            print(f"busiest {busiest(standings(states).values()):.2f} of its share after {len(ring.moves)} moves")
+            print(f"busiest {busiest(node_loads(states).values()):.2f} of its share after {len(ring.moves)} moves")
             time_s = WallClock().now_s()
             until(lambda: WallClock().now_s() > time_s + 6)
         silence_s = longest_silence_s(lab, ring.moves)

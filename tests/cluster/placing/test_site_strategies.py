@@ -15,9 +15,9 @@ from teia.cluster.placing.site_strategies import (
     Rtt,
     SiteNote,
     cell_for,
-    one_of,
+    owner_among,
     strategy_named,
-    way_from,
+    forwarding_nodes,
     zone_of,
 )
 from teia.config.sections import PlacementSettings
@@ -28,7 +28,7 @@ def nodes_of(**regions: str) -> dict[str, NodeState]:
     return {name: NodeState(name, name, region=region) for name, region in regions.items()}
 
 
-def sight(
+def observed(
     site: str, here: str, nodes: dict[str, NodeState], note: SiteNote | None = None, address: str = ""
 ) -> ObservedSite:
     return ObservedSite(site, address, note or SiteNote(), nodes[here], nodes)
@@ -39,11 +39,11 @@ def test_geo_sends_a_site_to_a_node_of_its_country() -> None:
     countries = Countries([(0, 99, "BR"), (100, 199, "PT"), (200, 299, "JP")], [])
     nodes = nodes_of(a="br", b="PT,ES", c="br")
     geo = Geo(countries)
-    assert geo.wanted(sight("x.test", "a", nodes, address="0.0.0.150")) == "b"
-    assert geo.wanted(sight("x.test", "b", nodes, address="0.0.0.150")) == ""
-    assert geo.wanted(sight("x.test", "b", nodes, address="0.0.0.7")) in {"a", "c"}
-    assert geo.wanted(sight("x.test", "a", nodes, address="0.0.0.250")) == ""
-    assert geo.wanted(sight("x.test", "a", nodes, address="9.9.9.9")) == ""
+    assert geo.choose_node(observed("x.test", "a", nodes, address="0.0.0.150")) == "b"
+    assert geo.choose_node(observed("x.test", "b", nodes, address="0.0.0.150")) == ""
+    assert geo.choose_node(observed("x.test", "b", nodes, address="0.0.0.7")) in {"a", "c"}
+    assert geo.choose_node(observed("x.test", "a", nodes, address="0.0.0.250")) == ""
+    assert geo.choose_node(observed("x.test", "a", nodes, address="9.9.9.9")) == ""
 
 
 def tour(rtt: Rtt, nodes: dict[str, NodeState], start: str, speeds: dict[str, float]) -> list[str]:
@@ -52,7 +52,7 @@ def tour(rtt: Rtt, nodes: dict[str, NodeState], start: str, speeds: dict[str, fl
     for _ in range(50):
         zone = zone_of(nodes[here])
         note = msgspec.structs.replace(note, speeds={**note.speeds, zone: speeds[zone]})
-        wanted = rtt.wanted(sight("x.test", here, nodes, note))
+        wanted = rtt.choose_node(observed("x.test", here, nodes, note))
         if not wanted:
             return way
         if zone_of(nodes[wanted]) in note.speeds:
@@ -89,24 +89,24 @@ def test_rtt_by_the_best_region_measures_everywhere_once() -> None:
 def test_a_site_that_settled_goes_back_when_its_cell_comes_to_another_region() -> None:
     nodes = nodes_of(a="br", b="pt")
     note = SiteNote(speeds={"br": 10.0, "pt": 80.0}, settled="pt")
-    assert Rtt(0.0).wanted(sight("x.test", "a", nodes, note)) == "b"
-    assert Rtt(0.0).wanted(sight("x.test", "b", nodes, note)) == ""
+    assert Rtt(0.0).choose_node(observed("x.test", "a", nodes, note)) == "b"
+    assert Rtt(0.0).choose_node(observed("x.test", "b", nodes, note)) == ""
     alone = {"a": nodes["a"]}
-    assert Rtt(0.0).wanted(sight("x.test", "a", alone, note)) == ""
+    assert Rtt(0.0).choose_node(observed("x.test", "a", alone, note)) == ""
 
 
 def test_the_way_is_the_successor_and_then_the_fingers() -> None:
     nodes = nodes_of(**{f"n{number}": "" for number in range(20)})
-    way = way_from("n3", nodes)
+    way = forwarding_nodes("n3", nodes)
     assert "n3" not in way
     assert len(way) == len(set(way)) > 1
 
 
 def test_sites_spread_over_nodes_and_cells() -> None:
     nodes = nodes_of(a="br", b="br", c="br").values()
-    owners = [one_of(f"site{number}.test", nodes) for number in range(300)]
+    owners = [owner_among(f"site{number}.test", nodes) for number in range(300)]
     assert all(50 < owners.count(name) < 160 for name in "abc")
-    assert one_of("x.test", []) == ""
+    assert owner_among("x.test", []) == ""
     assert {cell_for(f"site{number}.test", [3, 5, 9]) for number in range(50)} == {3, 5, 9}
     assert cell_for("x.test", []) is None
 

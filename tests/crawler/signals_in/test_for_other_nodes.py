@@ -147,7 +147,7 @@ def test_a_key_file_that_no_key_needs_any_more_is_forgotten(tmp_path: Path) -> N
     receive(path, read_ping(KEY, [f"{THERE}page"]), VirtualClock())
     inbox = open_inbox(path)
     (key,) = IndexNowKeys(inbox.db).pending_keys(10)
-    IndexNowKeys(inbox.db).forget(key, [f"{THERE}page"])
+    IndexNowKeys(inbox.db).remove(key, [f"{THERE}page"])
     others = Others()
     assert not forward_key_files(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
     assert not waiting(inbox, KEY_FILE)

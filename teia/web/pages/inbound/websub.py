@@ -90,12 +90,12 @@ def _topic(site: Installation, collection: str, key: str) -> HubTopic | None:
 def _take(site: Installation, collection: str, known: HubTopic, body: bytes, signature: str, media_type: str) -> None:
     folder = site.root.collection(collection)
     with open_collection_hubs(folder) as hubs:
-        is_heard = hubs.is_heard(known, site.clock.now_s())
+        is_push_expected = hubs.is_push_expected(known, site.clock.now_s())
     if len(body) > MAX_PUSH_BYTES:
         count_push(folder, "oversized")
     elif not is_signed(known.secret, signature, body):
         count_push(folder, "forged" if signature else "unsigned")
-    elif not is_heard:
+    elif not is_push_expected:
         count_push(folder, "unasked")
     else:
         announce_push(folder, known.feed, _pages(site, collection, known.feed, body, media_type), site.clock)
