@@ -32,7 +32,7 @@ import numpy as np
 
 from teia.config.sections import FocusSettings, SydneySettings
 from teia.crawler.child.messages import Focus, FoundLink
-from teia.crawler.child.relevance import CompiledFocus, judge, lens_of
+from teia.crawler.child.relevance import CompiledFocus, judge, compile_focus
 from teia.crawler.order_hints import RULE_HOPS, focused_hints
 from teia.frontier.cell import trails
 from teia.frontier.cell.cell import FrontierCell
@@ -154,7 +154,7 @@ def lens_for(web: Web, topic: str, settings: FocusSettings) -> CompiledFocus:
             of_topic.append(normalised(f"{web.pages[url].title}\n{web.pages[url].text}"))
     model = learn_topic([], texts.pop(topic), texts)
     hard, threshold = settings.mode == "hard", round(settings.threshold * SCALE)
-    lens = lens_of(Focus(model.classes, model.rest, dict(model.weights), hard, settings.tunnel, threshold))
+    lens = compile_focus(Focus(model.classes, model.rest, dict(model.weights), hard, settings.tunnel, threshold))
     assert lens is not None
     return lens
 
@@ -343,7 +343,7 @@ def hard_table(web: Web, topic: str, lens: CompiledFocus) -> list[str]:
     relevant = {url for url, each in web.topics.items() if each == topic}
     lines = ["| tunnel | pages | on topic | of all the topic | fetched again |", "|---|---:|---:|---:|---:|"]
     for tunnel in (0, 1, 2, 3):
-        hard = lens_of(msgspec.structs.replace(lens.focus, hard=True, tunnel=tunnel))
+        hard = compile_focus(msgspec.structs.replace(lens.focus, hard=True, tunnel=tunnel))
         assert hard is not None
         taken = crawl(web, order_named("focused"), hard, host_by_host=True).taken
         pages = set(taken)

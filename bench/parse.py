@@ -22,7 +22,7 @@ from teia.clock import WallClock
 from teia.config.sections import CollectionSettings, Config, LimitSettings
 from teia.crawler.child.messages import ReadTask, encode
 from teia.crawler.child.read_answer import read
-from teia.crawler.compiled_settings import reading_of
+from teia.crawler.compiled_settings import encode_read_settings
 from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.parse.decode import decode
 from teia.parse.document import Document, Findings, ParseOptions
@@ -127,7 +127,7 @@ def through_a_tree(document: Document) -> Findings:
 
 def task_of(url: str, head: bytes, body: bytes) -> bytes:
     """Return the task that the crawler sends to a child: the answer, and the settings for parsing it."""
-    settings = reading_of(Config(collection=CollectionSettings(seeds=(URL,))))
+    settings = encode_read_settings(Config(collection=CollectionSettings(seeds=(URL,))))
     request = (
         b"GET /section/page.html HTTP/1.1\r\nHost: bench.test\r\nUser-Agent: teia\r\nAccept-Encoding: gzip\r\n\r\n"
     )

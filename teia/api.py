@@ -42,7 +42,7 @@ from teia.store.fetchlog import Rows
 from teia.store.reader import StoredAnswer
 from teia.store.root import open_root
 from teia.transfer.politeness_audit import PolitenessAudit
-from teia.transfer.read_all import account_at_rest, audit_archives, audit_of, known_urls
+from teia.transfer.read_all import idle_account, audit_archives, audit_fetch_log, known_urls
 from teia.views.links import edges
 from teia.views.page import PageView, page_view
 
@@ -96,7 +96,7 @@ async def crawl_async(
                 tasks.append(asyncio.create_task(_report_progress(crawler, clock, on_progress)))
             await _run(crawler, tasks)
             summary = summarize(crawler.crawls[0], clock.ticks_s() - began)
-        audit = await asyncio.to_thread(audit_of, root, wanted.collection.name, wanted.courtesy)
+        audit = await asyncio.to_thread(audit_fetch_log, root, wanted.collection.name, wanted.courtesy)
     return replace(summary, politeness_violations=audit.violations)
 
 
@@ -222,10 +222,10 @@ class Collection:
 
     def account(self) -> dict[str, Any]:
         """Return the counts of the collection, under the keys of a crawl's summary."""
-        return account_at_rest(self._root, self.name)
+        return idle_account(self._root, self.name)
 
     def audit_politeness(self) -> PolitenessAudit:
-        return audit_of(self._root, self.name, self.settings.courtesy)
+        return audit_fetch_log(self._root, self.name, self.settings.courtesy)
 
     def audit_archive(self) -> Audit:
         return audit_archives(self._root, self.name)

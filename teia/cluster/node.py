@@ -293,7 +293,7 @@ class Node:
         self._between = BetweenRuns(self._clock)
         self._shares = LimitShares(session, lambda: owner.cells, self._clock.ticks_s())
         self._on_new_cells = partial(self._announce_cells, order, file_writer, copies, owner)
-        writing = asyncio.get_running_loop().create_task(file_writer.tell_for_ever(session))
+        writing = asyncio.get_running_loop().create_task(file_writer.write_forever(session))
         try:
             await self._run_shifts(session, owner, leases, upkeep)
         finally:

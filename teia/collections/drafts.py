@@ -23,7 +23,7 @@ from teia.config.declare import ADMIN, HERE
 from teia.config.load import to_toml
 from teia.config.sections import Config
 from teia.config.tree import keys_of, read_tree, value_of
-from teia.crawler.compiled_settings import is_a_word
+from teia.crawler.compiled_settings import is_bare_word
 from teia.errors import ConfigError, StoreError, UsageError
 from teia.frontier.queue.host_rules import agreements
 from teia.frontier.rules.scope import compile_scope, regex_size
@@ -132,7 +132,7 @@ def check_seeds(seeds: Sequence[str]) -> list[SettingFault]:
         return [SettingFault(SEEDS, "at least one seed is required, such as https://example.org/")]
     if len(seeds) > MAX_SEEDS:
         return [SettingFault(SEEDS, f"{len(seeds):,} seeds exceed the maximum of {MAX_SEEDS:,}")]
-    wrong = [(index, seed) for index, seed in enumerate(seeds) if from_user(seed) is None or is_a_word(seed)]
+    wrong = [(index, seed) for index, seed in enumerate(seeds) if from_user(seed) is None or is_bare_word(seed)]
     return [SettingFault(SEEDS, f"{seed[:200]!r} is not an http or https URL", index) for index, seed in wrong[:20]]
 
 

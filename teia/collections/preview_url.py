@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from teia.collections.edits import implied_scope
 from teia.config.sections import Config
 from teia.crawler.compiled_settings import seeds_of
-from teia.crawler.follow_links import FrontierUrl, LinkRefusal, place_of_link
+from teia.crawler.follow_links import FrontierUrl, LinkRefusal, evaluate_link
 from teia.crawler.lookup import Lookup, main_url
 from teia.fetch.guard import FORBIDDEN_PORTS
 from teia.fetch.robots import Access, rules_from_answer
@@ -120,7 +120,7 @@ class UrlTester:
             return [UrlTestStep("rules", "no", f"excluded by rule {skipped + 1}: {self.rules[skipped]}")]
         if url in self._seeds:
             return [UrlTestStep("rules", "ok", "it is a seed")]
-        refusal = place_of_link(url, self._rulebook.scope, self._config.limits)
+        refusal = evaluate_link(url, self._rulebook.scope, self._config.limits)
         if refusal is LinkRefusal.UNINDEXABLE:
             return [UrlTestStep("type", "no", "its file extension is of a type that is not stored")]
         if refusal is LinkRefusal.OUT_OF_SCOPE:

@@ -30,7 +30,7 @@ from teia.signals.websub import parse_base_url
 from teia.urls import from_user, host_of, resolve
 from teia.version import __version__
 
-ASKED_FOR = BY_SEED | BY_REQUISITE | AS_SITEMAP
+EXPLICIT = BY_SEED | BY_REQUISITE | AS_SITEMAP
 """Ways to find a URL that need no rule of `scope.include`: a user named it, or a page cannot be shown without it."""
 
 
@@ -45,13 +45,13 @@ class CompiledSettings:
     config: Config
     seeds: tuple[str, ...]
     scope: Scope
-    reading: bytes
+    read_settings: bytes
     mark: str
 
     def admits(self, url: str, depth: int, found_by: int) -> bool:
         """Tell whether a URL of the frontier belongs to the collection under its current settings."""
         # The exclude list holds even for URLs that a user or a page requires.
-        if found_by & ASKED_FOR:
+        if found_by & EXPLICIT:
             return not self.scope.excludes(url)
         return depth <= self.config.scope.max_depth and self.scope.allows(url)
 
@@ -85,8 +85,8 @@ def compile_settings(config: Config, lists_folder: Path) -> CompiledSettings:
     copies = {path: lists_folder / f"{_digest(rules)}.rules" for path, rules in lists.items()}
     _keep_copies(lists_folder, {copies[path]: rules for path, rules in lists.items()})
     as_copied = replace(scope, include=_renamed(include, copies), exclude=_renamed(scope.exclude, copies))
-    reading = _encoded(replace(config, scope=as_copied))
-    return CompiledSettings(config, tuple(seeds), compiled_scope, reading, _mark(config, include, copies))
+    read_settings = _encoded(replace(config, scope=as_copied))
+    return CompiledSettings(config, tuple(seeds), compiled_scope, read_settings, _mark(config, include, copies))
 
 
 def _mark(config: Config, include: Sequence[str], copies: dict[str, Path]) -> str:
@@ -119,7 +119,7 @@ def remove_old_copies(folder: Path, compiled: CompiledSettings) -> None:
     with disk_errors(folder, "read"):
         for path in folder.glob("*.rules") if folder.is_dir() else ():
             # The encoded settings contain the file names of all lists that children read.
-            if path.name.encode() not in compiled.reading:
+            if path.name.encode() not in compiled.read_settings:
                 path.unlink()
 
 
@@ -143,19 +143,19 @@ def seeds_of(config: Config) -> list[str]:
         url = from_user(text)
         if url is None:
             raise ConfigError(f"seed {text!r}: must be an http or https URL, such as https://example.org/")
-        if is_a_word(text):
+        if is_bare_word(text):
             raise ConfigError(f"seed {text!r} is not a URL; did you mean https://{host_of(url)}/?")
         seeds.append(url)
     return seeds
 
 
-def is_a_word(text: str) -> bool:
+def is_bare_word(text: str) -> bool:
     """Tell whether a user typed a bare word, which is hardly ever a host: resolving its name would take minutes."""
     url = None if "://" in text else from_user(text)
     return url is not None and not {".", ":"} & set(host_of(url)) and host_of(url) != "localhost"
 
 
-def reading_of(config: Config) -> bytes:
+def encode_read_settings(config: Config) -> bytes:
     """Encode the parts of the configuration that parse children need; wrong scope rules are refused here."""
     scope = config.scope
     include = scope.include or tuple(seeds_scope(seeds_of(config)))
@@ -198,7 +198,7 @@ def _check_processors(names: Sequence[str]) -> None:
 def check_crawl(config: Config) -> None:
     """Raise ConfigError for a setting of a crawl with an invalid text: a seed, a rule, a network …"""
     seeds_of(config)
-    reading_of(config)
+    encode_read_settings(config)
     order_named(config.collection.order)
     if config.collection.order == focused.name:
         from teia.crawler.child.topic import check_focus

@@ -22,9 +22,9 @@ from teia.crawler.follow_links import (
     Judge,
     Judgement,
     LinkRefusal,
-    judged_links,
-    place_of_link,
-    place_of_requisite,
+    evaluate_links,
+    evaluate_link,
+    evaluate_requisite,
 )
 from teia.crawler.open_cell import Cell
 from teia.crawler.outlinks import field_of, outlinks_of
@@ -105,10 +105,10 @@ def links_of_capture(block: bytes, depth: int, compiled: CompiledSettings) -> tu
     if obeys and field_of(block, "robots") == "nofollow":
         return [], is_hop
     too_deep = depth + (0 if is_hop else 1) > config.scope.max_depth
-    place_of = _refuse_on_error(partial(place_of_link, scope=compiled.scope, limits=config.limits))
-    requisite = _refuse_on_error(partial(place_of_requisite, scope=compiled.scope, limits=config.limits))
+    place_of = _refuse_on_error(partial(evaluate_link, scope=compiled.scope, limits=config.limits))
+    requisite = _refuse_on_error(partial(evaluate_requisite, scope=compiled.scope, limits=config.limits))
     found = []
-    for times, _, by, place, links_to in judged_links(links, place_of, requisite, obeys=obeys, too_deep=too_deep):
+    for times, _, by, place, links_to in evaluate_links(links, place_of, requisite, obeys=obeys, too_deep=too_deep):
         if isinstance(place, FrontierUrl):
             host, key, tail = place
             found.append(FoundLink(host, key, tail, times if links_to else 0, "", by))

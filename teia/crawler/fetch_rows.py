@@ -135,7 +135,7 @@ def log_parts(root: Root, collection: str) -> list[LogPart]:
     return parts
 
 
-def forget_places(frontier: FrontierCell, is_lost: Callable[[str, int, int], bool]) -> None:
+def forget_locations(frontier: FrontierCell, is_lost: Callable[[str, int, int], bool]) -> None:
     """Clear the archive positions of lost records in the rows still in the frontier; inside a transaction."""
     for seq, packed in frontier.db.execute("SELECT seq, row FROM log").fetchall():
         row = _decode(packed)

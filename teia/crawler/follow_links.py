@@ -61,7 +61,7 @@ class NamedUrl(NamedTuple):
     links: bool
 
 
-def judged_links(
+def evaluate_links(
     links: Sequence[Link], place_of: Judge, requisite_place: Judge, *, obeys: bool, too_deep: bool
 ) -> Iterator[NamedUrl]:
     """Yield each URL that a page names once, with its judgement; those that may be followed have a `FrontierUrl`."""
@@ -81,7 +81,7 @@ def judged_links(
         yield NamedUrl(times, text, by, place, url in linked)
 
 
-def place_of_link(url: str, scope: Scope, limits: LimitSettings) -> Judgement:
+def evaluate_link(url: str, scope: Scope, limits: LimitSettings) -> Judgement:
     """Judge a URL that a page links to."""
     if not _is_wanted_type(url, scope):
         return LinkRefusal.UNINDEXABLE
@@ -94,7 +94,7 @@ def place_of_link(url: str, scope: Scope, limits: LimitSettings) -> Judgement:
     return FrontierUrl(host, key_of(url), tail_of(url, host))
 
 
-def place_of_requisite(url: str, scope: Scope, limits: LimitSettings) -> Judgement:
+def evaluate_requisite(url: str, scope: Scope, limits: LimitSettings) -> Judgement:
     """Judge a page requisite: fetched from any host, one hop further than links (T12), unless excluded."""
     if scope.excludes(url) or trap_of(url, limits) is not None:
         return LinkRefusal.OUT_OF_SCOPE

@@ -177,7 +177,7 @@ class Lookup:
         found = self.cells[cell].db.execute(sql, place).fetchone()
         return key, found[0] if found is not None else 0
 
-    def glance(self, url: str, key: int) -> PageSummary | None:
+    def page_summary(self, url: str, key: int) -> PageSummary | None:
         """Like the page part of `find`, in one query, for bulk callers; None if the page was not visited."""
         host = host_of(url)
         home = self.cell_number(host)
@@ -304,7 +304,7 @@ def main_url(lookup: Lookup, url: str) -> str | None:
     return found
 
 
-def why_alias(lookup: Lookup, url: str) -> str | None:
+def alias_note(lookup: Lookup, url: str) -> str | None:
     """Explain that the host of a URL is another name of a site; None if it is not."""
     there = main_url(lookup, url)
     return None if there is None else f"its host is an alias of {split(there).host}: see {there}"

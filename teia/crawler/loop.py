@@ -25,7 +25,7 @@ from functools import partial
 
 from teia.clock import Clock
 from teia.config.sections import Config
-from teia.crawler.child.messages import decode_result, in_parts
+from teia.crawler.child.messages import decode_result, encode_parts
 from teia.crawler.commit import CommitResult
 from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.resources import DiskSpace
@@ -405,8 +405,8 @@ class Crawler:
 
     def _submit(self, crawl: Crawl, visit: ActiveVisit, purpose: str) -> None:
         assert visit.fetched is not None
-        task = task_for(crawl.reading, purpose, visit.item, visit.fetched)
-        self._pool.submit(*in_parts(task), done=partial(self._handle_read, crawl, visit, purpose))
+        task = task_for(crawl.read_settings, purpose, visit.item, visit.fetched)
+        self._pool.submit(*encode_parts(task), done=partial(self._handle_read, crawl, visit, purpose))
 
     def _handle_read(self, crawl: Crawl, visit: ActiveVisit, purpose: str, answer: bytes | LostAnswer) -> None:
         """Process a parse child's result; store a page unread as `parse_failed` if it crashed the children."""

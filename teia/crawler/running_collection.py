@@ -16,7 +16,7 @@ from math import ceil
 from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.budgets import Budgets
-from teia.crawler.child.messages import decode_reading, with_focus
+from teia.crawler.child.messages import decode_settings, with_focus
 from teia.crawler.commit import CommitGroup, CommitResult, Committer
 from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.live import LiveRequests
@@ -98,14 +98,14 @@ class Crawl:
         config: Config,
         committer: Committer,
         starts: tuple[int, ...],
-        reading: bytes,
+        read_settings: bytes,
         compiled: CompiledSettings,
     ) -> None:
         self.number = number
         self.name = name
         self.config = config
         self.committer = committer
-        self.reading = reading
+        self.read_settings = read_settings
         self.compiled = compiled
         self.state = CrawlState.RUNNING
         self.paused_why = ""
@@ -166,7 +166,7 @@ class Crawl:
         self.add_seeds([seed for seed in compiled.seeds if seed not in self.compiled.seeds])
         self.config, self.compiled = config, compiled
         self._paused_hosts = paused_hosts(config.courtesy.paused)
-        self.reading = with_focus(compiled.reading, decode_reading(self.reading).focus)
+        self.read_settings = with_focus(compiled.read_settings, decode_settings(self.read_settings).focus)
         self._must_reevaluate, self._courtesy = True, courtesy
         for queue in self.queues.values():
             if queue.parked:

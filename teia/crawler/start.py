@@ -173,8 +173,8 @@ def _build_crawl(
         agree_on_kinds(cells, focus)
     compiled = compile_settings(config, folder.lists)
     remove_old_copies(folder.lists, compiled)
-    reading = with_focus(compiled.reading, focus)
-    crawl = Crawl(number, folder.name, config, committer, starts, reading, compiled)
+    read_settings = with_focus(compiled.read_settings, focus)
+    crawl = Crawl(number, folder.name, config, committer, starts, read_settings, compiled)
     crawl.add_seeds(list(compiled.seeds))
     _retry_seeds(crawl, clock.now_s())
     if config.sites.aliases:
@@ -370,7 +370,7 @@ async def open_crawler(
             used = count_open_files() + PER_CHILD * children
             sockets = allot_sockets(descriptors, used, shared.fetch.at_once, shared.fetch.keep_alive)
             async with AsyncExitStack() as ending:  # closed in reverse order even if one fails
-                limits, probe = ChildLimits.of(shared.limits), probe_task(crawls[0].reading)
+                limits, probe = ChildLimits.of(shared.limits), probe_task(crawls[0].read_settings)
                 pool = ChildPool(JOB, children, limits, clock, zygote, probe)
                 ending.push_async_callback(pool.close)
                 resolver = CaresResolver(clock, shared.fetch.dns or None)

@@ -41,11 +41,11 @@ def retry_after_s(fetched: Fetched, now_s: float) -> float:
     return min(max(wait_s, 0.0), MAX_RETRY_AFTER_S)
 
 
-def task_for(reading: bytes, purpose: str, item: QueuedUrl, fetched: Fetched) -> ReadTask:
+def task_for(read_settings: bytes, purpose: str, item: QueuedUrl, fetched: Fetched) -> ReadTask:
     """Return a child's task: `page` (read and store), `robots` (return the body and store) or `store` alone."""
     hint = item.hint or NO_HINT
     return ReadTask(
-        reading,
+        read_settings,
         purpose,
         fetched.url,
         fetched.outcome,

@@ -228,7 +228,7 @@ class FrontierFacts:
 
     def _fact(self, url: str, key: int, wants_freshness: bool) -> Facts | None:
         for lookup in self._lookups:
-            seen = lookup.glance(url, key)
+            seen = lookup.page_summary(url, key)
             if seen is not None:
                 fresh = self._fresh(lookup, seen, key) if wants_freshness and seen.visits > 1 else None
                 return Facts(seen.last_visit_s, seen.in_links, fresh)

@@ -32,7 +32,7 @@ from pathlib import Path
 from teia.clock import Clock, WallClock
 from teia.collections.index_state import LOCK_FILE
 from teia.collections.stored import saved
-from teia.crawler.compiled_settings import reading_of
+from teia.crawler.compiled_settings import encode_read_settings
 from teia.durable import disk_errors, repair_exchange
 from teia.errors import StoreError, TeiaError
 from teia.indexer.indexer import CollectionIndexer
@@ -100,7 +100,7 @@ class CollectionFollower:
         """
         config = saved(root, name).config
         self._clock = clock
-        self.rereader = Rereader(reading_of(config), config, clock)
+        self.rereader = Rereader(encode_read_settings(config), config, clock)
         ranks = not is_rebuild and (cells is None or 0 in cells)
         self._ranker = Ranker(root.collection(name), clock, cells) if ranks else None
         learns = config.index.semantics and cells is None and not is_rebuild

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.child import JOB
-from teia.crawler.child.messages import ReadTask, decode_result, in_parts
+from teia.crawler.child.messages import ReadTask, decode_result, encode_parts
 from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
 from teia.index.entry import IndexEntry, decode_entry
@@ -85,7 +85,7 @@ class Rereader:
         if task is None or self._pool is None:
             return None
         answered: asyncio.Future[bytes | LostAnswer] = asyncio.get_running_loop().create_future()
-        self._pool.submit(*in_parts(task), done=answered.set_result)
+        self._pool.submit(*encode_parts(task), done=answered.set_result)
         answer = await answered
         self.read += 1
         if isinstance(answer, LostAnswer):

@@ -20,9 +20,9 @@ from teia.store.audit import Audit
 from teia.store.root import CollectionFolder, Root
 from teia.transfer.links_audit import LinksAudit, audit_links, repair_links
 from teia.transfer.politeness_audit import PolitenessAudit
-from teia.transfer.read_all import audit_archives, audit_of
+from teia.transfer.read_all import audit_archives, audit_fetch_log
 
-DETAILS_KEPT = 20
+MAX_DETAILS = 20
 VERSION = 1
 
 
@@ -55,22 +55,22 @@ def audit(root: Root, name: str, kind: AuditKind, clock: Clock, *, repair: bool 
     began_s = clock.now_s()
     found: AnyAudit
     if kind is AuditKind.POLITENESS:
-        found = audit_of(root, name, saved(root, name).config.courtesy)
+        found = audit_fetch_log(root, name, saved(root, name).config.courtesy)
     elif kind is AuditKind.LINKS:
         found = repair_links(root, name, clock) if repair else audit_links(root, name)
     else:
         found = (audit_archives if kind is AuditKind.ARCHIVE else audit_index)(root, name)
-    kept = AuditResult(kind, began_s, clock.now_s(), found.checked, found.violations, found.details[:DETAILS_KEPT])
+    result = AuditResult(kind, began_s, clock.now_s(), found.checked, found.violations, found.details[:MAX_DETAILS])
     # A read-only folder: the caller gets the result all the same.
     with suppress(TeiaError, OSError):
-        _keep(root.collection(name), kept)
+        _store(root.collection(name), result)
     return found
 
 
-def _keep(folder: CollectionFolder, audited: AuditResult) -> None:
+def _store(folder: CollectionFolder, result: AuditResult) -> None:
     folder.audits.mkdir(exist_ok=True)
-    text = json.dumps({"version": VERSION, **asdict(audited)}, indent=1)
-    write_atomically(folder.audits / f"{audited.kind}.json", text.encode())
+    text = json.dumps({"version": VERSION, **asdict(result)}, indent=1)
+    write_atomically(folder.audits / f"{result.kind}.json", text.encode())
 
 
 def last_audit(folder: CollectionFolder, kind: AuditKind) -> AuditResult | None:

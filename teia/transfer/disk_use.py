@@ -33,7 +33,7 @@ class CollectionBytes:
         return self.archive_bytes + self.frontier_bytes + self.index_bytes + self.log_bytes + self.other_bytes
 
 
-def holding_of(root: Root, name: str) -> CollectionBytes:
+def measure_disk_use(root: Root, name: str) -> CollectionBytes:
     """Add up the sizes of all files of a collection; reads the metadata of each."""
     folder = root.collection(name)
     archive_bytes = archive_files = frontier_bytes = index_bytes = log_bytes = 0
@@ -51,8 +51,8 @@ def holding_of(root: Root, name: str) -> CollectionBytes:
 
 def _sizes(folder: Path) -> Iterator[int]:
     with disk_errors(folder, "read"):
-        for place, _, names in os.walk(folder):
-            yield from (_size(Path(place, name)) for name in names)
+        for directory, _, names in os.walk(folder):
+            yield from (_size(Path(directory, name)) for name in names)
 
 
 def _size(path: Path) -> int:
@@ -70,7 +70,7 @@ class FreeSpace:
     disk_bytes: int
 
 
-def room_of(root: Root) -> FreeSpace:
+def free_space(root: Root) -> FreeSpace:
     # `f_bavail` leaves out blocks that are reserved for root.
     disk = os.statvfs(root.path)
     return FreeSpace(disk.f_bavail * disk.f_frsize // STEP_BYTES * STEP_BYTES, disk.f_blocks * disk.f_frsize)
@@ -91,7 +91,7 @@ class Backup:
     again: tuple[str, ...]
 
 
-def backup_of(data: str, name: str, running: Sequence[str]) -> Backup:
+def backup_commands(data: str, name: str, running: Sequence[str]) -> Backup:
     """Return the commands for a backup of a collection. `data` is the data folder, which is copied as a whole.
 
     `running` are all collections in it that are being crawled now.

@@ -95,7 +95,7 @@ def export_errors(out: Path) -> Iterator[None]:
 # ---- WARC -----------------------------------------------------------------------------------------------------------
 
 
-def archives(root: Root, name: str) -> Iterator[tuple[Path, int | None]]:
+def archive_files(root: Root, name: str) -> Iterator[tuple[Path, int | None]]:
     """Yield every archive file of a collection with the offset up to which it is committed (None: its end)."""
     for folder in root.collection(name).cells():
         yield from committed_files(folder.archive, committed_archive(folder))
@@ -104,7 +104,7 @@ def archives(root: Root, name: str) -> Iterator[tuple[Path, int | None]]:
 def export_warc(root: Root, name: str, file: BinaryIO) -> ExportResult:
     """Write every readable record of a collection as one .warc.gz."""
     done = ExportResult(files=1)
-    for path, end in archives(root, name):
+    for path, end in archive_files(root, name):
         _copy_records(path, end, file, done)
     return done
 
@@ -114,7 +114,7 @@ def export_warc_folder(root: Root, name: str, out: Path) -> ExportResult:
     done = ExportResult()
     with export_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-    for path, end in archives(root, name):
+    for path, end in archive_files(root, name):
         # Records are compressed on the way, so a plain `.warc` gets the name of a compressed file.
         target = out / path.name.removesuffix(".gz")
         with new_file(target.with_name(target.name + ".gz")) as file:
@@ -151,24 +151,24 @@ def cdxj_lines(root: Root, name: str) -> Iterator[Iterator[bytes]]:
     with tempfile.TemporaryDirectory(prefix="teia-cdxj-") as folder:
         with export_errors(Path(folder)):
             indexes = [
-                _index(path, end, Path(folder) / f"{number}.cdxj")
-                for number, (path, end) in enumerate(archives(root, name))
+                _cdxj_index(path, end, Path(folder) / f"{number}.cdxj")
+                for number, (path, end) in enumerate(archive_files(root, name))
             ]
         yield merge_indexes(indexes)
 
 
-def _index(path: Path, end: int | None, temporary: Path) -> Path:
-    kept = index_path(path)
+def _cdxj_index(path: Path, end: int | None, temporary: Path) -> Path:
+    index_file = index_path(path)
     # A file with an `end` may still be written; an index beside it would not match.
-    if end is None and kept.exists():
-        return kept
-    lines = (line for record in file_records(path, _pass_over, end) if (line := cdxj_line(record)) is not None)
+    if end is None and index_file.exists():
+        return index_file
+    lines = (line for record in file_records(path, _ignore_damage, end) if (line := cdxj_line(record)) is not None)
     with temporary.open("wb") as file:
         file.writelines(sorted_lines(lines, RUN_LINES))
     return temporary
 
 
-def _pass_over(_damage: Damage) -> None:
+def _ignore_damage(_damage: Damage) -> None:
     """Continue at the next record; reporting damage is the audit's task."""
 
 

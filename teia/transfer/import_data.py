@@ -42,7 +42,7 @@ from teia.urls import cell_of, key_of, site_of, slot_of, split
 IMPORTED = "imported"
 """Purpose of an imported visit with a page, made by another crawler."""
 
-KEPT = "kept"
+RECORDS_ONLY = "kept"
 """Purpose of an imported visit without a page: its records are stored, and make no URL known."""
 
 MAX_DETAILS = 20
@@ -70,7 +70,7 @@ class ImportResult:
     refused: int = 0
     details: list[str] = field(default_factory=list)
 
-    def complain(self, line: str) -> None:
+    def add_detail(self, line: str) -> None:
         if len(self.details) < MAX_DETAILS:
             self.details.append(line)
 
@@ -98,11 +98,11 @@ class ImportCommitter(Committer):
         for visit in visits:
             assert isinstance(visit, ImportedVisit)
             if visit.item.purpose == IMPORTED:
-                self._learn(cell, visit, stored.get(visit))
+                self._record_visit(cell, visit, stored.get(visit))
                 self._gather(cell, links, visit)
             # In the transaction of the visit: after a crash, mark and data agree.
             if visit.source:
-                note_mark(cell, visit.source, visit.offset)
+                write_mark(cell, visit.source, visit.offset)
         self._note_hosts(result, cell, cell.frontier.add_links(links.pop(cell.number, {}).values(), self._clock.now_s()))
         for to_cell, found in links.items():
             mail.post(cell.frontier, to_cell, found.values())
@@ -111,7 +111,7 @@ class ImportCommitter(Committer):
         # Records behind this position are not committed; the next start cuts them off.
         note_position(cell.frontier, cell.archive.position, sum(map(len, stored.values())))
 
-    def _learn(self, cell: Cell, visit: ImportedVisit, places: tuple[Stored, ...] | None) -> None:
+    def _record_visit(self, cell: Cell, visit: ImportedVisit, places: tuple[Stored, ...] | None) -> None:
         """Make a URL known, with the outcome of its visit."""
         host, item, now_s = visit.queue.host, visit.item, self._clock.now_s()
         found = FoundUrl(host, item.key, tail_of(item.url, host), item.depth, 0, by=visit.found_by)
@@ -132,7 +132,7 @@ class Target:
     """A collection open for importing."""
 
     config: Config
-    reading: bytes
+    read_settings: bytes
     committer: ImportCommitter
     cells: Sequence[Cell]
     starts: tuple[int, ...]
@@ -142,14 +142,14 @@ class Target:
         return self.cells[cell_of(slot_of(site_of(host)), self.starts)]
 
     def queue_for(self, host: str) -> HostQueue:
-        # Host id 0 is a placeholder: `_learn` looks up the real one.
+        # Host id 0 is a placeholder: `_record_visit` looks up the real one.
         return HostQueue(host, 0, self.cell_for(host).number, 0, DelayTarget(host))
 
     def item_for(self, url: str, depth: int, purpose: str = IMPORTED, failures: int = 0) -> QueuedUrl:
         return QueuedUrl(url, key_of(url), LANE_NEW, 0, depth, 0.0, failures=failures, purpose=purpose)
 
 
-def collection_for(
+def choose_collection(
     root: Root, name: str | None, file: Path | None, scope: Sequence[str], hosts: Callable[[], set[str]]
 ) -> str:
     """Return the collection to import into; a new one is created. Without a given scope it is `hosts`."""
@@ -168,8 +168,8 @@ def collection_for(
     # No rule and no seed says what may be crawled, so the hosts of the files do.
     if not scope and not (config and (config.scope.include or config.collection.seeds)):
         flags["scope.include"] = _host_rules(hosts())
-    made = load(file, {}, flags).config
-    root.create_collection(wanted, to_toml(made), made.collection.cells)
+    new_config = load(file, {}, flags).config
+    root.create_collection(wanted, to_toml(new_config), new_config.collection.cells)
     return wanted
 
 
@@ -195,7 +195,7 @@ def open_target(root: Root, name: str, clock: Clock) -> Iterator[Target]:
             starts = root.collection(name).starts()
             committer = ImportCommitter(cells, starts, ledger, clock)
             committer.deliver(CommitResult())
-            yield Target(config, crawl.reading, committer, cells, starts, clock)
+            yield Target(config, crawl.read_settings, committer, cells, starts, clock)
     finally:
         # An import ends no crawl, so it must not mark the stop of the last one as clean.
         ledger.close(clean=False, now_s=clock.now_s())
@@ -204,13 +204,13 @@ def open_target(root: Root, name: str, clock: Clock) -> Iterator[Target]:
 # ---- how far a file is in -------------------------------------------------------------------------------------------
 
 
-def mark_of(cell: Cell, source: str) -> int:
+def read_mark(cell: Cell, source: str) -> int:
     """Return the offset up to which a file has been imported into a cell; -1 if nothing of it has."""
     row = cell.frontier.db.execute("SELECT value FROM meta WHERE name = ?", (f"import:{source}",)).fetchone()
     return -1 if row is None else int(row[0])
 
 
-def note_mark(cell: Cell, source: str, offset: int) -> None:
+def write_mark(cell: Cell, source: str, offset: int) -> None:
     """Move the mark; inside a transaction of the cell."""
     cell.frontier.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"import:{source}", offset))
 

@@ -62,30 +62,30 @@ class HitsImport:
 
 
 def take_in(
-    target: Target, folder: CollectionFolder, files: Sequence[Path], form: Format | None, site: str
+    target: Target, folder: CollectionFolder, files: Sequence[Path], log_format: Format | None, site: str
 ) -> HitsImport:
     """Count the hits of logs, store those of pages in scope, and queue pages that are not known."""
     done = HitsImport(folder.name)
     compiled = compile_settings(target.config, folder.lists)
     path = hits_file(folder)
-    kept, marks = read_hits(path)
+    stored_hits, marks = read_hits(path)
     found = Hits(Counter(), Counter())
     for file in files:
-        chosen = form or _recognised(file)
+        chosen = log_format or _detect_format(file)
         if chosen is None:
             done.empty += 1
             continue
-        known = _taken_in(file, marks)
+        known = _imported_bytes(file, marks)
         with disk_errors(file, "read"), open_log(file) as log:
-            reading = _Reading(log)
+            reader = _LogReader(log)
             # Counted by an earlier import; read for the digest alone.
-            reading.read_to(known)
-            count_hits(cast("BinaryIO", reading), chosen, found, site, queries=target.config.signals.queries)
-        if known and reading.mark.size == known:
+            reader.read_to(known)
+            count_hits(cast("BinaryIO", reader), chosen, found, site, queries=target.config.signals.queries)
+        if known and reader.mark.size == known:
             done.skipped += 1
             continue
         done.formats[file.name] = chosen
-        marks.append(reading.mark)
+        marks.append(reader.mark)
         done.files += 1
     in_scope = {url: hits for url, hits in found.urls.items() if compiled.wants_link(url, DEPTH, BY_SIGNAL)}
     done.out_of_scope = found.urls.total() - sum(in_scope.values())
@@ -94,10 +94,10 @@ def take_in(
         setattr(done, name, found.lines[name])
     # First the pages, then hits and marks in one write: a death in between counts no hit twice.
     _discover(target, in_scope, done)
-    kept.update(in_scope)
+    stored_hits.update(in_scope)
     text = [
         *(f"{MARK}{mark.size} {mark.digest}" for mark in marks),
-        *(f"{url} {number}" for url, number in sorted(kept.items())),
+        *(f"{url} {number}" for url, number in sorted(stored_hits.items())),
     ]
     write_atomically(path, ("\n".join(text) + "\n").encode())
     return done
@@ -116,19 +116,19 @@ def _found(url: str) -> FoundUrl:
     return FoundUrl(host, key_of(url), tail_of(url, host), DEPTH, in_links=0, by=BY_SIGNAL)
 
 
-def _recognised(path: Path) -> Format | None:
+def _detect_format(path: Path) -> Format | None:
     """Detect the format of a log; None for one without a line, such as a log that was just created."""
     with disk_errors(path, "read"), open_log(path) as log:
         lines = [line for line in islice(read_lines(log, Counter()), SAMPLED_LINES) if line.strip()]
     if not lines:
         return None
-    form = detect_format(lines)
-    if form is None:
+    log_format = detect_format(lines)
+    if log_format is None:
         raise UsageError(f"{path}: is neither a Squid log nor a combined or common log; set the format with --format")
-    return form
+    return log_format
 
 
-class _Reading:
+class _LogReader:
     """A log read line by line, and the mark of the part read so far."""
 
     def __init__(self, log: BinaryIO) -> None:
@@ -151,14 +151,14 @@ class _Reading:
         return LogBeginning(self._size, self._digest.hexdigest()[:16])
 
 
-def _taken_in(path: Path, marks: Sequence[LogBeginning]) -> int:
+def _imported_bytes(path: Path, marks: Sequence[LogBeginning]) -> int:
     """Return how much of a log was read before, under any name: its longest prefix that has a mark."""
     known = 0
     with disk_errors(path, "read"), open_log(path) as log, suppress(EOFError, zlib.error, BadGzipFile):
-        reading = _Reading(log)
+        reader = _LogReader(log)
         # Shortest first: one pass over the log checks all marks.
         for mark in sorted(marks):
-            reading.read_to(mark.size)
-            if reading.mark == mark:
+            reader.read_to(mark.size)
+            if reader.mark == mark:
                 known = mark.size
     return known

@@ -31,7 +31,7 @@ from teia.frontier.queue.retry import RetryVerdict
 from teia.records import Outcome
 from teia.store.fetchlog import FetchRow
 from teia.store.parquet import SCHEMA, is_readable
-from teia.transfer.import_data import ImportedVisit, ImportResult, Target, mark_of, note_mark
+from teia.transfer.import_data import ImportedVisit, ImportResult, Target, read_mark, write_mark
 from teia.transfer.warc_captures import identity
 from teia.urls import MAX_REFERENCE_CHARS, from_user, key_of, split
 
@@ -54,7 +54,7 @@ class UrlListLine:
 # ---- URLs -----------------------------------------------------------------------------------------------------------
 
 
-def listed_urls(path: Path, done: ImportResult) -> Iterator[UrlListLine]:
+def read_urls(path: Path, done: ImportResult) -> Iterator[UrlListLine]:
     """Yield the URLs of a list; invalid lines are counted, empty ones and comments (#) skipped."""
     with disk_errors(path, "read"), path.open("rb") as file:
         number = 0
@@ -67,7 +67,7 @@ def listed_urls(path: Path, done: ImportResult) -> Iterator[UrlListLine]:
             listed = _listed(text)
             if listed is None:
                 done.refused += 1
-                done.complain(f"{path} line {number}: not a URL: {text[:60]!r}")
+                done.add_detail(f"{path} line {number}: not a URL: {text[:60]!r}")
             else:
                 yield listed
 
@@ -95,13 +95,13 @@ def _is_outcome(text: str) -> bool:
 
 def hosts_of_lists(files: Sequence[Path]) -> set[str]:
     ignored = ImportResult("")
-    return {split(listed.url).host for path in files for listed in listed_urls(path, ignored)}
+    return {split(listed.url).host for path in files for listed in read_urls(path, ignored)}
 
 
 def import_urls(target: Target, files: Sequence[Path], done: ImportResult) -> None:
     """Import lists. A repetition changes nothing, so no progress is stored."""
     for path in files:
-        lines = listed_urls(path, done)
+        lines = read_urls(path, done)
         while batch := list(islice(lines, BATCH)):
             # A final state in the list must not undo a page that was fetched here.
             final = [
@@ -176,12 +176,12 @@ def _import_rows(target: Target, rows: list[dict[str, Any]], source: str, positi
     for number, of_cell in by_cell.items():
         cell = target.cells[number]
         # A mark is the first row of the last batch that the cell has.
-        if position <= mark_of(cell, source):
+        if position <= read_mark(cell, source):
             done.skipped += len(of_cell)
             continue
         with cell.frontier.transaction():
             write_log(cell.frontier, of_cell)
-            note_mark(cell, source, position)
+            write_mark(cell, source, position)
         roll_out(cell.frontier, cell.folder.log)
         done.rows += len(of_cell)
 

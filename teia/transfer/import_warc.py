@@ -19,7 +19,7 @@ import msgspec
 from isal import igzip_lib
 
 from teia.crawler.child import JOB
-from teia.crawler.child.messages import ReadResult, decode_result, in_parts
+from teia.crawler.child.messages import ReadResult, decode_result, encode_parts
 from teia.crawler.commit import CommitGroup
 from teia.crawler.lookup import SAME_TIME_S
 from teia.crawler.outlinks import field_of
@@ -33,13 +33,13 @@ from teia.store.reader import Damage, Member, record_of
 from teia.store.warc import COMPRESSION_LEVEL, metadata_member
 from teia.transfer.import_data import (
     IMPORTED,
-    KEPT,
+    RECORDS_ONLY,
     MAX_HOST_RULES,
     ImportedVisit,
     ImportResult,
     Target,
     host_of,
-    mark_of,
+    read_mark,
 )
 from teia.transfer.warc_captures import PageAnswer, WarcCapture, captures, check_readable, identity, page_answer
 from teia.urls import canonicalize, key_of, site_of, slot_of, split
@@ -70,7 +70,7 @@ def hosts_of_archives(files: Sequence[Path]) -> set[str]:
         check_readable(path)
     hosts: set[str] = set()
     for path in files:
-        for capture in captures(path, _pass_over):
+        for capture in captures(path, _ignore_damage):
             host = host_of(canonicalize(capture.url)) if capture.answer is not None else ""
             hosts.update({host} if host else ())
             if len(hosts) > MAX_HOST_RULES:
@@ -78,12 +78,12 @@ def hosts_of_archives(files: Sequence[Path]) -> set[str]:
     return hosts
 
 
-def _pass_over(_damage: Damage) -> None:
+def _ignore_damage(_damage: Damage) -> None:
     """Ignore damage: it is reported when the file is imported."""
 
 
 def _first_time_s(path: Path) -> float:
-    first = next(captures(path, _pass_over), None)
+    first = next(captures(path, _ignore_damage), None)
     return first.records[0].time_s if first is not None else 0.0
 
 
@@ -109,7 +109,7 @@ class _WarcImport:
 
     async def run(self) -> None:
         self.source = identity(self.path)
-        self.marks = {cell.number: mark_of(cell, self.source) for cell in self.target.cells}
+        self.marks = {cell.number: read_mark(cell, self.source) for cell in self.target.cells}
         for batch in _batches(self._fresh(captures(self.path, self._damage))):
             # `gather` keeps the order of the file, although the children answer in any order.
             visits = await asyncio.gather(*(self._visit(capture) for capture in batch))
@@ -121,7 +121,7 @@ class _WarcImport:
 
     def _damage(self, damage: Damage) -> None:
         self.done.damaged += 1
-        self.done.complain(f"{damage.path}: {damage.why}")
+        self.done.add_detail(f"{damage.path}: {damage.why}")
 
     def _fresh(self, found: Iterable[WarcCapture]) -> Iterator[WarcCapture]:
         """Skip captures that an earlier, interrupted run has committed."""
@@ -141,7 +141,7 @@ class _WarcImport:
         self._check_digests(capture)
         page = page_answer(capture, config.scope.url_rules, config.limits)
         if page is None:
-            return self._kept(capture)
+            return self._records_only(capture)
         known = self._known(page.fetched)
         # The same capture: fetched here, or imported from another file.
         if known.has_visit:
@@ -151,8 +151,8 @@ class _WarcImport:
         # A history grows forwards only, and a revisit says nothing without the capture that it repeats.
         if is_older or (page.is_revisit and known.last_visit_s is None):
             why = "older than the known capture" if is_older else "refers to a missing capture"
-            self.done.complain(f"{capture.url}: {why}; its records are stored, but the page is not counted")
-            return self._kept(capture)
+            self.done.add_detail(f"{capture.url}: {why}; its records are stored, but the page is not counted")
+            return self._records_only(capture)
         if page.is_revisit:
             # It only shows that the page had not changed, like a 304.
             unchanged = replace(page, fetched=replace(page.fetched, status=NOT_MODIFIED))
@@ -165,7 +165,7 @@ class _WarcImport:
         for record in capture.records:
             if not matches(record.headers.get("warc-block-digest"), record.block):
                 self.done.mismatched += 1
-                self.done.complain(f"{self.path}: offset {record.offset}: the block digest does not match")
+                self.done.add_detail(f"{self.path}: offset {record.offset}: the block digest does not match")
 
     def _known(self, fetched: Fetched) -> _Known:
         host, key = split(fetched.url).host, key_of(fetched.url)
@@ -194,8 +194,8 @@ class _WarcImport:
 
     async def _ask(self, purpose: str, item: QueuedUrl, fetched: Fetched) -> ReadResult | LostAnswer:
         answered: asyncio.Future[bytes | LostAnswer] = asyncio.get_running_loop().create_future()
-        task = task_for(self.target.reading, purpose, item, fetched)
-        self.pool.submit(*in_parts(task), done=answered.set_result)
+        task = task_for(self.target.read_settings, purpose, item, fetched)
+        self.pool.submit(*encode_parts(task), done=answered.set_result)
         answer = await answered
         return decode_result(answer) if isinstance(answer, bytes) else answer
 
@@ -219,12 +219,12 @@ class _WarcImport:
             offset=capture.offset,
         )
 
-    def _kept(self, capture: WarcCapture) -> ImportedVisit:
+    def _records_only(self, capture: WarcCapture) -> ImportedVisit:
         """Return a visit that only stores records: robots.txt, other protocols, captures older than the known one."""
         host = host_of(canonicalize(capture.url))
         return ImportedVisit(
             self.target.queue_for(host),
-            self.target.item_for(capture.url, 0, KEPT),
+            self.target.item_for(capture.url, 0, RECORDS_ONLY),
             result=_with_records(_nothing(), capture, b""),
             source=self.source,
             offset=capture.offset,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from teia.store.sql import FetchLog
 
 
-def audit_of(root: Root, collection: str, courtesy: CourtesySettings) -> PolitenessAudit:
+def audit_fetch_log(root: Root, collection: str, courtesy: CourtesySettings) -> PolitenessAudit:
     """Replay a collection's fetch log and report impolite requests."""
     ledger = root.path / "ledger.sqlite"
     history, shared = read_courtesy_history(ledger), read_shared_addresses(ledger)
@@ -67,12 +67,12 @@ def known_urls(root: Root, collection: str) -> Iterator[dict[str, Any]]:
     for folder in root.collection(collection).cells():
         cell = FrontierCell(folder.frontier, read_only=True)
         try:
-            yield from _urls_of(cell)
+            yield from _cell_urls(cell)
         finally:
             cell.close()
 
 
-def _urls_of(cell: FrontierCell) -> Iterator[dict[str, Any]]:
+def _cell_urls(cell: FrontierCell) -> Iterator[dict[str, Any]]:
     sql = """
         SELECT h.name, u.tail, u.state, u.outcome, u.depth, u.in_links, p.visits, p.changes, p.last_visit_s, p.digest
         FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
@@ -116,7 +116,7 @@ def audit_archives(root: Root, collection: str) -> Audit:
 _PAGES = "kind NOT IN ('robots', 'probe')"
 
 
-def account_at_rest(root: Root, collection: str) -> dict[str, Any]:
+def idle_account(root: Root, collection: str) -> dict[str, Any]:
     """Return the counts of a collection that is not being crawled, under the keys of a crawl's summary."""
     with fetch_log(root, collection) as log:
         sums = "count(*), coalesce(sum(bytes), 0), coalesce(sum(links), 0), count(DISTINCT host)"

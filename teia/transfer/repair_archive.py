@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.crawler.fetch_rows import forget_places
+from teia.crawler.fetch_rows import forget_locations
 from teia.crawler.open_cell import committed_position, note_position, stored_records
 from teia.durable import disk_errors
 from teia.frontier.cell.cell import FrontierCell
@@ -55,13 +55,13 @@ def _repair_cell(folder: CellFolder, now_s: float) -> RepairResult:
     try:
         before = committed_position(frontier)
         with disk_errors(folder.archive, "read"):
-            after = None if before is None else _last_whole(folder.archive, before)
+            after = None if before is None else _last_complete_record(folder.archive, before)
         ends = _Ends(folder.archive, after)
         # One transaction: tables and position agree after a crash, too.
         with frontier.transaction():
             urls, visits = _forget_lost(frontier, ends, now_s)
             if after != before:
-                _note(frontier, folder.archive, after)
+                _record_end(frontier, folder.archive, after)
     finally:
         frontier.close()
     if before == after and not urls and not visits:
@@ -73,17 +73,17 @@ def _repair_cell(folder: CellFolder, now_s: float) -> RepairResult:
     return RepairResult(1, urls, visits, (what,))
 
 
-def _last_whole(archive: Path, before: Position) -> Position | None:
+def _last_complete_record(archive: Path, before: Position) -> Position | None:
     """Return the end of the last whole record at or before a position; None if there is none in any file of ours."""
     ours = [each for each in committed_files(archive, before) if serial_of(each[0].name) is not None]
     for path, stop in reversed(ours):
-        end = _whole_bytes(path, stop)
+        end = _complete_bytes(path, stop)
         if end:
             return Position(path.name, end)
     return None
 
 
-def _whole_bytes(path: Path, stop: int | None) -> int:
+def _complete_bytes(path: Path, stop: int | None) -> int:
     """Return the end of the last whole record of a file, before `stop`; damage further ahead is left in place."""
     # The file is as long as committed. Damage inside it is reported by the audit; nothing is rolled back for it.
     if stop is not None and path.stat().st_size >= stop:
@@ -112,28 +112,28 @@ def _forget_lost(frontier: FrontierCell, ends: _Ends, now_s: float) -> tuple[int
     Without its validators a page is fetched whole. It leaves the index until it is fetched again.
     """
     db, urls, visits = frontier.db, 0, 0
-    places = "SELECT file, offset, length, slot, host_id, key{} FROM {} WHERE file <> ''"
-    for file, offset, length, *place in db.execute(places.format("", "pages")).fetchall():
+    captures_sql = "SELECT file, offset, length, slot, host_id, key{} FROM {} WHERE file <> ''"
+    for file, offset, length, *row_key in db.execute(captures_sql.format("", "pages")).fetchall():
         if ends.is_lost(file, offset, length):
-            urls += frontier.visit_again(place, now_s)
+            urls += frontier.visit_again(row_key, now_s)
             db.execute(
                 "UPDATE pages SET file = '', offset = 0, length = 0, etag = '', last_modified = '', is_gone = 1"
                 " WHERE slot = ? AND host_id = ? AND key = ?",
-                place,
+                row_key,
             )
-    for file, offset, length, *place in db.execute(places.format(", time_s", "visits")).fetchall():
+    for file, offset, length, *row_key in db.execute(captures_sql.format(", time_s", "visits")).fetchall():
         if ends.is_lost(file, offset, length):
             visits += 1
             db.execute(
                 "UPDATE visits SET file = '', offset = 0, length = 0"
                 " WHERE slot = ? AND host_id = ? AND key = ? AND time_s = ?",
-                place,
+                row_key,
             )
-    forget_places(frontier, ends.is_lost)
+    forget_locations(frontier, ends.is_lost)
     return urls, visits
 
 
-def _note(frontier: FrontierCell, archive: Path, end: Position | None) -> None:
+def _record_end(frontier: FrontierCell, archive: Path, end: Position | None) -> None:
     """Record the archive's end, and the number of its records without the head of each file."""
     if end is None:
         frontier.db.execute("DELETE FROM meta WHERE name IN ('archive', 'records')")

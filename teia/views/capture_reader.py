@@ -19,7 +19,7 @@ from teia.crawler.child.read_copy import (
     CaptureRequest,
     CaptureTemplate,
     CaptureText,
-    decode_shown,
+    decode_template,
     decode_text,
     encode,
 )
@@ -53,7 +53,7 @@ class CaptureReader:
 
     def shown(self, url: str, head: bytes, body: bytes, *, is_style: bool = False) -> CaptureTemplate:
         """Return a page, or a style sheet, made safe to display."""
-        return decode_shown(self._done(CaptureRequest("style" if is_style else "page", url, head, body)))
+        return decode_template(self._done(CaptureRequest("style" if is_style else "page", url, head, body)))
 
     def close(self) -> None:
         """End the children."""

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from teia.clock import Clock, iso_utc
 from teia.config.sections import Config
 from teia.crawler.keep_fresh.page_freshness import freshness_of, rate_of_peers
-from teia.crawler.lookup import Lookup, UrlEntry, main_url, why_alias
+from teia.crawler.lookup import Lookup, UrlEntry, main_url, alias_note
 from teia.crawler.signals_in.site_hints import source_trust
 from teia.crawler.sites.soft404 import soft_404_note
 from teia.errors import StoreError
@@ -156,7 +156,7 @@ def entry_of(lookup: Lookup, text: str, config: Config) -> UrlEntry:
         # The page may be known under the main name of its host.
         there = main_url(lookup, url)
         if there is not None and lookup.find(there) is not None:
-            raise StoreError(f"{url} is not known in {lookup.name}: {why_alias(lookup, url)}")
+            raise StoreError(f"{url} is not known in {lookup.name}: {alias_note(lookup, url)}")
         alike = suggestions(lookup, url)
         hint = (
             f"; did you mean {', '.join(alike)}"

@@ -9,8 +9,8 @@ from teia.clock import iso_utc
 from teia.collections.edits import implied_scope
 from teia.collections.stored import saved
 from teia.config.sections import Config
-from teia.crawler.compiled_settings import ASKED_FOR
-from teia.crawler.lookup import Lookup, UrlEntry, why_alias
+from teia.crawler.compiled_settings import EXPLICIT
+from teia.crawler.lookup import Lookup, UrlEntry, alias_note
 from teia.errors import ConfigError
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW
 from teia.frontier.queue.host_rules import PAUSED, paused_hosts
@@ -39,7 +39,7 @@ def why_waiting(lookup: Lookup, entry: UrlEntry, now_s: float) -> str | None:
         return None
     if entry.state == "excluded":
         # Only while the host still is an alias.
-        if entry.outcome == Outcome.ALIAS and (of_main := why_alias(lookup, entry.url)) is not None:
+        if entry.outcome == Outcome.ALIAS and (of_main := alias_note(lookup, entry.url)) is not None:
             return of_main
         if entry.outcome == Outcome.OUT_OF_SCOPE:
             return _left_out(lookup, entry) or "it was out of scope; the next crawl checks it again"
@@ -77,7 +77,7 @@ def why_unknown(url: str, config: Config) -> str:
 def _left_out(lookup: Lookup, entry: UrlEntry) -> str:
     """Explain why the collection's settings leave a URL out; empty if they do not."""
     config = saved(lookup.root, lookup.name).config
-    scope, is_asked_for = config.scope, entry.found_by & ASKED_FOR
+    scope, is_asked_for = config.scope, entry.found_by & EXPLICIT
     # A URL that a user named, or that a page requires, needs no include rule.
     include = () if is_asked_for else scope.include or implied_scope(config.collection.seeds)
     try:

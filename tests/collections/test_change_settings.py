@@ -19,7 +19,7 @@ from teia.errors import ConfigError, StoreError
 from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import Root
-from teia.transfer.read_all import audit_of, known_urls
+from teia.transfer.read_all import audit_fetch_log, known_urls
 from teia.views.why_waiting import why_waiting
 from tests.crawler.webs import Page, ScriptedWeb, crawl_web, html, robots
 from tests.waiting import until
@@ -223,7 +223,7 @@ def test_a_longer_delay_holds_at_once_and_the_audit_knows_of_both(tmp_path: Path
     assert len(after) > 5
     assert early_requests(after, 0.4, lambda entry: entry.host) == []
     root = Root(crawled.data)
-    assert audit_of(root, "main", saved(root, "main").config.courtesy).violations == 0
+    assert audit_fetch_log(root, "main", saved(root, "main").config.courtesy).violations == 0
 
 
 def test_no_delay_shortens_a_crawl_delay(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.records import Command
 from teia.store.root import Root, open_root
-from teia.transfer.read_all import audit_of
+from teia.transfer.read_all import audit_fetch_log
 from tests.crawler.webs import Page, ScriptedWeb, html, text_of
 from tests.waiting import until, until_async
 
@@ -164,7 +164,7 @@ async def _serve(
     served.entries = read_log(log)
     if served.entries:
         courtesy = read(next(iter(collections))).courtesy
-        served.violations = sum(audit_of(root, name, courtesy).violations for name in collections)
+        served.violations = sum(audit_fetch_log(root, name, courtesy).violations for name in collections)
     return served, lab.port
 
 

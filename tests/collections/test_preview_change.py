@@ -16,7 +16,7 @@ from teia.collections.stored import saved
 from teia.config.sections import Config
 from teia.records import Command
 from teia.store.root import Root, open_root
-from teia.transfer.read_all import account_at_rest
+from teia.transfer.read_all import idle_account
 from tests.collections.test_change_settings import site
 from tests.crawler.webs import ScriptedWeb, crawl_web
 from tests.waiting import until
@@ -33,7 +33,7 @@ def changed(root: Root, **values: Any) -> tuple[Config, Config]:
 
 
 def queued(root: Root) -> int:
-    return int(account_at_rest(root, "main")["urls_queued"])
+    return int(idle_account(root, "main")["urls_queued"])
 
 
 @pytest.fixture

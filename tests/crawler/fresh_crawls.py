@@ -140,7 +140,7 @@ class KeptWeb:
         visit = ActiveVisit(queue, item, delay_s=queue.server.last_delay_s, fetched=self._fetch(item))
         assert visit.fetched is not None
         if visit.fetched.status:
-            visit.result = decode_result(read(encode(task_for(self.crawl.reading, "page", item, visit.fetched))))
+            visit.result = decode_result(read(encode(task_for(self.crawl.read_settings, "page", item, visit.fetched))))
         visit.outcome = visit.result.outcome if visit.result is not None else visit.fetched.outcome
         visit.verdict = verdict_of(visit, self.crawl.config, self._chance)
         return visit

@@ -112,7 +112,7 @@ class OfflineCrawl:
             status, head = 302, MOVED % markup[3:].encode()
         fetched = Fetched(item.url, str(status), status, now_s, now_s, head=head, body=(markup or "").encode())
         visit = ActiveVisit(queue, item, fetched=fetched)
-        visit.result = decode_result(read(encode(task_for(self.crawl.reading, "page", item, fetched))))
+        visit.result = decode_result(read(encode(task_for(self.crawl.read_settings, "page", item, fetched))))
         visit.outcome = visit.result.outcome
         visit.verdict = verdict(visit.outcome, item.failures, 1.0)
         self._commit(CommitGroup(visits=[visit]))

@@ -11,7 +11,7 @@ from teia.config.sections import CourtesySettings
 from teia.frontier.queue.ledger import read_shared_addresses
 from teia.lab.server.witness import TOLERANCE_S, early_requests
 from teia.store.root import open_root
-from teia.transfer.read_all import audit_of
+from teia.transfer.read_all import audit_fetch_log
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html
 
 SITES = 30
@@ -56,9 +56,9 @@ def test_address_is_asked_as_often_as_the_rule_allows_and_no_more(crawled: Crawl
 
 def test_audit_knows_the_rule(crawled: Crawled) -> None:
     root, courtesy = open_root(crawled.data), crawled.crawls[0].config.courtesy
-    assert audit_of(root, "main", courtesy).violations == 0
+    assert audit_fetch_log(root, "main", courtesy).violations == 0
     strict = CourtesySettings(delay_s=DELAY_S, response_factor=0.0, shared_sites=SITES)
-    assert audit_of(root, "main", strict).violations > SITES, "by another rule they were early"
+    assert audit_fetch_log(root, "main", strict).violations > SITES, "by another rule they were early"
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_number_of_sites_is_kept_for_the_next_run(crawled: Crawled, tmp_path: Pa
     gaps = [after.start_s - before.end_s for before, after in pairwise(entries)]
     assert min(gaps) >= owed_s(14) - TOLERANCE_S
     assert sum(gap < DELAY_S - TOLERANCE_S for gap in gaps) > len(gaps) / 2, "it did not have to learn that again"
-    assert audit_of(open_root(again.data), "more", again.crawls[0].config.courtesy).violations == 0
+    assert audit_fetch_log(open_root(again.data), "more", again.crawls[0].config.courtesy).violations == 0
 
 
 def test_named_network_rests_the_short_time_from_the_start(tmp_path: Path) -> None:
@@ -86,4 +86,4 @@ def test_named_network_rests_the_short_time_from_the_start(tmp_path: Path) -> No
     assert min(gaps) >= SHARED_REST_S - TOLERANCE_S
     assert sorted(gaps)[len(gaps) // 2] < DELAY_S
     assert early_requests(crawled.entries, DELAY_S, lambda entry: entry.host) == []
-    assert audit_of(open_root(crawled.data), "main", crawled.crawls[0].config.courtesy).violations == 0
+    assert audit_fetch_log(open_root(crawled.data), "main", crawled.crawls[0].config.courtesy).violations == 0

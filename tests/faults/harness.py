@@ -40,7 +40,7 @@ from teia.parse.children.pool import LostAnswer
 from teia.records import Fetched
 from teia.store.cdxj import write_index
 from teia.store.root import Root, open_root
-from teia.transfer.read_all import audit_archives, audit_of, known_urls, stored_records
+from teia.transfer.read_all import audit_archives, audit_fetch_log, known_urls, stored_records
 
 HOSTS, PAGES = ("a.test", "b.test", "c.test"), 10
 FILE_BYTES = 6_000
@@ -221,7 +221,7 @@ async def look_at(root: Root, told: Told) -> None:
         cell.close()
     audits = {
         "archive": audit_archives(root, "main"),
-        "politeness": audit_of(root, "main", config_of(root).courtesy),
+        "politeness": audit_fetch_log(root, "main", config_of(root).courtesy),
         "index": audit_index(root, "main"),
     }
     complaints = {kind: list(audit.details[:5]) for kind, audit in audits.items() if audit.violations}

@@ -17,7 +17,7 @@ from teia.indexer.ranks import rank_file
 from teia.indexer.rebuild import audit_index, rebuild_index
 from teia.search.rank.semantic import load
 from teia.store.root import Root, open_root
-from teia.transfer.read_all import account_at_rest
+from teia.transfer.read_all import idle_account
 from teia.urls import key_of
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html
 
@@ -76,10 +76,10 @@ def test_what_was_crawled_is_found_and_noindex_is_not(tmp_path: Path) -> None:
 def test_an_account_counts_the_pages_that_can_be_found_now(tmp_path: Path) -> None:
     """The contract of `teia status --json`: `indexed`, beside what the index has not come to yet."""
     _, root = crawled(tmp_path)
-    before = account_at_rest(root, "main")
+    before = idle_account(root, "main")
     assert (before["indexed"], before["index_behind"], before["index_writing"]) == (0, 3, False)
     follow(root)
-    account = account_at_rest(root, "main")
+    account = idle_account(root, "main")
     assert (account["indexed"], account["index_behind"], account["index_unreadable"]) == (3, 0, 0)
 
 

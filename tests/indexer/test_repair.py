@@ -44,7 +44,7 @@ from teia.indexer.reread import Rereader
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.archive import archive_path
 from teia.store.root import CellFolder, CollectionFolder, Root, open_root
-from teia.transfer.read_all import account_at_rest
+from teia.transfer.read_all import idle_account
 from teia.urls import cell_starts, key_of, host_to_cell, site_of, slot_of
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html
 from tests.waiting import until, until_async
@@ -124,7 +124,7 @@ def test_an_index_that_fell_behind_is_told_by_the_audit_the_status_and_the_searc
     audit = audit_index(root, "main")
     assert (audit.checked, audit.violations) == (1, 8)
     assert "8 crawled pages are not indexed yet; no indexer is running" in audit.details[0]
-    account = account_at_rest(root, "main")
+    account = idle_account(root, "main")
     assert (account["indexed"], account["index_behind"]) == (1, 8)
     total, warnings = asked(root)
     assert total == 1
@@ -398,7 +398,7 @@ def test_an_indexer_that_is_killed_is_started_again_and_nothing_is_missing(
     assert companion.error == ""
     assert "restarting it in 0.5 s" in caplog.text
     assert audit_index(root, "main").violations == 0
-    assert account_at_rest(root, "main")["indexed"] == 9
+    assert idle_account(root, "main")["indexed"] == 9
 
 
 @pytest.mark.slow
@@ -600,7 +600,7 @@ def test_a_server_brings_an_index_up_to_date_that_nobody_crawls(root: Root) -> N
     keeper = IndexSupervisor(root, WallClock(), poll_s=0.05, first_poll_s=0.0)
     keeper.start()
     try:
-        until(lambda: account_at_rest(root, "main")["indexed"] == 9, "it is brought up to date")
+        until(lambda: idle_account(root, "main")["indexed"] == 9, "it is brought up to date")
     finally:
         keeper.stop()
     assert audit_index(root, "main").violations == 0
@@ -612,7 +612,7 @@ def test_a_server_whose_first_collection_is_damaged_goes_on_with_the_others(root
     keeper = IndexSupervisor(root, WallClock(), poll_s=0.05, first_poll_s=0.0)
     keeper.start()
     try:
-        until(lambda: account_at_rest(root, "main")["indexed"] == 9, "the other is brought up to date")
+        until(lambda: idle_account(root, "main")["indexed"] == 9, "the other is brought up to date")
     finally:
         keeper.stop()
     with pytest.raises(sqlite3.DatabaseError):
@@ -709,7 +709,7 @@ def test_a_page_whose_copy_is_damaged_is_told_of_and_stored_whole_when_it_comes_
     damage(root, crawled, "/3")
     without_handover(root)
     work(root)
-    assert account_at_rest(root, "main")["index_unreadable"] == 1
+    assert idle_account(root, "main")["index_unreadable"] == 1
     total, warnings = asked(root)
     assert total == 8
     assert any("1 pages cannot be found because their captures cannot be read" in each for each in warnings)
@@ -718,7 +718,7 @@ def test_a_page_whose_copy_is_damaged_is_told_of_and_stored_whole_when_it_comes_
     crawl_web(web_of(), tmp_path, "x.test/", port=crawled.port)
     assert copy(root, crawled, "/3") == before, "the same answer was stored whole"
     work(root)
-    assert account_at_rest(root, "main")["index_unreadable"] == 0
+    assert idle_account(root, "main")["index_unreadable"] == 0
     assert asked(root) == (9, ())
     assert audit_index(root, "main").violations == 0
 

@@ -22,7 +22,7 @@ from teia.store.parquet import SCHEMA
 from teia.store.reader import ArchiveReader
 from teia.store.root import Root, open_root
 from teia.transfer.export import (
-    archives,
+    archive_files,
     cdxj_lines,
     check_target,
     export_log,
@@ -63,7 +63,7 @@ def test_one_file_and_a_folder_hold_every_record(crawled: Crawled, tmp_path: Pat
 
 def test_what_a_crawler_has_not_committed_is_left_out(copied: Root) -> None:
     before = whole(copied)
-    path, end = next(archives(copied, "main"))
+    path, end = next(archive_files(copied, "main"))
     assert end is not None
     with path.open("ab") as file:
         file.write(path.read_bytes()[:end])
@@ -75,7 +75,7 @@ def test_what_a_crawler_has_not_committed_is_left_out(copied: Root) -> None:
 
 def test_a_damaged_record_costs_only_itself(copied: Root, tmp_path: Path) -> None:
     records = len(record_ids(whole(copied)))
-    path = max((path for path, _ in archives(copied, "main")), key=lambda path: path.stat().st_size)
+    path = max((path for path, _ in archive_files(copied, "main")), key=lambda path: path.stat().st_size)
     record = [record for record in ArchiveReader(path.parent).records() if record.kind == "response"][1]
     with path.open("r+b") as file:
         file.seek(record.offset + record.length // 2)

@@ -26,10 +26,10 @@ from teia.errors import CorruptFile, StoreError, UsageError
 from teia.store.reader import ArchiveReader
 from teia.store.root import Root, open_root
 from teia.transfer.export import export_log, export_warc, export_warc_folder, graph_lines, new_file
-from teia.transfer.import_data import ImportResult, collection_for, open_target
+from teia.transfer.import_data import ImportResult, choose_collection, open_target
 from teia.transfer.import_lists import import_log, import_urls
 from teia.transfer.import_warc import hosts_of_archives, import_warc
-from teia.transfer.read_all import audit_archives, audit_of, known_urls
+from teia.transfer.read_all import audit_archives, audit_fetch_log, known_urls
 from teia.views.reports.freshness import pace_of
 from teia.views.reports.source import looking
 from tests.crawler.crawled import Crawled
@@ -38,7 +38,7 @@ from tests.system.labs import IMPATIENT, crawl
 
 def new_root(folder: Path, *scope: str) -> Root:
     root = open_root(folder, create=True)
-    collection_for(root, None, None, scope or ("suffix:.test",), set)
+    choose_collection(root, None, None, scope or ("suffix:.test",), set)
     return root
 
 
@@ -73,7 +73,7 @@ def exported(crawled: Crawled, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.fixture
-def archives(exported: Path) -> list[Path]:
+def archive_files(exported: Path) -> list[Path]:
     return sorted((exported / "warc").iterdir())
 
 
@@ -81,10 +81,10 @@ def archives(exported: Path) -> list[Path]:
 
 
 def test_round_trip_keeps_every_url_and_a_crawl_fetches_nothing_twice(
-    crawled: Crawled, exported: Path, archives: list[Path], tmp_path: Path
+    crawled: Crawled, exported: Path, archive_files: list[Path], tmp_path: Path
 ) -> None:
     root = new_root(tmp_path / "data")
-    done = take_archives(root, *archives)
+    done = take_archives(root, *archive_files)
     take_lists(root, exported / "urls.jsonl")
     assert (done.damaged, done.skipped, done.mismatched) == (0, 0, 0)
     assert urls_of(root) == crawled.urls
@@ -95,9 +95,9 @@ def test_round_trip_keeps_every_url_and_a_crawl_fetches_nothing_twice(
     assert urls_of(root) == crawled.urls
 
 
-def test_copies_are_the_same_bytes(crawled: Crawled, archives: list[Path], tmp_path: Path) -> None:
+def test_copies_are_the_same_bytes(crawled: Crawled, archive_files: list[Path], tmp_path: Path) -> None:
     root = new_root(tmp_path / "data")
-    take_archives(root, *archives)
+    take_archives(root, *archive_files)
     with Lookup(crawled.root, "main") as before, Lookup(root, "main") as after:
         for url, _, page in before.pages():
             assert after.copy(url) == before.copy(url)
@@ -108,20 +108,20 @@ def test_copies_are_the_same_bytes(crawled: Crawled, archives: list[Path], tmp_p
 
 
 def test_the_order_of_lists_and_archives_does_not_matter(
-    crawled: Crawled, exported: Path, archives: list[Path], tmp_path: Path
+    crawled: Crawled, exported: Path, archive_files: list[Path], tmp_path: Path
 ) -> None:
     root = new_root(tmp_path / "data")
     take_lists(root, exported / "urls.jsonl")
-    take_archives(root, *reversed(archives))
+    take_archives(root, *reversed(archive_files))
     assert urls_of(root) == crawled.urls
 
 
 def test_the_same_pages_in_another_file_are_not_taken_twice(
-    crawled: Crawled, archives: list[Path], tmp_path: Path
+    crawled: Crawled, archive_files: list[Path], tmp_path: Path
 ) -> None:
     root = new_root(tmp_path / "data")
-    first = take_archives(root, *archives)
-    assert take_archives(root, *archives).records == 0
+    first = take_archives(root, *archive_files)
+    assert take_archives(root, *archive_files).records == 0
     with new_file(tmp_path / "all.warc.gz") as file:
         export_warc(crawled.root, "main", file)
     again = take_archives(root, tmp_path / "all.warc.gz")
@@ -141,7 +141,7 @@ def test_log_can_be_asked_and_is_not_held_against_us(crawled: Crawled, exported:
     with fetch_log(root, "main") as log, fetch_log(crawled.root, "main") as before:
         rows = [each.query(f"SELECT {columns} FROM fetches ORDER BY ALL").rows for each in (log, before)]
     assert rows[0] == rows[1]
-    assert audit_of(root, "main", Config().courtesy).checked == 0
+    assert audit_fetch_log(root, "main", Config().courtesy).checked == 0
     asked = []
     for each in (root, crawled.root):
         with looking(each, "main") as source:
@@ -150,10 +150,10 @@ def test_log_can_be_asked_and_is_not_held_against_us(crawled: Crawled, exported:
     assert asked[0] == 0 < asked[1], "they are no requests of this day either"
 
 
-def test_what_is_no_log_is_refused(archives: list[Path], tmp_path: Path) -> None:
+def test_what_is_no_log_is_refused(archive_files: list[Path], tmp_path: Path) -> None:
     root = new_root(tmp_path / "data")
     with pytest.raises(CorruptFile, match="not a fetch log"), open_target(root, "main", WallClock()) as target:
-        import_log(target, archives[:1], ImportResult("main"))
+        import_log(target, archive_files[:1], ImportResult("main"))
 
 
 # ---- kill -9 --------------------------------------------------------------------------------------------------------
@@ -166,20 +166,20 @@ def import_process(data: Path, files: list[Path]) -> subprocess.Popen[bytes]:
 
 @pytest.mark.slow
 def test_a_killed_import_goes_on_and_takes_nothing_twice(
-    crawled: Crawled, archives: list[Path], tmp_path: Path
+    crawled: Crawled, archive_files: list[Path], tmp_path: Path
 ) -> None:
     chance = random.Random(7)
     root = new_root(tmp_path / "data")
     calm = new_root(tmp_path / "calm")
-    take_archives(calm, *archives)
+    take_archives(calm, *archive_files)
     take_lists(root)  # nothing, but it makes the cells' files
     for _ in range(12):
-        process = import_process(tmp_path / "data", archives)
+        process = import_process(tmp_path / "data", archive_files)
         time.sleep(chance.uniform(0.6, 1.8))  # it dies at any moment of its work
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)
         assert audit_archives(root, "main").violations == 0
-    take_archives(root, *archives)
+    take_archives(root, *archive_files)
     assert urls_of(root) == urls_of(calm)
     stored = [sorted(_record_ids(each)) for each in (root, calm)]
     assert stored[0] == stored[1]
@@ -192,10 +192,10 @@ def _record_ids(root: Root) -> Iterator[str]:
                 yield record.headers["warc-record-id"]
 
 
-def test_a_folder_in_use_is_left_alone(archives: list[Path], tmp_path: Path) -> None:
+def test_a_folder_in_use_is_left_alone(archive_files: list[Path], tmp_path: Path) -> None:
     root = new_root(tmp_path / "data")
     with root.locked():
-        process = import_process(tmp_path / "data", archives)
+        process = import_process(tmp_path / "data", archive_files)
         assert process.wait(60) == 1
     assert not (tmp_path / "data/main/cells/00/frontier.sqlite").exists()
 
@@ -213,7 +213,7 @@ def test_archives_of_other_crawlers_are_read(conformance: Path, tmp_path: Path) 
         folder / "iipc-primer" / "hello-world.warc",
     ]
     root = open_root(tmp_path / "data", create=True)
-    collection_for(root, None, None, (), lambda: hosts_of_archives(files))
+    choose_collection(root, None, None, (), lambda: hosts_of_archives(files))
     done = take_archives(root, *files)
     assert done.damaged == 0
     assert audit_archives(root, "main").violations == 0
@@ -240,8 +240,8 @@ def test_links_of_other_crawlers_pages_come_from_the_pages(conformance: Path, tm
         assert b"Internet Assigned Numbers Authority" in lookup.copy("http://www.iana.org/").payload
 
 
-def test_damage_is_counted_and_the_rest_is_taken(archives: list[Path], tmp_path: Path) -> None:
-    largest = max(archives, key=lambda path: path.stat().st_size)
+def test_damage_is_counted_and_the_rest_is_taken(archive_files: list[Path], tmp_path: Path) -> None:
+    largest = max(archive_files, key=lambda path: path.stat().st_size)
     broken = tmp_path / "broken.warc.gz"
     shutil.copy(largest, broken)
     size = broken.stat().st_size
@@ -303,23 +303,23 @@ def test_lists_are_text_or_json_lines_and_bad_lines_are_counted(tmp_path: Path) 
 def test_a_name_that_leads_elsewhere_makes_nothing(tmp_path: Path, name: str) -> None:
     root = open_root(tmp_path / "data", create=True)
     with pytest.raises(Exception, match=r"name|NAME|must"):
-        collection_for(root, name or "-", None, ("suffix:.test",), set)
+        choose_collection(root, name or "-", None, ("suffix:.test",), set)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["format"]
 
 
 def test_a_new_collection_may_crawl_the_hosts_of_its_files(tmp_path: Path) -> None:
     root = open_root(tmp_path / "data", create=True)
-    collection_for(root, "one", None, (), lambda: {"b.test", "a.test"})
+    choose_collection(root, "one", None, (), lambda: {"b.test", "a.test"})
     assert '["host:a.test", "host:b.test"]' in root.collection("one").config.read_text()
     with pytest.raises(UsageError, match="--scope"):
-        collection_for(root, "two", None, (), lambda: {f"{n}.test" for n in range(1000)})
+        choose_collection(root, "two", None, (), lambda: {f"{n}.test" for n in range(1000)})
     with pytest.raises(UsageError, match="already exists with its own settings"):
-        collection_for(root, "one", None, ("suffix:.br",), set)
+        choose_collection(root, "one", None, ("suffix:.br",), set)
 
 
 def test_settings_of_another_collection_can_be_taken_over(tmp_path: Path) -> None:
     file = tmp_path / "teia.toml"
     file.write_text(to_toml(Config()) + '[collection]\nname = "moved"\nseeds = ["http://a.test/"]\n')
     root = open_root(tmp_path / "data", create=True)
-    assert collection_for(root, None, file, (), set) == "moved"
+    assert choose_collection(root, None, file, (), set) == "moved"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from teia.transfer.read_all import account_at_rest, audit_archives
+from teia.transfer.read_all import idle_account, audit_archives
 from tests.crawler.crawled import Crawled
 
 
 def test_a_collection_at_rest_tells_what_its_crawl_told(crawled: Crawled) -> None:
-    account = account_at_rest(crawled.root, "main")
+    account = idle_account(crawled.root, "main")
     for key in ("requests", "pages", "bytes", "urls_known", "urls_queued", "links", "archive_records"):
         assert account[key] == crawled.summary[key], key
     files = sum(1 for _ in crawled.data.glob("main/cells/*/archive/*.warc.gz"))

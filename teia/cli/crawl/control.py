@@ -17,7 +17,7 @@ from teia.collections.stored import choose, is_clustered, no_node_error
 from teia.errors import StoreError
 from teia.records import Command
 from teia.store.root import Root, open_root
-from teia.transfer.read_all import account_at_rest
+from teia.transfer.read_all import idle_account
 
 # A crawler reads its commands several times a second; before it stops, it commits and closes its files.
 PATIENCE_S = 10.0
@@ -40,7 +40,7 @@ def current_account(root: Root, name: str) -> dict[str, Any]:
     try:
         control = ControlFile(root.path / "control.sqlite")
     except StoreError:  # a folder without write permission has no crawler
-        return account_at_rest(root, name)
+        return idle_account(root, name)
     try:
         run = control.running_crawl(name)
     finally:
@@ -49,9 +49,9 @@ def current_account(root: Root, name: str) -> dict[str, Any]:
     if run is not None and "requests" in run.account:
         return dict(run.account)
     if run is None:
-        return account_at_rest(root, name)
+        return idle_account(root, name)
     try:
-        account = account_at_rest(root, name)
+        account = idle_account(root, name)
     except StoreError:  # it waits for its first run
         account = asdict(empty_summary(name))
     return {**account, **run.account}

@@ -33,7 +33,7 @@ from teia.indexer.companion import IndexerProcess
 from teia.notify.keep_process import NotifierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root
-from teia.transfer.read_all import audit_of
+from teia.transfer.read_all import audit_fetch_log
 
 INDEX_S = 3.0
 """Time that a stopped crawl waits for its index."""
@@ -102,7 +102,7 @@ def crawl_and_report(
 def _audit_of(root: Root, config: Config, parked: Mapping[str, str]) -> int:
     """Return the number of impolite requests of a collection; 0 for a parked one that cannot be read."""
     try:
-        return audit_of(root, config.collection.name, config.courtesy).violations
+        return audit_fetch_log(root, config.collection.name, config.courtesy).violations
     except StoreError:
         if config.collection.name not in parked:
             raise

@@ -31,7 +31,7 @@ from teia.indexer.companion import IndexerProcess
 from teia.notify.keep_process import NotifierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root
-from teia.transfer.read_all import audit_of
+from teia.transfer.read_all import audit_fetch_log
 
 Names = Callable[[], Sequence[str]]
 Read = Callable[[str], Config]
@@ -172,7 +172,7 @@ def _account(root: Root, controller: CollectionController) -> dict[str, Any]:
     else:
         violations, summary = 0, controller.summary
         with nullcontext() if not controller.parked else suppress(StoreError):  # a parked collection may be unreadable
-            violations = audit_of(root, controller.name, controller.config.courtesy).violations
+            violations = audit_fetch_log(root, controller.name, controller.config.courtesy).violations
             if controller.config.index.enabled:
                 summary = with_index(summary, read_index_state(root.collection(controller.name)))
         account = {**asdict(summary), "politeness_violations": violations}

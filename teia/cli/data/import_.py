@@ -15,7 +15,7 @@ from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.durable import disk_errors
 from teia.store.root import open_root
-from teia.transfer.import_data import ImportResult, Target, collection_for, open_target
+from teia.transfer.import_data import ImportResult, Target, choose_collection, open_target
 from teia.transfer.import_lists import hosts_of_lists, hosts_of_logs, import_log, import_urls
 from teia.transfer.import_warc import hosts_of_archives, import_warc
 
@@ -89,7 +89,7 @@ def _import(
             pass
     root = open_root(data, create=True)
     with root.locked():
-        collection = collection_for(root, name, config, scope or (), hosts)
+        collection = choose_collection(root, name, config, scope or (), hosts)
         done = ImportResult(collection)
         with open_target(root, collection, WallClock()) as target:
             take(target, done)

@@ -38,7 +38,7 @@ def import_log(
     from teia.clock import WallClock
     from teia.signals.accesslog import FORMATS
     from teia.store.root import open_root
-    from teia.transfer.import_data import collection_for, open_target
+    from teia.transfer.import_data import choose_collection, open_target
     from teia.transfer.import_hits import take_in
     from teia.urls import from_user
 
@@ -51,7 +51,7 @@ def import_log(
     root = open_root(data, create=False)
     with root.locked():
         # No hosts: a log gives no scope, so a new collection is refused with an error.
-        name = collection_for(root, collection, None, (), set)
+        name = choose_collection(root, collection, None, (), set)
         with open_target(root, name, WallClock()) as target:
             done = take_in(target, root.collection(name), files, chosen, whose)
     console = progress_console()

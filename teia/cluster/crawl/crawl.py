@@ -86,7 +86,7 @@ class NodeCrawl(Crawl):
         taken_at: Mapping[int, float],
         leases: AddressLeases,
     ) -> None:
-        super().__init__(0, name, config, committer, starts, compiled.reading, compiled)
+        super().__init__(0, name, config, committer, starts, compiled.read_settings, compiled)
         committer.usual_delay_s = config.courtesy.delay_s
         self._may_fetch = may_fetch
         self._clock = clock

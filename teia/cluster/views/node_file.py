@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from teia.cluster.members.session import NodeSession, NodeState
 
 FILE = "cluster.json"
-TELL_S = 1.0
+WRITE_S = 1.0
 STALE_S = 10.0
 RATE_S = 20.0
 """Time span over which pages a second are measured."""
@@ -52,14 +52,14 @@ class NodeFileReader:
         import msgspec
 
         try:
-            told = msgspec.json.decode((self.root.path / FILE).read_bytes(), type=ClusterView)
+            stored = msgspec.json.decode((self.root.path / FILE).read_bytes(), type=ClusterView)
         except (OSError, msgspec.MsgspecError):
             return self.alone.view()
         # Old, but a process still holds the folder: the node is busy, not gone.
-        if self.clock.now_s() - from_iso(told.time) <= STALE_S or self.root.lock_holder() is not None:
-            return told
-        nodes = [replace(node, state="off") if node.name == told.here else node for node in told.nodes]
-        return replace(told, nodes=nodes)
+        if self.clock.now_s() - from_iso(stored.time) <= STALE_S or self.root.lock_holder() is not None:
+            return stored
+        nodes = [replace(node, state="off") if node.name == stored.here else node for node in stored.nodes]
+        return replace(stored, nodes=nodes)
 
 
 @dataclass(slots=True)
@@ -80,23 +80,23 @@ class NodeFileWriter:
     starts: tuple[int, ...]
     """The first slot of each cell."""
     clock: Clock
-    wanted: Callable[[int], str] = lambda cell: ""  # noqa: ARG005
+    wanted_owner: Callable[[int], str] = lambda cell: ""  # noqa: ARG005
     """Function that returns the node that should own a cell; empty if unknown."""
-    decided: Callable[[int, str], str] = lambda cell, giver: ""  # noqa: ARG005
+    move_reason: Callable[[int, str], str] = lambda cell, giver: ""  # noqa: ARG005
     """Function that returns the reason why a cell was to leave a node; empty if nothing was decided."""
     _last: dict[int, _Last] = field(default_factory=dict)
     _moves: deque[MoveView] = field(default_factory=lambda: deque(maxlen=MOVES))
     _moved: Counter[str] = field(default_factory=Counter)
     _pages: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
 
-    async def tell_for_ever(self, session: NodeSession) -> None:
+    async def write_forever(self, session: NodeSession) -> None:
         """Write the file once a second, until cancelled; on a full disk skip it."""
         while True:
             with suppress(OSError):
-                self.tell(session)
-            await self.clock.sleep(TELL_S)
+                self.write(session)
+            await self.clock.sleep(WRITE_S)
 
-    def tell(self, session: NodeSession) -> None:
+    def write(self, session: NodeSession) -> None:
         """Write the present view. No fsync: after a crash of the machine the file is of no use."""
         import msgspec
 
@@ -114,15 +114,15 @@ class NodeFileWriter:
         """Return the cluster as sessions report it; `ago` are the seconds since each node's last report."""
         now_s = self.clock.now_s()
         cells = self._cells(nodes)
-        lines = [
-            self._line(node, ago.get(name, 0.0), now_s, beat_s, silence_s, sum(cell.keeper == name for cell in cells))
+        node_views = [
+            self._node_view(node, ago.get(name, 0.0), now_s, beat_s, silence_s, sum(cell.keeper == name for cell in cells))
             for name, node in sorted(nodes.items())
         ]
         counts = {name: dict(node.load) for name, node in sorted(nodes.items()) if node.is_alive}
         moves = list(reversed(self._moves))
-        return ClusterView(iso_utc(now_s), here, lines, cells, moves, [], counts, dict(self._moved))
+        return ClusterView(iso_utc(now_s), here, node_views, cells, moves, [], counts, dict(self._moved))
 
-    def _line(
+    def _node_view(
         self, node: NodeState, ago_s: float, now_s: float, beat_s: float, silence_s: float, cells: int
     ) -> NodeView:
         is_silent = node.is_alive and ago_s > SILENT_BEATS * beat_s
@@ -152,7 +152,7 @@ class NodeFileWriter:
             seen.popleft()
         passed_s = now - seen[0][0]
         more = sum(max(0.0, after - before) for (_, before), (_, after) in pairwise(seen))
-        return round(more / passed_s, 2) if passed_s >= TELL_S else None
+        return round(more / passed_s, 2) if passed_s >= WRITE_S else None
 
     # -- cells and their moves -----------------------------------------------------------------------------
 
@@ -176,16 +176,16 @@ class NodeFileWriter:
             self._moves.append(move)
             self._moved[move.why] += 1
         self._last[number] = _Last(owner, now, urls)
-        to = self.wanted(number)
-        to_whom = to if to and to != owner else None
+        to = self.wanted_owner(number)
+        next_owner = to if to and to != owner else None
         queued = nodes[owner].queued.get(key)
-        return CellView(name, self.collection, number, first, end, owner, urls, queued, to=to_whom)
+        return CellView(name, self.collection, number, first, end, owner, urls, queued, to=next_owner)
 
     def _move(
         self, cell: str, number: int, last: _Last, taker: str, urls: int, nodes: Mapping[str, NodeState]
     ) -> MoveView:
         giver = nodes.get(last.owner)
         why = {"dead": "died", "left": "left"}.get("" if giver is None else giver.state, "")
-        why = why or self.decided(number, last.owner) or "handed over"
+        why = why or self.move_reason(number, last.owner) or "handed over"
         gap_s = round(self.clock.ticks_s() - last.at, 1)
         return MoveView(iso_utc(self.clock.now_s()), cell, last.owner, taker, why, gap_s, max(0, last.urls - urls))

@@ -18,7 +18,7 @@ class ReadTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One answer to read. `settings` is a `ReadSettings` in bytes: the same for a whole crawl, so it is compiled once.
 
     `score` and `off_topic` are the URL's hint (order.py); they matter where pages are judged by a `Focus`. `body`
-    stands last, for `in_parts`.
+    stands last, for `encode_parts`.
     """
 
     settings: bytes
@@ -157,7 +157,7 @@ class ReadResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 encode = msgspec.msgpack.Encoder().encode
 decode_task = msgspec.msgpack.Decoder(ReadTask).decode
-decode_reading = msgspec.msgpack.Decoder(ReadSettings).decode
+decode_settings = msgspec.msgpack.Decoder(ReadSettings).decode
 decode_result = msgspec.msgpack.Decoder(ReadResult).decode
 
 _NO_BYTES = encode(b"")
@@ -166,7 +166,7 @@ _BYTES = struct.Struct(">BI")
 _BIN_32 = 0xC6
 
 
-def in_parts(task: ReadTask) -> tuple[bytes, bytes]:
+def encode_parts(task: ReadTask) -> tuple[bytes, bytes]:
     """Return `encode(task)` in two parts, of which the second is the body itself.
 
     Encoding the body with the rest would copy it into fresh memory: a fiftieth of all the work of a crawl.
@@ -176,15 +176,15 @@ def in_parts(task: ReadTask) -> tuple[bytes, bytes]:
     return message.removesuffix(_NO_BYTES) + _BYTES.pack(_BIN_32, len(task.body)), task.body
 
 
-def probe_task(reading: bytes) -> bytes:
+def probe_task(read_settings: bytes) -> bytes:
     """Return a page that any working parse child can read; a child that crashes on it can read none."""
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
     body = b"<!doctype html><title>probe</title><p>A page to see whether pages can be read."
     url, address = "http://probe.invalid/", "192.0.2.1"
-    task = ReadTask(reading, "page", url, "200", 200, 0.0, 0.0, address, b"GET / HTTP/1.1\r\n\r\n", head, "", "", 0, 0)
-    return b"".join(in_parts(msgspec.structs.replace(task, body=body)))
+    task = ReadTask(read_settings, "page", url, "200", 200, 0.0, 0.0, address, b"GET / HTTP/1.1\r\n\r\n", head, "", "", 0, 0)
+    return b"".join(encode_parts(msgspec.structs.replace(task, body=body)))
 
 
-def with_focus(reading: bytes, focus: Focus | None) -> bytes:
+def with_focus(read_settings: bytes, focus: Focus | None) -> bytes:
     """Return a `ReadSettings` with the topic of a focused crawl."""
-    return reading if focus is None else encode(msgspec.structs.replace(decode_reading(reading), focus=focus))
+    return read_settings if focus is None else encode(msgspec.structs.replace(decode_settings(read_settings), focus=focus))

@@ -24,11 +24,11 @@ from teia.crawler.child.messages import (
     ReadSettings,
     ReadTask,
     ReportedChanges,
-    decode_reading,
+    decode_settings,
     decode_task,
     encode,
 )
-from teia.crawler.follow_links import FrontierUrl, Judge, LinkRefusal, judged_links, place_of_link, place_of_requisite
+from teia.crawler.follow_links import FrontierUrl, Judge, LinkRefusal, evaluate_links, evaluate_link, evaluate_requisite
 from teia.crawler.outlinks import MAX_OUTLINKS, outlink_line
 from teia.frontier.cell.schema import AS_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
@@ -68,7 +68,7 @@ _ANCHOR = LinkKind.ANCHOR
 class CompiledReadSettings:
     """A `ReadSettings` made ready for use."""
 
-    reading: ReadSettings
+    read_settings: ReadSettings
     scope: Scope
     limits: LimitSettings
     options: ParseOptions
@@ -80,26 +80,26 @@ class CompiledReadSettings:
 
 @lru_cache(maxsize=MAX_READINGS)
 def _compiled(settings: bytes) -> CompiledReadSettings:
-    reading = decode_reading(settings)
-    scope = compile_scope(reading.include, reading.exclude, types=reading.types, queries=reading.queries)
-    limits = LimitSettings(**reading.limits)  # type: ignore[arg-type]  # made by asdict
-    options = ParseOptions(limits, reading.requisites, reading.agent, reading.url_rules, reading.text)
+    read_settings = decode_settings(settings)
+    scope = compile_scope(read_settings.include, read_settings.exclude, types=read_settings.types, queries=read_settings.queries)
+    limits = LimitSettings(**read_settings.limits)  # type: ignore[arg-type]  # made by asdict
+    options = ParseOptions(limits, read_settings.requisites, read_settings.agent, read_settings.url_rules, read_settings.text)
     # One cache for each `ReadSettings`: other rules may judge the same URL differently.
-    place_of = lru_cache(maxsize=MAX_PLACES)(partial(place_of_link, scope=scope, limits=limits))
-    requisite_place = partial(place_of_requisite, scope=scope, limits=limits)
-    processors = with_users(reading.processors)
+    place_of = lru_cache(maxsize=MAX_PLACES)(partial(evaluate_link, scope=scope, limits=limits))
+    requisite_place = partial(evaluate_requisite, scope=scope, limits=limits)
+    processors = with_users(read_settings.processors)
     return CompiledReadSettings(
-        reading, scope, limits, options, processors, place_of, requisite_place, _lens_of(reading)
+        read_settings, scope, limits, options, processors, place_of, requisite_place, _compile_focus(read_settings)
     )
 
 
-def _lens_of(reading: ReadSettings) -> CompiledFocus | None:
+def _compile_focus(read_settings: ReadSettings) -> CompiledFocus | None:
     """Return the page judge of a focused crawl; other crawls do not load the code that judges text."""
-    if reading.focus is None:
+    if read_settings.focus is None:
         return None
-    from teia.crawler.child.relevance import lens_of
+    from teia.crawler.child.relevance import compile_focus
 
-    return lens_of(reading.focus)
+    return compile_focus(read_settings.focus)
 
 
 def prepare() -> None:
@@ -120,7 +120,7 @@ def read(payload: bytes) -> bytes:
     decoded = decode(head.headers, task.body, how.limits)
     kept = decoded.payload if task.purpose == "robots" else b""
     redirect_to = _redirect(task, head.headers)
-    members = page_members(_fetched(task), decoded.dechunked, {}, None) if how.reading.archive else NOT_KEPT
+    members = page_members(_fetched(task), decoded.dechunked, {}, None) if how.read_settings.archive else NOT_KEPT
     return encode(
         _result(task, task.outcome, Page(task.url), head.headers, members, redirect_to, kept, len(decoded.payload))
     )
@@ -133,11 +133,11 @@ def _read_page(task: ReadTask, how: CompiledReadSettings) -> ReadResult:
     chosen = _chosen_links(task, how, parsed.page, outcome, redirect_to)
     judged = None if how.lens is None else _judged(task, how.lens, parsed.page, chosen, redirect_to)
     members = NOT_KEPT
-    if how.reading.archive:
+    if how.read_settings.archive:
         about = _about(task, parsed.page, redirect_to)
         if judged is not None and judged.kind != NO_KIND:
             about["relevance"] = f"{judged.relevance / TOP_SCORE:.2f}"
-        if how.reading.processors:
+        if how.read_settings.processors:
             about = {**parsed.page.metadata, **about}  # includes the results of the user's own processors (A15)
         decoded = parsed.decoded
         # If nothing had to be decoded, the page's digest is the payload's too, and is not computed again.
@@ -145,9 +145,9 @@ def _read_page(task: ReadTask, how: CompiledReadSettings) -> ReadResult:
         members = page_members(_fetched(task), decoded.dechunked, about, _earlier(task), known)
     size = len(parsed.decoded.payload)
     # A refused page has another outcome than its answer: it is archived but not indexed.
-    entry = _entry(task, how, parsed.page) if how.reading.index and outcome == task.outcome else b""
+    entry = _entry(task, how, parsed.page) if how.read_settings.index and outcome == task.outcome else b""
     headers = parsed.head.headers
-    reported = _reported_changes(task, how, parsed) if how.reading.signals and parsed.entries else None
+    reported = _reported_changes(task, how, parsed) if how.read_settings.signals and parsed.entries else None
     return _result(task, outcome, parsed.page, headers, members, redirect_to, b"", size, chosen, judged, entry, reported)
 
 
@@ -178,7 +178,7 @@ def _read_entry(task: ReadTask, how: CompiledReadSettings) -> ReadResult:
 def _entry(task: ReadTask, how: CompiledReadSettings, page: Page) -> bytes:
     if not 200 <= task.status < 300:
         return b""
-    entry = entry_of(page, task.started_s, obeys=how.reading.obey_robots)
+    entry = entry_of(page, task.started_s, obeys=how.read_settings.obey_robots)
     return b"" if entry is None else encode_entry(entry)
 
 
@@ -225,13 +225,13 @@ def _chosen_links(
     else:
         links = page.links
     chosen = SelectedLinks([], len(links))
-    obeys = how.reading.obey_robots
+    obeys = how.read_settings.obey_robots
     if outcome in {Outcome.REDIRECT_LOOP, Outcome.OUT_OF_SCOPE} or (obeys and page.nofollow):
         return chosen
     # A redirect leads to the same page and is no deeper.
-    too_deep = task.depth + (0 if redirect_to else 1) > how.reading.max_depth
+    too_deep = task.depth + (0 if redirect_to else 1) > how.read_settings.max_depth
     are_sitemaps = AS_SITEMAP if page.metadata.get("sitemap") == "index" else 0
-    judged = judged_links(links, how.place_of, how.requisite_place, obeys=obeys, too_deep=too_deep)
+    judged = evaluate_links(links, how.place_of, how.requisite_place, obeys=obeys, too_deep=too_deep)
     for times, text, by, place, links_to in judged:
         if place is LinkRefusal.UNINDEXABLE:
             chosen.unindexable += times

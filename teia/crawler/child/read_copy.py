@@ -52,15 +52,15 @@ class CaptureTemplate(msgspec.Struct, array_like=True, frozen=True):
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode_wanted = msgspec.msgpack.Decoder(CaptureRequest).decode
+decode_request = msgspec.msgpack.Decoder(CaptureRequest).decode
 decode_text = msgspec.msgpack.Decoder(CaptureText).decode
-decode_shown = msgspec.msgpack.Decoder(CaptureTemplate).decode
+decode_template = msgspec.msgpack.Decoder(CaptureTemplate).decode
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
 def work(payload: bytes) -> bytes:
     """Process a `CaptureRequest` message; return a `CaptureText` or a `CaptureTemplate`."""
-    wanted = decode_wanted(payload)
+    wanted = decode_request(payload)
     return encode(_text(wanted) if wanted.purpose == "text" else _shown(wanted))
 
 

@@ -44,7 +44,7 @@ class CompiledFocus:
     score_of: Callable[[str], int | None]
 
 
-def lens_of(focus: Focus) -> CompiledFocus:
+def compile_focus(focus: Focus) -> CompiledFocus:
     model = TopicModel(focus.classes, focus.rest, focus.weights)
     return CompiledFocus(focus, model, lru_cache(maxsize=MAX_ANCHORS)(partial(_words_score, model=model)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from teia.lab.reproduce.refresh_worlds import UNIT_S, Unit, outcome_of
+from teia.lab.reproduce.refresh_worlds import UNIT_S, Unit, run_policy
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table
 from teia.refresh.bound import steady_optimum
 from teia.refresh.model import DAY_S, RefreshWorld
@@ -76,11 +76,11 @@ def many_days(run: ExperimentInput) -> Results:
     lines: tuple[PlotLine, ...] = ()
     for case in CASES[2:] if run.quick else CASES:
         run.progress(f"P6: {case.days} days of {case.name}, rates per {case.unit}")
-        found, by_day = measured(case.world(run), case.days)
+        found, by_day = measure_case(case.world(run), case.days)
         for measure, staleness in found.items():
             # The other program has no results for the last two measures.
-            place = MEASURES.index(measure)
-            other = case.others[place] if place < len(case.others) else None
+            index = MEASURES.index(measure)
+            other = case.others[index] if index < len(case.others) else None
             rows.append(ResultRow((case.name, case.unit, str(case.days), measure), staleness, other))
         if case is SHOWN_CASE:
             lines = by_day
@@ -97,19 +97,19 @@ def many_days(run: ExperimentInput) -> Results:
     yield Figure("many-days", title, "day", "staleness", lines)
 
 
-def measured(world: RefreshWorld, days: int) -> tuple[dict[str, float], tuple[PlotLine, ...]]:
+def measure_case(world: RefreshWorld, days: int) -> tuple[dict[str, float], tuple[PlotLine, ...]]:
     """Return each measure over the second half of the days, and the policies' staleness day by day."""
     week = replace(world, horizon_s=7 * DAY_S, budget=7 * _budget(world))
     whole = replace(world, horizon_s=days * DAY_S, budget=days * _budget(world))
     outcomes = {
-        "EDF": outcome_of(world, "edf", days),
-        "index": outcome_of(world, "index", days),
-        "PSP, one plan for the whole time": outcome_of(whole, "psp", days),
-        "PSP, a plan for 7 days": outcome_of(week, "psp", days),
-        "round robin": outcome_of(world, "round-robin", days),
-        "PSP every day": outcome_of(world, "psp", days),
-        "PSP every day, from actual ages": outcome_of(world, "psp-aged", days),
-        "rateUpdate (F2)": outcome_of(world, "rate-update", days),
+        "EDF": run_policy(world, "edf", days),
+        "index": run_policy(world, "index", days),
+        "PSP, one plan for the whole time": run_policy(whole, "psp", days),
+        "PSP, a plan for 7 days": run_policy(week, "psp", days),
+        "round robin": run_policy(world, "round-robin", days),
+        "PSP every day": run_policy(world, "psp", days),
+        "PSP every day, from actual ages": run_policy(world, "psp-aged", days),
+        "rateUpdate (F2)": run_policy(world, "rate-update", days),
     }
     best = steady_optimum(world)
     found = {MEASURES[0]: best} | {name: each.second_half_staleness for name, each in outcomes.items()}

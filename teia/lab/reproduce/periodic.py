@@ -3,7 +3,7 @@
 The paper's figure is a sketch without numbers. A periodic crawler works for a while, then pauses until the next period,
 and its store becomes stale meanwhile. An incremental one works all the time and keeps a level. Here both make as many
 visits. The periodic crawler of the paper makes a new store every time, so its users see the old one until the new one
-is complete: `shadowed`. The incremental ones differ in the pages they visit: all alike, by F2's rateUpdate, or by the
+is complete: `shadow_freshness`. The incremental ones differ in the pages they visit: all alike, by F2's rateUpdate, or by the
 best intensities in the long run.
 """
 
@@ -70,8 +70,8 @@ def periodic(run: ExperimentInput) -> Results:
     lines: dict[str, list[tuple[float, float]]] = {}
     for name, policy in policies.items():
         run.progress(f"F2: {name}, {CYCLE_DAYS * CYCLES} days of {pages:,} pages")
-        lines[name] = _line(simulate(world, policy, _setting(run.seed), WallClock()))
-    lines["periodic, shadowed"] = shadowed(world, once, [time_s for time_s, _ in lines["periodic"]])
+        lines[name] = _freshness_line(simulate(world, policy, _settings(run.seed), WallClock()))
+    lines["periodic, shadowed"] = shadow_freshness(world, once, [time_s for time_s, _ in lines["periodic"]])
     yield Figure(
         "freshness",
         "Freshness over time (figure 2)",
@@ -79,18 +79,18 @@ def periodic(run: ExperimentInput) -> Results:
         "freshness",
         tuple(PlotLine(name, [t / DAY_S for t, _ in line], [y for _, y in line]) for name, line in lines.items()),
     )
-    yield levels(lines, pages)
+    yield levels_table(lines, pages)
 
 
-def _setting(seed: int) -> SimulationSettings:
+def _settings(seed: int) -> SimulationSettings:
     return SimulationSettings(CYCLE_DAYS * CYCLES * DAY_S, seed=seed, sample_interval_s=SAMPLE_INTERVAL_S)
 
 
-def _line(outcome: PolicyResult) -> list[tuple[float, float]]:
+def _freshness_line(outcome: PolicyResult) -> list[tuple[float, float]]:
     return [(sample.time_s, sample.expected) for sample in outcome.samples]
 
 
-def shadowed(world: RefreshWorld, policy: Periodic, times_s: list[float]) -> list[tuple[float, float]]:
+def shadow_freshness(world: RefreshWorld, policy: Periodic, times_s: list[float]) -> list[tuple[float, float]]:
     """Return the freshness that users see if a new store replaces the old one only when it is complete."""
     table = policy.plan(world)
     visited_s = np.empty(len(world))
@@ -105,7 +105,7 @@ def shadowed(world: RefreshWorld, policy: Periodic, times_s: list[float]) -> lis
     return line
 
 
-def levels(lines: dict[str, list[tuple[float, float]]], pages: int) -> Table:
+def levels_table(lines: dict[str, list[tuple[float, float]]], pages: int) -> Table:
     """Return mean, minimum and maximum of each line, over the second half."""
     rows = []
     for name, line in lines.items():

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from teia.lab.reproduce.many_days import many_days
-from teia.lab.reproduce.refresh_worlds import PAPERS, QUICK, UNITS, Size, Unit, drawn, one_day
+from teia.lab.reproduce.refresh_worlds import PAPERS, QUICK, UNITS, Size, Unit, draw_paper_world, one_day
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.reproduce.transport_phase import transport_phase
 
@@ -80,7 +80,7 @@ def _vary(
             run.progress(f"P6: {what} {value:g}, rates per {unit}, {size}")
             # The unit is not part of the random key, so both units have the same world up to the scale of rates.
             theta, rates = (value, "uniform") if what == "theta" else (1.0, f"zipf:{value:g}")
-            found[unit, value] = one_day(drawn(run.random(6, int(10 * value)), size, unit, theta, rates), POLICIES)
+            found[unit, value] = one_day(draw_paper_world(run.random(6, int(10 * value)), size, unit, theta, rates), POLICIES)
     return found
 
 
@@ -163,14 +163,14 @@ def _verdict(by_theta: Worlds, by_rates: Worlds, size: Size) -> str:
         unit: np.mean([_excess(by_theta[key], "M-Wolf", "PSP") for key in by_theta if key[0] == unit]) for unit in UNITS
     }
     loose = max(_excess(by_theta[key], "PSP", "WP") for key in by_theta if key[0] == "day")
-    nearer = min(UNITS, key=lambda unit: abs(mean[unit] - PUBLISHED_EXCESS))
+    closer = min(UNITS, key=lambda unit: abs(mean[unit] - PUBLISHED_EXCESS))
     return (
         f"On {size}. 1: PSP is below MP2 in {below} of {len(worlds)} worlds. 2: it is at most {late:.2f}% above"
         " InfCrawlers: where crawlers can do what is planned, dispatch costs nothing. 3: it is close to WP when rates"
         f" are per hour; per day it is up to {loose:.0f}% above, most of which is WP being loose, since WP lets all"
         " pages of a server have the middle of the day (docs/refresh.md). 4: M-Wolf is"
         f" {mean['hour']:.1f}% above PSP on average per hour and {mean['day']:.1f}% per day; PSP is below it in {wolf}"
-        f" of {len(worlds)} worlds. The published {PUBLISHED_EXCESS}% is nearer to rates per {nearer}; over which"
+        f" of {len(worlds)} worlds. The published {PUBLISHED_EXCESS}% is nearer to rates per {closer}; over which"
         " values of theta the paper took its mean it does not say."
     )
 
@@ -182,7 +182,7 @@ def weights_table(run: ExperimentInput, size: Size) -> Table:
     for unit in UNITS:
         for law in ("zipf:0.5", "zipf:1"):
             run.progress(f"P6: weights {law}, rates per {unit}, {size}")
-            found = one_day(drawn(run.random(7), size, unit, 1.0, weights=law), POLICIES)
+            found = one_day(draw_paper_world(run.random(7), size, unit, 1.0, weights=law), POLICIES)
             rows += [ResultRow((unit, law, measure), staleness) for measure, staleness in found.items()]
             worlds.append(found)
     below = {name: sum(each["PSP"] < each[name] for each in worlds) for name in ("MP2", "M-Wolf")}
@@ -201,7 +201,7 @@ def printed_budget(run: ExperimentInput) -> Table:
     for unit in UNITS:
         for theta in (0.5, 1.0):
             run.progress(f"P6: R as printed, theta {theta:g}, rates per {unit}, {QUICK}")
-            world = replace(drawn(run.random(8, int(10 * theta)), QUICK, unit, theta), budget=10 * QUICK.budget)
+            world = replace(draw_paper_world(run.random(8, int(10 * theta)), QUICK, unit, theta), budget=10 * QUICK.budget)
             quick = replace(world, crawlers=replace(world.crawlers, pages_per_s=10 * world.crawlers.pages_per_s))
             for speed, each in (("as said", world), ("ten times that", quick)):
                 found = one_day(each, ("psp", "m-wolf"))

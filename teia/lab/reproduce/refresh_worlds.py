@@ -51,12 +51,12 @@ PAPERS = Size(1_000_000, 2_000)
 QUICK = Size(20_000, 40)
 
 
-def drawn(
-    chance: np.random.Generator, size: Size, unit: Unit, theta: float, rates: str = "uniform", weights: str = "uniform"
+def draw_paper_world(
+    rng: np.random.Generator, size: Size, unit: Unit, theta: float, rates: str = "uniform", weights: str = "uniform"
 ) -> RefreshWorld:
     """Draw a world of the paper: T = 24 h, P = 15 s, rates between 0.01 and 1 per unit."""
     return draw_world(
-        chance,
+        rng,
         pages=size.pages,
         servers=size.servers,
         theta=theta,
@@ -70,7 +70,7 @@ def drawn(
     )
 
 
-def outcome_of(world: RefreshWorld, policy: str, days: float = 1.0) -> PolicyResult:
+def run_policy(world: RefreshWorld, policy: str, days: float = 1.0) -> PolicyResult:
     return simulate(world, policy_named(policy), SimulationSettings(days * DAY_S), WallClock())
 
 
@@ -84,4 +84,4 @@ def one_day(world: RefreshWorld, policies: Sequence[str]) -> dict[str, float]:
         "WP": weak_politeness(world),
         "InfCrawlers": inf_crawlers(world, world.horizon_s),
     }
-    return found | {NAMES[each]: outcome_of(world, each).staleness for each in policies}
+    return found | {NAMES[each]: run_policy(world, each).staleness for each in policies}

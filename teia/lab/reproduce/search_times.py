@@ -97,9 +97,9 @@ def kind_table(timings: list[Timing], pages: int) -> Table:
         by_kind[timing.query.kind, timing.query.words].append(timing)
     rows = []
     for kind in list_kinds([timing.query for timing in timings]):
-        told = summarize(by_kind[kind])
-        labels = (*kind, f"{told.total_p50:.0f}", f"{told.p50_ms:.1f}", f"{told.cpu_p95_ms:.1f}")
-        rows.append(ResultRow(labels, told.p95_ms))
+        statistics = summarize(by_kind[kind])
+        labels = (*kind, f"{statistics.total_p50:.0f}", f"{statistics.p50_ms:.1f}", f"{statistics.cpu_p95_ms:.1f}")
+        rows.append(ResultRow(labels, statistics.p95_ms))
     whole = summarize(timings)
     note = (
         f"{len(timings)} searches of {pages:,} pages, in a random order; the 95th percentile of all is"

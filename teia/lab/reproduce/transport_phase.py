@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from teia.lab.reproduce.refresh_worlds import outcome_of
+from teia.lab.reproduce.refresh_worlds import run_policy
 from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Table
 from teia.lab.simulate.transport import transport_visits
 from teia.refresh.bound import carried_out, weak_politeness
@@ -59,6 +59,6 @@ def _one(run: ExperimentInput, number: int, visits: int) -> dict[str, float]:
         "WP": weak_politeness(world),
         "Wolf's transport": carried_out(world, transport_visits(world, counts)),
         "MERGE, centred": carried_out(world, merge(world, counts, "centred")),
-        "MP2": outcome_of(world, "mp2").staleness,
-        "EDF": outcome_of(world, "edf").staleness,
+        "MP2": run_policy(world, "mp2").staleness,
+        "EDF": run_policy(world, "edf").staleness,
     }

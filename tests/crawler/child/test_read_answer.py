@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from teia.config.sections import LimitSettings
-from teia.crawler.child.messages import ReadResult, ReadSettings, ReadTask, decode_result, decode_task, encode, in_parts
+from teia.crawler.child.messages import ReadResult, ReadSettings, ReadTask, decode_result, decode_task, encode, encode_parts
 from teia.crawler.child.read_answer import read
 from teia.crawler.follow_links import _merged
 from teia.frontier.cell.schema import BY_FEED, BY_LINK
@@ -20,11 +20,11 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 def result_of(markup: str, *, obey_robots: bool = True, max_depth: int = 9) -> ReadResult:
     limits = asdict(LimitSettings())
     types = ("text/html",)
-    reading = ReadSettings(
+    read_settings = ReadSettings(
         ("host:a.test",), (), types, True, max_depth, DEFAULT_RULES, False, obey_robots, "teia", limits
     )
     task = ReadTask(
-        encode(reading), "page", "http://a.test/d/p", "200", 200, 1.0, 1.5, "127.0.0.1", b"", HEAD,
+        encode(read_settings), "page", "http://a.test/d/p", "200", 200, 1.0, 1.5, "127.0.0.1", b"", HEAD,
         "", "", 1, 0, body=markup.encode(),
     )  # fmt: skip
     return decode_result(read(encode(task)))
@@ -61,6 +61,6 @@ def test_a_link_named_twice_is_one_with_all_that_is_known_of_it() -> None:
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 70_000])
 def test_a_task_in_parts_is_the_same_task(size: int) -> None:
     task = ReadTask(b"s", "page", "http://a.test/", "200", 200, 1.0, 1.5, "", b"", HEAD, "", "", 1, 0, body=b"x" * size)
-    message, body = in_parts(task)
+    message, body = encode_parts(task)
     assert body is task.body
     assert decode_task(message + body) == task

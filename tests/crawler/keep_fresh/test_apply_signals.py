@@ -193,7 +193,7 @@ def test_a_sitemap_from_a_cache_was_read_when_its_copy_was_made(tmp_path: Path) 
             head = SITEMAP.replace(b"200 OK", b"%d OK" % status)
             fetched = Fetched(url, str(status), status, now_s - before_s, now_s, head=head, body=body.encode())
             visit = ActiveVisit(queue, item, fetched=fetched, from_cache=True)
-            visit.result = decode_result(read(encode(task_for(crawl.crawl.reading, "page", item, fetched))))
+            visit.result = decode_result(read(encode(task_for(crawl.crawl.read_settings, "page", item, fetched))))
             note_reported_changes(cell, visit, now_s)
             (speaker,) = site_statements.sources_of(cell.db, slot, host_id)
             assert speaker.seen_s == now_s - seen_before_s

@@ -78,7 +78,7 @@ class Revisited:
         head = f"HTTP/1.1 {status} Said\r\nContent-Type: text/html\r\n{lines}\r\n".encode()
         fetched = Fetched(url, str(status), status, now_s, now_s, head=head, body=body.encode())
         visit = ActiveVisit(queue, item, fetched=fetched)
-        visit.result = decode_result(read(encode(task_for(self.offline.crawl.reading, "page", item, fetched))))
+        visit.result = decode_result(read(encode(task_for(self.offline.crawl.read_settings, "page", item, fetched))))
         visit.outcome = visit.result.outcome
         visit.verdict = verdict(visit.outcome, 99, 1.0)
         self.offline.crawl.committer.commit(CommitGroup(visits=[visit]))

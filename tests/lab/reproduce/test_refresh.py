@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from teia.lab.reproduce.many_days import MEASURES, measured
+from teia.lab.reproduce.many_days import MEASURES, measure_case
 from teia.lab.reproduce.periodic import periodic
 from teia.lab.reproduce.polite_scheduling import PUBLISHED_EXCESS, Worlds, observations, polite_scheduling
-from teia.lab.reproduce.refresh_worlds import UNITS, Size, drawn, one_day
+from teia.lab.reproduce.refresh_worlds import UNITS, Size, draw_paper_world, one_day
 from teia.lab.reproduce.registry import ExperimentInput, Figure, Table, compute_digest
 from teia.lab.reproduce.transport_phase import transport_phase
 from teia.refresh.model import DAY_S
@@ -24,7 +24,7 @@ SIZE = Size(20_000, 40)
 def test_the_observations_are_counted_from_the_worlds() -> None:
     """P6: the paper's order of policies, in both readings of the rates; its one number stands beside figure 1 alone."""
     found: Worlds = {
-        (unit, theta): one_day(drawn(RUN.random(1), SIZE, unit, theta), ("psp", "mp2", "m-wolf", "edf"))
+        (unit, theta): one_day(draw_paper_world(RUN.random(1), SIZE, unit, theta), ("psp", "mp2", "m-wolf", "edf"))
         for unit in UNITS
         for theta in (0.0, 1.0)
     }
@@ -42,7 +42,7 @@ def test_many_days_show_where_psp_fails() -> None:
         np.random.default_rng(1), pages=500, servers=5, horizon_s=DAY_S, politeness_s=600.0, rate_unit_s=DAY_S,
         budget=4320,
     )  # fmt: skip
-    found, lines = measured(world, 20)
+    found, lines = measure_case(world, 20)
     assert tuple(found) == MEASURES
     assert found["EDF"] == pytest.approx(found["long-run optimum"], rel=0.005)
     assert found["PSP every day"] > 1.2 * found["PSP, one plan for the whole time"]

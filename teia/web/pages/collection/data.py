@@ -13,7 +13,7 @@ from teia.collections.stored import is_clustered
 from teia.errors import CorruptFile
 from teia.store.root import CollectionFolder
 from teia.transfer.audits import AuditKind, AuditResult, last_audit
-from teia.transfer.disk_use import Backup, CollectionBytes, FreeSpace, backup_of, holding_of, room_of
+from teia.transfer.disk_use import Backup, CollectionBytes, FreeSpace, backup_commands, measure_disk_use, free_space
 from teia.web.access.roles import Role
 from teia.web.background.audits import AuditUnderWay
 from teia.web.server.auth import Visitor
@@ -115,7 +115,7 @@ def data(site: SiteDep, visitor: VisitorDep, collection: str) -> DataView:
         going=site.auditor.running,
         running=running,
         is_clustered=_is_clustered(folder),
-        backup=backup_of(_folder(site, visitor), collection, running),
+        backup=backup_commands(_folder(site, visitor), collection, running),
     )
 
 
@@ -144,7 +144,7 @@ def _folder(site: Installation, visitor: Visitor) -> str:
 
 def _space(site: Installation, collection: str, patience_s: float) -> tuple[SpaceView | None, str | None]:
     def make() -> CollectionBytes:
-        return holding_of(site.root, collection)
+        return measure_disk_use(site.root, collection)
 
     found = site.cache.get_or_none(("space", collection), make, WEIGHED_S, patience_s)
     if found is None:
@@ -155,7 +155,7 @@ def _space(site: Installation, collection: str, patience_s: float) -> tuple[Spac
 
 
 def _room(site: Installation) -> FreeSpace:
-    return site.cache.get(("room",), lambda: room_of(site.root), WEIGHED_S).value
+    return site.cache.get(("room",), lambda: free_space(site.root), WEIGHED_S).value
 
 
 def _audits(site: Installation, collection: str) -> list[AuditRow]:

@@ -16,7 +16,7 @@ from teia.collections.inbox import ControlFile, CrawlReport
 from teia.collections.series import COARSE_S, MIN_REVISITED, FINE_S, SeriesPoint, forecast_catch_up, points_of, rates_of
 from teia.errors import StoreError
 from teia.index.reader import META_FILE
-from teia.transfer.read_all import account_at_rest
+from teia.transfer.read_all import idle_account
 from teia.views.alerts import (
     MAX_ABOUT_CHARS,
     Alert,
@@ -71,7 +71,7 @@ def account_of(site: Installation, collection: str) -> tuple[dict[str, Any], Cra
 def _at_rest(site: Installation, collection: str) -> dict[str, Any]:
     def make() -> dict[str, Any]:
         try:
-            return account_at_rest(site.root, collection)
+            return idle_account(site.root, collection)
         except StoreError:  # the collection waits for its first run
             return asdict(empty_summary(collection))
 

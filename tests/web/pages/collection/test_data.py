@@ -15,7 +15,7 @@ from teia.clock import WallClock
 from teia.collections.inbox import ControlFile
 from teia.errors import TeiaError, UsageError
 from teia.transfer.audits import AuditKind, audit, last_audit
-from teia.transfer.disk_use import backup_of, holding_of
+from teia.transfer.disk_use import backup_commands, measure_disk_use
 from teia.web.access.roles import Role
 from teia.web.background.audits import Auditor
 from tests.waiting import until
@@ -42,7 +42,7 @@ def until_done(auditor: Auditor) -> None:
 
 def test_space_is_what_the_files_take(web: Web) -> None:
     root = web.site.root
-    found = holding_of(root, "main")
+    found = measure_disk_use(root, "main")
     everything = sum(path.stat().st_size for path in (root.path / "main").rglob("*") if path.is_file())
     assert found.total_bytes == everything
     assert min(found.archive_bytes, found.frontier_bytes, found.index_bytes) > 0
@@ -203,7 +203,7 @@ def test_the_commands_of_a_backup_name_the_folder_to_those_who_may_copy_it(web: 
     assert path in seen[Role.OPERATOR]
     assert path not in seen[Role.VIEWER]
     assert "--data DIR" in seen[Role.VIEWER]
-    running = backup_of("/a b", "main", ["main", "outra"]).whole
+    running = backup_commands("/a b", "main", ["main", "outra"]).whole
     assert [line.rpartition(" ")[2] for line in running[:2]] == ["main", "outra"]
     assert running[0].startswith("teia stop")
     assert "'/a b'/" in running[2], "a name with a blank is quoted"
