@@ -19,8 +19,8 @@ from teia.crawler.child.messages import FoundLink
 from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.follow_links import (
     FrontierUrl,
-    Judge,
-    Judgement,
+    LinkCheck,
+    LinkDecision,
     LinkRefusal,
     evaluate_links,
     evaluate_link,
@@ -105,23 +105,23 @@ def links_of_capture(block: bytes, depth: int, compiled: CompiledSettings) -> tu
     if obeys and field_of(block, "robots") == "nofollow":
         return [], is_hop
     too_deep = depth + (0 if is_hop else 1) > config.scope.max_depth
-    place_of = _refuse_on_error(partial(evaluate_link, scope=compiled.scope, limits=config.limits))
-    requisite = _refuse_on_error(partial(evaluate_requisite, scope=compiled.scope, limits=config.limits))
+    check_link = _refuse_on_error(partial(evaluate_link, scope=compiled.scope, limits=config.limits))
+    check_requisite = _refuse_on_error(partial(evaluate_requisite, scope=compiled.scope, limits=config.limits))
     found = []
-    for times, _, by, place, links_to in evaluate_links(links, place_of, requisite, obeys=obeys, too_deep=too_deep):
-        if isinstance(place, FrontierUrl):
-            host, key, tail = place
+    for times, _, by, decision, links_to in evaluate_links(links, check_link, check_requisite, obeys=obeys, too_deep=too_deep):
+        if isinstance(decision, FrontierUrl):
+            host, key, tail = decision
             found.append(FoundLink(host, key, tail, times if links_to else 0, "", by))
     return found, is_hop
 
 
-def _refuse_on_error(judge: Judge) -> Judge:
+def _refuse_on_error(check: LinkCheck) -> LinkCheck:
     """Return a check that refuses a URL when a rule that the user wrote as a function raises."""
 
-    def judged(url: str) -> Judgement:
+    def check_safely(url: str) -> LinkDecision:
         try:
-            return judge(url)
+            return check(url)
         except Exception:  # noqa: BLE001  # a function written by the user
             return LinkRefusal.OUT_OF_SCOPE
 
-    return judged
+    return check_safely

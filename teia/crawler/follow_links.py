@@ -1,7 +1,7 @@
 """Links worth following: the one rule for the links of a page, shared by all readers of links.
 
 A parse child applies it when it reads a page (read_answer.py). So does the code that processes the links of a capture
-once more because their page turned out to be nearer to a seed (depths.py), and the code that counts links again
+once more because their page turned out to be closer to a seed (depths.py), and the code that counts links again
 (links_audit.py). A link is refused for the file extension of a type that is not kept (C4), for the scope, for a URL
 shape that has no end (T9), or for being too deep.
 """
@@ -41,14 +41,14 @@ class FrontierUrl(NamedTuple):
     tail: str
 
 
-Judgement = FrontierUrl | LinkRefusal | str
-"""A URL's place, the reason why it is not followed, or the name of the trap it looks like."""
+LinkDecision = FrontierUrl | LinkRefusal | str
+"""A URL in the frontier's form, the reason why it is not followed, or the name of the trap it looks like."""
 
-Judge = Callable[[str], Judgement]
+LinkCheck = Callable[[str], LinkDecision]
 
 
 class NamedUrl(NamedTuple):
-    """A URL that a page names: number of times, first text, `BY_…` bits, and the judgement on it.
+    """A URL that a page names: number of times, first text, `BY_…` bits, and the decision on it.
 
     `links`: True if the page links to it, which counts for the link graph (docs/graph.md). A URL that the page only
     lists (a sitemap, a feed), gives as its own (canonical) or embeds (an image) does not count.
@@ -57,14 +57,14 @@ class NamedUrl(NamedTuple):
     times: int
     text: str
     by: int
-    place: Judgement
+    decision: LinkDecision
     links: bool
 
 
 def evaluate_links(
-    links: Sequence[Link], place_of: Judge, requisite_place: Judge, *, obeys: bool, too_deep: bool
+    links: Sequence[Link], check_link: LinkCheck, check_requisite: LinkCheck, *, obeys: bool, too_deep: bool
 ) -> Iterator[NamedUrl]:
-    """Yield each URL that a page names once, with its judgement; those that may be followed have a `FrontierUrl`."""
+    """Yield each URL that a page names once, with the decision on it; those that may be followed have a `FrontierUrl`."""
     # `_value_` is a plain attribute, faster than `value`; this runs for every link.
     linked = {
         url
@@ -73,16 +73,16 @@ def evaluate_links(
     }
     for url, (times, text, by) in _merged(links, obeys=obeys).items():
         if by & BY_REQUISITE:
-            yield NamedUrl(times, text, by, requisite_place(url), url in linked)
+            yield NamedUrl(times, text, by, check_requisite(url), url in linked)
             continue
-        place = place_of(url)
-        if too_deep and place.__class__ is FrontierUrl:
-            place = LinkRefusal.OUT_OF_SCOPE
-        yield NamedUrl(times, text, by, place, url in linked)
+        decision = check_link(url)
+        if too_deep and decision.__class__ is FrontierUrl:
+            decision = LinkRefusal.OUT_OF_SCOPE
+        yield NamedUrl(times, text, by, decision, url in linked)
 
 
-def evaluate_link(url: str, scope: Scope, limits: LimitSettings) -> Judgement:
-    """Judge a URL that a page links to."""
+def evaluate_link(url: str, scope: Scope, limits: LimitSettings) -> LinkDecision:
+    """Evaluate a URL that a page links to."""
     if not _is_wanted_type(url, scope):
         return LinkRefusal.UNINDEXABLE
     if not scope.allows(url):
@@ -94,8 +94,8 @@ def evaluate_link(url: str, scope: Scope, limits: LimitSettings) -> Judgement:
     return FrontierUrl(host, key_of(url), tail_of(url, host))
 
 
-def evaluate_requisite(url: str, scope: Scope, limits: LimitSettings) -> Judgement:
-    """Judge a page requisite: fetched from any host, one hop further than links (T12), unless excluded."""
+def evaluate_requisite(url: str, scope: Scope, limits: LimitSettings) -> LinkDecision:
+    """Evaluate a page requisite: fetched from any host, one hop further than links (T12), unless excluded."""
     if scope.excludes(url) or trap_of(url, limits) is not None:
         return LinkRefusal.OUT_OF_SCOPE
     host = host_of(url)

@@ -77,7 +77,7 @@ class AnnouncementSocket:
     def __init__(self, path: Path) -> None:
         self.path = path
         _check_folder(path)
-        _make_way(path)
+        _remove_stale_socket(path)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
             self._socket.bind(str(path))
@@ -88,7 +88,7 @@ class AnnouncementSocket:
         except OSError as error:
             self._socket.close()
             if error.errno == errno.EADDRINUSE:  # it came there since we looked
-                raise _taken(path) from error
+                raise _path_taken(path) from error
             raise ConfigError(f"signals.socket: {path} cannot be created: {error.strerror}") from error
 
     def fileno(self) -> int:
@@ -99,11 +99,11 @@ class AnnouncementSocket:
         urls = 0
         for _ in range(DATAGRAMS_AT_ONCE):
             try:
-                heard = decode(self._socket.recv(MAX_DATAGRAM_BYTES))
+                datagram = decode(self._socket.recv(MAX_DATAGRAM_BYTES))
             except BlockingIOError:
                 return
-            yield heard
-            urls += len(heard.urls)
+            yield datagram
+            urls += len(datagram.urls)
             if urls >= URLS_AT_ONCE:
                 return
 
@@ -137,33 +137,33 @@ def _file_at(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _make_way(path: Path) -> None:
+def _remove_stale_socket(path: Path) -> None:
     """Remove the socket of a dead crawler; any other file at that place is not ours to remove."""
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
         raise ConfigError(f"signals.socket: {path} is too long for a socket; the maximum is {MAX_PATH_BYTES} bytes")
     try:
-        is_socket, left = stat.S_ISSOCK(path.lstat().st_mode), _file_at(path)
+        is_socket, stale = stat.S_ISSOCK(path.lstat().st_mode), _file_at(path)
     except FileNotFoundError:
         return
     except OSError as error:
         raise ConfigError(f"signals.socket: {path} cannot be checked: {error.strerror}") from error
     if not is_socket:
         raise ConfigError(f"signals.socket: {path} is not a socket; choose another path")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as knock:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as probe:
         try:
             # Connecting sends nothing, and succeeds only while a process has the socket open.
-            knock.connect(str(path))
+            probe.connect(str(path))
         except OSError as error:
             if error.errno == errno.ENOENT:  # its crawler has just ended
                 return
             if error.errno != errno.ECONNREFUSED:
                 raise ConfigError(f"signals.socket: {path} cannot be used: {error.strerror}") from error
         else:
-            raise _taken(path)
+            raise _path_taken(path)
     with suppress(FileNotFoundError):
-        if _file_at(path) == left:  # and not the socket of a crawler that was quicker
+        if _file_at(path) == stale:  # and not the socket of a crawler that was quicker
             path.unlink()
 
 
-def _taken(path: Path) -> PathTaken:
+def _path_taken(path: Path) -> PathTaken:
     return PathTaken(f"signals.socket: another crawler is listening at {path}; choose another path")

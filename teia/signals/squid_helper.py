@@ -41,7 +41,7 @@ from math import inf
 from typing import NoReturn
 
 VERSION_LINE = b"teia-announce 1"
-LEFT_ALONE = b"ERR\n"
+UNCHANGED = b"ERR\n"
 """The answer of a rewriter that does not rewrite, of a store-ID program with no other ID, of an ACL without a match."""
 
 READ_BYTES = 65_536
@@ -52,14 +52,14 @@ DATAGRAM_BYTES = 32_768
 SEND_EVERY_S = 0.1
 """Announcements are gathered for so long: a datagram for each would wake teia a thousand times a second."""
 
-UNHEARD_S = 1.0
+RETRY_S = 1.0
 """Time in seconds until the next try where no process was listening."""
 
 PIPE_BYTES = 1 << 20
 GATHER_S = 0.05
 """Between the two processes: how much may wait, and for how long the second lets it gather before it reads."""
 
-WHOLE_BYTES = 4_096
+ATOMIC_BYTES = 4_096
 """A pipe takes so much as a whole or not at all."""
 
 DROPPED = b"\0"
@@ -69,7 +69,7 @@ _DROPPED = re.compile(rb"\0[0-9]{1,18}")
 
 NICENESS = 10
 
-IS_SOCKET = "unix:"
+SOCKET_PREFIX = "unix:"
 """Before a log daemon's path: it is a socket's, whether or not there is one yet."""
 
 LOG_DAEMONS = (
@@ -90,11 +90,11 @@ class Lines:
     """Splits a stream into whole lines. Of a line that is too long the beginning is kept: it needs an answer too."""
 
     def __init__(self) -> None:
-        self._begun = b""
+        self._partial = b""
 
-    def take(self, data: bytes) -> list[bytes]:
-        *whole, rest = (self._begun + data).split(b"\n")
-        self._begun = rest[: MAX_LINE_BYTES + 1]
+    def split(self, data: bytes) -> list[bytes]:
+        *whole, rest = (self._partial + data).split(b"\n")
+        self._partial = rest[: MAX_LINE_BYTES + 1]
         return whole
 
 
@@ -102,7 +102,7 @@ def answer(line: bytes) -> bytes:
     """Return Squid's own answer, with the channel's number where the line has one (`concurrency=` above 0)."""
     # A channel's number has few digits; a long URL is not copied to find it.
     first = line[:32].split(b" ", 1)[0]
-    return first + b" " + LEFT_ALONE if first.isdigit() else LEFT_ALONE
+    return first + b" " + UNCHANGED if first.isdigit() else UNCHANGED
 
 
 class Announcer:
@@ -112,7 +112,7 @@ class Announcer:
         self._path, self._queries = path, queries
         self._waiting: deque[bytes] = deque()
         self._counts: Counter[str] = Counter()
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._send_at = 0.0
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
 
@@ -123,12 +123,12 @@ class Announcer:
         """Return the time until the next send, unless Squid writes something; None: nothing waits."""
         return max(0.0, self._send_at - now) if self._waiting else None
 
-    def lost(self, number: int) -> None:
+    def count_lost(self, number: int) -> None:
         """Count lines that never arrived here."""
         self._counts["seen"] += number
         self._counts["dropped"] += number
 
-    def note(self, line: bytes, now: float) -> None:
+    def add_line(self, line: bytes, now: float) -> None:
         """Queue the URL of a line, if it is to be announced."""
         self._counts["seen"] += 1
         words = line.rstrip(b"\r").split(b" ")
@@ -148,11 +148,11 @@ class Announcer:
         elif b"@" in found[1] or (found[3] and not self._queries):
             self._counts["private"] += 1
         else:
-            self._keep(words[0].partition(b"#")[0], now)
+            self._queue(words[0].partition(b"#")[0], now)
 
-    def _keep(self, url: bytes, now: float) -> None:
+    def _queue(self, url: bytes, now: float) -> None:
         if not self._waiting:
-            # max: after a failed send the pause of `_unheard` still holds.
+            # max: after a failed send the pause of `_handle_send_error` still holds.
             self._send_at = max(self._send_at, now + SEND_EVERY_S)
         elif len(self._waiting) >= MAX_WAITING:
             self._waiting.popleft()
@@ -166,7 +166,7 @@ class Announcer:
             try:
                 self._socket.sendto(datagram, self._path)
             except OSError as error:
-                self._unheard(error, now)
+                self._handle_send_error(error, now)
                 return
             for _ in range(taken):
                 self._waiting.popleft()
@@ -183,12 +183,12 @@ class Announcer:
             lines.append(url)
         return len(lines) - 1, b"\n".join(lines)
 
-    def _unheard(self, error: OSError, now: float) -> None:
+    def _handle_send_error(self, error: OSError, now: float) -> None:
         is_full = error.errno in {errno.EAGAIN, errno.ENOBUFS}
-        self._send_at = now + (SEND_EVERY_S if is_full else UNHEARD_S)
-        if not is_full and error.errno is not None and error.errno not in self._told:
-            self._told.add(error.errno)
-            _complain(f"{self._path}: {error.strerror}; no pages are announced meanwhile")
+        self._send_at = now + (SEND_EVERY_S if is_full else RETRY_S)
+        if not is_full and error.errno is not None and error.errno not in self._reported:
+            self._reported.add(error.errno)
+            _log_error(f"{self._path}: {error.strerror}; no pages are announced meanwhile")
 
 
 class AnnouncerProcess:
@@ -198,30 +198,30 @@ class AnnouncerProcess:
         self._path, self._queries = path, queries
         self._pipe = -1
         self._dropped = 0
-        self._not_before = 0.0
+        self._next_start = 0.0
 
-    def tell(self, lines: list[bytes]) -> None:
+    def forward(self, lines: list[bytes]) -> None:
         """Pass lines to the second process, as far as there is room for them."""
         if self._pipe < 0 and not self.start():
             self._dropped += len(lines)
             return
-        told = b"\n".join(lines) + b"\n"
+        data = b"\n".join(lines) + b"\n"
         # A write of up to PIPE_BUF bytes is atomic (pipe(7)): lines are never torn, and the reader needs no resync.
-        if self._dropped or len(told) > WHOLE_BYTES:
-            self._tell_pieces(lines)
+        if self._dropped or len(data) > ATOMIC_BYTES:
+            self._forward_lines(lines)
         else:
-            self._dropped += 0 if self._put(told) else len(lines)
+            self._dropped += 0 if self._write_pipe(data) else len(lines)
 
-    def _tell_pieces(self, lines: list[bytes]) -> None:
-        """Like `tell`, for more than a pipe takes at once, and with the number of lines dropped before."""
-        if self._dropped and self._put(DROPPED + b"%d\n" % self._dropped):
+    def _forward_lines(self, lines: list[bytes]) -> None:
+        """Like `forward`, for more than a pipe takes at once, and with the number of lines dropped before."""
+        if self._dropped and self._write_pipe(DROPPED + b"%d\n" % self._dropped):
             self._dropped = 0
         for line in lines:
-            self._dropped += 0 if len(line) < WHOLE_BYTES and self._put(line + b"\n") else 1
+            self._dropped += 0 if len(line) < ATOMIC_BYTES and self._write_pipe(line + b"\n") else 1
 
-    def _put(self, told: bytes) -> bool:
+    def _write_pipe(self, data: bytes) -> bool:
         try:
-            os.write(self._pipe, told)
+            os.write(self._pipe, data)
         except BlockingIOError:
             return False
         except OSError:  # the second process is gone
@@ -231,10 +231,10 @@ class AnnouncerProcess:
 
     def start(self) -> bool:
         """Start the second process; False if that fails, or was tried a moment ago."""
-        if time.monotonic() < self._not_before:
+        if time.monotonic() < self._next_start:
             return False
         # A second process that dies at once must not be forked again for every request.
-        self._not_before = time.monotonic() + UNHEARD_S
+        self._next_start = time.monotonic() + RETRY_S
         ours = -1
         try:
             ours, self._pipe = os.pipe()
@@ -244,12 +244,12 @@ class AnnouncerProcess:
             self.close()
             if ours >= 0:
                 os.close(ours)
-            _complain(f"{error.strerror}; no pages are announced meanwhile")
+            _log_error(f"{error.strerror}; no pages are announced meanwhile")
             return False
         if is_second:
             os.close(self._pipe)
             # Never returns: the child must not enter the loop that answers Squid.
-            _second(Announcer(self._path, queries=self._queries), ours)
+            _run_second(Announcer(self._path, queries=self._queries), ours)
         os.close(ours)
         with suppress(OSError):
             fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -261,7 +261,7 @@ class AnnouncerProcess:
         self._pipe = -1
 
 
-def _second(announcer: Announcer, pipe: int) -> NoReturn:
+def _run_second(announcer: Announcer, pipe: int) -> NoReturn:
     """Run as the second process; Squid's own pipes are closed here, so that their end is noticed."""
     try:
         os.close(0)
@@ -270,7 +270,7 @@ def _second(announcer: Announcer, pipe: int) -> NoReturn:
             os.nice(NICENESS)
         announce(announcer, pipe, gather_s=GATHER_S)
     except BaseException as error:  # noqa: BLE001  # no error may continue as the first process
-        _complain(repr(error))
+        _log_error(repr(error))
     os._exit(0)
 
 
@@ -288,32 +288,32 @@ def announce(announcer: Announcer, into: int, *, gather_s: float = 0.0) -> None:
                 announcer.send(inf)
                 return
             now = time.monotonic()
-            for line in lines.take(data):
+            for line in lines.split(data):
                 if _DROPPED.fullmatch(line):
-                    announcer.lost(int(line[1:]))
+                    announcer.count_lost(int(line[1:]))
                 else:
-                    announcer.note(line, now)
+                    announcer.add_line(line, now)
         announcer.send(time.monotonic())
 
 
-def serve(announcing: AnnouncerProcess, into: int = 0, out: int = 1) -> None:
+def serve(announcer_process: AnnouncerProcess, into: int = 0, out: int = 1) -> None:
     """Answer Squid until it closes the pipe."""
     lines = Lines()
     while data := os.read(into, READ_BYTES):
-        whole = lines.take(data)
+        whole = lines.split(data)
         if whole:
             # Answer first: a user's request waits for it.
             _write(out, answer(whole[0]) if len(whole) == 1 else b"".join(map(answer, whole)))
-            announcing.tell(whole)
+            announcer_process.forward(whole)
 
 
-def pass_on(announcing: AnnouncerProcess, into: int = 0) -> None:
+def forward_log(announcer_process: AnnouncerProcess, into: int = 0) -> None:
     """Forward the lines of a log until Squid closes the pipe; its other lines are commands for a writer of files."""
     lines = Lines()
     while data := os.read(into, READ_BYTES):
-        logged = [line[1:] for line in lines.take(data) if line[:1] == b"L"]
+        logged = [line[1:] for line in lines.split(data) if line[:1] == b"L"]
         if logged:
-            announcing.tell(logged)
+            announcer_process.forward(logged)
 
 
 def _write(out: int, data: bytes) -> None:
@@ -321,7 +321,7 @@ def _write(out: int, data: bytes) -> None:
         data = data[os.write(out, data) :]
 
 
-def _complain(what: str) -> None:
+def _log_error(what: str) -> None:
     with suppress(OSError):
         sys.stderr.write(f"teia-announce: {what}\n")
         sys.stderr.flush()
@@ -340,7 +340,7 @@ def is_file_log(path: str) -> bool:
 
     The socket of a crawl that does not run is missing; it is recognised by `unix:` or by its name.
     """
-    return not path.startswith(IS_SOCKET) and not path.endswith(".sock") and not _is_socket(path)
+    return not path.startswith(SOCKET_PREFIX) and not path.endswith(".sock") and not _is_socket(path)
 
 
 def write_log(path: str, into: int = 0) -> None:
@@ -350,7 +350,7 @@ def write_log(path: str, into: int = 0) -> None:
     for daemon in LOG_DAEMONS:
         with suppress(OSError):
             os.execv(daemon, [daemon, path])  # noqa: S606  # no shell; Squid would start it likewise
-    _complain(f"{path} is not written: Squid's log_file_daemon was not found; write this log with `access_log stdio:`")
+    _log_error(f"{path} is not written: Squid's log_file_daemon was not found; write this log with `access_log stdio:`")
     while os.read(into, READ_BYTES):
         pass
 
@@ -366,20 +366,20 @@ def main(words: list[str], name: str = "") -> int:
     if is_log and is_file_log(path):
         write_log(path)
         return 0
-    path = path.removeprefix(IS_SOCKET)
+    path = path.removeprefix(SOCKET_PREFIX)
     if _is_socket(path) is False:
-        _complain(f"{path} is not a socket, nothing is written to it")
+        _log_error(f"{path} is not a socket, nothing is written to it")
     with suppress(BrokenPipeError, KeyboardInterrupt):
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the second process is never waited for
         # A garbage collection would delay answers; the loops below create no cycles.
         gc.disable()
-        announcing = AnnouncerProcess(path, queries="--queries" in flags)
-        announcing.start()
+        announcer_process = AnnouncerProcess(path, queries="--queries" in flags)
+        announcer_process.start()
         if is_log:
-            pass_on(announcing)
+            forward_log(announcer_process)
         else:
-            serve(announcing)
-        announcing.close()
+            serve(announcer_process)
+        announcer_process.close()
     return 0
 
 

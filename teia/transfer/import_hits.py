@@ -61,7 +61,7 @@ class HitsImport:
     formats: dict[str, str] = field(default_factory=dict)
 
 
-def take_in(
+def import_hits(
     target: Target, folder: CollectionFolder, files: Sequence[Path], log_format: Format | None, site: str
 ) -> HitsImport:
     """Count the hits of logs, store those of pages in scope, and queue pages that are not known."""

@@ -32,7 +32,7 @@ from teia.records import Outcome
 from teia.store.fetchlog import FetchRow
 from teia.store.parquet import SCHEMA, is_readable
 from teia.transfer.import_data import ImportedVisit, ImportResult, Target, read_mark, write_mark
-from teia.transfer.warc_captures import identity
+from teia.transfer.warc_captures import content_id
 from teia.urls import MAX_REFERENCE_CHARS, from_user, key_of, split
 
 BATCH = 2_000
@@ -64,27 +64,27 @@ def read_urls(path: Path, done: ImportResult) -> Iterator[UrlListLine]:
             text = line.decode("utf-8", "replace").strip()
             if not text or text.startswith("#"):
                 continue
-            listed = _listed(text)
-            if listed is None:
+            entry = _parse_line(text)
+            if entry is None:
                 done.refused += 1
                 done.add_detail(f"{path} line {number}: not a URL: {text[:60]!r}")
             else:
-                yield listed
+                yield entry
 
 
-def _listed(text: str) -> UrlListLine | None:
+def _parse_line(text: str) -> UrlListLine | None:
     if not text.startswith("{"):
         url = from_user(text)
         return None if url is None else UrlListLine(url)
     try:
-        said = json.loads(text)
-        url, depth = from_user(said["url"]), said.get("depth") or 0
+        fields = json.loads(text)
+        url, depth = from_user(fields["url"]), fields.get("depth") or 0
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     # `type`, not `isinstance`: JSON's `true` is an int for Python.
     if url is None or type(depth) is not int or not 0 <= depth <= MAX_DEPTH:
         return None
-    state, outcome = said.get("state"), said.get("outcome")
+    state, outcome = fields.get("state"), fields.get("outcome")
     is_final = isinstance(state, str) and state in _FINAL and isinstance(outcome, str) and _is_outcome(outcome)
     return UrlListLine(url, depth, state, outcome) if is_final else UrlListLine(url, depth)
 
@@ -95,7 +95,7 @@ def _is_outcome(text: str) -> bool:
 
 def hosts_of_lists(files: Sequence[Path]) -> set[str]:
     ignored = ImportResult("")
-    return {split(listed.url).host for path in files for listed in read_urls(path, ignored)}
+    return {split(entry.url).host for path in files for entry in read_urls(path, ignored)}
 
 
 def import_urls(target: Target, files: Sequence[Path], done: ImportResult) -> None:
@@ -105,7 +105,7 @@ def import_urls(target: Target, files: Sequence[Path], done: ImportResult) -> No
         while batch := list(islice(lines, BATCH)):
             # A final state in the list must not undo a page that was fetched here.
             final = [
-                _settled(target, each, path) for each in batch if each.state in _FINAL and _is_new(target, each.url)
+                _final_visit(target, each, path) for each in batch if each.state in _FINAL and _is_undecided(target, each.url)
             ]
             waiting = [_found(each) for each in batch if each.state not in _FINAL]
             done.urls_new += target.committer.commit(CommitGroup(list(final), seeds=waiting)).new_urls
@@ -113,13 +113,13 @@ def import_urls(target: Target, files: Sequence[Path], done: ImportResult) -> No
         done.files += 1
 
 
-def _found(listed: UrlListLine) -> FoundUrl:
-    host = split(listed.url).host
-    by = BY_SEED if listed.depth == 0 else 0
-    return FoundUrl(host, key_of(listed.url), tail_of(listed.url, host), listed.depth, 0, by=by)
+def _found(entry: UrlListLine) -> FoundUrl:
+    host = split(entry.url).host
+    by = BY_SEED if entry.depth == 0 else 0
+    return FoundUrl(host, key_of(entry.url), tail_of(entry.url, host), entry.depth, 0, by=by)
 
 
-def _is_new(target: Target, url: str) -> bool:
+def _is_undecided(target: Target, url: str) -> bool:
     """Tell whether a URL is undecided: it is not known, or it is queued."""
     host = split(url).host
     sql = """
@@ -130,12 +130,12 @@ def _is_new(target: Target, url: str) -> bool:
     return row is None or row[0] == 0
 
 
-def _settled(target: Target, listed: UrlListLine, path: Path) -> ImportedVisit:
+def _final_visit(target: Target, entry: UrlListLine, path: Path) -> ImportedVisit:
     return ImportedVisit(
-        target.queue_for(split(listed.url).host),
-        target.item_for(listed.url, listed.depth),
-        outcome=listed.outcome,
-        verdict=RetryVerdict(_FINAL[listed.state]),
+        target.queue_for(split(entry.url).host),
+        target.item_for(entry.url, entry.depth),
+        outcome=entry.outcome,
+        verdict=RetryVerdict(_FINAL[entry.state]),
         source=f"list:{path.name[:100]}",
     )
 
@@ -158,7 +158,7 @@ def import_log(target: Target, files: Sequence[Path], done: ImportResult) -> Non
     """Import fetch logs that `teia export parquet` wrote, or that lie in the log folder of a cell."""
     _check_logs(files)
     for path in files:
-        source, position = identity(path), 0
+        source, position = content_id(path), 0
         try:
             with pq.ParquetFile(path) as parquet:
                 for batch in parquet.iter_batches(BATCH):
@@ -173,20 +173,20 @@ def _import_rows(target: Target, rows: list[dict[str, Any]], source: str, positi
     by_cell: dict[int, list[FetchRow]] = defaultdict(list)
     for row in rows:
         by_cell[target.cell_for(row["host"] or "").number].append(_row(row))
-    for number, of_cell in by_cell.items():
+    for number, cell_rows in by_cell.items():
         cell = target.cells[number]
         # A mark is the first row of the last batch that the cell has.
         if position <= read_mark(cell, source):
-            done.skipped += len(of_cell)
+            done.skipped += len(cell_rows)
             continue
         with cell.frontier.transaction():
-            write_log(cell.frontier, of_cell)
+            write_log(cell.frontier, cell_rows)
             write_mark(cell, source, position)
         roll_out(cell.frontier, cell.folder.log)
-        done.rows += len(of_cell)
+        done.rows += len(cell_rows)
 
 
 def _row(row: dict[str, Any]) -> FetchRow:
     times = {name: row[name].timestamp() for name in ("started", "ended")}
-    elsewhere: dict[str, Any] = {"run": IMPORTED_RUN, "warc_file": None, "warc_offset": None, "warc_length": None}
-    return FetchRow(**{**row, **times, **elsewhere})
+    not_here: dict[str, Any] = {"run": IMPORTED_RUN, "warc_file": None, "warc_offset": None, "warc_length": None}
+    return FetchRow(**{**row, **times, **not_here})

@@ -41,7 +41,7 @@ from teia.transfer.import_data import (
     host_of,
     read_mark,
 )
-from teia.transfer.warc_captures import PageAnswer, WarcCapture, captures, check_readable, identity, page_answer
+from teia.transfer.warc_captures import PageAnswer, WarcCapture, read_captures, check_readable, content_id, page_answer
 from teia.urls import canonicalize, key_of, site_of, slot_of, split
 
 BATCH_CAPTURES = 128
@@ -70,7 +70,7 @@ def hosts_of_archives(files: Sequence[Path]) -> set[str]:
         check_readable(path)
     hosts: set[str] = set()
     for path in files:
-        for capture in captures(path, _ignore_damage):
+        for capture in read_captures(path, _ignore_damage):
             host = host_of(canonicalize(capture.url)) if capture.answer is not None else ""
             hosts.update({host} if host else ())
             if len(hosts) > MAX_HOST_RULES:
@@ -83,7 +83,7 @@ def _ignore_damage(_damage: Damage) -> None:
 
 
 def _first_time_s(path: Path) -> float:
-    first = next(captures(path, _ignore_damage), None)
+    first = next(read_captures(path, _ignore_damage), None)
     return first.records[0].time_s if first is not None else 0.0
 
 
@@ -108,9 +108,9 @@ class _WarcImport:
     marks: dict[int, int] = field(default_factory=dict)
 
     async def run(self) -> None:
-        self.source = identity(self.path)
+        self.source = content_id(self.path)
         self.marks = {cell.number: read_mark(cell, self.source) for cell in self.target.cells}
-        for batch in _batches(self._fresh(captures(self.path, self._damage))):
+        for batch in _batches(self._fresh(read_captures(self.path, self._damage))):
             # `gather` keeps the order of the file, although the children answer in any order.
             visits = await asyncio.gather(*(self._visit(capture) for capture in batch))
             group = CommitGroup([visit for visit in visits if visit is not None])
@@ -271,7 +271,7 @@ def _with_records(result: ReadResult, capture: WarcCapture, about: bytes) -> Rea
     """Return the result with the capture's own records in place of the child's, and our metadata about it."""
     members: list[tuple[str, bytes]] = []
     answer = capture.answer
-    for record, head in capture.in_order:
+    for record, head in capture.ordered:
         raw = b"".join((head, record.block, b"\r\n\r\n"))
         members.append((record.kind, igzip_lib.compress(raw, COMPRESSION_LEVEL, igzip_lib.COMP_GZIP)))
         del raw

@@ -62,17 +62,17 @@ def audit_politeness(
     violations = 0
     excused = _excused(log, others) if courtesy.robots else frozenset()
     in_force = history or [CourtesyInForce.from_settings(0.0, courtesy)]
-    _put_tables(log, in_force, sites, excused)
-    for what, sql in _questions(courtesy, in_force, sites, excused):
+    _add_tables(log, in_force, sites, excused)
+    for what, sql in _queries(courtesy, in_force, sites, excused):
         (number,) = log.query(f"SELECT count(*) FROM ({sql})").rows[0]  # noqa: S608  # our own text
         violations += int(number)
         if number:
             rows = log.query(f"{sql} LIMIT {MAX_DETAILS}").rows
-            complaints += [_said(what, *row) for row in rows]
+            complaints += [_describe(what, *row) for row in rows]
     return PolitenessAudit(checked, violations, tuple(complaints[:MAX_DETAILS]))
 
 
-def _said(what: str, url: str, started_s: float, note: str) -> str:
+def _describe(what: str, url: str, started_s: float, note: str) -> str:
     return f"{what}: {url} at {iso_utc(started_s)}{f' ({note})' if note else ''}"
 
 
@@ -88,31 +88,31 @@ def _excused(log: Log, others: Sequence[Log]) -> frozenset[str]:
     """Return the hosts whose robots.txt another collection had fetched before the first page that came without."""
     if not others:
         return frozenset()
-    without = f"SELECT host, min(started) FROM ({_unasked()}) GROUP BY host"  # noqa: S608  # our own text
+    without = f"SELECT host, min(started) FROM ({_without_robots()}) GROUP BY host"  # noqa: S608  # our own text
     first_s: dict[str, float] = dict(log.query(without, MAX_HOSTS).rows)
     excused: set[str] = set()
     for other in others if first_s else ():
-        told = other.query(
+        fetched = other.query(
             "SELECT host, min(epoch(started)) FROM fetches WHERE kind = 'robots' GROUP BY host", MAX_HOSTS
         ).rows
-        excused |= {host for host, at_s in told if host in first_s and at_s <= first_s[host]}
+        excused |= {host for host, at_s in fetched if host in first_s and at_s <= first_s[host]}
     return frozenset(excused)
 
 
-def _questions(
+def _queries(
     courtesy: CourtesySettings, history: Sequence[CourtesyInForce], sites: Mapping[str, int], excused: frozenset[str]
 ) -> list[tuple[str, str]]:
     """Return the queries on the log; each selects (url, started, note) of the requests that broke a rule."""
-    questions = []
+    queries = []
     if any(each.per_host == 1 for each in history):  # else no delay is required
         owed, agreed = _owed(history), _agreed(courtesy) if any(each.agreed for each in history) else ""
-        questions = [
+        queries = [
             ("too early for its host", _early("host", owed, "rest_s")),
-            ("too early for its address", _early("address", owed, _address_rest(courtesy, agreed), sites, agreed)),
+            ("too early for its address", _early("address", owed, _address_delay(courtesy, agreed), sites, agreed)),
         ]
     if courtesy.robots:
-        questions.append(("before robots.txt", f"SELECT url, started, note FROM ({_unasked(excused)})"))  # noqa: S608
-    return questions
+        queries.append(("before robots.txt", f"SELECT url, started, note FROM ({_without_robots(excused)})"))  # noqa: S608
+    return queries
 
 
 # ---- settings in force ----------------------------------------------------------------------------------------------
@@ -124,19 +124,19 @@ _BETWEEN = "started >= since_s AND before <= until_s"
 """True if the time between two requests overlaps that of a row of `times`."""
 
 
-def _put_tables(
+def _add_tables(
     log: Log, history: Sequence[CourtesyInForce], sites: Mapping[str, int], excused: frozenset[str]
 ) -> None:
     """Create the tables beside the log that the queries need, and no others."""
     if len(history) > 1 or history[0].agreed:
-        log.add_table("times", ("of_host", "since_s", "until_s", "delay_s", "per_host"), [*_general(history), *_own(history)])
+        log.add_table("times", ("of_host", "since_s", "until_s", "delay_s", "per_host"), [*_general_delays(history), *_agreed_delays(history)])
     if sites:
         log.add_table("sharing", ("at_address", "site_count"), list(sites.items()))
     if excused:
         log.add_table("excused", ("of_host",), [(host,) for host in excused])
 
 
-def _general(history: Sequence[CourtesyInForce]) -> Iterator[_Time]:
+def _general_delays(history: Sequence[CourtesyInForce]) -> Iterator[_Time]:
     """Yield the general delay over time; unchanged ones are merged into one row."""
     spans = _spans(history)
     for (delay_s, per_host), same in groupby(spans, key=lambda span: (span[2].delay_s, span[2].per_host)):
@@ -144,35 +144,35 @@ def _general(history: Sequence[CourtesyInForce]) -> Iterator[_Time]:
         yield "", found[0][0], found[-1][1], float(delay_s), per_host
 
 
-def _own(history: Sequence[CourtesyInForce]) -> Iterator[_Time]:
+def _agreed_delays(history: Sequence[CourtesyInForce]) -> Iterator[_Time]:
     """Yield the delays that hosts agreed to; unchanged ones are merged into one row."""
-    going: dict[str, tuple[float, float]] = {}
+    current: dict[str, tuple[float, float]] = {}
     for since_s, _, each in _spans(history):
         agreed = dict(each.agreed)
-        for host in [host for host, (_, delay_s) in going.items() if agreed.get(host) != delay_s]:
-            began_s, delay_s = going.pop(host)
+        for host in [host for host, (_, delay_s) in current.items() if agreed.get(host) != delay_s]:
+            began_s, delay_s = current.pop(host)
             yield host, began_s, since_s, delay_s, 1
         for host, delay_s in agreed.items():
-            going.setdefault(host, (since_s, float(delay_s)))
-    for host, (began_s, delay_s) in going.items():
-        yield host, began_s, _EVER_S, delay_s, 1
+            current.setdefault(host, (since_s, float(delay_s)))
+    for host, (began_s, delay_s) in current.items():
+        yield host, began_s, _FOREVER_S, delay_s, 1
 
 
 # Far beyond every Unix time: stands for infinity in SQL.
-_EVER_S = 1e18
+_FOREVER_S = 1e18
 
 
 def _spans(history: Sequence[CourtesyInForce]) -> Iterator[tuple[float, float, CourtesyInForce]]:
     """Yield everything that was in force, with begin and end; the first began at -infinity, the last has not ended."""
     # Rounded to microseconds, the resolution of the log.
-    bounds = [-_EVER_S, *(round(each.since_s, 6) for each in history[1:]), _EVER_S]
+    bounds = [-_FOREVER_S, *(round(each.since_s, 6) for each in history[1:]), _FOREVER_S]
     for (since_s, until_s), each in zip(pairwise(bounds), history, strict=True):
         yield since_s, until_s, each
 
 
 def _owed(history: Sequence[CourtesyInForce]) -> str:
     """Return SQL for the delay between two requests to one address, by `before` and `started`; NULL if none."""
-    always = list(_general(history))
+    always = list(_general_delays(history))
     if len(always) == 1:
         return str(always[0][3])
     shortest = "CASE WHEN max(per_host) = 1 THEN min(delay_s) END"
@@ -185,34 +185,34 @@ def _agreed(courtesy: CourtesySettings) -> str:
     return f"CASE WHEN counted <= {courtesy.shared_sites} AND known < {CDN_SITES} THEN {found} END"
 
 
-def _address_rest(courtesy: CourtesySettings, agreed: str) -> str:
+def _address_delay(courtesy: CourtesySettings, agreed: str) -> str:
     """Return the delay of an address that `sites` registered domains share: `shared_addresses.shared_delay_s`, in SQL."""
     shared = f"greatest({float(courtesy.shared_rest_s)}, owed * {courtesy.shared_sites} / sites)"
-    rest = f"CASE WHEN sites <= {courtesy.shared_sites} THEN owed ELSE least(owed, {shared}) END"
-    return f"least(agreed, {rest})" if agreed else rest
+    delay = f"CASE WHEN sites <= {courtesy.shared_sites} THEN owed ELSE least(owed, {shared}) END"
+    return f"least(agreed, {delay})" if agreed else delay
 
 
 # ---- the questions --------------------------------------------------------------------------------------------------
 
 
-def _early(place: str, owed: str, rest: str, sites: Mapping[str, int] | None = None, agreed: str = "") -> str:
-    """Return SQL for requests sooner than `rest` after the last answer of a place, where a delay is `owed`."""
+def _early(column: str, owed: str, delay: str, sites: Mapping[str, int] | None = None, agreed: str = "") -> str:
+    """Return SQL for requests sooner than `delay` after the last answer of a place, where a delay is `owed`."""
     gap = "(started - before)"
-    known = f"coalesce((SELECT site_count FROM sharing WHERE at_address = {place}), 0)" if sites else "0"  # noqa: S608
+    known = f"coalesce((SELECT site_count FROM sharing WHERE at_address = {column}), 0)" if sites else "0"  # noqa: S608
     # 1 for the first request to a site at this place; the running sum is the number of sites seen so far.
-    is_first = f"CAST(row_number() OVER (PARTITION BY {place}, site ORDER BY started, ended) = 1 AS INTEGER)"
+    is_first = f"CAST(row_number() OVER (PARTITION BY {column}, site ORDER BY started, ended) = 1 AS INTEGER)"
     # The latest end of all earlier answers counts, not that of the last request: answers may overlap.
-    earlier = f"(PARTITION BY {place} ORDER BY started, ended ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    earlier = f"(PARTITION BY {column} ORDER BY started, ended ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     own = f", {agreed} AS agreed" if agreed else ""
-    last_host = f", lag(host) OVER (PARTITION BY {place} ORDER BY started, ended) AS last_host" if agreed else ""
+    last_host = f", lag(host) OVER (PARTITION BY {column} ORDER BY started, ended) AS last_host" if agreed else ""
     return f"""
         WITH followed AS MATERIALIZED
             (SELECT *, greatest(known, counted) AS sites, {owed} AS owed{own}
              FROM (SELECT *, max(ended) OVER {earlier} AS before, {known} AS known,
                           coalesce(sum(is_first) OVER {earlier}, 0) AS counted{last_host}
-                   FROM (SELECT *, {is_first} AS is_first FROM {_OURS} WHERE {place} IS NOT NULL)))
+                   FROM (SELECT *, {is_first} AS is_first FROM {_OURS} WHERE {column} IS NOT NULL)))
         SELECT url, started, {_text(gap)} || ' s of ' || {_text("rest")} || ' s' AS note
-        FROM (SELECT *, {rest} AS rest FROM followed WHERE owed IS NOT NULL AND before IS NOT NULL)
+        FROM (SELECT *, {delay} AS rest FROM followed WHERE owed IS NOT NULL AND before IS NOT NULL)
         WHERE {gap} < rest - {TOLERANCE_S}
         ORDER BY started
     """  # noqa: S608  # our own text
@@ -228,7 +228,7 @@ _OURS = f"""
 """  # noqa: S608  # our own text
 
 
-def _unasked(excused: frozenset[str] = frozenset()) -> str:
+def _without_robots(excused: frozenset[str] = frozenset()) -> str:
     others = "AND f.host NOT IN (SELECT of_host FROM excused)" if excused else ""
     return f"""
         SELECT f.url, f.host, f.started, '' AS note

@@ -52,7 +52,7 @@ class WarcCapture:
         self.heads.append(head)
         self.size_bytes += _bytes_of(record, head)
 
-    def takes(self, record: ArchiveRecord, head: bytes) -> bool:
+    def accepts(self, record: ArchiveRecord, head: bytes) -> bool:
         """Tell whether a record that follows belongs to the same answer, and there is room for it."""
         if record.url != self.url or len(self.records) >= MAX_RECORDS:
             return False
@@ -60,21 +60,21 @@ class WarcCapture:
             return False
         if record.kind in _ANSWERS:
             return self.answer is None
-        return not (record.kind == "request" and self.answer is not None and self.of_kind("request"))
+        return not (record.kind == "request" and self.answer is not None and self.find_kind("request"))
 
-    def of_kind(self, kind: str) -> ArchiveRecord | None:
+    def find_kind(self, kind: str) -> ArchiveRecord | None:
         return next((record for record in self.records if record.kind == kind), None)
 
     @property
     def answer(self) -> ArchiveRecord | None:
-        return self.of_kind("response") or self.of_kind("revisit")
+        return self.find_kind("response") or self.find_kind("revisit")
 
     @property
-    def in_order(self) -> list[tuple[ArchiveRecord, bytes]]:
+    def ordered(self) -> list[tuple[ArchiveRecord, bytes]]:
         """The records with their heads, in the order of our own: the request, the answer, the metadata."""
-        place = {"request": 0, "response": 1, "revisit": 1, "metadata": 2}
+        rank = {"request": 0, "response": 1, "revisit": 1, "metadata": 2}
         pairs = zip(self.records, self.heads, strict=True)
-        return sorted(pairs, key=lambda pair: place.get(pair[0].kind, 3))
+        return sorted(pairs, key=lambda pair: rank.get(pair[0].kind, 3))
 
 
 def _bytes_of(record: ArchiveRecord, head: bytes) -> int:
@@ -82,7 +82,7 @@ def _bytes_of(record: ArchiveRecord, head: bytes) -> int:
     return len(record.block) + len(head) + _FIELD_BYTES * len(record.headers)
 
 
-def captures(path: Path, on_damage: Callable[[Damage], None]) -> Iterator[WarcCapture]:
+def read_captures(path: Path, on_damage: Callable[[Damage], None]) -> Iterator[WarcCapture]:
     """Yield the captures of a file, `.warc.gz` or `.warc`; unreadable parts are reported and skipped."""
     current: WarcCapture | None = None
     for member in walk_file(path):
@@ -95,7 +95,7 @@ def captures(path: Path, on_damage: Callable[[Damage], None]) -> Iterator[WarcCa
             continue
         head, offset = header_of(member), member.offset
         del member  # its bytes are in the record now
-        if current is None or not current.takes(record, head):
+        if current is None or not current.accepts(record, head):
             if current is not None:
                 yield current
             current = WarcCapture(record.url, offset)
@@ -104,7 +104,7 @@ def captures(path: Path, on_damage: Callable[[Damage], None]) -> Iterator[WarcCa
         yield current
 
 
-def identity(path: Path) -> str:
+def content_id(path: Path) -> str:
     """Return a name for a file's content, the same for a copy of it: from its size, its beginning and its end."""
     with disk_errors(path, "read"), path.open("rb") as file:
         size = file.seek(0, 2)
@@ -144,7 +144,7 @@ def page_answer(capture: WarcCapture, url_rules: tuple[str, ...], limits: LimitS
 
     None are other protocols, a POST, robots.txt, a probe, and answers without a head or with an endless one.
     """
-    answer, request = capture.answer, capture.of_kind("request")
+    answer, request = capture.answer, capture.find_kind("request")
     url = canonicalize(capture.url, url_rules)
     if answer is None or url is None or split(url).path in {"/robots.txt", probe_path(split(url).host)}:
         return None
@@ -157,8 +157,8 @@ def page_answer(capture: WarcCapture, url_rules: tuple[str, ...], limits: LimitS
     status = _STATUS.match(head)
     if status is None or (request is not None and not request.block.startswith(b"GET ")):
         return None
-    metadata = capture.of_kind("metadata")
-    said = metadata.block if metadata is not None else b""
+    metadata = capture.find_kind("metadata")
+    fields = metadata.block if metadata is not None else b""
     truncated = answer.headers.get("warc-truncated", "")
     if len(body) > limits.body_bytes:
         body, truncated = body[: limits.body_bytes], "length"
@@ -167,14 +167,14 @@ def page_answer(capture: WarcCapture, url_rules: tuple[str, ...], limits: LimitS
         status[1].decode(),
         int(status[1]),
         answer.time_s,
-        answer.time_s + _milliseconds(field_of(said, "fetchTimeMs")) / 1000,
+        answer.time_s + _milliseconds(field_of(fields, "fetchTimeMs")) / 1000,
         answer.headers.get("warc-ip-address", ""),
         b"",
         head,
         body,
         truncated,
     )
-    return PageAnswer(fetched, _depth(field_of(said, "hopsFromSeed")), answer.kind == "revisit", metadata)
+    return PageAnswer(fetched, _depth(field_of(fields, "hopsFromSeed")), answer.kind == "revisit", metadata)
 
 
 def _milliseconds(text: str) -> float:

@@ -137,7 +137,7 @@ def test_answers_do_not_wait_for_a_crawl_that_does_not_listen(path: Path) -> Non
 def test_what_is_dropped_is_counted_and_the_newest_is_kept(path: Path) -> None:
     announcer = Announcer(str(path), queries=False)
     for number in range(MAX_WAITING + 3):
-        announcer.note(b"http://a.test/%d - - GET" % number, 0.0)
+        announcer.add_line(b"http://a.test/%d - - GET" % number, 0.0)
     announcer.send(10.0)  # nobody there
     assert announcer.wait_s(10.0) == 1.0
     ear = AnnouncementSocket(path)
@@ -154,10 +154,10 @@ def test_what_is_dropped_is_counted_and_the_newest_is_kept(path: Path) -> None:
 
 def test_a_line_without_end_is_bounded_and_answered_once() -> None:
     lines = Lines()
-    assert lines.take(b"5 http://a.test/") == []
+    assert lines.split(b"5 http://a.test/") == []
     for _ in range(50):
-        assert lines.take(b"x" * MAX_LINE_BYTES) == []
-    (line,) = lines.take(b" - - GET\n")
+        assert lines.split(b"x" * MAX_LINE_BYTES) == []
+    (line,) = lines.split(b" - - GET\n")
     assert len(line) <= 2 * MAX_LINE_BYTES + 16
     assert answer(line) == b"5 ERR\n"
 
@@ -168,10 +168,10 @@ def test_there_are_as_many_answers_as_lines_whatever_they_are(chunks: list[bytes
     announcer = Announcer("/nowhere", queries=True)
     answered = 0
     for chunk in chunks:
-        for line in lines.take(chunk):
+        for line in lines.split(chunk):
             assert answer(line).endswith(b"ERR\n")
             assert answer(line).count(b"\n") == 1
-            announcer.note(line, 0.0)
+            announcer.add_line(line, 0.0)
             answered += 1
     announcer.close()
     assert answered == b"".join(chunks).count(b"\n")
@@ -263,17 +263,17 @@ def test_a_process_that_cannot_be_started_leaves_nothing_to_wait_for_and_is_trie
 
     monkeypatch.setattr(os, "fork", refused)
     monkeypatch.setattr(os, "pipe", noted)
-    announcing = AnnouncerProcess(str(path), queries=False)
-    announcing.tell([b"http://a.test/"])
+    announcer_process = AnnouncerProcess(str(path), queries=False)
+    announcer_process.forward([b"http://a.test/"])
     assert (len(made), [is_open(each) for each in made]) == (2, [False, False])
     for _ in range(3):
-        announcing.tell([b"x" * 4_000] * 10)
+        announcer_process.forward([b"x" * 4_000] * 10)
     assert "no more processes" in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.setattr(squid_helper.time, "monotonic", lambda: 10**9)
     ear = AnnouncementSocket(path)
-    announcing.tell([b"http://a.test/ - - GET"])
-    announcing.close()
+    announcer_process.forward([b"http://a.test/ - - GET"])
+    announcer_process.close()
     counts, urls = until(lambda: heard if (heard := hear(ear))[1] else None, "the page is announced")
     ear.close()
     assert (urls, counts) == (["http://a.test/"], {"seen": 32, "dropped": 31})

@@ -15,7 +15,7 @@ from teia.errors import UsageError
 from teia.frontier.cell.revisits import CapturedPage
 from teia.store.root import Root, open_root
 from teia.transfer.import_data import open_target
-from teia.transfer.import_hits import HitsImport, take_in
+from teia.transfer.import_hits import HitsImport, import_hits
 from teia.urls import key_of
 
 LINE = '10.0.0.9 - - [14/Nov/2023:22:13:20 +0000] "GET {} HTTP/1.1" 200 512 "-" "x"\n'
@@ -30,7 +30,7 @@ def root(tmp_path: Path) -> Root:
 
 def taken(root: Root, *files: Path) -> HitsImport:
     with root.locked(), open_target(root, "main", WallClock()) as target:
-        return take_in(target, root.collection("main"), files, None, "http://a.test/")
+        return import_hits(target, root.collection("main"), files, None, "http://a.test/")
 
 
 def hits_of(root: Root) -> dict[str, int]:

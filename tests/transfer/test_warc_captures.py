@@ -14,7 +14,7 @@ from isal import igzip
 
 from teia.store.reader import MAX_RECORD_BYTES, Damage
 from teia.transfer.import_warc import BATCH_BYTES, _batches
-from teia.transfer.warc_captures import MAX_CAPTURE_BYTES, WarcCapture, captures
+from teia.transfer.warc_captures import MAX_CAPTURE_BYTES, WarcCapture, read_captures
 
 MiB = 1 << 20
 HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
@@ -78,7 +78,7 @@ def test_memory_is_bounded_whatever_a_file_holds(tmp_path: Path, name: str, make
     damages: list[Damage] = []
     tracemalloc.start()
     try:
-        names = [capture.url for batch in _batches(captures(path, damages.append)) for capture in batch]
+        names = [capture.url for batch in _batches(read_captures(path, damages.append)) for capture in batch]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -91,7 +91,7 @@ def test_memory_is_bounded_whatever_a_file_holds(tmp_path: Path, name: str, make
 def test_what_is_too_large_for_one_capture_becomes_several(tmp_path: Path) -> None:
     path = tmp_path / "x.warc.gz"
     path.write_bytes(same_url(MAX_CAPTURE_BYTES // 3, 7))
-    found = list(captures(path, pytest.fail))  # type: ignore[arg-type]  # any call fails
+    found = list(read_captures(path, pytest.fail))  # type: ignore[arg-type]  # any call fails
     assert [len(each.records) for each in found] == [1, 3, 2, 2, 1, 1]
     assert max(each.size_bytes for each in found) <= MAX_CAPTURE_BYTES
 

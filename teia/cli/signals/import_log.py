@@ -39,7 +39,7 @@ def import_log(
     from teia.signals.accesslog import FORMATS
     from teia.store.root import open_root
     from teia.transfer.import_data import choose_collection, open_target
-    from teia.transfer.import_hits import take_in
+    from teia.transfer.import_hits import import_hits
     from teia.urls import from_user
 
     chosen = next((each for each in FORMATS if each == form), None)
@@ -53,7 +53,7 @@ def import_log(
         # No hosts: a log gives no scope, so a new collection is refused with an error.
         name = choose_collection(root, collection, None, (), set)
         with open_target(root, name, WallClock()) as target:
-            done = take_in(target, root.collection(name), files, chosen, whose)
+            done = import_hits(target, root.collection(name), files, chosen, whose)
     console = progress_console()
     counts = [
         f"{value:,} {key.replace('_', ' ')}" for key, value in asdict(done).items() if type(value) is int and value

@@ -28,7 +28,7 @@ from teia.crawler.child.messages import (
     decode_task,
     encode,
 )
-from teia.crawler.follow_links import FrontierUrl, Judge, LinkRefusal, evaluate_links, evaluate_link, evaluate_requisite
+from teia.crawler.follow_links import FrontierUrl, LinkCheck, LinkRefusal, evaluate_links, evaluate_link, evaluate_requisite
 from teia.crawler.outlinks import MAX_OUTLINKS, outlink_line
 from teia.frontier.cell.schema import AS_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 MAX_READINGS = 16
-MAX_PLACES = 4_096
-"""Number of URLs whose place a child caches, per `ReadSettings`: menus are on every page of a site. 2 MB when full."""
+MAX_CACHED_LINKS = 4_096
+"""Number of URLs whose decision a child caches, per `ReadSettings`: menus are on every page of a site. 2 MB when full."""
 
 MAX_REPORTED = 50_000
 """Maximum number of entries of one sitemap or feed whose dates are used."""
 
-NOT_KEPT = Members(b"", (), ())
+NO_RECORDS = Members(b"", (), ())
 """Empty records, for a collection that keeps no answers."""
 
 _ANCHOR = LinkKind.ANCHOR
@@ -73,9 +73,9 @@ class CompiledReadSettings:
     limits: LimitSettings
     options: ParseOptions
     processors: Processors
-    place_of: Judge
-    requisite_place: Judge
-    lens: CompiledFocus | None
+    check_link: LinkCheck
+    check_requisite: LinkCheck
+    focus: CompiledFocus | None
 
 
 @lru_cache(maxsize=MAX_READINGS)
@@ -84,12 +84,12 @@ def _compiled(settings: bytes) -> CompiledReadSettings:
     scope = compile_scope(read_settings.include, read_settings.exclude, types=read_settings.types, queries=read_settings.queries)
     limits = LimitSettings(**read_settings.limits)  # type: ignore[arg-type]  # made by asdict
     options = ParseOptions(limits, read_settings.requisites, read_settings.agent, read_settings.url_rules, read_settings.text)
-    # One cache for each `ReadSettings`: other rules may judge the same URL differently.
-    place_of = lru_cache(maxsize=MAX_PLACES)(partial(evaluate_link, scope=scope, limits=limits))
-    requisite_place = partial(evaluate_requisite, scope=scope, limits=limits)
+    # One cache for each `ReadSettings`: other rules may treat the same URL differently.
+    check_link = lru_cache(maxsize=MAX_CACHED_LINKS)(partial(evaluate_link, scope=scope, limits=limits))
+    check_requisite = partial(evaluate_requisite, scope=scope, limits=limits)
     processors = with_users(read_settings.processors)
     return CompiledReadSettings(
-        read_settings, scope, limits, options, processors, place_of, requisite_place, _compile_focus(read_settings)
+        read_settings, scope, limits, options, processors, check_link, check_requisite, _compile_focus(read_settings)
     )
 
 
@@ -110,48 +110,48 @@ def prepare() -> None:
 def read(payload: bytes) -> bytes:
     """Read one `ReadTask`, return one `ReadResult`; both as bytes, because this is a child's whole conversation."""
     task = decode_task(payload)
-    how = _compiled(task.settings)
+    compiled = _compiled(task.settings)
     if task.purpose == "page":
-        return encode(_read_page(task, how))
+        return encode(_read_page(task, compiled))
     if task.purpose == "entry":
-        return encode(_read_entry(task, how))
+        return encode(_read_entry(task, compiled))
     # robots.txt and probes: no links and no text are extracted.
     head = parse_head(task.head)
-    decoded = decode(head.headers, task.body, how.limits)
-    kept = decoded.payload if task.purpose == "robots" else b""
+    decoded = decode(head.headers, task.body, compiled.limits)
+    payload = decoded.payload if task.purpose == "robots" else b""
     redirect_to = _redirect(task, head.headers)
-    members = page_members(_fetched(task), decoded.dechunked, {}, None) if how.read_settings.archive else NOT_KEPT
+    members = page_members(_fetched(task), decoded.dechunked, {}, None) if compiled.read_settings.archive else NO_RECORDS
     return encode(
-        _result(task, task.outcome, Page(task.url), head.headers, members, redirect_to, kept, len(decoded.payload))
+        _result(task, task.outcome, Page(task.url), head.headers, members, redirect_to, payload, len(decoded.payload))
     )
 
 
-def _read_page(task: ReadTask, how: CompiledReadSettings) -> ReadResult:
-    parsed = parse_document(task.url, task.head, task.body, how.options, how.processors, is_sitemap=task.as_sitemap)
+def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
+    parsed = parse_document(task.url, task.head, task.body, compiled.options, compiled.processors, is_sitemap=task.as_sitemap)
     redirect_to = _redirect(task, parsed.head.headers)
-    outcome = _outcome(task, how, parsed, redirect_to)
-    chosen = _chosen_links(task, how, parsed.page, outcome, redirect_to)
-    judged = None if how.lens is None else _judged(task, how.lens, parsed.page, chosen, redirect_to)
-    members = NOT_KEPT
-    if how.read_settings.archive:
-        about = _about(task, parsed.page, redirect_to)
+    outcome = _outcome(task, compiled, parsed, redirect_to)
+    chosen = _chosen_links(task, compiled, parsed.page, outcome, redirect_to)
+    judged = None if compiled.focus is None else _judged(task, compiled.focus, parsed.page, chosen, redirect_to)
+    members = NO_RECORDS
+    if compiled.read_settings.archive:
+        metadata = _metadata(task, parsed.page, redirect_to)
         if judged is not None and judged.kind != NO_KIND:
-            about["relevance"] = f"{judged.relevance / TOP_SCORE:.2f}"
-        if how.read_settings.processors:
-            about = {**parsed.page.metadata, **about}  # includes the results of the user's own processors (A15)
+            metadata["relevance"] = f"{judged.relevance / TOP_SCORE:.2f}"
+        if compiled.read_settings.processors:
+            metadata = {**parsed.page.metadata, **metadata}  # includes the results of the user's own processors (A15)
         decoded = parsed.decoded
         # If nothing had to be decoded, the page's digest is the payload's too, and is not computed again.
         known = parsed.page.digest if decoded.payload is decoded.dechunked else ""
-        members = page_members(_fetched(task), decoded.dechunked, about, _earlier(task), known)
+        members = page_members(_fetched(task), decoded.dechunked, metadata, _earlier(task), known)
     size = len(parsed.decoded.payload)
     # A refused page has another outcome than its answer: it is archived but not indexed.
-    entry = _entry(task, how, parsed.page) if how.read_settings.index and outcome == task.outcome else b""
+    entry = _entry(task, compiled, parsed.page) if compiled.read_settings.index and outcome == task.outcome else b""
     headers = parsed.head.headers
-    reported = _reported_changes(task, how, parsed) if how.read_settings.signals and parsed.entries else None
+    reported = _reported_changes(task, compiled, parsed) if compiled.read_settings.signals and parsed.entries else None
     return _result(task, outcome, parsed.page, headers, members, redirect_to, b"", size, chosen, judged, entry, reported)
 
 
-def _reported_changes(task: ReadTask, how: CompiledReadSettings, parsed: ParseResult) -> ReportedChanges | None:
+def _reported_changes(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult) -> ReportedChanges | None:
     """Return the statements of a sitemap or feed on pages of its own site; other sites are only counted."""
     if not 200 <= task.status < 300:
         return None
@@ -160,41 +160,41 @@ def _reported_changes(task: ReadTask, how: CompiledReadSettings, parsed: ParseRe
         if site_of(host_of(each.url)) != site:
             foreign += 1
             continue
-        place = how.place_of(each.url) if each.modified_s is not None else None
-        if isinstance(place, FrontierUrl) and each.modified_s is not None:
-            dates.append((place.host, place.key, each.modified_s))
+        decision = compiled.check_link(each.url) if each.modified_s is not None else None
+        if isinstance(decision, FrontierUrl) and each.modified_s is not None:
+            dates.append((decision.host, decision.key, each.modified_s))
     kind = SignalKind.FEED if "feed" in parsed.page.metadata else SignalKind.SITEMAP
     hub = hub_of(task.url, parsed.head.headers, parsed.page.metadata) if kind is SignalKind.FEED else ("", "")
     return ReportedChanges(int(kind), dates, sum(each.is_broken_date for each in parsed.entries), foreign, *hub)
 
 
-def _read_entry(task: ReadTask, how: CompiledReadSettings) -> ReadResult:
+def _read_entry(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
     """Read a page out of the archive again, for the index alone."""
-    parsed = parse_document(task.url, task.head, task.body, how.options, how.processors, is_sitemap=task.as_sitemap)
-    entry = _entry(task, how, parsed.page)
-    return _result(task, task.outcome, parsed.page, parsed.head.headers, NOT_KEPT, "", b"", 0, entry=entry)
+    parsed = parse_document(task.url, task.head, task.body, compiled.options, compiled.processors, is_sitemap=task.as_sitemap)
+    entry = _entry(task, compiled, parsed.page)
+    return _result(task, task.outcome, parsed.page, parsed.head.headers, NO_RECORDS, "", b"", 0, entry=entry)
 
 
-def _entry(task: ReadTask, how: CompiledReadSettings, page: Page) -> bytes:
+def _entry(task: ReadTask, compiled: CompiledReadSettings, page: Page) -> bytes:
     if not 200 <= task.status < 300:
         return b""
-    entry = entry_of(page, task.started_s, obeys=how.read_settings.obey_robots)
+    entry = entry_of(page, task.started_s, obeys=compiled.read_settings.obey_robots)
     return b"" if entry is None else encode_entry(entry)
 
 
 # ---- decisions ------------------------------------------------------------------------------------------------------
 
 
-def _outcome(task: ReadTask, how: CompiledReadSettings, parsed: ParseResult, redirect_to: str) -> str:
-    if redirect_to and (redirect_to == task.url or task.hops >= how.limits.redirects):
+def _outcome(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult, redirect_to: str) -> str:
+    if redirect_to and (redirect_to == task.url or task.hops >= compiled.limits.redirects):
         return Outcome.REDIRECT_LOOP
     if not 200 <= task.status < 300:
         return task.outcome
     if task.outcome == Outcome.TOO_LARGE or task.truncated == "length":
         return Outcome.TOO_LARGE
-    if parsed.decoded.payload and not how.scope.allows_type(parsed.page.media_type):
+    if parsed.decoded.payload and not compiled.scope.allows_type(parsed.page.media_type):
         return Outcome.FORBIDDEN_TYPE
-    if not how.scope.allows_language(parsed.page.language):
+    if not compiled.scope.allows_language(parsed.page.language):
         return Outcome.OUT_OF_SCOPE
     return task.outcome
 
@@ -217,7 +217,7 @@ class SelectedLinks:
 
 
 def _chosen_links(
-    task: ReadTask, how: CompiledReadSettings, page: Page, outcome: str, redirect_to: str
+    task: ReadTask, compiled: CompiledReadSettings, page: Page, outcome: str, redirect_to: str
 ) -> SelectedLinks:
     """Merge the page's links and keep those that may be followed."""
     if redirect_to:
@@ -225,23 +225,23 @@ def _chosen_links(
     else:
         links = page.links
     chosen = SelectedLinks([], len(links))
-    obeys = how.read_settings.obey_robots
+    obeys = compiled.read_settings.obey_robots
     if outcome in {Outcome.REDIRECT_LOOP, Outcome.OUT_OF_SCOPE} or (obeys and page.nofollow):
         return chosen
     # A redirect leads to the same page and is no deeper.
-    too_deep = task.depth + (0 if redirect_to else 1) > how.read_settings.max_depth
+    too_deep = task.depth + (0 if redirect_to else 1) > compiled.read_settings.max_depth
     are_sitemaps = AS_SITEMAP if page.metadata.get("sitemap") == "index" else 0
-    judged = evaluate_links(links, how.place_of, how.requisite_place, obeys=obeys, too_deep=too_deep)
-    for times, text, by, place, links_to in judged:
-        if place is LinkRefusal.UNINDEXABLE:
+    evaluated = evaluate_links(links, compiled.check_link, compiled.check_requisite, obeys=obeys, too_deep=too_deep)
+    for times, text, by, decision, links_to in evaluated:
+        if decision is LinkRefusal.UNINDEXABLE:
             chosen.unindexable += times
-        elif place is LinkRefusal.OUT_OF_SCOPE:
+        elif decision is LinkRefusal.OUT_OF_SCOPE:
             chosen.out_of_scope += times
-        elif isinstance(place, str):
+        elif isinstance(decision, str):
             chosen.out_of_scope += times
-            chosen.traps[place] = chosen.traps.get(place, 0) + times
+            chosen.traps[decision] = chosen.traps.get(decision, 0) + times
         else:
-            host, key, tail = place
+            host, key, tail = decision
             # Only links count in the link graph; a URL that is listed or embedded has the count 0.
             chosen.links.append(FoundLink(host, key, tail, times if links_to else 0, text, by | are_sitemaps))
     return chosen
@@ -255,7 +255,7 @@ def _sketch_of(page: Page) -> bytes:
 
 
 def _judged(
-    task: ReadTask, lens: CompiledFocus, page: Page, chosen: SelectedLinks, redirect_to: str
+    task: ReadTask, focus: CompiledFocus, page: Page, chosen: SelectedLinks, redirect_to: str
 ) -> FocusJudgement | None:
     """Judge a page of a focused crawl; links it drops count as out of scope. None for a 304, which brings no text."""
     if task.status == NOT_MODIFIED:
@@ -263,8 +263,8 @@ def _judged(
     from teia.crawler.child.relevance import judge
 
     named = sum(link.count for link in chosen.links)
-    way = Hint(task.score, task.off_topic)
-    judged = judge(lens, way, page, chosen.links, is_redirect=bool(redirect_to))
+    hint = Hint(task.score, task.off_topic)
+    judged = judge(focus, hint, page, chosen.links, is_redirect=bool(redirect_to))
     # Hard focus has removed some of the links.
     chosen.out_of_scope += named - sum(link.count for link in chosen.links)
     return judged
@@ -295,21 +295,21 @@ def _earlier(task: ReadTask) -> RevisitOf | None:
     return RevisitOf(task.url, task.earlier_s, task.earlier_digest)
 
 
-def _about(task: ReadTask, page: Page, redirect_to: str) -> dict[str, str | tuple[str, ...]]:
+def _metadata(task: ReadTask, page: Page, redirect_to: str) -> dict[str, str | tuple[str, ...]]:
     """Return the metadata record, with every link, so that the archive alone holds the link graph (F5)."""
-    about: dict[str, str | tuple[str, ...]] = {
+    metadata: dict[str, str | tuple[str, ...]] = {
         "hopsFromSeed": str(task.depth),
         "fetchTimeMs": str(round((task.ended_s - task.started_s) * 1000)),
     }
     if page.language:
-        about["language"] = page.language
+        metadata["language"] = page.language
     if page.nofollow:
-        about["robots"] = "nofollow"
+        metadata["robots"] = "nofollow"
     if redirect_to:
-        about["outlink"] = outlink_line(Link(redirect_to, LinkKind.REDIRECT))
+        metadata["outlink"] = outlink_line(Link(redirect_to, LinkKind.REDIRECT))
     elif page.links:
-        about["outlink"] = tuple(map(outlink_line, page.links[:MAX_OUTLINKS]))
-    return about
+        metadata["outlink"] = tuple(map(outlink_line, page.links[:MAX_OUTLINKS]))
+    return metadata
 
 
 def _result(

@@ -103,8 +103,8 @@ def _shown(name: str, title: str, axis: str, found: Worlds, size: Size) -> Itera
             PlotLine(measure, tuple(values), tuple(found[unit, value][measure] for value in values))
             for measure in SHOWN
         )
-        told = f"{title}, rates per {unit}"
-        yield Figure(f"{name}-{unit}", told, axis, "staleness", series, note=_ratios(found, unit))
+        figure_title = f"{title}, rates per {unit}"
+        yield Figure(f"{name}-{unit}", figure_title, axis, "staleness", series, note=_ratios(found, unit))
 
 
 def _other(others: dict[Unit, dict[float, tuple[float, ...]]], unit: Unit, value: float, measure: str) -> float | None:
@@ -114,8 +114,8 @@ def _other(others: dict[Unit, dict[float, tuple[float, ...]]], unit: Unit, value
 
 def _ratios(found: Worlds, unit: Unit) -> str:
     """Compare PSP with the others in one sentence, shown under a figure."""
-    excess = [_excess(each, "M-Wolf", "PSP") for (whose, _), each in found.items() if whose == unit]
-    gap = [_excess(each, "PSP", "WP") for (whose, _), each in found.items() if whose == unit]
+    excess = [_excess(each, "M-Wolf", "PSP") for (of_unit, _), each in found.items() if of_unit == unit]
+    gap = [_excess(each, "PSP", "WP") for (of_unit, _), each in found.items() if of_unit == unit]
     return (
         f"M-Wolf is {min(excess):.1f} to {max(excess):.1f}% above PSP, {np.mean(excess):.1f}% on average; PSP is"
         f" {min(gap):.1f} to {max(gap):.1f}% above WP."
@@ -140,7 +140,7 @@ def observations(by_theta: Worlds, by_rates: Worlds, size: Size) -> Table:
     rows = []
     for figure, found in (("figure 1", by_theta), ("figure 2", by_rates)):
         for unit in UNITS:
-            worlds = [each for (whose, _), each in found.items() if whose == unit]
+            worlds = [each for (of_unit, _), each in found.items() if of_unit == unit]
             for words, one, other, published in OBSERVATIONS:
                 excess = [_excess(each, one, other) for each in worlds]
                 span = f"{min(excess):.2f} to {max(excess):.2f}"

@@ -28,7 +28,7 @@ def transport_phase(run: ExperimentInput) -> Table:
     run.progress(f"P5: Wolf's third phase on {worlds * len(FILLED)} small servers")
     rows: list[ResultRow] = []
     for filled in FILLED:
-        found = [_one(run, number, round(filled * SLOTS)) for number in range(worlds)]
+        found = [_measure_world(run, number, round(filled * SLOTS)) for number in range(worlds)]
         rows += [
             ResultRow((f"{filled:.0%}", name), float(np.mean([each[name] for each in found]))) for name in found[0]
         ]
@@ -44,7 +44,7 @@ def transport_phase(run: ExperimentInput) -> Table:
     return Table("transport", "Wolf's third phase and MERGE", columns, tuple(rows), note=note)
 
 
-def _one(run: ExperimentInput, number: int, visits: int) -> dict[str, float]:
+def _measure_world(run: ExperimentInput, number: int, visits: int) -> dict[str, float]:
     world = draw_world(
         run.random(10, number),
         pages=PAGES,

@@ -27,11 +27,11 @@ from teia.store.root import Root
 
 logger = logging.getLogger(__name__)
 
-LOOK_S = 0.5
+POLL_S = 0.5
 GRACE_S = 15.0
 """Time to end by itself: requests under way may take five seconds, and fetched pages are committed."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
-SOUND_S = 60.0
+STABLE_S = 60.0
 """A crawler that lived this long did not fail at its start, so the next one is started without a long wait."""
 LOG_TAIL_BYTES = 4_096
 
@@ -58,9 +58,9 @@ class Supervisor:
         self._root, self._clock = root, clock
         self._command = command or [sys.executable, "-m", "teia", "crawl", "--resident", "--data", str(root.path)]
         self._process: subprocess.Popen[bytes] | None = None
-        self._lock, self._ending, self._news = Lock(), Event(), Event()
+        self._lock, self._stopping, self._wake_up = Lock(), Event(), Event()
         self._state = CrawlerState("idle")
-        self._began = 0.0
+        self._started_s = 0.0
         self._wait_s, self._not_before = FIRST_WAIT_S, 0.0
         self._thread = Thread(target=self._watch, name="supervisor", daemon=True)
 
@@ -75,80 +75,80 @@ class Supervisor:
 
     def wake(self) -> None:
         """Check for work at once."""
-        self._news.set()
+        self._wake_up.set()
 
     def stop(self) -> None:
         """End the crawler, if this server started one, and wait for it."""
-        self._ending.set()
-        self._news.set()
+        self._stopping.set()
+        self._wake_up.set()
         if self._thread.is_alive():
             self._thread.join()
 
     # -- in the thread -------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        needed = CrawlerDemand(self._root, self._clock)
+        demand = CrawlerDemand(self._root, self._clock)
         try:
-            while not self._ending.is_set():
+            while not self._stopping.is_set():
                 try:
-                    self._look(needed)
+                    self._check(demand)
                 except (TeiaError, OSError) as error:
                     logger.warning("supervisor: %s", error)
-                self._news.wait(LOOK_S)
-                self._news.clear()
+                self._wake_up.wait(POLL_S)
+                self._wake_up.clear()
         finally:
-            self._end()
-            needed.close()
+            self._stop_crawler()
+            demand.close()
 
-    def _look(self, needed: CrawlerDemand) -> None:
+    def _check(self, demand: CrawlerDemand) -> None:
         if self._process is not None:
             if self._process.poll() is None:
                 return
-            self._note_death(self._process)
+            self._handle_exit(self._process)
             self._process = None
         # While no crawler is needed, the lock is read only to notice the end of a crawl of another process.
-        is_needed, now = needed.is_anything(), self._clock.ticks_s()
+        is_needed, now = demand.is_anything(), self._clock.ticks_s()
         holder = self._root.lock_holder() if is_needed or self._state.state == "elsewhere" else None
         if holder == os.getpid():
             return  # this server itself holds the lock, for a moment
         if holder is not None:
-            self._say(CrawlerState("elsewhere", holder))
+            self._set_state(CrawlerState("elsewhere", holder))
         elif is_needed and now >= self._not_before:
-            self._begin()
+            self._start_crawler()
         elif self._state.state != "failed" or not is_needed:
-            self._say(CrawlerState("idle"))
+            self._set_state(CrawlerState("idle"))
 
-    def _begin(self) -> None:
+    def _start_crawler(self) -> None:
         """Start a crawler. Its stdin closes when this server ends, and so the crawler notices that."""
         # Only the log of the last crawler is kept.
-        with self.log.open("wb") as said:
+        with self.log.open("wb") as log:
             # A session of its own: Ctrl-C reaches the server alone, and `_kill_group` ends all its processes.
             self._process = subprocess.Popen(  # noqa: S603  # our own command
-                self._command, stdin=subprocess.PIPE, stdout=said, stderr=said, start_new_session=True
+                self._command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
             )
-        self._began = self._clock.ticks_s()
-        self._say(CrawlerState("running", self._process.pid))
+        self._started_s = self._clock.ticks_s()
+        self._set_state(CrawlerState("running", self._process.pid))
 
-    def _note_death(self, process: subprocess.Popen[bytes]) -> None:
+    def _handle_exit(self, process: subprocess.Popen[bytes]) -> None:
         if process.stdin is not None:
             process.stdin.close()
         now = self._clock.ticks_s()
         # It ended by itself, because nothing was left to do.
         if process.returncode == 0:
             self._wait_s, self._not_before = FIRST_WAIT_S, 0.0
-            self._say(CrawlerState("idle"))
+            self._set_state(CrawlerState("idle"))
             return
         self._kill_group(process)  # processes that it left behind
-        if now - self._began >= SOUND_S:
+        if now - self._started_s >= STABLE_S:
             self._wait_s = FIRST_WAIT_S
         self._not_before = now + self._wait_s
         # Exponential back-off: a crawler that fails at its start is not restarted in a tight loop.
         self._wait_s = min(LONGEST_WAIT_S, 2 * self._wait_s)
-        why = self._last_word() or f"it exited with status {process.returncode}"
+        why = self._last_log_line() or f"it exited with status {process.returncode}"
         logger.warning("the crawler died: %s", why)
-        self._say(CrawlerState("failed", None, why))
+        self._set_state(CrawlerState("failed", None, why))
 
-    def _end(self) -> None:
+    def _stop_crawler(self) -> None:
         process = self._process
         if process is None:
             return
@@ -170,7 +170,7 @@ class Supervisor:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 
-    def _say(self, state: CrawlerState) -> None:
+    def _set_state(self, state: CrawlerState) -> None:
         with self._lock:
             self._state = state
 
@@ -179,7 +179,7 @@ class Supervisor:
         """Path of the log of the last crawler."""
         return self._root.path / "crawler.log"
 
-    def _last_word(self) -> str:
+    def _last_log_line(self) -> str:
         with suppress(OSError), self.log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
             lines = file.read().decode("utf-8", "replace").split("\n")

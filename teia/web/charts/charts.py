@@ -14,7 +14,7 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup
 
-from teia.web.charts.scales import Axis, Point, pieces, top_of
+from teia.web.charts.scales import Axis, Point, pieces, round_up
 from teia.web.language.numbers import DAY, Locale
 
 LABEL = 24
@@ -111,15 +111,15 @@ class Charts:
     ) -> Markup:
         """Draw series over time, each named at its end, from 0 unless `y` is given. `share`: values are parts of 1."""
         times = [x for line in series for x, _ in line.points] or [0.0]
-        low, high = y or (0.0, top_of(value for line in series for _, value in line.points))
+        low, high = y or (0.0, round_up(value for line in series for _, value in line.points))
         across, up = Axis(min(times), max(times), kind="time"), Axis(low, high, unit)
         show = self._shower(up, digits, share=share)
 
         def draw(frame: ChartFrame) -> Markup:
-            place = _placer(frame, across, up)
+            scale = _placer(frame, across, up)
             parts = [self._grid(frame, across, up, show)]
-            parts += [_polyline(line, place, frame) for line in series]
-            return Markup("").join([*parts, *_names(frame, series, place)])
+            parts += [_polyline(line, scale, frame) for line in series]
+            return Markup("").join([*parts, *_names(frame, series, scale)])
 
         rows = [[each, *values] for each, *values in _by_time(series)]
         table = self._table([self.gettext("time"), *(line.name for line in series)], rows, show)
@@ -140,16 +140,16 @@ class Charts:
         xs = [x for line in series for x, _ in line.points] or [0.0]
         ys = [y for line in series for _, y in line.points if y is not None] or [1.0]
         along = Axis(*_span(xs, log=log[0]), kind="log") if log[0] else Axis(min(xs), max(xs))
-        up = Axis(*_span(ys, log=True), unit, "log") if log[1] else Axis(min(0.0, *ys), top_of(ys), unit)
+        up = Axis(*_span(ys, log=True), unit, "log") if log[1] else Axis(min(0.0, *ys), round_up(ys), unit)
         show = self._short if log[1] else self._shower(up, None)
         is_long = max((len(line.name) for line in series), default=0) > NAME_CHARS
         height = FRAMES[0].height + 18 + (18 * len(series) if is_long else 0)
 
         def draw(frame: ChartFrame) -> Markup:
-            place = _placer(frame, along, up)
+            scale = _placer(frame, along, up)
             parts = [self._grid(frame, along, up, show)]
-            parts += [_squares(line, place) if line.squares else _polyline(line, place, frame) for line in series]
-            parts += _key(frame, series) if is_long else _names(frame, series, place)
+            parts += [_squares(line, scale) if line.squares else _polyline(line, scale, frame) for line in series]
+            parts += _key(frame, series) if is_long else _names(frame, series, scale)
             return Markup("").join([*parts, _text(frame.x1, frame.height + 10, across, "end")])
 
         rows = [[self._short(each or 0.0), *values] for each, *values in _by_time(series)]
@@ -161,7 +161,7 @@ class Charts:
     ) -> Markup:
         """Draw values side by side, from 0, each named above its bar; `mark` names the reference mark."""
         ends = [each for bar in bars for each in (bar.value, bar.high, bar.mark) if each is not None]
-        across = Axis(0.0, top_of(ends))
+        across = Axis(0.0, round_up(ends))
         show = self._shower(across, 1, share=True) if share else self._short
 
         def draw(frame: ChartFrame) -> Markup:
@@ -171,12 +171,12 @@ class Charts:
                 y = 14 + 38 * row
                 told = f"{bar.name} {show(bar.value)}" + ("" if bar.mark is None else f" · {mark} {show(bar.mark)}")
                 drawn.append(_text(1, y, told, "name"))
-                drawn.append(_rect(1, y + 6, across.place(bar.value, 1, end) - 1, 12, f"fill {bar.look}"))
+                drawn.append(_rect(1, y + 6, across.position(bar.value, 1, end) - 1, 12, f"fill {bar.look}"))
                 if bar.low is not None and bar.high is not None:
-                    x, x2 = across.place(bar.low, 1, end), across.place(bar.high, 1, end)
+                    x, x2 = across.position(bar.low, 1, end), across.position(bar.high, 1, end)
                     drawn.append(_stroke("whisker", x, y + 12, x2, y + 12))
                 if bar.mark is not None:
-                    x = across.place(bar.mark, 1, end)
+                    x = across.position(bar.mark, 1, end)
                     drawn.append(_stroke("mark", x, y + 3, x, y + 21))
             return Markup("").join(drawn)
 
@@ -229,12 +229,12 @@ class Charts:
         show = self._shower(up, 0, share=True)
 
         def draw(frame: ChartFrame) -> Markup:
-            place = _placer(frame, across, up)
+            scale = _placer(frame, across, up)
             drawn = [self._grid(frame, across, up, show)]
             for at, shares in bins:
-                (x, _), (x2, _), below = place(at, 0), place(at + step, 0), 0.0
+                (x, _), (x2, _), below = scale(at, 0), scale(at + step, 0), 0.0
                 for part, value in zip(of, shares, strict=True):
-                    (_, y1), (_, y2) = place(at, below), place(at, below + value)
+                    (_, y1), (_, y2) = scale(at, below), scale(at, below + value)
                     # One unit of gap between columns, and never less than a visible line.
                     drawn.append(_rect(x, y2, max(0.5, x2 - x - 1), y1 - y2, f"fill {part.look}"))
                     below += value
@@ -251,14 +251,14 @@ class Charts:
     ) -> Markup:
         """Draw counts between limits (from, to, count) on a logarithmic axis."""
         across = Axis(bins[0][0], bins[-1][1], unit, "log") if bins else Axis(1, 10, unit, "log")
-        up = Axis(0.0, top_of(count for *_, count in bins))
+        up = Axis(0.0, round_up(count for *_, count in bins))
         show = self._shower(up, 0)
 
         def draw(frame: ChartFrame) -> Markup:
-            place = _placer(frame, across, up)
+            scale = _placer(frame, across, up)
             drawn = [self._grid(frame, across, up, show)]
             for low, high, count in bins:
-                (x, y), (x2, y0) = place(low, count), place(high, 0)
+                (x, y), (x2, y0) = scale(low, count), scale(high, 0)
                 drawn.append(_rect(x, y, max(0.5, x2 - x - 1), y0 - y, "fill s1"))
             return Markup("").join(drawn)
 
@@ -277,10 +277,10 @@ class Charts:
             ends = (12, frame.width - 12)
             drawn = [Markup('<line class="axis" x1="{}" y1="30" x2="{}" y2="30"/>').format(*ends)]
             for at, look in marks:
-                x = across.place(at, *ends)
+                x = across.position(at, *ends)
                 drawn.append(Markup('<line class="tick {}" x1="{}" y1="12" x2="{}" y2="30"/>').format(look, x, x))
-            places = ((across.place(at, *ends), at) for at in across.ticks(frame.ticks))
-            drawn += [_time_text(x, 48, at, across) for x, at in places if LABEL < x < frame.width - LABEL]
+            positions = ((across.position(at, *ends), at) for at in across.ticks(frame.ticks))
+            drawn += [_time_text(x, 48, at, across) for x, at in positions if LABEL < x < frame.width - LABEL]
             return Markup("").join(drawn)
 
         table = self._table([self.gettext("time"), self.gettext("what")], [[at, look] for at, look in marks], str)
@@ -293,7 +293,7 @@ class Charts:
             return Markup("")
         times = [at for at, _ in points]
         across, up = Axis(min(times), max(times), kind="time"), Axis(0.0, max(values) or 1.0)
-        runs = [[(across.place(x, 0, 100), up.place(y, 22, 2)) for x, y in piece] for piece in pieces(points)]
+        runs = [[(across.position(x, 0, 100), up.position(y, 22, 2)) for x, y in piece] for piece in pieces(points)]
         lines = Markup("").join(
             Markup('<polyline class="line s1" points="{}"/>').format(_coordinates(run)) for run in runs
         )
@@ -352,7 +352,7 @@ class Charts:
         """Draw the axes with their ticks and the unit; label a plot that does not begin at 0."""
         parts = []
         for value in up.ticks(4):
-            y = up.place(value, frame.y1, frame.top)
+            y = up.position(value, frame.y1, frame.top)
             parts.append(
                 Markup('<line class="grid" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(frame.left, y, frame.x1, y)
             )
@@ -360,7 +360,7 @@ class Charts:
         # Ticks stop before the label at the right end; a letter is about 8 units wide.
         until = frame.x1 - 8 * len(across.label) - 12 if across.label else frame.x1
         for value in across.ticks(frame.ticks):
-            x = across.place(value, frame.left, frame.x1)
+            x = across.position(value, frame.left, frame.x1)
             if across.kind == "time":
                 parts.append(_time_text(x, frame.height - 8, value, across))
             elif x <= until:
@@ -399,20 +399,20 @@ class Charts:
 
 
 def _placer(frame: ChartFrame, across: Axis, up: Axis) -> Callable[[float, float], tuple[float, float]]:
-    def place(x: float, y: float) -> tuple[float, float]:
-        return across.place(x, frame.left, frame.x1), up.place(y, frame.y1, frame.top)
+    def scale(x: float, y: float) -> tuple[float, float]:
+        return across.position(x, frame.left, frame.x1), up.position(y, frame.y1, frame.top)
 
-    return place
+    return scale
 
 
 def _coordinates(points: Iterable[tuple[float, float]]) -> str:
     return " ".join(f"{x:g},{y:g}" for x, y in points)
 
 
-def _polyline(line: Line, place: Callable[[float, float], tuple[float, float]], frame: ChartFrame) -> Markup:
+def _polyline(line: Line, scale: Callable[[float, float], tuple[float, float]], frame: ChartFrame) -> Markup:
     drawn: list[Markup] = []
     for piece in pieces(line.points):
-        run = [place(x, y) for x, y in piece]
+        run = [scale(x, y) for x, y in piece]
         if len(run) == 1 or line.marked:
             dots = (Markup('<circle class="fill {}" cx="{}" cy="{}" r="2.5"/>').format(line.look, *at) for at in run)
             drawn.extend(dots)
@@ -434,8 +434,8 @@ def _key(frame: ChartFrame, series: Sequence[Line]) -> list[Markup]:
     return drawn
 
 
-def _squares(line: Line, place: Callable[[float, float], tuple[float, float]]) -> Markup:
-    at = (place(x, y) for x, y in line.points if y is not None)
+def _squares(line: Line, scale: Callable[[float, float], tuple[float, float]]) -> Markup:
+    at = (scale(x, y) for x, y in line.points if y is not None)
     return Markup("").join(_rect(x - 3.5, y - 3.5, 7, 7, f"hollow {line.look}") for x, y in at)
 
 
@@ -450,10 +450,10 @@ def _span(values: Sequence[float], *, log: bool) -> tuple[float, float]:
 
 
 def _names(
-    frame: ChartFrame, series: Sequence[Line], place: Callable[[float, float], tuple[float, float]]
+    frame: ChartFrame, series: Sequence[Line], scale: Callable[[float, float], tuple[float, float]]
 ) -> list[Markup]:
     """Place each name beside the end of its line, moved apart where names would overlap."""
-    ends = [(place(*piece[-1][-1])[1], line) for line in series if (piece := pieces(line.points))]
+    ends = [(scale(*piece[-1][-1])[1], line) for line in series if (piece := pieces(line.points))]
     ends.sort(key=lambda each: each[0])
     ys, below = [], frame.top - 4.0
     for y, _ in ends:

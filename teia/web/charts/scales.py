@@ -27,7 +27,7 @@ class Axis:
     label: str = ""
     kind: Kind = "linear"
 
-    def place(self, value: float, begin: float, end: float) -> float:
+    def position(self, value: float, begin: float, end: float) -> float:
         """Return the coordinate of a value between `begin` and `end`."""
         # A logarithmic axis has no 0: smaller values are placed at its beginning.
         low, high, value = (
@@ -76,7 +76,7 @@ def pieces(points: Iterable[Point]) -> list[list[tuple[float, float]]]:
     return [piece for piece in found if piece]
 
 
-def top_of(values: Iterable[float | None]) -> float:
+def round_up(values: Iterable[float | None]) -> float:
     """Return a round number not below any value, for an axis from 0."""
     most = max((value for value in values if value is not None), default=0.0)
     if most <= 0:
@@ -85,7 +85,7 @@ def top_of(values: Iterable[float | None]) -> float:
     return next(power * each for each in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if power * each >= most * 0.9999)
 
 
-def around(values: Iterable[float | None], least: float, most: float = 1.0) -> tuple[float, float]:
+def axis_limits(values: Iterable[float | None], least: float, most: float = 1.0) -> tuple[float, float]:
     """Return the limits of an axis that need not begin at 0: they include all values and are `least` apart."""
     found = [value for value in values if value is not None] or [most]
     low, high = min(found), max(found)

@@ -40,7 +40,7 @@ TOPICS_AT_ONCE = 4
 REPEAT_S = 10.0
 """A stream without changes repeats its last event after this time, so that its page knows it is alive."""
 
-REMEMBERED = 200
+MAX_STATES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class EventTopic:
     """Topic of events: its function of a collection and a name in it, its least interval, and the role it needs."""
 
     make: Callable[[Installation, str, str], Any]
-    every_s: float = limits.EVENT_S
+    interval_s: float = limits.EVENT_S
     role: Role = Role.VIEWER
 
 
@@ -66,7 +66,7 @@ TOPICS: dict[str, EventTopic] = {
 SENTENCES = ("why_waiting", "failed")
 """Fields of events that hold sentences for people."""
 
-OF_ALL = frozenset({"collections", "cluster", "lab"})
+GLOBAL_TOPICS = frozenset({"collections", "cluster", "lab"})
 """Topics that do not belong to one collection."""
 
 
@@ -97,7 +97,7 @@ class Stream:
 
 
 @dataclass(slots=True)
-class _Said:
+class _TopicState:
     at: float
     text: str
 
@@ -107,9 +107,9 @@ class Hub:
 
     def __init__(self) -> None:
         self.streams: OrderedDict[Stream, None] = OrderedDict()
-        self._said: OrderedDict[tuple[str, str, str], asyncio.Task[_Said]] = OrderedDict()
+        self._tasks: OrderedDict[tuple[str, str, str], asyncio.Task[_TopicState]] = OrderedDict()
 
-    def enter(self, session: str) -> Stream:
+    def open_stream(self, session: str) -> Stream:
         """Open a stream; if a session, or the server, has too many, make the oldest yield."""
         own = [stream for stream in self.streams if stream.session == session]
         # One more than the limit requires, to make room for the new stream.
@@ -121,42 +121,42 @@ class Hub:
         self.streams[stream] = None
         return stream
 
-    def leave(self, stream: Stream) -> None:
+    def close_stream(self, stream: Stream) -> None:
         self.streams.pop(stream, None)
 
     def _end(self, stream: Stream) -> None:
         stream.is_over.set()
-        self.leave(stream)
+        self.close_stream(stream)
 
-    async def say(self, site: Installation, name: str, collection: str, of: str) -> str:
+    async def current_state(self, site: Installation, name: str, collection: str, of: str) -> str:
         """Return the current state of a topic as JSON; it is computed once per interval for all streams."""
         key, topic = (name, collection, of), TOPICS[name]
-        task = self._said.get(key)
+        task = self._tasks.get(key)
         # 0.9: a stream that wakes up slightly early must not get the state of the interval before.
-        if task is None or (task.done() and not _is_good(task, site.clock.ticks_s() - 0.9 * topic.every_s)):
-            task = asyncio.create_task(asyncio.to_thread(_made, site, topic, collection, of))
-            self._said[key] = task
-            self._said.move_to_end(key)
-            while len(self._said) > REMEMBERED:
-                self._said.popitem(last=False)
+        if task is None or (task.done() and not _is_recent(task, site.clock.ticks_s() - 0.9 * topic.interval_s)):
+            task = asyncio.create_task(asyncio.to_thread(_compute_state, site, topic, collection, of))
+            self._tasks[key] = task
+            self._tasks.move_to_end(key)
+            while len(self._tasks) > MAX_STATES:
+                self._tasks.popitem(last=False)
         # Shielded: a client that disconnects must not cancel the task that other streams wait for.
         return (await asyncio.shield(task)).text
 
 
-def _is_good(task: asyncio.Task[_Said], since: float) -> bool:
+def _is_recent(task: asyncio.Task[_TopicState], since: float) -> bool:
     return not task.cancelled() and task.exception() is None and task.result().at >= since
 
 
-def _made(site: Installation, topic: EventTopic, collection: str, of: str) -> _Said:
+def _compute_state(site: Installation, topic: EventTopic, collection: str, of: str) -> _TopicState:
     at, made = site.clock.ticks_s(), topic.make(site, collection, of)
-    return _Said(at, json.dumps(asdict(made) if is_dataclass(made) and not isinstance(made, type) else made))
+    return _TopicState(at, json.dumps(asdict(made) if is_dataclass(made) and not isinstance(made, type) else made))
 
 
 def add_routes(pages: PageRoutes) -> None:
     pages.add("GET", "/events", Role.PUBLIC, events, response_class=EventSourceResponse, include_in_schema=False)
 
 
-def wanted(
+def requested_topics(
     site: SiteDep,
     visitor: VisitorDep,
     topics: Annotated[str, Query(max_length=100)] = "",
@@ -171,28 +171,28 @@ def wanted(
     if not visitor.may(least):
         raise Refused(403 if visitor.name else 401, f"this requires the role {least.word}", "sign in")
     # A named collection must be visible to the visitor, even if the topic does not need one.
-    if c or not OF_ALL.issuperset(names):
+    if c or not GLOBAL_TOPICS.issuperset(names):
         site.check(c)
     return names
 
 
-async def entered(
-    request: Request, visitor: VisitorDep, names: Annotated[list[str], Depends(wanted)]
+async def opened_stream(
+    request: Request, visitor: VisitorDep, names: Annotated[list[str], Depends(requested_topics)]
 ) -> AsyncIterator[tuple[Stream, list[str]]]:
     """Open a stream for the topics; close it however the response ends, even if the client never reads it."""
     hub: Hub = request.app.state.hub
-    stream = hub.enter(_session(request, visitor))
+    stream = hub.open_stream(_session_key(request, visitor))
     try:
         yield stream, names
     finally:
-        hub.leave(stream)
+        hub.close_stream(stream)
 
 
 async def events(
     request: Request,
     site: SiteDep,
     visitor: VisitorDep,
-    opened: Annotated[tuple[Stream, list[str]], Depends(entered)],
+    opened: Annotated[tuple[Stream, list[str]], Depends(opened_stream)],
     c: Annotated[str, Query(max_length=100)] = "",
     of: Annotated[str, Query(max_length=limits.TOPIC_CHARS)] = "",
 ) -> AsyncIterator[ServerSentEvent]:
@@ -200,29 +200,29 @@ async def events(
     hub: Hub = request.app.state.hub
     stream, names = opened
     phrases = phrases_for(language_of(request, visitor).tag)
-    async for event in _told(hub, stream, site, names, c, of, phrases):
+    async for event in _stream_events(hub, stream, site, names, c, of, phrases):
         yield event
     yield ServerSentEvent(event="yield", data=None, raw_data="")
 
 
-async def _told(
+async def _stream_events(
     hub: Hub, stream: Stream, site: Installation, names: list[str], c: str, of: str, phrases: Phrases | None = None
 ) -> AsyncIterator[ServerSentEvent]:
-    said: dict[str, _Said] = {}
+    sent: dict[str, _TopicState] = {}
     while not stream.is_over.is_set():
         for name in names:
             now = site.clock.ticks_s()
-            before = said.get(name)
-            if before is not None and now - before.at < TOPICS[name].every_s:
+            before = sent.get(name)
+            if before is not None and now - before.at < TOPICS[name].interval_s:
                 continue
             try:
-                text = await hub.say(site, name, c, of)
+                text = await hub.current_state(site, name, c, of)
             except TeiaError as error:
                 # The stream stays open: the next state may be readable again.
                 text = json.dumps({"error": str(error)})
             if before is None or text != before.text or now - before.at >= REPEAT_S:
-                said[name] = _Said(now, text)
-                yield ServerSentEvent(event=name, raw_data=text if phrases is None else _in_words(text, phrases))
+                sent[name] = _TopicState(now, text)
+                yield ServerSentEvent(event=name, raw_data=text if phrases is None else _with_translations(text, phrases))
         try:
             async with asyncio.timeout(limits.EVENT_S):
                 await stream.is_over.wait()
@@ -230,14 +230,14 @@ async def _told(
             continue
 
 
-def _in_words(text: str, phrases: Phrases) -> str:
-    """Add translations of a record's sentences under `said`; the record itself stays as in JSON."""
+def _with_translations(text: str, phrases: Phrases) -> str:
+    """Add translations of a record's sentences under `sent`; the record itself stays as in JSON."""
     record = json.loads(text)
-    told = {key: phrases.translate(record[key]) for key in SENTENCES if record.get(key)}
-    return json.dumps(record | {"said": {key: said for key, said in told.items() if said is not None}})
+    translations = {key: phrases.translate(record[key]) for key in SENTENCES if record.get(key)}
+    return json.dumps(record | {"said": {key: sent for key, sent in translations.items() if sent is not None}})
 
 
-def _session(request: Request, visitor: Visitor) -> str:
+def _session_key(request: Request, visitor: Visitor) -> str:
     """Return the key by which streams are counted: the session cookie, the token's user, or the address."""
     client = request.client.host if request.client is not None else ""
     return request.cookies.get(COOKIE, "") or visitor.name or client

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teia.web.charts.scales import Axis, around, linear_ticks, log_ticks, pieces, time_ticks, top_of
+from teia.web.charts.scales import Axis, axis_limits, linear_ticks, log_ticks, pieces, time_ticks, round_up
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,11 @@ def test_ticks_of_time_are_whole_minutes_hours_or_days() -> None:
 
 
 def test_a_value_lies_where_it_should() -> None:
-    assert Axis(0, 10).place(5, 100, 200) == 150
-    assert Axis(0, 10).place(0, 180, 20) == 180, "up is from the bottom"
-    assert Axis(1, 100, kind="log").place(10, 0, 100) == 50
-    assert Axis(0, 10).place(99, 0, 100) == 100, "nothing is drawn outside"
-    assert Axis(3, 3).place(3, 0, 100) == 0
+    assert Axis(0, 10).position(5, 100, 200) == 150
+    assert Axis(0, 10).position(0, 180, 20) == 180, "up is from the bottom"
+    assert Axis(1, 100, kind="log").position(10, 0, 100) == 50
+    assert Axis(0, 10).position(99, 0, 100) == 100, "nothing is drawn outside"
+    assert Axis(3, 3).position(3, 0, 100) == 0
 
 
 def test_a_line_has_gaps_where_nothing_was_measured() -> None:
@@ -49,13 +49,13 @@ def test_a_line_has_gaps_where_nothing_was_measured() -> None:
 
 @pytest.mark.parametrize(("most", "top"), [(38.2, 40), (0.97, 1), (1, 1), (0, 1), (1_204_511, 1_500_000), (7, 8)])
 def test_an_axis_from_zero_ends_at_a_round_number(most: float, top: float) -> None:
-    assert top_of([None, most, 0]) == pytest.approx(top)
+    assert round_up([None, most, 0]) == pytest.approx(top)
 
 
 def test_an_axis_that_does_not_begin_at_zero_is_wide_enough() -> None:
-    low, high = around([0.81, 0.82, None], 0.1)
+    low, high = axis_limits([0.81, 0.82, None], 0.1)
     assert low <= 0.81
     assert high >= 0.82
     assert high - low >= 0.1
-    assert around([1.0, 1.0], 0.1) == (0.9, 1.0)
-    assert around([None], 0.1)[1] == 1.0
+    assert axis_limits([1.0, 1.0], 0.1) == (0.9, 1.0)
+    assert axis_limits([None], 0.1)[1] == 1.0

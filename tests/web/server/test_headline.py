@@ -32,7 +32,7 @@ def test_a_quiet_installation_has_no_headline(web: Web, monkeypatch: pytest.Monk
     assert shown(web.client(Role.OPERATOR).get("/").text) == []
     found = web.site.cache.last(("headline",))
     assert found is not None
-    assert (found.value.running, found.value.needs) == (0, 0)
+    assert (found.value.running, found.value.alerts) == (0, 0)
 
 
 def test_operators_see_on_every_page_what_runs_and_what_needs_them(
@@ -91,7 +91,7 @@ def test_one_full_disk_is_one_thing_that_needs_somebody(web: Web, monkeypatch: p
     monkeypatch.setattr(headline, "open_alerts", lambda *_: full)
     monkeypatch.setattr(Installation, "names", lambda _: ["a", "b", "c"])
     monkeypatch.setattr(headline, "table_of", lambda *_: None)
-    assert headline._made(web.site).needs == 1 + 3
+    assert headline._compute_headline(web.site).alerts == 1 + 3
 
 
 def test_a_headline_that_cannot_be_made_breaks_no_page(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:

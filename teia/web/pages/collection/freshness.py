@@ -17,7 +17,7 @@ from teia.durable import write_atomically
 from teia.errors import TeiaError
 from teia.views.reports.source import looking
 from teia.web.access.roles import Role
-from teia.web.charts.scales import Point, around
+from teia.web.charts.scales import Point, axis_limits
 from teia.web.pages.collection.monitor import account_of
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import SiteDep, PageRoutes
@@ -123,7 +123,7 @@ class FreshnessView:
     def limits(self) -> tuple[float, float]:
         """Return the limits of the chart's axis."""
         values = [value for _, *both in self.series for value in both]
-        return around([*values, self.uniform, *(true for _, true in self.truth)], LEAST_SPAN)
+        return axis_limits([*values, self.uniform, *(true for _, true in self.truth)], LEAST_SPAN)
 
 
 def add_routes(pages: PageRoutes) -> None:

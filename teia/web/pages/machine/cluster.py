@@ -76,7 +76,7 @@ class ClusterPage:
     where: HostLocation | None
 
     def ring(self) -> RingChart:
-        return ring_of(_circle(self.nodes), _looks(self.nodes), self.cells, where=self.where)
+        return ring_of(_circle(self.nodes), _styles(self.nodes), self.cells, where=self.where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class NodePage:
     cells: list[CellView]
 
     def ring(self) -> RingChart:
-        return ring_of(_circle(self.nodes), _looks(self.nodes), self.cells, self.node.name)
+        return ring_of(_circle(self.nodes), _styles(self.nodes), self.cells, self.node.name)
 
 
 class BadHost(UsageError):
@@ -138,23 +138,23 @@ def cluster(
 ) -> ClusterPage:
     """Return the nodes of the cluster, the owners of cells, and the location of a host."""
     view = site.cluster.view()
-    return _page(site, view, _chosen(view, c), _where(view, host, start) if host.strip() else None)
+    return _page(site, view, _chosen_collection(view, c), _locate(view, host, start) if host.strip() else None)
 
 
 def live_cluster(site: Installation, c: str) -> ClusterPage:
     """Return the live part of the page."""
     view = site.cluster.view()
-    return _page(site, view, _chosen(view, c), None)
+    return _page(site, view, _chosen_collection(view, c), None)
 
 
-def _chosen(view: ClusterView, c: str) -> str:
+def _chosen_collection(view: ClusterView, c: str) -> str:
     names = view.collections()
     if c and c not in names:
         raise UnknownCollection(f"there is no collection {c!r}")
     return c or next(iter(names), "")
 
 
-def _where(view: ClusterView, text: str, start: str) -> HostLocation:
+def _locate(view: ClusterView, text: str, start: str) -> HostLocation:
     try:
         return locate_host(view, parse_host(text), start or None)
     except UsageError as error:
@@ -169,22 +169,22 @@ def _page(site: Installation, view: ClusterView, collection: str, where: HostLoc
         here=view.here,
         collection=collection,
         collections=view.collections(),
-        nodes=_lines(view, circle),
+        nodes=_node_lines(view, circle),
         cells=view.cells_of(collection),
         moves=view.moves[:MOVES],
         links=view.links[:ROWS],
-        silent=[_silence(view, circle, node) for node in view.nodes if node.state == "silent"],
+        silent=[_silent_node(view, circle, node) for node in view.nodes if node.state == "silent"],
         where=where,
     )
 
 
-def _lines(view: ClusterView, circle: Circle) -> list[NodeLine]:
-    looks, shares = node_styles(node.name for node in view.nodes), circle.shares()
+def _node_lines(view: ClusterView, circle: Circle) -> list[NodeLine]:
+    styles, shares = node_styles(node.name for node in view.nodes), circle.shares()
     return [
         NodeLine(
             name=node.name,
-            letter=looks[node.name].letter,
-            hue=looks[node.name].hue,
+            letter=styles[node.name].letter,
+            hue=styles[node.name].hue,
             region=node.region,
             state=node.state,
             capacity=node.capacity,
@@ -199,7 +199,7 @@ def _lines(view: ClusterView, circle: Circle) -> list[NodeLine]:
     ]
 
 
-def _silence(view: ClusterView, circle: Circle, node: NodeView) -> SilentNode:
+def _silent_node(view: ClusterView, circle: Circle, node: NodeView) -> SilentNode:
     # The next other node on the circle would take over each cell.
     others = {each for each in circle.nodes if each != node.name}
     points = (point_of_slot(cell.first_slot) for cell in view.cells if cell.keeper == node.name)
@@ -211,11 +211,11 @@ def _silence(view: ClusterView, circle: Circle, node: NodeView) -> SilentNode:
 def node_page(site: SiteDep, node: str, c: Name = "") -> NodePage:
     """Return one node of the cluster: its position on the circle, its neighbours, its fingers, its cells."""
     view = site.cluster.view()
-    lines = _lines(view, view.circle())
+    lines = _node_lines(view, view.circle())
     index = next((at for at, line in enumerate(lines) if line.name == node), None)
     if index is None:
         raise StoreError(f"there is no node {node[:60]!r}; available: {', '.join(line.name for line in lines[:10])}")
-    collection, circle = _chosen(view, c), view.circle()
+    collection, circle = _chosen_collection(view, c), view.circle()
     predecessor, successors, fingers = _neighbours(circle, lines, node)
     return NodePage(
         time=view.time,
@@ -239,12 +239,12 @@ def _neighbours(circle: Circle, lines: Sequence[NodeLine], node: str) -> tuple[s
     """Return the node before a node's first point, those after it, and its fingers; empty for a removed node."""
     if node not in circle.nodes:
         return None, [], []
-    own, looks = circle_id(node), _looks(lines)
+    own, styles = circle_id(node), _styles(lines)
     point = circle.successor(own)
     table = Fingers(circle).table(point)
     fingers = [
         FingerLine(
-            line.exponent, line.to.node, looks[line.to.node].letter, looks[line.to.node].hue, f"{line.to.id:040x}"
+            line.exponent, line.to.node, styles[line.to.node].letter, styles[line.to.node].hue, f"{line.to.id:040x}"
         )
         for line in table
     ]
@@ -263,5 +263,5 @@ def _circle(nodes: Sequence[NodeLine]) -> Circle:
     return Circle({node.name: node.capacity for node in nodes if node.share})
 
 
-def _looks(nodes: Sequence[NodeLine]) -> dict[str, NodeStyle]:
+def _styles(nodes: Sequence[NodeLine]) -> dict[str, NodeStyle]:
     return node_styles(node.name for node in nodes)
