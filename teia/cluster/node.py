@@ -288,8 +288,8 @@ class Node:
         # All of these run in the cluster's thread, until the session ends.
         tasks = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
         file_writer = NodeFileWriter(self._root, self._collection, starts, self._clock)
-        file_writer.wanted = lambda cell: next(iter(order(cell, session.alive())), "")
-        file_writer.decided = lambda cell, giver: why_moved(overrides.ring, cell, giver)
+        file_writer.wanted_owner = lambda cell: next(iter(order(cell, session.alive())), "")
+        file_writer.move_reason = lambda cell, giver: why_moved(overrides.ring, cell, giver)
         self._between = BetweenRuns(self._clock)
         self._shares = LimitShares(session, lambda: owner.cells, self._clock.ticks_s())
         self._on_new_cells = partial(self._announce_cells, order, file_writer, copies, owner)

@@ -79,8 +79,8 @@ class UrlTester:
             why = "it is not an http or https URL"
             return UrlTestResult(typed, None, False, why, (UrlTestStep("parsed", "no", why),))
         steps = [UrlTestStep("parsed", "ok"), UrlTestStep("canonical", "ok", url)]
-        ruling = self._rulebook.ruling(url)
-        kept_by, skipped_by = ruling.kept_by, ruling.skipped_by
+        ruling = self._rulebook.decide(url)
+        kept_by, skipped_by = ruling.included_by, ruling.excluded_by
         skipped_number = None if skipped_by is None else skipped_by + len(self.include)
         scoped = self._scope_step(url, kept_by, skipped_number)
         steps += [self._port_step(url), *scoped]

@@ -24,7 +24,7 @@ from teia.clock import WallClock
 from teia.cluster.crawl.crawl import AHEAD
 from teia.cluster.members.session import PROOFS, Pace
 from teia.cluster.nats.servers import NatsServers
-from teia.cluster.views.node_file import cluster_of
+from teia.cluster.views.node_file import cluster_source
 from teia.cluster.views.view import ClusterView
 from teia.crawler.loop import GRACE_S
 from teia.lab.server.witness import early_requests
@@ -159,7 +159,7 @@ class Faults:
         return {cell.keeper for cell in self._view(seen_by).cells}
 
     def _view(self, of: str) -> ClusterView:
-        return cluster_of(open_root(self.nodes.data(of)), WallClock()).view()
+        return cluster_source(open_root(self.nodes.data(of)), WallClock()).view()
 
     def kill(self) -> None:
         name = self._keeper()

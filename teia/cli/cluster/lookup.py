@@ -64,10 +64,10 @@ def lookup(
 
 
 def _real(data: Path) -> ClusterView:
-    from teia.cluster.views.node_file import cluster_of
+    from teia.cluster.views.node_file import cluster_source
     from teia.store.root import open_root
 
-    return cluster_of(open_root(data), WallClock()).view()
+    return cluster_source(open_root(data), WallClock()).view()
 
 
 def _imagined(words: list[str], cells: int) -> ClusterView:

@@ -35,7 +35,7 @@ SILENT_BEATS = 2.5
 """Beats without a renewal after which a node counts as silent: two were missed."""
 
 
-def cluster_of(root: Root, clock: Clock) -> ClusterSource:
+def cluster_source(root: Root, clock: Clock) -> ClusterSource:
     """Return the source of views of the cluster that a data folder belongs to."""
     return NodeFileReader(root, clock, SingleMachine(root, clock))
 

@@ -42,7 +42,7 @@ class SingleMachine:
         return os.uname().nodename or "localhost"
 
     def view(self) -> ClusterView:
-        now_s, cells = self.clock.now_s(), self._counted()
+        now_s, cells = self.clock.now_s(), self._cached_cells()
         runs = list(self._runs())
         seen_s = max((run.updated_s for run, _ in runs), default=None)
         rates = [rate for _, rate in runs if rate is not None]
@@ -78,7 +78,7 @@ class SingleMachine:
         finally:
             control.close()
 
-    def _counted(self) -> list[CellView]:
+    def _cached_cells(self) -> list[CellView]:
         with self._lock:
             now = self.clock.ticks_s()
             if now >= self._until:

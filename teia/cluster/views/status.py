@@ -93,8 +93,8 @@ async def _cell(wire: Wire, clock: Clock, collection: str, number: int, states: 
     head = await CellLog(wire, clock, collection, number, "", "").head()
     if head is None or head.record.kind == "release":
         return CellStatus(number, "", head.record.epoch if head else 0, None)
-    said = [state.cells for state in states if state.name == head.record.node]
-    urls = said[0].get(str(number)) if said else None
+    reported = [state.cells for state in states if state.name == head.record.node]
+    urls = reported[0].get(str(number)) if reported else None
     return CellStatus(number, head.record.node, head.record.epoch or head.seq, urls)
 
 

@@ -13,7 +13,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import BY_SEED, LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
 from teia.frontier.queue.order import TOP_SCORE, sequence_of
 
-UNJUDGED_SCORE = TOP_SCORE // 2
+DEFAULT_SCORE = TOP_SCORE // 2
 
 
 def reorder_queue(cell: FrontierCell, *, anew: bool = False) -> int:
@@ -43,12 +43,12 @@ def _rank_slot(cell: FrontierCell, slot: int) -> int:
         LEFT JOIN trails AS t ON t.slot = u.slot AND t.host_id = u.host_id AND t.key = u.key
         WHERE u.slot = ? AND u.state IN (?, ?) AND u.lane <> ?
     """
-    judged, unjudged = cell.order.stores_trails, UNJUDGED_SCORE if cell.order.stores_trails else TOP_SCORE
+    has_scores, default_score = cell.order.stores_trails, DEFAULT_SCORE if cell.order.stores_trails else TOP_SCORE
     parameters = (slot, STATE_QUEUED, STATE_EXCLUDED, LANE_DUE)
     moves = []
     for host_id, lane, key, old, depth, in_links, found_by, known in cell.db.execute(sql, parameters):
         # A URL that a user requested has no page that judges it; it keeps the top score.
-        score = known if judged and known is not None else TOP_SCORE if found_by & BY_SEED else unjudged
+        score = known if has_scores and known is not None else TOP_SCORE if found_by & BY_SEED else default_score
         rank = cell.order.rank(depth, in_links, sequence_of(old), score)
         moves.append((rank, slot, host_id, key, lane, old))
     cell.db.executemany(

@@ -1,7 +1,7 @@
-"""URLs judged again after a change of the settings that decide about them (A10).
+"""URLs evaluated again after a change of the settings that decide about them (A10).
 
-The row `judged` of a cell's `meta` names the settings (a *mark*) by which all its URLs were judged, and the
-position of a newer judgement. A crawler that finds another mark, while running or after a crash, walks through the
+The row `judged` of a cell's `meta` names the settings (a *mark*) by which all its URLs were evaluated, and the
+position of a newer evaluation. A crawler that finds another mark, while running or after a crash, walks through the
 cell once more, a few thousand URLs in a transaction. A queued URL that may no longer be requested becomes
 `out_of_scope`. A URL that was refused for its scope or its host's budget, and may be requested now, is queued
 again. A URL keeps its place (`lane`, `rank`) all the while. Until the walk ends, and for URLs in memory, the
@@ -30,7 +30,7 @@ ROWS = 2_000
 END = (SLOTS, 0, 0)
 EVALUATED = "judged"
 RowKey = tuple[int, int, int]
-"""Slot, host id and key of the last URL that was judged."""
+"""Slot, host id and key of the last URL that was evaluated."""
 
 _NEXT = """
     SELECT u.host_id, u.key, h.name, u.tail, u.depth, u.found_by, u.state, u.outcome, h.requests, u.lane, u.rank
@@ -56,7 +56,7 @@ class ReconsideredUrl:
 
 
 def progress(cell: FrontierCell, mark: str) -> RowKey:
-    """Return the position of the judgement by these settings; END if all URLs were judged."""
+    """Return the position of the evaluation by these settings; END if all URLs were evaluated."""
     row = cell.db.execute("SELECT value FROM meta WHERE name = ?", (EVALUATED,)).fetchone()
     # In a cluster the position may still wait for the next change (see `reconsider`).
     if isinstance(cell.db, RecordingConnection) and EVALUATED in cell.db.deferred_meta:
@@ -68,7 +68,7 @@ def progress(cell: FrontierCell, mark: str) -> RowKey:
 def reconsider(
     cell: FrontierCell, mark: str, is_wanted: Callable[[ReconsideredUrl], bool], has_time: Callable[[], bool]
 ) -> list[tuple[int, str]]:
-    """Judge URLs again, some thousands at least; inside a transaction. Return (host id, name) with new work.
+    """Evaluate URLs again, some thousands at least; inside a transaction. Return (host id, name) with new work.
 
     `progress` then returns the new position.
     """
@@ -80,7 +80,7 @@ def reconsider(
     progress_json = json.dumps([mark, *position])
     deferred_meta = cell.db.deferred_meta if isinstance(cell.db, RecordingConnection) else {}
     # The position in an empty cell is worth no record of its own in the cluster's log.
-    if isinstance(cell.db, RecordingConnection) and not cell.known:  # a new URL is judged when it is added
+    if isinstance(cell.db, RecordingConnection) and not cell.known:  # a new URL is evaluated when it is added
         deferred_meta[EVALUATED] = progress_json
     else:
         deferred_meta.pop(EVALUATED, None)
@@ -100,7 +100,7 @@ def candidate_urls(cell: FrontierCell) -> Iterator[tuple[ReconsideredUrl, bool]]
 
 
 def _rows(cell: FrontierCell, slot: int, host_id: int, key: int) -> list[tuple[Any, ...]]:
-    """Return the next URLs of a slot that can be judged anew."""
+    """Return the next URLs of a slot that can be evaluated anew."""
     values = {"slot": slot, "host_id": host_id, "key": key, "queued": STATE_QUEUED, "excluded": STATE_EXCLUDED}
     names = {"outside": Outcome.OUT_OF_SCOPE, "spent": Outcome.BUDGET, "rows": ROWS}
     return cell.db.execute(_NEXT, values | names).fetchall()
@@ -109,7 +109,7 @@ def _rows(cell: FrontierCell, slot: int, host_id: int, key: int) -> list[tuple[A
 def _evaluate(
     cell: FrontierCell, position: RowKey, is_wanted: Callable[[ReconsideredUrl], bool], touched: dict[int, str]
 ) -> RowKey:
-    """Judge the next URLs of one slot; return the new position."""
+    """Evaluate the next URLs of one slot; return the new position."""
     first = "SELECT coalesce(min(slot), ?) FROM urls WHERE slot >= ?"
     (slot,) = cell.db.execute(first, (SLOTS, position[0])).fetchone()
     if slot == SLOTS:

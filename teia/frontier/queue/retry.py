@@ -65,7 +65,7 @@ class RetryVerdict:
 
 
 def verdict(outcome: str, failures_before: int, retry_wait_s: float) -> RetryVerdict:
-    """Judge one more visit of a URL that failed `failures_before` times in a row."""
+    """Classify one more visit of a URL that failed `failures_before` times in a row."""
     rule = RETRY_RULES.get(outcome)
     if rule is not None:
         if failures_before + 1 < rule.tries:

@@ -107,14 +107,14 @@ def compile_scope(
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """Judgement of a URL. `kept_by` and `skipped_by` are indices in the two lists of rules; None: no rule of it.
+    """Decision about a URL. `included_by` and `excluded_by` are indices in the two lists of rules; None: no rule of it.
 
     `is_query`: it is left out because it has a query, which the collection does not follow.
     """
 
-    is_kept: bool
-    kept_by: int | None
-    skipped_by: int | None
+    is_included: bool
+    included_by: int | None
+    excluded_by: int | None
     is_query: bool
 
 
@@ -134,8 +134,8 @@ class Rulebook:
         self._include = [_tests_of(rule, lists or {}) for rule in include]
         self._exclude = [_compile_all((rule,), lists or {}) for rule in exclude]
 
-    def ruling(self, url: str) -> Ruling:
-        """Judge a canonical URL that a page links to."""
+    def decide(self, url: str) -> Ruling:
+        """Evaluate a canonical URL that a page links to."""
         is_query = not self.scope.queries and "?" in url
         return Ruling(self.scope.allows(url), _first(self._include, url), _first(self._exclude, url), is_query)
 

@@ -55,14 +55,14 @@ FRAMES = (ChartFrame("wide", 720, 220, 56, 96, 30, 6), ChartFrame("narrow", 360,
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One series; `look` is the class that gives it colour and dash. A value of None is a gap.
+    """One series; `style` is the class that gives it colour and dash. A value of None is a gap.
 
     `squares` draws hollow points without a line, for numbers that other authors published.
     """
 
     name: str
     points: Sequence[Point]
-    look: str = "s1"
+    style: str = "s1"
     marked: bool = False
     squares: bool = False
 
@@ -73,7 +73,7 @@ class BarPart:
 
     name: str
     value: float
-    look: str = "s1"
+    style: str = "s1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Bar:
 
     name: str
     value: float
-    look: str = "s1"
+    style: str = "s1"
     low: float | None = None
     high: float | None = None
     mark: float | None = None
@@ -113,10 +113,10 @@ class Charts:
         times = [x for line in series for x, _ in line.points] or [0.0]
         low, high = y or (0.0, round_up(value for line in series for _, value in line.points))
         across, up = Axis(min(times), max(times), kind="time"), Axis(low, high, unit)
-        show = self._shower(up, digits, share=share)
+        show = self._formatter(up, digits, share=share)
 
         def draw(frame: ChartFrame) -> Markup:
-            scale = _placer(frame, across, up)
+            scale = _make_scale(frame, across, up)
             parts = [self._grid(frame, across, up, show)]
             parts += [_polyline(line, scale, frame) for line in series]
             return Markup("").join([*parts, *_names(frame, series, scale)])
@@ -141,12 +141,12 @@ class Charts:
         ys = [y for line in series for _, y in line.points if y is not None] or [1.0]
         along = Axis(*_span(xs, log=log[0]), kind="log") if log[0] else Axis(min(xs), max(xs))
         up = Axis(*_span(ys, log=True), unit, "log") if log[1] else Axis(min(0.0, *ys), round_up(ys), unit)
-        show = self._short if log[1] else self._shower(up, None)
+        show = self._short if log[1] else self._formatter(up, None)
         is_long = max((len(line.name) for line in series), default=0) > NAME_CHARS
         height = FRAMES[0].height + 18 + (18 * len(series) if is_long else 0)
 
         def draw(frame: ChartFrame) -> Markup:
-            scale = _placer(frame, along, up)
+            scale = _make_scale(frame, along, up)
             parts = [self._grid(frame, along, up, show)]
             parts += [_squares(line, scale) if line.squares else _polyline(line, scale, frame) for line in series]
             parts += _key(frame, series) if is_long else _names(frame, series, scale)
@@ -162,16 +162,16 @@ class Charts:
         """Draw values side by side, from 0, each named above its bar; `mark` names the reference mark."""
         ends = [each for bar in bars for each in (bar.value, bar.high, bar.mark) if each is not None]
         across = Axis(0.0, round_up(ends))
-        show = self._shower(across, 1, share=True) if share else self._short
+        show = self._formatter(across, 1, share=True) if share else self._short
 
         def draw(frame: ChartFrame) -> Markup:
             drawn, end = [], frame.width - 2
             for row, bar in enumerate(bars):
                 # A bar takes 38 units: its name, the bar below it, and a gap.
                 y = 14 + 38 * row
-                told = f"{bar.name} {show(bar.value)}" + ("" if bar.mark is None else f" · {mark} {show(bar.mark)}")
-                drawn.append(_text(1, y, told, "name"))
-                drawn.append(_rect(1, y + 6, across.position(bar.value, 1, end) - 1, 12, f"fill {bar.look}"))
+                label = f"{bar.name} {show(bar.value)}" + ("" if bar.mark is None else f" · {mark} {show(bar.mark)}")
+                drawn.append(_text(1, y, label, "name"))
+                drawn.append(_rect(1, y + 6, across.position(bar.value, 1, end) - 1, 12, f"fill {bar.style}"))
                 if bar.low is not None and bar.high is not None:
                     x, x2 = across.position(bar.low, 1, end), across.position(bar.high, 1, end)
                     drawn.append(_stroke("whisker", x, y + 12, x2, y + 12))
@@ -201,15 +201,15 @@ class Charts:
         """Draw one bar of labelled parts that add up; `shown` formats their amounts."""
         total = sum(part.value for part in parts) or 1.0
         are_counts = all(isinstance(part.value, int) for part in parts)
-        show = shown or self._shower(Axis(0, total), 0 if are_counts else digits)
+        show = shown or self._formatter(Axis(0, total), 0 if are_counts else digits)
 
         def draw(frame: ChartFrame) -> Markup:
             drawn, x, row = [], 1.0, 0
             for part in parts:
                 width = part.value / total * (frame.width - 2)
-                drawn.append(_rect(x, 8, width, 28, f"fill {part.look}"))
+                drawn.append(_rect(x, 8, width, 28, f"fill {part.style}"))
                 y = 62 + 20 * row
-                drawn.append(_rect(1, y - 10, 12, 12, f"fill {part.look}"))
+                drawn.append(_rect(1, y - 10, 12, 12, f"fill {part.style}"))
                 drawn.append(_text(20, y, f"{part.name} {show(part.value)}"))
                 x, row = x + width, row + 1
             return Markup("").join(drawn)
@@ -226,20 +226,20 @@ class Charts:
         times = [at for at, _ in bins] or [0.0]
         step = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else 1.0
         across, up = Axis(times[0], times[-1] + step, kind="time"), Axis(0.0, 1.0)
-        show = self._shower(up, 0, share=True)
+        show = self._formatter(up, 0, share=True)
 
         def draw(frame: ChartFrame) -> Markup:
-            scale = _placer(frame, across, up)
+            scale = _make_scale(frame, across, up)
             drawn = [self._grid(frame, across, up, show)]
             for at, shares in bins:
                 (x, _), (x2, _), below = scale(at, 0), scale(at + step, 0), 0.0
                 for part, value in zip(of, shares, strict=True):
                     (_, y1), (_, y2) = scale(at, below), scale(at, below + value)
                     # One unit of gap between columns, and never less than a visible line.
-                    drawn.append(_rect(x, y2, max(0.5, x2 - x - 1), y1 - y2, f"fill {part.look}"))
+                    drawn.append(_rect(x, y2, max(0.5, x2 - x - 1), y1 - y2, f"fill {part.style}"))
                     below += value
             for row, part in enumerate(of):
-                drawn.append(_text(frame.x1 + 6, frame.top + 10 + 18 * row, part.name, f"name {part.look}"))
+                drawn.append(_text(frame.x1 + 6, frame.top + 10 + 18 * row, part.name, f"name {part.style}"))
             return Markup("").join(drawn)
 
         rows = [[at, *shares] for at, shares in bins]
@@ -252,10 +252,10 @@ class Charts:
         """Draw counts between limits (from, to, count) on a logarithmic axis."""
         across = Axis(bins[0][0], bins[-1][1], unit, "log") if bins else Axis(1, 10, unit, "log")
         up = Axis(0.0, round_up(count for *_, count in bins))
-        show = self._shower(up, 0)
+        show = self._formatter(up, 0)
 
         def draw(frame: ChartFrame) -> Markup:
-            scale = _placer(frame, across, up)
+            scale = _make_scale(frame, across, up)
             drawn = [self._grid(frame, across, up, show)]
             for low, high, count in bins:
                 (x, y), (x2, y0) = scale(low, count), scale(high, 0)
@@ -276,14 +276,14 @@ class Charts:
         def draw(frame: ChartFrame) -> Markup:
             ends = (12, frame.width - 12)
             drawn = [Markup('<line class="axis" x1="{}" y1="30" x2="{}" y2="30"/>').format(*ends)]
-            for at, look in marks:
+            for at, style in marks:
                 x = across.position(at, *ends)
-                drawn.append(Markup('<line class="tick {}" x1="{}" y1="12" x2="{}" y2="30"/>').format(look, x, x))
+                drawn.append(Markup('<line class="tick {}" x1="{}" y1="12" x2="{}" y2="30"/>').format(style, x, x))
             positions = ((across.position(at, *ends), at) for at in across.ticks(frame.ticks))
             drawn += [_time_text(x, 48, at, across) for x, at in positions if LABEL < x < frame.width - LABEL]
             return Markup("").join(drawn)
 
-        table = self._table([self.gettext("time"), self.gettext("what")], [[at, look] for at, look in marks], str)
+        table = self._table([self.gettext("time"), self.gettext("what")], [[at, style] for at, style in marks], str)
         return self._figure(name, title, finding, draw, table, height=56)
 
     def spark(self, points: Sequence[Point], title: str) -> Markup:
@@ -375,7 +375,7 @@ class Charts:
             parts.append(_text(frame.left, frame.top - 3, shown, "unit"))
         return Markup("").join(parts)
 
-    def _shower(self, axis: Axis, digits: int | None, *, share: bool = False) -> Callable[[float], str]:
+    def _formatter(self, axis: Axis, digits: int | None, *, share: bool = False) -> Callable[[float], str]:
         """Return a formatter for the values of an axis, with as many digits as its ticks need."""
         span = (axis.high - axis.low) * (100 if share else 1)
         wanted = digits if digits is not None else max(0, min(3, 1 - floor(log10(span or 1.0))))
@@ -398,7 +398,7 @@ class Charts:
 # ---- shapes ---------------------------------------------------------------------------------------------------------
 
 
-def _placer(frame: ChartFrame, across: Axis, up: Axis) -> Callable[[float, float], tuple[float, float]]:
+def _make_scale(frame: ChartFrame, across: Axis, up: Axis) -> Callable[[float, float], tuple[float, float]]:
     def scale(x: float, y: float) -> tuple[float, float]:
         return across.position(x, frame.left, frame.x1), up.position(y, frame.y1, frame.top)
 
@@ -414,10 +414,10 @@ def _polyline(line: Line, scale: Callable[[float, float], tuple[float, float]], 
     for piece in pieces(line.points):
         run = [scale(x, y) for x, y in piece]
         if len(run) == 1 or line.marked:
-            dots = (Markup('<circle class="fill {}" cx="{}" cy="{}" r="2.5"/>').format(line.look, *at) for at in run)
+            dots = (Markup('<circle class="fill {}" cx="{}" cy="{}" r="2.5"/>').format(line.style, *at) for at in run)
             drawn.extend(dots)
         if len(run) > 1:
-            drawn.append(Markup('<polyline class="line {}" points="{}"/>').format(line.look, _coordinates(run)))
+            drawn.append(Markup('<polyline class="line {}" points="{}"/>').format(line.style, _coordinates(run)))
     return Markup('<g class="{}">{}</g>').format(frame.name, Markup("").join(drawn))
 
 
@@ -427,20 +427,20 @@ def _key(frame: ChartFrame, series: Sequence[Line]) -> list[Markup]:
     for row, line in enumerate(series):
         y = frame.height + 26 + 18 * row
         if line.squares:
-            drawn.append(_rect(frame.left + 8, y - 8, 7, 7, f"hollow {line.look}"))
+            drawn.append(_rect(frame.left + 8, y - 8, 7, 7, f"hollow {line.style}"))
         else:
-            drawn.append(_stroke(f"line {line.look}", frame.left, y - 4, frame.left + 24, y - 4))
+            drawn.append(_stroke(f"line {line.style}", frame.left, y - 4, frame.left + 24, y - 4))
         drawn.append(_text(frame.left + 32, y, line.name, "name"))
     return drawn
 
 
 def _squares(line: Line, scale: Callable[[float, float], tuple[float, float]]) -> Markup:
     at = (scale(x, y) for x, y in line.points if y is not None)
-    return Markup("").join(_rect(x - 3.5, y - 3.5, 7, 7, f"hollow {line.look}") for x, y in at)
+    return Markup("").join(_rect(x - 3.5, y - 3.5, 7, 7, f"hollow {line.style}") for x, y in at)
 
 
-def _stroke(look: str, x: float, y: float, x2: float, y2: float) -> Markup:
-    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(look, x, y, x2, y2)
+def _stroke(style: str, x: float, y: float, x2: float, y2: float) -> Markup:
+    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(style, x, y, x2, y2)
 
 
 def _span(values: Sequence[float], *, log: bool) -> tuple[float, float]:
@@ -464,7 +464,7 @@ def _names(
     for at in reversed(range(len(ys))):  # move back up where there is no room below
         ys[at] = above = min(ys[at], above - NAME_STEP)
     shown = zip(ys, ends, strict=True)
-    return [_text(frame.x1 + 6, y, line.name, f"name {line.look}") for y, (_, line) in shown]
+    return [_text(frame.x1 + 6, y, line.name, f"name {line.style}") for y, (_, line) in shown]
 
 
 def _by_time(series: Sequence[Line]) -> list[list[float | None]]:
@@ -473,13 +473,13 @@ def _by_time(series: Sequence[Line]) -> list[list[float | None]]:
     return [[at, *(values.get(at) for values in found)] for at in times]
 
 
-def _rect(x: float, y: float, width: float, height: float, look: str) -> Markup:
+def _rect(x: float, y: float, width: float, height: float, style: str) -> Markup:
     sizes = [f"{round(each, 1):g}" for each in (x, y, max(width, 0.0), max(height, 0.0))]
-    return Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>').format(look, *sizes)
+    return Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>').format(style, *sizes)
 
 
-def _text(x: float, y: float, text: str, look: str = "") -> Markup:
-    return Markup('<text x="{}" y="{}" class="{}">{}</text>').format(round(x, 1), round(y, 1), look, text)
+def _text(x: float, y: float, text: str, style: str = "") -> Markup:
+    return Markup('<text x="{}" y="{}" class="{}">{}</text>').format(round(x, 1), round(y, 1), style, text)
 
 
 def _time_text(x: float, y: float, at_s: float, axis: Axis) -> Markup:

@@ -88,7 +88,7 @@ class RingChart:
     arcs: list[Arc]
     ticks: list[RingMark]
     names: list[RingMark]
-    ways: list[RingCurve]
+    curves: list[RingCurve]
     key: RingMark | None
 
 
@@ -99,7 +99,7 @@ def node_styles(nodes: Iterable[str]) -> dict[str, NodeStyle]:
 
 def ring_of(
     circle: Circle,
-    looks: dict[str, NodeStyle],
+    styles: dict[str, NodeStyle],
     cells: Sequence[CellView],
     chosen: str = "",
     where: HostLocation | None = None,
@@ -107,14 +107,14 @@ def ring_of(
     """Draw cells and nodes, the fingers of a chosen node, and the hops to a looked-up host."""
     homes = [home for home in where.homes if home.cell in {cell.id for cell in cells}] if where else []
     hops = [(hop.start_at, hop.end_at) for home in homes[:1] for hop in home.hops]
-    ways = _fingers(circle, chosen) if chosen in circle.nodes else []
-    ways += [_way("hop", start, end, number) for number, (start, end) in enumerate(hops, 1)]
+    curves = _fingers(circle, chosen) if chosen in circle.nodes else []
+    curves += [_curve("hop", start, end, number) for number, (start, end) in enumerate(hops, 1)]
     return RingChart(
-        arcs=[_arc(group, looks) for group in _groups(cells)],
-        ticks=list(_ticks(circle, looks, chosen)),
-        names=_names(circle, looks),
-        ways=ways,
-        key=None if where is None else _mark(where.at, "", NodeStyle("", 0), INNER - 6, OUTER + 4),
+        arcs=[_arc(group, styles) for group in _groups(cells)],
+        ticks=list(_ticks(circle, styles, chosen)),
+        names=_names(circle, styles),
+        curves=curves,
+        key=None if where is None else _ring_mark(where.at, "", NodeStyle("", 0), INNER - 6, OUTER + 4),
     )
 
 
@@ -133,41 +133,41 @@ def _groups(cells: Sequence[CellView]) -> list[list[CellView]]:
     return groups
 
 
-def _arc(group: Sequence[CellView], looks: dict[str, NodeStyle]) -> Arc:
+def _arc(group: Sequence[CellView], styles: dict[str, NodeStyle]) -> Arc:
     start, end = group[0].first_slot / SLOTS, group[-1].end_slot / SLOTS
-    look = looks.get(group[0].keeper or "", NodeStyle("", 0))
+    style = styles.get(group[0].keeper or "", NodeStyle("", 0))
     is_long = end - start >= LETTER_LEAST
-    x, y = _place((start + end) / 2, (INNER + OUTER) / 2)
+    x, y = _position((start + end) / 2, (INNER + OUTER) / 2)
     # Short arcs get a smaller gap; they would vanish otherwise.
     gap = min(GAP, (end - start) / 4)
     path = _sector(start + gap / 2, end - gap / 2)
     node, urls = group[0].keeper or "", sum(cell.urls for cell in group)
-    return Arc(path, node, look.hue, look.letter if is_long else "", x, y + 4, group[0], len(group), urls)
+    return Arc(path, node, style.hue, style.letter if is_long else "", x, y + 4, group[0], len(group), urls)
 
 
-def _ticks(circle: Circle, looks: dict[str, NodeStyle], chosen: str) -> Iterable[RingMark]:
-    wanted = circle.points() if len(circle) <= TICKS_MOST else (p for p in circle.points() if p.node == chosen)
-    return (_mark(circle_position(point), point.node, looks[point.node], OUTER + 2, TICK) for point in wanted)
+def _ticks(circle: Circle, styles: dict[str, NodeStyle], chosen: str) -> Iterable[RingMark]:
+    points = circle.points() if len(circle) <= TICKS_MOST else (p for p in circle.points() if p.node == chosen)
+    return (_ring_mark(circle_position(point), point.node, styles[point.node], OUTER + 2, TICK) for point in points)
 
 
-def _names(circle: Circle, looks: dict[str, NodeStyle]) -> list[RingMark]:
+def _names(circle: Circle, styles: dict[str, NodeStyle]) -> list[RingMark]:
     if not 1 < len(circle.nodes) <= NAMES_MOST:
         return []
-    return [_mark(circle_id(node) / SIZE, node, looks[node], OUTER + 2, TICK + 3) for node in circle.nodes]
+    return [_ring_mark(circle_id(node) / SIZE, node, styles[node], OUTER + 2, TICK + 3) for node in circle.nodes]
 
 
 def _fingers(circle: Circle, node: str) -> list[RingCurve]:
     """Return the curves from a node's first point to its successor and to the fingers on other nodes."""
     point = circle.successor(circle_id(node))
     table = Fingers(circle).table(point)
-    ways = [_way("finger", circle_position(point), circle_position(line.to)) for line in table[1:] if line.to.node != node]
-    return [_way("successor", circle_position(point), circle_position(table[0].to)), *ways] if table[0].to != point else ways
+    curves = [_curve("finger", circle_position(point), circle_position(line.to)) for line in table[1:] if line.to.node != node]
+    return [_curve("successor", circle_position(point), circle_position(table[0].to)), *curves] if table[0].to != point else curves
 
 
 # ---- geometry -------------------------------------------------------------------------------------------------------
 
 
-def _place(at: float, radius: float) -> tuple[float, float]:
+def _position(at: float, radius: float) -> tuple[float, float]:
     angle = 2 * pi * at
     return round(MIDDLE + radius * sin(angle), 2), round(MIDDLE - radius * cos(angle), 2)
 
@@ -179,22 +179,22 @@ def _sector(start: float, end: float) -> str:
         return f"{_sector(start, middle)}{_sector(middle, end)}"
     # SVG's large-arc flag.
     large = int(end - start > 0.5)
-    (x1, y1), (x2, y2) = _place(start, OUTER), _place(end, OUTER)
-    (x3, y3), (x4, y4) = _place(end, INNER), _place(start, INNER)
+    (x1, y1), (x2, y2) = _position(start, OUTER), _position(end, OUTER)
+    (x3, y3), (x4, y4) = _position(end, INNER), _position(start, INNER)
     out = f"M{x1} {y1}A{OUTER:g} {OUTER:g} 0 {large} 1 {x2} {y2}"
     return f"{out}L{x3} {y3}A{INNER:g} {INNER:g} 0 {large} 0 {x4} {y4}Z"
 
 
-def _mark(at: float, node: str, look: NodeStyle, inner: float, outer: float) -> RingMark:
-    (x1, y1), (x2, y2), (x, y) = _place(at, inner), _place(at, outer), _place(at, NAME)
-    return RingMark(node, look.hue, look.letter, x1, y1, x2, y2, x, y + 4)
+def _ring_mark(at: float, node: str, style: NodeStyle, inner: float, outer: float) -> RingMark:
+    (x1, y1), (x2, y2), (x, y) = _position(at, inner), _position(at, outer), _position(at, NAME)
+    return RingMark(node, style.hue, style.letter, x1, y1, x2, y2, x, y + 4)
 
 
-def _way(kind: str, start: float, end: float, number: int = 0) -> RingCurve:
+def _curve(kind: str, start: float, end: float, number: int = 0) -> RingCurve:
     """Return a curve bent towards the middle; short curves bend more, so that they stay visible."""
-    (x1, y1), (x2, y2) = _place(start, INNER - 3), _place(end, INNER - 3)
-    way = min((end - start) % 1.0, (start - end) % 1.0)
-    pull = max(0.2, 0.6 - 2 * way)
+    (x1, y1), (x2, y2) = _position(start, INNER - 3), _position(end, INNER - 3)
+    distance = min((end - start) % 1.0, (start - end) % 1.0)
+    pull = max(0.2, 0.6 - 2 * distance)
     bend_x = (1 - pull) * (x1 + x2) / 2 + pull * MIDDLE
     bend_y = (1 - pull) * (y1 + y2) / 2 + pull * MIDDLE
     # The middle of the quadratic curve, where the number of a hop stands.

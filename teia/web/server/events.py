@@ -231,10 +231,10 @@ async def _stream_events(
 
 
 def _with_translations(text: str, phrases: Phrases) -> str:
-    """Add translations of a record's sentences under `sent`; the record itself stays as in JSON."""
+    """Add translations of a record's sentences under `said`; the record itself stays as in JSON."""
     record = json.loads(text)
     translations = {key: phrases.translate(record[key]) for key in SENTENCES if record.get(key)}
-    return json.dumps(record | {"said": {key: sent for key, sent in translations.items() if sent is not None}})
+    return json.dumps(record | {"said": {key: each for key, each in translations.items() if each is not None}})
 
 
 def _session_key(request: Request, visitor: Visitor) -> str:

@@ -15,7 +15,7 @@ from fastapi import Request
 from teia.clock import Clock
 from teia.cluster.search.open import OpenedSearch, open_search
 from teia.cluster.search.processes import post_of
-from teia.cluster.views.node_file import cluster_of
+from teia.cluster.views.node_file import cluster_source
 from teia.cluster.views.view import ClusterSource
 from teia.collections.inbox import keep_log_open
 from teia.collections.stored import saved
@@ -88,7 +88,7 @@ class Installation:
         self._open_collections = OpenCollections(self.root, self.clock)
         self.capture_reader = CaptureReader(self.clock)
         self.cache = AnswerCache(self.clock)
-        self.cluster = cluster_of(self.root, self.clock)
+        self.cluster = cluster_source(self.root, self.clock)
         self.offline_bulk = OfflineBulk(self.root, self.clock)
         self.lab = Workbench(self.root, self.clock)
         self.auditor = Auditor(self.root, self.clock)

@@ -11,7 +11,7 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.cluster.members.session import NodeState
-from teia.cluster.views.node_file import FILE, STALE_S, NodeFileWriter, cluster_of
+from teia.cluster.views.node_file import FILE, STALE_S, NodeFileWriter, cluster_source
 from teia.cluster.views.view import ClusterView
 from teia.store.root import Root, open_root
 from teia.urls import cell_starts
@@ -100,7 +100,7 @@ async def _handed_over(root: Root) -> None:
 async def _told_and_heard(root: Root) -> None:
     told = Sessions(root)
     view = told.view()
-    source = cluster_of(root, told.clock)
+    source = cluster_source(root, told.clock)
     assert source.view().nodes[0].state == "off", "nobody told anything: the machine is alone"
     (root.path / FILE).write_bytes(msgspec.json.encode(view))
     assert source.view() == view

@@ -9,7 +9,7 @@ import pytest
 
 from teia.clock import WallClock
 from teia.cluster.views.host_lookup import locate_host
-from teia.cluster.views.node_file import cluster_of
+from teia.cluster.views.node_file import cluster_source
 from teia.cluster.views.view import ClusterView
 from teia.store.root import open_root
 from tests.cluster.conftest import Nats
@@ -37,7 +37,7 @@ def test_a_killed_nodes_cells_are_seen_to_move_and_no_url_is_lost(own_nats: Nats
             nodes.start(name)
 
         def seen() -> ClusterView:
-            return cluster_of(open_root(nodes.data("b")), WallClock()).view()
+            return cluster_source(open_root(nodes.data("b")), WallClock()).view()
 
         def view_where(is_so: Callable[[ClusterView], bool]) -> ClusterView:
             until((nodes.data("b") / "format").exists, "the node makes its folder")

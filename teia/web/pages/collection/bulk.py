@@ -22,9 +22,9 @@ from teia.web.server.installation import Installation
 from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
 from teia.web.server.templates import link
 
-COUNTED_S, COUNT_PATIENCE_S = 10.0, 0.1
+COUNT_FRESH_S, COUNT_PATIENCE_S = 10.0, 0.1
 SHOWN = 5
-DeedName = Literal["drop", "first", "retry"]
+ActionName = Literal["drop", "first", "retry"]
 Source = Literal["", "new", "retry", "refresh", "suspect"]
 Host = Annotated[str, Query(max_length=255)]
 Text = Annotated[str, Query(max_length=500)]
@@ -71,7 +71,7 @@ class BulkView:
 class BulkForm(BaseModel):
     """A bulk action and its filter of URLs; empty fields match every URL."""
 
-    deed: DeedName
+    deed: ActionName
     host: str = Field(default="", max_length=255)
     contains: str = Field(default="", max_length=500)
     source: Source = ""
@@ -87,7 +87,7 @@ def add_routes(pages: PageRoutes) -> None:
 def counted(
     site: SiteDep,
     collection: str,
-    deed: DeedName = "drop",
+    deed: ActionName = "drop",
     host: Host = "",
     contains: Text = "",
     source: Source = "",
@@ -97,18 +97,18 @@ def counted(
     """Count the URLs that a bulk action would affect; change nothing."""
     site.check(collection)
     wanted = BulkForm(deed=deed, host=host, contains=contains, source=source, depth=depth, outcome=outcome)
-    chosen = _chosen(wanted)
+    selection = _selection(wanted)
 
     def make() -> bulk.BulkCount:
         with snapshot(site.root, collection) as cells:
-            return bulk.count_urls([cell.frontier for cell in cells], chosen, site.clock.now_s())
+            return bulk.count_urls([cell.frontier for cell in cells], selection, site.clock.now_s())
 
     found: CachedAnswer[bulk.BulkCount] | None = None
     with suppress(NotReady):
-        found = site.cache.get(("bulk", collection, chosen), make, COUNTED_S, COUNT_PATIENCE_S)
+        found = site.cache.get(("bulk", collection, selection), make, COUNT_FRESH_S, COUNT_PATIENCE_S)
     return BulkView(
-        deed=chosen.action.value,
-        **selection_fields(chosen),
+        deed=selection.action.value,
+        **selection_fields(selection),
         counted=None if found is None else iso_utc(found.time_s),
         number=None if found is None else found.value.number,
         examples=[] if found is None else list(found.value.examples),
@@ -124,7 +124,7 @@ def live_bulk(site: Installation, collection: str, query: str) -> dict[str, Any]
         wanted = BulkForm.model_validate({"deed": "drop", **dict(parse_qsl(query))})
     except ValidationError as error:
         raise UsageError(f"{query!r} is not a filter of URLs") from error
-    found = site.cache.last(("bulk", site.check(collection), _chosen(wanted)))
+    found = site.cache.last(("bulk", site.check(collection), _selection(wanted)))
     if found is not None:  # a live page does not start a new count
         return {"is_counting": False, "counted": iso_utc(found.time_s), "number": found.value.number, "failed": ""}
     try:
@@ -134,7 +134,7 @@ def live_bulk(site: Installation, collection: str, query: str) -> dict[str, Any]
     return {"is_counting": view.is_counting, "counted": view.counted, "number": view.number, "failed": ""}
 
 
-def _chosen(wanted: BulkForm) -> BulkSelection:
+def _selection(wanted: BulkForm) -> BulkSelection:
     depth = int(wanted.depth) if wanted.depth else None
     host = wanted.host.strip().lower()
     return BulkSelection(BulkAction(wanted.deed), host, wanted.contains, wanted.source, depth, wanted.outcome.strip())
@@ -143,17 +143,17 @@ def _chosen(wanted: BulkForm) -> BulkSelection:
 def carry_out(site: SiteDep, visitor: VisitorDep, collection: str, form: BulkForm) -> ActionResult:
     """Drop waiting URLs, put them first, or retry them: all that match, in the running crawl or without one."""
     site.check(collection)
-    chosen = _chosen(form)
+    selection = _selection(form)
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        bulk.request_action(control, collection, chosen, visitor.name, site.clock.now_s())
+        bulk.request_action(control, collection, selection, visitor.name, site.clock.now_s())
         is_running = control.running_crawl(collection) is not None
-    said = {name: str(value) for name, value in selection_fields(chosen).items() if value not in ("", None)}
-    site.accounts.log_action(visitor.name, f"many URLs: {chosen.action}", collection=collection, **said)
+    details = {name: str(value) for name, value in selection_fields(selection).items() if value not in ("", None)}
+    site.accounts.log_action(visitor.name, f"many URLs: {selection.action}", collection=collection, **details)
     # Without a running crawl, this server executes the action.
     site.offline_bulk.start_if_needed()
     who = "by the running crawl" if is_running else "now"
     return ActionResult(
-        f"{chosen.action} is executed {who}, for every URL that matches", link(f"/c/{collection}/frontier")
+        f"{selection.action} is executed {who}, for every URL that matches", link(f"/c/{collection}/frontier")
     )
 
 
@@ -163,8 +163,8 @@ def latest_actions(site: Installation, collection: str) -> list[BulkActionRow]:
         found = bulk.recent_actions(control, collection, SHOWN)
     return [
         BulkActionRow(
-            deed=each.chosen.action.value,
-            **selection_fields(each.chosen),
+            deed=each.selection.action.value,
+            **selection_fields(each.selection),
             who=each.who,
             asked=iso_utc(each.requested_s),
             number=each.number,

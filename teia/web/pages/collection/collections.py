@@ -19,13 +19,13 @@ from teia.web.pages.collection.monitor import account_of, is_known, last_day, op
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
 
-WORDS: dict[str, Command] = {
+COMMANDS: dict[str, Command] = {
     "start": Command.RUN,
     "pause": Command.PAUSE,
     "resume": Command.RESUME,
     "stop": Command.STOP,
 }
-SAID = {
+MESSAGES = {
     "start": "starts now",
     "pause": "pausing: requests in progress are finished, no new ones are sent",
     "resume": "resuming",
@@ -123,9 +123,9 @@ def _agenda(site: Installation, name: str) -> tuple[ScheduleOverview | None, str
 def command(site: SiteDep, visitor: VisitorDep, collection: str, form: CommandForm) -> ActionResult:
     """Start, pause, resume or stop the crawl of a collection."""
     site.check(collection)
-    said = start(site, collection) if form.command == "start" else _tell(site, collection, form.command)
+    message = start(site, collection) if form.command == "start" else _send_command(site, collection, form.command)
     site.accounts.log_action(visitor.name, form.command, collection=collection)
-    return ActionResult(f"{collection}: {said}", f"/c/{collection}")
+    return ActionResult(f"{collection}: {message}", f"/c/{collection}")
 
 
 def start(site: Installation, collection: str) -> str:
@@ -136,23 +136,23 @@ def start(site: Installation, collection: str) -> str:
             # Take the command back: without a crawler it would start a crawl at some later time.
             give_command(site.root, collection, Command.STOP, site.clock)
             raise UsageError("this server starts no crawler (--no-crawler)")
-        return SAID["start"]
+        return MESSAGES["start"]
     site.supervisor.wake()
     holder = site.root.lock_holder()
     # Another process has the folder, for example `teia crawl` in a terminal.
     if not is_running and holder is not None and holder != site.supervisor.state.pid:
         return f"starts as soon as process {holder}, which is crawling this folder, has ended or takes it over"
-    return SAID["start"]
+    return MESSAGES["start"]
 
 
-def _tell(site: Installation, collection: str, word: str) -> str:
+def _send_command(site: Installation, collection: str, word: str) -> str:
     account, run = account_of(site, collection)
     if run is None and account["state"] not in {"paused", "starting"}:
         raise StoreError(f"no crawl of {collection} is running")
-    give_command(site.root, collection, WORDS[word], site.clock)
+    give_command(site.root, collection, COMMANDS[word], site.clock)
     if site.supervisor is not None:
         site.supervisor.wake()
-    return SAID[word]
+    return MESSAGES[word]
 
 
 def remove(site: SiteDep, visitor: VisitorDep, collection: str, form: RemovalForm) -> ActionResult:

@@ -21,7 +21,7 @@ from teia.web.server.installation import LITTLE_PATIENCE_S, Installation
 from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
 from teia.web.server.templates import link
 
-WEIGHED_S = 30.0
+MEASURED_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +104,13 @@ def add_routes(pages: PageRoutes) -> None:
 def data(site: SiteDep, visitor: VisitorDep, collection: str) -> DataView:
     """Return the disk use of a collection, its last audits, and the commands for a backup."""
     folder = site.root.collection(site.check(collection))
-    space, weighed = _space(site, collection, site.patience_s(collection))
+    space, weighed = _disk_use(site, collection, site.patience_s(collection))
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         running = [name for name in site.names() if control.running_crawl(name) is not None]
     return DataView(
         space=space,
         weighed=weighed,
-        room=_room(site),
+        room=_free_space(site),
         audits=_audits(site, collection),
         going=site.auditor.running,
         running=running,
@@ -132,9 +132,9 @@ def all_data(site: SiteDep) -> AllDataView:
     until = site.clock.ticks_s() + LITTLE_PATIENCE_S
     rows = []
     for name in site.names():
-        space, _ = _space(site, name, max(0.0, until - site.clock.ticks_s()))
+        space, _ = _disk_use(site, name, max(0.0, until - site.clock.ticks_s()))
         rows.append(CollectionData(name, space, _audits(site, name)))
-    return AllDataView(_room(site), rows, site.auditor.running)
+    return AllDataView(_free_space(site), rows, site.auditor.running)
 
 
 def _folder(site: Installation, visitor: Visitor) -> str:
@@ -142,11 +142,11 @@ def _folder(site: Installation, visitor: Visitor) -> str:
     return str(site.root.path.absolute()) if visitor.may(Role.OPERATOR) else "DIR"
 
 
-def _space(site: Installation, collection: str, patience_s: float) -> tuple[SpaceView | None, str | None]:
+def _disk_use(site: Installation, collection: str, patience_s: float) -> tuple[SpaceView | None, str | None]:
     def make() -> CollectionBytes:
         return measure_disk_use(site.root, collection)
 
-    found = site.cache.get_or_none(("space", collection), make, WEIGHED_S, patience_s)
+    found = site.cache.get_or_none(("space", collection), make, MEASURED_S, patience_s)
     if found is None:
         return None, None
     each = found.value
@@ -154,8 +154,8 @@ def _space(site: Installation, collection: str, patience_s: float) -> tuple[Spac
     return SpaceView(*files, each.log_bytes, each.other_bytes, each.total_bytes), iso_utc(found.time_s)
 
 
-def _room(site: Installation) -> FreeSpace:
-    return site.cache.get(("room",), lambda: free_space(site.root), WEIGHED_S).value
+def _free_space(site: Installation) -> FreeSpace:
+    return site.cache.get(("room",), lambda: free_space(site.root), MEASURED_S).value
 
 
 def _audits(site: Installation, collection: str) -> list[AuditRow]:

@@ -116,7 +116,7 @@ class FreshnessView:
         """Return one column of the series, for a chart."""
         return [(each[0], each[column]) for each in self.series]
 
-    def alike(self) -> list[Point]:
+    def uniform_line(self) -> list[Point]:
         """Return the freshness of a uniform policy as a line."""
         return [(each[0], self.uniform) for each in (self.series[0], self.series[-1])] if self.series else []
 
@@ -143,24 +143,24 @@ def report_of(site: Installation, collection: str) -> Any:
             found = report(source, HOSTS, site.clock)
         # On a read-only folder the report is computed anew after a restart.
         with suppress(TeiaError):
-            write_atomically(_stored(site, collection), msgspec.json.encode((now_s, found)))
+            write_atomically(_report_path(site, collection), msgspec.json.encode((now_s, found)))
         return found
 
     if site.cache.last(key) is None:
-        _recall(site, collection)
+        _load_stored(site, collection)
     return site.cache.get(key, make, FRESH_S, site.patience_s(collection))
 
 
-def _stored(site: Installation, collection: str) -> Path:
+def _report_path(site: Installation, collection: str) -> Path:
     """Return the path of the last report; it takes long to compute, so a restarted server reads it from disk."""
     return site.root.collection(collection).path / "freshness.json"
 
 
-def _recall(site: Installation, collection: str) -> None:
+def _load_stored(site: Installation, collection: str) -> None:
     from teia.views.reports.freshness import FreshnessReport
 
     with suppress(OSError, msgspec.DecodeError):
-        text = _stored(site, collection).read_bytes()
+        text = _report_path(site, collection).read_bytes()
         time_s, found = msgspec.json.decode(text, type=tuple[float, FreshnessReport])
         site.cache.store(("freshness", collection), found, time_s)
 

@@ -103,20 +103,20 @@ def hosts(
 ) -> HostsView:
     """List the hosts of a collection: waiting URLs, time of one pass, state."""
     table, now_s = all_hosts(site, collection), site.clock.now_s()
-    chosen = sorted(_chosen(table, find, state, reason, now_s), key=_KEYS[sort])
-    shown = chosen[offset : offset + n]
+    matching = sorted(_filter_hosts(table, find, state, reason, now_s), key=_KEYS[sort])
+    shown = matching[offset : offset + n]
     after = offset + len(shown)
     return HostsView(
         counted=iso_utc(table.time_s),
         hosts=len(table.hosts),
-        matched=len(chosen),
+        matched=len(matching),
         find=find,
         state=state,
         reason=reason,
         reasons=count_reasons(table.hosts.values(), now_s),
         sort=sort,
         offset=offset,
-        next=after if after < len(chosen) else None,
+        next=after if after < len(matching) else None,
         rows=_rows(site, collection, shown),
     )
 
@@ -136,7 +136,7 @@ def all_hosts(site: Installation, collection: str) -> HostTable:
     return table
 
 
-def _chosen(table: HostTable, find: str, state: str, reason: str, now_s: float) -> Iterable[HostLine]:
+def _filter_hosts(table: HostTable, find: str, state: str, reason: str, now_s: float) -> Iterable[HostLine]:
     wanted = find.strip().lower()
     for line in table.hosts.values():
         is_of_state = not state or (line.pass_s > WEEK_S if state == "slow" else state_of(line, now_s) == state)
@@ -179,7 +179,7 @@ def as_csv(
     site: SiteDep, collection: str, find: Find = "", state: State = "", reason: Reason = "", sort: Sort = "waiting"
 ) -> PlainTextResponse:
     """Return the requested hosts as CSV."""
-    found = _chosen(all_hosts(site, collection), find, state, reason, site.clock.now_s())
+    found = _filter_hosts(all_hosts(site, collection), find, state, reason, site.clock.now_s())
     lines = sorted(found, key=_KEYS[sort])[:CSV_ROWS]
     out = io.StringIO()
     writer = CsvWriter(out)

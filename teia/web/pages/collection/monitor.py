@@ -34,7 +34,7 @@ from teia.web.server.installation import Installation
 from teia.web.server.json_routes import API, ActionResult, SiteDep, VisitorDep, PageRoutes
 from teia.web.server.templates import link
 
-AT_REST_S = 5.0
+IDLE_S = 5.0
 TABLE_S = 20.0
 TABLE_PATIENCE_S = 0.1
 WINDOW_S, DAY_S = 900.0, 86_400.0
@@ -64,21 +64,21 @@ def account_of(site: Installation, collection: str) -> tuple[dict[str, Any], Cra
     # A crawl that has just started has not reported its counts yet; the folder has those of the last run.
     if run is not None and "requests" in run.account:
         return dict(run.account), run
-    said = idle_state(standing_commands(site.root, collection)) if run is None else dict(run.account)
-    return {**_at_rest(site, collection), **said}, run
+    message = idle_state(standing_commands(site.root, collection)) if run is None else dict(run.account)
+    return {**_idle_account(site, collection), **message}, run
 
 
-def _at_rest(site: Installation, collection: str) -> dict[str, Any]:
+def _idle_account(site: Installation, collection: str) -> dict[str, Any]:
     def make() -> dict[str, Any]:
         try:
             return idle_account(site.root, collection)
         except StoreError:  # the collection waits for its first run
             return asdict(empty_summary(collection))
 
-    return site.cache.get(("at rest", collection), make, AT_REST_S, stamp=_written(site, collection)).value
+    return site.cache.get(("at rest", collection), make, IDLE_S, stamp=_last_modified(site, collection)).value
 
 
-def _written(site: Installation, collection: str) -> int:
+def _last_modified(site: Installation, collection: str) -> int:
     """Return the last modification time of a collection's files; 0 if there are none."""
     paths = [cell.frontier for cell in site.root.collection(collection).cells()]
     # A commit goes to the write-ahead log; the database file itself may be older.
@@ -114,7 +114,7 @@ def live_status(site: Installation, collection: str) -> dict[str, Any]:
     table = table_of(site, collection, TABLE_PATIENCE_S)
     points = _points(site, collection)
     disk = disk_of(site.root.path, site.config(collection).limits.disk_free_bytes)
-    needs, aside = _sorted_out(site, collection, needs_of(account, table, disk))
+    needs, set_aside_alerts = _split_dismissed(site, collection, needs_of(account, table, disk))
     return {
         # Defaults: an account without a running crawl lacks these keys.
         "freshness": None,
@@ -124,11 +124,11 @@ def live_status(site: Installation, collection: str) -> dict[str, Any]:
         "is_running": run is not None,
         "updated": iso_utc(run.updated_s if run is not None else points[-1].time_s if points else 0.0),
         "pages_per_s_now": _rate_now(points) if run is not None else 0.0,
-        "finish": _finish(account, table, points, is_running=run is not None),
+        "finish": _estimate_finish(account, table, points, is_running=run is not None),
         "disk": {"free": round(disk.free, 4), "low": round(disk.low, 4)},
-        "needs": [{**asdict(need), "about": about(need)} for need in needs],
+        "needs": [{**asdict(alert), "about": about(alert)} for alert in needs],
         "dismissed": [
-            {**asdict(need), "about": each.about, "who": each.who, "time": iso_utc(each.time_s)} for need, each in aside
+            {**asdict(alert), "about": each.about, "who": each.who, "time": iso_utc(each.time_s)} for alert, each in set_aside_alerts
         ],
     }
 
@@ -143,10 +143,10 @@ def open_alerts(site: Installation, collection: str, account: Mapping[str, Any])
     found = site.cache.last(("hosts", collection))
     low_bytes = site.config(collection).limits.disk_free_bytes
     needs = needs_of(account, None if found is None else found.value, disk_of(site.root.path, low_bytes))
-    return _sorted_out(site, collection, needs)[0]
+    return _split_dismissed(site, collection, needs)[0]
 
 
-def _sorted_out(
+def _split_dismissed(
     site: Installation, collection: str, needs: list[Alert]
 ) -> tuple[list[Alert], list[tuple[Alert, DismissedAlert]]]:
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
@@ -166,19 +166,19 @@ def set_aside(site: SiteDep, visitor: VisitorDep, collection: str, form: AlertFo
     account, _ = account_of(site, collection)
     disk = disk_of(site.root.path, site.config(collection).limits.disk_free_bytes)
     needs = needs_of(account, table_of(site, collection, TABLE_PATIENCE_S), disk)
-    need = next((each for each in needs if (each.kind, about(each)) == (form.kind, form.about)), None)
+    alert = next((each for each in needs if (each.kind, about(each)) == (form.kind, form.about)), None)
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         if form.deed == "restore":
             is_known = control.restore(collection, form.kind, form.about)
-        elif is_known := need is not None:
+        elif is_known := alert is not None:
             now_s = site.clock.now_s()
-            control.dismiss(collection, form.kind, form.about, badness(need), visitor.name, now_s)
+            control.dismiss(collection, form.kind, form.about, badness(alert), visitor.name, now_s)
     if not is_known:
         raise StoreError("there is no such alert now")
     what = {"kind": form.kind, "about": form.about}
     site.accounts.log_action(visitor.name, f"warning: {form.deed}", collection=collection, **what)
-    said = "it is dismissed until it is twice as bad" if form.deed == "dismiss" else "it is shown again"
-    return ActionResult(said, link(f"/c/{collection}"))
+    message = "it is dismissed until it is twice as bad" if form.deed == "dismiss" else "it is shown again"
+    return ActionResult(message, link(f"/c/{collection}"))
 
 
 def last_day(site: Installation, collection: str) -> list[tuple[float, float | None]]:
@@ -204,7 +204,7 @@ def _rate_now(points: list[SeriesPoint]) -> float:
     return round(sum(rates) / len(rates), 2) if rates else 0.0
 
 
-def _finish(
+def _estimate_finish(
     account: Mapping[str, Any], table: HostTable | None, points: list[SeriesPoint], *, is_running: bool
 ) -> dict[str, Any] | None:
     """Estimate the end of the crawl from its slowest host; the queue's length over the rate would mislead."""

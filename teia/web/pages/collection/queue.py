@@ -126,10 +126,10 @@ def frontier(
     with site.lookup(collection) as lookup:
         # One row more than shown tells whether there is another page.
         found = coming(lookup, table, config, now_s, MAX_SHOWN if sort else offset + n + 1, only)
-        weighed = partial(_weights, site, collection, lookup, table)
-        rows = _sorted(found, sort, weighed) if sort else found
+        weigh_rows = partial(_weights, site, collection, lookup, table)
+        rows = _sorted(found, sort, weigh_rows) if sort else found
         shown, has_more = rows[offset : offset + n], len(rows) > offset + n and offset + n < MAX_SHOWN
-        weights = weighed(shown)
+        weights = weigh_rows(shown)
     waiting = sum(line.waits.any for line in table.hosts.values())
     return FrontierView(
         counted=iso_utc(table.time_s),
@@ -163,11 +163,11 @@ def _weights(
 
 
 def _sorted(
-    found: Sequence[QueuePreview], sort: Sort, weighed: Callable[[Sequence[QueuePreview]], Sequence[float | None]]
+    found: Sequence[QueuePreview], sort: Sort, weigh_rows: Callable[[Sequence[QueuePreview]], Sequence[float | None]]
 ) -> Sequence[QueuePreview]:
     """Sort rows by another key; equal ones stay in crawl order."""
     if sort == "weight":
-        pairs = zip(weighed(found), found, strict=True)
+        pairs = zip(weigh_rows(found), found, strict=True)
         return [each for _, each in sorted(pairs, key=lambda pair: -(pair[0] or 0.0))]
     return sorted(found, key=_KEYS[sort])
 
@@ -244,19 +244,19 @@ def _lines(site: Installation, collection: str, only: QueueFilter) -> Generator[
         site.weigher(collection, limits.EXPORT_S)  # wait for it once
         opened, weigh = partial(site.lookup, collection), partial(site.weights, collection)
         yield ""
-        yield from _written(waiting_urls(opened, table, config, only, now_s, weigh), site.clock, until)
+        yield from _export_lines(waiting_urls(opened, table, config, only, now_s, weigh), site.clock, until)
     finally:
         site.export_slots.release()
 
 
-def _written(found: Iterable[Sequence[WaitingUrl]], clock: Clock, until: float) -> Generator[str, None, None]:
+def _export_lines(found: Iterable[Sequence[WaitingUrl]], clock: Clock, until: float) -> Generator[str, None, None]:
     """Yield URLs as lines. If the export was cut or failed, the last line tells so."""
     try:
         for some in found:
             yield "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in some)
             if clock.ticks_s() > until:
-                said = f"stopped after {limits.EXPORT_S:g} s; the export is incomplete"
-                yield json.dumps({"error": "too_long", "message": said, "next": "select one host or reason"}) + "\n"
+                message = f"stopped after {limits.EXPORT_S:g} s; the export is incomplete"
+                yield json.dumps({"error": "too_long", "message": message, "next": "select one host or reason"}) + "\n"
                 return
     except TeiaError as error:
         yield json.dumps({"error": "interrupted", "message": str(error), "next": "try again"}) + "\n"

@@ -26,7 +26,7 @@ from teia.web.server.json_routes import API, SiteDep, PageRoutes, RedirectTo
 
 FRESH_S = 20.0
 SHOWN_ROWS = 500
-SQL_BEHIND = {
+REPORT_SQL = {
     "outcomes": "SELECT outcome, count(*) AS requests FROM fetches WHERE kind = 'page' GROUP BY ALL ORDER BY 2 DESC",
     "types": "SELECT media_type, count(*) AS answers, sum(bytes) AS bytes FROM fetches GROUP BY ALL ORDER BY 2 DESC",
     "servers": "SELECT host, count(*) AS answers FROM fetches WHERE status = 200 GROUP BY ALL ORDER BY 2 DESC LIMIT 50",
@@ -82,7 +82,7 @@ def report(site: SiteDep, collection: str, name: str, top: Top = TOP) -> dict[st
 
     found = site.cache.get(("report", collection, name, top), make, FRESH_S, site.patience_s(collection))
     values, damaged = found.value
-    head = {"report": name, "collection": collection, "counted": iso_utc(found.time_s), "sql": SQL_BEHIND.get(name, "")}
+    head = {"report": name, "collection": collection, "counted": iso_utc(found.time_s), "sql": REPORT_SQL.get(name, "")}
     return {**head, **values, "damaged_files": damaged}
 
 
@@ -102,16 +102,16 @@ def is_table(value: Any) -> bool:
 
 # ---- SQL ------------------------------------------------------------------------------------------------------------
 
-Question = Annotated[str, Query(max_length=MAX_SQL_CHARS)]
+SqlText = Annotated[str, Query(max_length=MAX_SQL_CHARS)]
 
 
-def sql(request: Request, site: SiteDep, collection: str, q: Question = "") -> SqlView:
+def sql(request: Request, site: SiteDep, collection: str, q: SqlText = "") -> SqlView:
     """Run a SELECT over fetches, pages and hosts; read-only, and limited to a few seconds."""
     site.check(collection)
     found, error = Rows((), [], False), ""
     if q.strip():
         try:
-            found = _answer(site, collection, q)
+            found = _run_query(site, collection, q)
         except QueryError as failure:
             # The page shows the error beside the query; the API answers with status 400.
             if request.url.path.startswith(API):
@@ -124,14 +124,14 @@ def sql(request: Request, site: SiteDep, collection: str, q: Question = "") -> S
     return SqlView(q, list(found.columns), rows, cut, error, limits.SQL_ROWS, limits.SQL_S)
 
 
-def sql_csv(site: SiteDep, collection: str, q: Question) -> PlainTextResponse:
+def sql_csv(site: SiteDep, collection: str, q: SqlText) -> PlainTextResponse:
     """Return the result of an SQL query as CSV."""
     site.check(collection)
-    found = _answer(site, collection, q)
+    found = _run_query(site, collection, q)
     return _csv(found.columns, found.rows)
 
 
-def _answer(site: Installation, collection: str, query: str) -> Rows:
+def _run_query(site: Installation, collection: str, query: str) -> Rows:
     # A query has a process of its own, with up to SQL_MEMORY_BYTES.
     if not site.sql_slots.acquire(timeout=limits.SQL_S):
         raise Refused(503, "too many SQL queries are running", "try again in a moment")

@@ -17,7 +17,7 @@ from teia.crawler.keep_fresh.bound import LostFreshness
 from teia.views.reports.freshness import FreshnessReport, HostFreshnessRow
 from teia.web.access.roles import Role
 from teia.web.background.cache import AnswerCache
-from teia.web.pages.collection.freshness import _recall
+from teia.web.pages.collection.freshness import _load_stored
 from tests.web.conftest import Web
 
 
@@ -133,7 +133,7 @@ def test_the_last_report_is_there_when_the_server_starts_again(web: Web) -> None
     again = AnswerCache(web.site.clock)
     web.site.cache.close()
     web.site.cache = again
-    _recall(web.site, "main")
+    _load_stored(web.site, "main")
     found = again.last(("freshness", "main"))
     assert found is not None
     assert (found.value.pages, found.value.hosts) == (first["pages"], first["hosts"])

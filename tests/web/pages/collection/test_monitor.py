@@ -86,7 +86,7 @@ def test_what_needs_a_person_is_on_the_page(web: Web, running: ControlFile) -> N
     running.account("main", account, web.site.clock.now_s())
     client = web.client(Role.VIEWER)
     needs = client.get("/api/v1/c/main/status").json()["needs"]
-    assert [need["kind"] for need in needs] == ["early", "seeds"]
+    assert [alert["kind"] for alert in needs] == ["early", "seeds"]
     page = client.get("/c/main").text
     assert "2 requests came before their server had rested." in page
     assert "1 seed could not be visited:" in page
@@ -95,10 +95,10 @@ def test_what_needs_a_person_is_on_the_page(web: Web, running: ControlFile) -> N
 
 def test_the_bounds_of_freshness_move_with_the_estimate(web: Web, running: ControlFile) -> None:
     """UX 2.9: they stand together, also on a page that has been open for an hour."""
-    said = {"pages": 900, "visited_again": 800, "fresh": 0.9, "fresh_error": 0.01, "best": 0.85, "possible": 0.93}
+    message = {"pages": 900, "visited_again": 800, "fresh": 0.9, "fresh_error": 0.01, "best": 0.85, "possible": 0.93}
     run = running.run("main")
     assert run is not None
-    running.account("main", {**run.account, "freshness": said}, web.site.clock.now_s())
+    running.account("main", {**run.account, "freshness": message}, web.site.clock.now_s())
     page = web.client(Role.VIEWER).get("/c/main").text
     for name, text in (("fresh", "90.0%"), ("best", "85.0%"), ("possible", "93.0%")):
         assert re.search(rf'data-live="freshness.{name}" data-as="percent:1">{text}<', page), name
@@ -123,8 +123,8 @@ def test_a_warning_is_set_aside_and_shown_again(web: Web, monkeypatch: pytest.Mo
     """UX 2.6: who set it aside, and when, stays on the page."""
     monkeypatch.setattr("teia.web.pages.collection.monitor.disk_of", lambda *_: Disk(0.06, 0.05))
     client = web.client(Role.OPERATOR)
-    (need,) = client.get("/api/v1/c/main/status").json()["needs"]
-    assert need["kind"] == "disk"
+    (alert,) = client.get("/api/v1/c/main/status").json()["needs"]
+    assert alert["kind"] == "disk"
 
     def send(deed: str, kind: str = "disk") -> int:
         sent = {"kind": kind, "about": "", "deed": deed, "csrf": web.csrf(client)}
@@ -134,8 +134,8 @@ def test_a_warning_is_set_aside_and_shown_again(web: Web, monkeypatch: pytest.Mo
     assert send("dismiss") == 303
     status, page = client.get("/api/v1/c/main/status").json(), client.get("/c/main").text
     assert status["needs"] == []
-    (aside,) = status["dismissed"]
-    assert aside["who"].startswith("operator")
+    (set_aside_alerts,) = status["dismissed"]
+    assert set_aside_alerts["who"].startswith("operator")
     assert "1 dismissed" in page
     assert "dismissed by operator" in page
     assert client.get("/api/v1/c").json()["collections"][0]["needs"] == []
