@@ -211,7 +211,7 @@ class Node:
             await asyncio.to_thread(self._make_cells, self._commands.agreement, starts)
             self._on_new_cells(starts)
             if self._index is not None:
-                await self._index.begin_anew()
+                await self._index.restart()
 
     def _announce_cells(
         self, order: CircleOrder, file_writer: NodeFileWriter, copies: CellCopies, owner: CellOwner, starts: tuple[int, ...]

@@ -110,7 +110,7 @@ class _WarcImport:
     async def run(self) -> None:
         self.source = content_id(self.path)
         self.marks = {cell.number: read_mark(cell, self.source) for cell in self.target.cells}
-        for batch in _batches(self._fresh(read_captures(self.path, self._damage))):
+        for batch in _batches(self._skip_imported(read_captures(self.path, self._damage))):
             # `gather` keeps the order of the file, although the children answer in any order.
             visits = await asyncio.gather(*(self._visit(capture) for capture in batch))
             group = CommitGroup([visit for visit in visits if visit is not None])
@@ -123,7 +123,7 @@ class _WarcImport:
         self.done.damaged += 1
         self.done.add_detail(f"{damage.path}: {damage.why}")
 
-    def _fresh(self, found: Iterable[WarcCapture]) -> Iterator[WarcCapture]:
+    def _skip_imported(self, found: Iterable[WarcCapture]) -> Iterator[WarcCapture]:
         """Skip captures that an earlier, interrupted run has committed."""
         for capture in found:
             cell = self.target.cell_for(host_of(canonicalize(capture.url)))
@@ -156,9 +156,9 @@ class _WarcImport:
         if page.is_revisit:
             # It only shows that the page had not changed, like a 304.
             unchanged = replace(page, fetched=replace(page.fetched, status=NOT_MODIFIED))
-            return self._made(capture, unchanged, known, _nothing(), page.fetched.outcome)
+            return self._make_visit(capture, unchanged, known, _empty_result(), page.fetched.outcome)
         result = await self._read(page)
-        return self._made(capture, page, known, result, result.outcome)
+        return self._make_visit(capture, page, known, result, result.outcome)
 
     def _check_digests(self, capture: WarcCapture) -> None:
         """Count records that do not match their digests; they are stored as they came, and audits will name them."""
@@ -173,47 +173,47 @@ class _WarcImport:
         row = db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
         if row is None:
             return _Known()
-        place = (slot_of(site_of(host)), row[0], key)
+        row_key = (slot_of(site_of(host)), row[0], key)
         where = "slot = ? AND host_id = ? AND key = ?"
-        url = db.execute(f"SELECT failures FROM urls WHERE {where}", place).fetchone()  # noqa: S608  # our own text
-        page = db.execute(f"SELECT last_visit_s FROM pages WHERE {where}", place).fetchone()  # noqa: S608  # the same
+        url = db.execute(f"SELECT failures FROM urls WHERE {where}", row_key).fetchone()  # noqa: S608  # our own text
+        page = db.execute(f"SELECT last_visit_s FROM pages WHERE {where}", row_key).fetchone()  # noqa: S608  # the same
         seen = "SELECT 1 FROM visits WHERE slot = ? AND host_id = ? AND key = ? AND abs(time_s - ?) < ?"
-        visit = db.execute(seen, (*place, fetched.started_s, SAME_TIME_S)).fetchone()
+        visit = db.execute(seen, (*row_key, fetched.started_s, SAME_TIME_S)).fetchone()
         return _Known(url[0] if url else 0, page[0] if page else None, visit is not None)
 
     async def _read(self, page: PageAnswer) -> ReadResult:
         """Have a child read a page; one that no child survives is stored unread."""
         item = self.target.item_for(page.fetched.url, page.depth)
-        answer = await self._ask("page", item, page.fetched)
+        answer = await self._submit("page", item, page.fetched)
         if isinstance(answer, ReadResult):
             return answer
-        stored = await self._ask("store", item, page.fetched)
+        stored = await self._submit("store", item, page.fetched)
         return msgspec.structs.replace(
-            stored if isinstance(stored, ReadResult) else _nothing(), outcome=str(Outcome.PARSE_FAILED)
+            stored if isinstance(stored, ReadResult) else _empty_result(), outcome=str(Outcome.PARSE_FAILED)
         )
 
-    async def _ask(self, purpose: str, item: QueuedUrl, fetched: Fetched) -> ReadResult | LostAnswer:
-        answered: asyncio.Future[bytes | LostAnswer] = asyncio.get_running_loop().create_future()
+    async def _submit(self, purpose: str, item: QueuedUrl, fetched: Fetched) -> ReadResult | LostAnswer:
+        future: asyncio.Future[bytes | LostAnswer] = asyncio.get_running_loop().create_future()
         task = task_for(self.target.read_settings, purpose, item, fetched)
-        self.pool.submit(*encode_parts(task), done=answered.set_result)
-        answer = await answered
+        self.pool.submit(*encode_parts(task), done=future.set_result)
+        answer = await future
         return decode_result(answer) if isinstance(answer, bytes) else answer
 
     # -- visits --------------------------------------------------------------------------------------------
 
-    def _made(
+    def _make_visit(
         self, capture: WarcCapture, page: PageAnswer, known: _Known, result: ReadResult, outcome: str
     ) -> ImportedVisit:
         url = page.fetched.url
         item = self.target.item_for(url, page.depth, failures=known.failures)
         # A capture of teia's brings its own metadata; a second record would repeat its links.
-        about = b"" if page.is_revisit or _is_ours(page) else _metadata_of(result)
+        metadata = b"" if page.is_revisit or _has_own_metadata(page) else _metadata_of(result)
         return ImportedVisit(
             self.target.queue_for(split(url).host),
             item,
             outcome=outcome,
             fetched=page.fetched,
-            result=_with_records(result, capture, about),
+            result=_with_records(result, capture, metadata),
             verdict=verdict(outcome, known.failures, self.target.config.courtesy.retry_wait_s),
             source=self.source,
             offset=capture.offset,
@@ -225,7 +225,7 @@ class _WarcImport:
         return ImportedVisit(
             self.target.queue_for(host),
             self.target.item_for(capture.url, 0, RECORDS_ONLY),
-            result=_with_records(_nothing(), capture, b""),
+            result=_with_records(_empty_result(), capture, b""),
             source=self.source,
             offset=capture.offset,
         )
@@ -253,7 +253,7 @@ def _batches(found: Iterable[WarcCapture]) -> Iterator[list[WarcCapture]]:
         yield batch
 
 
-def _is_ours(page: PageAnswer) -> bool:
+def _has_own_metadata(page: PageAnswer) -> bool:
     """Tell whether the capture has a metadata record of teia's, with the links in it."""
     return page.metadata is not None and field_of(page.metadata.block, "hopsFromSeed").isdigit()
 
@@ -267,7 +267,7 @@ def _metadata_of(result: ReadResult) -> bytes:
     return record_of(Path("a record of ours"), Member(0, len(member), data)).block
 
 
-def _with_records(result: ReadResult, capture: WarcCapture, about: bytes) -> ReadResult:
+def _with_records(result: ReadResult, capture: WarcCapture, metadata: bytes) -> ReadResult:
     """Return the result with the capture's own records in place of the child's, and our metadata about it."""
     members: list[tuple[str, bytes]] = []
     answer = capture.answer
@@ -275,9 +275,9 @@ def _with_records(result: ReadResult, capture: WarcCapture, about: bytes) -> Rea
         raw = b"".join((head, record.block, b"\r\n\r\n"))
         members.append((record.kind, igzip_lib.compress(raw, COMPRESSION_LEVEL, igzip_lib.COMP_GZIP)))
         del raw
-        if record is answer and about:
+        if record is answer and metadata:
             answer_id = record.headers.get("warc-record-id", "")
-            members.append(("metadata", metadata_member(record.url, record.time_s, about, answer_id)))
+            members.append(("metadata", metadata_member(record.url, record.time_s, metadata, answer_id)))
     return msgspec.structs.replace(
         result,
         members=b"".join(member for _, member in members),
@@ -286,7 +286,7 @@ def _with_records(result: ReadResult, capture: WarcCapture, about: bytes) -> Rea
     )
 
 
-def _nothing() -> ReadResult:
+def _empty_result() -> ReadResult:
     """Return the result of reading nothing."""
     return ReadResult(
         outcome="",

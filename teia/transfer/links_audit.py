@@ -54,10 +54,10 @@ PART_KEYS = 1 << 24
 ROWS_AT_ONCE = 50_000
 PAGES_AT_ONCE = 1_000
 SNAPSHOT_TRIES = 50
-LOOKED_BACK = 5
+MAX_VISITS_BACK = 5
 """Number of visits of a page whose records are searched for a link that its capture does not have."""
 
-UNREAD = frozenset({Outcome.SOFT_404, Outcome.OUT_OF_SCOPE, Outcome.REDIRECT_LOOP})
+NOT_FOLLOWED = frozenset({Outcome.SOFT_404, Outcome.OUT_OF_SCOPE, Outcome.REDIRECT_LOOP})
 """Outcomes of pages whose links are not followed."""
 
 
@@ -91,19 +91,19 @@ class _ReadPage(NamedTuple):
     file: str
     offset: int
     length: int
-    kept: bytes | None
+    stored: bytes | None
 
     @property
-    def place(self) -> counted_links.RowKey:
+    def row_key(self) -> counted_links.RowKey:
         return self.slot, self.host_id, self.key
 
 
 class _Counted(NamedTuple):
-    """The links of one page to count; `is_other`: they differ from the stored ones, `is_wrong`: from the capture."""
+    """The links of one page to count; `is_changed`: they differ from the stored ones, `is_wrong`: from the capture."""
 
     page: _ReadPage
     targets: dict[int, str]
-    is_other: bool
+    is_changed: bool
     is_wrong: bool
 
 
@@ -114,7 +114,7 @@ class _Recount:
     cells: Sequence[FrontierCell]
     readers: Sequence[ArchiveReader]
     compiled: CompiledSettings
-    rewritten: Rewrite
+    rewrite: Rewrite
     paired: set[str] = field(default_factory=set)
     """Hosts that are, or were, one of two names of a site: links to them may be counted under the other."""
 
@@ -128,19 +128,19 @@ class _Recount:
         cell = self.cells[number]
         has_table = counted_links.has_table(cell.db)
         for page in _pages(cell, has_table=has_table):
-            if page.kept is not None:
-                targets = counted_links.unpack(cell, page.kept)
-                is_wrong = not self._has_all(number, page, targets)
+            if page.stored is not None:
+                targets = counted_links.unpack(cell, page.stored)
+                is_wrong = not self._matches_capture(number, page, targets)
                 if is_wrong:
-                    copied = self._from_copy(number, page)
-                    yield _Counted(page, targets if copied is None else copied, True, True)
+                    archived = self._from_capture(number, page)
+                    yield _Counted(page, targets if archived is None else archived, True, True)
                 else:
                     yield _Counted(page, targets, False, False)
             # In such a cell a page without a row has no counted links.
             elif cell.knows_links and has_table:
                 yield _Counted(page, {}, False, False)
             else:
-                yield _Counted(page, self._from_copy(number, page) or {}, True, False)
+                yield _Counted(page, self._from_capture(number, page) or {}, True, False)
 
     def _block(self, number: int, file: str, at: int) -> bytes:
         """Return the block of a metadata record; empty where there is none that can be read."""
@@ -150,17 +150,17 @@ class _Recount:
             return b""
         return record.block if record is not None and record.kind == "metadata" else b""
 
-    def _from_copy(self, number: int, page: _ReadPage) -> dict[int, str] | None:
+    def _from_capture(self, number: int, page: _ReadPage) -> dict[int, str] | None:
         """Return the links of a page by its capture; None if that cannot be read."""
-        if page.status >= 300 or page.outcome in UNREAD:
+        if page.status >= 300 or page.outcome in NOT_FOLLOWED:
             return {}
         block = self._block(number, page.file, page.offset + page.length)
         if not block:
             return None
         links, _ = links_of_capture(block, page.depth, self.compiled)
-        return {link.key: link.host for link in self.rewritten(links) if link.count and link.key != page.key}
+        return {link.key: link.host for link in self.rewrite(links) if link.count and link.key != page.key}
 
-    def _has_all(self, number: int, page: _ReadPage, targets: dict[int, str]) -> bool:
+    def _matches_capture(self, number: int, page: _ReadPage, targets: dict[int, str]) -> bool:
         """Tell whether a page's capture, or the record of an unchanged visit, has the links stored for it."""
         block = self._block(number, page.file, page.offset + page.length)
         # Without a record there is nothing to compare with.
@@ -172,7 +172,7 @@ class _Recount:
                 SELECT file, offset + length FROM visits WHERE slot = ? AND host_id = ? AND key = ? AND file <> ''
                 ORDER BY time_s DESC LIMIT ?
             """
-            for file, at in self.cells[number].db.execute(sql, (*page.place, LOOKED_BACK)).fetchall():
+            for file, at in self.cells[number].db.execute(sql, (*page.row_key, MAX_VISITS_BACK)).fetchall():
                 if not self._missing(missing, self._block(number, file, at)):
                     return True
         return not missing
@@ -181,8 +181,8 @@ class _Recount:
         links = outlinks_of(block)
         if len(links) >= MAX_OUTLINKS:  # the record keeps no more of them, and all were counted
             return {}
-        there = {key_of(link.url) for link in links if not link.kind.is_requisite}
-        return {key: host for key, host in targets.items() if key not in there and host not in self.paired}
+        in_capture = {key_of(link.url) for link in links if not link.kind.is_requisite}
+        return {key: host for key, host in targets.items() if key not in in_capture and host not in self.paired}
 
 
 def _pages(cell: FrontierCell, *, has_table: bool) -> Iterator[_ReadPage]:
@@ -194,9 +194,9 @@ def _pages(cell: FrontierCell, *, has_table: bool) -> Iterator[_ReadPage]:
         ORDER BY p.file, p.offset
     """
     for slot, host_id, key, host, tail, depth, outcome, status, file, offset, length in cell.db.execute(sql):
-        place, copied = (slot, host_id, key), (file, offset, length)
-        kept = counted_links.load(cell.db, place) if has_table else None
-        yield _ReadPage(*place, url_from(host, tail), depth, outcome, status, *copied, kept)
+        row_key, archived = (slot, host_id, key), (file, offset, length)
+        stored = counted_links.load(cell.db, row_key) if has_table else None
+        yield _ReadPage(*row_key, url_from(host, tail), depth, outcome, status, *archived, stored)
 
 
 # ---- counting -------------------------------------------------------------------------------------------------------
@@ -252,11 +252,11 @@ class _WrongCount(NamedTuple):
     slot: int
     host_id: int
     key: int
-    has: int
-    should: int
+    stored_count: int
+    expected: int
 
 
-def _differing(cell: FrontierCell, tally: _Tally, on_way: Counter[int]) -> Iterator[_WrongCount | int]:
+def _differing(cell: FrontierCell, tally: _Tally, in_transit: Counter[int]) -> Iterator[_WrongCount | int]:
     """Yield the URLs of a cell whose counts differ, and now and then how many were checked.
 
     Where patterns of a host's URLs were refused (watch.py), a link may have been dropped before its URL was known.
@@ -268,28 +268,28 @@ def _differing(cell: FrontierCell, tally: _Tally, on_way: Counter[int]) -> Itera
             table = np.array(rows, np.int64)
             table = table[(table[:, 2] >= first) & (table[:, 2] <= last)]
             at = np.minimum(np.searchsorted(keys, table[:, 2]), max(0, len(keys) - 1))
-            should = np.where(keys[at] == table[:, 2], counts[at], 0) if len(keys) else np.zeros(len(table), np.int64)
-            if on_way:
+            expected = np.where(keys[at] == table[:, 2], counts[at], 0) if len(keys) else np.zeros(len(table), np.int64)
+            if in_transit:
                 # Links in an outbox are not part of the URL's count yet.
-                should -= np.array([on_way[key] for key in table[:, 2].tolist()], np.int64)
-            for index in np.flatnonzero(should != table[:, 3]).tolist():
-                slot, host_id, key, has = table[index].tolist()
-                row = _WrongCount(slot, host_id, key, has, int(should[index]))
+                expected -= np.array([in_transit[key] for key in table[:, 2].tolist()], np.int64)
+            for index in np.flatnonzero(expected != table[:, 3]).tolist():
+                slot, host_id, key, stored_count = table[index].tolist()
+                row = _WrongCount(slot, host_id, key, stored_count, int(expected[index]))
                 # Too few may be right where links were dropped; too many never is.
-                if row.has > row.should or row.host_id not in refusing:
+                if row.stored_count > row.expected or row.host_id not in refusing:
                     yield row
             yield len(table)
 
 
-def _on_way(cells: Sequence[FrontierCell]) -> Counter[int]:
+def _in_transit(cells: Sequence[FrontierCell]) -> Counter[int]:
     """Count the links in outboxes that are not yet added to the counts of URLs, by key."""
-    on_way: Counter[int] = Counter()
+    in_transit: Counter[int] = Counter()
     for number, cell in enumerate(cells):
         for seq, to_cell, found in mail.pending(cell):
             if to_cell < len(cells) and seq > mail.last_received(cells[to_cell], number):
                 for each in found:
-                    on_way[each.key] += each.in_links
-    return on_way
+                    in_transit[each.key] += each.in_links
+    return in_transit
 
 
 # ---- auditing -------------------------------------------------------------------------------------------------------
@@ -301,33 +301,33 @@ def audit_links(root: Root, name: str) -> LinksAudit:
     folder = root.collection(name)
     with ExitStack() as stack:
         folders = folder.cells()
-        cells = [_reading(each, stack) for each in folders]
-        _hold_still(cells)
+        cells = [_open_cell(each, stack) for each in folders]
+        _take_snapshot(cells)
         compiled = compile_settings(config, folder.lists)
-        recount = _Recount(cells, _readers(folders), compiled, _rewriting(cells, folder.starts(), config, compiled))
-        return _audited(recount, stack)
+        recount = _Recount(cells, _readers(folders), compiled, _rewriter(cells, folder.starts(), config, compiled))
+        return _audit(recount, stack)
 
 
-def _audited(recount: _Recount, stack: ExitStack, repaired: int = 0) -> LinksAudit:
+def _audit(recount: _Recount, stack: ExitStack, repaired: int = 0) -> LinksAudit:
     tally = stack.enter_context(_tally())
     details: list[str] = []
     checked = differences = wrong = uncertain = 0
     for number in range(len(recount.cells)):
-        for page, targets, is_other, is_wrong in recount.pages(number):
-            uncertain += is_other and not is_wrong
+        for page, targets, is_changed, is_wrong in recount.pages(number):
+            uncertain += is_changed and not is_wrong
             wrong += is_wrong
             if is_wrong and len(details) < MAX_DETAILS:
                 details.append(f"{page.url}: counted links are missing in its capture")
             tally.add(targets)
-    on_way = _on_way(recount.cells)
+    in_transit = _in_transit(recount.cells)
     for cell in recount.cells:
-        for each in _differing(cell, tally, on_way):
+        for each in _differing(cell, tally, in_transit):
             if isinstance(each, int):
                 checked += each
                 continue
             differences += 1
             if len(details) < MAX_DETAILS:
-                details.append(f"{_url(cell.db, each)}: {each.has:,} in-links stored, {each.should:,} pages link to it")
+                details.append(f"{_url(cell.db, each)}: {each.stored_count:,} in-links stored, {each.expected:,} pages link to it")
     return LinksAudit(checked, differences + wrong, tuple(details), differences, uncertain, repaired)
 
 
@@ -336,7 +336,7 @@ def _url(db: sqlite3.Connection, row: _WrongCount) -> str:
     return url_from(*db.execute(f"{sql} AND key = ?", row[:3]).fetchone())
 
 
-def _reading(folder: CellFolder, stack: ExitStack) -> FrontierCell:
+def _open_cell(folder: CellFolder, stack: ExitStack) -> FrontierCell:
     cell = FrontierCell(folder.frontier, read_only=True)
     stack.callback(cell.close)
     return cell
@@ -346,33 +346,33 @@ def _readers(folders: Sequence[CellFolder]) -> list[ArchiveReader]:
     return [ArchiveReader(folder.archive) for folder in folders]
 
 
-def _rewriting(
+def _rewriter(
     cells: Sequence[FrontierCell], starts: Sequence[int], config: Config, compiled: CompiledSettings
 ) -> Rewrite:
     if not config.sites.aliases:
         return lambda links: links
-    book = AliasBook(cells, starts, config.sites, lambda url: compiled.wants_link(url, 0, 0))
-    return lambda links: [book.rewrite(link) for link in links]
+    aliases = AliasBook(cells, starts, config.sites, lambda url: compiled.wants_link(url, 0, 0))
+    return lambda links: [aliases.rewrite(link) for link in links]
 
 
-def _hold_still(cells: Sequence[FrontierCell]) -> None:
+def _take_snapshot(cells: Sequence[FrontierCell]) -> None:
     """Snapshot all cells at one consistent instant: none has received mail that another had not sent yet."""
     for _ in range(SNAPSHOT_TRIES):
         for cell in cells:
             cell.db.execute("BEGIN")
             # BEGIN alone takes no snapshot in SQLite; the first read does.
             cell.db.execute("SELECT 1 FROM meta").fetchone()
-        if _fit(cells):
+        if _is_consistent(cells):
             return
         for cell in cells:
             cell.db.execute("ROLLBACK")
     raise StoreError("the cells change too fast for a consistent snapshot; stop the crawl for the audit")
 
 
-def _fit(cells: Sequence[FrontierCell]) -> bool:
+def _is_consistent(cells: Sequence[FrontierCell]) -> bool:
     sent = [cell.db.execute("SELECT coalesce(max(seq), 0) FROM outbox").fetchone()[0] for cell in cells]
-    heard = ((number, mail.last_received(cell, number)) for cell in cells for number in range(len(cells)))
-    return all(seq <= sent[number] for number, seq in heard)
+    received = ((number, mail.last_received(cell, number)) for cell in cells for number in range(len(cells)))
+    return all(seq <= sent[number] for number, seq in received)
 
 
 # ---- repairing ------------------------------------------------------------------------------------------------------
@@ -386,36 +386,36 @@ def repair_links(root: Root, name: str, clock: Clock) -> LinksAudit:
     with root.locked(), _open_cells(root, name, clock) as (cells, recount), ExitStack() as stack:
         tally = stack.enter_context(_tally())
         for number, cell in enumerate(cells):
-            _keep(cell, recount.pages(number), tally)
+            _count_and_store(cell, recount.pages(number), tally)
         repaired = 0
         for cell in cells:
             rows = [each for each in _differing(cell, tally, Counter()) if isinstance(each, _WrongCount)]
             for at in range(0, len(rows), ROWS_AT_ONCE):
                 with cell.transaction():
                     sql = "UPDATE urls SET in_links = ? WHERE slot = ? AND host_id = ? AND key = ?"
-                    some = rows[at : at + ROWS_AT_ONCE]
-                    cell.db.executemany(sql, [(row.should, *row[:3]) for row in some])
+                    batch = rows[at : at + ROWS_AT_ONCE]
+                    cell.db.executemany(sql, [(row.expected, *row[:3]) for row in batch])
             with cell.transaction():
                 counted_links.mark_complete(cell)
                 # The queue is sorted by the old counts.
                 if rows and cell.order.depends_on_links:
                     reorder_queue(cell, anew=True)
             repaired += len(rows)
-        return _audited(recount, stack, repaired)
+        return _audit(recount, stack, repaired)
 
 
-def _keep(cell: FrontierCell, pages: Iterator[_Counted], tally: _Tally) -> None:
+def _count_and_store(cell: FrontierCell, pages: Iterator[_Counted], tally: _Tally) -> None:
     """Count the links of a cell's pages, and store those that were wrong or missing."""
-    while some := list(islice(pages, PAGES_AT_ONCE)):
-        for each in some:
+    while batch := list(islice(pages, PAGES_AT_ONCE)):
+        for each in batch:
             tally.add(each.targets)
-        made = [each for each in some if each.is_other and (each.targets or each.page.kept is not None)]
-        with cell.transaction() if made else nullcontext():
-            for page, targets, *_ in made:
+        changed = [each for each in batch if each.is_changed and (each.targets or each.page.stored is not None)]
+        with cell.transaction() if changed else nullcontext():
+            for page, targets, *_ in changed:
                 by_host: dict[str, list[int]] = {}
                 for key, host in targets.items():
                     by_host.setdefault(host, []).append(key)
-                counted_links.store(cell, page.place, by_host)
+                counted_links.store(cell, page.row_key, by_host)
 
 
 @contextmanager
@@ -429,7 +429,7 @@ def _open_cells(root: Root, name: str, clock: Clock) -> Iterator[tuple[list[Fron
             cells = [cell.frontier for cell in crawl.committer.cells]
             for cell in cells:
                 cell.db.execute("PRAGMA temp_store = FILE")  # all pages of a cell are sorted
-            rewritten = _rewriting(cells, folder.starts(), config, crawl.compiled)
-            yield cells, _Recount(cells, _readers(folder.cells()), crawl.compiled, rewritten)
+            rewrite = _rewriter(cells, folder.starts(), config, crawl.compiled)
+            yield cells, _Recount(cells, _readers(folder.cells()), crawl.compiled, rewrite)
     finally:
         ledger.close(clean=False, now_s=clock.now_s())

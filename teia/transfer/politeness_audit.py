@@ -192,14 +192,14 @@ def _address_delay(courtesy: CourtesySettings, agreed: str) -> str:
     return f"least(agreed, {delay})" if agreed else delay
 
 
-# ---- the questions --------------------------------------------------------------------------------------------------
+# ---- the queries ----------------------------------------------------------------------------------------------------
 
 
 def _early(column: str, owed: str, delay: str, sites: Mapping[str, int] | None = None, agreed: str = "") -> str:
-    """Return SQL for requests sooner than `delay` after the last answer of a place, where a delay is `owed`."""
+    """Return SQL for requests sooner than `delay` after the last answer of a host or address (`column`), where a delay is `owed`."""
     gap = "(started - before)"
     known = f"coalesce((SELECT site_count FROM sharing WHERE at_address = {column}), 0)" if sites else "0"  # noqa: S608
-    # 1 for the first request to a site at this place; the running sum is the number of sites seen so far.
+    # 1 for the first request to a site at this host or address; the running sum is the number of sites seen so far.
     is_first = f"CAST(row_number() OVER (PARTITION BY {column}, site ORDER BY started, ended) = 1 AS INTEGER)"
     # The latest end of all earlier answers counts, not that of the last request: answers may overlap.
     earlier = f"(PARTITION BY {column} ORDER BY started, ended ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"

@@ -40,12 +40,12 @@ def add(
     · teia watch add --search '+budget site:example.org' --data archive
     """
     from teia.clock import WallClock
-    from teia.cluster.search.processes import post_of
+    from teia.cluster.search.processes import read_librarian_settings
     from teia.notify.subscriptions import subscribe
 
     root, name = _opened(data, collection)
     # A node's folder has only some of the cells, and the notifier reads one folder.
-    if post_of(root, name) is not None:
+    if read_librarian_settings(root, name) is not None:
         raise UsageError(f"{name} is crawled by a cluster; subscriptions are not supported there yet")
     made = subscribe(root, name, WallClock(), url=url, query=search, webhook=webhook, who="command line")
     if as_json:

@@ -26,12 +26,12 @@ from teia.cluster.search.messages import (
     NodePresence,
     SearchReply,
     SearchRequest,
-    about,
-    at,
+    cell_subject,
+    node_subject,
     decode,
     encode,
-    numbers,
-    who,
+    format_cells,
+    presence_subject,
 )
 from teia.crawler.lookup import Lookup
 from teia.errors import ClusterError, IndexFailure, TeiaError
@@ -108,16 +108,16 @@ class Answerer:
 
     async def start(self) -> None:
         """Begin to answer."""
-        await self._listen(who(self._shared), self._tell)
-        await self._listen(at(self._shared, self._node), self._take)
+        await self._listen(presence_subject(self._shared), self._tell)
+        await self._listen(node_subject(self._shared, self._node), self._take)
 
     async def keep(self, owned: Mapping[int, CellOwnership]) -> None:
         """Answer for these cells from now on, and for no others."""
         before, self._owned = set(self._owned), {cell: each for cell, each in owned.items() if cell in self._folders}
         for cell in sorted(set(self._owned) - before):
-            await self._listen(about(self._shared, cell), self._take)
+            await self._listen(cell_subject(self._shared, cell), self._take)
         for cell in sorted(before - set(self._owned)):
-            await self._end(about(self._shared, cell))
+            await self._end(cell_subject(self._shared, cell))
         if set(self._owned) != before:
             loop = asyncio.get_running_loop()
             # In a thread, because opening reads many files.
@@ -206,7 +206,7 @@ class Answerer:
         owned = self._owned
         cells = frozenset(cell for cell in asked.cells if cell in owned)
         if not cells:
-            raise IndexFailure(f"it does not own {numbers(asked.cells)}")
+            raise IndexFailure(f"it does not own {format_cells(asked.cells)}")
         with self._using(cells) as serving:
             body = serving.answer(asked.body)
             left_out = dict(serving.omitted_cells)

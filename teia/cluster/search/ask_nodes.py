@@ -35,11 +35,11 @@ from teia.cluster.search.messages import (
     NodePresence,
     SearchReply,
     SearchRequest,
-    about,
+    cell_subject,
     decode,
     encode,
-    numbers,
-    who,
+    format_cells,
+    presence_subject,
 )
 from teia.errors import ClusterError, IndexFailure
 from teia.index.entry import IndexEntry
@@ -132,7 +132,7 @@ class NodeDirectory:
         loop = asyncio.get_running_loop()
         until = loop.time() + WHO_S
         try:
-            await self._wire.request(client.publish(who(self._collection), b"", reply=inbox))
+            await self._wire.request(client.publish(presence_subject(self._collection), b"", reply=inbox))
             while (left_s := until - loop.time()) > 0:
                 try:
                     message = await asyncio.wait_for(subscription.next_msg(timeout=left_s), left_s)
@@ -172,7 +172,7 @@ class NodeShard(RemoteShard):
     """The cells that one node answers for. A failure makes the directory look again."""
 
     def __init__(self, search: ClusterSearch, node: str, cells: tuple[int, ...], received: ReceivedFacts) -> None:
-        super().__init__(f"{node} (cells {numbers(cells)})", len(cells), self._carried, received)
+        super().__init__(f"{node} (cells {format_cells(cells)})", len(cells), self._carried, received)
         self.node = node
         self.numbers = cells
         self._search = search
@@ -210,7 +210,7 @@ class MissingShard(RemoteShard):
     def __init__(self, heard: CellResponders) -> None:
         cells = heard.silent
         super().__init__(
-            f"{'cell' if len(cells) == 1 else 'cells'} {numbers(cells)}", len(cells), self._nobody, ReceivedFacts()
+            f"{'cell' if len(cells) == 1 else 'cells'} {format_cells(cells)}", len(cells), self._nobody, ReceivedFacts()
         )
         self._why = "no node answers for it" + (f", and {_strange(heard.strangers)}" if heard.strangers else "")
 
@@ -333,7 +333,7 @@ class ClusterSearch:
 
         octets = encode(SearchRequest(VERSION, SEARCH, cells, int(1000 * self._deadline_s), question))
         # The owner of several cells listens on the subject of each; one message is enough.
-        subject, client = about(self._collection, cells[0]), self._wire.client
+        subject, client = cell_subject(self._collection, cells[0]), self._wire.client
         for is_last in (False, True):
             try:
                 answer = await client.request(subject, octets, timeout=self._deadline_s)

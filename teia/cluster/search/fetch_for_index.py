@@ -38,7 +38,7 @@ from teia.cluster.search.give_for_index import (
     PagesRequest,
     encode,
 )
-from teia.cluster.search.messages import ANCHORS, FILE, GATHER_S, PAGES, VERSION, SearchReply, SearchRequest, at, decode
+from teia.cluster.search.messages import ANCHORS, FILE, GATHER_S, PAGES, VERSION, SearchReply, SearchRequest, decode, node_subject
 from teia.cluster.search.messages import encode as enveloped
 from teia.errors import ClusterError, CorruptFile, TeiaError
 from teia.frontier.cell.cell import FrontierCell
@@ -131,7 +131,7 @@ class IndexDataFetcher:
 
         octets = enveloped(SearchRequest(VERSION, kind, (), int(1000 * ANSWER_S), encode(question)))
         try:
-            answer = await self._wire.client.request(at(self._shared, node), octets, timeout=ANSWER_S)
+            answer = await self._wire.client.request(node_subject(self._shared, node), octets, timeout=ANSWER_S)
         except (errors.Error, TimeoutError, OSError) as error:
             raise ClusterError(f"{node} does not respond ({type(error).__name__})") from error
         answered = decode(answer.data, SearchReply)

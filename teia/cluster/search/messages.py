@@ -144,19 +144,19 @@ def _stamp(octets: bytes) -> _Stamp:
         return _Stamp(VERSION)
 
 
-def who(collection: str) -> str:
+def presence_subject(collection: str) -> str:
     return f"{collection}.search.who"
 
 
-def about(collection: str, cell: int) -> str:
+def cell_subject(collection: str, cell: int) -> str:
     return f"{collection}.search.{cell}"
 
 
-def at(collection: str, node: str) -> str:
+def node_subject(collection: str, node: str) -> str:
     return f"{collection}.search.at.{node}"
 
 
-def numbers(cells: tuple[int, ...] | list[int]) -> str:
+def format_cells(cells: tuple[int, ...] | list[int]) -> str:
     """Return cells as people write them: 0-3, 7."""
     runs: list[list[int]] = []
     for cell in sorted(cells):

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from teia.clock import Clock
 from teia.cluster.search.ask_nodes import ClusterSearch
 from teia.cluster.search.messages import LibrarianSettings
-from teia.cluster.search.processes import post_of
+from teia.cluster.search.processes import read_librarian_settings
 from teia.indexer.open_search import CollectionSearch
 from teia.store.root import Root
 
@@ -18,10 +18,10 @@ OpenedSearch: TypeAlias = CollectionSearch | ClusterSearch
 
 def open_search(root: Root, names: Sequence[str], clock: Clock) -> OpenedSearch:
     """Open collections of a folder. One of a cluster is searched on all its nodes; several, as they lie here."""
-    post = post_of(root, names[0]) if len(names) == 1 else None
-    return CollectionSearch(root, names, clock) if post is None else cluster_of(post, clock)
+    settings = read_librarian_settings(root, names[0]) if len(names) == 1 else None
+    return CollectionSearch(root, names, clock) if settings is None else open_cluster(settings, clock)
 
 
-def cluster_of(post: LibrarianSettings, clock: Clock) -> ClusterSearch:
-    key, ca = (None if each is None else Path(each) for each in (post.key, post.ca))
-    return ClusterSearch(post.servers, key, post.shared, clock, ca=ca)
+def open_cluster(settings: LibrarianSettings, clock: Clock) -> ClusterSearch:
+    key, ca = (None if each is None else Path(each) for each in (settings.key, settings.ca))
+    return ClusterSearch(settings.servers, key, settings.shared, clock, ca=ca)

@@ -36,14 +36,14 @@ from teia.indexer.companion import IndexerProcess
 from teia.store.root import Root
 
 MODULE = "teia.cluster.search.librarian"
-TELL_S = 2.0
+REPORT_S = 2.0
 END_S = 5.0
 POLL_S = 0.2
 _encode = msgspec.json.Encoder().encode
 _log = logging.getLogger(__name__)
 
 
-def post_file(root: Root, collection: str) -> Path:
+def librarian_file(root: Root, collection: str) -> Path:
     """Return the file with the addresses of the cluster, for searches in a node's folder.
 
     Readable by its owner alone.
@@ -51,40 +51,40 @@ def post_file(root: Root, collection: str) -> Path:
     return root.collection(collection).path / "search.json"
 
 
-def post_of(root: Root, collection: str) -> LibrarianSettings | None:
+def read_librarian_settings(root: Root, collection: str) -> LibrarianSettings | None:
     """Return the addresses of the cluster whose node runs in this folder; None if none does."""
     try:
-        post = msgspec.json.decode(post_file(root, collection).read_bytes(), type=LibrarianSettings)
+        settings = msgspec.json.decode(librarian_file(root, collection).read_bytes(), type=LibrarianSettings)
     except (OSError, msgspec.MsgspecError):
         return None
-    return None if root.lock_holder() is None else post
+    return None if root.lock_holder() is None else settings
 
 
 class NodeIndex:
     """The index of one node; it does nothing if the collection has no index."""
 
-    def __init__(self, root: Root, config: Config, post: LibrarianSettings, clock: Clock) -> None:
+    def __init__(self, root: Root, config: Config, settings: LibrarianSettings, clock: Clock) -> None:
         self._root = root
         self._config = config
-        self._post = post
+        self._settings = settings
         self._clock = clock
         self._process: asyncio.subprocess.Process | None = None
         self._listening: asyncio.Task[None] | None = None
         self._ready: frozenset[int] = frozenset()
-        self._told: tuple[CellOwnership, ...] = ()
-        self._tell_at = 0.0
-        self._has_news = asyncio.Event()
-        write_private(post_file(root, post.collection), _encode(post))
+        self._reported: tuple[CellOwnership, ...] = ()
+        self._report_at = 0.0
+        self._has_changed = asyncio.Event()
+        write_private(librarian_file(root, settings.collection), _encode(settings))
 
     @property
-    def is_wanted(self) -> bool:
+    def is_enabled(self) -> bool:
         return self._config.index.enabled
 
     # -- the librarian -------------------------------------------------------------------------------------
 
     async def _start(self) -> None:
         """Start the librarian, unless it runs."""
-        if not self.is_wanted or (self._process is not None and self._process.returncode is None):
+        if not self.is_enabled or (self._process is not None and self._process.returncode is None):
             return
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", MODULE, str(os.getpid()),
@@ -92,9 +92,9 @@ class NodeIndex:
             # Ctrl-C reaches the node alone, which ends this process itself.
             preexec_fn=os.setpgrp,
         )  # fmt: skip
-        self._ready, self._told = frozenset(), ()
+        self._ready, self._reported = frozenset(), ()
         assert self._process.stdin is not None
-        self._process.stdin.write(_encode(self._post) + b"\n")
+        self._process.stdin.write(_encode(self._settings) + b"\n")
         self._listening = asyncio.get_running_loop().create_task(self._listen(self._process))
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
@@ -102,24 +102,24 @@ class NodeIndex:
         while line := await process.stdout.readline():
             with contextlib.suppress(msgspec.MsgspecError):
                 self._ready = frozenset(msgspec.json.decode(line, type=ReadyCells).ready)
-                self._has_news.set()
+                self._has_changed.set()
         # The process has ended: waiting for it would be in vain.
-        self._has_news.set()
+        self._has_changed.set()
 
-    def tell(self, logs: Mapping[int, CellLog]) -> None:
+    def report_cells(self, logs: Mapping[int, CellLog]) -> None:
         """Report the owned cells: at once if they changed, now and then if only their logs have grown."""
         owned = tuple(CellOwnership(cell, log.epoch, log.last) for cell, log in sorted(logs.items()))
-        is_other = [(each.cell, each.epoch) for each in owned] != [(each.cell, each.epoch) for each in self._told]
+        has_changed = [(each.cell, each.epoch) for each in owned] != [(each.cell, each.epoch) for each in self._reported]
         now = self._clock.ticks_s()
-        if self._process is None or not (is_other or (owned != self._told and now >= self._tell_at)):
+        if self._process is None or not (has_changed or (owned != self._reported and now >= self._report_at)):
             return
-        self._told, self._tell_at = owned, now + TELL_S
+        self._reported, self._report_at = owned, now + REPORT_S
         stdin = self._process.stdin
         if self._process.returncode is None and stdin is not None and not stdin.is_closing():
             with contextlib.suppress(OSError):
                 stdin.write(_encode(OwnedCells(owned)) + b"\n")
 
-    async def begin_anew(self) -> None:
+    async def restart(self) -> None:
         """Replace the librarian: it knows only the cells that existed at its start."""
         if self._process is not None:
             await self.close(lambda: True)
@@ -150,17 +150,17 @@ class NodeIndex:
     @asynccontextmanager
     async def shift(self, logs: Mapping[int, CellLog], is_over: Callable[[], bool]) -> AsyncIterator[None]:
         """Index these cells for the `with` block; if all is over then, also what is left of them."""
-        if not self.is_wanted:
+        if not self.is_enabled:
             yield
             return
         await self._start()
-        self.tell(logs)
-        indexing = asyncio.get_running_loop().create_task(self._indexed(frozenset(logs)))
+        self.report_cells(logs)
+        indexing = asyncio.get_running_loop().create_task(self._start_indexer(frozenset(logs)))
         try:
             yield
         finally:
             # If all is over, even an indexer that has not begun yet has work to do.
-            companion = await self._begun(indexing, wait=is_over())
+            companion = await self._started_indexer(indexing, wait=is_over())
             if companion is not None:
                 if is_over():
                     await companion.finish()
@@ -169,21 +169,21 @@ class NodeIndex:
                 await companion.kill()
 
     @staticmethod
-    async def _begun(indexing: asyncio.Task[IndexerProcess | None], *, wait: bool) -> IndexerProcess | None:
+    async def _started_indexer(indexing: asyncio.Task[IndexerProcess | None], *, wait: bool) -> IndexerProcess | None:
         """Return the indexer, if it was started."""
         if not wait and not indexing.done():
             indexing.cancel()
         await asyncio.wait([indexing])
         return None if indexing.cancelled() else indexing.result()
 
-    async def _indexed(self, cells: frozenset[int]) -> IndexerProcess | None:
+    async def _start_indexer(self, cells: frozenset[int]) -> IndexerProcess | None:
         """Start the indexer when the librarian has fetched what there is."""
         until = self._clock.ticks_s() + BORROW_S
         while not cells <= self._ready and self._clock.ticks_s() < until:
             if self._process is None or self._process.returncode is not None:
                 break
-            self._has_news.clear()
+            self._has_changed.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(TELL_S):
-                    await self._has_news.wait()
+                async with asyncio.timeout(REPORT_S):
+                    await self._has_changed.wait()
         return await IndexerProcess.start(self._root, [self._config], cells)

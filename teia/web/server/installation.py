@@ -14,7 +14,7 @@ from fastapi import Request
 
 from teia.clock import Clock
 from teia.cluster.search.open import OpenedSearch, open_search
-from teia.cluster.search.processes import post_of
+from teia.cluster.search.processes import read_librarian_settings
 from teia.cluster.views.node_file import cluster_source
 from teia.cluster.views.view import ClusterSource
 from teia.collections.inbox import keep_log_open
@@ -198,7 +198,7 @@ class Installation:
         if not names:
             raise IndexFailure("nothing to search yet: no collection has an index")
         # A collection that joins a cluster gets another key, so its search is opened anew.
-        key = (*names, CLUSTER) if len(names) == 1 and post_of(self.root, names[0]) is not None else names
+        key = (*names, CLUSTER) if len(names) == 1 and read_librarian_settings(self.root, names[0]) is not None else names
         with self._lock:
             opened = self._searches.get(key)
             if opened is None:

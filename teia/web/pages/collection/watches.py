@@ -13,7 +13,7 @@ from fastapi import Depends, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from teia.cluster.search.processes import post_of
+from teia.cluster.search.processes import read_librarian_settings
 from teia.errors import UsageError
 from teia.notify.subscriptions import (
     MAX_QUERY_CHARS,
@@ -89,7 +89,7 @@ def watches(
 def add(site: SiteDep, visitor: VisitorDep, collection: str, form: SubscriptionForm) -> WatchesView:
     """Watch a page or a search from now on."""
     site.check(collection)
-    if post_of(site.root, collection) is not None:
+    if read_librarian_settings(site.root, collection) is not None:
         raise UsageError(f"{collection} is crawled by a cluster; subscriptions are not supported there yet")
     given = {"url": form.url.strip(), "query": form.query.strip(), "webhook": form.webhook.strip()}
     made = subscribe(site.root, collection, site.clock, who=visitor.name, **given)
