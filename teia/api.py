@@ -193,7 +193,7 @@ class Collection:
 
     def copy(self, url: str, time_s: float | None = None) -> StoredAnswer:
         """Return a capture, the last one or that of a visit: head and body as received, decompressed."""
-        return self._lookup.copy(url, time_s)
+        return self._lookup.capture(url, time_s)
 
     def links(self) -> Iterator[tuple[str, str]]:
         """Yield the link graph, as (source, target)."""

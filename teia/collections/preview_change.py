@@ -63,7 +63,7 @@ def count_effect(root: Root, name: str, before: Config, after: Config) -> Change
         leave = enter = not_again = 0
         for cell in cells:
             for candidate, waits in candidate_urls(cell):
-                is_wanted = after_rules.wants(candidate)
+                is_wanted = after_rules.may_fetch(candidate)
                 leave += waits and not is_wanted
                 enter += is_wanted and not waits
                 if waits and not is_wanted and len(examples) < EXAMPLES:
@@ -172,6 +172,6 @@ def reconsider_now(root: Root, name: str, config: Config) -> None:
             while progress(cell, compiled.mark) < END:
                 with cell.transaction():
                     # One portion in each transaction.
-                    reconsider(cell, compiled.mark, compiled.wants, lambda: False)
+                    reconsider(cell, compiled.mark, compiled.may_fetch, lambda: False)
         finally:
             cell.close()

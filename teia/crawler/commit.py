@@ -522,7 +522,7 @@ class Committer:
         for cell in self.cells:
             if progress(cell.frontier, compiled.mark) < END:
                 with cell.frontier.transaction() as frontier:
-                    back = reconsider(frontier, compiled.mark, compiled.wants, lambda: self._clock.ticks_s() < until)
+                    back = reconsider(frontier, compiled.mark, compiled.may_fetch, lambda: self._clock.ticks_s() < until)
                     self._note_hosts(result, cell, back)
                 if self._clock.ticks_s() >= until:
                     return

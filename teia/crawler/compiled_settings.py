@@ -2,7 +2,7 @@
 
 A rule list is a file of the user, who may change or remove it at any time. A crawl reads it once and stores a copy with
 the collection, named by the digest of its content. Parse children read the copy: they may start at any time, and all
-must judge alike.
+must decide alike.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EXPLICIT = BY_SEED | BY_REQUISITE | AS_SITEMAP
 class CompiledSettings:
     """A configuration as a running crawl uses it.
 
-    `mark` identifies everything that decides whether a URL may be fetched. When it changes, refused URLs are judged
+    `mark` identifies everything that decides whether a URL may be fetched. When it changes, refused URLs are evaluated
     again (frontier/cell/reconsider.py).
     """
 
@@ -69,11 +69,11 @@ class CompiledSettings:
         except Exception:  # noqa: BLE001  # a rule that is a function of the user's own
             return False
 
-    def wants(self, judged: ReconsideredUrl) -> bool:
+    def may_fetch(self, url: ReconsideredUrl) -> bool:
         """Tell whether a URL that waits, or that was refused, may be fetched."""
-        has_budget = judged.requests < budget_of(self.config.limits, host_of(judged.url))
-        may_come_back = has_budget or judged.outcome != Outcome.BUDGET
-        return may_come_back and self.wants_link(judged.url, judged.depth, judged.found_by)
+        has_budget = url.requests < budget_of(self.config.limits, host_of(url.url))
+        may_come_back = has_budget or url.outcome != Outcome.BUDGET
+        return may_come_back and self.wants_link(url.url, url.depth, url.found_by)
 
 
 def compile_settings(config: Config, lists_folder: Path) -> CompiledSettings:
@@ -83,8 +83,8 @@ def compile_settings(config: Config, lists_folder: Path) -> CompiledSettings:
     lists = _read_lists((*include, *scope.exclude))
     compiled_scope = compile_scope(include, scope.exclude, types=scope.types, queries=scope.queries, lists=lists)
     copies = {path: lists_folder / f"{_digest(rules)}.rules" for path, rules in lists.items()}
-    _keep_copies(lists_folder, {copies[path]: rules for path, rules in lists.items()})
-    as_copied = replace(scope, include=_renamed(include, copies), exclude=_renamed(scope.exclude, copies))
+    _write_copies(lists_folder, {copies[path]: rules for path, rules in lists.items()})
+    as_copied = replace(scope, include=_with_copies(include, copies), exclude=_with_copies(scope.exclude, copies))
     read_settings = _encoded(replace(config, scope=as_copied))
     return CompiledSettings(config, tuple(seeds), compiled_scope, read_settings, _mark(config, include, copies))
 
@@ -92,7 +92,7 @@ def compile_settings(config: Config, lists_folder: Path) -> CompiledSettings:
 def _mark(config: Config, include: Sequence[str], copies: dict[str, Path]) -> str:
     # By name: the mark does not depend on where the data folder is.
     names = {path: Path(copy.name) for path, copy in copies.items()}
-    rules = [_renamed(each, names) for each in (include, config.scope.exclude)]
+    rules = [_with_copies(each, names) for each in (include, config.scope.exclude)]
     other = replace(config.scope, include=(), exclude=())
     limits = config.limits
     budgets = (limits.pages_per_host, limits.pages_per_site, limits.bytes_per_host, limits.bytes_per_site)
@@ -105,7 +105,7 @@ def _read_lists(rules: Iterable[str]) -> Lists:
     return {path: canonical_list(path) for path in dict.fromkeys(map(list_of, rules)) if path}
 
 
-def _keep_copies(folder: Path, copies: dict[Path, Sequence[str]]) -> None:
+def _write_copies(folder: Path, copies: dict[Path, Sequence[str]]) -> None:
     """Write the missing copies. Old ones stay: a child may be about to read one."""
     for path, rules in copies.items():
         if not path.exists():
@@ -123,7 +123,7 @@ def remove_old_copies(folder: Path, compiled: CompiledSettings) -> None:
                 path.unlink()
 
 
-def _renamed(rules: Sequence[str], copies: dict[str, Path]) -> tuple[str, ...]:
+def _with_copies(rules: Sequence[str], copies: dict[str, Path]) -> tuple[str, ...]:
     return tuple(f"{COPIED}{copies[path]}" if (path := list_of(rule)) else rule for rule in rules)
 
 

@@ -147,11 +147,11 @@ def forget_locations(frontier: FrontierCell, is_lost: Callable[[str, int, int], 
 def roll_out(frontier: FrontierCell, folder: Path, at_least: int = ROLL_OUT_ROWS) -> None:
     """Move the rows to Parquet files once there are enough; after a crash, the same file is written again."""
     # The number of the next file is committed with the rows' deletion: a file is written under it once or again.
-    while _waiting(frontier) >= max(1, at_least):
+    while _count_rows(frontier) >= max(1, at_least):
         _roll_out_some(frontier, folder)
 
 
-def _waiting(frontier: FrontierCell) -> int:
+def _count_rows(frontier: FrontierCell) -> int:
     """Return the number of rows in the frontier, without a walk over them: they leave it in their order."""
     sql = "SELECT (SELECT max(seq) FROM log) - (SELECT min(seq) FROM log) + 1"
     (number,) = frontier.db.execute(sql).fetchone()

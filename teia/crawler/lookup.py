@@ -36,7 +36,7 @@ MAX_CHAIN = 16
 
 @dataclass(frozen=True, slots=True)
 class PageEntry:
-    """Result of the last good visit of a URL, and the place of its capture."""
+    """Result of the last good visit of a URL, and the location of its capture."""
 
     visits: int
     changes: int
@@ -79,7 +79,7 @@ class UrlEntry:
 
 
 class PageSummary(NamedTuple):
-    """Summary of a page for search results, and the place of the rest."""
+    """Summary of a page for search results, and the location of the rest."""
 
     cell: int
     host: str
@@ -135,12 +135,12 @@ class Lookup:
 
     # -- URLs ----------------------------------------------------------------------------------------------
 
-    def lives_in(self, host: str) -> int:
+    def cell_of_host(self, host: str) -> int:
         """Return the cell that knows a host: by its name, or the one to which a cluster moved its site (A4)."""
-        place = self._place_of(host)
-        return self.cell_number(host) if place is None else place[0]
+        location = self._locate_host(host)
+        return self.cell_number(host) if location is None else location[0]
 
-    def _place_of(self, host: str) -> tuple[int, int] | None:
+    def _locate_host(self, host: str) -> tuple[int, int] | None:
         """Return the cell that knows a host, and the host's number there."""
         home = self.cell_number(host)
         for number in (home, *(number for number in range(len(self.cells)) if number != home)):
@@ -152,29 +152,29 @@ class Lookup:
     def find(self, url: str) -> UrlEntry | None:
         """Return the frontier's entry of a canonical URL; None if it is unknown."""
         host = split(url).host
-        home = self._place_of(host)
+        home = self._locate_host(host)
         if home is None:
             return None
         number, host_id = home
         db = self.cells[number].db
         key = key_of(url)
-        place = (slot_of(site_of(host)), host_id, key)
+        row_key = (slot_of(site_of(host)), host_id, key)
         sql = """
             SELECT state, outcome, depth, in_links, found_s, found_by, failures, lane, rank, pattern
             FROM urls WHERE slot = ? AND host_id = ? AND key = ?
         """
-        known = db.execute(sql, place).fetchone()
+        known = db.execute(sql, row_key).fetchone()
         if known is None:
             return None
-        state, page = STATE_NAMES[known[0]], self._page(number, place)
+        state, page = STATE_NAMES[known[0]], self._page(number, row_key)
         return UrlEntry(url, host, number, host_id, key, page, state, *known[1:])
 
     def links_to(self, url: str, cell: int, host_id: int) -> tuple[int, int]:
         """Return the key of a URL whose host is known, and the number of links to it; for bulk callers."""
         key = key_of(url)
-        place = (slot_of(site_of(host_of(url))), host_id, key)
+        row_key = (slot_of(site_of(host_of(url))), host_id, key)
         sql = "SELECT in_links FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
-        found = self.cells[cell].db.execute(sql, place).fetchone()
+        found = self.cells[cell].db.execute(sql, row_key).fetchone()
         return key, found[0] if found is not None else 0
 
     def page_summary(self, url: str, key: int) -> PageSummary | None:
@@ -183,14 +183,14 @@ class Lookup:
         home = self.cell_number(host)
         wanted = (host, slot_of(site_of(host)), key)
         for number in (home, *(number for number in range(len(self.cells)) if number != home)):
-            row = self.cells[number].db.execute(_GLANCE, wanted).fetchone()
+            row = self.cells[number].db.execute(_SUMMARY_SQL, wanted).fetchone()
             if row is not None:
                 return PageSummary(number, host, *row)
         return None
 
-    def _page(self, number: int, place: tuple[int, int, int]) -> PageEntry | None:
+    def _page(self, number: int, row_key: tuple[int, int, int]) -> PageEntry | None:
         sql = f"SELECT {_PAGE_COLUMNS} FROM pages WHERE slot = ? AND host_id = ? AND key = ?"  # noqa: S608  # our text
-        row = self.cells[number].db.execute(sql, place).fetchone()
+        row = self.cells[number].db.execute(sql, row_key).fetchone()
         return None if row is None else PageEntry(*row)
 
     def visits(self, entry: UrlEntry) -> list[VisitEntry]:
@@ -211,7 +211,7 @@ class Lookup:
             SELECT u.tail FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id AND h.slot = u.slot
             WHERE h.name = ? LIMIT ?
         """
-        rows = self.cells[self.lives_in(host)].db.execute(sql, (host, limit))
+        rows = self.cells[self.cell_of_host(host)].db.execute(sql, (host, limit))
         return [url_from(host, tail) for (tail,) in rows]
 
     def hosts(self, limit: int) -> list[str]:
@@ -231,9 +231,9 @@ class Lookup:
             for host, tail, *page in cell.db.execute(sql):
                 yield url_from(host, tail), number, PageEntry(*page)
 
-    # -- copies --------------------------------------------------------------------------------------------
+    # -- captures ------------------------------------------------------------------------------------------
 
-    def about(self, number: int, page: PageEntry) -> bytes:
+    def metadata(self, number: int, page: PageEntry) -> bytes:
         """Return the block of the metadata record behind a stored capture; empty where there is none."""
         if not page.file:
             return b""
@@ -250,9 +250,9 @@ class Lookup:
 
     def links(self, number: int, page: PageEntry) -> tuple[Link, ...]:
         """Return the links of a stored capture."""
-        return outlinks_of(self.about(number, page))
+        return outlinks_of(self.metadata(number, page))
 
-    def copy(self, url: str, time_s: float | None = None) -> StoredAnswer:
+    def capture(self, url: str, time_s: float | None = None) -> StoredAnswer:
         """Return the stored answer of a URL: the last good one, or that of a time; a revisit leads to its body."""
         wanted, seen = (url, time_s), set[tuple[str, float | None]]()
         # Revisit records of a damaged archive may refer to each other.
@@ -277,7 +277,7 @@ class Lookup:
         return self._readers[entry.cell].answer(file, offset)
 
 
-_GLANCE = """
+_SUMMARY_SQL = """
     SELECT h.host_id, u.in_links, p.visits, p.last_visit_s FROM hosts AS h
     JOIN urls AS u ON u.slot = ?2 AND u.host_id = h.host_id AND u.key = ?3
     JOIN pages AS p ON p.slot = ?2 AND p.host_id = h.host_id AND p.key = ?3
@@ -306,5 +306,5 @@ def main_url(lookup: Lookup, url: str) -> str | None:
 
 def alias_note(lookup: Lookup, url: str) -> str | None:
     """Explain that the host of a URL is another name of a site; None if it is not."""
-    there = main_url(lookup, url)
-    return None if there is None else f"its host is an alias of {split(there).host}: see {there}"
+    target = main_url(lookup, url)
+    return None if target is None else f"its host is an alias of {split(target).host}: see {target}"

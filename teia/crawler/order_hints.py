@@ -23,7 +23,7 @@ RULE_HOPS = 3
 """Number of links that rules look ahead, as those of Altingovde & Ulusoy did."""
 
 
-def hints_of(visit: ActiveVisit, order: Order, promised: Mapping[int, float]) -> Iterable[Hint | None]:
+def hints_of(visit: ActiveVisit, order: Order, promises_by_kind: Mapping[int, float]) -> Iterable[Hint | None]:
     """Return a hint for each link of a page, in their order; None for each where the order wants no hints."""
     result = visit.result
     if not order.needs_hints or result is None:
@@ -33,13 +33,13 @@ def hints_of(visit: ActiveVisit, order: Order, promised: Mapping[int, float]) ->
         return [None if link.by & BY_REQUISITE else page for link in result.links]
     if result.judged is None:
         return repeat(None)
-    return focused_hints(result.judged, visit.item.hint or NO_HINT, promised)
+    return focused_hints(result.judged, visit.item.hint or NO_HINT, promises_by_kind)
 
 
-def focused_hints(judged: FocusJudgement, way: Hint, promised: Mapping[int, float]) -> list[Hint]:
+def focused_hints(judged: FocusJudgement, hint: Hint, promises_by_kind: Mapping[int, float]) -> list[Hint]:
     """Return the hints of a judged page; a page without a kind inherits the kind of the page that led to it."""
-    via = way.via if judged.kind == NO_KIND else judged.kind
-    rule = promised.get(via, 0.0) if judged.off_topic and via != TOPIC else 0.0
+    via = hint.via if judged.kind == NO_KIND else judged.kind
+    rule = promises_by_kind.get(via, 0.0) if judged.off_topic and via != TOPIC else 0.0
     return [Hint(score + round((TOP_SCORE - score) * rule), judged.off_topic, via) for score in judged.scores]
 
 

@@ -370,7 +370,7 @@ async def open_crawler(
             used = count_open_files() + PER_CHILD * children
             sockets = allot_sockets(descriptors, used, shared.fetch.at_once, shared.fetch.keep_alive)
             async with AsyncExitStack() as ending:  # closed in reverse order even if one fails
-                limits, probe = ChildLimits.of(shared.limits), probe_task(crawls[0].read_settings)
+                limits, probe = ChildLimits.from_settings(shared.limits), probe_task(crawls[0].read_settings)
                 pool = ChildPool(JOB, children, limits, clock, zygote, probe)
                 ending.push_async_callback(pool.close)
                 resolver = CaresResolver(clock, shared.fetch.dns or None)

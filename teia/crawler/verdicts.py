@@ -78,22 +78,22 @@ def needs_resend(visit: ActiveVisit) -> bool:
     return visit.fetched is not None and visit.fetched.unanswered and not visit.item.failures
 
 
-def verdict_of(visit: ActiveVisit, config: Config, chance: random.Random) -> RetryVerdict:
+def verdict_of(visit: ActiveVisit, config: Config, rng: random.Random) -> RetryVerdict:
     """Return the URL's next state; waits are up to a tenth longer at random, so that retries spread out."""
     if needs_resend(visit):
         return RetryVerdict(STATE_QUEUED, visit.delay_s)
-    judged = verdict(visit.outcome, visit.item.failures, config.courtesy.retry_wait_s)
+    decided = verdict(visit.outcome, visit.item.failures, config.courtesy.retry_wait_s)
     # A page with a capture is not given up for a bad day of its server, if it is visited regularly.
-    comes_again = visit.item.visits and (config.refresh.keep or bool(config.schedule.start))
-    if comes_again and visit.outcome in RETRY_RULES and judged.state == STATE_FAILED:
-        judged = _patient(visit.item.failures, config.courtesy.retry_wait_s)
-    if judged.state != STATE_QUEUED:
-        return judged
+    is_revisited = visit.item.visits and (config.refresh.keep or bool(config.schedule.start))
+    if is_revisited and visit.outcome in RETRY_RULES and decided.state == STATE_FAILED:
+        decided = _retry_patiently(visit.item.failures, config.courtesy.retry_wait_s)
+    if decided.state != STATE_QUEUED:
+        return decided
     # Never before the server's own delay is over.
-    return RetryVerdict(STATE_QUEUED, max(judged.wait_s, visit.delay_s) * (1 + chance.random() / 10))
+    return RetryVerdict(STATE_QUEUED, max(decided.wait_s, visit.delay_s) * (1 + rng.random() / 10))
 
 
-def _patient(failures: int, retry_wait_s: float) -> RetryVerdict:
+def _retry_patiently(failures: int, retry_wait_s: float) -> RetryVerdict:
     """Return a verdict that keeps a page with a capture, and its index entry, through a server's bad day."""
     if failures + 1 >= PATIENT_TRIES:
         return RetryVerdict(STATE_FAILED)

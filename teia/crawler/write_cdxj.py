@@ -18,7 +18,7 @@ from teia.crawler.open_cell import Cell
 from teia.errors import StoreError
 from teia.store.cdxj import unindexed_files
 
-LOOK_S = 2.0
+CHECK_S = 2.0
 MAX_S = 3_600.0
 
 
@@ -35,18 +35,18 @@ async def indexing(cells: Sequence[Cell], clock: Clock) -> AsyncIterator[None]:
 
 async def _index_closed(cells: Sequence[Cell], clock: Clock) -> None:
     """Watch the name of each cell's open file; a new name means that a file was closed."""
-    looked_at: dict[int, str] = {}
+    last_open: dict[int, str] = {}
     while True:
         for number, cell in enumerate(cells):
             open_file = cell.archive.position.file
-            if looked_at.get(number) != open_file:
-                looked_at[number] = open_file
+            if last_open.get(number) != open_file:
+                last_open[number] = open_file
                 # A file that cannot be indexed now, because the disk is full or the file is damaged, is tried again at
                 # the next start; the audit reports the damage.
                 with suppress(StoreError):
                     for path in await asyncio.to_thread(unindexed_files, cell.folder.archive, open_file):
                         await _index(path)
-        await clock.sleep(LOOK_S)
+        await clock.sleep(CHECK_S)
 
 
 async def _index(path: Path) -> None:

@@ -50,7 +50,7 @@ class Rereader:
         found: dict[int, IndexEntry] = {}
         self.unreadable = set()
         if wanted and self._pool is None:
-            self._pool = ChildPool(JOB, self._children, ChildLimits.of(self._limits), self._clock)
+            self._pool = ChildPool(JOB, self._children, ChildLimits.from_settings(self._limits), self._clock)
             await self._pool.start()
         for start in range(0, len(wanted), AT_ONCE):
             # Batches bound the bodies in memory.

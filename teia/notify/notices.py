@@ -31,7 +31,7 @@ from teia.signals.webhook import message
 from teia.store.root import Root
 from teia.urls import site_of, slot_of
 from teia.views.capture_reader import CaptureReader
-from teia.views.captures import copy_of
+from teia.views.captures import read_capture
 from teia.views.compare import DiffPart, compare
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class NoticeFinder:
         if before is None:
             return None
         try:
-            found = compare(self._capture_reader, copy_of(lookup, entry, before), copy_of(lookup, entry, after))
+            found = compare(self._capture_reader, read_capture(lookup, entry, before), read_capture(lookup, entry, after))
         except (StoreError, ParseError):  # a capture that is missing or unreadable: the page changed all the same
             return None
         parts, left_out = _bounded(found.parts, chars)

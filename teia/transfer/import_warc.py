@@ -54,7 +54,7 @@ async def import_warc(target: Target, files: Sequence[Path], done: ImportResult)
         check_readable(path)
     limits = target.config.limits
     children = target.config.parse.children or max(1, (os.cpu_count() or 2) - 1)
-    pool = ChildPool(JOB, children, ChildLimits.of(limits), target.clock)
+    pool = ChildPool(JOB, children, ChildLimits.from_settings(limits), target.clock)
     await pool.start()
     try:
         for path in sorted(files, key=_first_time_s):

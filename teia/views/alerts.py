@@ -55,14 +55,14 @@ class Disk:
     low: float
 
 
-def disk_of(folder: Path, low_bytes: int) -> Disk:
+def measure_disk(folder: Path, low_bytes: int) -> Disk:
     disk = os.statvfs(folder)
     whole = max(1, disk.f_blocks * disk.f_frsize)
     # The smaller of the two limits, as the crawler itself has it (DiskSpace).
     return Disk(disk.f_bavail * disk.f_frsize / whole, min(low_bytes / whole, LOW_SHARE))
 
 
-def needs_of(account: Mapping[str, Any], table: HostTable | None, disk: Disk) -> list[Alert]:
+def find_alerts(account: Mapping[str, Any], table: HostTable | None, disk: Disk) -> list[Alert]:
     """Return the alerts of a crawl from its account, its hosts and the disk; the most harmful first."""
     found = [*_of_account(account), *_of_index(account), *_of_disk(disk)]
     if table is not None:
@@ -187,7 +187,7 @@ def dismissed(control: ControlFile, collection: str) -> list[DismissedAlert]:
     return [DismissedAlert(*row) for row in control.dismissed_alerts(collection)]
 
 
-def sort_out(
+def split_dismissed(
     needs: Sequence[Alert], known: Sequence[DismissedAlert]
 ) -> tuple[list[Alert], list[tuple[Alert, DismissedAlert]]]:
     """Split alerts into those that still stand and those that were dismissed and are not much worse since."""

@@ -54,12 +54,12 @@ def nearest(visits: Sequence[VisitEntry], time_s: float | None) -> VisitEntry | 
     return min(kept, key=lambda visit: abs(visit.time_s - time_s))
 
 
-def copy_of(lookup: Lookup, entry: UrlEntry, visit: VisitEntry) -> StoredCapture:
+def read_capture(lookup: Lookup, entry: UrlEntry, visit: VisitEntry) -> StoredCapture:
     """Read the capture of a visit."""
-    return copy_at(lookup, entry.cell, visit.file, visit.offset)
+    return read_capture_at(lookup, entry.cell, visit.file, visit.offset)
 
 
-def copy_at(lookup: Lookup, cell: int, file: str, offset: int) -> StoredCapture:
+def read_capture_at(lookup: Lookup, cell: int, file: str, offset: int) -> StoredCapture:
     """Read the capture at a place of the archive."""
     record = lookup.record(cell, file, offset)
     if record.kind not in {"response", "revisit"}:
@@ -81,7 +81,7 @@ def copy_at(lookup: Lookup, cell: int, file: str, offset: int) -> StoredCapture:
     )
 
 
-def member_of(lookup: Lookup, copy: StoredCapture) -> bytes:
+def read_member(lookup: Lookup, copy: StoredCapture) -> bytes:
     """Return a capture's record as stored in its file: a gzip member, which is a WARC file by itself."""
     path = archive_path(lookup.folders[copy.cell].archive, copy.record.file)
     with disk_errors(path, "read"), path.open("rb") as file:

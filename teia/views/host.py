@@ -1,7 +1,7 @@
 """Everything about one host: its pages, its treatment, its answers, and the feasibility of a pass (C2).
 
 The view is bounded: its last requests, its first URLs in line, its patterns. Its freshness takes a walk over all its
-pages, so it is computed separately (`standing_at`).
+pages, so it is computed separately (`estimate_freshness`).
 
 Feasibility compares delays by the duration of a pass:
 
@@ -44,7 +44,7 @@ from teia.urls import site_of, slot_of
 from teia.views.hosts import HostLine, HostTable
 from teia.views.queue import QueueFilter, QueuePreview, coming
 from teia.views.reports.source import snapshot
-from teia.views.reports.traps import STANDINGS
+from teia.views.reports.traps import STATUS_NAMES
 
 RHYTHM_S = 900.0
 TICKS = 500
@@ -202,8 +202,8 @@ def host_view(
         rest_s=line.rest_s,
         response_s=line.response_s,
         robots=_robots(lookup, line, config),
-        feasibility=feasibility_of(line, delay_s, pages),
-        rhythm=ticks_of(recent),
+        feasibility=compute_feasibility(line, delay_s, pages),
+        rhythm=rhythm_ticks(recent),
         early=sum(each.is_early for each in asked),
         requests_seen=len(asked),
         outcomes=dict(Counter(each.outcome for each in asked).most_common()),
@@ -217,7 +217,7 @@ def host_view(
     )
 
 
-def ticks_of(asked: Sequence[TimedRequest]) -> tuple[RhythmTick, ...]:
+def rhythm_ticks(asked: Sequence[TimedRequest]) -> tuple[RhythmTick, ...]:
     return tuple(RhythmTick(iso_utc(each.time_s), each.outcome, each.is_early) for each in asked[-TICKS:])
 
 
@@ -251,7 +251,7 @@ def _suspects(lookup: Lookup, line: HostLine) -> tuple[SuspectPattern, ...]:
     known = HostPatterns(line.host, line.host_id, slot_of(site_of(line.host)))
     known.load(lookup.cells[line.cell].db)
     found = [
-        SuspectPattern(each.text, str(each.reason), STANDINGS[each.state], int(each.all.read), each.given_up)
+        SuspectPattern(each.text, str(each.reason), STATUS_NAMES[each.state], int(each.all.read), each.given_up)
         for each in known.by_number.values()
         if each.state is not PatternState.OPEN and not each.text.startswith(SHAPE)
     ]
@@ -298,16 +298,16 @@ class HostFreshnessEstimate:
     possible: float | None
 
 
-def standing_at(root: Root, collection: str, line: HostLine, slot_s: float, now_s: float) -> HostFreshnessEstimate:
+def estimate_freshness(root: Root, collection: str, line: HostLine, slot_s: float, now_s: float) -> HostFreshnessEstimate:
     """Estimate the freshness possible for a host; reads the histories of all its pages."""
     from teia.crawler.keep_fresh.weights import weigher
-    from teia.views.reports.freshness import one_host  # brings what plans are made with
+    from teia.views.reports.freshness import bound_of_host  # brings what plans are made with
 
     config = saved(root, collection).config
     weigh = weigher(config.refresh, root.collection(collection).ranks)
     with snapshot(root, collection) as cells:
         cell = next(cell for cell in cells if cell.number == line.cell)
-        found = one_host(cell, line.host_id, line.host, max(slot_s, 0.001), config.refresh, weigh, now_s)
+        found = bound_of_host(cell, line.host_id, line.host, max(slot_s, 0.001), config.refresh, weigh, now_s)
     if found is None:
         return HostFreshnessEstimate(slot_s, None, None, None)
     return HostFreshnessEstimate(slot_s, round(found.fresh, 4), round(found.best, 4), round(found.possible, 4))
@@ -329,7 +329,7 @@ class Feasibility:
     week_delay_s: float | None
 
 
-def feasibility_of(line: HostLine, delay_s: float | None = None, pages: int | None = None) -> Feasibility:
+def compute_feasibility(line: HostLine, delay_s: float | None = None, pages: int | None = None) -> Feasibility:
     """Return the feasibility of a pass over a host, by default for all its pages at its current delay."""
     wanted = line.visited + line.waiting if pages is None else pages
     rest_s = line.rest_s if delay_s is None else delay_s

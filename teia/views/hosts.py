@@ -223,7 +223,7 @@ class WaitReasons:
     not_due: int
 
 
-def whys_of(table: HostTable) -> WaitReasons:
+def count_wait_reasons(table: HostTable) -> WaitReasons:
     """Add up why URLs wait: of each host one is next, or waits for the host's delay, and the others are behind it."""
     upcoming = resting = behind = retry = suspect = parked = not_due = 0
     for line in table.hosts.values():
@@ -261,7 +261,7 @@ resting     its politeness delay is running, or its server asked us to wait
 """
 
 
-def reasons_of(line: HostLine, now_s: float) -> tuple[str, ...]:
+def host_reasons(line: HostLine, now_s: float) -> tuple[str, ...]:
     """Return the reasons why a host is not finished; none if all is well."""
     waits = line.waits
     settled = line.visited + line.failed
@@ -281,5 +281,5 @@ def reasons_of(line: HostLine, now_s: float) -> tuple[str, ...]:
 
 def count_reasons(lines: Iterable[HostLine], now_s: float) -> dict[str, int]:
     """Count the hosts that have each reason."""
-    found = Counter(word for line in lines for word in reasons_of(line, now_s))
+    found = Counter(word for line in lines for word in host_reasons(line, now_s))
     return {word: found[word] for word in REASONS}

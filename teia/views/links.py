@@ -92,7 +92,7 @@ def archived_links_in(lookup: Lookup, url: str, at_most: int = SCANNED_FOR_LINKS
     found = [
         source
         for source, number, page in islice(pages, at_most)
-        if source != url and leads_to(lookup.about(number, page), url)
+        if source != url and leads_to(lookup.metadata(number, page), url)
     ]
     # Nothing is left: the whole archive was scanned.
     if next(pages, None) is None:

@@ -134,7 +134,7 @@ def page_view(lookup: Lookup, url: str, config: Config, clock: Clock) -> PageVie
         lang=page.language or None if page is not None else None,
         type=page.media_type or None if page is not None else None,
         digest=page.digest.hex() or None if page is not None else None,
-        versions=versions_of(lookup, entry),
+        versions=list_versions(lookup, entry),
         links_out=tuple(targets(outward, entry.url)),
         links_in=inward.urls,
         rate_per_day=fresh.rate_per_day if fresh is not None else None,
@@ -167,7 +167,7 @@ def entry_of(lookup: Lookup, text: str, config: Config) -> UrlEntry:
     return entry
 
 
-def versions_of(lookup: Lookup, entry: UrlEntry) -> tuple[Version, ...]:
+def list_versions(lookup: Lookup, entry: UrlEntry) -> tuple[Version, ...]:
     return tuple(
         Version(iso_utc(visit.time_s), visit.outcome, visit.digest.hex() or None, visit.changed)
         for visit in lookup.visits(entry)

@@ -37,8 +37,8 @@ from teia.frontier.cell.take import LaneUrl, read_lane_urls, read_lane_after, re
 from teia.urls import site_of, slot_of
 from teia.views.hosts import HostLine, HostTable, HostWaitReasons
 
-HOSTS_LOOKED_AT = 100
-MATCHED_AMONG = 2_000
+MAX_HOSTS_SCANNED = 100
+MAX_URLS_SCANNED = 2_000
 """Most URLs searched for a text, over all hosts together."""
 
 OF_EACH_AT_LEAST = 20
@@ -82,7 +82,7 @@ class QueueFilter:
     why: str = ""
 
     @property
-    def is_picky(self) -> bool:
+    def needs_scan(self) -> bool:
         """True if URLs must be read one by one."""
         return bool(self.contains or self.source or self.depth is not None)
 
@@ -101,7 +101,7 @@ def coming(
     # The table may be older than the cells.
     lines = [line for line in _candidates(table, only, now_s) if line.cell < len(lookup.cells)]
     # With a filter few URLs may match, so the limit of all hosts together is shared out.
-    most = max(OF_EACH_AT_LEAST, MATCHED_AMONG // max(1, len(lines))) if only.is_picky else MATCHED_AMONG
+    most = max(OF_EACH_AT_LEAST, MAX_URLS_SCANNED // max(1, len(lines))) if only.needs_scan else MAX_URLS_SCANNED
     hosts = [_Host(lookup.cells[line.cell], line, config, now_s, only, most) for line in lines]
     # The number breaks ties: hosts cannot be compared.
     heap = [(*host.turn, number, host) for number, host in enumerate(hosts) if host.turn is not None]
@@ -128,7 +128,7 @@ def _candidates(table: HostTable, only: QueueFilter, now_s: float) -> list[HostL
         line = table.hosts.get(only.host)
         return [line] if line is not None and (not only.why or _has(line, only.why, now_s)) else []
     waiting = (line for line in table.hosts.values() if line.waits.any and _has(line, only.why, now_s))
-    return heapq.nsmallest(HOSTS_LOOKED_AT, waiting, key=lambda line: (line.ready_at_s or 0.0, line.host))
+    return heapq.nsmallest(MAX_HOSTS_SCANNED, waiting, key=lambda line: (line.ready_at_s or 0.0, line.host))
 
 
 _HAS: dict[str, Callable[[HostLine, float], bool]] = {
@@ -148,13 +148,13 @@ def _has(line: HostLine, why: str, now_s: float) -> bool:
     return (why == "not_due" or not line.parked) and (not why or _HAS[why](line, now_s))
 
 
-def first_key(frontier: FrontierCell, line: HostLine, config: Config, now_s: float) -> int | None:
+def find_next_key(frontier: FrontierCell, line: HostLine, config: Config, now_s: float) -> int | None:
     """Return the key of the next URL of a host; None if all wait for a time in the future."""
     found = _Host(frontier, line, config, now_s, QueueFilter(), OF_EACH_AT_LEAST)
     return next((item.key for *_, item, why in found.looked_at() if why in FIRST), None)
 
 
-def why_of(item: QueuedUrl | LaneUrl, line: HostLine, now_s: float, *, is_first: bool) -> str:
+def wait_reason(item: QueuedUrl | LaneUrl, line: HostLine, now_s: float, *, is_first: bool) -> str:
     """Return the reason why a URL waits; `is_first`: no URL of its host that waits for its turn precedes it."""
     if line.parked and not (item.lane == LANE_REFRESH and item.since_s > now_s):
         return "parked"
@@ -204,7 +204,7 @@ class _Host:
         """Yield each URL with its position, its time and its reason, up to the limit."""
         has_first = False
         for ahead, item, at_s in islice(self._by_reason(), self._most):
-            why = why_of(item, self._line, self._now_s, is_first=not has_first)
+            why = wait_reason(item, self._line, self._now_s, is_first=not has_first)
             has_first = has_first or why in FIRST
             yield ahead, at_s, item, why
 
@@ -333,7 +333,7 @@ def _of_host(
         if line.cell >= len(lookup.cells):  # cells were joined since the hosts were counted
             return
         # Found once: of all lanes one URL is next.
-        first = first_key(lookup.cells[line.cell], line, config, now_s)
+        first = find_next_key(lookup.cells[line.cell], line, config, now_s)
     place = (slot_of(site_of(line.host)), line.host_id)
     for lane in _lanes(line.waits):
         after: tuple[int, int] | None = _FIRST
@@ -344,7 +344,7 @@ def _of_host(
                 items = read_lane_urls(lookup.cells[line.cell].db, line.host, (*place, lane), after, AT_ONCE)
             # A full portion: there may be more behind its last URL.
             after = (items[-1].rank, items[-1].key) if len(items) == AT_ONCE else None
-            whys = [why_of(item, line, now_s, is_first=item.key == first) for item in items]
+            whys = [wait_reason(item, line, now_s, is_first=item.key == first) for item in items]
             found = zip(items, whys, strict=True)
             kept = [(item, why) for item, why in found if only.wants(item) and only.why in ("", why)]
             weights = weigh([(item.key, item.in_links) for item, _ in kept])

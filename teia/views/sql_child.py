@@ -56,7 +56,7 @@ class QueryLimits:
     answer_bytes: int
 
 
-OF_A_TERMINAL = QueryLimits(120.0, 2 << 30, 10_000, 256 << 20)
+TERMINAL_LIMITS = QueryLimits(120.0, 2 << 30, 10_000, 256 << 20)
 """Limits for a user of a terminal, who has the machine alone."""
 
 

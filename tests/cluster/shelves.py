@@ -49,7 +49,7 @@ class Desk:
     answerer: Answerer
 
     def keep(self, epoch: int, *cells: int) -> None:
-        self.thread.wait_for(self.answerer.keep({cell: CellOwnership(cell, epoch, epoch + 1) for cell in cells}))
+        self.thread.wait_for(self.answerer.set_cells({cell: CellOwnership(cell, epoch, epoch + 1) for cell in cells}))
 
 
 @contextmanager

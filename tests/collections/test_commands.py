@@ -393,7 +393,7 @@ def block_after(lookup: Lookup, url: str) -> bytes:
     entry = lookup.find(url)
     assert entry is not None
     assert entry.page is not None
-    return lookup.about(entry.cell, entry.page)
+    return lookup.metadata(entry.cell, entry.page)
 
 
 # ---- Sydney ---------------------------------------------------------------------------------------------------------

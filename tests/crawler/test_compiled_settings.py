@@ -52,7 +52,7 @@ def test_a_budget_that_was_raised_lets_urls_come_back(tmp_path: Path) -> None:
     spent = ReconsideredUrl("http://a.test/x", 1, BY_LINK, "budget", 10)
     for pages, wanted in ((10, False), (11, True)):
         of = replace(config(), limits=LimitSettings(pages_per_host=pages))
-        assert compile_settings(of, tmp_path / "lists").wants(spent) is wanted
+        assert compile_settings(of, tmp_path / "lists").may_fetch(spent) is wanted
 
 
 def test_only_what_decides_about_urls_changes_the_mark(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from teia.crawler.start import open_crawler
 from teia.errors import TeiaError
 from teia.records import Command
 from teia.store.root import Root, open_root
-from teia.views.alerts import Disk, needs_of
+from teia.views.alerts import Disk, find_alerts
 from tests.collections.test_resident import give, is_done, pages_of, serve, visits
 from tests.system.labs import Lab, running_lab
 from tests.waiting import until_async as until
@@ -96,7 +96,7 @@ def test_a_server_parks_a_bad_collection_tells_why_and_crawls_the_others(
         await until(lambda: current_account(root, "bad")["state"] == "paused")
         account = current_account(root, "bad")
         assert why in account["paused_why"]
-        assert [need.kind for need in needs_of(account, None, Disk(1.0, 0.0))] == ["paused"]
+        assert [need.kind for need in find_alerts(account, None, Disk(1.0, 0.0))] == ["paused"]
         assert not is_done(root, "bad")
         assert pages_of(resident, "good") == 8
         resident.stop()

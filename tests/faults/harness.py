@@ -168,7 +168,7 @@ async def crawl(root: Root, told: Told, *, dies: bool) -> None:
         return fetchers[-1]
 
     crawler_start.CurlFetcher, crawler_start.ChildPool = fetcher, ReadingPool  # type: ignore[assignment,misc]
-    write_cdxj._index, write_cdxj.LOOK_S = index_here, 0.01  # type: ignore[assignment]
+    write_cdxj._index, write_cdxj.CHECK_S = index_here, 0.01  # type: ignore[assignment]
     loop.DISK_RETRY_S = loop.DISK_CHECK_S = 0.05
     inbox.SPARE_BYTES = 16_384  # hundreds of writes that differ in nothing
     committed, failed, failures = Crawl.apply_commit, loop.Crawler._handle_commit, list[str]()
@@ -213,7 +213,7 @@ async def look_at(root: Root, told: Told) -> None:
         await following.close()
     urls = {each["url"]: [each["state"], each["outcome"], each["digest"]] for each in known_urls(root, "main")}
     with Lookup(root, "main") as lookup:
-        copies = {url: lookup.copy(url).status for url, (state, *_) in urls.items() if state == "done"}
+        copies = {url: lookup.capture(url).status for url, (state, *_) in urls.items() if state == "done"}
     records = 0
     for folder in root.collection("main").cells():
         cell = FrontierCell(folder.frontier, read_only=True)

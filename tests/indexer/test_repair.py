@@ -699,7 +699,7 @@ def damage(root: Root, crawled: Crawled, path: str) -> None:
 
 def copy(root: Root, crawled: Crawled, path: str) -> bytes:
     with Lookup(root, "main") as lookup:
-        return lookup.copy(f"http://x.test:{crawled.port}{path}").payload
+        return lookup.capture(f"http://x.test:{crawled.port}{path}").payload
 
 
 def test_a_page_whose_copy_is_damaged_is_told_of_and_stored_whole_when_it_comes_again(

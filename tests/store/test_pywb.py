@@ -91,7 +91,7 @@ def test_every_page_replays_with_the_bytes_that_were_served(replay: tuple[Path, 
             with urllib.request.urlopen(f"{base}/2id_/{url}", timeout=30) as answer:
                 body = answer.read()
             assert hashlib.sha256(body).digest() == page.digest, url
-            assert body == lookup.copy(url).payload
+            assert body == lookup.capture(url).payload
             shown += 1
     assert shown > 20
 

@@ -155,7 +155,7 @@ def assert_all_that_is_done_is_stored(data: Path) -> int:
     with Lookup(open_root(data), "main") as lookup:
         done = [each for each in known_urls(open_root(data), "main") if each["outcome"] == "200"]
         for each in done:
-            assert lookup.copy(each["url"]).status == 200
+            assert lookup.capture(each["url"]).status == 200
     return len(done)
 
 

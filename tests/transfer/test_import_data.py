@@ -30,7 +30,7 @@ from teia.transfer.import_data import ImportResult, choose_collection, open_targ
 from teia.transfer.import_lists import import_log, import_urls
 from teia.transfer.import_warc import hosts_of_archives, import_warc
 from teia.transfer.read_all import audit_archives, audit_fetch_log, known_urls
-from teia.views.reports.freshness import pace_of
+from teia.views.reports.freshness import read_pace
 from teia.views.reports.source import looking
 from tests.crawler.crawled import Crawled
 from tests.system.labs import IMPATIENT, crawl
@@ -100,7 +100,7 @@ def test_copies_are_the_same_bytes(crawled: Crawled, archive_files: list[Path], 
     take_archives(root, *archive_files)
     with Lookup(crawled.root, "main") as before, Lookup(root, "main") as after:
         for url, _, page in before.pages():
-            assert after.copy(url) == before.copy(url)
+            assert after.capture(url) == before.capture(url)
             entry = after.find(url)
             assert entry is not None
             assert entry.page is not None
@@ -146,7 +146,7 @@ def test_log_can_be_asked_and_is_not_held_against_us(crawled: Crawled, exported:
     for each in (root, crawled.root):
         with looking(each, "main") as source:
             last_s = source.log.query("SELECT max(epoch(started)) FROM fetches").rows[0][0]
-            asked.append(sum(pace.last_day for pace in pace_of(source, last_s).values()))
+            asked.append(sum(pace.last_day for pace in read_pace(source, last_s).values()))
     assert asked[0] == 0 < asked[1], "they are no requests of this day either"
 
 
@@ -237,7 +237,7 @@ def test_links_of_other_crawlers_pages_come_from_the_pages(conformance: Path, tm
         assert entry is not None
         assert entry.page is not None
         assert "http://www.iana.org/domains" in {link.url for link in lookup.links(entry.cell, entry.page)}
-        assert b"Internet Assigned Numbers Authority" in lookup.copy("http://www.iana.org/").payload
+        assert b"Internet Assigned Numbers Authority" in lookup.capture("http://www.iana.org/").payload
 
 
 def test_damage_is_counted_and_the_rest_is_taken(archive_files: list[Path], tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def with_copies(root: Root) -> dict[str, bool]:
     with Lookup(root, "main") as lookup:
         for each in known_urls(root, "main"):
             if each["state"] == "done":
-                found[each["url"]] = lookup.copy(each["url"]).status == 200
+                found[each["url"]] = lookup.capture(each["url"]).status == 200
     return found
 
 

@@ -17,9 +17,9 @@ from teia.frontier.queue.host_rules import PAUSED
 from teia.frontier.queue.politeness import Politeness
 from teia.store.root import open_root
 from teia.transfer.read_all import known_urls
-from teia.views.alerts import Disk, needs_of
-from teia.views.host import WeekPlan, feasibility_of, host_view, line_of, standing_at, state_of, week_plan
-from teia.views.hosts import HostLine, HostTable, HostWaitReasons, count_reasons, host_table, reasons_of, whys_of
+from teia.views.alerts import Disk, find_alerts
+from teia.views.host import WeekPlan, compute_feasibility, host_view, line_of, estimate_freshness, state_of, week_plan
+from teia.views.hosts import HostLine, HostTable, HostWaitReasons, count_reasons, host_table, host_reasons, count_wait_reasons
 from teia.views.queue import QueueFilter, coming
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html, robots, text_of
 
@@ -97,13 +97,13 @@ def test_what_is_asked_for_is_what_is_listed(cut: Crawled) -> None:
 
 def test_whys_add_up_to_what_waits(cut: Crawled) -> None:
     root = open_root(cut.data)
-    whys = whys_of(host_table(root, "main", 2e9))
+    whys = count_wait_reasons(host_table(root, "main", 2e9))
     waiting = sum(each["state"] == "queued" for each in known_urls(root, "main"))
     assert whys.total == waiting
     assert whys.next + whys.resting + whys.behind + whys.retry + whys.suspect + whys.parked + whys.not_due == waiting
     assert (whys.next, whys.resting) == (2, 0)
     resting = host_table(root, "main", 1.0)
-    assert whys_of(resting).total == waiting
+    assert count_wait_reasons(resting).total == waiting
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_whys_add_up_to_what_waits(cut: Crawled) -> None:
 def test_what_is_in_the_way_of_a_host_has_a_name(values: dict[str, object], reasons: tuple[str, ...]) -> None:
     """UX 2.7."""
     of = line(**values)
-    assert reasons_of(of, 10.0) == reasons
+    assert host_reasons(of, 10.0) == reasons
     assert {word for word, number in count_reasons([of, line()], 10.0).items() if number} == set(reasons)
 
 
@@ -171,7 +171,7 @@ def test_a_host_is_described_by_its_last_requests(cut: Crawled) -> None:
 def test_how_fresh_a_host_could_be_depends_on_the_delay(cut: Crawled) -> None:
     root = open_root(cut.data)
     of = host_table(root, "main", 2e9).hosts["a.test"]
-    often, seldom = (standing_at(root, "main", of, slot_s, 2e9) for slot_s in (10.0, 1e6))
+    often, seldom = (estimate_freshness(root, "main", of, slot_s, 2e9) for slot_s in (10.0, 1e6))
     assert often.best is not None
     assert seldom.best is not None
     assert often.best > seldom.best
@@ -183,19 +183,19 @@ def test_how_fresh_a_host_could_be_depends_on_the_delay(cut: Crawled) -> None:
 
 def test_a_pass_is_pages_times_rest() -> None:
     """UX acceptance 15."""
-    found = feasibility_of(line(visited=235_700, waits=HostWaitReasons(new=300_000), rest_s=5.0))
+    found = compute_feasibility(line(visited=235_700, waits=HostWaitReasons(new=300_000), rest_s=5.0))
     assert found.pages == 535_700
     assert found.pass_s == pytest.approx(535_700 * 5.0, rel=0.01)
     assert not found.fits_in_week
     assert found.week_pages == 120_960
-    asked = feasibility_of(line(response_s=0.5), delay_s=1.0, pages=1_000)
+    asked = compute_feasibility(line(response_s=0.5), delay_s=1.0, pages=1_000)
     assert (asked.pages, asked.pass_s, asked.fits_in_week) == (1_000, 1_500.0, True)
 
 
 @pytest.mark.parametrize(("pages", "response_s"), [(300_000, 0.0), (535_700, 0.03), (1_000_000, 0.2)])
 def test_the_weekly_delay_finishes_in_a_week(pages: int, response_s: float) -> None:
     """UX acceptance 15: the politeness the crawler goes by, with that delay, has all pages asked within seven days."""
-    delay_s = feasibility_of(line(visited=pages, waits=HostWaitReasons(), response_s=response_s)).week_delay_s
+    delay_s = compute_feasibility(line(visited=pages, waits=HostWaitReasons(), response_s=response_s)).week_delay_s
     assert delay_s is not None
     politeness, clock = Politeness(CourtesySettings(delay_s=delay_s, response_factor=1.0)), VirtualClock(0.0)
     server, address = politeness.server("x.test"), politeness.address("10.0.0.1")
@@ -210,8 +210,8 @@ def test_the_weekly_delay_finishes_in_a_week(pages: int, response_s: float) -> N
 
 
 def test_a_server_that_answers_too_slowly_has_no_weekly_delay() -> None:
-    assert feasibility_of(line(visited=10**6, response_s=1.0)).week_delay_s is None
-    assert feasibility_of(line(visited=0, waits=HostWaitReasons())).pass_s == 0
+    assert compute_feasibility(line(visited=10**6, response_s=1.0)).week_delay_s is None
+    assert compute_feasibility(line(visited=0, waits=HostWaitReasons())).pass_s == 0
 
 
 def test_the_visits_of_a_week_are_shared_out_as_the_crawler_does() -> None:
@@ -241,8 +241,8 @@ def account(**values: object) -> dict[str, object]:
 
 def test_nothing_is_said_where_nothing_is_wrong() -> None:
     table = HostTable(0.0, {"a.test": line("a.test")})
-    assert needs_of(account(live={"early": 0}), table, Disk(0.5, 0.05)) == []
-    assert needs_of(account(), None, Disk(0.5, 0.05)) == []
+    assert find_alerts(account(live={"early": 0}), table, Disk(0.5, 0.05)) == []
+    assert find_alerts(account(), None, Disk(0.5, 0.05)) == []
 
 
 def test_the_most_harmful_comes_first_and_names_its_host() -> None:
@@ -253,16 +253,16 @@ def test_the_most_harmful_comes_first_and_names_its_host() -> None:
     said = account(
         live={"early": 3}, state="paused", paused_why="only 3 MiB are free", failed_seeds=("u: dns",), freshness=fresh
     )
-    needs = needs_of(said, table, Disk(0.06, 0.05))
+    needs = find_alerts(said, table, Disk(0.06, 0.05))
     assert [need.kind for need in needs] == ["early", "paused", "disk", "seeds", "freshness", "slow_host", "parked"]
     assert needs[5].host == "slow.test"
     assert "31 days" in needs[5].message
-    assert needs_of(account(state="paused", paused_why="asked to"), None, Disk(0.5, 0.05)) == []
+    assert find_alerts(account(state="paused", paused_why="asked to"), None, Disk(0.5, 0.05)) == []
 
 
 def test_an_index_that_lacks_pages_is_told_of() -> None:
     def of_index(**values: object) -> list[tuple[str, float | None]]:
-        return [(need.kind, need.value) for need in needs_of(account(**values), None, Disk(0.5, 0.05))]
+        return [(need.kind, need.value) for need in find_alerts(account(**values), None, Disk(0.5, 0.05))]
 
     assert of_index(indexed=380, index_behind=2_620) == [("index", 2_620)]
     assert of_index(indexed=380, index_behind=2_620, index_writing=True) == [("index", 2_620)]
@@ -273,5 +273,5 @@ def test_an_index_that_lacks_pages_is_told_of() -> None:
 
 def test_many_slow_hosts_are_one_more_line() -> None:
     table = HostTable(0.0, {f"h{n}.test": line(f"h{n}.test", visited=10**6 + n) for n in range(50)})
-    kinds = [need.kind for need in needs_of(account(), table, Disk(0.5, 0.05))]
+    kinds = [need.kind for need in find_alerts(account(), table, Disk(0.5, 0.05))]
     assert kinds == ["slow_host"] * 3 + ["slow_hosts"]

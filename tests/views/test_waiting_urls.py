@@ -21,7 +21,7 @@ from teia.frontier.cell.revisits import LATEST_S
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_REFRESH
 from teia.store.root import Root, open_root
 from teia.views import queue as views_waiting_urls
-from teia.views.hosts import HostTable, host_table, whys_of
+from teia.views.hosts import HostTable, host_table, count_wait_reasons
 from teia.views.queue import QueueFilter, WaitingUrl, coming, waiting_urls
 from tests.crawler.webs import crawl_web
 from tests.views.test_queue import web
@@ -77,7 +77,7 @@ def taken(root: Root, table: HostTable, config: Config, only: QueueFilter) -> li
 @pytest.mark.parametrize("paused", [[], ["a.test"]])
 def test_every_reason_is_listed_with_the_urls_that_are_counted(root: Root, paused: list[str]) -> None:
     table, config = seen(root, courtesy__paused=paused)
-    whys = asdict(whys_of(table))
+    whys = asdict(count_wait_reasons(table))
     new = table.hosts["a.test"].waits.new
     if paused:  # all but known pages that are not due; b.test goes on
         expected = {"parked": new + 4, "not_due": 2, "next": 1, "retry": 0, "suspect": 0}

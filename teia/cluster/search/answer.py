@@ -56,7 +56,7 @@ MAX_SETS = 2
 Beyond them only sets that a thread is searching are open.
 """
 
-Lend = Callable[[SearchRequest], bytes]
+DataHandler = Callable[[SearchRequest], bytes]
 """Function that answers other requests of nodes than searches (give_for_index.py); called in a thread."""
 
 _log = logging.getLogger(__name__)
@@ -69,15 +69,15 @@ class _Opened:
     serving: ShardServer
     stack: ExitStack
     users: int = 0
-    is_away: bool = False
+    is_evicted: bool = False
 
     def close_unused(self) -> None:
-        if self.is_away and not self.users:
+        if self.is_evicted and not self.users:
             self.stack.close()
 
 
 class Answerer:
-    """One node's answers about one collection; `keep` is called whenever the owned cells or their logs change."""
+    """One node's answers about one collection; `set_cells` is called whenever the owned cells or their logs change."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Answerer:
         root: Root,
         collection: str,
         node: str,
-        lend: Lend | None = None,
+        serve_data: DataHandler | None = None,
         shared: str = "",
     ) -> None:
         """Set up; `shared` is the collection's name in the cluster, if it differs from that of its folder."""
@@ -96,7 +96,7 @@ class Answerer:
         self._collection = collection
         self._shared = shared or collection
         self._node = node
-        self._lend = lend
+        self._serve_data = serve_data
         self._folders = {folder.number: folder for folder in root.collection(collection).cells()}
         self._owned: dict[int, CellOwnership] = {}
         self._opened: dict[frozenset[int], _Opened] = {}
@@ -108,14 +108,14 @@ class Answerer:
 
     async def start(self) -> None:
         """Begin to answer."""
-        await self._listen(presence_subject(self._shared), self._tell)
-        await self._listen(node_subject(self._shared, self._node), self._take)
+        await self._listen(presence_subject(self._shared), self._report_presence)
+        await self._listen(node_subject(self._shared, self._node), self._accept)
 
-    async def keep(self, owned: Mapping[int, CellOwnership]) -> None:
+    async def set_cells(self, owned: Mapping[int, CellOwnership]) -> None:
         """Answer for these cells from now on, and for no others."""
         before, self._owned = set(self._owned), {cell: each for cell, each in owned.items() if cell in self._folders}
         for cell in sorted(set(self._owned) - before):
-            await self._listen(cell_subject(self._shared, cell), self._take)
+            await self._listen(cell_subject(self._shared, cell), self._accept)
         for cell in sorted(before - set(self._owned)):
             await self._end(cell_subject(self._shared, cell))
         if set(self._owned) != before:
@@ -136,8 +136,8 @@ class Answerer:
         with self._lock:
             self._close_all_but(0)
 
-    async def _listen(self, subject: str, hear: Callable[[Msg], Awaitable[None]]) -> None:
-        self._subscriptions[subject] = await self._wire.request(self._wire.client.subscribe(subject, cb=hear))
+    async def _listen(self, subject: str, callback: Callable[[Msg], Awaitable[None]]) -> None:
+        self._subscriptions[subject] = await self._wire.request(self._wire.client.subscribe(subject, cb=callback))
 
     async def _end(self, subject: str) -> None:
         subscription = self._subscriptions.pop(subject, None)
@@ -147,12 +147,12 @@ class Answerer:
 
     # -- messages ------------------------------------------------------------------------------------------
 
-    async def _tell(self, message: Msg) -> None:
+    async def _report_presence(self, message: Msg) -> None:
         """Report this node and its cells."""
         presence = NodePresence(VERSION, self._node, tuple(self._owned.values()), len(self._folders))
         await self._respond(message, encode(presence))
 
-    async def _take(self, message: Msg) -> None:
+    async def _accept(self, message: Msg) -> None:
         """Accept a question, and answer it later from a thread, so that others can be accepted meanwhile."""
         if self._waiting >= MAX_WAITING:
             await self._respond(message, encode(SearchReply(VERSION, self._node, error="it is busy; try again")))
@@ -160,7 +160,7 @@ class Answerer:
         self._waiting += 1
         self._threads.submit(self._answer, message, self._clock.ticks_s(), asyncio.get_running_loop())
 
-    def _end_one(self, message: Msg, octets: bytes | None) -> None:
+    def _send_answer(self, message: Msg, octets: bytes | None) -> None:
         """Send an answer that a thread has made."""
         self._waiting -= 1
         if octets is not None:
@@ -178,37 +178,37 @@ class Answerer:
     def _answer(self, message: Msg, came_s: float, loop: asyncio.AbstractEventLoop) -> None:
         octets = None
         try:
-            octets = self._answered(message.data, came_s)
+            octets = self._make_answer(message.data, came_s)
         finally:  # after any error its place is free again
-            loop.call_soon_threadsafe(self._end_one, message, octets)
+            loop.call_soon_threadsafe(self._send_answer, message, octets)
 
-    def _answered(self, octets: bytes, came_s: float) -> bytes | None:
+    def _make_answer(self, octets: bytes, came_s: float) -> bytes | None:
         """Return the answer, as bytes; None if its sender no longer waits for it."""
         kind = "?"
         try:
-            asked = decode(octets, SearchRequest)
-            kind = asked.kind
-            if self._clock.ticks_s() >= came_s + asked.within_ms / 1000:
+            request = decode(octets, SearchRequest)
+            kind = request.kind
+            if self._clock.ticks_s() >= came_s + request.within_ms / 1000:
                 return None
-            if asked.kind != SEARCH:
-                if self._lend is None:
-                    raise ClusterError(f"unknown kind of request {asked.kind!r}")
-                return encode(SearchReply(VERSION, self._node, body=self._lend(asked)))
-            return self._searched(asked)
+            if request.kind != SEARCH:
+                if self._serve_data is None:
+                    raise ClusterError(f"unknown kind of request {request.kind!r}")
+                return encode(SearchReply(VERSION, self._node, body=self._serve_data(request)))
+            return self._search(request)
         except TeiaError as error:
             return encode(SearchReply(VERSION, self._node, error=_line(error)))
         except Exception as error:  # noqa: BLE001  # one question fails, the next may not
             _log.warning("request not answered kind=%s", kind, exc_info=True)
             return encode(SearchReply(VERSION, self._node, error=f"{type(error).__name__}: {_line(error)}"))
 
-    def _searched(self, asked: SearchRequest) -> bytes:
+    def _search(self, request: SearchRequest) -> bytes:
         # One reference for the whole answer: the loop may replace the dictionary.
         owned = self._owned
-        cells = frozenset(cell for cell in asked.cells if cell in owned)
+        cells = frozenset(cell for cell in request.cells if cell in owned)
         if not cells:
-            raise IndexFailure(f"it does not own {format_cells(asked.cells)}")
+            raise IndexFailure(f"it does not own {format_cells(request.cells)}")
         with self._using(cells) as serving:
-            body = serving.answer(asked.body)
+            body = serving.answer(request.body)
             left_out = dict(serving.omitted_cells)
         return encode(
             SearchReply(VERSION, self._node, tuple(owned[cell] for cell in sorted(cells)), left_out, body=body)
@@ -231,7 +231,7 @@ class Answerer:
             opened = self._opened.pop(cells, None)
             if opened is None:
                 self._close_all_but(MAX_SETS - 1)
-                opened = self._made(cells)
+                opened = self._open_cells(cells)
             self._opened[cells] = opened
             opened.users += 1
         try:
@@ -241,7 +241,7 @@ class Answerer:
                 opened.users -= 1
                 opened.close_unused()
 
-    def _made(self, cells: frozenset[int]) -> _Opened:
+    def _open_cells(self, cells: frozenset[int]) -> _Opened:
         folder = self._root.collection(self._collection)
         with ExitStack() as stack:
             lookup = stack.enter_context(contextlib.closing(Lookup(self._root, self._collection)))
@@ -263,7 +263,7 @@ class Answerer:
         """
         while len(self._opened) > count:
             oldest = self._opened.pop(next(iter(self._opened)))
-            oldest.is_away = True
+            oldest.is_evicted = True
             oldest.close_unused()
 
 

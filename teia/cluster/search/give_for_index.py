@@ -79,16 +79,16 @@ class AnchorsReply(msgspec.Struct, frozen=True, array_like=True):
 
 
 encode = msgspec.msgpack.Encoder().encode
-_file = msgspec.msgpack.Decoder(FileRequest).decode
-_pages = msgspec.msgpack.Decoder(PagesRequest).decode
-_anchors = msgspec.msgpack.Decoder(AnchorsRequest).decode
+_decode_file = msgspec.msgpack.Decoder(FileRequest).decode
+_decode_pages = msgspec.msgpack.Decoder(PagesRequest).decode
+_decode_anchors = msgspec.msgpack.Decoder(AnchorsRequest).decode
 
 
 class IndexDataServer:
     """The giving side of one node; threads may share it."""
 
     def __init__(self, root: Root, collection: str, clock: Clock) -> None:
-        self.asked_at: float | None = None
+        self.requested_at: float | None = None
         """Time at which pages were last requested."""
         self._clock = clock
         self._collection = root.collection(collection)
@@ -99,55 +99,55 @@ class IndexDataServer:
         self._readers: dict[int, CellReader] = {}
         self._lock = Lock()
 
-    def __call__(self, asked: SearchRequest) -> bytes:
-        """Answer one request (`Lend` of answer.py)."""
-        match asked.kind:
+    def __call__(self, request: SearchRequest) -> bytes:
+        """Answer one request (`DataHandler` of answer.py)."""
+        match request.kind:
             case kind if kind == FILE:
-                return encode(self._piece(_file(asked.body)))
+                return encode(self._read_piece(_decode_file(request.body)))
             case kind if kind == PAGES:
-                self.asked_at = self._clock.ticks_s()
-                return encode(self._lent(_pages(asked.body)))
+                self.requested_at = self._clock.ticks_s()
+                return encode(self._find_pages(_decode_pages(request.body)))
             case kind if kind == ANCHORS:
-                return encode(self._words(_anchors(asked.body)))
-        raise ClusterError(f"unknown kind of request {asked.kind!r}")
+                return encode(self._find_anchors(_decode_anchors(request.body)))
+        raise ClusterError(f"unknown kind of request {request.kind!r}")
 
-    def _path(self, asked: FileRequest) -> Path:
-        if asked.what == RANKS:
+    def _path(self, request: FileRequest) -> Path:
+        if request.what == RANKS:
             return rank_file(self._collection)
-        if asked.what == LINKS and asked.cell in self._cells:
-            return link_file(self._cells[asked.cell])
-        raise ClusterError(f"it has no {asked.what!r} of cell {asked.cell}")
+        if request.what == LINKS and request.cell in self._cells:
+            return link_file(self._cells[request.cell])
+        raise ClusterError(f"it has no {request.what!r} of cell {request.cell}")
 
-    def _piece(self, asked: FileRequest) -> FilePiece:
+    def _read_piece(self, request: FileRequest) -> FilePiece:
         try:
-            with self._path(asked).open("rb") as file:
+            with self._path(request).open("rb") as file:
                 status = os.fstat(file.fileno())
                 # A file that was replaced has another inode.
                 identity = f"{status.st_dev:x}-{status.st_ino:x}"
-                if asked.what == RANKS:  # replaced as a whole, never appended to
+                if request.what == RANKS:  # replaced as a whole, never appended to
                     identity += f"-{status.st_mtime_ns:x}"
                 # Another file, or a shorter one: from the beginning.
-                start = asked.start if asked.identity == identity and asked.start <= status.st_size else 0
+                start = request.start if request.identity == identity and request.start <= status.st_size else 0
                 file.seek(start)
                 return FilePiece(identity, status.st_size, start, file.read(PIECE_BYTES))
         except FileNotFoundError:
             return FilePiece("", 0, 0, b"")
 
-    def _lent(self, asked: PagesRequest) -> PagesReply:
-        keys, found = asked.keys[:MAX_KEYS], dict[int, bytes]()
-        for cell in self._places_of(asked.cell):
+    def _find_pages(self, request: PagesRequest) -> PagesReply:
+        keys, found = request.keys[:MAX_KEYS], dict[int, bytes]()
+        for cell in self._with_ancestors(request.cell):
             missing = [key for key in keys if key not in found]
-            found |= self._indexed(cell, missing) if missing else {}
-        return _fitting(keys, found)
+            found |= self._read_entries(cell, missing) if missing else {}
+        return _fitting_pages(keys, found)
 
-    def _places_of(self, cell: int) -> Iterator[int]:
+    def _with_ancestors(self, cell: int) -> Iterator[int]:
         """Yield a cell, and those that it was split off: pages indexed before the split are there."""
         yield cell
         while self._whole <= cell < len(self._starts):
             cell = cell_of(self._starts[cell], self._starts[:cell])
             yield cell
 
-    def _indexed(self, cell: int, keys: Sequence[int]) -> dict[int, bytes]:
+    def _read_entries(self, cell: int, keys: Sequence[int]) -> dict[int, bytes]:
         folder = self._cells.get(cell)
         if folder is None or not has_index(folder.index):
             return {}
@@ -159,16 +159,16 @@ class IndexDataServer:
             return {}
         return {key: pack_entry(entry) for key, entry in found.items()}
 
-    def _words(self, asked: AnchorsRequest) -> AnchorsReply:
+    def _find_anchors(self, request: AnchorsRequest) -> AnchorsReply:
         path = self._collection.path / OUTGOING
         if not path.exists():
             return AnchorsReply("", {})
         outgoing = OutgoingAnchors(path, read_only=True)
         try:
             identity, rows, room = outgoing.identity, {}, PIECE_BYTES
-            for cell, number in asked.after.items():
-                known = number if asked.identity == identity else 0
-                rows[cell], room = _begin_of(outgoing.after(cell, known, MAX_ROWS), room)
+            for cell, number in request.after.items():
+                known = number if request.identity == identity else 0
+                rows[cell], room = _fitting_rows(outgoing.after(cell, known, MAX_ROWS), room)
                 if room <= 0:
                     break
             return AnchorsReply(identity, {cell: some for cell, some in rows.items() if some})
@@ -176,7 +176,7 @@ class IndexDataServer:
             outgoing.close()
 
 
-def _begin_of(rows: Sequence[Row], room: int) -> tuple[list[Row], int]:
+def _fitting_rows(rows: Sequence[Row], room: int) -> tuple[list[Row], int]:
     """Return as many rows as fit, and the remaining room: none, once a row did not fit."""
     some: list[Row] = []
     for row in rows:
@@ -188,7 +188,7 @@ def _begin_of(rows: Sequence[Row], room: int) -> tuple[list[Row], int]:
     return some, room
 
 
-def _fitting(keys: Sequence[int], found: dict[int, bytes]) -> PagesReply:
+def _fitting_pages(keys: Sequence[int], found: dict[int, bytes]) -> PagesReply:
     """Return as many entries as fit, at least one; an entry that would never fit is left out."""
     entries: dict[int, bytes] = {}
     room = PIECE_BYTES

@@ -46,49 +46,49 @@ _log = logging.getLogger(__name__)
 class Librarian:
     """The work of the process: answering, gathering, borrowing; see the module."""
 
-    def __init__(self, answerer: Answerer, gatherer: IndexDataFetcher, lender: IndexDataServer, clock: Clock) -> None:
+    def __init__(self, answerer: Answerer, fetcher: IndexDataFetcher, server: IndexDataServer, clock: Clock) -> None:
         self._answerer = answerer
-        self._gatherer = gatherer
-        self._lender = lender
+        self._fetcher = fetcher
+        self._server = server
         self._clock = clock
         self._owned: dict[int, CellOwnership] = {}
 
     async def serve(self, lines: asyncio.StreamReader, gather_s: float) -> None:
         """Follow the node's messages until its pipe is closed."""
-        # The gatherer sees the same dictionary, which `_hold` changes in place.
-        gathering = asyncio.create_task(self._gatherer.gather_for_ever(self._owned, gather_s))
+        # The gatherer sees the same dictionary, which `_update_cells` changes in place.
+        fetching = asyncio.create_task(self._fetcher.gather_for_ever(self._owned, gather_s))
         try:
             while line := await lines.readline():
                 try:
-                    await self._hold(msgspec.json.decode(line, type=OwnedCells))
+                    await self._update_cells(msgspec.json.decode(line, type=OwnedCells))
                 except (TeiaError, OSError, msgspec.MsgspecError) as error:
                     _log.warning("cells not opened for search: %s", error)
         finally:
-            gathering.cancel()
-            await asyncio.wait([gathering])
+            fetching.cancel()
+            await asyncio.wait([fetching])
         with contextlib.suppress(TeiaError, OSError):
             await self._linger()
 
     async def _linger(self) -> None:
         """Give up all cells, and stay until no pages are requested any more, if other nodes are present."""
         # No more searches from here on; pages are still given.
-        await self._answerer.keep({})
+        await self._answerer.set_cells({})
         began = self._clock.ticks_s()
-        if not await self._gatherer.others():
+        if not await self._fetcher.others():
             return
         while True:
             now = self._clock.ticks_s()
-            asked_at = max(began, self._lender.asked_at or began)
-            if now - asked_at >= LINGER_S or now - began >= LINGER_AT_MOST_S:
+            requested_at = max(began, self._server.requested_at or began)
+            if now - requested_at >= LINGER_S or now - began >= LINGER_AT_MOST_S:
                 return
             await self._clock.sleep(POLL_S)
 
-    async def _hold(self, holding: OwnedCells) -> None:
-        cells = {owned.cell: owned for owned in holding.cells}
+    async def _update_cells(self, message: OwnedCells) -> None:
+        cells = {owned.cell: owned for owned in message.cells}
         new = sorted(cells.keys() - self._owned.keys())
         self._owned.clear()
         self._owned.update(cells)
-        await self._answerer.keep(cells)
+        await self._answerer.set_cells(cells)
         if not new:
             return
         # The indexer waits for this, but not for ever.
@@ -100,7 +100,7 @@ class Librarian:
 
     async def _borrow(self, cell: int) -> None:
         try:
-            await self._gatherer.borrow(cell)
+            await self._fetcher.borrow(cell)
         except (TeiaError, OSError) as error:
             _log.warning("cell=%d pages not fetched: %s", cell, error)
 
@@ -112,12 +112,12 @@ async def _main(clock: Clock) -> None:
     root = open_root(Path(settings.data))
     key, ca = (None if each is None else Path(each) for each in (settings.key, settings.ca))
     wire = await connect(settings.servers, key, f"{settings.node} search", ca=ca)
-    lender = IndexDataServer(root, settings.collection, clock)
-    answerer = Answerer(wire, clock, root, settings.collection, settings.node, lender, settings.shared)
-    gatherer = IndexDataFetcher(wire, clock, root, settings.collection, settings.shared, settings.node)
+    server = IndexDataServer(root, settings.collection, clock)
+    answerer = Answerer(wire, clock, root, settings.collection, settings.node, server, settings.shared)
+    fetcher = IndexDataFetcher(wire, clock, root, settings.collection, settings.shared, settings.node)
     try:
         await answerer.start()
-        await Librarian(answerer, gatherer, lender, clock).serve(lines, settings.gather_s)
+        await Librarian(answerer, fetcher, server, clock).serve(lines, settings.gather_s)
     finally:
         await answerer.close()
         await wire.end()

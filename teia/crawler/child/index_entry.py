@@ -10,7 +10,7 @@ from teia.parse.dates import parse_date
 from teia.records import LinkKind, Page
 from teia.urls import host_of, key_of
 
-MAX_PLACES = 8_192
+MAX_CACHED_LINKS = 8_192
 EARLIEST_S = 631_152_000  # 1990: pages cannot be older than the web
 DAY_S = 86_400
 _ANCHOR = LinkKind.ANCHOR
@@ -41,8 +41,8 @@ def entry_of(page: Page, visited_s: float, *, obeys: bool) -> IndexEntry | None:
 
 def _date_s(page: Page, visited_s: float) -> int:
     """Return the time when the page says it was last changed or published, if plausible; else 0."""
-    for said in (page.metadata.get("modified", ""), page.published):
-        moment_s = parse_date(said) if said else None
+    for text in (page.metadata.get("modified", ""), page.published):
+        moment_s = parse_date(text) if text else None
         # A day of grace for pages that are dated by a clock ahead of ours.
         if moment_s is not None and EARLIEST_S <= moment_s <= visited_s + DAY_S:
             return int(moment_s)
@@ -57,7 +57,7 @@ def _anchors(page: Page, *, obeys: bool) -> tuple[Anchor, ...]:
     for url, kind, text, nofollow in page.links:
         if (nofollow and obeys) or (kind is not _ANCHOR and kind.is_requisite) or url == page.url:
             continue
-        key, host = _place_of(url)
+        key, host = _key_and_host(url)
         known = found.get(key)
         # A link without a text, such as an image, gives way to one that has a text.
         if known is None or not known.text:
@@ -65,8 +65,8 @@ def _anchors(page: Page, *, obeys: bool) -> tuple[Anchor, ...]:
     return tuple(found.values())
 
 
-@lru_cache(maxsize=MAX_PLACES)
-def _place_of(url: str) -> tuple[int, str]:
+@lru_cache(maxsize=MAX_CACHED_LINKS)
+def _key_and_host(url: str) -> tuple[int, str]:
     return key_of(url), host_of(url)
 
 

@@ -60,18 +60,18 @@ HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 def work(payload: bytes) -> bytes:
     """Process a `CaptureRequest` message; return a `CaptureText` or a `CaptureTemplate`."""
-    wanted = decode_request(payload)
-    return encode(_text(wanted) if wanted.purpose == "text" else _shown(wanted))
+    request = decode_request(payload)
+    return encode(_text(request) if request.purpose == "text" else _template(request))
 
 
-def _text(wanted: CaptureRequest) -> CaptureText:
-    parsed = parse_document(wanted.url, wanted.head, wanted.body)
+def _text(request: CaptureRequest) -> CaptureText:
+    parsed = parse_document(request.url, request.head, request.body)
     page = parsed.page
     source = ""
     # Only a text has a source to show.
     if page.charset:
-        source = Document(wanted.url, parsed.head, parsed.decoded.payload, ParseOptions()).markup
-    links = dict.fromkeys(link.url for link in page.links if not link.kind.is_requisite and link.url != wanted.url)
+        source = Document(request.url, parsed.head, parsed.decoded.payload, ParseOptions()).markup
+    links = dict.fromkeys(link.url for link in page.links if not link.kind.is_requisite and link.url != request.url)
     return CaptureText(
         page.media_type,
         _clean(page.title),
@@ -84,13 +84,13 @@ def _text(wanted: CaptureRequest) -> CaptureText:
     )
 
 
-def _shown(wanted: CaptureRequest) -> CaptureTemplate:
-    head = parse_head(wanted.head)
-    decoded = decode(head.headers, wanted.body, LimitSettings())
-    document = Document(wanted.url, head, decoded.payload, ParseOptions())
+def _template(request: CaptureRequest) -> CaptureTemplate:
+    head = parse_head(request.head)
+    decoded = decode(head.headers, request.body, LimitSettings())
+    document = Document(request.url, head, decoded.payload, ParseOptions())
     # Any other type is not shown: only pages and style sheets can be made safe.
-    if wanted.purpose == "style":
-        made = restyle(document.markup, wanted.url)
+    if request.purpose == "style":
+        made = restyle(document.markup, request.url)
     elif document.media_type in HTML:
         made = replay(document)
     else:

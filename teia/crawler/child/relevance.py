@@ -50,30 +50,30 @@ def compile_focus(focus: Focus) -> CompiledFocus:
 
 
 def judge(
-    lens: CompiledFocus, way: Hint, page: Page, links: list[FoundLink], *, is_redirect: bool = False
+    compiled: CompiledFocus, hint: Hint, page: Page, links: list[FoundLink], *, is_redirect: bool = False
 ) -> FocusJudgement:
     """Judge a page and its links, given the hint under which it was fetched. Hard focus removes links from `links`."""
     # With hard focus, a path with fewer irrelevant pages could save links of this page.
-    is_far = lens.focus.hard and way.off_topic > 0
+    is_far = compiled.focus.hard and hint.off_topic > 0
     if is_redirect:
-        return FocusJudgement(0, NO_KIND, way.off_topic, is_far, [way.score] * len(links))
-    judgement = lens.model.judge(normalised(f"{page.title}\n{page.text[:MAX_TEXT_CHARS]}"))
+        return FocusJudgement(0, NO_KIND, hint.off_topic, is_far, [hint.score] * len(links))
+    judgement = compiled.model.judge(normalised(f"{page.title}\n{page.text[:MAX_TEXT_CHARS]}"))
     relevance, kind = judgement or (0, NO_KIND)
-    is_relevant = relevance >= lens.focus.threshold
-    off_topic = 0 if is_relevant else way.off_topic + 1
-    promised = relevance if is_relevant else round(FADING * max(relevance, way.score))
-    if lens.focus.hard:
-        is_open = off_topic <= lens.focus.tunnel
+    is_relevant = relevance >= compiled.focus.threshold
+    off_topic = 0 if is_relevant else hint.off_topic + 1
+    promised = relevance if is_relevant else round(FADING * max(relevance, hint.score))
+    if compiled.focus.hard:
+        is_open = off_topic <= compiled.focus.tunnel
         links[:] = [link for link in links if link.by & BY_REQUISITE or (is_open and link.by & ~ONLY_SITEMAPS)]
-    scores = [_link_score(lens, link, promised, way.score) for link in links]
+    scores = [_link_score(compiled, link, promised, hint.score) for link in links]
     return FocusJudgement(relevance, kind, off_topic, is_far and not is_relevant, scores)
 
 
-def _link_score(lens: CompiledFocus, link: FoundLink, promised: int, of_page: int) -> int:
+def _link_score(compiled: CompiledFocus, link: FoundLink, promised: int, of_page: int) -> int:
     # A requisite is needed whatever its words are.
     if link.by == BY_REQUISITE:
         return of_page
-    own = lens.score_of(f"{link.text} {link.tail}")
+    own = compiled.score_of(f"{link.text} {link.tail}")
     return promised if own is None else round((1 - LINK_SHARE) * promised + LINK_SHARE * own)
 
 

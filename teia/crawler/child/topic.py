@@ -53,9 +53,9 @@ class LearntTopic(msgspec.Struct, frozen=True):
     rest: tuple[int, ...]
     weights: dict[str, tuple[int, ...]]
 
-    def is_of(self, settings: FocusSettings) -> bool:
-        asked = (settings.words, settings.examples, settings.others)
-        return asked == (self.words, self.examples, self.others)
+    def matches(self, settings: FocusSettings) -> bool:
+        current = (settings.words, settings.examples, settings.others)
+        return current == (self.words, self.examples, self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +142,8 @@ def focus_of(root: Root, config: Config, clock: Clock) -> Focus:
     check_focus(config)
     settings = config.focus
     path = _file(root.collection(config.collection.name))
-    learnt = _kept(path)
-    if learnt is None or not learnt.is_of(settings):
+    learnt = _load(path)
+    if learnt is None or not learnt.matches(settings):
         learnt = _learn(root, config, clock)
         write_atomically(path, msgspec.json.format(msgspec.json.encode(learnt), indent=1) + b"\n")
     threshold = round(settings.threshold * SCALE)
@@ -154,7 +154,7 @@ def _file(folder: CollectionFolder) -> Path:
     return folder.path / FILE_NAME
 
 
-def _kept(path: Path) -> LearntTopic | None:
+def _load(path: Path) -> LearntTopic | None:
     if not path.exists():
         return None
     with disk_errors(path, "read"):
@@ -174,8 +174,8 @@ def _learn(root: Root, config: Config, clock: Clock) -> LearntTopic:
         of_kind.setdefault(example.kind, []).append(text)
     topic = of_kind.pop("", [])
     model = learn_topic([normalised(word) for word in settings.words], topic, of_kind)
-    asked = (settings.words, settings.examples, settings.others)
-    return LearntTopic(*asked, model.classes, model.rest, dict(model.weights))
+    current = (settings.words, settings.examples, settings.others)
+    return LearntTopic(*current, model.classes, model.rest, dict(model.weights))
 
 
 def _texts(root: Root, config: Config, examples: Sequence[TopicExample], clock: Clock) -> list[str]:
@@ -183,7 +183,7 @@ def _texts(root: Root, config: Config, examples: Sequence[TopicExample], clock: 
     if not examples:
         return []
     answers = [_answer(root, config, example) for example in examples]
-    pool = ChildPool("teia.crawler.child.topic:read_example", 1, ChildLimits.of(config.limits), clock)
+    pool = ChildPool("teia.crawler.child.topic:read_example", 1, ChildLimits.from_settings(config.limits), clock)
     with ThreadPoolExecutor(1, "learning") as thread:
         texts = thread.submit(asyncio.run, _read_all(pool, answers)).result()
     for example, text in zip(examples, texts, strict=True):
@@ -215,7 +215,7 @@ def _answer(root: Root, config: Config, example: TopicExample) -> bytes:
     name = config.collection.name
     try:
         with Lookup(root, name) as lookup:
-            stored = lookup.copy(example.url)
+            stored = lookup.capture(example.url)
     except StoreError as error:
         raise ConfigError(
             f"focus: the example {example.url} is not in {name} ({error}); crawl it first, or save it as a file"

@@ -48,13 +48,13 @@ def load_job(name: str) -> Job:
     """Import `module:function`; the module's function `prepare` is called once, before any child is forked."""
     module, _, function = name.partition(":")
     imported = importlib.import_module(module)
-    prepare: Callable[[], None] = getattr(imported, "prepare", _nothing)
+    prepare: Callable[[], None] = getattr(imported, "prepare", _no_preparation)
     prepare()
     job: Job = getattr(imported, function)
     return job
 
 
-def _nothing() -> None:
+def _no_preparation() -> None:
     """Prepare nothing."""
 
 
@@ -78,7 +78,7 @@ def serve(connection: socket.socket, job: Job, cpu_s: float, memory_bytes: int) 
         connection.sendall(answer + FROM_CHILD.pack(STARTED, ticket, 0))
         # SIGPROF keeps its default action, which kills: it needs no Python code to run.
         signal.setitimer(signal.ITIMER_PROF, cpu_s)
-        kind, result = _do(job, payload)
+        kind, result = _run_job(job, payload)
         signal.setitimer(signal.ITIMER_PROF, 0)
         answer = FROM_CHILD.pack(kind, ticket, len(result)) + result
 
@@ -97,7 +97,7 @@ def _next_item(unread: bytearray) -> tuple[int, bytes] | None:
     return ticket, payload
 
 
-def _do(job: Job, payload: bytes) -> tuple[int, bytes]:
+def _run_job(job: Job, payload: bytes) -> tuple[int, bytes]:
     try:
         return DONE, job(payload)
     except MemoryError:

@@ -45,7 +45,7 @@ START_S = 30.0
 STALL_S = 10.0
 """Time after which a child that does not begin an item, or a zygote that does not answer, is killed."""
 
-MAX_DEATHS_AT_BIRTH = 5
+MAX_FAILED_STARTS = 5
 """Number of children in a row that die before they start anything, after which none is expected to work."""
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
@@ -64,7 +64,7 @@ class ChildLimits:
     memory_bytes: int = 512 * 2**20
 
     @classmethod
-    def of(cls, limits: LimitSettings) -> ChildLimits:
+    def from_settings(cls, limits: LimitSettings) -> ChildLimits:
         return cls(limits.parse_cpu_s, 6 * limits.parse_cpu_s, limits.parse_memory_bytes)
 
 
@@ -88,7 +88,7 @@ class _Item:
     kills: int = 0
 
     @property
-    def is_used_up(self) -> bool:
+    def is_exhausted(self) -> bool:
         return self.tries >= TRIES or self.kills >= KILLS
 
 
@@ -134,14 +134,14 @@ class ChildPool:
         self._queue: deque[_Item] = deque()
         self._queue_bytes = 0
         self._children: list[_Child] = []
-        self._unborn: deque[_Child] = deque()
+        self._starting: deque[_Child] = deque()
         self._tickets = 0
         self._flush: asyncio.Handle | None = None
         self._watch: asyncio.Handle | None = None
         self._zygote = zygote
         self._control: socket.socket | None = None
         self._ready: asyncio.Future[None] | None = None
-        self._deaths_at_birth = 0
+        self._failed_starts = 0
         self._broken = ""
         self._closed = False
         self._suspects: list[tuple[_Item, str]] = []
@@ -150,7 +150,7 @@ class ChildPool:
         self._retry: asyncio.Handle | None = None
         self._wait_s = FIRST_WAIT_S
         self._zygote_since_s = 0.0
-        self._why_no_job = ""
+        self._import_error = ""
         self.trouble = ""
         """Reason why no child works at present; only in a pool with a probe."""
         self.lost_children = 0
@@ -223,11 +223,11 @@ class ChildPool:
             if handle is not None:
                 handle.cancel()
         for child in self._children:
-            self._hang_up(child)
-        self._hang_up_zygote()
+            self._disconnect(child)
+        self._disconnect_zygote()
         if self._zygote is not None:
             await asyncio.to_thread(self._zygote.end)
-        self._lose_all("closed")
+        self._fail_all("closed")
 
     # ---- sending ----------------------------------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ class ChildPool:
             return
         child.unread += received
         # All frames are taken out before any answer is delivered: a callback may submit, close or kill.
-        for item, answer in self._answers(child):
+        for item, answer in self._decode_answers(child):
             item.done(answer)
         # Refill before the child runs dry, so that it need not wait for a turn of this loop.
         if self._queue and len(child.items) <= WINDOW // 4:
@@ -313,7 +313,7 @@ class ChildPool:
             self._flush.cancel()
         self._send_waiting()
 
-    def _answers(self, child: _Child) -> list[tuple[_Item, bytes | LostAnswer]]:
+    def _decode_answers(self, child: _Child) -> list[tuple[_Item, bytes | LostAnswer]]:
         """Take the complete frames out of the received bytes."""
         found: list[tuple[_Item, bytes | LostAnswer]] = []
         unread, position = child.unread, 0
@@ -347,7 +347,7 @@ class ChildPool:
         self._zygote, self._control = zygote, zygote.control
         self._ready = loop.create_future()
         self._zygote_since_s = self._clock.ticks_s()
-        loop.add_reader(zygote.control, self._hear_zygote)
+        loop.add_reader(zygote.control, self._read_zygote)
 
     def _start_again(self) -> None:
         """Start a zygote in place of a dead one."""
@@ -359,7 +359,7 @@ class ChildPool:
         else:
             self._listen_to(zygote)
 
-    def _hear_zygote(self) -> None:
+    def _read_zygote(self) -> None:
         assert self._control is not None
         while True:
             try:
@@ -370,17 +370,17 @@ class ChildPool:
                 packet = b""
             kind = packet[:1]
             if kind == b"B":
-                self._begin_child(PID.unpack_from(packet, 1)[0])
+                self._register_child(PID.unpack_from(packet, 1)[0])
             elif kind == b"D":
-                self._bury(*DEATH.unpack_from(packet, 1))
+                self._handle_death(*DEATH.unpack_from(packet, 1))
             elif kind == b"R":
                 self._set_ready(None)
-                self._ask_for_children()
+                self._request_children()
             elif kind == b"X":
-                self._why_no_job = f"parse job {self._job} cannot be imported: {packet[1:].decode()}"
-                self._set_ready(ParseError(self._why_no_job))
+                self._import_error = f"parse job {self._job} cannot be imported: {packet[1:].decode()}"
+                self._set_ready(ParseError(self._import_error))
             else:
-                self._lose_zygote()
+                self._handle_zygote_exit()
                 return
 
     def _set_ready(self, error: ParseError | None) -> None:
@@ -393,18 +393,18 @@ class ChildPool:
         else:  # no caller awaits a zygote that was started in place of another
             self._ready.cancel()
 
-    def _ask_for_children(self) -> None:
+    def _request_children(self) -> None:
         """Request the missing children; while it is unknown if any works, only one."""
         while not self._closed and not self._broken and self._control is not None:
             if self._prober is not None or len(self._children) >= self._size:
                 return
-            child = self._ask_for_child()
+            child = self._request_child()
             if child is None:
                 return
             if self._is_probing:
                 self._prober = child
 
-    def _ask_for_child(self) -> _Child | None:
+    def _request_child(self) -> _Child | None:
         assert self._control is not None
         try:
             ours, theirs = socket.socketpair()
@@ -414,16 +414,16 @@ class ChildPool:
         ours.setblocking(False)
         child = _Child(ours, since_s=self._clock.ticks_s())
         self._children.append(child)
-        self._unborn.append(child)
+        self._starting.append(child)
         # The zygote gets a copy of `theirs`; ours must be closed, or the child's end would never be seen.
         with theirs, contextlib.suppress(OSError):  # a dead zygote is noticed by its own end
             limits = LIMITS.pack(self._limits.cpu_s, self._limits.memory_bytes)
             socket.send_fds(self._control, [b"F" + limits], [theirs.fileno()])
         return child
 
-    def _begin_child(self, pid: int) -> None:
+    def _register_child(self, pid: int) -> None:
         # The zygote forks in the order of requests, so births come in that order too.
-        child = self._unborn.popleft()
+        child = self._starting.popleft()
         child.pid, child.since_s = pid, self._clock.ticks_s()
         asyncio.get_running_loop().add_reader(child.connection, self._read, child)
         if child is self._prober:
@@ -460,50 +460,50 @@ class ChildPool:
         if child.is_dying:
             return
         child.is_dying, child.since_s = True, self._clock.ticks_s()
-        self._hang_up(child)
+        self._disconnect(child)
         if self._control is not None:
             with contextlib.suppress(OSError):
                 # The zygote kills: only it knows that the pid was not reaped and given to another process.
                 self._control.send(b"K" + PID.pack(child.pid))
 
-    def _hang_up(self, child: _Child) -> None:
+    def _disconnect(self, child: _Child) -> None:
         loop = asyncio.get_running_loop()
         if child.connection.fileno() >= 0:
             loop.remove_reader(child.connection)
             loop.remove_writer(child.connection)
             child.connection.close()
 
-    def _bury(self, pid: int, status: int) -> None:
+    def _handle_death(self, pid: int, status: int) -> None:
         """Blame the present item of a dead child, requeue its other items, and replace it."""
         child = next((each for each in self._children if each.pid == pid), None)
         if child is None:
             return
         if not child.is_dying:
             # Answers sent before the death count; what is left then is the item to blame.
-            self._read_last_words(child)
-            self._hang_up(child)
+            self._read_remaining_answers(child)
+            self._disconnect(child)
         self._children.remove(child)
         self.lost_children += 1
         reason = _reason(child, status)
-        self._deaths_at_birth = 0 if child.has_started_anything else self._deaths_at_birth + 1
+        self._failed_starts = 0 if child.has_started_anything else self._failed_starts + 1
         if child is self._prober:
             child.items.clear()
             self._fail(f"parse processes die ({reason})")
             return
-        self._hand_on(child, reason)
-        if self._deaths_at_birth >= MAX_DEATHS_AT_BIRTH and not self._is_probing:
-            self._doubt(f"parse processes die at once ({reason})")
-        self._ask_for_children()
+        self._requeue(child, reason)
+        if self._failed_starts >= MAX_FAILED_STARTS and not self._is_probing:
+            self._start_probing(f"parse processes die at once ({reason})")
+        self._request_children()
 
-    def _read_last_words(self, child: _Child) -> None:
+    def _read_remaining_answers(self, child: _Child) -> None:
         """Read the answers that a child sent before it died."""
         with contextlib.suppress(OSError):
             while received := child.connection.recv(_RECEIVE_BYTES):
                 child.unread += received
-        for item, answer in self._answers(child):
+        for item, answer in self._decode_answers(child):
             item.done(answer)
 
-    def _hand_on(self, child: _Child, reason: str) -> None:
+    def _requeue(self, child: _Child, reason: str) -> None:
         blamed, others = child.started, [item for item in child.items if item is not child.started]
         again = others
         if blamed is not None:
@@ -511,23 +511,23 @@ class ChildPool:
                 blamed.kills += 1
             else:
                 blamed.tries += 1
-            again = others if blamed.is_used_up else [*others, blamed]
+            again = others if blamed.is_exhausted else [*others, blamed]
         # To the front, in their order: these items have waited longest. The blamed one comes last of them.
         self._queue.extendleft(reversed(again))
         self._queue_bytes += sum(item.size for item in again)
         child.items.clear()
         child.items_bytes = 0
-        if blamed is None or not blamed.is_used_up:
+        if blamed is None or not blamed.is_exhausted:
             return
         if self._probe is None or self._closed:
             blamed.done(LostAnswer(reason))
         else:
             self._suspects.append((blamed, reason))
-            self._doubt(reason)
+            self._start_probing(reason)
 
     # ---- trouble ----------------------------------------------------------------------------------------------------
 
-    def _doubt(self, why: str) -> None:
+    def _start_probing(self, why: str) -> None:
         """Test with the next child if any works. A pool without a probe assumes that none does."""
         if self._probe is None:
             self._break(why)
@@ -547,13 +547,13 @@ class ChildPool:
         """Continue after a child did the probe or reported an error on it: the suspects are to blame."""
         if isinstance(answer, LostAnswer) and self._closed:
             return
-        self._is_probing, self._prober, self._deaths_at_birth = False, None, 0
+        self._is_probing, self._prober, self._failed_starts = False, None, 0
         self.trouble, self._wait_s = "", FIRST_WAIT_S
         # The probe worked, so the fault lies with the items.
         suspects, self._suspects = self._suspects, []
         for item, reason in suspects:
             item.done(LostAnswer(reason))
-        self._ask_for_children()
+        self._request_children()
         self._plan_flush()
 
     def _fail(self, why: str) -> None:
@@ -563,7 +563,7 @@ class ChildPool:
         if self._probe is None:
             self._break(why)
             return
-        self._is_probing, self._prober, self.trouble = True, None, self._why_no_job or why
+        self._is_probing, self._prober, self.trouble = True, None, self._import_error or why
         for item, _ in self._suspects:
             # The probe failed too, so the deaths proved nothing against these items.
             item.tries = item.kills = 0
@@ -578,39 +578,39 @@ class ChildPool:
     def _try_again(self) -> None:
         self._retry = None
         if self._control is None:
-            self._why_no_job = ""
+            self._import_error = ""
             self._start_again()
         else:
-            self._ask_for_children()
+            self._request_children()
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
-    def _lose_zygote(self) -> None:
+    def _handle_zygote_exit(self) -> None:
         """Handle the zygote's death, with which the kernel killed its children: restart, or give up at start."""
         self._set_ready(ParseError("parse processes cannot be started; see the lines above"))
-        self._hang_up_zygote()
+        self._disconnect_zygote()
         if self._closed:
             return
         was_probing, self._prober = self._prober is not None, None
         children, self._children = self._children, []
-        self._unborn.clear()
+        self._starting.clear()
         for child in children:
-            self._hang_up(child)
+            self._disconnect(child)
             if was_probing and child.items and child.items[0].done == self._probed:
                 child.items.clear()
             child.started = None  # none of the items is to blame
-            self._hand_on(child, "zygote died")
-        self._deaths_at_birth += 1
+            self._requeue(child, "zygote died")
+        self._failed_starts += 1
         if self._zygote is not None:
             self._zygote.end()
         if self._watch is None:  # at the start: the caller of `start` gets the error
             return
-        if self._is_probing or self._deaths_at_birth >= MAX_DEATHS_AT_BIRTH:
+        if self._is_probing or self._failed_starts >= MAX_FAILED_STARTS:
             self._fail("the process that forks parse processes keeps dying")
         else:
             self._start_again()
 
-    def _hang_up_zygote(self) -> None:
+    def _disconnect_zygote(self) -> None:
         if self._control is not None:
             asyncio.get_running_loop().remove_reader(self._control)
             self._control.close()
@@ -618,9 +618,9 @@ class ChildPool:
 
     def _break(self, why: str) -> None:
         self._broken = why
-        self._lose_all(why)
+        self._fail_all(why)
 
-    def _lose_all(self, why: str) -> None:
+    def _fail_all(self, why: str) -> None:
         items = [item for child in self._children for item in child.items] + list(self._queue)
         items += [item for item, _ in self._suspects]
         self._children.clear()

@@ -59,14 +59,14 @@ class Zygote:
                 # The bytes say nothing more than "something died"; `_reap` finds out which.
                 os.read(wake_read, 512)
             self._reap()
-            if self._control.fileno() in ready and not self._obey():
+            if self._control.fileno() in ready and not self._handle_command():
                 break
         for pid in self._living:
             os.kill(pid, signal.SIGKILL)
         for pid in self._living:
             os.waitpid(pid, 0)
 
-    def _obey(self) -> bool:
+    def _handle_command(self) -> bool:
         packet, descriptors, _, _ = socket.recv_fds(self._control, PACKET_BYTES, 1)
         if packet[:1] == b"F" and descriptors:
             self._fork(descriptors[0], *LIMITS.unpack_from(packet, 1))
@@ -80,12 +80,12 @@ class Zygote:
         zygote = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._be_child(descriptor, zygote, cpu_s, memory_bytes)
+            self._run_child(descriptor, zygote, cpu_s, memory_bytes)
         os.close(descriptor)
         self._living.add(pid)
         self._control.send(b"B" + PID.pack(pid))
 
-    def _be_child(self, descriptor: int, zygote: int, cpu_s: float, memory_bytes: int) -> None:
+    def _run_child(self, descriptor: int, zygote: int, cpu_s: float, memory_bytes: int) -> None:
         status = 1
         try:
             # Undo the zygote's own set-up first: its signal handlers and control socket are not the child's.

@@ -99,7 +99,7 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     """Estimate the freshness of a collection from its visits; reads every page's history, a host at a time."""
     now_s = (clock or WallClock()).now_s()
     weigh = weigher(source.config.refresh, source.ranks)
-    pace = pace_of(source, now_s)
+    pace = read_pace(source, now_s)
     known = _Known(np.zeros(3))
     found: list[tuple[str, FreshnessBound]] = []
     again = 0
@@ -192,7 +192,7 @@ def _host(
     return standings, seen
 
 
-def one_host(
+def bound_of_host(
     cell: OpenCell, host_id: int, host: str, slot_s: float, settings: RefreshSettings, weigh: Weigh, now_s: float
 ) -> FreshnessBound | None:
     """Return the freshness of one host with requests `slot_s` apart, learnt from its own pages alone."""
@@ -223,7 +223,7 @@ class _Pace(NamedTuple):
 _UNASKED = _Pace(0.0, 0.0, 0)
 
 
-def pace_of(source: Source, now_s: float) -> dict[str, _Pace]:
+def read_pace(source: Source, now_s: float) -> dict[str, _Pace]:
     """Return the pace of each host's requests, from the fetch log."""
     seconds = "date_diff('microsecond', started, ended) / 1e6"
     # Imported rows and pages from a cache were no requests of this crawler.

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from teia.records import Outcome
 from teia.views.reports.source import Source, share_of
 
-MEANINGS = {
+DESCRIPTIONS = {
     Outcome.ROBOTS: "excluded by robots.txt",
     Outcome.ROBOTS_UNREACHABLE: "robots.txt could not be fetched, so nothing was requested",
     Outcome.OUT_OF_SCOPE: "out of scope",
@@ -87,7 +87,7 @@ def code_of(outcome: str) -> int | None:
 def meaning_of(outcome: str) -> str:
     """Return an outcome in words: the phrase of an HTTP status, or ours."""
     if not outcome.isdigit():
-        return MEANINGS.get(Outcome(outcome), "") if outcome in set(Outcome) else ""
+        return DESCRIPTIONS.get(Outcome(outcome), "") if outcome in set(Outcome) else ""
     try:
         return f"HTTP: {HTTPStatus(int(outcome)).phrase}"
     except ValueError:

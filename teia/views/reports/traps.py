@@ -10,7 +10,7 @@ from teia.frontier.traps.pattern_table import HostPatterns
 from teia.frontier.traps.suspicion import SHAPE, Pattern, PatternState
 from teia.views.reports.source import OpenCell, Source
 
-STANDINGS = {PatternState.OPEN: "open", PatternState.WAITING: "queued last", PatternState.PARKED: "parked"}
+STATUS_NAMES = {PatternState.OPEN: "open", PatternState.WAITING: "queued last", PatternState.PARKED: "parked"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _row(host: str, pattern: Pattern, waiting: int) -> TrapRow:
         host,
         "" if is_shape else pattern.text,
         pattern.text.removeprefix(SHAPE) if is_shape else str(pattern.reason),
-        "refused" if is_shape else STANDINGS[pattern.state],
+        "refused" if is_shape else STATUS_NAMES[pattern.state],
         int(pattern.all.read),
         waiting,
         pattern.given_up,

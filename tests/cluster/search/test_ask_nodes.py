@@ -15,7 +15,7 @@ import pytest
 from teia.clock import WallClock
 from teia.cluster.search import ask_nodes
 from teia.cluster.search.ask_nodes import CellResponders, ClusterSearch, NodeShard, speakers_of
-from teia.cluster.search.messages import VERSION, CellOwnership, NodePresence, numbers
+from teia.cluster.search.messages import VERSION, CellOwnership, NodePresence, format_cells
 from teia.errors import IndexFailure
 from teia.index.union import UnionReader
 from teia.search.serve.searcher import Searcher, SearchOptions
@@ -126,7 +126,7 @@ def test_of_two_that_speak_for_a_cell_the_higher_epoch_is_believed() -> None:
 
 
 def test_cells_are_written_in_runs() -> None:
-    assert numbers([7, 0, 1, 2]) == "0-2, 7"
+    assert format_cells([7, 0, 1, 2]) == "0-2, 7"
 
 
 @pytest.fixture

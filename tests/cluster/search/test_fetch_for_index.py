@@ -73,7 +73,7 @@ def members(nats: Nats, unique: str, tmp_path: Path) -> Iterator[dict[str, Membe
             answerer = Answerer(wire, WallClock(), root, unique, name, IndexDataServer(root, unique, WallClock()))
             thread.wait_for(answerer.start())
             stack.callback(lambda thread=thread, answerer=answerer: thread.wait_for(answerer.close()))
-            thread.wait_for(answerer.keep({cell: CellOwnership(cell, 1, 1) for cell in cells}))
+            thread.wait_for(answerer.set_cells({cell: CellOwnership(cell, 1, 1) for cell in cells}))
             made[name] = Member(root, cells, thread, IndexDataFetcher(wire, WallClock(), root, unique, unique, name))
         settled()
         yield made

@@ -23,10 +23,10 @@ from teia.cluster.search.messages import (
     NodePresence,
     SearchReply,
     SearchRequest,
-    about,
+    cell_subject,
     decode,
     encode,
-    who,
+    presence_subject,
 )
 from teia.errors import ClusterError, IndexFailure
 from teia.index.entry import IndexEntry
@@ -98,7 +98,7 @@ def stranger(nats: Nats, collection: str) -> Iterator[tuple[LoopThread, Any]]:
         async def tell(message: Any) -> None:
             await message.respond(msgspec.msgpack.encode([1, "old", [[1, 9, 9]], 2]))
 
-        thread.wait_for(wire.client.subscribe(who(collection), cb=tell))
+        thread.wait_for(wire.client.subscribe(presence_subject(collection), cb=tell))
         thread.wait_for(wire.client.flush())
         yield thread, wire.client
         thread.wait_for(wire.end())
@@ -136,7 +136,7 @@ def test_whoever_asks_in_another_version_is_told(nats: Nats, unique: str, tmp_pa
         node.keep(1, 0)
         settled()
         question = msgspec.msgpack.encode([1, SEARCH, [0], 700, b"what was asked then"])
-        answer = decode(thread.wait_for(client.request(about(unique, 0), question, timeout=20)).data, SearchReply)
+        answer = decode(thread.wait_for(client.request(cell_subject(unique, 0), question, timeout=20)).data, SearchReply)
     assert "another version of teia" in answer.error
     assert answer.body == b""
 

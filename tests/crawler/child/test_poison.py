@@ -12,7 +12,7 @@ from teia.collections.inbox import ControlFile
 from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import CrawlState
 from teia.store.root import Root, open_root
-from teia.views.alerts import Alert, Disk, needs_of
+from teia.views.alerts import Alert, Disk, find_alerts
 from tests.crawler.poison import POISON
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots, text_of
 from tests.waiting import until
@@ -39,7 +39,7 @@ def test_a_page_that_kills_its_readers_is_stored_and_costs_nobody_else_anything(
     assert crawled.metrics.parse_children_lost == 1, "one page was lost"
     with Lookup(open_root(crawled.data), "main") as lookup:
         url = next(each for each in lookup.urls_of_host("a.test", 100) if each.endswith("/bad"))
-        assert POISON in lookup.copy(url).payload
+        assert POISON in lookup.capture(url).payload
 
 
 def test_a_robots_txt_of_any_bytes_is_read(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
         try:
             account = until(paused_account, "the crawl pauses and says why")
             paused.append(account["paused_why"])
-            needs.extend(needs_of(account, None, Disk(1.0, 0.1)))
+            needs.extend(find_alerts(account, None, Disk(1.0, 0.1)))
         finally:
             control.close()
             asked.append(requests_settled(tmp_path))

@@ -47,7 +47,7 @@ def host(name: str, **values: Any) -> HostPast:
     return HostPast(name, None, 1, **known)  # type: ignore[arg-type]  # no cell is asked here
 
 
-def pace_of(
+def read_pace(
     *hosts: HostPast, config: Config | None = None, delay_s: float = 10.0, nodes: int = 1, **behaviour: Any
 ) -> Paces:
     each = {"took_s": 0.0, "late_s": 0.0, "failed": 0.0} | behaviour
@@ -64,38 +64,38 @@ def quick(**courtesy: Any) -> Config:
 
 
 def test_a_host_rests_answers_and_waits_for_the_crawler() -> None:
-    pace = pace_of(host("a.test"), took_s=2.0, late_s=0.5)
+    pace = read_pace(host("a.test"), took_s=2.0, late_s=0.5)
     assert pace.slot_s == pytest.approx([12.5])
 
 
 def test_a_crawl_delay_wins_over_a_shorter_delay_and_is_counted() -> None:
     """C2: it is never shortened."""
-    pace = pace_of(host("a.test", crawl_delay_s=60.0), host("b.test"), host("c.test", pages=0, crawl_delay_s=60.0))
+    pace = read_pace(host("a.test", crawl_delay_s=60.0), host("b.test"), host("c.test", pages=0, crawl_delay_s=60.0))
     assert pace.slot_s[:2] == pytest.approx([60.0, 10.0])
     assert pace.crawl_delays == 1
 
 
 def test_hosts_at_one_address_share_its_rest() -> None:
     hosts = [host(f"{name}.test", address="10.0.0.1") for name in "abc"]
-    pace = pace_of(*hosts, host("d.test", address="10.0.0.2"))
+    pace = read_pace(*hosts, host("d.test", address="10.0.0.2"))
     assert pace.slot_s == pytest.approx([30.0, 30.0, 30.0, 10.0])
 
 
 def test_where_many_sites_share_an_address_its_rest_is_divided() -> None:
     hosts = [host(f"site{number}.test", address="10.0.0.1") for number in range(16)]
-    pace = pace_of(*hosts, config=quick(shared_sites=8))
+    pace = read_pace(*hosts, config=quick(shared_sites=8))
     assert pace.slot_s == pytest.approx([16 * 10.0 * 8 / 16] * 16)
 
 
 def test_visits_that_fail_and_robots_txt_leave_fewer_for_pages() -> None:
-    pace = pace_of(host("a.test"), config=quick(robots=True, robots_max_age_s=100.0), failed=0.5)
+    pace = read_pace(host("a.test"), config=quick(robots=True, robots_max_age_s=100.0), failed=0.5)
     assert pace.slot_s == pytest.approx([1.0 / ((0.1 - 0.01) * 0.5)])
     assert pace.others_per_day == pytest.approx([864.0])
 
 
 def test_new_urls_take_their_share_while_they_last() -> None:
     days = 14 * DAY_S
-    few, many = pace_of(host("a.test", waiting=1_000)), pace_of(host("a.test", waiting=10_000_000))
+    few, many = read_pace(host("a.test", waiting=1_000)), read_pace(host("a.test", waiting=10_000_000))
     assert few.slot_s == pytest.approx([1.0 / (0.1 - 1_000 / days)])
     assert many.slot_s == pytest.approx([20.0])
 
@@ -104,14 +104,14 @@ def test_more_nodes_visit_more_servers_at_a_time_and_shorten_no_rest() -> None:
     """T4: with 2 servers at a time, 8 hosts wait four times as long; with 4 nodes none waits for another."""
     hosts = [host(f"{name}.test") for name in "abcdefgh"]
     config = quick(max_hosts=2)
-    assert pace_of(*hosts, config=config).slot_s == pytest.approx([40.0] * 8)
-    assert pace_of(*hosts, config=config, nodes=4).slot_s == pytest.approx([10.0] * 8)
-    assert pace_of(*hosts, config=config, nodes=64).slot_s == pytest.approx([10.0] * 8)
+    assert read_pace(*hosts, config=config).slot_s == pytest.approx([40.0] * 8)
+    assert read_pace(*hosts, config=config, nodes=4).slot_s == pytest.approx([10.0] * 8)
+    assert read_pace(*hosts, config=config, nodes=64).slot_s == pytest.approx([10.0] * 8)
 
 
 def test_no_page_is_visited_more_often_than_may_be_and_a_parked_host_not_at_all() -> None:
     config = replace(quick(), refresh=RefreshSettings(least_s=3_600.0))
-    pace = pace_of(host("a.test", pages=6), host("b.test", is_parked=True), config=config)
+    pace = read_pace(host("a.test", pages=6), host("b.test", is_parked=True), config=config)
     assert pace.slot_s == pytest.approx([600.0, LONGEST_S])
 
 

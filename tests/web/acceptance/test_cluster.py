@@ -14,7 +14,7 @@ import uvicorn
 from playwright.sync_api import Browser, BrowserContext
 
 from teia.clock import WallClock
-from teia.cluster.search.messages import numbers
+from teia.cluster.search.messages import format_cells
 from teia.store.root import open_root
 from teia.urls import host_of
 from teia.web.access.accounts import Accounts
@@ -116,7 +116,7 @@ def test_a_node_is_killed_and_the_ring_shows_who_has_its_cells(two: Two) -> None
     assert f"{asked - len(lost)} of {asked} cells answered" in search.inner_text(".sum")
     assert search.locator(".note").count() >= 1
     assert search.locator(".hits > li article").count() >= 1
-    assert f"cells {numbers(sorted(lost.values()))}" in " ".join(two.twin("/search?q=de")["warnings"])
+    assert f"cells {format_cells(sorted(lost.values()))}" in " ".join(two.twin("/search?q=de")["warnings"])
 
     until(lambda: "declared dead node=b" in two.nodes.said("a"))
     within_ms = 1000 * (SHOWN_S + BUSY_S)

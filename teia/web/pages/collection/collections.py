@@ -15,7 +15,7 @@ from teia.records import Command
 from teia.views.alerts import Alert
 from teia.web.access.roles import Role
 from teia.web.background.crawler import CrawlerState
-from teia.web.pages.collection.monitor import account_of, is_known, last_day, open_alerts
+from teia.web.pages.collection.monitor import account_of, is_freshness_known, last_day, open_alerts
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
 
@@ -92,7 +92,7 @@ def collections(site: SiteDep) -> CollectionsView:
 
 def _line(site: Installation, name: str) -> CollectionLine:
     account, _ = account_of(site, name)
-    freshness = account["freshness"] if is_known(account) else {}
+    freshness = account["freshness"] if is_freshness_known(account) else {}
     agenda, problem = _agenda(site, name)
     return CollectionLine(
         name=name,

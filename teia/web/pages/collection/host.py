@@ -43,10 +43,10 @@ from teia.views.host import (
     HostFreshnessEstimate,
     HostView,
     WeekPlan,
-    feasibility_of,
+    compute_feasibility,
     host_view,
     line_of,
-    standing_at,
+    estimate_freshness,
     week_plan,
 )
 from teia.views.hosts import HostLine
@@ -59,7 +59,7 @@ from teia.web.server.installation import Installation
 from teia.web.server.json_routes import API, ActionResult, SiteDep, VisitorDep, PageRoutes
 from teia.web.server.templates import link
 
-STANDING_S, STANDING_PATIENCE_S = 60.0, 0.02
+ESTIMATE_S, ESTIMATE_PATIENCE_S = 60.0, 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class HostPage:
         """Return the request times for a chart, with their looks."""
         return [(_unix(each.time), "early" if each.is_early else "s1") for each in self.about.rhythm]
 
-    def quarter(self) -> tuple[float, float]:
+    def chart_span(self) -> tuple[float, float]:
         """Return the time span of the chart."""
         return _unix(self.time) - RHYTHM_S, _unix(self.time)
 
@@ -120,9 +120,9 @@ def _unix(time: str) -> float:
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/hosts/{host}", "host.html", Role.VIEWER)(host_page)
     pages.add("GET", API + "/c/{collection}/hosts/{host}/feasibility", Role.VIEWER, feasibility)
-    to, how = "/c/{collection}/hosts/{host}", {"summary": (treat.__doc__ or ""), "operation_id": "hosts_treat"}
+    to, how = "/c/{collection}/hosts/{host}", {"summary": (change_host.__doc__ or ""), "operation_id": "hosts_treat"}
     pages.add("POST", to, Role.OPERATOR, _by_form(pages), include_in_schema=False)
-    pages.add("POST", API + to, Role.OPERATOR, treat, response_model=ActionResult, **how)
+    pages.add("POST", API + to, Role.OPERATOR, change_host, response_model=ActionResult, **how)
 
 
 # ---- one host -------------------------------------------------------------------------------------------------------
@@ -139,25 +139,25 @@ def host_page(site: SiteDep, collection: str, host: str, delay_s: Delay = None, 
         about = host_view(lookup, table, line.host, site.config(collection), site.clock.now_s(), delay_s, pages)
     is_asked = delay_s is not None or pages is not None
     # A slot is the time of one request: the response and the delay after it.
-    asked_slot_s = about.feasibility.delay_s + about.feasibility.response_s
+    requested_slot_s = about.feasibility.delay_s + about.feasibility.response_s
     return HostPage(
         time=iso_utc(site.clock.now_s()),
         about=about,
-        now=feasibility_of(line),
+        now=compute_feasibility(line),
         plan=week_plan(line, site.config(collection).refresh),
         is_asked=is_asked,
-        possible=_possible(site, collection, line, line.slot_s),
-        possible_asked=_possible_at(site, collection, line, asked_slot_s) if is_asked else None,
-        **_decided(site, collection, line.host),
+        possible=_estimate(site, collection, line, line.slot_s),
+        possible_asked=_estimate_at(site, collection, line, requested_slot_s) if is_asked else None,
+        **_host_settings(site, collection, line.host),
     )
 
 
-def _decided(site: Installation, collection: str, host: str) -> dict[str, Any]:
+def _host_settings(site: Installation, collection: str, host: str) -> dict[str, Any]:
     """Return the settings that users made for a host."""
     config = site.config(collection)
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         wanted = [origin for origin, _ in control.robots_requests(collection)]
-    own_delay_s, agreed_by = _own_rest(config.courtesy, host)
+    own_delay_s, agreed_by = _own_delay(config.courtesy, host)
     return {
         "is_paused": host in paused_hosts(config.courtesy.paused),
         # Only a rule for exactly this host, which `unblock` can remove.
@@ -171,27 +171,27 @@ def _decided(site: Installation, collection: str, host: str) -> dict[str, Any]:
     }
 
 
-def _possible(site: Installation, collection: str, line: HostLine, slot_s: float) -> HostFreshnessEstimate | None:
+def _estimate(site: Installation, collection: str, line: HostLine, slot_s: float) -> HostFreshnessEstimate | None:
     def make() -> HostFreshnessEstimate:
-        return standing_at(site.root, collection, line, slot_s, site.clock.now_s())
+        return estimate_freshness(site.root, collection, line, slot_s, site.clock.now_s())
 
     key = ("standing", collection, line.host, round(slot_s, 3))
-    found = site.cache.get_or_none(key, make, STANDING_S, STANDING_PATIENCE_S)
+    found = site.cache.get_or_none(key, make, ESTIMATE_S, ESTIMATE_PATIENCE_S)
     return None if found is None else found.value
 
 
-def _possible_at(site: Installation, collection: str, line: HostLine, slot_s: float) -> HostFreshnessEstimate | None:
-    """Like `_possible`, for a hypothetical slot.
+def _estimate_at(site: Installation, collection: str, line: HostLine, slot_s: float) -> HostFreshnessEstimate | None:
+    """Like `_estimate`, for a hypothetical slot.
 
     The `possible` freshness follows from visits at the actual slot, so it is unknown for another.
     """
-    found = _possible(site, collection, line, slot_s)
+    found = _estimate(site, collection, line, slot_s)
     return found if found is None or isclose(slot_s, line.slot_s) else replace(found, possible=None)
 
 
 def feasibility(site: SiteDep, collection: str, host: str, delay_s: Delay = None, pages: HowMany = None) -> Feasibility:
     """Compute the time of one pass over a host, at this delay or another, over all its pages or some."""
-    return feasibility_of(line_of(all_hosts(site, collection), host), delay_s, pages)
+    return compute_feasibility(line_of(all_hosts(site, collection), host), delay_s, pages)
 
 
 def live_host(site: Installation, collection: str, host: str) -> dict[str, Any]:
@@ -228,24 +228,24 @@ def rule_of(host: str) -> str:
     return f"host:{host}"
 
 
-def treat(site: SiteDep, visitor: VisitorDep, collection: str, host: str, form: HostActionForm) -> ActionResult:
+def change_host(site: SiteDep, visitor: VisitorDep, collection: str, host: str, form: HostActionForm) -> ActionResult:
     """Pause, resume, block or unblock a host, set its delay or its budget, or have its robots.txt fetched again."""
     line, before = line_of(all_hosts(site, collection), host), site.config(collection)
     to = link(f"/c/{collection}/hosts/{line.host}")
     if form.deed == "robots":
-        said, after = _reread(site, collection, line), before
+        message, after = _request_robots(site, collection, line), before
     else:
-        edits, said = _edits(before, visitor, line.host, form)
+        edits, message = _edits(before, visitor, line.host, form)
         after = apply_edits(before, edits)
         try:
             changed = change(site.root, collection, edits, site.clock)
         except StoreError:  # the edits may be saved all the same: a crawl that did not answer in time reads them later
             if has_edits(site.config(collection), edits):
-                _note(site, visitor, collection, line.host, form, before, after)
+                _log_change(site, visitor, collection, line.host, form, before, after)
             raise
-        said += " at once" if changed.running and changed.now else ""
-    _note(site, visitor, collection, line.host, form, before, after)
-    return ActionResult(said, to)
+        message += " at once" if changed.running and changed.now else ""
+    _log_change(site, visitor, collection, line.host, form, before, after)
+    return ActionResult(message, to)
 
 
 def _by_form(pages: PageRoutes) -> Callable[..., Response]:
@@ -260,7 +260,7 @@ def _by_form(pages: PageRoutes) -> Callable[..., Response]:
         form: Annotated[HostActionForm, Form()],
     ) -> Response:
         try:
-            return RedirectResponse(treat(site, visitor, collection, host, form).to, 303)
+            return RedirectResponse(change_host(site, visitor, collection, host, form).to, 303)
         except WrongTreatment as wrong:
             mistyped = Mistyped(wrong.field, wrong.message, form.model_dump(exclude={"deed"}))
             view = replace(host_page(site, collection, host), mistyped=mistyped)
@@ -269,7 +269,7 @@ def _by_form(pages: PageRoutes) -> Callable[..., Response]:
     return by_form
 
 
-def _note(
+def _log_change(
     site: Installation,
     visitor: Visitor,
     collection: str,
@@ -282,15 +282,15 @@ def _note(
 
     `after` is the settings with this action only: changes that other users made in the meantime are not logged here.
     """
-    was, now = _holding(before, host), _holding(after, host)
+    was, now = _effective_settings(before, host), _effective_settings(after, host)
     changes = [ChangeLine(key, was[key], now[key]) for key in was if was[key] != now[key]]
     site.accounts.log_action(visitor.name, f"treat host: {form.deed}", changes, collection=collection, host=host)
     site.cache.invalidate(("hosts", collection))
 
 
-def _holding(config: Config, host: str) -> dict[str, str]:
+def _effective_settings(config: Config, host: str) -> dict[str, str]:
     """Return the settings of a host, empty if it has none of its own, and the values in effect."""
-    own_s, who = _own_rest(config.courtesy, host)
+    own_s, who = _own_delay(config.courtesy, host)
     longer_s = host_delays(config.courtesy.host_delays).get(host, 0.0)
     own_budget = host_budgets(config.limits.host_budgets).get(host)
     return {
@@ -302,7 +302,7 @@ def _holding(config: Config, host: str) -> dict[str, str]:
     }
 
 
-def _own_rest(courtesy: CourtesySettings, host: str) -> tuple[float | None, str]:
+def _own_delay(courtesy: CourtesySettings, host: str) -> tuple[float | None, str]:
     """Return the host's own delay, if it has one, and the person who agreed to a shorter one."""
     agreed = agreements(courtesy.agreed_delays).get(host)
     longer_s = host_delays(courtesy.host_delays).get(host)
@@ -317,21 +317,21 @@ def _edits(config: Config, visitor: Visitor, host: str, form: HostActionForm) ->
             return [Edit(PAUSED_KEY, Operator.ADD, host)], f"requests to {host} are paused"
         case "resume":
             left = [text for text in config.courtesy.paused if text.strip().lower() != host]
-            return _steps(PAUSED_KEY, config.courtesy.paused, left), f"requests to {host} are resumed"
+            return _list_edits(PAUSED_KEY, config.courtesy.paused, left), f"requests to {host} are resumed"
         case "block":
             return [Edit(EXCLUDE, Operator.ADD, rule_of(host))], f"{host} is excluded"
         case "unblock":
             return [Edit(EXCLUDE, Operator.REMOVE, rule_of(host))], f"{host} is included again"
         case "budget":
-            budget = _budget(form.requests)
+            budget = _parse_budget(form.requests)
             before = config.limits.host_budgets
             often = "the usual number of times" if budget is None else f"{budget:,} times"
-            return _steps(BUDGETS, before, with_budget(before, host, budget)), f"{host} may be requested {often}"
+            return _list_edits(BUDGETS, before, with_budget(before, host, budget)), f"{host} may be requested {often}"
         case _:
-            return _rest(config.courtesy, visitor, host, form)
+            return _delay_edits(config.courtesy, visitor, host, form)
 
 
-def _steps(key: str, before: Sequence[str], after: Sequence[str]) -> list[Edit]:
+def _list_edits(key: str, before: Sequence[str], after: Sequence[str]) -> list[Edit]:
     """Return the edits from one list to another, item by item.
 
     Replacing the whole list would undo edits of other hosts that another user made in the meantime.
@@ -348,12 +348,12 @@ class WrongTreatment(UsageError):
         self.field, self.message = field, message
 
 
-def _rest(courtesy: CourtesySettings, visitor: Visitor, host: str, form: HostActionForm) -> tuple[list[Edit], str]:
+def _delay_edits(courtesy: CourtesySettings, visitor: Visitor, host: str, form: HostActionForm) -> tuple[list[Edit], str]:
     """Return the edits for a host's own delay.
 
     A longer one is always accepted, a shorter one only if its owner agreed; below a second an admin must decide.
     """
-    delay_s, who = _delay(form.delay_s), form.agreed_by.strip()
+    delay_s, who = _parse_delay(form.delay_s), form.agreed_by.strip()
     longer_s, agreed = delay_s, None
     if delay_s is not None and delay_s < courtesy.delay_s:
         if delay_s < MIN_DELAY_S and not visitor.may(Role.ADMIN):
@@ -366,13 +366,13 @@ def _rest(courtesy: CourtesySettings, visitor: Visitor, host: str, form: HostAct
         longer_s, agreed = None, AgreedDelay(delay_s, " ".join(who.split()))
     # Both lists are set: a longer delay ends an agreement, and an agreement ends a longer delay.
     edits = [
-        *_steps(DELAYS, courtesy.host_delays, with_delay(courtesy.host_delays, host, longer_s)),
-        *_steps(AGREED, courtesy.agreed_delays, with_agreement(courtesy.agreed_delays, host, agreed)),
+        *_list_edits(DELAYS, courtesy.host_delays, with_delay(courtesy.host_delays, host, longer_s)),
+        *_list_edits(AGREED, courtesy.agreed_delays, with_agreement(courtesy.agreed_delays, host, agreed)),
     ]
     return edits, f"the delay of {host} is {'the usual one' if delay_s is None else f'{delay_s:g} s'}"
 
 
-def _delay(text: str) -> float | None:
+def _parse_delay(text: str) -> float | None:
     if not text.strip():
         return None
     try:
@@ -386,7 +386,7 @@ def _delay(text: str) -> float | None:
     return delay_s
 
 
-def _budget(text: str) -> int | None:
+def _parse_budget(text: str) -> int | None:
     if not text.strip():
         return None
     budget = whole_number(text.strip())
@@ -395,7 +395,7 @@ def _budget(text: str) -> int | None:
     return budget
 
 
-def _reread(site: Installation, collection: str, line: HostLine) -> str:
+def _request_robots(site: Installation, collection: str, line: HostLine) -> str:
     with site.lookup(collection) as lookup:
         origins = [origin for origin, *_ in lookup.cells[line.cell].robots_of(line.host_id, line.host)]
     if not origins:

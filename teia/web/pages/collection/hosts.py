@@ -15,7 +15,7 @@ from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.errors import StoreError
 from teia.lib.csvtext import CsvWriter
 from teia.views.host import state_of
-from teia.views.hosts import HostLine, HostTable, count_reasons, reasons_of
+from teia.views.hosts import HostLine, HostTable, count_reasons, host_reasons
 from teia.web.access.roles import Role
 from teia.web.pages.collection.freshness import HostShares, by_host
 from teia.web.pages.collection.monitor import table_of
@@ -140,7 +140,7 @@ def _filter_hosts(table: HostTable, find: str, state: str, reason: str, now_s: f
     wanted = find.strip().lower()
     for line in table.hosts.values():
         is_of_state = not state or (line.pass_s > WEEK_S if state == "slow" else state_of(line, now_s) == state)
-        if wanted in line.host and is_of_state and (not reason or reason in reasons_of(line, now_s)):
+        if wanted in line.host and is_of_state and (not reason or reason in host_reasons(line, now_s)):
             yield line
 
 
@@ -165,7 +165,7 @@ def _row(line: HostLine, fresh: HostShares, now_s: float) -> HostListRow:
         state=state_of(line, now_s),
         ready_at=None if line.ready_at_s is None else iso_utc(line.ready_at_s),
         parked=line.parked,
-        reasons=list(reasons_of(line, now_s)),
+        reasons=list(host_reasons(line, now_s)),
         possible=fresh.possible,
     )
 

@@ -23,10 +23,10 @@ from teia.views.alerts import (
     DismissedAlert,
     about,
     badness,
-    disk_of,
+    measure_disk,
     dismissed,
-    needs_of,
-    sort_out,
+    find_alerts,
+    split_dismissed,
 )
 from teia.views.hosts import HostTable, host_table
 from teia.web.access.roles import Role
@@ -113,14 +113,14 @@ def live_status(site: Installation, collection: str) -> dict[str, Any]:
     account, run = account_of(site, collection)
     table = table_of(site, collection, TABLE_PATIENCE_S)
     points = _points(site, collection)
-    disk = disk_of(site.root.path, site.config(collection).limits.disk_free_bytes)
-    needs, set_aside_alerts = _split_dismissed(site, collection, needs_of(account, table, disk))
+    disk = measure_disk(site.root.path, site.config(collection).limits.disk_free_bytes)
+    needs, set_aside_alerts = _split_dismissed(site, collection, find_alerts(account, table, disk))
     return {
         # Defaults: an account without a running crawl lacks these keys.
         "freshness": None,
         "live": None,
         **account,
-        "is_freshness_known": is_known(account),
+        "is_freshness_known": is_freshness_known(account),
         "is_running": run is not None,
         "updated": iso_utc(run.updated_s if run is not None else points[-1].time_s if points else 0.0),
         "pages_per_s_now": _rate_now(points) if run is not None else 0.0,
@@ -133,7 +133,7 @@ def live_status(site: Installation, collection: str) -> dict[str, Any]:
     }
 
 
-def is_known(account: Mapping[str, Any]) -> bool:
+def is_freshness_known(account: Mapping[str, Any]) -> bool:
     """Tell whether enough pages were revisited to estimate their freshness."""
     return bool(account.get("freshness")) and account["freshness"].get("visited_again", 0) >= MIN_REVISITED
 
@@ -142,7 +142,7 @@ def open_alerts(site: Installation, collection: str, account: Mapping[str, Any])
     """Return the open alerts by cached data; no host is counted for them."""
     found = site.cache.last(("hosts", collection))
     low_bytes = site.config(collection).limits.disk_free_bytes
-    needs = needs_of(account, None if found is None else found.value, disk_of(site.root.path, low_bytes))
+    needs = find_alerts(account, None if found is None else found.value, measure_disk(site.root.path, low_bytes))
     return _split_dismissed(site, collection, needs)[0]
 
 
@@ -150,7 +150,7 @@ def _split_dismissed(
     site: Installation, collection: str, needs: list[Alert]
 ) -> tuple[list[Alert], list[tuple[Alert, DismissedAlert]]]:
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        return sort_out(needs, dismissed(control, collection))
+        return split_dismissed(needs, dismissed(control, collection))
 
 
 class AlertForm(BaseModel):
@@ -164,8 +164,8 @@ class AlertForm(BaseModel):
 def set_aside(site: SiteDep, visitor: VisitorDep, collection: str, form: AlertForm) -> ActionResult:
     """Dismiss an alert until it is twice as bad, or show it again."""
     account, _ = account_of(site, collection)
-    disk = disk_of(site.root.path, site.config(collection).limits.disk_free_bytes)
-    needs = needs_of(account, table_of(site, collection, TABLE_PATIENCE_S), disk)
+    disk = measure_disk(site.root.path, site.config(collection).limits.disk_free_bytes)
+    needs = find_alerts(account, table_of(site, collection, TABLE_PATIENCE_S), disk)
     alert = next((each for each in needs if (each.kind, about(each)) == (form.kind, form.about)), None)
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         if form.deed == "restore":

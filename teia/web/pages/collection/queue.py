@@ -18,10 +18,10 @@ from teia.clock import Clock, iso_utc
 from teia.collections.overview import preview_schedule
 from teia.crawler.lookup import Lookup
 from teia.errors import TeiaError
-from teia.views.hosts import HostTable, WaitReasons, host_table, whys_of
+from teia.views.hosts import HostTable, WaitReasons, host_table, count_wait_reasons
 from teia.views.queue import (
-    HOSTS_LOOKED_AT,
-    MATCHED_AMONG,
+    MAX_HOSTS_SCANNED,
+    MAX_URLS_SCANNED,
     QueueFilter,
     QueuePreview,
     WaitingUrl,
@@ -135,7 +135,7 @@ def frontier(
         counted=iso_utc(table.time_s),
         order=config.collection.order,
         weights=config.refresh.weights,
-        whys=whys_of(table),
+        whys=count_wait_reasons(table),
         why=why,
         host=only.host,
         contains=contains,
@@ -145,9 +145,9 @@ def frontier(
         sorted_among=MAX_SHOWN,
         offset=offset,
         next=offset + n if has_more else None,
-        is_bounded=only.is_picky or (waiting > HOSTS_LOOKED_AT and not only.host),
-        hosts_looked_at=HOSTS_LOOKED_AT,
-        urls_looked_at=MATCHED_AMONG,
+        is_bounded=only.needs_scan or (waiting > MAX_HOSTS_SCANNED and not only.host),
+        hosts_looked_at=MAX_HOSTS_SCANNED,
+        urls_looked_at=MAX_URLS_SCANNED,
         rows=[_row(*each) for each in zip(shown, weights, strict=True)],
         deeds=latest_actions(site, collection),
         next_run=next(iter(preview_schedule(config.schedule, now_s, 1).starts), None),
@@ -266,4 +266,4 @@ def live_queue(site: Installation, collection: str) -> dict[str, Any]:
     """Return the live part of the page: counts of waiting URLs by reason."""
     table = table_of(site, collection)
     assert table is not None
-    return {"counted": iso_utc(table.time_s), "whys": asdict(whys_of(table))}
+    return {"counted": iso_utc(table.time_s), "whys": asdict(count_wait_reasons(table))}

@@ -21,7 +21,7 @@ from teia.errors import UsageError
 from teia.parse.headers import parse_head
 from teia.parse.mime import content_type, effective_type
 from teia.urls import from_user
-from teia.views.captures import StoredCapture, copy_of, nearest, versions
+from teia.views.captures import StoredCapture, read_capture, nearest, versions
 from teia.web.access.roles import Role
 from teia.web.pages.finding.raw import addresses, payload_of
 from teia.web.server.installation import Installation
@@ -125,7 +125,7 @@ def copy(
         )
         view = _among_versions(view, versions(visits), visit)
         with site.capture_slots.hold():
-            return _read(site, lookup, view, copy_of(lookup, entry, visit), part)
+            return _read(site, lookup, view, read_capture(lookup, entry, visit), part)
 
 
 def _fresh(lookup: Lookup, entry: UrlEntry, now_s: float) -> float | None:

@@ -10,7 +10,7 @@ from fastapi import Query
 from teia.clock import iso_utc
 from teia.errors import StoreError, UsageError
 from teia.urls import from_user
-from teia.views.captures import copy_of, nearest, versions
+from teia.views.captures import read_capture, nearest, versions
 from teia.views.compare import Comparison, compare
 from teia.web.access.roles import Role
 from teia.web.pages.finding.capture import moment_of
@@ -70,7 +70,7 @@ def diff(
         if first.time_s > last.time_s:
             first, last = last, first
         with site.capture_slots.hold():
-            found = compare(site.capture_reader, copy_of(lookup, entry, first), copy_of(lookup, entry, last))
+            found = compare(site.capture_reader, read_capture(lookup, entry, first), read_capture(lookup, entry, last))
     older = [each.time_s for each in known if each.time_s < first.time_s]
     newer = [each.time_s for each in known if each.time_s > last.time_s]
     return DiffView(

@@ -27,7 +27,7 @@ from teia.parse.headers import parse_head
 from teia.parse.html.replay import filled
 from teia.parse.mime import content_type, effective_type
 from teia.urls import split
-from teia.views.captures import StoredCapture, copy_at, member_of, nearest
+from teia.views.captures import StoredCapture, read_capture_at, read_member, nearest
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.installation import Busy, Installation, site_of
@@ -55,7 +55,7 @@ def raw(site: Annotated[Installation, Depends(site_of)], signed: str) -> Respons
         return PlainTextResponse("this URL has expired; open the capture again\n", 404)
     try:
         with site.lookup(place.collection) as lookup, site.capture_slots.hold():
-            found = copy_at(lookup, place.cell, place.file, place.offset)
+            found = read_capture_at(lookup, place.cell, place.file, place.offset)
             return _answer(site, signer, lookup, place, found)
     except Busy as error:
         return PlainTextResponse(f"{error}\n", 503, {"retry-after": str(error.retry_after_s)})
@@ -65,7 +65,7 @@ def raw(site: Annotated[Installation, Depends(site_of)], signed: str) -> Respons
 
 def _answer(site: Installation, signer: Signer, lookup: Lookup, place: SignedRecord, found: StoredCapture) -> Response:
     if place.kind == "record":
-        return _attached(site, member_of(lookup, found), f"{_name(found.url)}.warc.gz")
+        return _attached(site, read_member(lookup, found), f"{_name(found.url)}.warc.gz")
     if place.kind == "file":
         return _attached(site, payload_of(found), _name(found.url))
     if place.kind == "picture":

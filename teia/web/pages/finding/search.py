@@ -20,7 +20,7 @@ from teia.search.show.spelling import Suggestion
 from teia.views.page import next_due
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.pages.collection.monitor import is_known
+from teia.web.pages.collection.monitor import is_freshness_known
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import API, SiteDep, PageRoutes, RedirectTo
 from teia.web.server.templates import link
@@ -184,7 +184,7 @@ def _fresh(site: Installation, names: list[str]) -> float | None:
         for name in names:
             run = control.running_crawl(name)
             account = {} if run is None else run.account
-            if is_known(account):
+            if is_freshness_known(account):
                 known.append((account["freshness"]["fresh"], max(1, account["pages"])))
             elif (
                 found := site.cache.last(("freshness", name))

@@ -17,8 +17,8 @@ from teia.frontier.traps.suspicion import WatchReason
 from teia.views import reports
 from teia.views.reports.catalogue import REPORTS, unit_of
 from teia.views.reports.links import WAYS
-from teia.views.reports.outcomes import MEANINGS
-from teia.views.reports.traps import STANDINGS
+from teia.views.reports.outcomes import DESCRIPTIONS
+from teia.views.reports.traps import STATUS_NAMES
 from teia.web.access.roles import Role
 from teia.web.language.sentences import sentences
 from tests.web.conftest import Web
@@ -130,10 +130,10 @@ def _defaults(record: Any) -> set[str]:
 def test_what_reports_say_can_be_said_in_other_languages() -> None:
     said = set(sentences(str))
     assert static_sentences() <= said
-    assert set(MEANINGS.values()) <= said
+    assert set(DESCRIPTIONS.values()) <= said
     assert {str(doubt) for doubt in WatchReason if doubt} <= said
     assert {rule.name for rule in TRAP_RULES} <= said
-    assert {*WAYS, *STATE_NAMES, *STANDINGS.values()} <= said
+    assert {*WAYS, *STATE_NAMES, *STATUS_NAMES.values()} <= said
 
 
 def test_a_report_comes_in_portuguese(web: Web) -> None:
