@@ -39,7 +39,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from bench.search import CELLS, kept
+from bench.search import CELLS, cached_collection
 from teia.clock import WallClock
 from teia.cluster.nats.servers import NatsServers
 from teia.cluster.search.ask_nodes import ClusterSearch
@@ -79,7 +79,7 @@ def nats(folder: Path) -> Iterator[NatsServers]:
         thread.join(10)
 
 
-def opened(folder: Path, found: CorpusCollection, cells: Sequence[int], frontiers: Root | None = None) -> Root:
+def make_root(folder: Path, found: CorpusCollection, cells: Sequence[int], frontiers: Root | None = None) -> Root:
     """Make a data folder with the indexes of some cells, and the frontiers of another folder if there is one."""
     root = open_root(folder, create=True)
     collection = root.create_collection(NAME, to_toml(Config()), found.record.cells)
@@ -96,7 +96,7 @@ def opened(folder: Path, found: CorpusCollection, cells: Sequence[int], frontier
     return root
 
 
-def make_known(root: Root, found: CorpusCollection) -> None:
+def fill_frontiers(root: Root, found: CorpusCollection) -> None:
     """Write all pages into the frontiers of a folder, each visited once."""
     collection = root.collection(NAME)
     cell_of = host_to_cell(collection.starts())
@@ -148,7 +148,7 @@ def node(root: Root, servers: NatsServers, name: str, cells: Sequence[int]) -> I
         process.communicate()
 
 
-def asked(search: CollectionSearch | ClusterSearch, query: SampleQuery) -> tuple[float, Results]:
+def timed_search(search: CollectionSearch | ClusterSearch, query: SampleQuery) -> tuple[float, Results]:
     """Run one search; return its milliseconds and its results."""
     began = time.perf_counter()
     results = search.search(query.text, SHOWN, query.offset, SearchOptions(facets=query.facets))
@@ -173,7 +173,7 @@ def cpu_s(pid: int) -> float:
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
 
-def spread(times: Sequence[float]) -> dict[str, float]:
+def percentiles(times: Sequence[float]) -> dict[str, float]:
     return {f"p{at}_ms": round(float(np.percentile(times, at)), 2) for at in (50, 95)} | {
         "mean_ms": round(float(np.mean(times)), 2)
     }
@@ -191,13 +191,13 @@ class Timed:
     partial: int = 0
     messages: int = 0
 
-    def ask(self, one: CollectionSearch, many: Counting, query: SampleQuery) -> None:
+    def measure(self, one: CollectionSearch, many: Counting, query: SampleQuery) -> None:
         began = time.process_time()
-        one_ms, truth = asked(one, query)
+        one_ms, truth = timed_search(one, query)
         self.spent_s["one"] += time.process_time() - began
         before, sent = {name: sum(map(cpu_s, some)) for name, some in self.pids.items()}, many.sent
         began = time.process_time()
-        many_ms, answer = asked(many, query)
+        many_ms, answer = timed_search(many, query)
         self.spent_s["gateway"] += time.process_time() - began
         self.spent_s.update({name: sum(map(cpu_s, some)) - before[name] for name, some in self.pids.items()})
         self.one_ms.append(one_ms)
@@ -212,7 +212,7 @@ class Timed:
     def as_json(self) -> dict[str, Any]:
         several = len(self.one_ms)
         return {
-            "one": spread(self.one_ms), "many": spread(self.many_ms),
+            "one": percentiles(self.one_ms), "many": percentiles(self.many_ms),
             "ratio": self.ratio(95), "ratio_p50": self.ratio(50),
             "cpu_ms": {name: round(1000 * each / several, 2) for name, each in self.spent_s.items()},
             "messages": round(self.messages / several, 2),
@@ -225,23 +225,23 @@ class Counting(ClusterSearch):
 
     sent = 0
 
-    def begin(self, work: Coroutine[Any, Any, bytes]) -> Future[bytes]:
+    def submit(self, work: Coroutine[Any, Any, bytes]) -> Future[bytes]:
         self.sent += 1
-        return super().begin(work)
+        return super().submit(work)
 
 
 def measure(pages: int, seed: int, each: int, nodes: int) -> dict[str, Any]:
     """Measure everything; return the result, ready for JSON."""
-    found = kept(pages, seed)
+    found = cached_collection(pages, seed)
     queries = QuerySampler(Corpus(pages, seed, cells=CELLS)).sample(each)
     shares = {f"n{at}": list(range(CELLS))[at::nodes] for at in range(nodes)}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="teia-bench-")))
         servers = stack.enter_context(nats(folder / "nats"))
-        root = opened(folder / "one", found, range(CELLS))
-        make_known(root, found)
+        root = make_root(folder / "one", found, range(CELLS))
+        fill_frontiers(root, found)
         pids = [
-            stack.enter_context(node(opened(folder / name, found, cells, root), servers, name, cells))
+            stack.enter_context(node(make_root(folder / name, found, cells, root), servers, name, cells))
             for name, cells in shares.items()
         ]
         one = stack.enter_context(CollectionSearch(root, [NAME], WallClock()))
@@ -249,16 +249,16 @@ def measure(pages: int, seed: int, each: int, nodes: int) -> dict[str, Any]:
         processes = {"nodes": pids, "nats": [servers.process_of(0)]}
         first, warm, new = (Timed(processes) for _ in range(3))
         for query in queries:  # brings files into memory
-            first.ask(one, many, query)
+            first.measure(one, many, query)
         load = os.getloadavg()[0]
         for query in queries:
             for search in (one, many):
                 search._searcher._components.statistics.clear()
-            new.ask(one, many, query)
-            warm.ask(one, many, query)
+            new.measure(one, many, query)
+            warm.measure(one, many, query)
         os.kill(pids[-1], signal.SIGSTOP)
-        dead_ms, answer = asked(many, queries[0])
-        after = [asked(many, query)[0] for query in queries[1:20]]
+        dead_ms, answer = timed_search(many, queries[0])
+        after = [timed_search(many, query)[0] for query in queries[1:20]]
     return {
         "command": f"python -m bench.cluster_search --pages {pages} --seed {seed} --each {each} --nodes {nodes}",
         "n": pages, "nodes": nodes, "cells": CELLS, "cores": os.cpu_count(), "load_average": round(load, 1),

@@ -71,7 +71,7 @@ class Kind:
 KINDS = (Kind("polite", 60, 1_200, 1.0), Kind("brief", 12, 120, 1.0), Kind("unthrottled", 12, 3_000, 0.0, 4))
 
 
-async def measured(kind: Kind, nodes: int, cells: int, folder: Path) -> dict[str, float]:
+async def measure(kind: Kind, nodes: int, cells: int, folder: Path) -> dict[str, float]:
     """Crawl a lab web to its end with a cluster; return the figures."""
     spec = folder / "world.toml"
     spec.write_text(SPEC.format(hosts=kind.hosts, pages=kind.pages), "utf-8")
@@ -83,11 +83,11 @@ async def measured(kind: Kind, nodes: int, cells: int, folder: Path) -> dict[str
         settings.write_text(SETTINGS.format(delay_s=kind.delay_s, per_host=kind.per_host, **values), "utf-8")
         async with NatsServers(folder / "nats", 3, WallClock()) as nats:
             began = time.perf_counter()
-            said = await asyncio.gather(*(_node(folder, f"n{at}", nats, settings) for at in range(nodes)))
+            reports = await asyncio.gather(*(_node(folder, f"n{at}", nats, settings) for at in range(nodes)))
             seconds = time.perf_counter() - began
             servers_s = sum(_cpu_s(nats.process_of(at)) for at in range(3))
-    total = {key: sum(each[key] for each in said) for key in ("pages", "messages", "sent_bytes", "cpu_s")}
-    exchange_s = sum(each["exchange_cpu_s"] for each in said)
+    total = {key: sum(each[key] for each in reports) for key in ("pages", "messages", "sent_bytes", "cpu_s")}
+    exchange_s = sum(each["exchange_cpu_s"] for each in reports)
     pages = total["pages"]
     return {
         "pages": pages,
@@ -146,15 +146,15 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=8)
     parser.add_argument("--kind", choices=[kind.name for kind in KINDS])
     parser.add_argument("--write", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     rows = {}
     for kind in KINDS:
-        if given.kind in {None, kind.name}:
+        if options.kind in {None, kind.name}:
             with tempfile.TemporaryDirectory() as folder:
-                rows[kind.name] = asyncio.run(measured(kind, given.nodes, given.cells, Path(folder)))
+                rows[kind.name] = asyncio.run(measure(kind, options.nodes, options.cells, Path(folder)))
     print(table(rows))
-    if given.write is not None:
-        given.write.write_text(f"# Exchange\n\n{table(rows)}\n", "utf-8")
+    if options.write is not None:
+        options.write.write_text(f"# Exchange\n\n{table(rows)}\n", "utf-8")
 
 
 if __name__ == "__main__":

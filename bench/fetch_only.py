@@ -50,7 +50,7 @@ class FetchOnly:
         )
         self._resolver = CaresResolver(self._clock, dns)
         self._destinations = Destinations(self._resolver, guard)
-        self._going = True
+        self._running = True
         self.answers = 0
 
     async def run(self, urls: dict[str, list[str]], seconds: float) -> None:
@@ -59,14 +59,14 @@ class FetchOnly:
             destination = await self._destinations.find(host, split(its_urls[0]).port)
             queue = HostQueue(host, number + 1, 0, 0, self._schedule.politeness.server(host))
             queue.address = destination.address
-            queue.buffer.extend(QueuedUrl(url, key_of(url), 0, place, 1, 0.0) for place, url in enumerate(its_urls))
+            queue.buffer.extend(QueuedUrl(url, key_of(url), 0, rank, 1, 0.0) for rank, url in enumerate(its_urls))
             self._schedule.wake(queue)
         until = self._clock.ticks_s() + seconds
         while (now := self._clock.ticks_s()) < until:
             while (queue := self._schedule.next_host(now)) is not None:
                 self._serve(queue, now)
             await asyncio.sleep(TICK_S)
-        self._going = False
+        self._running = False
         await self._fetcher.close()
         await self._resolver.close()
 

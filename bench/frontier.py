@@ -37,7 +37,7 @@ NEAR_SHARE = 0.75
 START_S = 1_700_000_000.0
 BIG_HOST = "www.enorme.test"
 BUFFER = 64
-ASKED = 2_000
+SAMPLED = 2_000
 """Number of hosts whose buffers are filled."""
 
 
@@ -99,7 +99,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
             cpu_s += time.process_time() - cpu_before_s
             known = sum(cell.known for cell in cells)
         if options.big_host:
-            known += give_to_one(cells, starts, options.big_host)
+            known += fill_one_host(cells, starts, options.big_host)
     last = spent[-max(1, len(spent) // 10) :]
     return {
         "urls": known,
@@ -112,7 +112,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
         "longest_commit_ms": round(max(s for _, s in spent) * 1e3, 1),
         "bytes_a_url": round(sum(path.stat().st_size for path in paths) / known, 1),
         "bytes_written_a_link": round((bytes_written() - written_before) / sum(n for n, _ in spent)),
-        **again(paths),
+        **reopen(paths),
         "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
 
@@ -120,7 +120,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
 # ---- dispatch -------------------------------------------------------------------------------------------------------
 
 
-def give_to_one(cells: list[FrontierCell], starts: tuple[int, ...], number: int) -> int:
+def fill_one_host(cells: list[FrontierCell], starts: tuple[int, ...], number: int) -> int:
     """Give one host many URLs."""
     cell = cells[cell_of(slot_of(site_of(BIG_HOST)), starts)]
     for first in range(0, number, 50_000):
@@ -130,7 +130,7 @@ def give_to_one(cells: list[FrontierCell], starts: tuple[int, ...], number: int)
     return number
 
 
-def again(paths: list[Path]) -> dict[str, object]:
+def reopen(paths: list[Path]) -> dict[str, object]:
     """Open the cells as a restarted crawler does, and dispatch requests as it would."""
     started_s = time.perf_counter()
     schedule = HostSchedule(Politeness(CourtesySettings(delay_s=0.0)), 1 << 30)
@@ -143,8 +143,8 @@ def again(paths: list[Path]) -> dict[str, object]:
                 queues.append((cell, queue))
         reopen_s = time.perf_counter() - started_s
         random.Random(1).shuffle(queues)
-        refills = [(queue.host, filled(cell, queue, schedule)) for cell, queue in queues[:ASKED]]
-        refills += [(q.host, filled(c, q, schedule)) for c, q in queues[ASKED:] if q.host == BIG_HOST]
+        refills = [(queue.host, time_refill(cell, queue, schedule)) for cell, queue in queues[:SAMPLED]]
+        refills += [(q.host, time_refill(c, q, schedule)) for c, q in queues[SAMPLED:] if q.host == BIG_HOST]
         others = sorted(seconds for host, seconds in refills if host != BIG_HOST)
         served = time.perf_counter()
         requests = 0
@@ -153,18 +153,18 @@ def again(paths: list[Path]) -> dict[str, object]:
             schedule.begin_request(queue)
             schedule.end_request(queue, queue.address, 0.0, 0.0)
             requests += 1
-        turn_s = (time.perf_counter() - served) / max(1, requests)
+        dispatch_s = (time.perf_counter() - served) / max(1, requests)
     big = [round(1e3 * seconds, 2) for host, seconds in refills if host == BIG_HOST]
     return {
         "hosts": len(queues),
         "reopen_s": round(reopen_s, 2),
-        "dispatch_us": round(1e6 * (sum(others) / len(others) / BUFFER + turn_s), 1),
+        "dispatch_us": round(1e6 * (sum(others) / len(others) / BUFFER + dispatch_s), 1),
         "refill_ms_p99": round(1e3 * others[len(others) * 99 // 100], 2),
         **({"big_host_refill_ms": big[0]} if big else {}),
     }
 
 
-def filled(cell: FrontierCell, queue: HostQueue, schedule: HostSchedule) -> float:
+def time_refill(cell: FrontierCell, queue: HostQueue, schedule: HostSchedule) -> float:
     """Fill a host's buffer from the disk; return the seconds."""
     started_s = time.perf_counter()
     queue.buffer.extend(cell.next_urls(queue.host_id, queue.host, BUFFER, (), START_S))

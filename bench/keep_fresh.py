@@ -71,7 +71,7 @@ changes = {{ slowest = {slowest}, fastest = {fastest}, rates = "{rates}" }}
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeepFreshResult:
     """Result of one policy."""
 
     policy: str
@@ -82,7 +82,7 @@ class Kept:
     seconds: float
 
 
-def keep(policy: str, wanted: argparse.Namespace, folder: Path, number: int) -> Kept:
+def run_crawl(policy: str, wanted: argparse.Namespace, folder: Path, number: int) -> KeepFreshResult:
     """Crawl the web under one policy, and judge it."""
     folder.mkdir()
     spec, log = folder / "world.toml", folder / "requests.jsonl"
@@ -104,12 +104,12 @@ def keep(policy: str, wanted: argparse.Namespace, folder: Path, number: int) -> 
     def days(clock_s: float) -> float:
         return world.days(since_s + (clock_s - since_s) / wanted.factor)
 
-    visits = {url: [days(each) for each in times] for url, times in visits_of(root).items()}
+    visits = {url: [days(each) for each in times] for url, times in read_visits(root).items()}
     pages = truth(world, visits, wanted.days)
     middle = (wanted.from_day + wanted.days) / 2
     entries = read_log(log)
     early = early_requests(entries, wanted.delay_s / wanted.factor, lambda entry: entry.host)
-    return Kept(
+    return KeepFreshResult(
         policy,
         true_freshness(pages, wanted.from_day, wanted.days),
         true_freshness(pages, middle, wanted.days),
@@ -155,7 +155,7 @@ async def crawl(root: Root, config: Config, clock: FastClock, seconds: float) ->
         await running
 
 
-def visits_of(root: Root) -> dict[str, list[float]]:
+def read_visits(root: Root) -> dict[str, list[float]]:
     """Return the times at which each page was visited and answered, by the crawl's own clock."""
     times: defaultdict[str, list[float]] = defaultdict(list)
     for folder in root.collection("main").cells():
@@ -182,7 +182,7 @@ def truth(world: World, visits: dict[str, list[float]], days: float) -> list[Pag
     return pages
 
 
-def table(found: Sequence[Kept], wanted: argparse.Namespace) -> str:
+def table(found: Sequence[KeepFreshResult], wanted: argparse.Namespace) -> str:
     lines = [
         f"{wanted.pages} pages on {wanted.hosts} hosts, one visit in {wanted.delay_s:g} s of the web at most for each;",
         f"rates {wanted.rates} from {wanted.slowest:g} to {wanted.fastest:g} a day, Wolf's mix; {wanted.days:g} days",
@@ -191,9 +191,9 @@ def table(found: Sequence[Kept], wanted: argparse.Namespace) -> str:
         "| policy | true freshness | second half | visits | early requests | seconds |",
         "|---|---|---|---|---|---|",
     ]
-    for kept in found:
-        numbers = (f"{kept.fresh:.4f}", f"{kept.late:.4f}", f"{kept.visits:,}", str(kept.early), f"{kept.seconds:.0f}")
-        lines.append(f"| {kept.policy} | {' | '.join(numbers)} |")
+    for result in found:
+        numbers = (f"{result.fresh:.4f}", f"{result.late:.4f}", f"{result.visits:,}", str(result.early), f"{result.seconds:.0f}")
+        lines.append(f"| {result.policy} | {' | '.join(numbers)} |")
     return "\n".join(lines)
 
 
@@ -217,7 +217,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor(wanted.at_once) as pool:
         folders = [Path(name) / policy for policy in policies]
         numbers = range(FIRST_NET, FIRST_NET + len(policies))
-        found = list(pool.map(keep, policies, [wanted] * len(policies), folders, numbers))
+        found = list(pool.map(run_crawl, policies, [wanted] * len(policies), folders, numbers))
     print(table(found, wanted))
     if wanted.write is not None:
         wanted.write.write_text(table(found, wanted) + "\n", "utf-8")

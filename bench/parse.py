@@ -31,7 +31,7 @@ from teia.parse.html.processor import read_html
 from teia.parse.html.tree import TreeExtract
 from teia.parse.parse import parse_document
 from teia.parse.scan import is_compiled, scan
-from teia.parse.text.encoding import determine
+from teia.parse.text.encoding import determine_encoding
 from teia.parse.text.fingerprint import fingerprints
 from teia.parse.text.language import language_of
 
@@ -104,7 +104,7 @@ def stages(pages: list[bytes]) -> dict[str, Callable[[], object]]:
     text = cycle([read_html(Document(URL, head, each, options)).text for each in pages])
     return {
         "decode (chunks, gzip)": lambda: decode(head.headers, next(wire), options.limits),
-        "encoding": lambda: determine(next(page), "", is_html=True),
+        "encoding": lambda: determine_encoding(next(page), "", is_html=True),
         "scan": lambda: scan(next(page), want_text=True),
         "scan without text": lambda: scan(next(page), want_text=False),
         "tree (lexbor)": lambda: HTMLTree.parse(next(markup)),

@@ -50,13 +50,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=40)
     parser.add_argument("--delay", type=float, default=1.0)
     parser.add_argument("--fetch-only", action="store_true", help="run the schedule and the fetcher alone")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(Path(folder), asked.hosts, asked.seconds, asked.delay, alone=asked.fetch_only)
-    command = f"python -m bench.politeness --hosts {asked.hosts} --seconds {asked.seconds} --delay {asked.delay:g}"
-    result = {"command": command + (" --fetch-only" if asked.fetch_only else ""), **result}
+        result = measure(Path(folder), options.hosts, options.seconds, options.delay, alone=options.fetch_only)
+    command = f"python -m bench.politeness --hosts {options.hosts} --seconds {options.seconds} --delay {options.delay:g}"
+    result = {"command": command + (" --fetch-only" if options.fetch_only else ""), **result}
     kept = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    kept["fetch only" if asked.fetch_only else "default product"] = result
+    kept["fetch only" if options.fetch_only else "default product"] = result
     RESULTS.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
     print(json.dumps(result))
 
@@ -64,10 +64,10 @@ def main() -> None:
 def measure(folder: Path, hosts: int, seconds: int, delay_s: float, *, alone: bool) -> dict[str, object]:
     spec, log = folder / "world.toml", folder / "requests.jsonl"
     spec.write_text(SPEC.format(hosts=hosts, pages=hosts * (60 if alone else 200)), "utf-8")
-    places = ["--address", "127.77.100.1", "--dns-address", "127.77.255.100:0", "--control-address", "127.77.254.100"]
+    address_flags = ["--address", "127.77.100.1", "--dns-address", "127.77.255.100:0", "--control-address", "127.77.254.100"]
     truth = folder / "truth.jsonl"
     flags = ["--truth", str(truth)] if alone else []
-    with lab_process("--spec", str(spec), "--port", "0", "--log", str(log), *places, *flags) as lab:
+    with lab_process("--spec", str(spec), "--port", "0", "--log", str(log), *address_flags, *flags) as lab:
         violations: object = None
         if alone:
             fetch_only(truth, lab["dns"], seconds, delay_s)

@@ -47,7 +47,7 @@ F11_KINDS = frozenset({"one word", *(each.kind for each in PUBLISHED)})
 Progress = Callable[[str], None]
 
 
-def kept(pages: int, seed: int, *, semantics: bool = False, progress: Progress = print, cache: Path = CACHE) -> CorpusCollection:
+def cached_collection(pages: int, seed: int, *, semantics: bool = False, progress: Progress = print, cache: Path = CACHE) -> CorpusCollection:
     """Return the collection of so many pages, from the cache or newly made."""
     folder = cache / f"search-{pages}-{seed}"
     return open_or_make(folder, pages, seed, WallClock(), cells=CELLS, semantics=semantics, progress=progress)
@@ -64,7 +64,7 @@ def measure(
     cache: Path = CACHE,
 ) -> dict[str, Any]:
     """Measure everything; return the result, ready for JSON."""
-    found = kept(pages, seed, semantics=semantics, progress=progress, cache=cache)
+    found = cached_collection(pages, seed, semantics=semantics, progress=progress, cache=cache)
     queries = QuerySampler(Corpus(pages, seed, cells=CELLS)).sample(each)
     of_paper = [SampleQuery(each.kind, "F11", each.text) for each in PUBLISHED]
     progress("cold searches")
@@ -87,15 +87,15 @@ def measure(
         "cores": os.cpu_count(),
         "load_average": round(load, 1),
         "semantics": semantics,
-        "collection": rounded(asdict_of(found)),
+        "collection": rounded(collection_facts(found)),
         "all": rounded(asdict(summarize(timings))) | {"cores_used": round(used, 2), "threads": threads},
         "f11": rounded(asdict(summarize([each for each in timings if each.query.kind in F11_KINDS]))),
-        "rows": rows_of(timings, cold_rows, pages),
+        "rows": kind_rows(timings, cold_rows, pages),
         "table_26": [
-            paper_row(*pair, published, cold_paper[place] if cold else None)
-            for place, (pair, published) in enumerate(zip(paper, PUBLISHED, strict=True))
+            paper_row(*pair, published, cold_paper[index] if cold else None)
+            for index, (pair, published) in enumerate(zip(paper, PUBLISHED, strict=True))
         ],
-        "tantivy_ms": calls_of(timings),
+        "tantivy_ms": call_times(timings),
         "slowest": [
             {"kind": t.query.kind, "query": t.query.text[:80], "ms": round(t.ms, 1), "cpu_ms": round(t.cpu_ms, 1)}
             for t in sorted(timings, key=lambda each: -each.cpu_ms)[:5]
@@ -104,7 +104,7 @@ def measure(
     }
 
 
-def asdict_of(found: CorpusCollection) -> dict[str, Any]:
+def collection_facts(found: CorpusCollection) -> dict[str, Any]:
     record = found.record
     return {
         "pages": record.pages,
@@ -126,7 +126,7 @@ def rounded(values: dict[str, Any]) -> dict[str, Any]:
     return {name: round(value, 2) if isinstance(value, float) else value for name, value in values.items()}
 
 
-def rows_of(timings: Sequence[Timing], cold_rows: Sequence[dict[str, Any]], pages: int) -> list[dict[str, Any]]:
+def kind_rows(timings: Sequence[Timing], cold_rows: Sequence[dict[str, Any]], pages: int) -> list[dict[str, Any]]:
     """Return a row for each kind of query and frequency of words."""
     by_kind: dict[tuple[str, str], list[Timing]] = defaultdict(list)
     for timing in timings:
@@ -158,7 +158,7 @@ def paper_row(first: Timing, again: Timing, published: Any, cold_row: dict[str, 
     }
 
 
-def calls_of(timings: Sequence[Timing]) -> dict[str, float]:
+def call_times(timings: Sequence[Timing]) -> dict[str, float]:
     """Return processor milliseconds of a search by call of tantivy, on average; `ours` is the rest."""
     spent: Counter[str] = Counter()
     for timing in timings:
@@ -183,8 +183,8 @@ def some_of_each(queries: Sequence[SampleQuery], number: int) -> list[SampleQuer
 def cold_search(found: CorpusCollection, query: SampleQuery) -> dict[str, Any]:
     """Search in a process of its own after its files were dropped from memory."""
     drop_from_memory(found)
-    asked = json.dumps({"folder": str(found.folder), "query": asdict(query)})
-    command = [sys.executable, "-m", "bench.search", "--one", asked]
+    message = json.dumps({"folder": str(found.folder), "query": asdict(query)})
+    command = [sys.executable, "-m", "bench.search", "--one", message]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return {"kind": query.kind, "words": query.words, "query": query.text[:80]} | answer
@@ -201,9 +201,9 @@ def drop_from_memory(found: CorpusCollection) -> None:
             os.close(descriptor)
 
 
-def one_search(asked: str) -> dict[str, Any]:
+def one_search(message: str) -> dict[str, Any]:
     """Run the search of a cold process."""
-    wanted = json.loads(asked)
+    wanted = json.loads(message)
     query = SampleQuery(**wanted["query"])
     before = read_bytes()
     began = time.perf_counter()

@@ -25,7 +25,7 @@ from teia.lab.server.process import lab_process
 from teia.store.root import open_root
 
 RESULTS = Path(__file__).parent / "results" / "searchable.json"
-LOOK_S = 0.1
+POLL_S = 0.1
 
 Counts = tuple[float, int, int]
 """A time, the number of the last committed page, and of the last page that can be found."""
@@ -36,10 +36,10 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=100)
     parser.add_argument("--seconds", type=int, default=40)
     parser.add_argument("--delay", type=float, default=1.0)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(Path(folder), asked.hosts, asked.seconds, asked.delay)
-    command = f"python -m bench.searchable --hosts {asked.hosts} --seconds {asked.seconds} --delay {asked.delay:g}"
+        result = measure(Path(folder), options.hosts, options.seconds, options.delay)
+    command = f"python -m bench.searchable --hosts {options.hosts} --seconds {options.seconds} --delay {options.delay:g}"
     result = {"command": command, **result}
     RESULTS.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
     print(json.dumps(result))
@@ -48,17 +48,17 @@ def main() -> None:
 def measure(folder: Path, hosts: int, seconds: int, delay_s: float) -> dict[str, object]:
     spec, data = folder / "world.toml", folder / "data"
     spec.write_text(SPEC.format(hosts=hosts, pages=hosts * 200), "utf-8")
-    places = ["--address", "127.77.102.1", "--dns-address", "127.77.255.102:0", "--control-address", "127.77.254.102"]
-    with lab_process("--spec", str(spec), "--port", "0", *places) as lab:
+    address_flags = ["--address", "127.77.102.1", "--dns-address", "127.77.255.102:0", "--control-address", "127.77.254.102"]
+    with lab_process("--spec", str(spec), "--port", "0", *address_flags) as lab:
         command = [sys.executable, "-m", "teia", "crawl", lab["seeds"][0], "--data", str(data), "--dns", lab["dns"]]
         command += ["--allow-net", "127.77.0.0/16", "--scope", "suffix:.test", "--delay", str(delay_s)]
         crawl = subprocess.Popen([*command, "--max-seconds", str(seconds)], stderr=subprocess.DEVNULL)
         try:
-            counts = watched(crawl, data)
+            counts = watch(crawl, data)
         finally:
             crawl.terminate()
             crawl.wait(60)
-    lags = sorted(lag for of_cell in counts.values() for lag in lags_of(of_cell))
+    lags = sorted(lag for of_cell in counts.values() for lag in compute_lags(of_cell))
     pages = sum(of_cell[-1][1] for of_cell in counts.values())
     waiting = sum(of_cell[-1][1] - of_cell[-1][2] for of_cell in counts.values())
     return {
@@ -74,23 +74,23 @@ def measure(folder: Path, hosts: int, seconds: int, delay_s: float) -> dict[str,
     }
 
 
-def watched(crawl: subprocess.Popen[bytes], data: Path) -> dict[int, list[Counts]]:
+def watch(crawl: subprocess.Popen[bytes], data: Path) -> dict[int, list[Counts]]:
     """Return by cell the committed pages and the pages that can be found, as long as the crawl runs."""
     while not any(data.glob("main/cells/*/frontier.sqlite")):
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     time.sleep(1.0)
     folders = open_root(data).collection("main").cells()
     counts: dict[int, list[Counts]] = {folder.number: [] for folder in folders}
     while crawl.poll() is None:
         for folder in folders:
-            committed = committed_in(folder.frontier)
+            committed = read_committed(folder.frontier)
             position = read_position(folder.index)
             counts[folder.number].append((time.monotonic(), committed, 0 if position is None else position))
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     return counts
 
 
-def committed_in(path: Path) -> int:
+def read_committed(path: Path) -> int:
     db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
         row = db.execute("SELECT value FROM meta WHERE name = 'changes'").fetchone()
@@ -99,7 +99,7 @@ def committed_in(path: Path) -> int:
         db.close()
 
 
-def lags_of(counts: list[Counts]) -> list[float]:
+def compute_lags(counts: list[Counts]) -> list[float]:
     """Return for each step of the commits the time until it could be found; steps not found yet are left out."""
     lags, place = [], 0
     for at, committed, _ in counts:

@@ -23,7 +23,7 @@ from math import sqrt
 from pathlib import Path
 from statistics import mean, stdev
 
-from bench.keep_fresh import DAY_S, SPEC, crawl, settings, truth, visits_of
+from bench.keep_fresh import DAY_S, SPEC, crawl, settings, truth, read_visits
 from teia.clock import FastClock, WallClock, from_iso
 from teia.lab.measure.true_freshness import true_freshness
 from teia.lab.server.listen import check_loopback
@@ -51,7 +51,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Heeded:
+class SignalsResult:
     """Result of one crawl; `with_sitemap` counts hosts."""
 
     way: Way
@@ -62,7 +62,7 @@ class Heeded:
     seconds: float
 
 
-def keep(way: Way, wanted: argparse.Namespace, folder: Path, number: int) -> Heeded:
+def run_crawl(way: Way, wanted: argparse.Namespace, folder: Path, number: int) -> SignalsResult:
     """Crawl the web one way, and judge it."""
     folder.mkdir(parents=True)
     spec, log = folder / "world.toml", folder / "requests.jsonl"
@@ -86,14 +86,14 @@ def keep(way: Way, wanted: argparse.Namespace, folder: Path, number: int) -> Hee
             asyncio.run(crawl(root, config, clock, wanted.days * DAY_S))
         time.sleep(0.5)
     world = World(WorldSpec.load(spec), epoch_s=epoch_s, port=ready["port"], address=check_loopback(address))
-    visits = {url: [(each - epoch_s) / DAY_S for each in times] for url, times in visits_of(root).items()}
+    visits = {url: [(each - epoch_s) / DAY_S for each in times] for url, times in read_visits(root).items()}
     reached = {split(url).host for url in visits}
     if len(reached) < len(world.hosts):
         few = f"{len(reached)} of {len(world.hosts)} hosts were reached"
         raise RuntimeError(f"{way}: {few}")
     pages = truth(world, visits, wanted.days)
     early = early_requests(read_log(log), wanted.delay_s / wanted.factor, lambda entry: entry.host)
-    return Heeded(
+    return SignalsResult(
         way,
         true_freshness(pages, wanted.from_day, wanted.days),
         sum(map(len, visits.values())),
@@ -103,7 +103,7 @@ def keep(way: Way, wanted: argparse.Namespace, folder: Path, number: int) -> Hee
     )
 
 
-def table(found: Sequence[Heeded], wanted: argparse.Namespace) -> str:
+def table(found: Sequence[SignalsResult], wanted: argparse.Namespace) -> str:
     lines = [
         f"{wanted.pages} pages on {wanted.hosts} hosts, one visit in {wanted.delay_s:g} s of the web at most for each;",
         f"rates {wanted.rates} from {wanted.slowest:g} to {wanted.fastest:g} a day; {wanted.days:g} days",
@@ -113,12 +113,12 @@ def table(found: Sequence[Heeded], wanted: argparse.Namespace) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     gains: defaultdict[str, list[float]] = defaultdict(list)
-    for without, heeded in zip(found[::2], found[1::2], strict=True):
-        way, gained = heeded.way, heeded.fresh - without.fresh
+    for without, result in zip(found[::2], found[1::2], strict=True):
+        way, gained = result.way, result.fresh - without.fresh
         gains[way.sitemaps].append(gained)
-        visits, early = f"{without.visits:,} / {heeded.visits:,}", f"{len(without.early)} / {len(heeded.early)}"
-        kind = f"{way.sitemaps}, {heeded.with_sitemap} of {wanted.hosts} hosts"
-        numbers = (f"{without.fresh:.4f}", f"{heeded.fresh:.4f}", f"{gained:+.4f}", visits, early)
+        visits, early = f"{without.visits:,} / {result.visits:,}", f"{len(without.early)} / {len(result.early)}"
+        kind = f"{way.sitemaps}, {result.with_sitemap} of {wanted.hosts} hosts"
+        numbers = (f"{without.fresh:.4f}", f"{result.fresh:.4f}", f"{gained:+.4f}", visits, early)
         lines.append(f"| {kind} | {way.seed} | {' | '.join(numbers)} |")
     for kind, each in gains.items():
         error = stdev(each) / sqrt(len(each)) if len(each) > 1 else 0.0
@@ -144,22 +144,22 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def ways_of(wanted: argparse.Namespace) -> list[Way]:
+def make_ways(wanted: argparse.Namespace) -> list[Way]:
     seeds, kinds = [int(each) for each in wanted.seeds.split(",")], wanted.kinds.split(",")
     return [Way(kind, seed, signals) for kind in kinds for seed in seeds for signals in (False, True)]
 
 
-def run(ways: Sequence[Way], wanted: argparse.Namespace, folder: Path) -> list[Heeded]:
+def run(ways: Sequence[Way], wanted: argparse.Namespace, folder: Path) -> list[SignalsResult]:
     with ProcessPoolExecutor(wanted.at_once) as pool:
         folders = [folder / str(number) for number in range(len(ways))]
         numbers = range(FIRST_NET, FIRST_NET + len(ways))
-        return list(pool.map(keep, ways, [wanted] * len(ways), folders, numbers))
+        return list(pool.map(run_crawl, ways, [wanted] * len(ways), folders, numbers))
 
 
 def main() -> None:
     wanted = arguments()
     with tempfile.TemporaryDirectory() as name:
-        found = run(ways_of(wanted), wanted, Path(name))
+        found = run(make_ways(wanted), wanted, Path(name))
     print(table(found, wanted))
     for each in found:
         print(*(f"early: {each.way} {what}" for what in each.early), sep="\n", end="")

@@ -39,7 +39,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from bench.search import CELLS
-from bench.webroot import INDEXED, NAME, SEED, URLS, made
+from bench.webroot import INDEXED, NAME, SEED, URLS, cached_root
 from teia.clock import WallClock
 from teia.lab.corpus.pages import Corpus
 from teia.lab.corpus.questions import QuerySampler
@@ -76,12 +76,12 @@ class Server:
         """Request a path; return its status, its duration in milliseconds, and its size."""
         while True:
             began = time.perf_counter()
-            status, size = self._ask(path)
+            status, size = self._request(path)
             if status != 429:
                 return status, (time.perf_counter() - began) * 1e3, size
             time.sleep(1.0)
 
-    def _ask(self, path: str) -> tuple[int, int]:
+    def _request(self, path: str) -> tuple[int, int]:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
@@ -132,8 +132,8 @@ def crawling(root: Root, *runner: str) -> Iterator[str]:
         spec = Path(folder) / "world.toml"
         spec.write_text("[errors]\nscale = 0\n", "utf-8")
         size = ["--pages", "60000", "--hosts", "200", "--seed", "1", "--address", "127.78.0.1"]
-        place = ["--port", "0", "--dns-address", "127.78.255.53:0", "--control-address", "127.78.255.80"]
-        with lab_process("--spec", str(spec), *size, *place) as lab:
+        address_flags = ["--port", "0", "--dns-address", "127.78.255.53:0", "--control-address", "127.78.255.80"]
+        with lab_process("--spec", str(spec), *size, *address_flags) as lab:
             command = [sys.executable, "-m", *(runner or ["teia"]), "crawl", lab["seeds"][0], "--name", name]
             command += ["--data", str(root.path)]
             command += ["--scope", "suffix:.test", "--dns", lab["dns"], "--allow-net", LAB_NET, "--delay", "0.2"]
@@ -208,7 +208,7 @@ def time_pages(server: Server, paths: list[str], progress: Progress) -> list[dic
 
 def pages(urls: int, progress: Progress) -> dict[str, Any]:
     """Time all pages, without a crawl and beside one."""
-    root = made(urls)
+    root = cached_root(urls)
     paths = addresses(root)
     found: dict[str, Any] = {"urls": urls, "bar_ms": PAGE_MS, "bar_kb": PAGE_KB}
     with served(root) as server:
@@ -234,18 +234,18 @@ def search(urls: int, seconds: float, progress: Progress) -> dict[str, Any]:
     """Let people search at the same time; every query is new to the server."""
     queries = [each.text for each in QuerySampler(Corpus(INDEXED, SEED, cells=CELLS)).sample(200)]
     step = 7919  # a prime, so that kinds of queries are mixed
-    asked = iter([queries[(number * step) % len(queries)] for number in range(len(queries))])
+    pending = iter([queries[(number * step) % len(queries)] for number in range(len(queries))])
     took_ms: list[float] = []
     refused: list[int] = []
     lock = threading.Lock()
-    with served(made(urls)) as server:
+    with served(cached_root(urls)) as server:
         until = time.monotonic() + seconds
 
         def person(number: int) -> None:
             time.sleep(number * THINK_S / PEOPLE)
             while time.monotonic() < until:
                 with lock:
-                    text = next(asked, None)
+                    text = next(pending, None)
                 if text is None:
                     return
                 status, ms, _ = server.get(f"/search?{urlencode({'q': text})}")

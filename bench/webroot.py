@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from bench.search import CACHE, CELLS, kept
+from bench.search import CACHE, CELLS, cached_collection
 from teia.crawler.fetch_rows import roll_out, write_log
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import (
@@ -53,7 +53,7 @@ keep = true
 """
 
 
-def made(urls: int = URLS, cache: Path = CACHE) -> Root:
+def cached_root(urls: int = URLS, cache: Path = CACHE) -> Root:
     """Return the folder of so many URLs, from the cache or newly made."""
     folder = cache / f"web-{urls}"
     if not (folder / "complete").exists():
@@ -69,7 +69,7 @@ def made(urls: int = URLS, cache: Path = CACHE) -> Root:
 
 def _link_index(root: Root, cache: Path) -> None:
     """Give the collection the index of lab text, by hard links."""
-    kept(INDEXED, SEED, cache=cache)
+    cached_collection(INDEXED, SEED, cache=cache)
     source = cache / f"search-{INDEXED}-{SEED}"
     collection = root.collection(NAME)
     for cell in collection.cells():
@@ -134,8 +134,8 @@ def _batches(rows: Iterable[tuple[int, str, int, float]]) -> Iterator[list[tuple
     yield batch
 
 
-def _insert(frontier: FrontierCell, place: tuple[int, int], rows: list[tuple[int, str, int, float]]) -> None:
-    host = frontier.db.execute("SELECT name FROM hosts WHERE host_id = ?", (place[1],)).fetchone()[0]
+def _insert(frontier: FrontierCell, host_key: tuple[int, int], rows: list[tuple[int, str, int, float]]) -> None:
+    host = frontier.db.execute("SELECT name FROM hosts WHERE host_id = ?", (host_key[1],)).fetchone()[0]
     urls, queue, pages, visits, histories = [], [], [], [], []
     for number, tail, state, seen_s in rows:
         https = tail.startswith("s")
@@ -149,15 +149,15 @@ def _insert(frontier: FrontierCell, place: tuple[int, int], rows: list[tuple[int
             outcome = "robots"
         depth = 1 + number % 6
         found = (depth, 1 + number % 9, state, int(seen_s) - 1000, 0, failures, lane, rank, BY_LINK, 0, outcome)
-        urls.append((*place, key, tail, *found))
+        urls.append((*host_key, key, tail, *found))
         if state == STATE_QUEUED or lane == LANE_REFRESH:
-            queue.append((*place, lane, rank, key))
+            queue.append((*host_key, lane, rank, key))
         if state == STATE_DONE:
             record, changes = _history(number, seen_s)
             digest = hashlib.sha256(str(key).encode()).digest()
-            pages.append(_page((*place, key), 2 if record else 1, changes, seen_s, digest, number))
-            visits.append((*place, key, seen_s, "200", digest, None, "", 0, 0, None))
-            histories += [(*place, key, record, b"")] if record else []
+            pages.append(_page((*host_key, key), 2 if record else 1, changes, seen_s, digest, number))
+            visits.append((*host_key, key, seen_s, "200", digest, None, "", 0, 0, None))
+            histories += [(*host_key, key, record, b"")] if record else []
     db = frontier.db
     db.executemany(f"INSERT INTO urls VALUES ({', '.join('?' * 15)})", urls)
     db.executemany("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", sorted(queue))
@@ -169,11 +169,11 @@ def _insert(frontier: FrontierCell, place: tuple[int, int], rows: list[tuple[int
 
 
 def _page(
-    place: tuple[int, int, int], visits: int, changes: int, seen_s: float, digest: bytes, number: int
+    page_key: tuple[int, int, int], visits: int, changes: int, seen_s: float, digest: bytes, number: int
 ) -> tuple[object, ...]:
-    said = (200, digest, digest, (number * 0x9E3779B97F4A7C15) % (1 << 63), "text/html", "pt", f"Artigo {number}")
+    content = (200, digest, digest, (number * 0x9E3779B97F4A7C15) % (1 << 63), "text/html", "pt", f"Artigo {number}")
     rest = (f'"{number}"', "", "", "", 0, "", "", 0, 0)
-    return (*place, visits, changes, seen_s, seen_s - 1000.0, *said, *rest, number + 1, 0)
+    return (*page_key, visits, changes, seen_s, seen_s - 1000.0, *content, *rest, number + 1, 0)
 
 
 def _history(number: int, seen_s: float) -> tuple[bytes, int]:
@@ -217,4 +217,4 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--urls", type=int, default=URLS)
     began = time.perf_counter()
-    print(made(parser.parse_args().urls).path, f"{time.perf_counter() - began:.1f} s")
+    print(cached_root(parser.parse_args().urls).path, f"{time.perf_counter() - began:.1f} s")

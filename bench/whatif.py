@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.keep_fresh import DAY_S, crawl, settings, truth, visits_of
+from bench.keep_fresh import DAY_S, crawl, settings, truth, read_visits
 from teia.clock import FastClock, VirtualClock, WallClock, from_iso
 from teia.lab.measure.true_freshness import true_freshness
 from teia.lab.server.listen import check_loopback
@@ -35,7 +35,7 @@ from teia.lab.whatif.answer import Side, WhatIfRequest, what_if
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
 from teia.store.root import Root, open_root
-from teia.views.reports.source import looking, snapshot
+from teia.views.reports.source import open_source, snapshot
 
 FIRST_NET = 170
 """Labs that run at the same time have addresses of their own, from 127.77.170.1."""
@@ -102,7 +102,7 @@ CASES = {
 
 
 @dataclass(frozen=True)
-class Crawled:
+class CrawlResult:
     """Result of one crawl: the truth, and the predictions of the first of a web (label, side of the answer)."""
 
     web: str
@@ -124,23 +124,23 @@ class Crawled:
         return self.visits_per_day >= IN_STEP * case.hosts * DAY_S / delay_s and not self.unread
 
 
-def crawled(
+def run_crawl(
     web: str, case: Case, way: tuple[str, float, str], wanted: argparse.Namespace, folder: Path, number: int
-) -> Crawled:
+) -> CrawlResult:
     """Crawl a web one way, and judge it; the collection crawled as it is predicts the other two."""
     label, delay_s, policy = way
     folder.mkdir()
     spec, log, address = folder / "world.toml", folder / "requests.jsonl", f"127.77.{number}.1"
     spec.write_text(SPEC.format(**vars(case), factor=wanted.factor), "utf-8")
-    places = ("--address", address, "--dns-address", f"127.77.255.{number}:0")
+    address_flags = ("--address", address, "--dns-address", f"127.77.255.{number}:0")
     flags = ("--spec", str(spec), "--port", "0", "--log", str(log), "--control-address", f"127.77.254.{number}")
-    asked = argparse.Namespace(**{**vars(wanted), "delay_s": delay_s})
-    with lab_process(*flags, *places) as ready:
+    options = argparse.Namespace(**{**vars(wanted), "delay_s": delay_s})
+    with lab_process(*flags, *address_flags) as ready:
         clock = FastClock(WallClock(), wanted.factor)
         since_s = WallClock().now_s() - clock.ticks_s() / wanted.factor
         root = open_root(folder / "data", create=True)
         with root.locked():
-            asyncio.run(crawl(root, settings(root, policy, asked, ready), clock, wanted.days * DAY_S))
+            asyncio.run(crawl(root, settings(root, policy, options, ready), clock, wanted.days * DAY_S))
         ended_s = clock.now_s()
         time.sleep(0.5)
     world = World(WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=check_loopback(address))
@@ -148,37 +148,37 @@ def crawled(
     def days(clock_s: float) -> float:
         return world.days(since_s + (clock_s - since_s) / wanted.factor)
 
-    visits = {url: [days(each) for each in times] for url, times in visits_of(root).items()}
+    visits = {url: [days(each) for each in times] for url, times in read_visits(root).items()}
     later = sum(1 for times in visits.values() for each in times if each >= wanted.from_day)
     early = early_requests(read_log(log), delay_s / wanted.factor, lambda entry: entry.host)
     found: dict[str, Any] = {"predicted": (), "tested": ""}
     if label == "as it is":
-        found = predicted(folder / "data", case, wanted, ended_s)
-    return Crawled(
+        found = predict(folder / "data", case, wanted, ended_s)
+    return CrawlResult(
         web,
         label,
         true_freshness(truth(world, visits, wanted.days), wanted.from_day, wanted.days),
         later / (wanted.days - wanted.from_day),
         len(early),
-        unread(root),
+        count_unread(root),
         **found,
     )
 
 
-def unread(root: Root) -> int:
+def count_unread(root: Root) -> int:
     """Return the number of answers that could not be parsed."""
     with snapshot(root, "main") as cells:
         sql = "SELECT count(*) FROM visits WHERE outcome = 'parse_failed'"
         return sum(int(count) for cell in cells for (count,) in cell.rows(sql))
 
 
-def predicted(data: Path, case: Case, wanted: argparse.Namespace, now_s: float) -> dict[str, Any]:
+def predict(data: Path, case: Case, wanted: argparse.Namespace, now_s: float) -> dict[str, Any]:
     """Return a collection's predictions for itself, and for the other two ways."""
     days, sides, tested = wanted.days - wanted.from_day, [], ""
-    with looking(open_root(data), "main") as source:
+    with open_source(open_root(data), "main") as source:
         for label, delay_s, policy in case.ways:
-            asked = WhatIfRequest(delay_s=delay_s, policy=policy, days=days)
-            answer = what_if(source, asked, VirtualClock(now_s))
+            request = WhatIfRequest(delay_s=delay_s, policy=policy, days=days)
+            answer = what_if(source, request, VirtualClock(now_s))
             assert answer.what_if is not None
             sides.append((label, answer.what_if))
             tested = f"{answer.tested.changed:,} of {answer.tested.visits:,} later visits found a change,"
@@ -186,7 +186,7 @@ def predicted(data: Path, case: Case, wanted: argparse.Namespace, now_s: float) 
     return {"predicted": tuple(sides), "tested": tested}
 
 
-def table(found: Sequence[Crawled], wanted: argparse.Namespace) -> str:
+def table(found: Sequence[CrawlResult], wanted: argparse.Namespace) -> str:
     lines = [
         f"{wanted.days:g} days at {wanted.factor:g} times their speed, judged from day {wanted.from_day:g} on. The",
         "error is that of the prediction, relative to the truth. Predictions use the first crawl of each web alone.",
@@ -229,10 +229,10 @@ def main() -> None:
     wanted = parser.parse_args()
     runs = [(web, way) for web in wanted.webs.split(",") for way in CASES[web].ways]
     with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor(wanted.at_once) as pool:
-        place = Path(name) if wanted.keep is None else wanted.keep
-        place.mkdir(exist_ok=wanted.keep is None)
+        folder = Path(name) if wanted.keep is None else wanted.keep
+        folder.mkdir(exist_ok=wanted.keep is None)
         jobs = [
-            pool.submit(crawled, web, CASES[web], way, wanted, place / f"{number}-{web}", FIRST_NET + number)
+            pool.submit(run_crawl, web, CASES[web], way, wanted, folder / f"{number}-{web}", FIRST_NET + number)
             for number, (web, way) in enumerate(runs)
         ]
         found = [job.result() for job in jobs]

@@ -12,7 +12,7 @@ from teia.records import Outcome
 from teia.store.root import Root
 from teia.urls import split
 
-NOT_ASKED = frozenset({Outcome.BLOCKED_ADDRESS, Outcome.ROBOTS})
+NOT_REQUESTED = frozenset({Outcome.BLOCKED_ADDRESS, Outcome.ROBOTS})
 """Outcomes of seeds that were never requested; a retry does not help."""
 
 
@@ -29,18 +29,18 @@ def next_steps(root: Root, config: Config, account: Mapping[str, Any]) -> Iterat
     unresolved = [url for url, outcome in failed.items() if outcome == Outcome.DNS]
     if unresolved:
         why = next(each for each in account["failed_seeds"] if each.startswith(unresolved[0]))
-        yield _about_name(split(unresolved[0]).host, why)
+        yield _dns_advice(split(unresolved[0]).host, why)
     forbidden = [url for url, outcome in failed.items() if outcome == Outcome.ROBOTS]
     if forbidden:
         line = _robots_line(root, config, forbidden[0])
-        said = f" has the line `{line}`" if line else " could not be fetched; until then nothing may be crawled"
+        robots_text = f" has the line `{line}`" if line else " could not be fetched; until then nothing may be crawled"
         yield (
-            f"robots.txt of {forbidden[0]}{said}; ask the owner of the site for permission, or start from pages"
+            f"robots.txt of {forbidden[0]}{robots_text}; ask the owner of the site for permission, or start from pages"
             " that are allowed"
         )
 
 
-def _about_name(host: str, why: str) -> str:
+def _dns_advice(host: str, why: str) -> str:
     """Return advice about a host name without an address, by the answer of the name servers."""
     elsewhere = f"or set its address with --resolve {host}=ADDRESS"
     # A temporary failure, such as a time-out, does not prove that the name does not exist.
@@ -61,7 +61,7 @@ def fetched_nothing(account: Mapping[str, Any]) -> bool:
     if not failed or account["pages"]:
         return False
     # Requests without pages are no failure of the seeds, unless each of them was forbidden.
-    return not account["requests"] or NOT_ASKED.issuperset(failed)
+    return not account["requests"] or NOT_REQUESTED.issuperset(failed)
 
 
 def contact_hint(courtesy: CourtesySettings) -> str:

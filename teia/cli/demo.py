@@ -29,7 +29,7 @@ HOSTS = 25
 # Addresses of the generated web, which the address guard would block.
 NETWORK = "127.77.0.0/16"
 TIME_FACTOR = 5_000
-KEPT = {"refresh.keep": True, "refresh.least_s": 5.0, "refresh.replan_s": 5.0, "courtesy.delay_s": 0.5}
+KEEP_FRESH_SETTINGS = {"refresh.keep": True, "refresh.least_s": 5.0, "refresh.replan_s": 5.0, "courtesy.delay_s": 0.5}
 """Settings while the user watches: the web changes, a day in 17 seconds, and its pages are revisited."""
 
 RETRY_WAIT_S = 0.5
@@ -75,8 +75,8 @@ def demo(
         spec.write_text(SPEC, "utf-8")
         size = {"pages": pages, "hosts": min(pages, HOSTS), "seed": seed, "time_factor": TIME_FACTOR}
         sizes = [word for key, value in size.items() for word in (f"--{key.replace('_', '-')}", str(value))]
-        place = ["--port", str(port), "--dns-address", "127.77.255.53:0"]
-        with lab_process("--spec", str(spec), *sizes, *place) as lab:
+        network_options = ["--port", str(port), "--dns-address", "127.77.255.53:0"]
+        with lab_process("--spec", str(spec), *sizes, *network_options) as lab:
             console.print(f"generated a web of {lab['pages']:,} pages on {lab['hosts']} servers from seed {seed}")
             console.print(
                 f"crawling from {lab['seeds'][0]}; delay between requests to a server: {DELAY_S:g} s (default: 5 s)",
@@ -86,7 +86,7 @@ def demo(
             crawl_with(root, NAME, None, _flags(lab), as_json)
             if not once:
                 _keep_fresh(root)
-                _say_what_next(lab, folder, kept=data is not None)
+                _print_next_steps(lab, folder, is_kept=data is not None)
                 with _measure_regularly(WorldSpec.load(spec, **size), lab, root):
                     _serve(folder, web_port)
 
@@ -121,11 +121,11 @@ def _keep_fresh(root: Root) -> None:
     from teia.records import Command
 
     clock = WallClock()
-    change(root, NAME, [Edit(key, Operator.SET, value) for key, value in KEPT.items()], clock)
+    change(root, NAME, [Edit(key, Operator.SET, value) for key, value in KEEP_FRESH_SETTINGS.items()], clock)
     give_command(root, NAME, Command.RUN, clock)
     progress_console().print(
         f"\nIts pages change {TIME_FACTOR:,} times as fast as real ones and are now kept fresh; delay between"
-        f" requests to a server: {KEPT['courtesy.delay_s']:g} s."
+        f" requests to a server: {KEEP_FRESH_SETTINGS['courtesy.delay_s']:g} s."
     )
 
 
@@ -141,19 +141,19 @@ def _folder(data: Path | None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _say_what_next(lab: dict[str, Any], folder: Path, *, kept: bool) -> None:
+def _print_next_steps(lab: dict[str, Any], folder: Path, *, is_kept: bool) -> None:
     console = progress_console()
     url = lab["seeds"][0]
     console.print("\nThe generated web is still running. Try in another terminal:")
-    for words, meaning in (
+    for words, description in (
         (f"teia page {url} --data {folder}", "one page: versions, incoming and outgoing links"),
         (f"teia trace {url} --data {folder}", "its path through the crawler, with times"),
         (f"teia export graph --data {folder}", "the link graph"),
         (f"teia export warc --data {folder} --out demo.warc.gz", "the whole archive, for other tools"),
         (f"teia audit politeness --data {folder}", "check that every delay between requests was respected"),
     ):
-        console.print(f"  {words}\n      {meaning}", soft_wrap=True, markup=False)
-    if not kept:
+        console.print(f"  {words}\n      {description}", soft_wrap=True, markup=False)
+    if not is_kept:
         console.print(f"{folder} is deleted when the demo ends; --data DIR keeps the results.", soft_wrap=True)
 
 

@@ -59,14 +59,14 @@ def exit_status(command: Callable[[], object], words: Sequence[str]) -> int:
         # Here and not at the end of the process: a closed pipe must raise where it is handled.
         sys.stdout.flush()
     except (ReaderLeft, BrokenPipeError):
-        _forget_standard_output()
+        _discard_stdout()
         return DONE
     except Interrupted:
         return _end(Interrupted(), "interrupted", INTERRUPTED, words)
     except TeiaError as error:
         return _end(error, str(error), error.exit_status, words)
     except ModuleNotFoundError as error:
-        return _end(*_missing(error), FAILED, words)
+        return _end(*_missing_extra(error), FAILED, words)
     except OSError as error:
         return _end(error, _os_line(error), FAILED, words)
     except Exception as error:  # noqa: BLE001  # for any other fault, too, the user gets a line and not a traceback
@@ -102,7 +102,7 @@ def _print_failure(error: Exception, line: str = "") -> None:
     print_json({"error": type(error).__name__, "message": line, "next": line.partition("; ")[2]})
 
 
-def _missing(error: ModuleNotFoundError) -> tuple[Exception, str]:
+def _missing_extra(error: ModuleNotFoundError) -> tuple[Exception, str]:
     """Return an error that says how to install a missing extra; any other missing module is a bug of teia."""
     package, extra = EXTRAS.get((error.name or "").partition(".")[0], ("", ""))
     if not package:
@@ -125,6 +125,6 @@ def _fault_line(error: Exception) -> str:
     return f"unexpected {what}{where}; this is a bug in teia: run `teia --debug …` again and report the output"
 
 
-def _forget_standard_output() -> None:
+def _discard_stdout() -> None:
     """Send what is still buffered nowhere, or Python complains about the closed pipe while it shuts down."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -278,7 +278,7 @@ class Node:
         splitter = self._splitter = Splitter(
             wire, self._clock, self._thread, self._shared, owner, copies, lambda: self._commands.agreement
         )
-        upkeep.held, upkeep.whole = splitter.held, config.collection.cells
+        upkeep.held, upkeep.original_cells = splitter.held, config.collection.cells
         balancer = Balancer(session, overrides, order, config.balance, agreement.strategy, self._clock, splitter)
         works = (
             owner.run(self._note_taken), leases.run(), upkeep.run(), balancer.run(), splitter.run(),

@@ -190,9 +190,9 @@ def _encoded(config: Config) -> bytes:
 def _check_processors(names: Sequence[str]) -> None:
     """Import the processors that the configuration names; the libraries that parse pages are loaded only here."""
     if names:
-        from teia.parse.processors import with_users
+        from teia.parse.processors import with_user_processors
 
-        with_users(names)
+        with_user_processors(names)
 
 
 def check_crawl(config: Config) -> None:

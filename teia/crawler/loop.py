@@ -228,7 +228,7 @@ class Crawler:
         parse = self.crawls[0].config.parse
         return (
             not self._stopping
-            and not self._pool.is_in_doubt
+            and not self._pool.is_probing
             and self._fetcher.in_flight < self._max_in_flight
             and self._pool.waiting < parse.waiting_pages
             and self._pool.waiting_bytes < parse.waiting_bytes

@@ -78,7 +78,7 @@ def subscribe(
     root: Root, name: str, clock: Clock, *, url: str = "", query: str = "", webhook: str = "", who: str = ""
 ) -> NewSubscription:
     """Watch a page or a search from now on; UsageError or StoreError gives the reason if it is impossible."""
-    from teia.views.page import entry_of  # imports the rate estimators
+    from teia.views.page import find_entry  # imports the rate estimators
 
     if bool(url) == bool(query):
         raise UsageError("choose either the URL of a page or the query of a search")
@@ -87,7 +87,7 @@ def subscribe(
     now_s = clock.now_s()
     with Lookup(root, name) as lookup:
         if url:
-            entry = entry_of(lookup, url, config)
+            entry = find_entry(lookup, url, config)
             kind, what, positions = PAGE, entry.url, dict[int, int]()
             # The watch begins after the last visit: earlier changes are no news.
             seen_s = entry.page.last_visit_s if entry.page is not None else 0.0

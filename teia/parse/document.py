@@ -11,7 +11,7 @@ from teia.config.sections import LimitSettings
 from teia.parse import mime
 from teia.parse.extract import Extract
 from teia.parse.headers import ResponseHead
-from teia.parse.html.bounds import MAX_TAGS, bounded
+from teia.parse.html.bounds import MAX_TAGS, limit_markup
 from teia.parse.html.tree import TreeExtract
 from teia.parse.scan import is_plain, scan
 from teia.parse.text import encoding
@@ -83,7 +83,7 @@ class Document:
         """WHATWG name of the encoding."""
         label = self.declared_type.charset if self.declared_type else ""
         is_html = not mime.is_xml(self.media_type) and self.media_type != "text/plain"
-        return encoding.determine(self.payload, label, is_html=is_html)
+        return encoding.determine_encoding(self.payload, label, is_html=is_html)
 
     @cached_property
     def markup(self) -> str:
@@ -91,11 +91,11 @@ class Document:
         return encoding.to_text(self.payload, self.charset)
 
     @cached_property
-    def _bounded(self) -> tuple[str | bytes, tuple[str, ...]]:
+    def _limited_markup(self) -> tuple[str | bytes, tuple[str, ...]]:
         """Markup that any parser can take, as bytes if they are already the UTF-8 that the parser wants."""
         if self.charset == "utf-8" and is_plain(self.payload):
             return self.payload, ()
-        return bounded(self.markup)
+        return limit_markup(self.markup)
 
     @cached_property
     def _scanned(self) -> Extract | None:
@@ -110,23 +110,23 @@ class Document:
         """Extract of a page: scanned if possible, otherwise from the tree."""
         scanned, want_text = self._scanned, self.options.want_text
         if scanned is None and not self.options.want_requisites:
-            markup = self._bounded[0]
+            markup = self._limited_markup[0]
             if isinstance(markup, str):  # otherwise it was just tried
                 scanned = scan(markup.encode("utf-8", "replace"), want_text=want_text)
         return scanned or TreeExtract(self.tree, want_text=want_text)
 
     @property
-    def lost(self) -> tuple[str, ...]:
+    def losses(self) -> tuple[str, ...]:
         """Parts that were cut before `extract` was made."""
-        return () if self._scanned is not None else self.lost_of_tree
+        return () if self._scanned is not None else self.tree_losses
 
     @property
-    def lost_of_tree(self) -> tuple[str, ...]:
+    def tree_losses(self) -> tuple[str, ...]:
         """Parts that were cut before `tree` was made: it takes fewer tags than the scanner does."""
-        return self._bounded[1]
+        return self._limited_markup[1]
 
     @cached_property
     def tree(self) -> HTMLTree:
         """The document as a browser builds it (lexbor), parsed once for all processors."""
-        markup = self._bounded[0]
+        markup = self._limited_markup[0]
         return HTMLTree.parse(markup) if isinstance(markup, str) else HTMLTree.parse_from_bytes(markup, "utf-8")

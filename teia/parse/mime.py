@@ -33,10 +33,10 @@ class MediaType:
         return next((value for name, value in self.parameters if name == "charset"), "")
 
     def __str__(self) -> str:
-        return self.essence + "".join(f";{name}={_serialised(value)}" for name, value in self.parameters)
+        return self.essence + "".join(f";{name}={_serialise(value)}" for name, value in self.parameters)
 
 
-def _serialised(value: str) -> str:
+def _serialise(value: str) -> str:
     if _TOKEN.fullmatch(value):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -201,7 +201,7 @@ def effective_type(declared: MediaType | None, data: bytes) -> str:
     if not start:
         return claim
     if claim in _UNKNOWN:
-        return _sniffed(start)
+        return _sniff(start)
     # The usual case first: nearly all answers are pages that say so.
     if claim == HTML and looks_like_html(start):
         return HTML
@@ -229,7 +229,7 @@ def _feed_or_sitemap(start: bytes) -> str:
     return _ROOT_TYPES.get(xml_root(start), "")
 
 
-def _sniffed(start: bytes) -> str:
+def _sniff(start: bytes) -> str:
     if looks_like_html(start):
         return HTML
     if _XML_START.match(start):

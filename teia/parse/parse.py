@@ -26,7 +26,7 @@ from teia.records import Link, LinkKind, Page
 MAX_METADATA_CHARS = 4_096
 _DEFAULT_OPTIONS = ParseOptions()
 _NOTHING = Findings()
-_TELLING = frozenset({"link", "refresh", "location", "x-robots-tag"})
+_RELEVANT_HEADERS = frozenset({"link", "refresh", "location", "x-robots-tag"})
 """Headers with information about a page beside its body; most answers have none."""
 
 
@@ -65,7 +65,7 @@ def parse_document(
     # Many servers answer a missing sitemap with a page and 200.
     is_sitemap = is_sitemap and not _is_web_page(decoded.payload)
     chosen = (("sitemap", sitemap.read_sitemap),) if is_sitemap else processors.for_type(document.media_type)
-    findings: list[Findings] = [_of_head(parsed_head, document)]
+    findings: list[Findings] = [_head_findings(parsed_head, document)]
     failed: list[str] = []
     for name, processor in chosen if decoded.payload else ():
         try:
@@ -74,26 +74,26 @@ def parse_document(
             failed.append(f"{name}: {type(error).__name__}")
         else:
             findings.append(found if isinstance(found, Findings) else Findings(metadata=_as_metadata(found)))
-    together = _together(findings)
-    page = _page(document, decoded, together)
-    return ParseResult(page, parsed_head, decoded, together.entries, tuple(failed))
+    merged = _merge(findings)
+    page = _page(document, decoded, merged)
+    return ParseResult(page, parsed_head, decoded, merged.entries, tuple(failed))
 
 
 def _is_web_page(payload: bytes) -> bool:
     return mime.looks_like_html(payload) and mime.xml_root(payload) not in {*sitemap.ROOTS, *feed.ROOTS}
 
 
-def _of_head(head: ResponseHead, document: Document) -> Findings:
-    if _TELLING.isdisjoint(head.headers.names):
+def _head_findings(head: ResponseHead, document: Document) -> Findings:
+    if _RELEVANT_HEADERS.isdisjoint(head.headers.names):
         return _NOTHING
     links = LinkCollector(document.url, document.options)
     canonical = add_header_links(head, links)
-    asked = directives.from_headers(head.headers.all("x-robots-tag"), document.options.agent)
+    robots = directives.from_headers(head.headers.all("x-robots-tag"), document.options.agent)
     return Findings(
         canonical=canonical,
         links=links.links(),
-        noindex=asked.noindex,
-        nofollow=asked.nofollow,
+        noindex=robots.noindex,
+        nofollow=robots.nofollow,
         truncated=("links",) if links.is_full else (),
     )
 
@@ -102,7 +102,7 @@ def _as_metadata(found: Mapping[str, str] | None) -> dict[str, str]:
     return {str(name)[:100]: str(value)[:MAX_METADATA_CHARS] for name, value in (found or {}).items()}
 
 
-def _together(findings: list[Findings]) -> Findings:
+def _merge(findings: list[Findings]) -> Findings:
     """Merge findings, as the docstring of `Findings` describes."""
     findings = [each for each in findings if each is not _NOTHING]
     if len(findings) == 1:
@@ -120,7 +120,7 @@ def _together(findings: list[Findings]) -> Findings:
         author=next((each.author for each in findings if each.author), ""),
         published=next((each.published for each in findings if each.published), ""),
         metadata=metadata,
-        links=_joined([each.links for each in findings if each.links]),
+        links=_merge_links([each.links for each in findings if each.links]),
         entries=tuple(entry for each in findings for entry in each.entries),
         noindex=any(each.noindex for each in findings),
         nofollow=any(each.nofollow for each in findings),
@@ -128,7 +128,7 @@ def _together(findings: list[Findings]) -> Findings:
     )
 
 
-def _joined(found: list[tuple[Link, ...]]) -> tuple[Link, ...]:
+def _merge_links(found: list[tuple[Link, ...]]) -> tuple[Link, ...]:
     """Join links; a link found twice (in a header and in the page, by two processors) is still one."""
     if len(found) < 2:
         return found[0] if found else ()

@@ -95,18 +95,18 @@ BUILT_IN = Processors(
 )
 
 
-def with_users(names: Iterable[str], processors: Processors = BUILT_IN) -> Processors:
+def with_user_processors(names: Iterable[str], processors: Processors = BUILT_IN) -> Processors:
     """Add the processors that a configuration names; each `MEDIA_TYPE=module:function`."""
     for name in names:
         pattern, equals, target = name.partition("=")
         module_name, colon, attribute = target.partition(":")
         if not (equals and colon and ("/" in pattern or pattern.startswith("*"))):
             raise ConfigError(f"parse.processors = {name!r}: must look like text/html=package.module:function")
-        processors = processors.with_added(pattern.strip().lower(), target, _imported(name, module_name, attribute))
+        processors = processors.with_added(pattern.strip().lower(), target, _import_processor(name, module_name, attribute))
     return processors
 
 
-def _imported(name: str, module_name: str, attribute: str) -> Processor:
+def _import_processor(name: str, module_name: str, attribute: str) -> Processor:
     try:
         found = getattr(importlib.import_module(module_name.strip()), attribute.strip())
     except (ImportError, AttributeError, ValueError) as error:

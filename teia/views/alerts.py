@@ -26,11 +26,11 @@ NEAR_LOW = 2.0
 
 SLOW_HOSTS, PARKED_HOSTS = 3, 2
 FAR_FROM_BOUND = 0.1
-FAR_BEHIND, FAR_BEHIND_SHARE, SOME_BEHIND = 2_000, 0.2, 200
+LARGE_LAG, LARGE_LAG_SHARE, SMALL_LAG = 2_000, 0.2, 200
 """Thresholds of the index backlog.
 
-While the index is being written, an alert needs `FAR_BEHIND` pages and that share of all pages. While no indexer runs
-beside a running crawl, it needs more than `SOME_BEHIND`.
+While the index is being written, an alert needs `LARGE_LAG` pages and that share of all pages. While no indexer runs
+beside a running crawl, it needs more than `SMALL_LAG`.
 """
 
 
@@ -64,13 +64,13 @@ def measure_disk(folder: Path, low_bytes: int) -> Disk:
 
 def find_alerts(account: Mapping[str, Any], table: HostTable | None, disk: Disk) -> list[Alert]:
     """Return the alerts of a crawl from its account, its hosts and the disk; the most harmful first."""
-    found = [*_of_account(account), *_of_index(account), *_of_disk(disk)]
+    found = [*_account_alerts(account), *_index_alerts(account), *_disk_alerts(disk)]
     if table is not None:
-        found += _of_hosts(table)
-    return sorted(found, key=lambda need: (-need.harm, need.kind, need.host))
+        found += _host_alerts(table)
+    return sorted(found, key=lambda alert: (-alert.harm, alert.kind, alert.host))
 
 
-def _of_account(account: Mapping[str, Any]) -> list[Alert]:
+def _account_alerts(account: Mapping[str, Any]) -> list[Alert]:
     # Harm orders the alerts: servers come first (100), then a crawl that stops (90, 80), then its results.
     found = []
     early = (account.get("live") or {}).get("early", 0)
@@ -96,31 +96,31 @@ def _of_account(account: Mapping[str, Any]) -> list[Alert]:
     return found
 
 
-def _of_index(account: Mapping[str, Any]) -> list[Alert]:
+def _index_alerts(account: Mapping[str, Any]) -> list[Alert]:
     """Warn of an index that lacks pages: many while an indexer is running, any while none is."""
     found = []
-    behind, unreadable = account.get("index_behind", 0), account.get("index_unreadable", 0)
+    lag, unreadable = account.get("index_behind", 0), account.get("index_unreadable", 0)
     indexed = account.get("indexed", 0)
-    is_written = account.get("index_writing", False)
-    least = SOME_BEHIND if account.get("live") else 0  # a crawl that begins waits a moment for its indexer
-    if behind > (max(FAR_BEHIND, FAR_BEHIND_SHARE * (indexed + behind)) if is_written else least):
-        who = "indexing continues" if is_written else "no indexer is running"
-        message = f"{behind:,} crawled pages are not indexed yet; {who}"
-        found.append(Alert("index", message, 70.0, value=behind, limit=indexed + behind, detail=who))
+    is_being_written = account.get("index_writing", False)
+    threshold = SMALL_LAG if account.get("live") else 0  # a crawl that begins waits a moment for its indexer
+    if lag > (max(LARGE_LAG, LARGE_LAG_SHARE * (indexed + lag)) if is_being_written else threshold):
+        who = "indexing continues" if is_being_written else "no indexer is running"
+        message = f"{lag:,} crawled pages are not indexed yet; {who}"
+        found.append(Alert("index", message, 70.0, value=lag, limit=indexed + lag, detail=who))
     if unreadable:
         message = f"{unreadable:,} pages are not indexed because their captures cannot be read"
         found.append(Alert("unreadable", message, 65.0, value=unreadable))
     return found
 
 
-def _of_disk(disk: Disk) -> list[Alert]:
+def _disk_alerts(disk: Disk) -> list[Alert]:
     if disk.free > NEAR_LOW * disk.low:
         return []
     message = f"{disk.free:.1%} of the disk is free; fetching pauses at {disk.low:.1%}"
     return [Alert("disk", message, 80.0, value=disk.free, limit=disk.low)]
 
 
-def _of_hosts(table: HostTable) -> list[Alert]:
+def _host_alerts(table: HostTable) -> list[Alert]:
     lines = table.hosts.values()
     # A parked host makes no pass.
     slow = sorted((line for line in lines if not line.parked and line.pass_s > WEEK_S), key=lambda line: -line.pass_s)
@@ -151,7 +151,7 @@ def _of_hosts(table: HostTable) -> list[Alert]:
 # ---- dismissed alerts ------------------------------------------------------------------------------------------------
 
 
-WORSE = 2.0
+MUCH_WORSE = 2.0
 MAX_ABOUT_CHARS = 500
 
 
@@ -166,38 +166,38 @@ class DismissedAlert:
     time_s: float
 
 
-def about(need: Alert) -> str:
+def alert_subject(alert: Alert) -> str:
     """Return the subject of an alert, beside its kind: a host, or its detail."""
-    return (need.host or (need.detail if need.kind in {"paused", "seeds"} else ""))[:MAX_ABOUT_CHARS]
+    return (alert.host or (alert.detail if alert.kind in {"paused", "seeds"} else ""))[:MAX_ABOUT_CHARS]
 
 
-def badness(need: Alert) -> float:
+def alert_severity(alert: Alert) -> float:
     """Return the severity of an alert: for a disk the inverse of free space, for freshness the shortfall."""
-    value = need.value or 0.0
-    if need.kind == "disk":
+    value = alert.value or 0.0
+    if alert.kind == "disk":
         # Twice as bad is half the free space.
         return 1.0 / max(value, 1e-6)
-    if need.kind == "freshness":
-        return max(0.0, (need.limit or 0.0) - value)
+    if alert.kind == "freshness":
+        return max(0.0, (alert.limit or 0.0) - value)
     return max(value, 1.0)
 
 
-def dismissed(control: ControlFile, collection: str) -> list[DismissedAlert]:
+def list_dismissed(control: ControlFile, collection: str) -> list[DismissedAlert]:
     """Return all dismissed alerts."""
     return [DismissedAlert(*row) for row in control.dismissed_alerts(collection)]
 
 
 def split_dismissed(
-    needs: Sequence[Alert], known: Sequence[DismissedAlert]
+    alerts: Sequence[Alert], known: Sequence[DismissedAlert]
 ) -> tuple[list[Alert], list[tuple[Alert, DismissedAlert]]]:
     """Split alerts into those that still stand and those that were dismissed and are not much worse since."""
-    aside = {(each.kind, each.about): each for each in known}
-    still: list[Alert] = []
-    gone: list[tuple[Alert, DismissedAlert]] = []
-    for need in needs:
-        before = aside.get((need.kind, about(need)))
-        if before is None or badness(need) >= WORSE * before.badness:
-            still.append(need)
+    by_subject = {(each.kind, each.about): each for each in known}
+    active: list[Alert] = []
+    dismissed: list[tuple[Alert, DismissedAlert]] = []
+    for alert in alerts:
+        before = by_subject.get((alert.kind, alert_subject(alert)))
+        if before is None or alert_severity(alert) >= MUCH_WORSE * before.badness:
+            active.append(alert)
         else:
-            gone.append((need, before))
-    return still, gone
+            dismissed.append((alert, before))
+    return active, dismissed

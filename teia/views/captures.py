@@ -46,12 +46,12 @@ def versions(visits: Sequence[VisitEntry]) -> list[VisitEntry]:
     return found
 
 
-def nearest(visits: Sequence[VisitEntry], time_s: float | None) -> VisitEntry | None:
+def nearest_capture(visits: Sequence[VisitEntry], time_s: float | None) -> VisitEntry | None:
     """Return the visit with the capture nearest to a moment; the last one if no moment is given."""
-    kept = [visit for visit in visits if visit.file]
-    if time_s is None or not kept:
-        return kept[-1] if kept else None
-    return min(kept, key=lambda visit: abs(visit.time_s - time_s))
+    captured = [visit for visit in visits if visit.file]
+    if time_s is None or not captured:
+        return captured[-1] if captured else None
+    return min(captured, key=lambda visit: abs(visit.time_s - time_s))
 
 
 def read_capture(lookup: Lookup, entry: UrlEntry, visit: VisitEntry) -> StoredCapture:
@@ -81,12 +81,12 @@ def read_capture_at(lookup: Lookup, cell: int, file: str, offset: int) -> Stored
     )
 
 
-def read_member(lookup: Lookup, copy: StoredCapture) -> bytes:
+def read_member(lookup: Lookup, capture: StoredCapture) -> bytes:
     """Return a capture's record as stored in its file: a gzip member, which is a WARC file by itself."""
-    path = archive_path(lookup.folders[copy.cell].archive, copy.record.file)
+    path = archive_path(lookup.folders[capture.cell].archive, capture.record.file)
     with disk_errors(path, "read"), path.open("rb") as file:
-        file.seek(copy.record.offset)
-        return file.read(copy.record.length)
+        file.seek(capture.record.offset)
+        return file.read(capture.record.length)
 
 
 def _with_body(lookup: Lookup, record: ArchiveRecord, cell: int) -> ArchiveRecord:
@@ -97,7 +97,7 @@ def _with_body(lookup: Lookup, record: ArchiveRecord, cell: int) -> ArchiveRecor
         url = record.headers.get("warc-refers-to-target-uri", "")
         date = record.headers.get("warc-refers-to-date", "")
         entry = lookup.find(url) if url else None
-        visit = nearest(lookup.visits(entry), from_iso(date)) if entry is not None and date else None
+        visit = nearest_capture(lookup.visits(entry), from_iso(date)) if entry is not None and date else None
         if (
             entry is None
             or visit is None

@@ -42,7 +42,7 @@ from teia.store.fetchlog import FetchRow, LogPart, log_files
 from teia.store.root import CellFolder, Root
 from teia.urls import site_of, slot_of
 from teia.views.hosts import HostLine, HostTable
-from teia.views.queue import QueueFilter, QueuePreview, coming
+from teia.views.queue import QueueFilter, QueuePreview, preview_queue
 from teia.views.reports.source import snapshot
 from teia.views.reports.traps import STATUS_NAMES
 
@@ -147,7 +147,7 @@ class HostView:
     signals: tuple[HostSignal, ...]
 
 
-def state_of(line: HostLine, now_s: float) -> str:
+def host_state(line: HostLine, now_s: float) -> str:
     """Return the state of a host as far as the ledger tells: `parked`, `resting`, `ready` or `idle`."""
     if line.parked:
         return "parked"
@@ -156,7 +156,7 @@ def state_of(line: HostLine, now_s: float) -> str:
     return "resting" if line.ready_at_s is not None and line.ready_at_s > now_s else "ready"
 
 
-def line_of(table: HostTable, host: str) -> HostLine:
+def find_line(table: HostTable, host: str) -> HostLine:
     """Find the line of a named host; StoreError if the host is not known."""
     line = table.hosts.get(host.lower())
     if line is None:
@@ -174,21 +174,21 @@ def host_view(
     pages: int | None = None,
 ) -> HostView:
     """Look a host up."""
-    line = line_of(table, host)
+    line = find_line(table, host)
     frontier = lookup.cells[line.cell]
-    asked = last_requests(lookup.folders[line.cell], frontier, line.host)
-    recent = [each for each in asked if each.time_s > now_s - RHYTHM_S]
-    took_s = [each.took_s for each in asked]
-    main, others = _names(lookup, line)
+    timed_request = last_requests(lookup.folders[line.cell], frontier, line.host)
+    recent = [each for each in timed_request if each.time_s > now_s - RHYTHM_S]
+    took_s = [each.took_s for each in timed_request]
+    main, others = _alias_names(lookup, line)
     return HostView(
         host=line.host,
         cell=line.cell,
         address=line.address,
-        shares=table.sharing(line),
-        state=state_of(line, now_s),
+        shares=table.count_sharing(line),
+        state=host_state(line, now_s),
         ready_at=_time(line.ready_at_s),
         # Without rows of the log the ledger tells.
-        last_asked=_time(asked[-1].time_s if asked else line.last_asked_s),
+        last_asked=_time(timed_request[-1].time_s if timed_request else line.last_request_s),
         parked=line.parked,
         alias_of=main,
         aliases=others,
@@ -199,26 +199,26 @@ def host_view(
         excluded=line.excluded,
         requests=line.requests,
         bytes=line.bytes,
-        rest_s=line.rest_s,
+        rest_s=line.delay_s,
         response_s=line.response_s,
         robots=_robots(lookup, line, config),
         feasibility=compute_feasibility(line, delay_s, pages),
         rhythm=rhythm_ticks(recent),
-        early=sum(each.is_early for each in asked),
-        requests_seen=len(asked),
-        outcomes=dict(Counter(each.outcome for each in asked).most_common()),
+        early=sum(each.is_early for each in timed_request),
+        requests_seen=len(timed_request),
+        outcomes=dict(Counter(each.outcome for each in timed_request).most_common()),
         times=tuple(log_bins(took_s)),
-        sizes=tuple(log_bins(each.bytes for each in asked)),
+        sizes=tuple(log_bins(each.bytes for each in timed_request)),
         time_median_s=quantile(took_s, 0.5),
         time_p95_s=quantile(took_s, 0.95),
-        next=tuple(coming(lookup, table, config, now_s, NEXT_URLS, QueueFilter(host=line.host))),
+        next=tuple(preview_queue(lookup, table, config, now_s, NEXT_URLS, QueueFilter(host=line.host))),
         suspects=_suspects(lookup, line),
         signals=_signals(lookup, line),
     )
 
 
-def rhythm_ticks(asked: Sequence[TimedRequest]) -> tuple[RhythmTick, ...]:
-    return tuple(RhythmTick(iso_utc(each.time_s), each.outcome, each.is_early) for each in asked[-TICKS:])
+def rhythm_ticks(timed_request: Sequence[TimedRequest]) -> tuple[RhythmTick, ...]:
+    return tuple(RhythmTick(iso_utc(each.time_s), each.outcome, each.is_early) for each in timed_request[-TICKS:])
 
 
 def _time(unix_s: float | None) -> str | None:
@@ -234,7 +234,7 @@ def _robots(lookup: Lookup, line: HostLine, config: Config) -> tuple[HostRobots,
     return tuple(found)
 
 
-def _names(lookup: Lookup, line: HostLine) -> tuple[str, tuple[str, ...]]:
+def _alias_names(lookup: Lookup, line: HostLine) -> tuple[str, tuple[str, ...]]:
     """Return the main name of a host that is an alias, and the aliases of one that is not."""
     db, slot = lookup.cells[line.cell].db, slot_of(site_of(line.host))
     sql = "SELECT other FROM aliases WHERE slot = ? AND host_id = ? AND state = ?"
@@ -262,25 +262,25 @@ def _signals(lookup: Lookup, line: HostLine) -> tuple[HostSignal, ...]:
     frontier = lookup.cells[line.cell]
     if not site_statements.has_tables(frontier.db):  # no version with signals has written it yet
         return ()
-    kept = site_statements.trust_of(frontier.db, slot_of(site_of(line.host)), line.host_id)
+    records = site_statements.trust_of(frontier.db, slot_of(site_of(line.host)), line.host_id)
     try:
-        voices = [(SignalKind(kind).word, SignalSource.decode(record)) for kind, record in sorted(kept.items())]
+        sources = [(SignalKind(kind).word, SignalSource.decode(record)) for kind, record in sorted(records.items())]
     except ValueError as error:
         raise CorruptFile(frontier.path, str(error)) from error
     return tuple(
         HostSignal(
             kind=kind,
-            heeded=round(voice.tested),
-            precision=round(voice.precision.mean, 4),
-            recall=round(voice.recall.mean, 4),
-            weight=round(voice.weight, 4),
-            sure_weight=round(voice.sure_weight, 4),
-            is_hardly_heard=voice.is_distrusted,
-            future=voice.future,
-            broken=voice.broken,
-            foreign=voice.foreign,
+            heeded=round(source.tested),
+            precision=round(source.precision.mean, 4),
+            recall=round(source.recall.mean, 4),
+            weight=round(source.weight, 4),
+            sure_weight=round(source.sure_weight, 4),
+            is_hardly_heard=source.is_distrusted,
+            future=source.future,
+            broken=source.broken,
+            foreign=source.foreign,
         )
-        for kind, voice in voices
+        for kind, source in sources
     )
 
 
@@ -331,18 +331,18 @@ class Feasibility:
 
 def compute_feasibility(line: HostLine, delay_s: float | None = None, pages: int | None = None) -> Feasibility:
     """Return the feasibility of a pass over a host, by default for all its pages at its current delay."""
-    wanted = line.visited + line.waiting if pages is None else pages
-    rest_s = line.rest_s if delay_s is None else delay_s
+    page_count = line.visited + line.waiting if pages is None else pages
+    rest_s = line.delay_s if delay_s is None else delay_s
     slot_s = rest_s + line.response_s
-    pass_s = wanted * slot_s
-    week_delay_s = WEEK_S / wanted - line.response_s if wanted else None
+    pass_s = page_count * slot_s
+    week_delay_s = WEEK_S / page_count - line.response_s if page_count else None
     return Feasibility(
-        pages=wanted,
+        pages=page_count,
         delay_s=rest_s,
         response_s=line.response_s,
         pass_s=pass_s,
         fits_in_week=pass_s <= WEEK_S,
-        week_pages=wanted if slot_s <= 0 else min(wanted, int(WEEK_S / slot_s)),
+        week_pages=page_count if slot_s <= 0 else min(page_count, int(WEEK_S / slot_s)),
         week_delay_s=week_delay_s if week_delay_s is not None and week_delay_s > 0 else None,
     )
 
@@ -373,8 +373,8 @@ def week_plan(line: HostLine, settings: RefreshSettings) -> WeekPlan | None:
 # ---- the last requests -----------------------------------------------------------------------------------------------
 
 
-ROWS_LOOKED_AT = 20_000
-KEPT = 2_000
+MAX_LOG_ROWS = 20_000
+MAX_REQUESTS = 2_000
 TOLERANCE_S = 0.001
 _decode = msgspec.msgpack.Decoder(FetchRow).decode
 
@@ -395,18 +395,18 @@ def last_requests(folder: CellFolder, frontier: FrontierCell, host: str) -> list
 
     def read(serial: int) -> list[TimedRequest]:
         found = list(_pending(frontier, host))
-        return found if len(found) >= KEPT else found + _rolled_out(folder, serial, host)
+        return found if len(found) >= MAX_REQUESTS else found + _rolled_out(folder, serial, host)
 
     found, _ = with_serial(frontier, read)
-    return sorted(found[:KEPT], key=lambda each: each.time_s)
+    return sorted(found[:MAX_REQUESTS], key=lambda each: each.time_s)
 
 
 def _pending(frontier: FrontierCell, host: str) -> Iterator[TimedRequest]:
     sql = "SELECT row FROM (SELECT row FROM log ORDER BY seq DESC LIMIT ?) WHERE instr(row, ?)"
-    for (blob,) in frontier.db.execute(sql, (ROWS_LOOKED_AT, host.encode())):  # only those are read that may be its
+    for (blob,) in frontier.db.execute(sql, (MAX_LOG_ROWS, host.encode())):  # only those are read that may be its
         row = _decode(blob)
         if row.host == host:
-            yield asked(row.started, row.ended, row.outcome, row.bytes, row.rest_s, row.rested_s)
+            yield timed_request(row.started, row.ended, row.outcome, row.bytes, row.rest_s, row.waited_s)
 
 
 def _rolled_out(folder: CellFolder, serial: int, host: str) -> list[TimedRequest]:
@@ -423,19 +423,19 @@ def _rolled_out(folder: CellFolder, serial: int, host: str) -> list[TimedRequest
         table = file.read([*columns, "host"], use_threads=False)
     table = table.filter(pc.equal(table.column("host"), host))
     # The newest rows, which are at the end.
-    table = table.slice(max(0, len(table) - KEPT))
+    table = table.slice(max(0, len(table) - MAX_REQUESTS))
     since_1970 = pa.timestamp("us", "UTC")
     times = [table.column(name).cast(since_1970).cast(pa.int64()).to_pylist() for name in columns[:2]]
     others = [table.column(name).to_pylist() for name in columns[2:]]
-    rows = [asked(began / 1e6, ended / 1e6, *rest) for began, ended, *rest in zip(*times, *others, strict=True)]
+    rows = [timed_request(began / 1e6, ended / 1e6, *rest) for began, ended, *rest in zip(*times, *others, strict=True)]
     # Newest first, like `_pending`.
     return rows[::-1]
 
 
-def asked(
-    started_s: float, ended_s: float, outcome: str, size: int, rest_s: float | None, rested_s: float | None
+def timed_request(
+    started_s: float, ended_s: float, outcome: str, size: int, rest_s: float | None, waited_s: float | None
 ) -> TimedRequest:
-    is_early = rest_s is not None and rested_s is not None and rested_s < rest_s - TOLERANCE_S
+    is_early = rest_s is not None and waited_s is not None and waited_s < rest_s - TOLERANCE_S
     return TimedRequest(started_s, max(0.0, ended_s - started_s), outcome, size, is_early)
 
 

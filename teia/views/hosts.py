@@ -72,7 +72,7 @@ class HostWaitReasons:
 class HostLine:
     """One host. Requests are `slot_s` apart; `pass_s` is the time to visit all its known URLs once.
 
-    `ready_at_s` and `last_asked_s` are None for a host without recent requests.
+    `ready_at_s` and `last_request_s` are None for a host without recent requests.
     """
 
     host: str
@@ -87,9 +87,9 @@ class HostLine:
     address: str
     parked: str
     response_s: float
-    rest_s: float
+    delay_s: float
     ready_at_s: float | None
-    last_asked_s: float | None
+    last_request_s: float | None
     waits: HostWaitReasons
 
     @property
@@ -98,7 +98,7 @@ class HostLine:
 
     @property
     def slot_s(self) -> float:
-        return self.rest_s + self.response_s
+        return self.delay_s + self.response_s
 
     @property
     def pass_s(self) -> float:
@@ -123,7 +123,7 @@ class HostTable:
         waiting = (line for line in self.hosts.values() if line.finish_s > 0)
         return max(waiting, key=lambda line: (line.finish_s, line.host), default=None)
 
-    def sharing(self, line: HostLine) -> int:
+    def count_sharing(self, line: HostLine) -> int:
         """Count the other hosts with the same address."""
         # A host without an address shares it with none.
         same = sum(each.address == line.address for each in self.hosts.values()) if line.address else 1
@@ -141,20 +141,20 @@ _QUEUE = "SELECT host_id, lane, count(*), sum(rank <= ?) FROM queue GROUP BY slo
 def host_table(root: Root, collection: str, now_s: float) -> HostTable:
     """Build the table of all hosts of a collection."""
     config = saved(root, collection).config
-    rests = read_servers(root.path / "ledger.sqlite")
+    delays = read_servers(root.path / "ledger.sqlite")
     found: dict[str, HostLine] = {}
     with snapshot(root, collection) as cells:
         for cell in cells:
-            lines = list(_lines(cell, config, rests, now_s))
+            lines = list(_lines(cell, config, delays, now_s))
             # Only the largest hosts: parsing robots.txt takes a while.
             most = sorted(lines, key=lambda line: -line.urls)[: DELAYS_READ // len(cells) + 1]
-            asked = {line.host: _asked_s(cell, line, config) for line in most if line.ready_at_s is None}
-            found |= {line.host: _with_rest(line, asked.get(line.host, 0.0)) for line in lines}
+            crawl_delays = {line.host: _crawl_delay_s(cell, line, config) for line in most if line.ready_at_s is None}
+            found |= {line.host: _with_crawl_delay(line, crawl_delays.get(line.host, 0.0)) for line in lines}
     return HostTable(now_s, found)
 
 
 def _lines(
-    cell: OpenCell, config: Config, rests: Mapping[str, tuple[float, float]], now_s: float
+    cell: OpenCell, config: Config, delays: Mapping[str, tuple[float, float]], now_s: float
 ) -> Iterable[HostLine]:
     urls = {host_id: counts for host_id, *counts in cell.rows(_URLS)}
     waits = _waits(cell, now_s, keeps=config.refresh.keep)
@@ -162,19 +162,19 @@ def _lines(
     paused, delays_s = paused_hosts(courtesy.paused), host_delays(courtesy.host_delays)
     for host_id, host, requests, received, address, parked, response_s in cell.rows(_HOSTS):
         known, done, failed, excluded = urls.get(host_id, (0, 0, 0, 0))
-        delay_s = delay_of(courtesy, host)
+        set_delay_s = delay_of(courtesy, host)
         # With a delay of 0 the response factor does not apply either (politeness.py).
-        own_s = max(delay_s, courtesy.response_factor * response_s) if delay_s else 0.0
-        ready_at_s, rest_s = rests.get(host, (None, own_s))
-        rest_s = max(rest_s, delays_s.get(host, 0.0))
+        own_s = max(set_delay_s, courtesy.response_factor * response_s) if set_delay_s else 0.0
+        ready_at_s, delay_s = delays.get(host, (None, own_s))
+        delay_s = max(delay_s, delays_s.get(host, 0.0))
         # A pause is a setting; the row may still have it after the pause was lifted.
         why = PAUSED if host in paused else "" if parked == PAUSED else parked
         yield HostLine(
             *(host, host_id, cell.number, known, done, failed, excluded, requests, received, address, why),
             response_s=response_s,
-            rest_s=rest_s,
+            delay_s=delay_s,
             ready_at_s=ready_at_s,
-            last_asked_s=None if ready_at_s is None else min(ready_at_s - rest_s, now_s),
+            last_request_s=None if ready_at_s is None else min(ready_at_s - delay_s, now_s),
             waits=waits.get(host_id, HostWaitReasons()),
         )
 
@@ -184,26 +184,26 @@ def _waits(cell: OpenCell, now_s: float, *, keeps: bool) -> dict[int, HostWaitRe
     for host_id, lane, count, due in cell.rows(_QUEUE, int(now_s * 1000)):
         lanes.setdefault(host_id, {})[lane] = (count, due)
     found = {}
-    for host_id, of_host in lanes.items():
-        known, due = of_host.get(LANE_REFRESH, (0, 0)) if keeps else (0, 0)
-        new, retry, suspect = (of_host.get(lane, (0, 0))[0] for lane in (LANE_NEW, LANE_DUE, LANE_LATER))
-        found[host_id] = HostWaitReasons(new, retry, suspect, due, known - due, of_host.get(LANE_DUE, (0, 0))[1])
+    for host_id, host_lanes in lanes.items():
+        known, due = host_lanes.get(LANE_REFRESH, (0, 0)) if keeps else (0, 0)
+        new, retry, suspect = (host_lanes.get(lane, (0, 0))[0] for lane in (LANE_NEW, LANE_DUE, LANE_LATER))
+        found[host_id] = HostWaitReasons(new, retry, suspect, due, known - due, host_lanes.get(LANE_DUE, (0, 0))[1])
     return found
 
 
-def _asked_s(cell: OpenCell, line: HostLine, config: Config) -> float:
+def _crawl_delay_s(cell: OpenCell, line: HostLine, config: Config) -> float:
     """Return the Crawl-delay of a host, as far as we obey it."""
     if not config.courtesy.robots:
         return 0.0
-    kept = cell.frontier.robots_of(line.host_id, line.host)
+    robots_rows = cell.frontier.robots_of(line.host_id, line.host)
     agent = config.courtesy.user_agent
-    asked = [parse_robots(body, agent).crawl_delay_s or 0.0 for *_, status, body in kept if status == 200]
-    delay_s = max(asked, default=0.0)
+    crawl_delays = [parse_robots(body, agent).crawl_delay_s or 0.0 for *_, status, body in robots_rows if status == 200]
+    delay_s = max(crawl_delays, default=0.0)
     return delay_s if delay_s <= config.courtesy.max_crawl_delay_s else 0.0
 
 
-def _with_rest(line: HostLine, asked_s: float) -> HostLine:
-    return replace(line, rest_s=asked_s) if asked_s > line.rest_s else line
+def _with_crawl_delay(line: HostLine, crawl_delay_s: float) -> HostLine:
+    return replace(line, delay_s=crawl_delay_s) if crawl_delay_s > line.delay_s else line
 
 
 # ---- what waits for what --------------------------------------------------------------------------------------------
@@ -234,8 +234,8 @@ def count_wait_reasons(table: HostTable) -> WaitReasons:
             continue
         retry, suspect = retry + waits.retry_later, suspect + waits.suspect
         if ready:
-            is_resting = line.ready_at_s is not None and line.ready_at_s > table.time_s
-            resting, upcoming = resting + is_resting, upcoming + (not is_resting)
+            is_delayed = line.ready_at_s is not None and line.ready_at_s > table.time_s
+            resting, upcoming = resting + is_delayed, upcoming + (not is_delayed)
             behind += ready - 1
     total = upcoming + resting + behind + retry + suspect + parked + not_due
     return WaitReasons(total, upcoming, resting, behind, retry, suspect, parked, not_due)

@@ -117,7 +117,7 @@ class PageView:
 
 def page_view(lookup: Lookup, url: str, config: Config, clock: Clock) -> PageView:
     """Look a page up by its URL as a user typed it; StoreError with the nearest ones if it is not known."""
-    entry = entry_of(lookup, url, config)
+    entry = find_entry(lookup, url, config)
     page = entry.page
     outward = lookup.links(entry.cell, page) if page is not None else ()
     now_s = clock.now_s()
@@ -146,7 +146,7 @@ def page_view(lookup: Lookup, url: str, config: Config, clock: Clock) -> PageVie
     )
 
 
-def entry_of(lookup: Lookup, text: str, config: Config) -> UrlEntry:
+def find_entry(lookup: Lookup, text: str, config: Config) -> UrlEntry:
     """Return the entry of a URL as a person typed it."""
     url = from_user(text)
     if url is None:
@@ -319,7 +319,7 @@ def page_detail(
 ) -> PageDetail:
     """Look a page up with all its details; StoreError if it is not known."""
     view = page_view(lookup, url, config, clock)
-    entry = entry_of(lookup, url, config)
+    entry = find_entry(lookup, url, config)
     fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, clock.now_s())
     links = lookup.links(entry.cell, entry.page) if entry.page is not None else ()
     marks = _marks(lookup, entry)

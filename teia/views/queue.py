@@ -94,7 +94,7 @@ class QueueFilter:
         )
 
 
-def coming(
+def preview_queue(
     lookup: Lookup, table: HostTable, config: Config, now_s: float, limit: int, only: QueueFilter
 ) -> list[QueuePreview]:
     """Return the first URLs that would be fetched, in order, as far as they match the filter."""

@@ -33,13 +33,13 @@ from teia.web.pages.collection import collections
 from teia.web.server.connections import WatchedConnection
 from teia.web.server.installation import Installation
 
-READING: Any = {"http": WatchedConnection, "h11_max_incomplete_event_size": limits.SEARCH_TARGET_BYTES + (16 << 10)}
+HTTP_OPTIONS: Any = {"http": WatchedConnection, "h11_max_incomplete_event_size": limits.SEARCH_TARGET_BYTES + (16 << 10)}
 """Options of the HTTP parser.
 
 It is h11: uvicorn's other parser takes no address of more than 64 KiB, and has no limit for all headers together.
 """
 
-SCRIPTS = "scripts"
+SCRIPT_USER = "scripts"
 """Name of the user that owns the tokens for scripts."""
 
 
@@ -59,17 +59,17 @@ def serve(
     With `crawls` it also supervises a crawler, which crawls started collections and scheduled runs.
     """
     accounts = Accounts(root.path / "web.sqlite", clock)
-    bound = _bound(host, port)
-    is_local = ipaddress.ip_address(bound.getsockname()[0]).is_loopback
+    listener = _bind(host, port)
+    is_local = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
     if not is_local and accounts.is_empty:
-        bound.close()
+        listener.close()
         raise UsageError(
             f"{host} is reachable by others, but no account exists yet; start the server once without --host and"
             " create one"
         )
     if token_out is not None:
         write_token(accounts, token_out)
-    at, number = bound.getsockname()[:2]
+    at, number = listener.getsockname()[:2]
     shown = f"[{at}]" if ":" in at else at
     say(f"http://{shown}:{number}/")
     if accounts.is_empty:
@@ -91,7 +91,7 @@ def serve(
         limit_concurrency=limits.CONNECTIONS,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=5,
-        **READING,
+        **HTTP_OPTIONS,
     )
     notifier = NotifierSupervisor(root, clock) if crawls else None
     indexes = IndexSupervisor(root, clock) if crawls else None
@@ -102,14 +102,14 @@ def serve(
         notifier.start()
         indexes.start()
     Thread(target=warm, args=(site,), name="warm", daemon=True).start()
-    return _answer(_Server(config), bound, notifier, indexes)
+    return _run_server(_Server(config), listener, notifier, indexes)
 
 
-def _answer(
-    server: _Server, bound: socket.socket, notifier: NotifierSupervisor | None, indexes: IndexSupervisor | None
+def _run_server(
+    server: _Server, listener: socket.socket, notifier: NotifierSupervisor | None, indexes: IndexSupervisor | None
 ) -> signal.Signals | None:
     try:
-        server.run(sockets=[bound])
+        server.run(sockets=[listener])
     finally:
         if notifier is not None:
             notifier.stop(is_hurried=True)  # the next server delivers the waiting notifications
@@ -120,9 +120,9 @@ def _answer(
 
 def warm(site: Installation) -> None:
     """Open what the first request needs, and resume pending bulk actions, in a background thread."""
-    for look in (site.offline_bulk.start_if_needed, site.warm, lambda: collections.collections(site)):
+    for step in (site.offline_bulk.start_if_needed, site.warm, lambda: collections.collections(site)):
         with suppress(TeiaError):
-            look()
+            step()
 
 
 class _Server(uvicorn.Server):
@@ -150,21 +150,21 @@ def write_token(accounts: Accounts, path: Path) -> None:
     # With O_EXCL a link that another user has put there is not followed.
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-    if any((token.name, token.user) == (SCRIPTS, SCRIPTS) for token in accounts.tokens()):
-        accounts.remove_token(SCRIPTS, SCRIPTS)  # the token of the last start
-    path.write_text(accounts.make_token(SCRIPTS, SCRIPTS, Role.ADMIN) + "\n", "utf-8")
+    if any((token.name, token.user) == (SCRIPT_USER, SCRIPT_USER) for token in accounts.tokens()):
+        accounts.remove_token(SCRIPT_USER, SCRIPT_USER)  # the token of the last start
+    path.write_text(accounts.make_token(SCRIPT_USER, SCRIPT_USER, Role.ADMIN) + "\n", "utf-8")
 
 
 def free_port(wanted: int) -> int:
     """Return the wanted port of this machine if it is free, else 0, which means any."""
     try:
-        _bound("127.0.0.1", wanted).close()
+        _bind("127.0.0.1", wanted).close()
     except UsageError:
         return 0
     return wanted
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:

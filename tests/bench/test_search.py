@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench import search
-from bench.search import cold_search, drop_from_memory, kept, measure, read_bytes, some_of_each, write
+from bench.search import cold_search, drop_from_memory, cached_collection, measure, read_bytes, some_of_each, write
 from teia.lab.corpus.questions import TEMPLATES, PUBLISHED, SampleQuery
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ def test_what_it_was_measured_on_is_told(result: dict[str, Any]) -> None:
 
 
 def test_a_cold_search_reads_from_the_disk_and_finds_the_same(cache: Path, result: dict[str, Any]) -> None:
-    found = kept(PAGES, 1, cache=cache)
+    found = cached_collection(PAGES, 1, cache=cache)
     row = cold_search(found, SampleQuery("any word", "F11", "café carro bolo"))
     by_query = {each["query"]: each["found"] for each in result["table_26"]}
     assert row["found"] == by_query["café carro bolo"] > 0
@@ -66,7 +66,7 @@ def test_a_cold_search_reads_from_the_disk_and_finds_the_same(cache: Path, resul
 
 
 def test_dropping_files_from_memory_leaves_them_whole(cache: Path, result: dict[str, Any]) -> None:
-    found = kept(PAGES, 1, cache=cache)
+    found = cached_collection(PAGES, 1, cache=cache)
     before = {path: path.stat().st_size for path in found.files()}
     drop_from_memory(found)
     assert {path: path.stat().st_size for path in found.files()} == before

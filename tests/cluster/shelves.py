@@ -80,7 +80,7 @@ def searched(search: ClusterSearch, text: str, is_so: Callable[[Results], object
             found.append(search.search(text))
             if is_so(found[-1]):
                 return True
-        search.look_again()
+        search.refresh_directory()
         return False
 
     try:

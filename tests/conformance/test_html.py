@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from teia.parse.html.references import chosen_at_density_1, parse_refresh, parse_srcset
-from teia.parse.text.encoding import DEFAULT, declared
+from teia.parse.text.encoding import DEFAULT, declared_encoding
 
 SHOWN_PX = 1_000.0
 CONTRADICTORY_SRCSETS = {
@@ -32,7 +32,7 @@ def test_encoding_is_found_where_browsers_find_it(conformance: Path) -> None:
     cases = prescan_cases(conformance / "html" / "encoding-prescan")
     assert len(cases) == 82
     for data, expected in cases:
-        assert (declared(data, "", is_html=True) or DEFAULT) == expected, data[:200]
+        assert (declared_encoding(data, "", is_html=True) or DEFAULT) == expected, data[:200]
 
 
 def test_refresh_is_read_as_browsers_read_it(conformance: Path) -> None:

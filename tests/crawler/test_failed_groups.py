@@ -20,9 +20,9 @@ def test_hosts_whose_buffers_a_failed_group_should_have_filled_are_still_hungry(
     queues = [Queue() for _ in range(REFILLS_PER_GROUP + 2)]
     crawl.state = CrawlState.RUNNING
     crawl._group, crawl._rereads_buffers, crawl._must_reevaluate, crawl.keeps_fresh = CommitGroup(), False, False, False
-    crawl._hungry = dict.fromkeys(queues)  # type: ignore[assignment]
+    crawl._low_buffers = dict.fromkeys(queues)  # type: ignore[assignment]
     crawl.compiled = None  # type: ignore[assignment]
     first = [order[0] for order in crawl.take_group(1.0).refills]
     again = [order[0] for order in crawl.take_group(2.0).refills]
     assert first == again == queues[:REFILLS_PER_GROUP]
-    assert list(crawl._hungry) == queues[REFILLS_PER_GROUP:]
+    assert list(crawl._low_buffers) == queues[REFILLS_PER_GROUP:]

@@ -15,7 +15,7 @@ from teia.errors import StoreError
 from teia.frontier.queue.ledger import read_courtesy_history
 from teia.store.root import Root
 from teia.transfer.politeness_audit import audit_politeness
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots, text_of
 from tests.waiting import until
 
@@ -99,6 +99,6 @@ def test_a_host_whose_owner_agreed_is_asked_sooner_and_one_with_a_budget_no_more
     assert min(delays) >= 0.09
     assert len(own[B]) <= 6, "one request may have been under way"
     assert len(own[A]) == 1 + len(PAGES)
-    with looking(Root(done.data), "main") as source:
+    with open_source(Root(done.data), "main") as source:
         audit = audit_politeness(source.log, source.config.courtesy, read_courtesy_history(done.data / "ledger.sqlite"))
     assert (audit.violations, audit.details) == (0, ())

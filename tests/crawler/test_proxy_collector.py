@@ -27,7 +27,7 @@ from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
 from teia.transfer.politeness_audit import audit_politeness
 from teia.transfer.read_all import known_urls
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 from tests.crawler.webs import HTML, ScriptedWeb, html, robots, text_of
 from tests.waiting import until_async
 
@@ -141,7 +141,7 @@ async def _crawl(folder: Path, story: Story, settings: dict[str, Any]) -> Seen:
                     crawler.stop()
                     await running
     urls = {each["url"].partition("a.test")[2].partition("/")[2]: each for each in known_urls(root, "main")}
-    with looking(root, "main") as source:
+    with open_source(root, "main") as source:
         kinds = source.log.query("SELECT url, kind FROM fetches WHERE kind = 'cached'").rows
         violations = audit_politeness(source.log, config.courtesy).violations
     return Seen(counts_in(path)["proxy"], urls, read_log(log), violations, kinds)

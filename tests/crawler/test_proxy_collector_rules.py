@@ -168,7 +168,7 @@ def test_the_collector_keeps_to_the_limits_of_the_crawl(tmp_path: Path, limits: 
 def test_what_is_heard_when_there_is_no_room_is_counted_and_not_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(announcements, "MAX_HEARD", 10)
+    monkeypatch.setattr(announcements, "MAX_RECEIVED", 10)
     looked_at: list[str] = []
     monkeypatch.setattr(proxy_collector, "canonicalize", lambda url, _: looked_at.append(url) or url)
     with offline_crawl(WEB, tmp_path, f"{HERE}/", **SETTINGS) as crawl:

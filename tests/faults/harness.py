@@ -105,7 +105,7 @@ class ReadingPool:
 
     def __init__(self, *_: object) -> None:
         self.waiting = self.waiting_bytes = 0
-        self.trouble, self.is_in_doubt = "", False
+        self.trouble, self.is_probing = "", False
         self._is_closed = False
 
     async def start(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from teia.errors import ConfigError
 from teia.parse.document import Document, Findings
 from teia.parse.parse import ParseResult, parse_document
-from teia.parse.processors import BUILT_IN, Processors, with_users
+from teia.parse.processors import BUILT_IN, Processors, with_user_processors
 from teia.records import Link
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
@@ -66,7 +66,7 @@ def test_a_processor_may_have_nothing_to_say() -> None:
 
 
 def test_users_name_theirs_in_the_configuration() -> None:
-    mine = with_users([f"text/html={__name__}:count_words"])
+    mine = with_user_processors([f"text/html={__name__}:count_words"])
     assert parsed(mine).page.metadata["words"] == "3"
     assert [name for name, _ in mine.for_type("text/html")] == ["html", f"{__name__}:count_words"]
 
@@ -84,4 +84,4 @@ def test_users_name_theirs_in_the_configuration() -> None:
 )
 def test_a_wrong_name_is_refused_with_the_setting_it_stands_in(name: str) -> None:
     with pytest.raises(ConfigError, match=r"parse\.processors"):
-        with_users([name])
+        with_user_processors([name])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from teia.parse import scan
 from teia.parse.document import Document, Findings, ParseOptions
 from teia.parse.headers import parse_head
-from teia.parse.html.bounds import is_modest
+from teia.parse.html.bounds import is_within_bounds
 from teia.parse.html.processor import read_html
 from teia.parse.html.tree import TreeExtract
 from teia.parse.text.normal import normalised
@@ -458,7 +458,7 @@ def test_ten_mebibytes_of_anything_take_seconds_at_most(piece: str) -> None:
 
 @given(st.one_of(st.binary(max_size=100), st.text(max_size=50).map(str.encode)))
 def test_what_is_plain_is_so_without_a_compiler(data: bytes) -> None:
-    expected = is_modest(data) and scan._is_utf8(data) and not data.startswith(b"\xef\xbb\xbf")
+    expected = is_within_bounds(data) and scan._is_utf8(data) and not data.startswith(b"\xef\xbb\xbf")
     assert scan.is_plain(data) == expected
 
 
@@ -478,5 +478,5 @@ def test_what_is_plain_is_so_without_a_compiler(data: bytes) -> None:
     ],
 )
 def test_what_is_not_plain_is_never_taken_for_it(data: bytes) -> None:
-    expected = is_modest(data) and scan._is_utf8(data) and not data.startswith(b"\xef\xbb\xbf")
+    expected = is_within_bounds(data) and scan._is_utf8(data) and not data.startswith(b"\xef\xbb\xbf")
     assert scan.is_plain(data) <= expected

@@ -19,7 +19,7 @@ from teia.store.root import open_root
 from teia.transfer.read_all import audit_archives, known_urls
 from teia.urls import split
 from teia.views.reports.hosts import hosts
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 from tests.waiting import until
 
 from .labs import IMPATIENT, Lab, crawl, crawling, kill_group, running_lab
@@ -129,7 +129,7 @@ def test_every_alias_is_recognised_and_asked_for_little(crawled: Crawled) -> Non
     aliases = [pair for pair in pairs if len(pair) == 2]
     assert len(aliases) == 5
     assert all(min(asked[one], asked[other]) <= little < max(asked[one], asked[other]) for one, other in aliases), asked
-    with looking(open_root(crawled.data), "main") as source:
+    with open_source(open_root(crawled.data), "main") as source:
         found = hosts(source, top=100)
     assert {frozenset((row.host, row.alias_of)) for row in found.rows if row.alias_of} == set(map(frozenset, aliases))
 

@@ -31,7 +31,7 @@ from teia.transfer.import_lists import import_log, import_urls
 from teia.transfer.import_warc import hosts_of_archives, import_warc
 from teia.transfer.read_all import audit_archives, audit_fetch_log, known_urls
 from teia.views.reports.freshness import read_pace
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 from tests.crawler.crawled import Crawled
 from tests.system.labs import IMPATIENT, crawl
 
@@ -144,7 +144,7 @@ def test_log_can_be_asked_and_is_not_held_against_us(crawled: Crawled, exported:
     assert audit_fetch_log(root, "main", Config().courtesy).checked == 0
     asked = []
     for each in (root, crawled.root):
-        with looking(each, "main") as source:
+        with open_source(each, "main") as source:
             last_s = source.log.query("SELECT max(epoch(started)) FROM fetches").rows[0][0]
             asked.append(sum(pace.last_day for pace in read_pace(source, last_s).values()))
     assert asked[0] == 0 < asked[1], "they are no requests of this day either"

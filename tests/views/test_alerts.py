@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.collections.inbox import ControlFile
-from teia.views.alerts import Alert, about, badness, dismissed, split_dismissed
+from teia.views.alerts import Alert, alert_severity, alert_subject, list_dismissed, split_dismissed
 
 SLOW = Alert("slow_host", "", 45.0, "jornal.test", 31 * 86_400.0, 7 * 86_400.0)
 DISK = Alert("disk", "", 80.0, value=0.06, limit=0.05)
@@ -29,15 +29,15 @@ def test_it_returns_when_it_has_doubled(
     need: Alert, a_little_worse: Alert, twice_as_bad: Alert, tmp_path: Path
 ) -> None:
     control = ControlFile(tmp_path / "control.sqlite")
-    control.dismiss("main", need.kind, about(need), badness(need), "ana", 100.0)
-    known = dismissed(control, "main")
+    control.dismiss("main", need.kind, alert_subject(need), alert_severity(need), "ana", 100.0)
+    known = list_dismissed(control, "main")
     assert [(each.who, each.time_s) for each in known] == [("ana", 100.0)]
     assert split_dismissed([need], known)[0] == []
     assert split_dismissed([a_little_worse], known)[0] == []
     assert split_dismissed([twice_as_bad], known)[0] == [twice_as_bad]
     assert split_dismissed([replace(need, host="other.test")], known)[0], "of another host it is another one"
-    assert dismissed(control, "other") == []
-    assert control.restore("main", need.kind, about(need))
-    assert not control.restore("main", need.kind, about(need))
-    assert split_dismissed([need], dismissed(control, "main"))[0] == [need]
+    assert list_dismissed(control, "other") == []
+    assert control.restore("main", need.kind, alert_subject(need))
+    assert not control.restore("main", need.kind, alert_subject(need))
+    assert split_dismissed([need], list_dismissed(control, "main"))[0] == [need]
     control.close()

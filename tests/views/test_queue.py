@@ -18,9 +18,9 @@ from teia.frontier.queue.politeness import Politeness
 from teia.store.root import open_root
 from teia.transfer.read_all import known_urls
 from teia.views.alerts import Disk, find_alerts
-from teia.views.host import WeekPlan, compute_feasibility, host_view, line_of, estimate_freshness, state_of, week_plan
+from teia.views.host import WeekPlan, compute_feasibility, host_view, find_line, estimate_freshness, host_state, week_plan
 from teia.views.hosts import HostLine, HostTable, HostWaitReasons, count_reasons, host_table, host_reasons, count_wait_reasons
-from teia.views.queue import QueueFilter, coming
+from teia.views.queue import QueueFilter, preview_queue
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html, robots, text_of
 
 WORDS = ["casa", "rio", "lua", "mar", "sol", "pedra", "vento", "fogo", "terra", "nuvem", "folha", "areia"]
@@ -44,7 +44,7 @@ def cut(tmp_path: Path) -> Crawled:
 def line(host: str = "x.test", **values: object) -> HostLine:
     plain = {
         "host_id": 1, "cell": 0, "urls": 10, "visited": 4, "failed": 0, "excluded": 0, "requests": 5, "bytes": 100,
-        "address": "10.0.0.1", "parked": "", "response_s": 0.0, "rest_s": 5.0, "ready_at_s": None, "last_asked_s": None,
+        "address": "10.0.0.1", "parked": "", "response_s": 0.0, "delay_s": 5.0, "ready_at_s": None, "last_request_s": None,
         "waits": HostWaitReasons(new=6),
     }  # fmt: skip
     return HostLine(host, **{**plain, **values})  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ def test_the_list_is_the_order_the_crawler_takes(cut: Crawled, tmp_path: Path) -
     root, now_s = open_root(cut.data), 2e9
     table, config = host_table(root, "main", now_s), saved(root, "main").config
     with Lookup(root, "main") as lookup:
-        announced = coming(lookup, table, config, now_s, 1_000, QueueFilter())
+        announced = preview_queue(lookup, table, config, now_s, 1_000, QueueFilter())
     waiting = {each["url"] for each in known_urls(root, "main") if each["state"] == "queued"}
     assert {each.url for each in announced} == waiting
     assert len(announced) == len(waiting) > 10
@@ -75,7 +75,7 @@ def test_the_kth_url_of_a_host_comes_k_slots_after_it_is_ready(cut: Crawled) -> 
     table, config = host_table(root, "main", now_s), saved(root, "main").config
     slot_s = table.hosts["a.test"].slot_s
     with Lookup(root, "main") as lookup:
-        of_a = coming(lookup, table, config, now_s, 5, QueueFilter(host="a.test"))
+        of_a = preview_queue(lookup, table, config, now_s, 5, QueueFilter(host="a.test"))
     assert [each.ahead for each in of_a] == [0, 1, 2, 3, 4]
     assert [each.expected_s - now_s for each in of_a] == pytest.approx([n * slot_s for n in range(5)], abs=1e-4)
 
@@ -84,12 +84,12 @@ def test_what_is_asked_for_is_what_is_listed(cut: Crawled) -> None:
     root = open_root(cut.data)
     table, config = host_table(root, "main", 2e9), saved(root, "main").config
     with Lookup(root, "main") as lookup:
-        found = coming(lookup, table, config, 2e9, 50, QueueFilter(contains="areia"))
+        found = preview_queue(lookup, table, config, 2e9, 50, QueueFilter(contains="areia"))
         assert {each.host for each in found} == {"a.test", "b.test"}
         assert all(each.ahead > 0 for each in found), "its place among all of its host is kept"
-        assert coming(lookup, table, config, 2e9, 50, QueueFilter(host="c.test")) == []
-        assert coming(lookup, table, config, 2e9, 50, QueueFilter(source="retry")) == []
-        assert coming(lookup, table, config, 2e9, 50, QueueFilter(depth=7)) == []
+        assert preview_queue(lookup, table, config, 2e9, 50, QueueFilter(host="c.test")) == []
+        assert preview_queue(lookup, table, config, 2e9, 50, QueueFilter(source="retry")) == []
+        assert preview_queue(lookup, table, config, 2e9, 50, QueueFilter(depth=7)) == []
 
 
 # ---- hosts ----------------------------------------------------------------------------------------------------------
@@ -116,13 +116,13 @@ def test_whys_add_up_to_what_waits(cut: Crawled) -> None:
         ({"visited": 40, "failed": 5}, ("errors",)),
         ({"visited": 60, "failed": 5}, ()),
         ({"visited": 0, "excluded": 10, "waits": HostWaitReasons()}, ("left_out",)),
-        ({"rest_s": 1e6}, ("slow",)),
+        ({"delay_s": 1e6}, ("slow",)),
         ({"waits": HostWaitReasons(retry=2, retry_due=1)}, ("retry",)),
         ({"waits": HostWaitReasons(retry=2, retry_due=2)}, ()),
         ({"waits": HostWaitReasons(suspect=1)}, ("suspect",)),
         ({"ready_at_s": 11.0}, ("resting",)),
         ({"ready_at_s": 11.0, "parked": PAUSED}, ("paused",)),
-        ({"visited": 0, "failed": 3, "rest_s": 1e6}, ("unanswered", "slow")),
+        ({"visited": 0, "failed": 3, "delay_s": 1e6}, ("unanswered", "slow")),
     ],
 )
 def test_what_is_in_the_way_of_a_host_has_a_name(values: dict[str, object], reasons: tuple[str, ...]) -> None:
@@ -135,21 +135,21 @@ def test_what_is_in_the_way_of_a_host_has_a_name(values: dict[str, object], reas
 def test_the_slowest_host_decides_when_all_is_done() -> None:
     hosts = [
         line("a.test"),
-        line("b.test", waits=HostWaitReasons(new=4), rest_s=60.0),
+        line("b.test", waits=HostWaitReasons(new=4), delay_s=60.0),
         line("c.test", parked="asked to"),
     ]
     table = HostTable(0.0, {each.host: each for each in hosts})
     assert table.slowest is hosts[1]
     assert table.slowest.finish_s == 240.0
     assert HostTable(0.0, {}).slowest is None
-    assert table.sharing(hosts[0]) == 2
+    assert table.count_sharing(hosts[0]) == 2
 
 
 def test_a_crawl_delay_counts_where_nobody_was_asked_lately(tmp_path: Path) -> None:
     pages = {"/robots.txt": robots("User-agent: *\nCrawl-delay: 0.4\n"), "/": html("/b"), "/b": html()}
     done = crawl_web(ScriptedWeb({"x.test": pages}), tmp_path, "x.test/")
     (tmp_path / "data" / "ledger.sqlite").unlink()
-    assert host_table(open_root(done.data), "main", 2e9).hosts["x.test"].rest_s == 0.4
+    assert host_table(open_root(done.data), "main", 2e9).hosts["x.test"].delay_s == 0.4
 
 
 def test_a_host_is_described_by_its_last_requests(cut: Crawled) -> None:
@@ -165,7 +165,7 @@ def test_a_host_is_described_by_its_last_requests(cut: Crawled) -> None:
     assert about.early == 0
     assert about.rhythm == (), "long ago"
     assert len(about.next) == 10
-    assert about.state == state_of(line_of(table, "a.test"), 2e9) == "ready"
+    assert about.state == host_state(find_line(table, "a.test"), 2e9) == "ready"
 
 
 def test_how_fresh_a_host_could_be_depends_on_the_delay(cut: Crawled) -> None:
@@ -183,7 +183,7 @@ def test_how_fresh_a_host_could_be_depends_on_the_delay(cut: Crawled) -> None:
 
 def test_a_pass_is_pages_times_rest() -> None:
     """UX acceptance 15."""
-    found = compute_feasibility(line(visited=235_700, waits=HostWaitReasons(new=300_000), rest_s=5.0))
+    found = compute_feasibility(line(visited=235_700, waits=HostWaitReasons(new=300_000), delay_s=5.0))
     assert found.pages == 535_700
     assert found.pass_s == pytest.approx(535_700 * 5.0, rel=0.01)
     assert not found.fits_in_week
@@ -217,7 +217,7 @@ def test_a_server_that_answers_too_slowly_has_no_weekly_delay() -> None:
 def test_the_visits_of_a_week_are_shared_out_as_the_crawler_does() -> None:
     """UX 2.7: so many to known pages, the rest to new ones."""
     keep = RefreshSettings(keep=True, share=0.5, least_s=3_600.0)
-    both = line(visited=235_700, waits=HostWaitReasons(new=300_000), rest_s=5.0, response_s=0.0)
+    both = line(visited=235_700, waits=HostWaitReasons(new=300_000), delay_s=5.0, response_s=0.0)
     assert week_plan(both, keep) == WeekPlan(known=60_480, new=60_480)
     assert week_plan(replace(both, waits=HostWaitReasons()), keep) == WeekPlan(known=120_960, new=0)
     assert week_plan(replace(both, waits=HostWaitReasons(new=2, retry=1)), keep) == WeekPlan(known=120_957, new=3), (

@@ -22,7 +22,7 @@ from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_REFRESH
 from teia.store.root import Root, open_root
 from teia.views import queue as views_waiting_urls
 from teia.views.hosts import HostTable, host_table, count_wait_reasons
-from teia.views.queue import QueueFilter, WaitingUrl, coming, waiting_urls
+from teia.views.queue import QueueFilter, WaitingUrl, preview_queue, waiting_urls
 from tests.crawler.webs import crawl_web
 from tests.views.test_queue import web
 
@@ -86,9 +86,9 @@ def test_every_reason_is_listed_with_the_urls_that_are_counted(root: Root, pause
     assert {why: whys[why] for why in expected} == expected
     with Lookup(root, "main") as lookup:
         for why in WHYS:
-            found = coming(lookup, table, config, NOW_S, 100, QueueFilter(why=why))
+            found = preview_queue(lookup, table, config, NOW_S, 100, QueueFilter(why=why))
             assert [each.why for each in found] == [why] * whys[why], why
-            one = coming(lookup, table, config, NOW_S, 100, QueueFilter(host="a.test", why=why))
+            one = preview_queue(lookup, table, config, NOW_S, 100, QueueFilter(host="a.test", why=why))
             assert {each.url for each in one} == {each.url for each in found if each.host == "a.test"}
             assert {each.url for each in taken(root, table, config, QueueFilter(why=why))} == {
                 each.url for each in found
@@ -102,7 +102,7 @@ def test_what_never_comes_has_no_time(root: Root) -> None:
     """A page that no plan visits again is due at the end of all days, which no calendar has."""
     table, config = seen(root)
     with Lookup(root, "main") as lookup:
-        found = coming(lookup, table, config, NOW_S, 100, QueueFilter(why="not_due"))
+        found = preview_queue(lookup, table, config, NOW_S, 100, QueueFilter(why="not_due"))
     assert [each.expected_s is None for each in found] == [False, True]
     assert [each.since for each in taken(root, table, config, QueueFilter(why="not_due"))].count(None) == 1
 

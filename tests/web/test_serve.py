@@ -8,7 +8,7 @@ from pathlib import Path
 from teia.clock import WallClock
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
-from teia.web.serve import SCRIPTS, write_token
+from teia.web.serve import SCRIPT_USER, write_token
 from tests.web.conftest import QUICK
 
 
@@ -23,14 +23,14 @@ def test_each_start_replaces_the_token_of_the_last_one(tmp_path: Path) -> None:
     first, second = (written(accounts, tmp_path / "token") for _ in range(2))
     found = accounts.find_token(second)
     assert found is not None
-    assert found[:2] == (SCRIPTS, Role.ADMIN)
+    assert found[:2] == (SCRIPT_USER, Role.ADMIN)
     assert accounts.find_token(first) is None
 
 
 def test_a_token_of_a_user_may_have_the_same_name(tmp_path: Path) -> None:
     """The server did not start: it wanted to remove the token of a user who had none of that name."""
     accounts = Accounts(tmp_path / "web.sqlite", WallClock(), QUICK)
-    own = accounts.make_token(SCRIPTS, "ana", Role.ADMIN)
+    own = accounts.make_token(SCRIPT_USER, "ana", Role.ADMIN)
     for_scripts = written(accounts, tmp_path / "token")
     assert [accounts.find_token(secret) is not None for secret in (own, for_scripts)] == [True, True]
     assert written(accounts, tmp_path / "token") != for_scripts

@@ -28,10 +28,10 @@ from teia.urls import from_user
 SEEDS, INCLUDE, EXCLUDE = "collection.seeds", "scope.include", "scope.exclude"
 MAX_SHOWN = 5
 
-What = Annotated[
+Targets = Annotated[
     list[str], typer.Argument(metavar="WHAT...", help="Host name, URL, RULE, or @FILE with one of these per line.")
 ]
-Wanted = Annotated[list[str] | None, typer.Argument(metavar="WHAT...", help="Seed URL, or host:NAME or domain:NAME.")]
+NewSeeds = Annotated[list[str] | None, typer.Argument(metavar="WHAT...", help="Seed URL, or host:NAME or domain:NAME.")]
 Rules = Annotated[
     list[str] | None, typer.Option(metavar="RULE", help="Add an include rule to the scope; may be repeated.")
 ]
@@ -42,7 +42,7 @@ Settings = Annotated[
 
 
 def add(
-    data: Data, what: Wanted = None, scope: Rules = None, collection: Collection = None, as_json: AsJson = False
+    data: Data, what: NewSeeds = None, scope: Rules = None, collection: Collection = None, as_json: AsJson = False
 ) -> None:
     """Add seeds and domains to a collection; a running crawl fetches them at once.
 
@@ -53,15 +53,15 @@ def add(
     name = choose(root, collection)
     if not what and not scope:
         raise UsageError("nothing to add; name a URL, host:NAME, domain:NAME, or --scope RULE")
-    edits = [edit for word in what or () for edit in _added(word)]
+    edits = [edit for word in what or () for edit in _edits_for(word)]
     edits += [_rule(INCLUDE, Operator.ADD, rule) for rule in scope or ()]
     changed = change(root, name, edits, WallClock())
     _report(changed, as_json)
     if not as_json:
-        _warn_of_lone_seeds(saved(root, name).config, [edit.value for edit in edits if edit.key == SEEDS])
+        _warn_out_of_scope(saved(root, name).config, [edit.value for edit in edits if edit.key == SEEDS])
 
 
-def _added(word: str) -> list[Edit]:
+def _edits_for(word: str) -> list[Edit]:
     """Return the edits for one word: a URL is a seed; a host or domain is a seed and a rule."""
     kind, _, value = word.strip().partition(":")
     if kind in {"host", "domain"}:
@@ -72,7 +72,7 @@ def _added(word: str) -> list[Edit]:
     return [Edit(SEEDS, Operator.ADD, word.strip())]
 
 
-def _warn_of_lone_seeds(config: Config, seeds: Sequence[str]) -> None:
+def _warn_out_of_scope(config: Config, seeds: Sequence[str]) -> None:
     """Print a warning for each seed outside the scope: it is fetched, but nothing else of its host."""
     scope = config.scope
     # Without rules of its own, a collection has the hosts of its seeds in scope.
@@ -86,7 +86,7 @@ def _warn_of_lone_seeds(config: Config, seeds: Sequence[str]) -> None:
             progress_console().print(f"{seed}: {what}: {why}", soft_wrap=True, markup=False)
 
 
-def block(data: Data, what: What, collection: Collection = None, as_json: AsJson = False) -> None:
+def block(data: Data, what: Targets, collection: Collection = None, as_json: AsJson = False) -> None:
     """Exclude hosts, domains and URLs from a collection; they are not fetched any more.
 
     A name stands for the domain and all its subdomains, a URL for all URLs that begin with it. Repeat the command with
@@ -98,16 +98,16 @@ def block(data: Data, what: What, collection: Collection = None, as_json: AsJson
     _report(change(root, choose(root, collection), edits, WallClock()), as_json)
 
 
-def unblock(data: Data, what: What, collection: Collection = None, as_json: AsJson = False) -> None:
+def unblock(data: Data, what: Targets, collection: Collection = None, as_json: AsJson = False) -> None:
     """Remove rules added by `teia block` or --exclude; URLs that were excluded are queued again."""
     root = open_root(data)
     name = choose(root, collection)
     edits = [_rule(EXCLUDE, Operator.REMOVE, rule) for word in what for rule in rules_of_word(word)]
-    _check_there(saved(root, name).config.scope.exclude, edits)
+    _check_excluded(saved(root, name).config.scope.exclude, edits)
     _report(change(root, name, edits, WallClock()), as_json)
 
 
-def _check_there(excluded: Sequence[str], edits: Sequence[Edit]) -> None:
+def _check_excluded(excluded: Sequence[str], edits: Sequence[Edit]) -> None:
     known = {normal_form(EXCLUDE, rule) for rule in excluded}
     for edit in edits:
         if normal_form(EXCLUDE, edit.value) in known:
@@ -116,8 +116,8 @@ def _check_there(excluded: Sequence[str], edits: Sequence[Edit]) -> None:
         for path in filter(None, map(list_of, excluded)):
             if edit.value in read_list(Path(path)):
                 raise UsageError(f"{edit.value} is in {path}; remove it there, then run: teia block @{path}")
-        there = ", ".join(excluded[:MAX_SHOWN]) + (" …" if len(excluded) > MAX_SHOWN else "")
-        raise UsageError(f"{edit.value} is not excluded; excluded: {there or 'nothing'}")
+        listed = ", ".join(excluded[:MAX_SHOWN]) + (" …" if len(excluded) > MAX_SHOWN else "")
+        raise UsageError(f"{edit.value} is not excluded; excluded: {listed or 'nothing'}")
 
 
 def set_settings(data: Data, settings: Settings, collection: Collection = None, as_json: AsJson = False) -> None:
@@ -158,27 +158,27 @@ def _report(changed: SettingsChange, as_json: bool) -> None:
         return
     console = progress_console()
     for key, (before, after) in changed.settings.items():
-        line = f"{changed.collection}: {key} {_difference(before, after)}; {_since(changed, key)}"
+        line = f"{changed.collection}: {key} {_difference(before, after)}; {_effective_from(changed, key)}"
         console.print(line, soft_wrap=True, markup=False)
 
 
 def _difference(before: Any, after: Any) -> str:
     if before == after:
-        return f"is already {_shown(after)}"
+        return f"is already {_format_value(after)}"
     if not isinstance(after, tuple):
-        return f"= {_shown(after)} (was {_shown(before)})"
+        return f"= {_format_value(after)} (was {_format_value(before)})"
     gone = [f"- {item}" for item in before if item not in after]
     new = [f"+ {item}" for item in after if item not in before]
     return ", ".join([*gone, *new][:MAX_SHOWN]) + (" …" if len(gone) + len(new) > MAX_SHOWN else "")
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, tuple):
         return toml_value(value) if len(value) <= MAX_SHOWN else f"a list of {len(value):,}"
     return toml_value(value)
 
 
-def _since(changed: SettingsChange, key: str) -> str:
+def _effective_from(changed: SettingsChange, key: str) -> str:
     if key in changed.now:
         return "applied to the running crawl"
     return "saved; the running crawl uses it after a restart" if changed.running else ("saved; no crawl is running")

@@ -20,10 +20,10 @@ from teia.frontier.cell.bulk import BulkAction, BulkSelection, selection_fields
 from teia.store.root import Root, open_root
 from teia.views.reports.source import snapshot
 
-LOOK_S = 0.1
+POLL_S = 0.1
 PATIENCE_S = 600.0
 
-What = Annotated[BulkAction, typer.Argument(metavar="DEED", help="Action: drop, first or retry.", case_sensitive=False)]
+Action = Annotated[BulkAction, typer.Argument(metavar="DEED", help="Action: drop, first or retry.", case_sensitive=False)]
 Host = Annotated[str, typer.Option("--host", metavar="NAME", help="Only URLs of this host.")]
 Contains = Annotated[str, typer.Option("--contains", metavar="TEXT", help="Only URLs that contain this text.")]
 Source = Annotated[
@@ -37,7 +37,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Execute the action; without it
 
 
 def queue(
-    deed: What,
+    action: Action,
     data: Data,
     host: Host = "",
     contains: Contains = "",
@@ -55,11 +55,11 @@ def queue(
     """
     root = open_root(data)
     name = choose(root, collection)
-    chosen = BulkSelection(deed, host.strip().lower(), contains, source, depth, outcome.strip())
+    selection = BulkSelection(action, host.strip().lower(), contains, source, depth, outcome.strip())
     with snapshot(root, name) as cells:
-        counted = bulk.count_urls([cell.frontier for cell in cells], chosen, WallClock().now_s())
-    done = _do(root, name, chosen) if yes else None
-    answer: dict[str, Any] = {"collection": name, "deed": str(deed), **selection_fields(chosen)}
+        counted = bulk.count_urls([cell.frontier for cell in cells], selection, WallClock().now_s())
+    done = _execute(root, name, selection) if yes else None
+    answer: dict[str, Any] = {"collection": name, "deed": str(action), **selection_fields(selection)}
     answer |= {"matched": counted.number, "examples": list(counted.examples), "done": done}
     if as_json:
         print_json(answer)
@@ -67,19 +67,19 @@ def queue(
     console = progress_console()
     for url in counted.examples if done is None else ():
         console.print(url, soft_wrap=True, markup=False, highlight=False)
-    said = (
+    message = (
         (f"{counted.number:,} URLs match; nothing was changed, repeat the command with --yes to execute it")
         if done is None
-        else f"{done:,} URLs: {deed}"
+        else f"{done:,} URLs: {action}"
     )
-    console.print(said, soft_wrap=True)
+    console.print(message, soft_wrap=True)
 
 
-def _do(root: Root, name: str, chosen: BulkSelection) -> int:
+def _execute(root: Root, name: str, selection: BulkSelection) -> int:
     """Request the action, wait until the running crawl or this process has executed it, and return the URL count."""
     clock = WallClock()
     with closing(ControlFile(root.path / "control.sqlite")) as control:
-        number = bulk.request_action(control, name, chosen, getpass.getuser(), clock.now_s())
+        number = bulk.request_action(control, name, selection, getpass.getuser(), clock.now_s())
         until = clock.ticks_s() + PATIENCE_S
         while clock.ticks_s() < until:
             # No crawl will execute it, so this process locks the folder for a moment and executes a part.
@@ -88,5 +88,5 @@ def _do(root: Root, name: str, chosen: BulkSelection) -> int:
             found = next(each for each in bulk.recent_actions(control, name, bulk.MAX_PENDING) if each.id == number)
             if found.done_s is not None:
                 return found.number
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
     raise UsageError("the request is saved but not executed yet; the crawl that uses this folder will execute it")

@@ -20,25 +20,25 @@ from teia.records import Command
 from teia.store.root import open_root
 
 Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the collection; all by default.")]
-Wanted = Annotated[str | None, typer.Option("--collection", help="Same as NAME.")]
+CollectionOption = Annotated[str | None, typer.Option("--collection", help="Same as NAME.")]
 
 
 Now = Annotated[bool, typer.Option("--now", help="Start a run at once, in the process that runs the schedule.")]
 
 
 def schedule(
-    data: Data, name: Name = None, collection: Wanted = None, now: Now = False, as_json: AsJson = False
+    data: Data, name: Name = None, collection: CollectionOption = None, now: Now = False, as_json: AsJson = False
 ) -> None:
     """Show the schedules of collections: the next five starts, the current run and the last runs.
 
     A schedule is set with `teia set` and run by `teia crawl --scheduled`. Example:
     teia set schedule.start="2026-11-21 02:00" schedule.every="7 days" schedule.stop_after="4 hours" --data archive
     """
-    root, wanted = open_root(data), name or collection
+    root, chosen = open_root(data), name or collection
     if now:
-        tell(root, wanted, Command.RUN, "run started")
+        tell(root, chosen, Command.RUN, "run started")
     # `choose` raises the error for a folder without collections.
-    names = root.collections() if wanted is None and root.collections() else [choose(root, wanted)]
+    names = root.collections() if chosen is None and root.collections() else [choose(root, chosen)]
     agendas = [schedule_overview(root, each, WallClock()) for each in names]
     if as_json:
         accounts = [as_account(each) for each in agendas]
@@ -63,14 +63,14 @@ def show(agenda: ScheduleOverview, console: Console) -> None:
         console.print("  next: none, the schedule has ended")
     if agenda.run is not None:
         state = "in progress" if agenda.running else "interrupted; continues if a crawler runs before its deadline"
-        console.print(f"  run {agenda.run.number}: {state}, {escape(of_run(agenda.run))}", soft_wrap=True)
+        console.print(f"  run {agenda.run.number}: {state}, {escape(run_line(agenda.run))}", soft_wrap=True)
     for run in agenda.last:
-        console.print(f"  run {run.number}: {escape(of_run(run))}", soft_wrap=True)
+        console.print(f"  run {run.number}: {escape(run_line(run))}", soft_wrap=True)
     for note in agenda.notes:
         console.print(f"  [yellow]![/yellow] {escape(note)}", soft_wrap=True)
 
 
-def of_run(run: RunView) -> str:
+def run_line(run: RunView) -> str:
     """Return one run as a line; times are UTC."""
     when = (
         f"{_minute(run.began)} to {_minute(run.ended)} UTC ({run.why})"

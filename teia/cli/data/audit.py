@@ -91,7 +91,7 @@ def _audit(
         print_json(asdict(found) | ({} if repaired is None else {"repaired": asdict(repaired)}))
     else:
         if repaired is not None:
-            _tell(repaired, console)
+            _print_repair(repaired, console)
         if isinstance(found, LinksAudit):
             _print_links(found, console, is_repaired=must_repair)
         console.print(f"{found.checked:,} {what} checked, {found.violations:,} violations")
@@ -102,7 +102,7 @@ def _audit(
         raise typer.Exit(1)
 
 
-def _tell(repaired: RepairResult, console: Console) -> None:
+def _print_repair(repaired: RepairResult, console: Console) -> None:
     """Print the result of a repair."""
     for line in repaired.details:
         console.print(line, markup=False, soft_wrap=True)

@@ -41,7 +41,7 @@ Out = Annotated[
 @app.command()
 def urls(data: Data, collection: Collection = None, out: Out = None) -> None:
     """Export all known URLs, one JSON object per line."""
-    root, name = _opened(data, collection, out)
+    root, name = _open(data, collection, out)
     _write_lines((json.dumps(each).encode() + b"\n" for each in known_urls(root, name)), out)
 
 
@@ -51,19 +51,19 @@ def warc(data: Data, collection: Collection = None, out: Out = None) -> None:
 
     Example: teia export warc --data archive --out copy.warc.gz
     """
-    root, name = _opened(data, collection, out)
+    root, name = _open(data, collection, out)
     if out is not None and not out.name.endswith(".warc.gz"):
         done = export_warc_folder(root, name, out)
     else:
-        with _binary(out) as file:
+        with _open_binary(out) as file:
             done = export_warc(root, name, file)
-    _say(done, "records", out)
+    _print_result(done, "records", out)
 
 
 @app.command()
 def cdxj(data: Data, collection: Collection = None, out: Out = None) -> None:
     """Export the CDXJ index of the archive, sorted; its file names are those of `export warc` into a folder."""
-    root, name = _opened(data, collection, out)
+    root, name = _open(data, collection, out)
     with cdxj_lines(root, name) as lines:
         _write_lines(lines, out)
 
@@ -71,27 +71,27 @@ def cdxj(data: Data, collection: Collection = None, out: Out = None) -> None:
 @app.command()
 def parquet(data: Data, collection: Collection = None, out: Out = None) -> None:
     """Export the fetch log, one row per request, as one Parquet file."""
-    root, name = _opened(data, collection, out)
+    root, name = _open(data, collection, out)
     if out is not None:
         with new_file(out) as file:
             done = export_log(root, name, file)
     else:
         # Made as a whole first: an export that fails writes nothing to the pipe.
-        with _binary(None) as file, tempfile.TemporaryFile() as whole:
+        with _open_binary(None) as file, tempfile.TemporaryFile() as whole:
             done = export_log(root, name, whole)
             whole.seek(0)
             shutil.copyfileobj(whole, file)
-    _say(done, "rows", out)
+    _print_result(done, "rows", out)
 
 
 @app.command()
 def graph(data: Data, collection: Collection = None, out: Out = None) -> None:
     """Export the link graph, one `source TAB target` per line."""
-    root, name = _opened(data, collection, out)
+    root, name = _open(data, collection, out)
     _write_lines(graph_lines(root, name), out)
 
 
-def _opened(data: Path, collection: str | None, out: Path | None) -> tuple[Root, str]:
+def _open(data: Path, collection: str | None, out: Path | None) -> tuple[Root, str]:
     root = open_root(data)
     if out is not None:
         # Before anything is read: no existing file is overwritten.
@@ -111,7 +111,7 @@ def _write_lines(lines: Iterable[bytes], out: Path | None) -> None:
 
 
 @contextmanager
-def _binary(out: Path | None) -> Iterator[BinaryIO]:
+def _open_binary(out: Path | None) -> Iterator[BinaryIO]:
     """Open the file to write to; refuse to write binary data to a terminal."""
     if out is not None:
         with new_file(out) as file:
@@ -124,7 +124,7 @@ def _binary(out: Path | None) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
 
 
-def _say(done: ExportResult, what: str, out: Path | None) -> None:
+def _print_result(done: ExportResult, what: str, out: Path | None) -> None:
     written = f", {size(done.bytes)}" if done.bytes else ""
     progress_console().print(f"{done.records:,} {what}{written} written to {out or 'standard output'}", markup=False)
     if done.damaged:

@@ -43,10 +43,10 @@ def warc(
     If interrupted, run the same command to continue. Example: teia import warc other/*.warc.gz --data archive
     """
 
-    def take(target: Target, done: ImportResult) -> None:
+    def import_into(target: Target, done: ImportResult) -> None:
         asyncio.run(import_warc(target, files, done))
 
-    _import(files, data, name, config, scope, as_json, lambda: hosts_of_archives(files), take)
+    _import(files, data, name, config, scope, as_json, lambda: hosts_of_archives(files), import_into)
 
 
 @app.command()
@@ -55,10 +55,10 @@ def urls(
 ) -> None:
     """Queue URLs from lists: one URL per line, or JSON lines as written by `teia export urls`."""
 
-    def take(target: Target, done: ImportResult) -> None:
+    def import_into(target: Target, done: ImportResult) -> None:
         import_urls(target, files, done)
 
-    _import(files, data, name, config, scope, as_json, lambda: hosts_of_lists(files), take)
+    _import(files, data, name, config, scope, as_json, lambda: hosts_of_lists(files), import_into)
 
 
 @app.command()
@@ -67,10 +67,10 @@ def log(
 ) -> None:
     """Import fetch logs of another installation, as written by `teia export parquet`, for use with SQL."""
 
-    def take(target: Target, done: ImportResult) -> None:
+    def import_into(target: Target, done: ImportResult) -> None:
         import_log(target, files, done)
 
-    _import(files, data, name, config, scope, as_json, lambda: hosts_of_logs(files), take)
+    _import(files, data, name, config, scope, as_json, lambda: hosts_of_logs(files), import_into)
 
 
 def _import(
@@ -81,7 +81,7 @@ def _import(
     scope: list[str] | None,
     as_json: bool,
     hosts: Callable[[], set[str]],
-    take: Callable[[Target, ImportResult], None],
+    import_into: Callable[[Target, ImportResult], None],
 ) -> None:
     # An unreadable file is an error before a folder or a collection is created.
     for path in files:
@@ -92,7 +92,7 @@ def _import(
         collection = choose_collection(root, name, config, scope or (), hosts)
         done = ImportResult(collection)
         with open_target(root, collection, WallClock()) as target:
-            take(target, done)
+            import_into(target, done)
     _report(done, as_json)
     # Some damage is reported; it is a failure only if nothing of the files could be used.
     if done.damaged and not done.records and not done.skipped:
@@ -102,8 +102,8 @@ def _import(
 def _report(done: ImportResult, as_json: bool) -> None:
     console = progress_console()
     counts = {name: value for name, value in asdict(done).items() if isinstance(value, int) and value}
-    said = ", ".join(f"{value:,} {_WORDS[name]}" for name, value in counts.items()) or "nothing"
-    console.print(f"{done.collection}: {said}", markup=False)
+    summary = ", ".join(f"{value:,} {_WORDS[name]}" for name, value in counts.items()) or "nothing"
+    console.print(f"{done.collection}: {summary}", markup=False)
     for line in done.details:
         console.print(f"  {line}", markup=False, soft_wrap=True)
     if as_json:

@@ -45,13 +45,13 @@ def whatif(
     from teia.collections.stored import choose
     from teia.lab.whatif.answer import WhatIfRequest, what_if
     from teia.store.root import open_root
-    from teia.views.reports.source import looking
+    from teia.views.reports.source import open_source
 
     request = WhatIfRequest(delay, budget, policy, nodes, days, seed, top)
     root = open_root(data)
     chosen = choose(root, collection)
     progress = Progress(supervised)
-    with looking(root, chosen) as source:
+    with open_source(root, chosen) as source:
         found = what_if(source, request, WallClock(), progress.reached)
     _print(chosen, found)
     if as_json:

@@ -20,7 +20,7 @@ from teia.collections.stored import choose
 from teia.errors import UsageError
 from teia.store.root import open_root
 from teia.views.reports.catalogue import REPORTS, SHARES, TOP
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -43,7 +43,7 @@ def report(name: Name, data: Data, collection: Collection = None, top: Top = TOP
         raise UsageError(f"unknown report {name!r}; available: {', '.join(REPORTS)}")
     root = open_root(data)
     chosen = choose(root, collection)
-    with looking(root, chosen) as source:
+    with open_source(root, chosen) as source:
         found = REPORTS[name](source, top)
         damaged = [str(path) for path in source.log.damaged]
     if as_json:

@@ -75,7 +75,7 @@ def search(
     reader_languages = environment_languages(os.environ)
     options = SearchOptions(explain=explain, facets=facets, language=language, expand=expand, reader_languages=reader_languages)
     clock = WallClock()
-    with _opened(data, collection, nats or [], key, ca, clock) as opened:
+    with _open_search(data, collection, nats or [], key, ca, clock) as opened:
         results = opened.search(query, n, offset, options)
     if as_json:
         print_json(results.as_json())
@@ -83,7 +83,7 @@ def search(
         _show(results, clock)
 
 
-def _opened(
+def _open_search(
     data: Path | None, collection: str | None, nats: list[str], key: Path | None, ca: Path | None, clock: Clock
 ) -> OpenedSearch:
     """Open the search of a folder, of a cluster that `teia cluster up` started in one, or of a cluster by NATS."""
@@ -123,7 +123,7 @@ def _show(results: Results, clock: Clock) -> None:
     for name, counts in results.facets.items():
         if counts:
             print_grid((name, "pages"), [(value or "unknown", f"{n:,}") for value, n in counts.items()], (False, True))
-    for line in _offers(results):
+    for line in _suggestions(results):
         console.print(f"\n{line}", markup=False, soft_wrap=True)
 
 
@@ -138,30 +138,30 @@ def _summary(results: Results) -> str:
 
 def _show_hit(console: Console, hit: Hit, clock: Clock) -> None:
     number = f"{hit.rank}".rjust(3)
-    console.print(Text(f"{number} ", style="dim").append_text(_marked(hit.title, "bold")), soft_wrap=True)
+    console.print(Text(f"{number} ", style="dim").append_text(_highlight(hit.title, "bold")), soft_wrap=True)
     console.print(INDENT + printable(hit.url), style="cyan", markup=False, soft_wrap=True)
     if hit.snippet:
-        _indented(console, _marked(hit.snippet))
-    console.print(INDENT + " · ".join(_facts(hit, clock)), style="dim", markup=False, soft_wrap=True)
+        _print_indented(console, _highlight(hit.snippet))
+    console.print(INDENT + " · ".join(_details(hit, clock)), style="dim", markup=False, soft_wrap=True)
     if hit.explanation is not None:
         _show_explanation(hit.score, hit.explanation)
 
 
-def _indented(console: Console, text: Text) -> None:
+def _print_indented(console: Console, text: Text) -> None:
     """Print a paragraph, folded to the width of a terminal; elsewhere on one line."""
     width = max(20, console.width - len(INDENT)) if console.is_terminal else max(1, len(text))
     for line in text.wrap(console, width):
         console.print(Text(INDENT).append_text(line), soft_wrap=True)
 
 
-def _marked(snippet: Snippet, style: str = "") -> Text:
+def _highlight(snippet: Snippet, style: str = "") -> Text:
     text = Text(style=style)
     for part, is_marked in snippet.parts:
         text.append(printable(part), MARK if is_marked else None)
     return text
 
 
-def _facts(hit: Hit, clock: Clock) -> list[str]:
+def _details(hit: Hit, clock: Clock) -> list[str]:
     found = [printable(each) for each in (hit.lang, hit.type) if each]
     if hit.last_visit_s:
         found.append(f"last visit {age(clock.now_s() - hit.last_visit_s)}")
@@ -203,7 +203,7 @@ def _show_explanation(score: float, why: Explanation) -> None:
     result_console().print(line, style="dim", markup=False, soft_wrap=True)
 
 
-def _offers(results: Results) -> list[str]:
+def _suggestions(results: Results) -> list[str]:
     lines = [f"No page contains {', '.join(printable(word) for word in results.missing)}."] if results.missing else []
     lines += [
         f"Did you mean {printable(each.instead)} ({each.pages:,} pages)?  {printable(each.query)}"

@@ -13,7 +13,7 @@ from teia.clock import WallClock
 from teia.collections.stored import choose, saved
 from teia.crawler.lookup import Lookup
 from teia.store.root import open_root
-from teia.views.page import entry_of
+from teia.views.page import find_entry
 from teia.views.trace import TraceStep, trace
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the page.")]
@@ -26,7 +26,7 @@ def trace_url(url: Url, data: Data, collection: Collection = None, as_json: AsJs
     root = open_root(data)
     name = choose(root, collection)
     with Lookup(root, name) as lookup:
-        entry = entry_of(lookup, url, saved(root, name).config)
+        entry = find_entry(lookup, url, saved(root, name).config)
         steps = trace(lookup, entry, WallClock())
     if as_json:
         print_json({"url": entry.url, "steps": [asdict(step) for step in steps]})

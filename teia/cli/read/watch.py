@@ -43,7 +43,7 @@ def add(
     from teia.cluster.search.processes import read_librarian_settings
     from teia.notify.subscriptions import subscribe
 
-    root, name = _opened(data, collection)
+    root, name = _open(data, collection)
     # A node's folder has only some of the cells, and the notifier reads one folder.
     if read_librarian_settings(root, name) is not None:
         raise UsageError(f"{name} is crawled by a cluster; subscriptions are not supported there yet")
@@ -63,7 +63,7 @@ def list_(data: Data, collection: Collection = None, as_json: AsJson = False) ->
     """List subscriptions and the state of their deliveries."""
     from teia.notify.subscriptions import list_subscriptions
 
-    root, name = _opened(data, collection)
+    root, name = _open(data, collection)
     found = list_subscriptions(root.collection(name))
     if as_json:
         print_json({"collection": name, "subscriptions": [asdict(each) for each in found]})
@@ -80,7 +80,7 @@ def remove(identity: Identity, data: Data, collection: Collection = None, as_jso
     """Remove a subscription; notifications that were not delivered yet are discarded."""
     from teia.notify.subscriptions import unsubscribe
 
-    root, name = _opened(data, collection)
+    root, name = _open(data, collection)
     gone = unsubscribe(root, name, identity)
     if as_json:
         print_json(asdict(gone))
@@ -97,7 +97,7 @@ def try_(identity: Identity, data: Data, collection: Collection = None, as_json:
     from teia.clock import WallClock
     from teia.notify.subscriptions import send_test_message
 
-    root, name = _opened(data, collection)
+    root, name = _open(data, collection)
     tried = send_test_message(root, name, WallClock(), identity)
     if as_json:
         print_json(asdict(tried))
@@ -105,7 +105,7 @@ def try_(identity: Identity, data: Data, collection: Collection = None, as_json:
         result_console().print(_line(tried), markup=False, soft_wrap=True)
 
 
-def _opened(data: Data, collection: str | None) -> tuple[Root, str]:
+def _open(data: Data, collection: str | None) -> tuple[Root, str]:
     from teia.collections.stored import choose
     from teia.store.root import open_root
 

@@ -30,7 +30,7 @@ Print = Annotated[
     bool, typer.Option("--print", help="Print the helper program, to be installed where Squid can read it.")
 ]
 
-WORDS = {
+DESCRIPTIONS = {
     "seen": "requests reported by Squid",
     "skipped": "ignored: tunnels, methods other than GET, other URL schemes",
     "private": "ignored: URLs with a query string or credentials",
@@ -139,7 +139,7 @@ def status(data: Data, collection: Collection = None, as_json: AsJson = False) -
         console.print(f"{'hubs':10} {number:>12,}  feeds with a hub in state {state}", soft_wrap=True)
     for kind, numbers in counts.items():
         # In the order of WORDS; counters of a newer crawler come last.
-        order = {what: place for place, what in enumerate(WORDS)}
+        order = {what: position for position, what in enumerate(DESCRIPTIONS)}
         for what in sorted(numbers, key=lambda each: order.get(each, len(order))):
-            said = WORDS.get(what, what.replace("_", " "))
-            console.print(f"{kind:10} {numbers[what]:>12,}  {said}", soft_wrap=True)
+            description = DESCRIPTIONS.get(what, what.replace("_", " "))
+            console.print(f"{kind:10} {numbers[what]:>12,}  {description}", soft_wrap=True)

@@ -55,7 +55,7 @@ class Upkeep:
         self._settled_at = 0.0
         self.held: Callable[[], set[int]] = set
         """Cells that are owned and must not be crawled now."""
-        self.whole = MAX_CELLS
+        self.original_cells = MAX_CELLS
         """Number of cells that were not split off others."""
         if copies.snapshots is not None:
             space = StreamSpace(session.wire, clock, owner.collection)
@@ -140,7 +140,7 @@ class Upkeep:
                     continue
                 try:
                     downloaded = await transfers.download(self.copies.folders[cell])
-                    if cell >= self.whole:
+                    if cell >= self.original_cells:
                         downloaded += await transfers.download_parents(self.copies.folders[cell], self._owner.owned)
                     done[cell] = log.epoch
                     _log.info("cell=%d archive files fetched=%d", cell, downloaded)

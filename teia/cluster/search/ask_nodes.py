@@ -2,7 +2,7 @@
 
     directory    the node that answers for each cell, requested from all nodes every two seconds
     shards       one for each node, for the cells it answers for; search/serve/gateway.py queries them all at once
-    told         sizes of shards, so that scores can be compared; ranks and facts of pages (remote_shards.py)
+    facts        sizes of shards, so that scores can be compared; ranks and facts of pages (remote_shards.py)
 
 Of two nodes that claim a cell the one with the higher epoch is queried. A node that does not answer is left out, its
 cells are named, and it is not queried again until it reports its presence: one query waits for it, not all. A cell
@@ -53,7 +53,7 @@ from teia.search.show.results import Results
 DEADLINE_S = 0.7
 """Time that a query waits for a node that does not answer. Further requests to the other nodes come on top."""
 
-WHO_S = 0.25
+PRESENCE_S = 0.25
 GRACE_S = 0.03
 """Wait for answers to `who`, and the shorter wait for more of them once every cell has a node."""
 
@@ -74,29 +74,29 @@ _log = logging.getLogger(__name__)
 class CellResponders:
     """The node that answers for each cell; `silent` are cells without a node.
 
-    `strangers` are nodes of another version, which are not queried.
+    `incompatible` are nodes of another version, which are not queried.
     """
 
     cells: Mapping[str, tuple[int, ...]]
     silent: tuple[int, ...] = ()
-    of: int = 0
-    strangers: tuple[str, ...] = ()
+    cell_count: int = 0
+    incompatible: tuple[str, ...] = ()
 
 
-def speakers_of(present: Iterable[NodePresence]) -> CellResponders:
+def assign_cells(present: Iterable[NodePresence]) -> CellResponders:
     """Assign every cell to the node that owns it with the highest epoch."""
     best: dict[int, tuple[int, int, str]] = {}
-    of = 0
+    cell_count = 0
     for each in present:
-        of = max(of, each.of)
+        cell_count = max(cell_count, each.cell_count)
         for owned in each.cells:
             # The highest epoch wins, then the last record; names only break ties.
             best[owned.cell] = max(best.get(owned.cell, (-1, -1, "")), (owned.epoch, owned.sequence, each.node))
     by_node: dict[str, list[int]] = {}
     for cell, (_, _, node) in sorted(best.items()):
         by_node.setdefault(node, []).append(cell)
-    silent = tuple(cell for cell in range(of) if cell not in best)
-    return CellResponders({node: tuple(cells) for node, cells in sorted(by_node.items())}, silent, of)
+    silent = tuple(cell for cell in range(cell_count) if cell not in best)
+    return CellResponders({node: tuple(cells) for node, cells in sorted(by_node.items())}, silent, cell_count)
 
 
 class NodeDirectory:
@@ -106,31 +106,31 @@ class NodeDirectory:
         self._wire = wire
         self._clock = clock
         self._collection = collection
-        self.heard = CellResponders({})
+        self.responders = CellResponders({})
         self.present: tuple[str, ...] = ()
         """All nodes that answered, also those without cells."""
-        self.heard_at = float("-inf")
+        self.updated_at = float("-inf")
         self._lock = Lock()
-        """Held while a new `heard` is made from the present one."""
+        """Held while a new `responders` is made from the present one."""
 
     def leave_out(self, node: str) -> None:
         """Count the cells of a node as silent, until it reports again."""
         with self._lock:
-            heard = self.heard
-            if node in heard.cells:
-                cells = {name: cells for name, cells in heard.cells.items() if name != node}
-                silent = tuple(sorted((*heard.silent, *heard.cells[node])))
-                self.heard = replace(heard, cells=cells, silent=silent)
+            responders = self.responders
+            if node in responders.cells:
+                cells = {name: cells for name, cells in responders.cells.items() if name != node}
+                silent = tuple(sorted((*responders.silent, *responders.cells[node])))
+                self.responders = replace(responders, cells=cells, silent=silent)
 
-    async def look(self) -> CellResponders:
+    async def query_presence(self) -> CellResponders:
         """Request the presence of all nodes."""
         client = self._wire.client
         inbox = client.new_inbox()
         subscription = await self._wire.request(client.subscribe(inbox))
         present: dict[str, NodePresence] = {}
-        strangers: set[str] = set()
+        incompatible: set[str] = set()
         loop = asyncio.get_running_loop()
-        until = loop.time() + WHO_S
+        until = loop.time() + PRESENCE_S
         try:
             await self._wire.request(client.publish(presence_subject(self._collection), b"", reply=inbox))
             while (left_s := until - loop.time()) > 0:
@@ -141,64 +141,64 @@ class NodeDirectory:
                 try:
                     each = decode(message.data, NodePresence)
                 except AnotherTeia as error:
-                    strangers.add(error.node)
+                    incompatible.add(error.node)
                 except ClusterError as error:
                     _log.info("unknown node: %s", error)
                 else:
                     present[each.node] = each
-                    found = speakers_of(present.values())
-                    if found.of and not found.silent:
+                    found = assign_cells(present.values())
+                    if found.cell_count and not found.silent:
                         until = min(until, loop.time() + GRACE_S)
         finally:
             with contextlib.suppress(Exception):
                 await subscription.unsubscribe()
-        self._heard(present, tuple(sorted(strangers)))
-        return self.heard
+        self._update(present, tuple(sorted(incompatible)))
+        return self.responders
 
-    def _heard(self, present: Mapping[str, NodePresence], strangers: tuple[str, ...]) -> None:
-        if strangers != self.heard.strangers and strangers:
-            _log.warning("nodes with another version of teia, not queried names=%s", ",".join(strangers))
+    def _update(self, present: Mapping[str, NodePresence], incompatible: tuple[str, ...]) -> None:
+        if incompatible != self.responders.incompatible and incompatible:
+            _log.warning("nodes with another version of teia, not queried names=%s", ",".join(incompatible))
         self.present = tuple(sorted(present))
-        found = speakers_of(present.values())
+        found = assign_cells(present.values())
         with self._lock:
             # If no node answers, the known cells still exist but are unreachable, and the next query looks again.
-            of = found.of or self.heard.of
-            silent = found.silent if found.of else tuple(range(of))
-            self.heard = CellResponders(found.cells, silent, of, strangers)
-        self.heard_at = self._clock.ticks_s() if present else float("-inf")
+            cell_count = found.cell_count or self.responders.cell_count
+            silent = found.silent if found.cell_count else tuple(range(cell_count))
+            self.responders = CellResponders(found.cells, silent, cell_count, incompatible)
+        self.updated_at = self._clock.ticks_s() if present else float("-inf")
 
 
 class NodeShard(RemoteShard):
     """The cells that one node answers for. A failure makes the directory look again."""
 
     def __init__(self, search: ClusterSearch, node: str, cells: tuple[int, ...], received: ReceivedFacts) -> None:
-        super().__init__(f"{node} (cells {format_cells(cells)})", len(cells), self._carried, received)
+        super().__init__(f"{node} (cells {format_cells(cells)})", len(cells), self._send, received)
         self.node = node
         self.numbers = cells
         self._search = search
 
-    def _carried(self, question: bytes) -> Future[bytes]:
-        asked = self._search.begin(self._answered(question))
-        asked.add_done_callback(partial(self._given_up, self._search.ticks_s()))
-        return asked
+    def _send(self, query: bytes) -> Future[bytes]:
+        request = self._search.submit(self._query_node(query))
+        request.add_done_callback(partial(self._note_cancelled, self._search.ticks_s()))
+        return request
 
-    def _given_up(self, began_s: float, asked: Future[bytes]) -> None:
+    def _note_cancelled(self, began_s: float, request: Future[bytes]) -> None:
         """Report that the query's time was over first; the next query must not wait for this node too."""
-        if asked.cancelled():
-            self._search.was_given_up(self.node, self._search.ticks_s() - began_s)
+        if request.cancelled():
+            self._search.note_abandoned(self.node, self._search.ticks_s() - began_s)
 
-    async def _answered(self, question: bytes) -> bytes:
+    async def _query_node(self, query: bytes) -> bytes:
         try:
-            answer = await self._search.asked(self.numbers, question)
+            answer = await self._search.request(self.numbers, query)
         except Exception:
-            self._search.is_silent(self.node)
+            self._search.note_silent(self.node)
             raise
         if answer.error:
-            self._search.look_again()
+            self._search.refresh_directory()
             raise IndexFailure(answer.error)
         missing = set(self.numbers) - {owned.cell for owned in answer.cells}
         if missing:
-            self._search.look_again()
+            self._search.refresh_directory()
         gone = {f"cell {cell}": f"{self.node} does not own it any more" for cell in sorted(missing)}
         self.missing_cells = gone | answer.left_out
         return answer.body
@@ -207,20 +207,20 @@ class NodeShard(RemoteShard):
 class MissingShard(RemoteShard):
     """Cells without a node."""
 
-    def __init__(self, heard: CellResponders) -> None:
-        cells = heard.silent
+    def __init__(self, responders: CellResponders) -> None:
+        cells = responders.silent
         super().__init__(
-            f"{'cell' if len(cells) == 1 else 'cells'} {format_cells(cells)}", len(cells), self._nobody, ReceivedFacts()
+            f"{'cell' if len(cells) == 1 else 'cells'} {format_cells(cells)}", len(cells), self._fail, ReceivedFacts()
         )
-        self._why = "no node answers for it" + (f", and {_strange(heard.strangers)}" if heard.strangers else "")
+        self._why = "no node answers for it" + (f", and {_describe_incompatible(responders.incompatible)}" if responders.incompatible else "")
 
-    def _nobody(self, _: bytes) -> Future[bytes]:
+    def _fail(self, _: bytes) -> Future[bytes]:
         future: Future[bytes] = Future()
         future.set_exception(IndexFailure(self._why))
         return future
 
 
-def _strange(nodes: Sequence[str]) -> str:
+def _describe_incompatible(nodes: Sequence[str]) -> str:
     return (
         f"{', '.join(nodes)} {'runs' if len(nodes) == 1 else 'run'} another version of teia; run the same"
         " version on all nodes"
@@ -237,11 +237,11 @@ class ClusterSearch:
         self._clock = clock
         self._collection = collection
         self._deadline_s = deadline_s
-        self._told = ReceivedFacts()
+        self._facts = ReceivedFacts()
         self._lock = Lock()
         self._shards: tuple[Shard, ...] = ()
-        self._of: CellResponders | None = None
-        self._looking = False
+        self._responders: CellResponders | None = None
+        self._is_refreshing = False
         self._is_closed = False
         self._silent_since: dict[str, float] = {}
         self._thread = LoopThread(uvloop.new_event_loop())
@@ -251,87 +251,87 @@ class ClusterSearch:
             self._wire = self._thread.wait_for(connect(servers, key, "search", ca=ca))
             self._directory = NodeDirectory(self._wire, clock, collection)
             # At first a server may not know all subscriptions yet.
-            if not self._thread.wait_for(self._directory.look()).of:
-                self._thread.wait_for(self._directory.look())
+            if not self._thread.wait_for(self._directory.query_presence()).cell_count:
+                self._thread.wait_for(self._directory.query_presence())
         except BaseException:
             self._thread.__exit__(None, None, None)
             raise
         self._searcher = Searcher(
-            self._current, clock, ranking=Ranking(priors=self._told), facts=self._told, deadline_s=deadline_s
+            self._current, clock, ranking=Ranking(priors=self._facts), facts=self._facts, deadline_s=deadline_s
         )
 
     # -- nodes to query ------------------------------------------------------------------------------------
 
-    def is_silent(self, node: str) -> None:
+    def note_silent(self, node: str) -> None:
         """Stop querying a node that did not answer, until it reports its presence."""
         with self._lock:
             self._silent_since[node] = self._clock.ticks_s()
         self._directory.leave_out(node)
-        self.look_again()
+        self.refresh_directory()
 
-    def was_given_up(self, node: str, waited_s: float) -> None:
+    def note_abandoned(self, node: str, waited_s: float) -> None:
         """Note that a query waited `waited_s` for a node and then continued without it."""
         if waited_s >= PATIENCE * self._deadline_s:
-            self.is_silent(node)
+            self.note_silent(node)
         else:
-            self.look_again()
+            self.refresh_directory()
 
-    def look_again(self) -> None:
+    def refresh_directory(self) -> None:
         """Request the presence of nodes in the background; not once this is being closed."""
         with self._lock:
-            if not self._looking and not self._is_closed:
-                self._looking = True
-                asyncio.run_coroutine_threadsafe(self._look(), self._thread.loop)
+            if not self._is_refreshing and not self._is_closed:
+                self._is_refreshing = True
+                asyncio.run_coroutine_threadsafe(self._refresh_directory(), self._thread.loop)
 
-    async def _look(self) -> None:
+    async def _refresh_directory(self) -> None:
         began = self._clock.ticks_s()
         try:
-            await self._directory.look()
+            await self._directory.query_presence()
         except ClusterError as error:
             _log.info("nodes not identified: %s", error)
         finally:
-            self._looking = False
+            self._is_refreshing = False
         with self._lock:  # a node may have reported its presence before it fell silent
             self._silent_since = {node: since for node, since in self._silent_since.items() if since >= began}
             again = list(self._silent_since)
         for node in again:
-            self.is_silent(node)
+            self.note_silent(node)
 
     def _current(self) -> Sequence[Shard]:
         """Return the present shards."""
         # In the background: this query uses the nodes known so far.
-        if self._clock.ticks_s() - self._directory.heard_at > FRESH_S:
-            self.look_again()
-        heard = self._directory.heard
+        if self._clock.ticks_s() - self._directory.updated_at > FRESH_S:
+            self.refresh_directory()
+        responders = self._directory.responders
         with self._lock:
-            if heard is not self._of and (self._of is None or heard != self._of):
-                self._shards = self._made(heard)
-            self._of = heard
+            if responders is not self._responders and (self._responders is None or responders != self._responders):
+                self._shards = self._make_shards(responders)
+            self._responders = responders
             return self._shards
 
-    def _made(self, heard: CellResponders) -> tuple[Shard, ...]:
-        nodes = [NodeShard(self, node, cells, self._told) for node, cells in heard.cells.items()]
+    def _make_shards(self, responders: CellResponders) -> tuple[Shard, ...]:
+        nodes = [NodeShard(self, node, cells, self._facts) for node, cells in responders.cells.items()]
         names = {shard.name for shard in nodes}
         # Sizes of shards that no longer exist.
-        for name in set(self._told.extents) - names:
-            self._told.extents.pop(name, None)
-        if not heard.of:
-            others = f"; {_strange(heard.strangers)}" if heard.strangers else ""
+        for name in set(self._facts.extents) - names:
+            self._facts.extents.pop(name, None)
+        if not responders.cell_count:
+            others = f"; {_describe_incompatible(responders.incompatible)}" if responders.incompatible else ""
             raise IndexFailure(f"no node of this cluster answers searches in {self._collection!r}{others}")
-        return (*nodes, *([MissingShard(heard)] if heard.silent else []))
+        return (*nodes, *([MissingShard(responders)] if responders.silent else []))
 
     def ticks_s(self) -> float:
         return self._clock.ticks_s()
 
-    def begin(self, work: Coroutine[Any, Any, bytes]) -> Future[bytes]:
+    def submit(self, work: Coroutine[Any, Any, bytes]) -> Future[bytes]:
         """Run a coroutine in the loop of the connection."""
         return asyncio.run_coroutine_threadsafe(work, self._thread.loop)
 
-    async def asked(self, cells: tuple[int, ...], question: bytes) -> SearchReply:
+    async def request(self, cells: tuple[int, ...], query: bytes) -> SearchReply:
         """Send a question to the owner of these cells."""
         from nats import errors
 
-        octets = encode(SearchRequest(VERSION, SEARCH, cells, int(1000 * self._deadline_s), question))
+        octets = encode(SearchRequest(VERSION, SEARCH, cells, int(1000 * self._deadline_s), query))
         # The owner of several cells listens on the subject of each; one message is enough.
         subject, client = cell_subject(self._collection, cells[0]), self._wire.client
         for is_last in (False, True):
@@ -351,11 +351,11 @@ class ClusterSearch:
     @property
     def pages(self) -> int:
         """Number of searchable pages."""
-        counts = [self._counted(shard) for shard in self._current()]
+        counts = [self._count_pages(shard) for shard in self._current()]
         return sum(counts)
 
     @staticmethod
-    def _counted(shard: Shard) -> int:
+    def _count_pages(shard: Shard) -> int:
         with contextlib.suppress(IndexFailure):
             return shard.candidates(Plan(None), 1).total
         return 0

@@ -39,7 +39,7 @@ from teia.cluster.search.give_for_index import (
     encode,
 )
 from teia.cluster.search.messages import ANCHORS, FILE, GATHER_S, PAGES, VERSION, SearchReply, SearchRequest, decode, node_subject
-from teia.cluster.search.messages import encode as enveloped
+from teia.cluster.search.messages import encode as encode_envelope
 from teia.errors import ClusterError, CorruptFile, TeiaError
 from teia.frontier.cell.cell import FrontierCell
 from teia.graph.rankfile import RankFile
@@ -75,61 +75,61 @@ class IndexDataFetcher:
         self._shared = shared
         self._node = node
         self._directory = NodeDirectory(wire, clock, shared)
-        self._have: dict[Path, tuple[str, str, int]] = {}
+        self._copied: dict[Path, tuple[str, str, int]] = {}
         """By copied file: the node it is from, its version, and the number of bytes copied."""
-        self._words: dict[str, tuple[str, dict[int, int]]] = {}
+        self._anchors: dict[str, tuple[str, dict[int, int]]] = {}
         """By node: the identity of its file of anchor texts, and the last row that each cell has."""
         self._spooled = 0
         self._borrow_at = clock.ticks_s() + BORROW_AGAIN_S
 
-    async def gather_for_ever(self, owned: Mapping[int, Any], pause_s: float = GATHER_S) -> None:
+    async def fetch_forever(self, owned: Mapping[int, Any], pause_s: float = GATHER_S) -> None:
         """Fetch what is new, again and again, until cancelled; `owned` are the present cells of this node."""
         while True:
             try:
-                await self.gather(list(owned))
+                await self.fetch(list(owned))
             except (TeiaError, OSError) as error:
                 _log.info("word statistics not fetched: %s", error)
             await self._clock.sleep(pause_s)
 
-    async def gather(self, owned: Collection[int]) -> None:
+    async def fetch(self, owned: Collection[int]) -> None:
         """Fetch what is new once."""
         if not owned:
             return
-        heard = await self._directory.look()
+        responders = await self._directory.query_presence()
         if 0 in owned:
-            for node, cells in heard.cells.items():
+            for node, cells in responders.cells.items():
                 if node != self._node:
-                    await self._spared(self._bring_links(node, cells))
+                    await self._tolerate_failure(self._fetch_links(node, cells))
         else:
-            await self._spared(self._bring_ranks(heard))
-        for node in heard.cells:
+            await self._tolerate_failure(self._fetch_ranks(responders))
+        for node in responders.cells:
             if node != self._node:
-                await self._spared(self._bring_words(node, owned))
+                await self._tolerate_failure(self._fetch_anchors(node, owned))
         if self._clock.ticks_s() >= self._borrow_at:
             self._borrow_at = self._clock.ticks_s() + BORROW_AGAIN_S
             for cell in owned:
-                if (await asyncio.to_thread(lacking, self._cells[cell], None))[0]:
+                if (await asyncio.to_thread(missing_keys, self._cells[cell], None))[0]:
                     await self.borrow(cell)
 
     @staticmethod
-    async def _spared(deed: Coroutine[Any, Any, None]) -> None:
+    async def _tolerate_failure(action: Coroutine[Any, Any, None]) -> None:
         """Run one action with one node, so that its failure does not stop the others."""
         try:
-            await deed
+            await action
         except ClusterError as error:
             _log.info("word statistics not fetched: %s", error)
 
     async def others(self) -> list[str]:
         """Return the other nodes that are present."""
-        await self._directory.look()
+        await self._directory.query_presence()
         return [node for node in self._directory.present if node != self._node]
 
     # -- requests ------------------------------------------------------------------------------------------
 
-    async def _ask(self, node: str, kind: str, question: msgspec.Struct, expected: type[Message]) -> Message:
+    async def _request(self, node: str, kind: str, question: msgspec.Struct, expected: type[Message]) -> Message:
         from nats import errors
 
-        octets = enveloped(SearchRequest(VERSION, kind, (), int(1000 * ANSWER_S), encode(question)))
+        octets = encode_envelope(SearchRequest(VERSION, kind, (), int(1000 * ANSWER_S), encode(question)))
         try:
             answer = await self._wire.client.request(node_subject(self._shared, node), octets, timeout=ANSWER_S)
         except (errors.Error, TimeoutError, OSError) as error:
@@ -144,71 +144,71 @@ class IndexDataFetcher:
 
     # -- PageRank ------------------------------------------------------------------------------------------
 
-    async def _bring_links(self, node: str, cells: Iterable[int]) -> None:
+    async def _fetch_links(self, node: str, cells: Iterable[int]) -> None:
         for cell in cells:
             await self._append(node, cell, link_copy(self._collection, cell))
 
     async def _append(self, node: str, cell: int, path: Path) -> None:
         """Bring a copy of a growing file up to date; if the file was replaced, start over."""
-        whose, identity, have = self._have.get(path, ("", "", 0))
+        source, identity, copied = self._copied.get(path, ("", "", 0))
         # The same place in another node's file has other content.
-        if whose != node or not await asyncio.to_thread(path.exists):
-            identity, have = "", 0
+        if source != node or not await asyncio.to_thread(path.exists):
+            identity, copied = "", 0
         for _ in range(MAX_ROUNDS):
-            piece = await self._ask(node, FILE, FileRequest(LINKS, cell, identity, have), FilePiece)
+            piece = await self._request(node, FILE, FileRequest(LINKS, cell, identity, copied), FilePiece)
             if not piece.identity:
                 return
             await asyncio.to_thread(_write_at, path, piece)
-            identity, have = piece.identity, piece.start + len(piece.data)
-            self._have[path] = node, identity, have
-            if have >= piece.size or not piece.data:
+            identity, copied = piece.identity, piece.start + len(piece.data)
+            self._copied[path] = node, identity, copied
+            if copied >= piece.size or not piece.data:
                 return
 
-    async def _bring_ranks(self, heard: CellResponders) -> None:
-        node = next((node for node, cells in heard.cells.items() if 0 in cells), None)
+    async def _fetch_ranks(self, responders: CellResponders) -> None:
+        node = next((node for node, cells in responders.cells.items() if 0 in cells), None)
         path = rank_file(self._collection)
         if node is None:
             return
-        first = await self._ask(node, FILE, FileRequest(RANKS, 0, "", 0), FilePiece)
-        if not first.identity or self._have.get(path) == (node, first.identity, first.size):
+        first = await self._request(node, FILE, FileRequest(RANKS, 0, "", 0), FilePiece)
+        if not first.identity or self._copied.get(path) == (node, first.identity, first.size):
             return
         new = path.with_name("ranks.new")
-        piece, have = first, 0
+        piece, copied = first, 0
         for _ in range(MAX_ROUNDS):
             if piece.identity != first.identity:
                 return  # it was replaced meanwhile; next time
             await asyncio.to_thread(_write_at, new, piece)
-            have = piece.start + len(piece.data)
-            if have >= piece.size:
+            copied = piece.start + len(piece.data)
+            if copied >= piece.size:
                 break
-            piece = await self._ask(node, FILE, FileRequest(RANKS, 0, first.identity, have), FilePiece)
+            piece = await self._request(node, FILE, FileRequest(RANKS, 0, first.identity, copied), FilePiece)
         try:
             # Checked before it replaces the old file.
             await asyncio.to_thread(RankFile.open, new)
         except CorruptFile as error:
             raise ClusterError(f"the ranks sent by {node} are incomplete: {error}") from error
         new.replace(path)
-        self._have[path] = node, first.identity, first.size
+        self._copied[path] = node, first.identity, first.size
 
     # -- anchor texts --------------------------------------------------------------------------------------
 
-    async def _bring_words(self, node: str, owned: Collection[int]) -> None:
+    async def _fetch_anchors(self, node: str, owned: Collection[int]) -> None:
         for _ in range(MAX_ROUNDS):
-            identity, known = self._words.get(node, ("", {}))
+            identity, known = self._anchors.get(node, ("", {}))
             after = {cell: known.get(cell, 0) for cell in sorted(owned)}
-            lent = await self._ask(node, ANCHORS, AnchorsRequest(identity, after), AnchorsReply)
+            reply = await self._request(node, ANCHORS, AnchorsRequest(identity, after), AnchorsReply)
             # A new file of anchor texts: its rows are numbered from the beginning.
-            if lent.identity != identity:
+            if reply.identity != identity:
                 known = {}
-            for cell, rows in lent.rows.items():
+            for cell, rows in reply.rows.items():
                 self._spooled += 1
                 # The time makes the name unique after a restart, the counter within a second.
                 name = f"{node}-{self._clock.now_s():.0f}-{self._spooled:08d}"
-                brought = [(host, target, text) for _, host, target, text in rows]
-                await asyncio.to_thread(spool, self._cells[cell].handover, name, brought)
+                fetched = [(host, target, text) for _, host, target, text in rows]
+                await asyncio.to_thread(spool, self._cells[cell].handover, name, fetched)
                 known[cell] = rows[-1][0]
-            self._words[node] = lent.identity, known
-            if not lent.rows:
+            self._anchors[node] = reply.identity, known
+            if not reply.rows:
                 return
 
     # -- pages whose captures are elsewhere ----------------------------------------------------------------
@@ -233,34 +233,34 @@ class IndexDataFetcher:
                     except ClusterError as error:
                         others.remove(node)  # the next range would wait for it again
                         _log.info("cell=%d pages not fetched: %s", cell, error)
-            brought = 0 if borrowed is None else len(borrowed)
+            fetched = 0 if borrowed is None else len(borrowed)
         finally:
             if borrowed is not None:
                 borrowed.close()
         if wanted:
-            _log.info("cell=%d pages with captures on other nodes=%d fetched=%d", cell, wanted, brought)
-        return brought
+            _log.info("cell=%d pages with captures on other nodes=%d fetched=%d", cell, wanted, fetched)
+        return fetched
 
     async def _borrow_from(self, node: str, cell: int, keys: Sequence[int], borrowed: BorrowedEntries) -> None:
         for start in range(0, len(keys), MAX_KEYS):
             rest = tuple(keys[start : start + MAX_KEYS])
             while rest:
-                lent = await self._ask(node, PAGES, PagesRequest(cell, rest), PagesReply)
-                await asyncio.to_thread(borrowed.put, list(lent.entries.items()))
+                reply = await self._request(node, PAGES, PagesRequest(cell, rest), PagesReply)
+                await asyncio.to_thread(borrowed.put, list(reply.entries.items()))
                 # No progress: the remaining entries would never fit.
-                rest = lent.rest if len(lent.rest) < len(rest) else ()
+                rest = reply.rest if len(reply.rest) < len(rest) else ()
 
 
 async def _wanted(folder: CellFolder) -> AsyncIterator[list[int]]:
     """Yield the keys of all pages to be borrowed, a range at a time."""
-    for look in (lacking, not_here):
-        keys, until = await asyncio.to_thread(look, folder, None)
+    for find in (missing_keys, remote_keys):
+        keys, until = await asyncio.to_thread(find, folder, None)
         while keys:
             yield keys
-            keys, until = await asyncio.to_thread(look, folder, until)
+            keys, until = await asyncio.to_thread(find, folder, until)
 
 
-def not_here(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -> tuple[list[int], int]:
+def remote_keys(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -> tuple[list[int], int]:
     """Return keys of pages that the index has still to take and whose captures are not in this node's archive.
 
     They follow the change `after`, or the index's position if it is None. The second value is the last change looked
@@ -283,7 +283,7 @@ def not_here(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -> t
     return keys, until
 
 
-def lacking(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -> tuple[list[int], int]:
+def missing_keys(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -> tuple[list[int], int]:
     """Return keys of pages that the index reached and could not take: those after a key, and the last of them."""
     pages = LackingPages(folder.index)
     try:

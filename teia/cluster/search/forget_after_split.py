@@ -23,7 +23,7 @@ from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.owner import CellOwner
 from teia.cluster.members.session import NodeSession
 from teia.cluster.placing.cell_owners import CircleOrder
-from teia.cluster.search.fetch_for_index import lacking
+from teia.cluster.search.fetch_for_index import missing_keys
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.split import split_cells
 from teia.index.cell import read_position
@@ -36,9 +36,9 @@ PATIENCE_S = 86_400.0
 _log = logging.getLogger(__name__)
 
 
-def ancestors(cell: int, starts: Sequence[int], whole: int) -> Iterator[int]:
-    """Yield the cells that a cell came from, the last first; the first `whole` came from none."""
-    while whole <= cell < len(starts):
+def ancestors(cell: int, starts: Sequence[int], original_cells: int) -> Iterator[int]:
+    """Yield the cells that a cell came from, the last first; the first `original_cells` came from none."""
+    while original_cells <= cell < len(starts):
         # Before this cell was split off, its slots belonged to that cell.
         cell = cell_of(starts[cell], tuple(starts[:cell]))
         yield cell
@@ -48,10 +48,10 @@ class SplitCleanup:
     """One session's part in the release; `run` lives in the cluster's own loop."""
 
     def __init__(
-        self, session: NodeSession, owner: CellOwner, copies: CellCopies, order: CircleOrder, whole: int, clock: Clock
+        self, session: NodeSession, owner: CellOwner, copies: CellCopies, order: CircleOrder, original_cells: int, clock: Clock
     ) -> None:
         self._session, self._owner, self._copies = session, owner, copies
-        self._order, self._whole, self._clock = order, whole, clock
+        self._order, self._original_cells, self._clock = order, original_cells, clock
         self._goals: dict[int, int] = {}
         """By split-off cell: the change that its index has to reach."""
         self._since: dict[int, float] = {}
@@ -60,29 +60,29 @@ class SplitCleanup:
         self._released: dict[int, int] = {}
 
     async def run(self) -> None:
-        """Call `look` every few seconds, until cancelled."""
+        """Call `check` every few seconds, until cancelled."""
         while True:
             await self._clock.sleep(POLL_S)
-            if len(self._order.starts) > self._whole:
+            if len(self._order.starts) > self._original_cells:
                 try:
-                    await self.look()
+                    await self.check()
                 except Exception as error:  # noqa: BLE001  # a file may be being replaced; it is tried again
                     _log.info("indexes of split cells not checked: %r", error)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Report our new cells that are fully indexed, and let our old cells forget pages that others have."""
         owned = set(self._owner.owned)
-        new = {cell for cell in owned if cell >= self._whole}
+        new = {cell for cell in owned if cell >= self._original_cells}
         # A cell that was given up may come back with another index.
         self._done &= new
-        self._done |= {cell for cell in new - self._done if await self._has_all(cell)}
+        self._done |= {cell for cell in new - self._done if await self._is_fully_indexed(cell)}
         if sorted(self._done) != self._session.node.indexed:
             self._session.node = msgspec.structs.replace(self._session.node, indexed=sorted(self._done))
-        told = {cell for node in self._session.alive().values() for cell in node.indexed}
+        reported = {cell for node in self._session.alive().values() for cell in node.indexed}
         for cell in owned:
-            await self._let_forget(cell, told)
+            await self._release_pages(cell, reported)
 
-    async def _has_all(self, cell: int) -> bool:
+    async def _is_fully_indexed(self, cell: int) -> bool:
         folder = self._copies.folders[cell]
         # Fixed at the first look: later changes are not in the old index.
         if cell not in self._goals:
@@ -90,18 +90,18 @@ class SplitCleanup:
         if (await asyncio.to_thread(read_position, folder.index) or 0) < self._goals[cell]:
             return False
         since = self._since.setdefault(cell, self._clock.ticks_s())
-        keys, _ = await asyncio.to_thread(lacking, folder, None, 1)
+        keys, _ = await asyncio.to_thread(missing_keys, folder, None, 1)
         return not keys or self._clock.ticks_s() - since >= PATIENCE_S
 
-    async def _let_forget(self, cell: int, told: Collection[int]) -> None:
+    async def _release_pages(self, cell: int, reported: Collection[int]) -> None:
         starts = self._order.starts
-        came = [each for each in range(self._whole, len(starts)) if cell in ancestors(each, starts, self._whole)]
+        descendants = [each for each in range(self._original_cells, len(starts)) if cell in ancestors(each, starts, self._original_cells)]
         folder = self._copies.folders[cell]
-        if not came or not all(each in told for each in came):
+        if not descendants or not all(each in reported for each in descendants):
             return
-        if self._released.get(cell) != len(came) and await asyncio.to_thread(folder.index.exists):
+        if self._released.get(cell) != len(descendants) and await asyncio.to_thread(folder.index.exists):
             await asyncio.to_thread(release, folder.index, await asyncio.to_thread(_splits, folder))
-            self._released[cell] = len(came)
+            self._released[cell] = len(descendants)
 
 
 def _last_change(folder: CellFolder) -> int:

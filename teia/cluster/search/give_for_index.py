@@ -94,7 +94,7 @@ class IndexDataServer:
         self._collection = root.collection(collection)
         self._cells = {folder.number: folder for folder in self._collection.cells()}
         self._starts = self._collection.starts()
-        self._whole = saved(root, collection).config.collection.cells
+        self._original_cells = saved(root, collection).config.collection.cells
         """Number of cells that were not split off others."""
         self._readers: dict[int, CellReader] = {}
         self._lock = Lock()
@@ -143,7 +143,7 @@ class IndexDataServer:
     def _with_ancestors(self, cell: int) -> Iterator[int]:
         """Yield a cell, and those that it was split off: pages indexed before the split are there."""
         yield cell
-        while self._whole <= cell < len(self._starts):
+        while self._original_cells <= cell < len(self._starts):
             cell = cell_of(self._starts[cell], self._starts[:cell])
             yield cell
 

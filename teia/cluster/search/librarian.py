@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class Librarian:
-    """The work of the process: answering, gathering, borrowing; see the module."""
+    """The work of the process: answering, fetching, borrowing; see the module."""
 
     def __init__(self, answerer: Answerer, fetcher: IndexDataFetcher, server: IndexDataServer, clock: Clock) -> None:
         self._answerer = answerer
@@ -55,8 +55,8 @@ class Librarian:
 
     async def serve(self, lines: asyncio.StreamReader, gather_s: float) -> None:
         """Follow the node's messages until its pipe is closed."""
-        # The gatherer sees the same dictionary, which `_update_cells` changes in place.
-        fetching = asyncio.create_task(self._fetcher.gather_for_ever(self._owned, gather_s))
+        # The fetcher sees the same dictionary, which `_update_cells` changes in place.
+        fetching = asyncio.create_task(self._fetcher.fetch_forever(self._owned, gather_s))
         try:
             while line := await lines.readline():
                 try:

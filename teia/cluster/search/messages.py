@@ -48,7 +48,7 @@ class NodePresence(msgspec.Struct, frozen=True, array_like=True):
     version: int
     node: str
     cells: tuple[CellOwnership, ...]
-    of: int
+    cell_count: int
 
 
 class SearchRequest(msgspec.Struct, frozen=True, array_like=True):

@@ -39,7 +39,7 @@ from teia.parse.decode import decode
 from teia.parse.document import ParseOptions
 from teia.parse.headers import Headers, parse_head
 from teia.parse.parse import ParseResult, parse_document
-from teia.parse.processors import Processors, with_users
+from teia.parse.processors import Processors, with_user_processors
 from teia.parse.text.normal import normal_octets
 from teia.records import NOT_MODIFIED, Fetched, Link, LinkKind, Outcome, Page
 from teia.signals.trust import SignalKind
@@ -87,7 +87,7 @@ def _compiled(settings: bytes) -> CompiledReadSettings:
     # One cache for each `ReadSettings`: other rules may treat the same URL differently.
     check_link = lru_cache(maxsize=MAX_CACHED_LINKS)(partial(evaluate_link, scope=scope, limits=limits))
     check_requisite = partial(evaluate_requisite, scope=scope, limits=limits)
-    processors = with_users(read_settings.processors)
+    processors = with_user_processors(read_settings.processors)
     return CompiledReadSettings(
         read_settings, scope, limits, options, processors, check_link, check_requisite, _compile_focus(read_settings)
     )

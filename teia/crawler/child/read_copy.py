@@ -95,7 +95,7 @@ def _template(request: CaptureRequest) -> CaptureTemplate:
         made = replay(document)
     else:
         return CaptureTemplate(document.media_type, "", (), is_safe=False, truncated="")
-    cut = " ".join(filter(None, (decoded.truncated, *document.lost_of_tree)))
+    cut = " ".join(filter(None, (decoded.truncated, *document.tree_losses)))
     references = tuple((each.url, str(each.use)) for each in made.references)
     return CaptureTemplate(document.media_type, _clean(made.markup), references, made.is_safe, cut)
 

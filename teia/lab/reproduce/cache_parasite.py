@@ -42,7 +42,7 @@ from teia.lab.world.spec import WorldSpec
 from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 from teia.store.root import Root, open_root
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 
 DAY_S = 86_400.0
 # Seconds of the crawl in a real one: twelve days take some four minutes.
@@ -337,7 +337,7 @@ def read_visits(root: Root, days: Any) -> dict[str, list[tuple[float, float]]]:
         WHERE kind IN ('page', 'cached') AND outcome IN ('200', '304')
     """
     visits: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    with looking(root, "main") as source:
+    with open_source(root, "main") as source:
         for url, sent_s, received_s, _ in source.log.query(sql, 10_000_000).rows:
             visits[url].append((days(sent_s), days(received_s)))
     return visits

@@ -31,7 +31,7 @@ from teia.lab.server.process import lab_process
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
 from teia.store.root import Root, open_root
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 
 COLLECTORS, QUICK_COLLECTORS = (5, 10, 15, 20, 25), (5, 25)
 SECONDS, QUICK_SECONDS = 40.0, 12.0
@@ -126,7 +126,7 @@ def _session(folder: Path, lab_settings: dict[str, Any], number: int, seconds: f
         flags = {**CRAWL, **lab_settings, "fetch.at_once": number, "limits.seconds": seconds}
         config = configure(root, "world", None, {}, flags).config
         uvloop.run(_crawl(root, config, seed))
-    with looking(root, "world") as source:
+    with open_source(root, "world") as source:
         sql = "SELECT epoch(started), epoch(ended), coalesce(status, 0) FROM fetches WHERE kind <> 'robots'"
         rows = [(float(start), float(end), int(status)) for start, end, status in source.log.query(sql).rows]
     return measure_session(number, rows)

@@ -32,7 +32,7 @@ from teia.lab.server.process import lab_process
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
 from teia.store.root import Root, open_root
-from teia.views.reports.source import Source, looking
+from teia.views.reports.source import Source, open_source
 
 PAGES = 6_000
 QUICK_PAGES = 800
@@ -123,7 +123,7 @@ def crawled_world(
         # Shares and totals of a crawl that was cut off would be wrong, so it is an error.
         if summary.urls_queued:
             raise LabError(f"{summary.urls_queued} URLs were still queued after {summary.seconds:.0f} s; try --quick")
-        with looking(root, "world") as source:
+        with open_source(root, "world") as source:
             yield CrawledWorld(source, summary)
 
 

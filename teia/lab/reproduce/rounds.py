@@ -23,7 +23,7 @@ from teia.lab.world.regions import format_countries
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
 from teia.store.root import open_root
-from teia.views.reports.source import ANSWERED, looking
+from teia.views.reports.source import ANSWERED, open_source
 
 REGIONS = ("us", "de", "br")
 """Regions of the paper's three servers."""
@@ -160,7 +160,7 @@ def measure_round(strategy: str, number: int, folder: Path, seconds: float, stud
     """Read the result of a round from the nodes' logs. A moved cell has its rows on both nodes; they count once."""
     fetches: set[Fetch] = set()
     for region in REGIONS:
-        with looking(open_root(folder / region), COLLECTION) as source:
+        with open_source(open_root(folder / region), COLLECTION) as source:
             sql = f"SELECT url, site, epoch(started), epoch(ended), bytes FROM fetches WHERE {ANSWERED}"  # noqa: S608
             for url, site, start, end, size in source.log.query(sql).rows:
                 fetches.add((str(url), str(site), float(start), float(end), float(size)))

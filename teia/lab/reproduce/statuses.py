@@ -14,7 +14,7 @@ from teia.lab.reproduce.crawled import INDEXABLE, CrawledWorld, crawled_world, w
 from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.world.url_kinds import TABLE, UrlKind
 from teia.views.reports.links import links
-from teia.views.reports.outcomes import Outcomes, meaning_of, outcomes
+from teia.views.reports.outcomes import Outcomes, describe_outcome, outcomes
 from teia.views.reports.servers import Servers, servers
 from teia.views.reports.types import types
 
@@ -81,7 +81,7 @@ def status_table(found: Outcomes, unindexable: int, unrequested: int) -> Table:
     # In the order of the paper's counts; codes that only our crawl has come last.
     for code in sorted({*PUBLISHED, *ours}, key=lambda each: (-PUBLISHED.get(each, 0), -ours[each])):
         name = " ".join(names.get(code, ())) if code < 0 else ""
-        meaning = OWN_MEANINGS.get(code) or meaning_of(str(code))
+        meaning = OWN_MEANINGS.get(code) or describe_outcome(str(code))
         labels = (str(code), meaning, name, str(PUBLISHED.get(code, "")), str(ours[code]))
         published = PUBLISHED.get(code)
         rows.append(ResultRow(labels, 100 * ours[code] / found.count, published and 100 * published / REQUESTS))

@@ -164,7 +164,7 @@ class ChildPool:
         return len(self._queue) + len(self._suspects) + with_children
 
     @property
-    def is_in_doubt(self) -> bool:
+    def is_probing(self) -> bool:
         """True while it is unknown if any child works; submitted items wait."""
         return self._is_probing
 

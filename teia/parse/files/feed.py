@@ -132,7 +132,7 @@ def _entries(item: _Item, links: LinkCollector) -> list[ListedUrl]:
     title = one_line(item.values.get("title", ""), MAX_TITLE_CHARS)
     found: list[ListedUrl] = []
     for reference in _references(item):
-        url = links.resolved(reference)
+        url = links.resolve(reference)
         if url is not None:
             links.add(reference, LinkKind.FEED, title[:200])
             found.append(ListedUrl(url, item.modified_s(), title, item.has_broken_date()))

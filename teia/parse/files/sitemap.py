@@ -66,7 +66,7 @@ def read_sitemap(document: Document) -> Findings:
     if data.startswith(GZIP_MAGIC):
         data, truncated, _ = gunzip(data, MAX_BYTES, document.options.limits.decoded_ratio)
     charset = document.declared_type.charset if document.declared_type else ""
-    text = encoding.to_text(data, encoding.determine(data, charset, is_html=False))
+    text = encoding.to_text(data, encoding.determine_encoding(data, charset, is_html=False))
     if not text.lstrip("\ufeff \t\r\n").startswith("<"):
         return _findings(_lines(text), "text", document, truncated)
     # The protocol allows RSS and Atom in the place of a sitemap.
@@ -104,7 +104,7 @@ def _findings(found: list[tuple[str, str]], kind: str, document: Document, trunc
     links = LinkCollector(document.url, document.options, max_links=MAX_URLS)
     entries: list[ListedUrl] = []
     for location, modified in found[:MAX_URLS]:
-        url = links.resolved(location)
+        url = links.resolve(location)
         if url is not None:
             links.add(location, LinkKind.SITEMAP)
             modified_s = parse_date(modified)

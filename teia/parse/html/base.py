@@ -14,9 +14,9 @@ from functools import cached_property, lru_cache
 from teia.urls import DEFAULT_RULES, MAX_REFERENCE_CHARS, NAMES_VISITOR, resolve
 
 MAX_PLAIN_CHARS = 1_024
-MAX_KNOWN_CHARS = 256
+MAX_CACHED_CHARS = 256
 MAX_FOLDERS = 64
-MAX_KNOWN = 512
+MAX_CACHED = 512
 """Number of references cached for each of so many folders and origins: at most some 30 MB in a child."""
 
 _CHARS = r"[\w~+,=@!-]"
@@ -47,16 +47,16 @@ Known = dict[str, str | None]
 
 
 @lru_cache(maxsize=2 * MAX_FOLDERS)
-def _known_in(_folder: str, _rules: tuple[str, ...]) -> Known:
+def _cached_urls(_folder: str, _rules: tuple[str, ...]) -> Known:
     """Return the cached references of a folder or an origin, to be added to: a site repeats its menus."""
     return {}
 
 
-def _remember(known: Known, reference: str, url: str | None) -> None:
-    if len(reference) > MAX_KNOWN_CHARS:
+def _cache_url(known: Known, reference: str, url: str | None) -> None:
+    if len(reference) > MAX_CACHED_CHARS:
         return
     # Cleared as a whole: cheaper than an LRU, and the next page fills it with the same menu.
-    if len(known) >= MAX_KNOWN:
+    if len(known) >= MAX_CACHED:
         known.clear()
     known[reference] = url
 
@@ -70,13 +70,13 @@ class Base:
         # A canonical URL has a slash after its host, at the earliest at 8: "http://a/".
         self._origin = url[: url.find("/", 8) + 1] or url
         self._folder = url.partition("?")[0].rpartition("/")[0] + "/"
-        self.known = _known_in(self._folder, rules)
+        self.known = _cached_urls(self._folder, rules)
         # Other rules may rewrite any path or query, so the shortcut must not be taken.
         self._leaves_plain_alone = set(rules) <= set(DEFAULT_RULES)
-        self._places: dict[str | None, str] = {None: self._origin}
+        self._folders: dict[str | None, str] = {None: self._origin}
         """Prefixes of a plain path, by the steps up to it."""
         if _PLAIN_FOLDER.fullmatch(self._folder):
-            self._places[""] = self._folder
+            self._folders[""] = self._folder
 
     def resolve(self, reference: str) -> str | None:
         """Return the canonical URL of a reference, or None if teia does not crawl it."""
@@ -84,34 +84,34 @@ class Base:
             return None
         reference = reference.partition("#")[0]
         if not reference:
-            return self._itself
+            return self._own_url
         try:
             return self.known[reference]
         except KeyError:
             return self._look_up(reference)
 
     @cached_property
-    def _itself(self) -> str | None:
+    def _own_url(self) -> str | None:
         """URL of `#top`, which a table of contents contains a hundred times."""
         return resolve("", self.url, self._rules)
 
     def _look_up(self, reference: str) -> str | None:
         """Return the URL of a reference without fragment, and cache it if it is the same on other pages."""
         if reference.startswith(_ABSOLUTE):
-            on_origin = _known_in(self._origin, self._rules)
-            url = on_origin[reference] if reference in on_origin else self._resolved(reference)
-            _remember(on_origin, reference, url)
+            on_origin = _cached_urls(self._origin, self._rules)
+            url = on_origin[reference] if reference in on_origin else self._resolve_by_rules(reference)
+            _cache_url(on_origin, reference, url)
         else:
-            url = self._resolved(reference)
+            url = self._resolve_by_rules(reference)
             if not _MEANS_THE_SAME.match(reference):
                 return url
-        _remember(self.known, reference, url)
+        _cache_url(self.known, reference, url)
         return url
 
-    def _resolved(self, reference: str) -> str | None:
-        return self._put_together(reference) or resolve(reference, self.url, self._rules)
+    def _resolve_by_rules(self, reference: str) -> str | None:
+        return self._build_url(reference) or resolve(reference, self.url, self._rules)
 
-    def _put_together(self, reference: str) -> str:
+    def _build_url(self, reference: str) -> str:
         """Return the URL of a plain reference, an empty text for any other."""
         if not self._leaves_plain_alone or len(reference) > MAX_PLAIN_CHARS:
             return ""
@@ -122,16 +122,16 @@ class Base:
         # Session parameters are removed by the default rules, which only `resolve` applies.
         if query and NAMES_VISITOR.search(query) is not None:
             return ""
-        place = f"{origin}/" if origin else self._places.get(match[2]) or self._place_above(up)
-        return f"{place}{path}{query}" if place else ""
+        folder = f"{origin}/" if origin else self._folders.get(match[2]) or self._parent_folder(up)
+        return f"{folder}{path}{query}" if folder else ""
 
-    def _place_above(self, up: str) -> str:
+    def _parent_folder(self, up: str) -> str:
         """Return the folder so many steps up, or an empty text where folders are not plain."""
-        place = self._places.get("", "")
-        for _ in range(up.count("/") if place else 0):
+        folder = self._folders.get("", "")
+        for _ in range(up.count("/") if folder else 0):
             # As in browsers, `..` at the root stays at the root.
-            if place != self._origin:
-                place = place[: place.rindex("/", 0, -1) + 1]
-        if place:
-            self._places[up] = place
-        return place
+            if folder != self._origin:
+                folder = folder[: folder.rindex("/", 0, -1) + 1]
+        if folder:
+            self._folders[up] = folder
+        return folder

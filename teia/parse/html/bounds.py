@@ -29,8 +29,8 @@ _NEVER_NEST = frozenset({
 """Tags that hold nothing or that the parser closes by itself."""
 
 
-def is_modest(markup: bytes, most_tags: int = SUSPICIOUS_TAGS) -> bool:
-    """Tell whether markup is so small, or has so few and short tags, that `bounded` would not change it.
+def is_within_bounds(markup: bytes, most_tags: int = SUSPICIOUS_TAGS) -> bool:
+    """Tell whether markup is so small, or has so few and short tags, that `limit_markup` would not change it.
 
     May return False for markup that it would not change, never True for markup that it would. Nearly every page is
     modest.
@@ -45,22 +45,22 @@ def is_modest(markup: bytes, most_tags: int = SUSPICIOUS_TAGS) -> bool:
     return True
 
 
-def bounded(markup: str) -> tuple[str, tuple[str, ...]]:
+def limit_markup(markup: str) -> tuple[str, tuple[str, ...]]:
     """Return markup that any parser can take, and the names of lost parts: `attributes`, `depth`, `tags`."""
     lost: tuple[str, ...] = ()
     if _LONG_TAG.search(markup):
-        fewer = _with_fewer_attributes(markup)
+        fewer = _limit_attributes(markup)
         lost = ("attributes",) if len(fewer) != len(markup) else ()
         markup = fewer
     if markup.count("<") > SUSPICIOUS_TAGS:
-        markup, more = _flattened(markup)
+        markup, more = _flatten(markup)
         lost += more
     return markup, lost
 
 
-def _with_fewer_attributes(markup: str) -> str:
+def _limit_attributes(markup: str) -> str:
     pieces: list[str] = []
-    kept_to = position = 0
+    copied_to = position = 0
     while (tag := _LONG_TAG.search(markup, position)) is not None:
         position, count, cut_at = tag.start() + 1, 0, -1
         while (attribute := _ATTRIBUTE.match(markup, position)) is not None:
@@ -69,15 +69,15 @@ def _with_fewer_attributes(markup: str) -> str:
                 cut_at = position
             position = attribute.end()
         if cut_at >= 0:
-            pieces.append(markup[kept_to:cut_at])
-            kept_to = position
-    return "".join((*pieces, markup[kept_to:]))
+            pieces.append(markup[copied_to:cut_at])
+            copied_to = position
+    return "".join((*pieces, markup[copied_to:]))
 
 
-def _flattened(markup: str) -> tuple[str, tuple[str, ...]]:
+def _flatten(markup: str) -> tuple[str, tuple[str, ...]]:
     """Drop the tags (never the text) that lie deeper than `MAX_DEPTH`, and all that follows `MAX_TAGS`."""
     pieces: list[str] = []
-    kept_to = skip_to = depth = tags = 0
+    copied_to = skip_to = depth = tags = 0
     lost: set[str] = set()
     for tag in _TAG.finditer(markup):
         start = tag.start()
@@ -96,11 +96,11 @@ def _flattened(markup: str) -> tuple[str, tuple[str, ...]]:
             depth += 0 if closing else 1
             if depth > MAX_DEPTH:
                 # A blank in place of the tag keeps the words around it apart.
-                pieces.append(markup[kept_to:start] + " ")
-                kept_to = skip_to = (markup.find(">", start) + 1) or len(markup)
+                pieces.append(markup[copied_to:start] + " ")
+                copied_to = skip_to = (markup.find(">", start) + 1) or len(markup)
                 lost.add("depth")
             depth = max(0, depth - 1) if closing else depth
-    return "".join((*pieces, markup[kept_to:])), tuple(sorted(lost))
+    return "".join((*pieces, markup[copied_to:])), tuple(sorted(lost))
 
 
 def _end_of_raw(markup: str, position: int, name: str) -> int:

@@ -62,21 +62,21 @@ class LinkCollector:
         self.base = Base(resolve(reference, self.url, ()) or self.url, self.options.rules)
         self.has_base = True
 
-    def resolved(self, reference: str) -> str | None:
+    def resolve(self, reference: str) -> str | None:
         """Return the canonical URL of a reference, or None if teia does not crawl it."""
         url = self.base.resolve(reference)
         return None if url is None or len(url) > self.max_url_chars else url
 
     def add(self, reference: str, kind: LinkKind, text: str = "", *, nofollow: bool = False) -> None:
-        url = self.resolved(reference)
+        url = self.resolve(reference)
         if url is None or url == self.url:
             return
         if kind is _ANCHOR:
             self._add_anchor(url, self.anchors.get(url), text, nofollow)
-        elif (url, kind) not in self._others and self._takes_room(is_requisite=kind.is_requisite):
+        elif (url, kind) not in self._others and self._use_room(is_requisite=kind.is_requisite):
             self._others[url, kind] = Link(url, kind, text, nofollow)
 
-    def take(self, anchor: Element, extract: Extract) -> None:
+    def add_anchor_element(self, anchor: Element, extract: Extract) -> None:
         """Add the target of an anchor, unless it is not crawled or already known.
 
         Half the anchors of a long page lead to places in it, and most of the others repeat a link of it.
@@ -93,10 +93,10 @@ class LinkCollector:
         if known is not None and known.text and not known.nofollow:
             return
         if reference or anchor.hasattr("href"):
-            text = self._words_of(anchor) or one_line(extract.pictured(anchor), MAX_ANCHOR_CHARS)
+            text = self._anchor_text(anchor) or one_line(extract.pictured(anchor), MAX_ANCHOR_CHARS)
             self.add_anchor(url, known, text, anchor.getattr("rel", ""))
 
-    def _words_of(self, anchor: Element) -> str:
+    def _anchor_text(self, anchor: Element) -> str:
         if self.chars_left <= 0:
             return ""
         written = anchor.text
@@ -116,7 +116,7 @@ class LinkCollector:
         else:
             self.is_full = True
 
-    def _takes_room(self, *, is_requisite: bool) -> bool:
+    def _use_room(self, *, is_requisite: bool) -> bool:
         if (self._room_for_requisites if is_requisite else self.room_for_ways) <= 0:
             self.is_full = True
             return False
@@ -137,7 +137,7 @@ def add_header_links(head: ResponseHead, links: LinkCollector) -> str:
     for value in head.headers.all("link"):
         for link in parse_link_header(value):
             if "canonical" in link.relations:
-                canonical = canonical or links.resolved(link.reference) or ""
+                canonical = canonical or links.resolve(link.reference) or ""
                 links.add(link.reference, LinkKind.CANONICAL)
             elif link.relations & _PAGE_RELATIONS:
                 is_feed = link.parameters.get("type", "").lower() in FEED_TYPES
@@ -160,10 +160,10 @@ def _add_refresh(value: str, links: LinkCollector) -> None:
 
 # ---- elements -------------------------------------------------------------------------------------------------------
 
-_RARE_WAYS = frozenset({"area", "meta", "frame", "iframe"})
+_RARE_LINKS = frozenset({"area", "meta", "frame", "iframe"})
 
 
-def add_ways(extract: Extract, links: LinkCollector) -> str:
+def add_page_links(extract: Extract, links: LinkCollector) -> str:
     """Add the links to other pages; return the page's canonical URL, or "" if it names none."""
     base = extract.base
     if base is not None:
@@ -175,19 +175,19 @@ def add_ways(extract: Extract, links: LinkCollector) -> str:
         if tag == "link":
             named = _add_link_element(element, links)
             canonical = canonical or named
-        elif tag in _RARE_WAYS:
-            _add_rare_way(tag, element, links)
+        elif tag in _RARE_LINKS:
+            _add_rare_link(tag, element, links)
 
     if not take_anchors(extract, links, take_other):
         for element, tag in zip(extract.elements, extract.tags, strict=True):
             if tag == "a":
-                links.take(element, extract)
+                links.add_anchor_element(element, extract)
             else:
                 take_other(tag, element)
     return canonical
 
 
-def _add_rare_way(tag: str, element: Element, links: LinkCollector) -> None:
+def _add_rare_link(tag: str, element: Element, links: LinkCollector) -> None:
     if tag == "area" and element.hasattr("href"):
         text = one_line(element.getattr("alt", ""), MAX_ANCHOR_CHARS)
         links.add(
@@ -214,7 +214,7 @@ def _add_link_element(element: Element, links: LinkCollector) -> str:
     reference = element.getattr("href", "")
     if "canonical" in relations:
         links.add(reference, LinkKind.CANONICAL)
-        return links.resolved(reference) or ""
+        return links.resolve(reference) or ""
     if "stylesheet" in relations or "nofollow" in relations:
         return ""
     if "sitemap" in relations:

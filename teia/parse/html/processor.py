@@ -17,7 +17,7 @@ from teia.parse.dates import parse_date
 from teia.parse.document import Document, Findings
 from teia.parse.extract import Element
 from teia.parse.html.directives import Directives, from_words
-from teia.parse.html.links import LinkCollector, add_requisites, add_ways
+from teia.parse.html.links import LinkCollector, add_requisites, add_page_links
 from teia.parse.text.normal import one_line
 
 MAX_TITLE_CHARS = 500
@@ -53,7 +53,7 @@ class MetaTags:
                 return iso_utc(moment_s)
         return ""
 
-    def kept(self) -> dict[str, str]:
+    def stored_values(self) -> dict[str, str]:
         """Return the values that are stored in the page's metadata unchanged."""
         names = (name for name in self.values if name in _KEPT_NAMES or name.startswith(_KEPT_PREFIXES))
         return {name: self.values[name] for name, _ in zip(names, range(MAX_METADATA), strict=False)}
@@ -63,7 +63,7 @@ def read_html(document: Document) -> Findings:
     """Return all findings of a page."""
     extract = document.extract
     links = LinkCollector(document.url, document.options)
-    canonical = add_ways(extract, links)
+    canonical = add_page_links(extract, links)
     if document.options.want_requisites:
         add_requisites(document.tree, links)
     metas = (element for element, tag in zip(extract.elements, extract.tags, strict=True) if tag == "meta")
@@ -78,11 +78,11 @@ def read_html(document: Document) -> Findings:
         canonical=canonical,
         author=meta.first(*_AUTHOR),
         published=meta.first_date(*_PUBLISHED),
-        metadata=meta.kept() | ({"modified": modified} if modified else {}),
+        metadata=meta.stored_values() | ({"modified": modified} if modified else {}),
         links=links.links(),
         noindex=meta.directives.noindex,
         nofollow=meta.directives.nofollow,
-        truncated=document.lost + (("links",) if links.is_full else ()),
+        truncated=document.losses + (("links",) if links.is_full else ()),
     )
 
 

@@ -2,7 +2,7 @@
 
 The page becomes a tree, and the safe parts of the tree are written out: markup in which every permitted reference
 is a hole, `HOLE` with the number of a `Reference`. The code that has the archive fills the holes with addresses of
-ours, or with nothing (`filled`). The output is parsed once more and checked independently (`offences`): a page
+ours, or with nothing (`fill_references`). The output is parsed once more and checked independently (`find_unsafe_parts`): a page
 whose markup parses differently the second time, as in attacks, is not shown.
 
 The policy and the sandbox that the page is served with would block nearly all of it alone. They do not block DNS
@@ -22,7 +22,7 @@ from resiliparse.parse.html import DOMNode, HTMLTree, NodeType
 from teia.parse.document import Document
 from teia.parse.html.base import Base
 from teia.parse.html.references import chosen_at_density_1, parse_srcset
-from teia.parse.html.replay_style import is_foreign, restyled
+from teia.parse.html.replay_style import is_foreign, clean_style
 from teia.parse.html.tree import TreeExtract
 
 MAX_REFERENCES = 5_000
@@ -44,7 +44,7 @@ _PICTURES = frozenset({"img", "image", "input"})
 _EMPTY = frozenset({"area", "br", "col", "hr", "img", "input", "link", "wbr"})
 """Elements without an end tag."""
 
-_NOT_KEPT = frozenset({
+_DROPPED_TAGS = frozenset({
     "href", "src", "srcset", "imagesrcset", "data", "action", "formaction", "background", "poster", "cite", "longdesc",
     "ping", "manifest", "profile", "codebase", "classid", "archive", "usemap", "dynsrc", "lowsrc", "base", "srcdoc",
     "target", "formtarget", "form", "formmethod", "method", "http-equiv", "download", "nonce", "attributionsrc", "is",
@@ -108,17 +108,17 @@ def replay(document: Document) -> Replay:
     holes = Holes(Base(base.resolve(written) or document.url) if written else base)
     markup = "".join(_written(tree.document, holes))
     # The second parse is of our own output: what a browser will see, not what the page meant.
-    is_safe = next(offences(HTMLTree.parse(markup)), None) is None
+    is_safe = next(find_unsafe_parts(HTMLTree.parse(markup)), None) is None
     return Replay(markup if is_safe else "", holes.references, is_safe)
 
 
 def restyle(css: str, url: str) -> Replay:
     """Clean a style sheet."""
     holes = Holes(Base(url))
-    return Replay(restyled(css, _for_style(holes)), holes.references)
+    return Replay(clean_style(css, _for_style(holes)), holes.references)
 
 
-def filled(markup: str, address_of: Callable[[int], str]) -> str:
+def fill_references(markup: str, address_of: Callable[[int], str]) -> str:
     """Fill the holes of a page; `address_of` gets the number of a reference."""
     return _FILLED.sub(lambda hole: address_of(int(hole[1])), markup)
 
@@ -164,7 +164,7 @@ def _written(document: DOMNode, holes: Holes) -> Iterator[str]:
 
 def _style(element: DOMNode, holes: Holes, *, is_in_drawing: bool) -> str:
     """Return the content of a style element; in a drawing it is markup like any other, elsewhere it is not."""
-    cleaned = restyled(element.text, _for_style(holes)).replace("<", "\\3C ")
+    cleaned = clean_style(element.text, _for_style(holes)).replace("<", "\\3C ")
     return escape(cleaned, quote=False) if is_in_drawing else cleaned
 
 
@@ -172,13 +172,13 @@ def _attributes(element: DOMNode, tag: str, holes: Holes) -> Iterator[str]:
     wanted = _reference(element, tag, holes)
     for name in element.attrs:
         lower, value = name.lower(), element.getattr(name) or ""
-        if lower in _NOT_KEPT or lower.startswith("on") or not _NAME.fullmatch(name) or name in wanted:
+        if lower in _DROPPED_TAGS or lower.startswith("on") or not _NAME.fullmatch(name) or name in wanted:
             continue
         # A page that contains our placeholder could have it filled with an address of ours.
         if HOLE in value:
             continue
         if not _is_text(lower) and ("(" in value or "\\" in value):  # as in `style`, and in `fill` of a drawing
-            value = restyled(value, _for_style(holes))
+            value = clean_style(value, _for_style(holes))
         yield f' {name}="{escape(value)}"'
     for name, value in wanted.items():
         yield f' {name}="{escape(value)}"'
@@ -226,7 +226,7 @@ def _picture(element: DOMNode, tag: str) -> str:
     return source
 
 
-def offences(tree: HTMLTree) -> Iterator[str]:
+def find_unsafe_parts(tree: HTMLTree) -> Iterator[str]:
     """Yield the forbidden parts of a cleaned page, as a browser would parse it."""
     for element in tree.document.query_selector_all("*"):
         tag = element.tag.lower()
@@ -236,11 +236,11 @@ def offences(tree: HTMLTree) -> Iterator[str]:
         if tag == "noscript" or (tag in _GONE and not (tag == "base" and element.attrs == ["target"])):
             yield tag
         for name in element.attrs:
-            if _is_offence(name.lower(), element.getattr(name).strip()):
+            if _is_unsafe(name.lower(), element.getattr(name).strip()):
                 yield f"{tag} {name}"
 
 
-def _is_offence(name: str, value: str) -> bool:
+def _is_unsafe(name: str, value: str) -> bool:
     if name.startswith("on") or name in {"ping", "action", "formaction", "srcset", "http-equiv"}:
         return True
     if not _is_text(name) and is_foreign(value):

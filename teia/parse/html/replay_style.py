@@ -26,7 +26,7 @@ _FOREIGN = re.compile(r"url\((?!\"(?:teia-hole:\d+;|#[^\"]*)\"\))|@import(?! url
 _BREAKS_OUT = re.compile(r"[\"'()\\<>\s]")
 
 
-def restyled(css: str, hole: Callable[[str, bool], str]) -> str:
+def clean_style(css: str, hole: Callable[[str, bool], str]) -> str:
     """Clean a style sheet; `hole(reference, is_sheet)` returns the replacement of a reference."""
     # 1. Comments and escapes go, so that `u\72l(` cannot hide. 2. Every reference becomes a hole or nothing.
     plain = _plain(_COMMENT.sub(" ", css[:MAX_CSS_CHARS]))

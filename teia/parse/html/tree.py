@@ -11,16 +11,16 @@ from functools import cached_property
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import DOMNode, HTMLTree
 
-_WAYS = "[href],frame,iframe,meta"
+_LINK_TAGS = "[href],frame,iframe,meta"
 """More than is needed, because each attribute that a selector names costs as much as another search."""
 
 _HEADINGS = frozenset({"h1", "h2", "h3"})
-_GLUED = frozenset({
+_NEEDS_BLANKS = frozenset({
     "td", "th", "caption", "summary", "legend", "noscript", "object", "video", "audio", "canvas", "text", "title",
 })  # fmt: skip
 _PICTURES = frozenset({"img", "area", "input"})
-_LOOKED_AT = ",".join((_WAYS, *sorted(_HEADINGS)))
-_LOOKED_AT_WITH_TEXT = ",".join((_LOOKED_AT, *sorted(_GLUED), "[alt]"))
+_READ_TAGS = ",".join((_LINK_TAGS, *sorted(_HEADINGS)))
+_READ_TAGS_WITH_TEXT = ",".join((_READ_TAGS, *sorted(_NEEDS_BLANKS), "[alt]"))
 
 
 class TreeExtract:
@@ -30,7 +30,7 @@ class TreeExtract:
         self._tree = tree
         self._want_text = want_text
         self.elements: list[DOMNode] = list(
-            tree.document.query_selector_all(_LOOKED_AT_WITH_TEXT if want_text else _LOOKED_AT)
+            tree.document.query_selector_all(_READ_TAGS_WITH_TEXT if want_text else _READ_TAGS)
         )
         self.tags: list[str] = [element.tag for element in self.elements]
 
@@ -66,7 +66,7 @@ class TreeExtract:
             return ""
         for element, tag in zip(self.elements, self.tags, strict=True):
             # Inserting nodes changes the tree, so everything else must have been read before (see the class).
-            if tag in _GLUED or (tag in _PICTURES and element.getattr("alt")):
+            if tag in _NEEDS_BLANKS or (tag in _PICTURES and element.getattr("alt")):
                 self._put_blanks_around(element)
         text: str = extract_plain_text(
             self._tree,

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 from teia.parse.extract import Element, Extract
-from teia.parse.html.bounds import SUSPICIOUS_TAGS, is_modest
+from teia.parse.html.bounds import SUSPICIOUS_TAGS, is_within_bounds
 
 _compiled: ModuleType | None
 try:
@@ -58,7 +58,7 @@ def is_plain(markup: bytes, most_tags: int = SUSPICIOUS_TAGS) -> bool:
     """Tell whether bytes are valid UTF-8 without a byte order mark, with short tags and at most `most_tags` of them."""
     if _compiled is not None:
         return bool(_compiled.is_plain(markup, most_tags))
-    return is_modest(markup, most_tags) and _is_utf8(markup) and not markup.startswith(codecs.BOM_UTF8)
+    return is_within_bounds(markup, most_tags) and _is_utf8(markup) and not markup.startswith(codecs.BOM_UTF8)
 
 
 def _is_utf8(data: bytes) -> bool:

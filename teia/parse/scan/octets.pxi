@@ -313,7 +313,7 @@ cdef bint _is_utf8(Page page) noexcept:
 
 
 cdef bint _is_modest(Page page, Py_ssize_t most_tags) noexcept:
-    """Whether `bounds.is_modest` would say so, or at least `bounded` would cut no tag that is too long.
+    """Whether `bounds.is_within_bounds` would say so, or at least `limit_markup` would cut no tag that is too long.
 
     A tag that is too long leaves at least one piece of half its length without a `>`.
     """

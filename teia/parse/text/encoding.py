@@ -61,12 +61,12 @@ def encoding_of(label: str) -> str | None:
     return None if found is None else _FROM_LIBRARY.get(found.lower(), found.lower())
 
 
-def determine(data: bytes, header_charset: str, *, is_html: bool) -> str:
+def determine_encoding(data: bytes, header_charset: str, *, is_html: bool) -> str:
     """Return the encoding of a text from all available evidence."""
-    return declared(data, header_charset, is_html=is_html) or guess(data)
+    return declared_encoding(data, header_charset, is_html=is_html) or guess_encoding(data)
 
 
-def declared(data: bytes, header_charset: str, *, is_html: bool) -> str | None:
+def declared_encoding(data: bytes, header_charset: str, *, is_html: bool) -> str | None:
     """Return the encoding named by the byte order mark, the header or the document itself."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
@@ -85,7 +85,7 @@ def _late_charset(data: bytes) -> str | None:
     return None
 
 
-def guess(data: bytes) -> str:
+def guess_encoding(data: bytes) -> str:
     """Return the likeliest encoding of undeclared bytes. Valid UTF-8 is nearly always meant to be UTF-8."""
     sample = data[:DETECTION_BYTES]
     try:
@@ -131,7 +131,7 @@ _CHARSET_IN_CONTENT = re.compile(
 
 
 @lru_cache(maxsize=1)
-def _beginnings() -> list[tuple[bytes, str]]:
+def _cached_beginnings() -> list[tuple[bytes, str]]:
     """Return the cached beginnings of recent pages, up to their encoding's name; those of a site begin alike."""
     return []
 
@@ -142,7 +142,7 @@ def prescan(data: bytes) -> str | None:
         return "utf-16le"
     if data.startswith(b"\0<\0?\0x"):
         return "utf-16be"
-    known = _beginnings()
+    known = _cached_beginnings()
     for beginning, encoding in known:
         if data.startswith(beginning):
             return encoding

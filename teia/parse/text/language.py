@@ -40,20 +40,20 @@ def primary_subtag(tag: str) -> str:
 
 def language_of(text: str, declared: str = "") -> str:
     """Return an ISO 639 code, or an empty text if the language is unknown."""
-    said = primary_subtag(declared)
+    declared_language = primary_subtag(declared)
     if len(text) < ENOUGH_CHARS:
-        return said
+        return declared_language
     # The beginning of a page is its menu; a quarter into it there are sentences.
     start = max(0, min(len(text) // 4, len(text) - SAMPLE_CHARS))
     sample = text[start : start + SAMPLE_CHARS]
     candidates = _candidates(sample)
-    if said and candidates is _LATIN and _best(sample[:CONFIRMING_CHARS], list({said, *_COMMON}))[0][:1] == [said]:
-        return said
+    if declared_language and candidates is _LATIN and _best(sample[:CONFIRMING_CHARS], list({declared_language, *_COMMON}))[0][:1] == [declared_language]:
+        return declared_language
     results, rank = _best(sample, candidates)
     # Authors distinguish similar languages better than the detector does.
-    if not results or said in results:
-        return said
-    return said if results[0] == "unknown" or rank > SURE_RANK else results[0]
+    if not results or declared_language in results:
+        return declared_language
+    return declared_language if results[0] == "unknown" or rank > SURE_RANK else results[0]
 
 
 def _best(sample: str, candidates: list[str] | None) -> tuple[list[str], int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from teia.frontier.cell.rows import url_from
 from teia.records import Outcome
-from teia.views.reports.outcomes import code_of, meaning_of
+from teia.views.reports.outcomes import code_of, describe_outcome
 from teia.views.reports.source import Source, share_of
 
 EXAMPLES = 3
@@ -113,7 +113,7 @@ def _by_outcome(source: Source) -> tuple[ErrorRow, ...]:
             kind_of(each),
             each,
             code_of(each),
-            meaning_of(each),
+            describe_outcome(each),
             urls[each],
             share_of(urls[each], total),
             hosts[each],

@@ -70,7 +70,7 @@ def outcomes(source: Source, top: int = 0) -> Outcomes:  # noqa: ARG001  # every
     total = by_url.total()
     rows = [
         OutcomeRow(
-            each, code_of(each), meaning_of(each), by_url[each], share_of(by_url[each], total), by_request.get(each, 0)
+            each, code_of(each), describe_outcome(each), by_url[each], share_of(by_url[each], total), by_request.get(each, 0)
         )
         for each in names
     ]
@@ -84,7 +84,7 @@ def code_of(outcome: str) -> int | None:
     return Outcome(outcome).tarantula_code if outcome in set(Outcome) else None
 
 
-def meaning_of(outcome: str) -> str:
+def describe_outcome(outcome: str) -> str:
     """Return an outcome in words: the phrase of an HTTP status, or ours."""
     if not outcome.isdigit():
         return DESCRIPTIONS.get(Outcome(outcome), "") if outcome in set(Outcome) else ""

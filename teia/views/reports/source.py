@@ -79,7 +79,7 @@ def snapshot(root: Root, collection: str) -> Iterator[tuple[OpenCell, ...]]:
 
 
 @contextmanager
-def looking(root: Root, collection: str) -> Iterator[Source]:
+def open_source(root: Root, collection: str) -> Iterator[Source]:
     """Open a collection for reports."""
     config = saved(root, collection).config
     with snapshot(root, collection) as cells, FetchLog(log_parts(cells)) as log:

@@ -39,8 +39,8 @@ def atom(subscription: Subscription, notices: Sequence[Notice], address: str, pa
 
 
 def _entries(notice: Notice) -> Iterator[str]:
-    told = json.loads(notice.message)
-    for number, item in enumerate(told["data"].get("items", ())):
+    message = json.loads(notice.message)
+    for number, item in enumerate(message["data"].get("items", ())):
         yield (
             f"<entry><id>{_identity(notice.id, str(number))}</id><title>{_text(item['title'] or item['url'])}</title>"
             f"<updated>{_text(item['seen'])}</updated><link href={quoteattr(_plain(item['url']))}/>"
@@ -78,10 +78,10 @@ def _identity(*parts: str) -> str:
 
 def _plain(text: str) -> str:
     """Remove characters that XML cannot represent."""
-    return "".join(char for char in text if char in "\t\n" or (char >= " " and _may_stand(char)))
+    return "".join(char for char in text if char in "\t\n" or (char >= " " and _is_xml_char(char)))
 
 
-def _may_stand(char: str) -> bool:
+def _is_xml_char(char: str) -> bool:
     # XML 1.0, section 2.2: surrogates and these two are not characters.
     return not ("\ud800" <= char <= "\udfff" or char in "\ufffe\uffff")
 

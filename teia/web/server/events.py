@@ -21,7 +21,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from teia.clock import iso_utc
 from teia.crawler.keep_fresh.page_freshness import freshness_of
 from teia.errors import TeiaError, UsageError
-from teia.views.page import entry_of, next_due
+from teia.views.page import find_entry, next_due
 from teia.views.why_waiting import why_waiting
 from teia.web import limits
 from teia.web.access.roles import Role
@@ -74,7 +74,7 @@ def live_page(site: Installation, collection: str, url: str) -> dict[str, Any]:
     """Return the live part of a URL's page: freshness, next visit, and the reason why it waits."""
     now_s, config = site.clock.now_s(), site.config(collection)
     with site.lookup(collection) as lookup:
-        entry = entry_of(lookup, url, config)
+        entry = find_entry(lookup, url, config)
         fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, now_s)
         return {
             "state": entry.state,

@@ -14,7 +14,7 @@ from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import connect
 from teia.cluster.search import answer as search_answer
 from teia.cluster.search.answer import Answerer
-from teia.cluster.search.messages import VERSION, SearchReply, SearchRequest, at, decode, encode
+from teia.cluster.search.messages import VERSION, SearchReply, SearchRequest, decode, encode, node_subject
 from tests.cluster.conftest import Nats
 from tests.cluster.shelves import SOON_S, root_with
 from tests.waiting import until
@@ -43,7 +43,7 @@ class Questions:
         self.node = Answerer(self._wire, WallClock(), root, collection, "a", lend)
         self._thread.wait_for(self.node.start())
         stack.callback(lambda: self._thread.wait_for(self.node.close()))
-        self._subject = at(collection, "a")
+        self._subject = node_subject(collection, "a")
 
     def ask(self, kind: str) -> SearchReply:
         octets = encode(SearchRequest(VERSION, kind, (), int(1000 * SOON_S), b""))

@@ -14,7 +14,7 @@ import pytest
 
 from teia.clock import WallClock
 from teia.cluster.search import ask_nodes
-from teia.cluster.search.ask_nodes import CellResponders, ClusterSearch, NodeShard, speakers_of
+from teia.cluster.search.ask_nodes import CellResponders, ClusterSearch, NodeShard, assign_cells
 from teia.cluster.search.messages import VERSION, CellOwnership, NodePresence, format_cells
 from teia.errors import IndexFailure
 from teia.index.union import UnionReader
@@ -62,7 +62,7 @@ def shelves(
         stack.callback(reader.close)
         settled()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ask_nodes, "WHO_S", SOON_S)
+            patch.setattr(ask_nodes, "PRESENCE_S", SOON_S)
             search = gateway(nats, "alike", deadline_s=30.0)
         yield (
             stack.enter_context(closing(search)),
@@ -74,7 +74,7 @@ def shelves(
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine, too, wait until nodes have said that they are there; where all do, nobody waits longer."""
-    monkeypatch.setattr(ask_nodes, "WHO_S", SOON_S)
+    monkeypatch.setattr(ask_nodes, "PRESENCE_S", SOON_S)
 
 
 @pytest.mark.usefixtures("patient")
@@ -122,7 +122,7 @@ def test_of_two_that_speak_for_a_cell_the_higher_epoch_is_believed() -> None:
     old = NodePresence(VERSION, "old", (CellOwnership(0, 10, 90), CellOwnership(1, 11, 91)), 4)
     new = NodePresence(VERSION, "new", (CellOwnership(1, 50, 50),), 4)
     for present in ([old, new], [new, old]):
-        assert speakers_of(present) == CellResponders({"new": (1,), "old": (0,)}, (2, 3), 4)
+        assert assign_cells(present) == CellResponders({"new": (1,), "old": (0,)}, (2, 3), 4)
 
 
 def test_cells_are_written_in_runs() -> None:
@@ -193,11 +193,11 @@ def test_a_node_that_was_hardly_waited_for_is_not_called_silent(
     collection, _, _ = pair
     with closing(gateway(nats, collection, deadline_s=30.0)) as search:
         shard = shard_of(search, "b")
-        monkeypatch.setattr(search, "look_again", lambda: None)
+        monkeypatch.setattr(search, "refresh_directory", lambda: None)
         shard.transport(b"").cancel()
-        assert "b" in search._directory.heard.cells
-        search.was_given_up("b", 29.0)
-        assert "b" not in search._directory.heard.cells
+        assert "b" in search._directory.responders.cells
+        search.note_abandoned("b", 29.0)
+        assert "b" not in search._directory.responders.cells
 
 
 def test_what_is_given_up_while_a_search_is_closed_begins_nothing(nats: Nats, pair: tuple[str, Desk, Desk]) -> None:
@@ -208,8 +208,8 @@ def test_what_is_given_up_while_a_search_is_closed_begins_nothing(nats: Nats, pa
         under_way = shard.transport(b"")
         search.close()
     assert under_way.cancelled()
-    search.is_silent("b")
-    assert not search._looking
+    search.note_silent("b")
+    assert not search._is_refreshing
 
 
 def test_a_cell_that_nobody_keeps_is_named_and_found_again(nats: Nats, pair: tuple[str, Desk, Desk]) -> None:

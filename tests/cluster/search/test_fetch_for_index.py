@@ -17,7 +17,7 @@ from teia.clock import WallClock
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import connect
 from teia.cluster.search.answer import Answerer
-from teia.cluster.search.fetch_for_index import IndexDataFetcher, lacking, not_here
+from teia.cluster.search.fetch_for_index import IndexDataFetcher, missing_keys, remote_keys
 from teia.cluster.search.give_for_index import (
     PIECE_BYTES,
     AnchorsReply,
@@ -54,10 +54,10 @@ class Member:
     root: Root
     cells: tuple[int, ...]
     thread: LoopThread
-    gatherer: IndexDataFetcher
+    fetcher: IndexDataFetcher
 
-    def gather(self) -> None:
-        self.thread.wait_for(self.gatherer.gather(self.cells))
+    def fetch(self) -> None:
+        self.thread.wait_for(self.fetcher.fetch(self.cells))
 
 
 @pytest.fixture
@@ -108,13 +108,13 @@ def test_pagerank_over_three_nodes_is_that_of_one_machine(
         link(one, unique, links)
         for member in members.values():
             link(member.root, unique, {cell: links[cell] for cell in member.cells})
-        members["a"].gather()
+        members["a"].fetch()
         for root, kept in ((one, None), (members["a"].root, members["a"].cells)):
             ranker = Ranker(root.collection(unique), WallClock(), kept)
             ranker.rank()
             ranker.close()
         for member in members.values():
-            member.gather()
+            member.fetch()
         truth = RankFile.open(rank_file(one.collection(unique)))
         keys = np.array([key for pages in links.values() for key, _ in pages], np.int64)
         for member in members.values():
@@ -132,7 +132,7 @@ def test_words_on_links_come_to_the_node_that_keeps_the_page(members: dict[str, 
     outgoing.close()
     cell = a.root.collection(unique).cells()[3]
     for expected in ([("b.test", 77, "the words"), ("b.test", 78, "others")], []):
-        a.gather()
+        a.fetch()
         found = list(read_spool(cell.handover))
         assert [row for _, rows in found for row in rows] == expected
         for path, _ in found:
@@ -151,12 +151,12 @@ def test_words_on_links_are_lent_in_pieces_that_fit_into_a_message(unique: str, 
     while True:
         body = lender(SearchRequest(VERSION, ANCHORS, (), 1_000, encode(AnchorsRequest(identity, after))))
         assert len(body) <= PIECE_BYTES + 1_000
-        lent = msgspec.msgpack.decode(body, type=AnchorsReply)
-        if not lent.rows:
+        reply = msgspec.msgpack.decode(body, type=AnchorsReply)
+        if not reply.rows:
             break
-        pieces, identity = pieces + 1, lent.identity
-        found += [row for rows in lent.rows.values() for row in rows]
-        after |= {cell: rows[-1][0] for cell, rows in lent.rows.items()}
+        pieces, identity = pieces + 1, reply.identity
+        found += [row for rows in reply.rows.values() for row in rows]
+        after |= {cell: rows[-1][0] for cell, rows in reply.rows.items()}
     assert pieces == 4
     assert sorted(target for _, _, target, _ in found) == list(range(2_250, 3_750))
 
@@ -165,14 +165,14 @@ def test_a_node_that_gives_nothing_keeps_no_other_from_giving(
     members: dict[str, Member], unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, c = members["a"], members["c"]
-    ask = a.gatherer._ask
+    ask = a.fetcher._request
 
     async def refused_by_b(node: str, *arguments: Any) -> Any:
         if node == "b":
             raise ClusterError("b does not respond")
         return await ask(node, *arguments)
 
-    monkeypatch.setattr(a.gatherer, "_ask", refused_by_b)
+    monkeypatch.setattr(a.fetcher, "_request", refused_by_b)
     outgoing = OutgoingAnchors(c.root.collection(unique).path / FILE)
     outgoing.add(3, "c.test", [(77, "the words")])
     outgoing.close()
@@ -181,10 +181,10 @@ def test_a_node_that_gives_nothing_keeps_no_other_from_giving(
     indexed(c.root.collection(unique).cells()[3].index, pages)
     cell = a.root.collection(unique).cells()[3]
     know(cell, pages, "c-0001.warc.gz")
-    a.gather()
+    a.fetch()
     assert [row for _, rows in read_spool(cell.handover) for row in rows] == [("c.test", 77, "the words")]
     assert all(link_copy(a.root.collection(unique), number).exists() for number in c.cells)
-    assert a.thread.wait_for(a.gatherer.borrow(3)) == 1
+    assert a.thread.wait_for(a.fetcher.borrow(3)) == 1
 
 
 def test_pages_to_be_borrowed_are_found_a_range_at_a_time(unique: str, tmp_path: Path) -> None:
@@ -197,17 +197,17 @@ def test_pages_to_be_borrowed_are_found_a_range_at_a_time(unique: str, tmp_path:
     know(cell, [page(f"http://here.test/{n}", "text") for n in range(5)], "a-0001.warc.gz")
     know(cell, elsewhere[3:], "b-0002.warc.gz")
     expected = [each.key for each in elsewhere]
-    found, until = not_here(cell, None, 2)
+    found, until = remote_keys(cell, None, 2)
     ranges = []
     while found:
         ranges.append(found)
-        found, until = not_here(cell, until, 2)
+        found, until = remote_keys(cell, until, 2)
     assert ranges == [expected[:2], expected[2:4], expected[4:]]
     unindexed = LackingPages(cell.index)
     unindexed.add([(key, "") for key in expected])
     unindexed.close()
-    first, until = lacking(cell, None, 3)
-    assert first + lacking(cell, until, 3)[0] == sorted(expected)
+    first, until = missing_keys(cell, None, 3)
+    assert first + missing_keys(cell, until, 3)[0] == sorted(expected)
 
 
 def know(cell: CellFolder, pages: list[IndexEntry], file: str) -> None:
@@ -233,7 +233,7 @@ def test_pages_whose_copies_are_elsewhere_are_brought_from_whoever_indexed_them(
     indexed(b.root.collection(unique).cells()[3].index, pages)
     cell = a.root.collection(unique).cells()[3]
     know(cell, pages, "b-0001.warc.gz")
-    assert a.thread.wait_for(a.gatherer.borrow(3)) == 12
+    assert a.thread.wait_for(a.fetcher.borrow(3)) == 12
     borrowed = BorrowedEntries(cell.path)
     try:
         assert all(borrowed.get(each.key) == each for each in pages)
@@ -248,7 +248,7 @@ def test_pages_of_a_cell_that_was_split_off_are_lent_from_the_index_of_the_whole
     root.collection(unique).write_starts((0, 256, 512, 768, 128))
     lender = IndexDataServer(root, unique, WallClock())
     keys = tuple(entry.key for entry in pages)
-    for cell, lent in ((4, keys), (0, keys[:2]), (1, ())):
+    for cell, reply in ((4, keys), (0, keys[:2]), (1, ())):
         body = encode(PagesRequest(cell, keys))
         answer = msgspec.msgpack.decode(lender(SearchRequest(VERSION, PAGES, (), 1000, body)), type=PagesReply)
-        assert set(answer.entries) == set(lent)
+        assert set(answer.entries) == set(reply)

@@ -50,7 +50,7 @@ class Keepers:
         """Let both look, and hear of each other; whether the old cell's index may forget what went."""
         for _ in range(2):
             for name, end in self.ends.items():
-                asyncio.run(end.look())
+                asyncio.run(end.check())
                 self.alive[name] = end._session.node
         with closing(FrontierCell(self.folders[0].frontier, read_only=True)) as cell:
             return is_due(self.folders[0].index, cell)

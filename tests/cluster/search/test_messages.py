@@ -123,7 +123,7 @@ def test_where_all_nodes_are_of_another_version_it_is_said(nats: Nats, unique: s
             def failure() -> str:
                 with pytest.raises(IndexFailure) as found:
                     search.search("common")
-                search.look_again()
+                search.refresh_directory()
                 return str(found.value)
 
             said = until(lambda: each if "old runs another version" in (each := failure()) else None, state=failure)

@@ -134,7 +134,7 @@ def wait_for_answers(nats: Nats) -> None:
 
     def all_answer() -> bool:
         with closing(ClusterSearch(nats.servers.urls, nats.servers.key, "main", WallClock())) as search:
-            return bool(search._directory.heard.of and not search._directory.heard.silent)
+            return bool(search._directory.responders.cell_count and not search._directory.responders.silent)
 
     until(all_answer, "the nodes answer", within_s=WITHIN_S)
 

@@ -20,7 +20,7 @@ from teia.refresh.policies import POLICIES
 from teia.store.root import open_root
 from teia.urls import key_of, site_of, slot_of
 from teia.views.reports.freshness import freshness
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 from tests.crawler.fresh_crawls import DAY_S, EPOCH_S, Hands, kept_web, quiet_world
 from tests.crawler.test_commit import repeat_every_commit
 
@@ -219,7 +219,7 @@ def test_what_is_said_of_freshness_is_true_within_its_error(tmp_path: Path) -> N
         now_s = web.clock.at_s
         truth = true_freshness(web.truth().values(), now_s - 1.0, now_s)
         account = web.refresh.account()
-    with looking(open_root(tmp_path / "data"), "main") as source:
+    with open_source(open_root(tmp_path / "data"), "main") as source:
         report = freshness(source, 2, Hands(now_s))
     assert account is not None
     assert report.fresh is not None

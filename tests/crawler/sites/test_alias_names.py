@@ -50,4 +50,4 @@ def test_a_name_that_is_itself_again_rests_by_itself() -> None:
 def test_names_that_nobody_visits_need_nothing() -> None:
     schedule, names = schedule_of(), AliasNames(None)
     names.apply([("unknown", "main")], [1], {}, schedule.politeness)
-    assert names.main_of("unknown") == ""
+    assert names.main_name("unknown") == ""

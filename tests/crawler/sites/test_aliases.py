@@ -18,9 +18,9 @@ from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
 from teia.urls import cell_of, cell_starts, site_of, slot_of
-from teia.views.page import entry_of, page_view
+from teia.views.page import find_entry, page_view
 from teia.views.reports.hosts import hosts
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 from teia.views.sql_tables import sql_views
 from teia.views.trace import trace
 from tests.crawler.webs import Crawled, Page, ScriptedWeb, crawl_web, html, redirect, robots, text_of
@@ -106,17 +106,17 @@ def test_every_url_of_an_alias_says_where_it_went(www: Crawled) -> None:
 def test_trace_and_an_unknown_url_tell_of_the_main_name(www: Crawled) -> None:
     with Lookup(open_root(www.data), "main") as lookup:
         alias = next(url for url in lookup.urls_of_host("www.x.test", 99) if url.endswith("/29"))
-        steps = trace(lookup, entry_of(lookup, alias, Config()), WallClock())
+        steps = trace(lookup, find_entry(lookup, alias, Config()), WallClock())
         assert any("an alias of x.test" in step.what for step in steps)
         unknown = alias.replace("//www.x", "//www.x").replace("/29", "/1?q")
         with pytest.raises(StoreError, match="is not known") as refused:
-            entry_of(lookup, unknown, Config())
+            find_entry(lookup, unknown, Config())
         assert "alias of" not in str(refused.value), "the main name has no such page either"
 
 
 def test_reports_and_sql_name_the_aliases(www: Crawled) -> None:
     root = open_root(www.data)
-    with looking(root, "main") as source:
+    with open_source(root, "main") as source:
         found = hosts(source)
     assert found.aliases == 1
     assert {row.host: row.alias_of for row in found.rows} == {"x.test": "", "www.x.test": "x.test"}
@@ -157,7 +157,7 @@ def test_links_to_an_alias_lead_to_the_main_name_from_then_on(tmp_path: Path) ->
     assert paths(again, "x.test") == ["/late"]
     assert paths(again, "www.x.test") == []
     with Lookup(open_root(again.data), "main") as lookup, pytest.raises(StoreError, match=r"see http://x\.test"):
-        entry_of(lookup, f"http://www.x.test:{first.port}/late", Config())
+        find_entry(lookup, f"http://www.x.test:{first.port}/late", Config())
 
 
 def test_a_name_that_only_redirects_is_not_asked_for_every_page(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_a_decision_outlives_a_restart(tmp_path: Path) -> None:
     assert paths(second, "www.x.test") == []
     book = second.crawls[0].committer.aliases
     assert book is not None
-    assert book.main_of("www.x.test") == "x.test"
+    assert book.main_name("www.x.test") == "x.test"
     assert pages_asked(first, "x.test") | pages_asked(second, "x.test") == set(pages)
 
 

@@ -23,10 +23,10 @@ from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
 from teia.transfer.links_audit import audit_links
 from teia.transfer.read_all import known_urls
-from teia.views.page import entry_of, page_view
+from teia.views.page import find_entry, page_view
 from teia.views.reports.hosts import hosts
 from teia.views.reports.outcomes import outcomes
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 from teia.views.sql_tables import sql_views
 from teia.views.trace import trace
 from tests.crawler.webs import HTML, Crawled, Page, ScriptedWeb, crawl_web, html, redirect, robots, text_of
@@ -120,11 +120,11 @@ def test_a_soft_404_says_what_it_is(softly: Crawled) -> None:
         assert (view.state, view.outcome, view.why_waiting) == ("done", "soft_404", None)
         assert "a nonexistent page" in view.note
         assert probe_path("a.test") in view.note
-        assert any("a soft 404" in step.what for step in trace(lookup, entry_of(lookup, url, Config()), WallClock()))
+        assert any("a soft 404" in step.what for step in trace(lookup, find_entry(lookup, url, Config()), WallClock()))
 
 
 def test_reports_count_soft_404s_apart(softly: Crawled) -> None:
-    with looking(open_root(softly.data), "main") as source:
+    with open_source(open_root(softly.data), "main") as source:
         (row,) = hosts(source).rows
         by_outcome = {each.outcome: each.count for each in outcomes(source).rows}
     assert row.soft_404 == by_outcome["soft_404"] == len(soft(softly))

@@ -15,7 +15,7 @@ from teia.crawler.running_collection import CrawlState
 from teia.lab.world import trap_park
 from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.root import open_root
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 from teia.views.reports.traps import traps
 from teia.views.why_waiting import why_waiting
 from tests.crawler.webs import HTML, Crawled, ScriptedWeb, crawl_web, html
@@ -111,7 +111,7 @@ def test_parked_url_says_which_rule_it_fell_under(parked: tuple[Crawled, Counter
 
 def test_report_tells_what_was_parked(parked: tuple[Crawled, Counter[str], int]) -> None:
     crawled, _, _ = parked
-    with looking(open_root(crawled.data), "main") as source:
+    with open_source(open_root(crawled.data), "main") as source:
         report = traps(source, 100)
     assert report.given_up == Counter(crawled.outcomes().values())["trap"] == crawled.crawls[0].counts.outcomes["trap"]
     assert report.waiting == 0

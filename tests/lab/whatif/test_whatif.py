@@ -32,7 +32,7 @@ from teia.refresh.scenario import draw_world
 from teia.store.fetchlog import FetchRow, LogPart
 from teia.store.root import open_root
 from teia.store.sql import FetchLog
-from teia.views.reports.source import Source, looking
+from teia.views.reports.source import Source, open_source
 from tests.crawler.fresh_crawls import EPOCH_S, Hands, kept_web, quiet_world
 
 SLOT_S = 3_600.0
@@ -273,7 +273,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
 
 @pytest.fixture
 def source(kept: tuple[Path, float]) -> Iterator[Source]:
-    with looking(open_root(kept[0]), "main") as found:
+    with open_source(open_root(kept[0]), "main") as found:
         yield found
 
 
@@ -352,7 +352,7 @@ def test_nothing_to_replay_is_said(tmp_path: Path) -> None:
     with kept_web(quiet_world(**WEB), tmp_path) as web:
         web.run(0.1, SLOT_S)
     with (
-        looking(open_root(tmp_path / "data"), "main") as fresh,
+        open_source(open_root(tmp_path / "data"), "main") as fresh,
         pytest.raises(LabError, match="no page was visited twice yet"),
     ):
         predict(fresh)

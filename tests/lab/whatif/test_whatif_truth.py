@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from bench.whatif import Case, Crawled, crawled
+from bench.whatif import Case, CrawlResult, run_crawl
 from teia.errors import TeiaError
 from teia.lab.whatif.answer import WhatIfRequest, what_if
 from teia.store.root import open_root
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 from tests.crawler.fresh_crawls import DAY_S, EPOCH_S, Hands, kept_web, quiet_world
 
 WITHIN = 0.05
@@ -56,7 +56,7 @@ def test_predictions_are_within_5_percent_of_the_truth(
     days = 7.0
     freshness(web, tmp_path / "as-it-is", "edf", slot_s, days)
     for number, values in enumerate(({"delay_s": other_slot_s}, {"policy": other_policy})):
-        with looking(open_root(tmp_path / "as-it-is" / "data"), "main") as source:
+        with open_source(open_root(tmp_path / "as-it-is" / "data"), "main") as source:
             answer = what_if(source, WhatIfRequest(days=days, **values), Hands(EPOCH_S + days * DAY_S))  # type: ignore[arg-type]
         assert answer.what_if is not None
         terms = answer.what_if.terms
@@ -84,7 +84,7 @@ def test_a_collection_that_goes_on_so_is_as_fresh_as_it_foretold(
     with kept_web(world, tmp_path, **flags) as kept:
         kept.run(days, slot_s)
         taken, now_s = kept.taken, kept.clock.at_s
-    with looking(open_root(tmp_path / "data"), "main") as source:
+    with open_source(open_root(tmp_path / "data"), "main") as source:
         answer = what_if(source, WhatIfRequest(days=days, **values), Hands(now_s))
     assert answer.what_if is not None
     terms = answer.what_if.terms
@@ -109,14 +109,14 @@ def test_the_prediction_holds_for_real_crawls_too(tmp_path: Path) -> None:
     assert predicted[really.way].visits_per_day == pytest.approx(really.visits_per_day, rel=0.15)
 
 
-def crawls_in_step(case: Case, folder: Path) -> tuple[Crawled, Crawled]:
+def crawls_in_step(case: Case, folder: Path) -> tuple[CrawlResult, CrawlResult]:
     """Two crawls that kept up with their clock. On a machine that is busy with other things it has to be slower."""
     ways, seen = case.ways[:2], []
     for factor in (8_000.0, 4_000.0, 2_000.0, 1_000.0):
         wanted = argparse.Namespace(days=6.5, from_day=3.0, factor=factor)
         with ProcessPoolExecutor(2) as pool:
             jobs = [
-                pool.submit(crawled, "small", case, way, wanted, folder / f"{factor:g}-{number}", 190 + number)
+                pool.submit(run_crawl, "small", case, way, wanted, folder / f"{factor:g}-{number}", 190 + number)
                 for number, way in enumerate(ways)
             ]
             try:

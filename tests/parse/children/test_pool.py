@@ -29,10 +29,10 @@ QUICK = ChildLimits(cpu_s=0.5, wall_s=30.0, memory_bytes=256 * 2**20)
 
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
+    async def limit_markup() -> None:
         await asyncio.wait_for(work(), 60)
 
-    asyncio.run(bounded())
+    asyncio.run(limit_markup())
 
 
 @asynccontextmanager
@@ -263,7 +263,7 @@ def test_no_item_is_lost_while_no_child_survives_and_all_are_answered_when_one_d
             assert "parse processes die (signal 9)" in pool.trouble
             deaths = pool.lost_children
             await until_async(lambda: pool.lost_children >= deaths + 3)  # it is tried again and again
-            assert pool.is_in_doubt
+            assert pool.is_probing
             assert pool.waiting == 30
             sick.unlink()
             assert await asyncio.gather(*answers) == [payload[::-1]] * 30

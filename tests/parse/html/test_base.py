@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from teia.parse.html.base import MAX_KNOWN, Base
+from teia.parse.html.base import MAX_CACHED, Base
 from teia.urls import DEFAULT_RULES, resolve
 
 BASES = [
@@ -65,9 +65,9 @@ def test_what_is_remembered_of_a_page_is_true_of_the_next_in_its_folder(referenc
 
 def test_what_is_remembered_is_bounded() -> None:
     base = Base("http://many.test/")
-    for number in range(3 * MAX_KNOWN):
+    for number in range(3 * MAX_CACHED):
         base.resolve(f"/{number}")
-        assert len(base.known) <= MAX_KNOWN
+        assert len(base.known) <= MAX_CACHED
 
 
 def test_overlong_references_are_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from teia.config.sections import LimitSettings
 from teia.parse.document import ParseOptions
-from teia.parse.html.bounds import MAX_DEPTH, MAX_TAGS, SUSPICIOUS_TAGS, bounded
+from teia.parse.html.bounds import MAX_DEPTH, MAX_TAGS, SUSPICIOUS_TAGS, limit_markup
 from teia.parse.parse import ParseResult, parse_document
 from tests.timing import within
 
@@ -21,12 +21,12 @@ def parsed(markup: str) -> ParseResult:
 
 def test_ordinary_pages_are_not_touched() -> None:
     page = "<div><p>text</p></div>" * 5_000
-    assert bounded(page) == (page, ())
+    assert limit_markup(page) == (page, ())
 
 
 def test_deep_tags_go_and_their_text_stays() -> None:
     page = "<div>x" * 30_000 + "<a href=/deep>the end</a>"
-    flat, lost = bounded(page)
+    flat, lost = limit_markup(page)
     assert lost == ("depth",)
     assert flat.count("<div>") == MAX_DEPTH
     assert flat.count("x") == 30_000
@@ -35,11 +35,11 @@ def test_deep_tags_go_and_their_text_stays() -> None:
 
 def test_tags_in_scripts_and_comments_do_not_count_as_depth() -> None:
     page = "<script>'<div><div><div>'</script><!-- <div><div> --><p>x" * 10_000
-    assert bounded(page)[1] == ()
+    assert limit_markup(page)[1] == ()
 
 
 def test_siblings_are_not_depth() -> None:
-    assert bounded("<section><b>x</b><br><li>y</section>" * 10_000)[1] == ()
+    assert limit_markup("<section><b>x</b><br><li>y</section>" * 10_000)[1] == ()
 
 
 BOMBS: dict[str, tuple[Callable[[], str], str]] = {
@@ -72,7 +72,7 @@ def test_bombs_are_read_up_to_the_limit(name: str) -> None:
 
 
 def test_cut_after_so_many_tags() -> None:
-    cut, lost = bounded("<i></i>" * MAX_TAGS)
+    cut, lost = limit_markup("<i></i>" * MAX_TAGS)
     assert (cut.count("<"), lost) == (MAX_TAGS, ("tags",))
 
 

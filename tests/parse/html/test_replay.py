@@ -11,8 +11,8 @@ from resiliparse.parse.html import HTMLTree
 
 from teia.parse.document import Document, ParseOptions
 from teia.parse.headers import parse_head
-from teia.parse.html.replay import HOLE, Reference, ReferenceUse, Replay, filled, offences, replay, restyle
-from teia.parse.html.replay_style import is_foreign, restyled
+from teia.parse.html.replay import HOLE, Reference, ReferenceUse, Replay, fill_references, find_unsafe_parts, replay, restyle
+from teia.parse.html.replay_style import is_foreign, clean_style
 
 URL = "http://a.test/dir/page"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
@@ -35,7 +35,7 @@ def cleaned(markup: str) -> Replay:
 def shown(markup: str) -> str:
     """A page with its holes filled by the URLs that belong there."""
     made = cleaned(markup)
-    return filled(made.markup, lambda number: f"[{made.references[number].url}]")
+    return fill_references(made.markup, lambda number: f"[{made.references[number].url}]")
 
 
 def test_links_are_resolved_and_numbered() -> None:
@@ -136,7 +136,7 @@ def test_a_page_without_end_is_cut() -> None:
 def test_whatever_is_nested_how_nothing_foreign_comes_out(pieces: list[str]) -> None:
     made = cleaned("".join(pieces))
     if made.is_safe:
-        assert list(offences(HTMLTree.parse(made.markup))) == []
+        assert list(find_unsafe_parts(HTMLTree.parse(made.markup))) == []
 
 
 # ---- style sheets ---------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def test_whatever_is_nested_how_nothing_foreign_comes_out(pieces: list[str]) -> 
 
 def css(text: str) -> str:
     made = restyle(text, "http://a.test/css/x.css")
-    return filled(made.markup, lambda number: f"[{made.references[number].url}]")
+    return fill_references(made.markup, lambda number: f"[{made.references[number].url}]")
 
 
 def test_references_of_a_style_sheet_are_made_ours() -> None:
@@ -167,11 +167,11 @@ def test_references_of_a_style_sheet_are_made_ours() -> None:
     ],
 )  # fmt: skip
 def test_no_way_of_naming_something_is_left(text: str) -> None:
-    made = restyled(text, lambda *_: "")
+    made = clean_style(text, lambda *_: "")
     plain = re.sub(r"\\0*([0-9a-fA-F]{1,6})\s?", lambda match: chr(int(match[1], 16) % 0x110000), made)
     assert not re.search(r"url\(|src\(|image-set\(|@import", plain.replace("\\", ""), re.IGNORECASE)
 
 
 @given(st.text(alphabet="url(\\7526c'\"/*@import-sexl) \n;{}", max_size=60))
 def test_what_comes_out_of_any_style_sheet_names_only_ours(text: str) -> None:
-    assert not is_foreign(restyled(text, lambda *_: f"{HOLE}1;"))
+    assert not is_foreign(clean_style(text, lambda *_: f"{HOLE}1;"))

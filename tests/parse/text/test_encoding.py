@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.parse.text.encoding import declared, determine, encoding_of, prescan, to_text
+from teia.parse.text.encoding import declared_encoding, determine_encoding, encoding_of, prescan, to_text
 from tests.timing import within
 
 META = b'<meta charset="iso-8859-2">'
@@ -19,7 +19,7 @@ META = b'<meta charset="iso-8859-2">'
 )
 def test_codecs_no_browser_knows_are_never_used(label: str) -> None:
     assert encoding_of(label) is None
-    assert determine("<p>é".encode(), label, is_html=True) == "utf-8"
+    assert determine_encoding("<p>é".encode(), label, is_html=True) == "utf-8"
 
 
 @pytest.mark.parametrize(
@@ -32,19 +32,19 @@ def test_labels_mean_what_they_mean_in_browsers(label: str, encoding: str) -> No
 
 
 def test_mark_beats_header_beats_meta_beats_guess() -> None:
-    assert determine(b"\xef\xbb\xbf" + META, "koi8-r", is_html=True) == "utf-8"
-    assert determine(META, "koi8-r", is_html=True) == "koi8-r"
-    assert determine(META, "", is_html=True) == "iso-8859-2"
-    assert determine(META, "no-such-label", is_html=True) == "iso-8859-2"
-    assert determine("olá".encode(), "", is_html=True) == "utf-8"
+    assert determine_encoding(b"\xef\xbb\xbf" + META, "koi8-r", is_html=True) == "utf-8"
+    assert determine_encoding(META, "koi8-r", is_html=True) == "koi8-r"
+    assert determine_encoding(META, "", is_html=True) == "iso-8859-2"
+    assert determine_encoding(META, "no-such-label", is_html=True) == "iso-8859-2"
+    assert determine_encoding("olá".encode(), "", is_html=True) == "utf-8"
 
 
 def test_a_meta_past_the_first_kibibyte_is_still_believed() -> None:
-    assert declared(b"<!-- " + b"x" * 3_000 + b" -->" + META, "", is_html=True) == "iso-8859-2"
+    assert declared_encoding(b"<!-- " + b"x" * 3_000 + b" -->" + META, "", is_html=True) == "iso-8859-2"
 
 
 def test_xml_declares_its_encoding_itself() -> None:
-    assert declared(b"<?xml version='1.0' encoding='koi8-r'?><a/>", "", is_html=False) == "koi8-r"
+    assert declared_encoding(b"<?xml version='1.0' encoding='koi8-r'?><a/>", "", is_html=False) == "koi8-r"
     assert prescan(b"<?xml version='1.0' encoding='koi8-r'?><html>") == "koi8-r"
 
 
@@ -52,7 +52,7 @@ def test_undeclared_portuguese_is_recognised() -> None:
     text = "A informação não está disponível. É preciso atenção às exceções, à mão e ao coração. " * 10
     for codec, expected in (("utf-8", "utf-8"), ("latin-1", "windows-1252")):
         data = text.encode(codec)
-        assert determine(data, "", is_html=True) == expected
+        assert determine_encoding(data, "", is_html=True) == expected
         assert to_text(data, expected) == text
 
 
@@ -71,12 +71,12 @@ def test_bytes_become_text_as_in_browsers(encoding: str, data: bytes, text: str)
     [random.Random(1).randbytes(2**20), b"\xe4" * 2**20, bytes(range(0x80, 0x100)) * 8_000, b"\x1b$B" * 300_000],
 )
 def test_detection_is_bounded(data: bytes) -> None:
-    within(0.5, lambda: determine(data, "", is_html=True))  # 100 ms on an idle machine
+    within(0.5, lambda: determine_encoding(data, "", is_html=True))  # 100 ms on an idle machine
 
 
 @given(st.binary(max_size=200), st.text(max_size=20))
 def test_any_bytes_are_some_text(data: bytes, label: str) -> None:
-    text = to_text(data, determine(data, label, is_html=True))
+    text = to_text(data, determine_encoding(data, label, is_html=True))
     assert text.encode("utf-8").decode("utf-8") == text
 
 

@@ -20,9 +20,9 @@ from teia.views.reports.errors import errors
 from teia.views.reports.freshness import FreshnessReport, HostFreshnessRow
 from teia.views.reports.hosts import hosts
 from teia.views.reports.links import links
-from teia.views.reports.outcomes import code_of, meaning_of, outcomes
+from teia.views.reports.outcomes import code_of, describe_outcome, outcomes
 from teia.views.reports.servers import part_holding, servers
-from teia.views.reports.source import Source, looking
+from teia.views.reports.source import Source, open_source
 from teia.views.reports.space import space
 from teia.views.reports.types import types
 from tests.crawler.handmade import CONFIG, NOW_S, found, make
@@ -30,7 +30,7 @@ from tests.crawler.handmade import CONFIG, NOW_S, found, make
 
 @pytest.fixture
 def source(tmp_path: Path) -> Iterator[Source]:
-    with looking(make(tmp_path / "data"), "main") as opened:
+    with open_source(make(tmp_path / "data"), "main") as opened:
         yield opened
 
 
@@ -40,7 +40,7 @@ def empty(tmp_path: Path) -> Iterator[Source]:
     root = open_root(tmp_path / "empty", create=True)
     for folder in root.create_collection("main", CONFIG, cells=2).cells():
         FrontierCell(folder.frontier).close()
-    with looking(root, "main") as opened:
+    with open_source(root, "main") as opened:
         yield opened
 
 
@@ -66,13 +66,13 @@ def test_outcomes_count_urls_and_requests(source: Source) -> None:
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_every_outcome_has_a_meaning_in_words(outcome: str) -> None:
-    assert meaning_of(outcome)
+    assert describe_outcome(outcome)
     assert code_of(outcome) == Outcome(outcome).tarantula_code
 
 
 @pytest.mark.parametrize(("outcome", "meaning"), [("302", "HTTP: Found"), ("999", "HTTP: unregistered status")])
 def test_http_statuses_are_their_own_code(outcome: str, meaning: str) -> None:
-    assert (code_of(outcome), meaning_of(outcome)) == (int(outcome), meaning)
+    assert (code_of(outcome), describe_outcome(outcome)) == (int(outcome), meaning)
 
 
 def test_types_by_documents_and_bytes(source: Source) -> None:

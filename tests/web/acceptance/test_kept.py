@@ -23,7 +23,7 @@ from teia.lab.world.world import World
 from teia.store.root import open_root
 from teia.urls import split
 from teia.views.reports.freshness import FreshnessReport, freshness
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 from tests.crawler.fresh_crawls import DAY_S, KeptWeb, kept_web, quiet_world
 from tests.web.test_browser import Live
 
@@ -55,7 +55,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
         web.run(FROM_DAY, SLOT_S)
         for _ in range(int((DAYS - FROM_DAY) / STEP_DAYS)):
             web.run(STEP_DAYS, SLOT_S)
-            with looking(open_root(folder / "data"), "main") as source:
+            with open_source(open_root(folder / "data"), "main") as source:
                 points.append((true_share(web), freshness(source, clock=web.clock)))
         return Kept(folder / "data", world, web.clock.now_s(), points, web.visits())
 

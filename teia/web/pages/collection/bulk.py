@@ -163,8 +163,8 @@ def latest_actions(site: Installation, collection: str) -> list[BulkActionRow]:
         found = bulk.recent_actions(control, collection, SHOWN)
     return [
         BulkActionRow(
-            deed=each.selection.action.value,
-            **selection_fields(each.selection),
+            deed=each.chosen.action.value,
+            **selection_fields(each.chosen),
             who=each.who,
             asked=iso_utc(each.requested_s),
             number=each.number,

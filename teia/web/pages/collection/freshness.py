@@ -15,7 +15,7 @@ from teia.collections.series import COARSE_S, FINE_S, points_of, truth_of
 from teia.collections.series import MIN_REVISITED as ENOUGH
 from teia.durable import write_atomically
 from teia.errors import TeiaError
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 from teia.web.access.roles import Role
 from teia.web.charts.scales import Point, axis_limits
 from teia.web.pages.collection.monitor import account_of
@@ -139,7 +139,7 @@ def report_of(site: Installation, collection: str) -> Any:
         from teia.views.reports.freshness import freshness as report  # imported here because it loads the planners
 
         now_s = site.clock.now_s()
-        with looking(site.root, collection) as source:
+        with open_source(site.root, collection) as source:
             found = report(source, HOSTS, site.clock)
         # On a read-only folder the report is computed anew after a restart.
         with suppress(TeiaError):

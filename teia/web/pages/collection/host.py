@@ -45,7 +45,7 @@ from teia.views.host import (
     WeekPlan,
     compute_feasibility,
     host_view,
-    line_of,
+    find_line,
     estimate_freshness,
     week_plan,
 )
@@ -134,7 +134,7 @@ HowMany = Annotated[int | None, Query(ge=1, le=10**9)]
 def host_page(site: SiteDep, collection: str, host: str, delay_s: Delay = None, pages: HowMany = None) -> HostPage:
     """Return one host: its settings, its responses, and the time of one pass, at this delay or another."""
     table = all_hosts(site, collection)
-    line = line_of(table, host)
+    line = find_line(table, host)
     with site.lookup(collection) as lookup:
         about = host_view(lookup, table, line.host, site.config(collection), site.clock.now_s(), delay_s, pages)
     is_asked = delay_s is not None or pages is not None
@@ -191,14 +191,14 @@ def _estimate_at(site: Installation, collection: str, line: HostLine, slot_s: fl
 
 def feasibility(site: SiteDep, collection: str, host: str, delay_s: Delay = None, pages: HowMany = None) -> Feasibility:
     """Compute the time of one pass over a host, at this delay or another, over all its pages or some."""
-    return compute_feasibility(line_of(all_hosts(site, collection), host), delay_s, pages)
+    return compute_feasibility(find_line(all_hosts(site, collection), host), delay_s, pages)
 
 
 def live_host(site: Installation, collection: str, host: str) -> dict[str, Any]:
     """Return the live part of the page, updated every second."""
     table = all_hosts(site, collection)
     with site.lookup(collection) as lookup:
-        about = host_view(lookup, table, line_of(table, host).host, site.config(collection), site.clock.now_s())
+        about = host_view(lookup, table, find_line(table, host).host, site.config(collection), site.clock.now_s())
     wanted = ("state", "ready_at", "last_asked", "requests_seen", "waiting", "early", "rest_s", "response_s")
     return {name: getattr(about, name) for name in wanted}
 
@@ -230,7 +230,7 @@ def rule_of(host: str) -> str:
 
 def change_host(site: SiteDep, visitor: VisitorDep, collection: str, host: str, form: HostActionForm) -> ActionResult:
     """Pause, resume, block or unblock a host, set its delay or its budget, or have its robots.txt fetched again."""
-    line, before = line_of(all_hosts(site, collection), host), site.config(collection)
+    line, before = find_line(all_hosts(site, collection), host), site.config(collection)
     to = link(f"/c/{collection}/hosts/{line.host}")
     if form.deed == "robots":
         message, after = _request_robots(site, collection, line), before

@@ -14,7 +14,7 @@ from teia.clock import iso_utc
 from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.errors import StoreError
 from teia.lib.csvtext import CsvWriter
-from teia.views.host import state_of
+from teia.views.host import host_state
 from teia.views.hosts import HostLine, HostTable, count_reasons, host_reasons
 from teia.web.access.roles import Role
 from teia.web.pages.collection.freshness import HostShares, by_host
@@ -139,7 +139,7 @@ def all_hosts(site: Installation, collection: str) -> HostTable:
 def _filter_hosts(table: HostTable, find: str, state: str, reason: str, now_s: float) -> Iterable[HostLine]:
     wanted = find.strip().lower()
     for line in table.hosts.values():
-        is_of_state = not state or (line.pass_s > WEEK_S if state == "slow" else state_of(line, now_s) == state)
+        is_of_state = not state or (line.pass_s > WEEK_S if state == "slow" else host_state(line, now_s) == state)
         if wanted in line.host and is_of_state and (not reason or reason in host_reasons(line, now_s)):
             yield line
 
@@ -157,12 +157,12 @@ def _row(line: HostLine, fresh: HostShares, now_s: float) -> HostListRow:
         waiting=line.waiting,
         fresh=fresh.fresh,
         best=fresh.best,
-        rest_s=round(line.rest_s, 3),
+        rest_s=round(line.delay_s, 3),
         pass_s=round(line.pass_s, 1),
         is_slow=line.pass_s > WEEK_S,
         error_share=round(_error_share(line), 4),
-        last_asked=None if line.last_asked_s is None else iso_utc(line.last_asked_s),
-        state=state_of(line, now_s),
+        last_asked=None if line.last_request_s is None else iso_utc(line.last_request_s),
+        state=host_state(line, now_s),
         ready_at=None if line.ready_at_s is None else iso_utc(line.ready_at_s),
         parked=line.parked,
         reasons=list(host_reasons(line, now_s)),

@@ -21,10 +21,10 @@ from teia.views.alerts import (
     MAX_ABOUT_CHARS,
     Alert,
     DismissedAlert,
-    about,
-    badness,
+    alert_subject,
+    alert_severity,
     measure_disk,
-    dismissed,
+    list_dismissed,
     find_alerts,
     split_dismissed,
 )
@@ -114,7 +114,7 @@ def live_status(site: Installation, collection: str) -> dict[str, Any]:
     table = table_of(site, collection, TABLE_PATIENCE_S)
     points = _points(site, collection)
     disk = measure_disk(site.root.path, site.config(collection).limits.disk_free_bytes)
-    needs, set_aside_alerts = _split_dismissed(site, collection, find_alerts(account, table, disk))
+    alerts, set_aside_alerts = _split_dismissed(site, collection, find_alerts(account, table, disk))
     return {
         # Defaults: an account without a running crawl lacks these keys.
         "freshness": None,
@@ -126,7 +126,7 @@ def live_status(site: Installation, collection: str) -> dict[str, Any]:
         "pages_per_s_now": _rate_now(points) if run is not None else 0.0,
         "finish": _estimate_finish(account, table, points, is_running=run is not None),
         "disk": {"free": round(disk.free, 4), "low": round(disk.low, 4)},
-        "needs": [{**asdict(alert), "about": about(alert)} for alert in needs],
+        "needs": [{**asdict(alert), "about": alert_subject(alert)} for alert in alerts],
         "dismissed": [
             {**asdict(alert), "about": each.about, "who": each.who, "time": iso_utc(each.time_s)} for alert, each in set_aside_alerts
         ],
@@ -142,15 +142,15 @@ def open_alerts(site: Installation, collection: str, account: Mapping[str, Any])
     """Return the open alerts by cached data; no host is counted for them."""
     found = site.cache.last(("hosts", collection))
     low_bytes = site.config(collection).limits.disk_free_bytes
-    needs = find_alerts(account, None if found is None else found.value, measure_disk(site.root.path, low_bytes))
-    return _split_dismissed(site, collection, needs)[0]
+    alerts = find_alerts(account, None if found is None else found.value, measure_disk(site.root.path, low_bytes))
+    return _split_dismissed(site, collection, alerts)[0]
 
 
 def _split_dismissed(
-    site: Installation, collection: str, needs: list[Alert]
+    site: Installation, collection: str, alerts: list[Alert]
 ) -> tuple[list[Alert], list[tuple[Alert, DismissedAlert]]]:
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
-        return split_dismissed(needs, dismissed(control, collection))
+        return split_dismissed(alerts, list_dismissed(control, collection))
 
 
 class AlertForm(BaseModel):
@@ -165,14 +165,14 @@ def set_aside(site: SiteDep, visitor: VisitorDep, collection: str, form: AlertFo
     """Dismiss an alert until it is twice as bad, or show it again."""
     account, _ = account_of(site, collection)
     disk = measure_disk(site.root.path, site.config(collection).limits.disk_free_bytes)
-    needs = find_alerts(account, table_of(site, collection, TABLE_PATIENCE_S), disk)
-    alert = next((each for each in needs if (each.kind, about(each)) == (form.kind, form.about)), None)
+    alerts = find_alerts(account, table_of(site, collection, TABLE_PATIENCE_S), disk)
+    alert = next((each for each in alerts if (each.kind, alert_subject(each)) == (form.kind, form.about)), None)
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         if form.deed == "restore":
             is_known = control.restore(collection, form.kind, form.about)
         elif is_known := alert is not None:
             now_s = site.clock.now_s()
-            control.dismiss(collection, form.kind, form.about, badness(alert), visitor.name, now_s)
+            control.dismiss(collection, form.kind, form.about, alert_severity(alert), visitor.name, now_s)
     if not is_known:
         raise StoreError("there is no such alert now")
     what = {"kind": form.kind, "about": form.about}

@@ -25,7 +25,7 @@ from teia.views.queue import (
     QueueFilter,
     QueuePreview,
     WaitingUrl,
-    coming,
+    preview_queue,
     time_or_never,
     waiting_urls,
 )
@@ -125,7 +125,7 @@ def frontier(
     now_s = site.clock.now_s()
     with site.lookup(collection) as lookup:
         # One row more than shown tells whether there is another page.
-        found = coming(lookup, table, config, now_s, MAX_SHOWN if sort else offset + n + 1, only)
+        found = preview_queue(lookup, table, config, now_s, MAX_SHOWN if sort else offset + n + 1, only)
         weigh_rows = partial(_weights, site, collection, lookup, table)
         rows = _sorted(found, sort, weigh_rows) if sort else found
         shown, has_more = rows[offset : offset + n], len(rows) > offset + n and offset + n < MAX_SHOWN

@@ -16,7 +16,7 @@ from teia.lib.csvtext import CsvWriter
 from teia.store.fetchlog import Rows
 from teia.store.sql import MAX_SQL_CHARS
 from teia.views.reports.catalogue import REPORTS, TOP
-from teia.views.reports.source import looking
+from teia.views.reports.source import open_source
 from teia.views.sql_child import QueryLimits, ask
 from teia.web import limits
 from teia.web.access.roles import Role
@@ -76,7 +76,7 @@ def report(site: SiteDep, collection: str, name: str, top: Top = TOP) -> dict[st
         raise UnknownReport(f"unknown report {name[:100]!r}; available: {', '.join(REPORTS)}")
 
     def make() -> tuple[dict[str, Any], list[str]]:
-        with looking(site.root, collection) as source:
+        with open_source(site.root, collection) as source:
             found = asdict(REPORTS[name](source, top))
             return found, [str(path) for path in source.log.damaged]
 

@@ -34,7 +34,7 @@ from teia.web.server.installation import Installation, site_of
 from teia.web.server.json_routes import ActionResult, SiteDep, VisitorDep, PageRoutes
 from teia.web.server.templates import link
 
-Whole = Annotated[Installation, Depends(site_of)]
+FullSiteDep = Annotated[Installation, Depends(site_of)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def try_it(site: SiteDep, visitor: VisitorDep, collection: str, form: Subscripti
     return ActionResult("a message was queued", link(f"/c/{collection}/watches"))
 
 
-def feed(request: Request, site: Whole, collection: str, key: str) -> Response:
+def feed(request: Request, site: FullSiteDep, collection: str, key: str) -> Response:
     """Return the notifications of a subscription as an Atom feed."""
     # One 404 for both an unknown collection and a wrong key: the public must not learn which collections exist.
     is_known = collection in site.names()

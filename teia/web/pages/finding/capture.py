@@ -21,9 +21,9 @@ from teia.errors import UsageError
 from teia.parse.headers import parse_head
 from teia.parse.mime import content_type, effective_type
 from teia.urls import from_user
-from teia.views.captures import StoredCapture, read_capture, nearest, versions
+from teia.views.captures import StoredCapture, read_capture, nearest_capture, versions
 from teia.web.access.roles import Role
-from teia.web.pages.finding.raw import addresses, payload_of
+from teia.web.pages.finding.raw import resolve_references, payload_of
 from teia.web.server.installation import Installation
 from teia.web.server.json_routes import SiteDep, PageRoutes
 from teia.web.server.signed_urls import SignedRecord, Signer
@@ -103,14 +103,14 @@ def copy(
 ) -> CaptureView:
     """Return a capture of a page: the one nearest to a time, or the last one."""
     site.check_captures(collection)
-    asked_s = moment_of(time)
+    requested_s = parse_time(time)
     canonical = from_user(url)
     if canonical is None:
         raise UsageError(f"{url[:200]!r} is not an http or https URL")
     with site.lookup(collection) as lookup:
         entry = lookup.find(canonical)
         visits = lookup.visits(entry) if entry is not None else []
-        visit = nearest(visits, asked_s)
+        visit = nearest_capture(visits, requested_s)
         if entry is None or visit is None:
             return CaptureView(canonical, collection, tab, asked=time or None, is_exact=False)
         view = CaptureView(
@@ -118,22 +118,22 @@ def copy(
             collection=collection,
             tab=tab,
             time=iso_utc(visit.time_s),
-            asked=None if asked_s is None else iso_utc(asked_s),
-            is_exact=asked_s is None or abs(asked_s - visit.time_s) < SAME_MOMENT_S,
-            fresh_probability=_fresh(lookup, entry, site.clock.now_s()),
+            asked=None if requested_s is None else iso_utc(requested_s),
+            is_exact=requested_s is None or abs(requested_s - visit.time_s) < SAME_MOMENT_S,
+            fresh_probability=_fresh_probability(lookup, entry, site.clock.now_s()),
             place=f"{visit.file} {visit.offset}",
         )
-        view = _among_versions(view, versions(visits), visit)
+        view = _with_versions(view, versions(visits), visit)
         with site.capture_slots.hold():
-            return _read(site, lookup, view, read_capture(lookup, entry, visit), part)
+            return _with_contents(site, lookup, view, read_capture(lookup, entry, visit), part)
 
 
-def _fresh(lookup: Lookup, entry: UrlEntry, now_s: float) -> float | None:
+def _fresh_probability(lookup: Lookup, entry: UrlEntry, now_s: float) -> float | None:
     fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, now_s)
     return None if fresh is None else fresh.fresh_probability
 
 
-def _among_versions(view: CaptureView, known: Sequence[VisitEntry], visit: VisitEntry) -> CaptureView:
+def _with_versions(view: CaptureView, known: Sequence[VisitEntry], visit: VisitEntry) -> CaptureView:
     """Fill in the number of the version, and the times of its neighbours."""
     # A visit that found no change has no version of its own; it shows the last version before it.
     at = max((n for n, each in enumerate(known) if each.time_s <= visit.time_s), default=0)
@@ -148,7 +148,7 @@ def _among_versions(view: CaptureView, known: Sequence[VisitEntry], visit: Visit
     )
 
 
-def _read(site: Installation, lookup: Lookup, view: CaptureView, found: StoredCapture, part: int) -> CaptureView:
+def _with_contents(site: Installation, lookup: Lookup, view: CaptureView, found: StoredCapture, part: int) -> CaptureView:
     """Fill in the contents of the capture that the tab shows."""
     payload, head, signer = payload_of(found), parse_head(found.head), Signer(site)
     media_type = effective_type(content_type(head.headers.all("content-type")), payload)
@@ -169,8 +169,8 @@ def _read(site: Installation, lookup: Lookup, view: CaptureView, found: StoredCa
         record=signed("record"),
     )
     if view.tab == "page" and view.frame:
-        pictures, kept = _pictures(site, signer, lookup, found)
-        return replace(view, pictures=pictures, pictures_kept=kept)
+        pictures, archived = _count_pictures(site, signer, lookup, found)
+        return replace(view, pictures=pictures, pictures_kept=archived)
     if view.tab == "record":
         answered = [HeaderField(name, value) for name in head.headers.names for value in head.headers.all(name)]
         stored = [HeaderField(*each) for each in found.record.headers.items()]
@@ -196,19 +196,19 @@ def _with_text(site: Installation, view: CaptureView, found: StoredCapture, part
     return replace(view, source=lines, first_line=first, part=part, parts=parts)
 
 
-def _pictures(site: Installation, signer: Signer, lookup: Lookup, found: StoredCapture) -> tuple[int, int]:
+def _count_pictures(site: Installation, signer: Signer, lookup: Lookup, found: StoredCapture) -> tuple[int, int]:
     """Return the number of images of a page, and how many of them are archived."""
     shown = site.capture_reader.shown(found.url, found.head, found.body)
-    filled = addresses(signer, lookup, found.time_s, shown.references)
-    kept = [bool(address) for (_, use), address in zip(shown.references, filled, strict=True) if use == "picture"]
-    return len(kept), sum(kept)
+    filled = resolve_references(signer, lookup, found.time_s, shown.references)
+    archived = [bool(address) for (_, use), address in zip(shown.references, filled, strict=True) if use == "picture"]
+    return len(archived), sum(archived)
 
 
 def _line(text: str) -> str:
     return text if len(text) <= MAX_LINE_CHARS else text[:MAX_LINE_CHARS] + " …"
 
 
-def moment_of(time: str) -> float | None:
+def parse_time(time: str) -> float | None:
     if not time:
         return None
     try:

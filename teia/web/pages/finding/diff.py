@@ -10,10 +10,10 @@ from fastapi import Query
 from teia.clock import iso_utc
 from teia.errors import StoreError, UsageError
 from teia.urls import from_user
-from teia.views.captures import read_capture, nearest, versions
+from teia.views.captures import read_capture, nearest_capture, versions
 from teia.views.compare import Comparison, compare
 from teia.web.access.roles import Role
-from teia.web.pages.finding.capture import moment_of
+from teia.web.pages.finding.capture import parse_time
 from teia.web.server.json_routes import SiteDep, PageRoutes
 
 Tab = Literal["text", "links", "headers"]
@@ -62,9 +62,9 @@ def diff(
         known = versions(visits)
         if entry is None or not known:
             raise StoreError(f"there is no capture of {canonical} in {collection}")
-        last = nearest(visits, moment_of(b)) or known[-1]
+        last = nearest_capture(visits, parse_time(b)) or known[-1]
         before = [each for each in known if each.time_s < last.time_s and each.digest != last.digest]
-        first = nearest(visits, moment_of(a)) if a else (before[-1] if before else known[0])
+        first = nearest_capture(visits, parse_time(a)) if a else (before[-1] if before else known[0])
         if first is None:
             raise StoreError(f"there is no capture of {canonical} in {collection}")
         if first.time_s > last.time_s:

@@ -66,10 +66,10 @@ def _item(hit: Hit) -> str:
 
 def _text(text: str) -> str:
     """Escape text for XML, without the characters that XML cannot represent."""
-    return escape("".join(char for char in text if char in "\t\n" or (char >= " " and _may_stand(char))))
+    return escape("".join(char for char in text if char in "\t\n" or (char >= " " and _is_xml_char(char))))
 
 
-def _may_stand(char: str) -> bool:
+def _is_xml_char(char: str) -> bool:
     # XML 1.0, section 2.2: surrogates and these two are not characters.
     return not ("\ud800" <= char <= "\udfff" or char in "\ufffe\uffff")
 

@@ -19,7 +19,7 @@ from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import StoreError, UsageError
 from teia.records import Outcome
 from teia.urls import from_user
-from teia.views.page import PageDetail, entry_of, page_detail, suggestions
+from teia.views.page import PageDetail, find_entry, page_detail, suggestions
 from teia.views.why_waiting import why_unknown, why_waiting
 from teia.web.access.roles import Role
 from teia.web.server.installation import Installation, UnknownPage
@@ -88,15 +88,15 @@ def _detail(site: Installation, collection: str, url: str, links_from: int = 0, 
 
 def page_anywhere(site: SiteDep, url: Url, c: str = "") -> PageDetail:
     """Return all data about one page, from the first collection that knows it."""
-    return _found(site, url, c)[1]
+    return _find(site, url, c)[1]
 
 
 def find_page(request: Request, site: SiteDep, url: Url) -> RedirectResponse:
     """Redirect to a page, or its capture, in the first collection that knows it."""
-    return RedirectResponse(link(f"/c/{_found(site, url, '')[0]}{request.url.path}", url=url), 303)
+    return RedirectResponse(link(f"/c/{_find(site, url, '')[0]}{request.url.path}", url=url), 303)
 
 
-def _found(site: Installation, url: str, collection: str) -> tuple[str, PageDetail]:
+def _find(site: Installation, url: str, collection: str) -> tuple[str, PageDetail]:
     names = [site.check(collection)] if collection else site.names()
     for name in names:
         try:
@@ -120,10 +120,10 @@ def unknown(site: SiteDep, collection: str, url: Url, added: bool = False) -> Un
             raise RedirectTo(link(f"/c/{collection}/page", url=canonical))
         alike = suggestions(lookup, canonical)
     why = why_unknown(canonical, config)
-    return UnknownView(canonical, collection, NOT_NAMED in why, why, alike, added)
+    return UnknownView(canonical, collection, NOT_LINKED in why, why, alike, added)
 
 
-NOT_NAMED = "no fetched page links to it"
+NOT_LINKED = "no fetched page links to it"
 
 
 def _canonical(url: str) -> str:
@@ -140,8 +140,8 @@ def check(site: SiteDep, visitor: VisitorDep, collection: str, form: PageUrl) ->
     """Request a visit of a known page, at the next free slot of its server."""
     config = site.config(collection)
     with site.lookup(collection) as lookup:
-        entry = entry_of(lookup, form.url, config)
-        _refuse_left_out(lookup, entry, site.clock.now_s())
+        entry = find_entry(lookup, form.url, config)
+        _refuse_excluded(lookup, entry, site.clock.now_s())
     control = ControlFile(site.root.path / "control.sqlite")
     try:
         control.request_visit(collection, entry.url, site.clock.now_s())
@@ -154,7 +154,7 @@ def check(site: SiteDep, visitor: VisitorDep, collection: str, form: PageUrl) ->
     return ActionResult(f"it will be fetched {when}; delays still apply", to)
 
 
-def _refuse_left_out(lookup: Lookup, entry: UrlEntry, now_s: float) -> None:
+def _refuse_excluded(lookup: Lookup, entry: UrlEntry, now_s: float) -> None:
     if entry.state == "excluded" and entry.outcome != Outcome.ROBOTS:
         raise UsageError(f"{entry.url} is not fetched: {why_waiting(lookup, entry, now_s)}")
 

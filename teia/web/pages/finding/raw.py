@@ -24,10 +24,10 @@ from teia.durable import disk_errors
 from teia.errors import TeiaError
 from teia.parse.decode import decode
 from teia.parse.headers import parse_head
-from teia.parse.html.replay import filled
+from teia.parse.html.replay import fill_references
 from teia.parse.mime import content_type, effective_type
 from teia.urls import split
-from teia.views.captures import StoredCapture, read_capture_at, read_member, nearest
+from teia.views.captures import StoredCapture, read_capture_at, read_member, nearest_capture
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.installation import Busy, Installation, site_of
@@ -40,7 +40,7 @@ MAX_RESOLVED = 600
 
 SMALL_BYTES = 64 << 10
 # Never a type that the browser would show: a body may contain scripts.
-_ATTACHED = "application/octet-stream"
+_ATTACHMENT_TYPE = "application/octet-stream"
 
 
 def add_routes(pages: PageRoutes) -> None:
@@ -50,61 +50,61 @@ def add_routes(pages: PageRoutes) -> None:
 def raw(site: Annotated[Installation, Depends(site_of)], signed: str) -> Response:
     """Return a record of the archive to any client that has its signed address."""
     signer = Signer(site)
-    place = signer.verify(signed)
-    if place is None:
+    signed_record = signer.verify(signed)
+    if signed_record is None:
         return PlainTextResponse("this URL has expired; open the capture again\n", 404)
     try:
-        with site.lookup(place.collection) as lookup, site.capture_slots.hold():
-            found = read_capture_at(lookup, place.cell, place.file, place.offset)
-            return _answer(site, signer, lookup, place, found)
+        with site.lookup(signed_record.collection) as lookup, site.capture_slots.hold():
+            found = read_capture_at(lookup, signed_record.cell, signed_record.file, signed_record.offset)
+            return _respond(site, signer, lookup, signed_record, found)
     except Busy as error:
         return PlainTextResponse(f"{error}\n", 503, {"retry-after": str(error.retry_after_s)})
     except TeiaError as error:
         return PlainTextResponse(f"{error}\n", 404)
 
 
-def _answer(site: Installation, signer: Signer, lookup: Lookup, place: SignedRecord, found: StoredCapture) -> Response:
-    if place.kind == "record":
-        return _attached(site, read_member(lookup, found), f"{_name(found.url)}.warc.gz")
-    if place.kind == "file":
-        return _attached(site, payload_of(found), _name(found.url))
-    if place.kind == "picture":
+def _respond(site: Installation, signer: Signer, lookup: Lookup, signed_record: SignedRecord, found: StoredCapture) -> Response:
+    if signed_record.kind == "record":
+        return _attachment(site, read_member(lookup, found), f"{_file_name(found.url)}.warc.gz")
+    if signed_record.kind == "file":
+        return _attachment(site, payload_of(found), _file_name(found.url))
+    if signed_record.kind == "picture":
         payload = payload_of(found)
         media_type = effective_type(content_type(parse_head(found.head).headers.all("content-type")), payload)
         # A page may name any file as its image; only images are sent as such.
         if not media_type.startswith("image/"):
             return PlainTextResponse("this is not an image\n", 404)
         return SpooledResponse(site, payload, media_type)
-    shown = site.capture_reader.shown(found.url, found.head, found.body, is_style=place.kind == "style")
+    shown = site.capture_reader.shown(found.url, found.head, found.body, is_style=signed_record.kind == "style")
     if not shown.is_safe:
         return PlainTextResponse("This page cannot be displayed as captured; its text and its source can.\n")
-    targets = addresses(signer, lookup, found.time_s, shown.references)
-    markup = filled(shown.markup, lambda number: targets[number] if number < len(targets) else "")
-    return SpooledResponse(site, markup.encode(), "text/css" if place.kind == "style" else "text/html")
+    targets = resolve_references(signer, lookup, found.time_s, shown.references)
+    markup = fill_references(shown.markup, lambda number: targets[number] if number < len(targets) else "")
+    return SpooledResponse(site, markup.encode(), "text/css" if signed_record.kind == "style" else "text/html")
 
 
-def addresses(signer: Signer, lookup: Lookup, time_s: float, references: Sequence[tuple[str, str]]) -> list[str]:
+def resolve_references(signer: Signer, lookup: Lookup, time_s: float, references: Sequence[tuple[str, str]]) -> list[str]:
     """Return the replacement of each reference in a page.
 
     Links lead to our captures. Images and style sheets become signed addresses if they are archived, else empty.
     """
-    filled_in, looked_for = [], 0
+    replacements, looked_up = [], 0
     for url, use in references:
         if use == "link":
             to = link(f"/c/{lookup.name}/copy", url=url, time=iso_utc(time_s))
             # The address replaces a reference inside an attribute of the page.
-            filled_in.append(escape(to))
-        elif looked_for < MAX_RESOLVED:
-            looked_for += 1
-            filled_in.append(_address(signer, lookup, time_s, url, use))
+            replacements.append(escape(to))
+        elif looked_up < MAX_RESOLVED:
+            looked_up += 1
+            replacements.append(_resolve(signer, lookup, time_s, url, use))
         else:
-            filled_in.append("")
-    return filled_in
+            replacements.append("")
+    return replacements
 
 
-def _address(signer: Signer, lookup: Lookup, time_s: float, url: str, use: str) -> str:
+def _resolve(signer: Signer, lookup: Lookup, time_s: float, url: str, use: str) -> str:
     entry = lookup.find(url)
-    visit = nearest(lookup.visits(entry), time_s) if entry is not None else None
+    visit = nearest_capture(lookup.visits(entry), time_s) if entry is not None else None
     # The capture of an error page is no image or style sheet.
     if entry is None or visit is None or not visit.outcome.startswith("2"):
         return ""
@@ -156,11 +156,11 @@ class SpooledResponse(Response):
         self._streams.release()
 
 
-def _attached(site: Installation, octets: bytes, name: str) -> Response:
-    return SpooledResponse(site, octets, _ATTACHED, {"content-disposition": f"attachment; filename*=UTF-8''{name}"})
+def _attachment(site: Installation, octets: bytes, name: str) -> Response:
+    return SpooledResponse(site, octets, _ATTACHMENT_TYPE, {"content-disposition": f"attachment; filename*=UTF-8''{name}"})
 
 
-def _name(url: str) -> str:
+def _file_name(url: str) -> str:
     """Return a file name for a URL: the last segment of its path."""
     parts = split(url)
     last = parts.path.rstrip("/").rpartition("/")[2]

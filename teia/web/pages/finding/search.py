@@ -80,7 +80,7 @@ class ChosenFilters:
     type: str = ""
     dated: str = ""
 
-    def added_to(self, query: str) -> str:
+    def prepend_to(self, query: str) -> str:
         """Prepend the chosen filters to the query; at its end an unclosed quote could swallow them."""
         words = (("lang", self.language), ("type", self.type), ("after", self.dated))
         return " ".join([*(f"{name}:{value}" for name, value in words if value), query]).strip()
@@ -166,7 +166,7 @@ def home(request: Request, site: SiteDep) -> HomeView:
         return HomeView(names, 0, [])
     newest_s = max((at_s for name in names if (at_s := _newest_s(site, name)) is not None), default=None)
     newest = None if newest_s is None else iso_utc(newest_s)
-    return HomeView(names, opened.pages, site.examples(opened), newest, _fresh(site, names))
+    return HomeView(names, opened.pages, site.examples(opened), newest, _mean_freshness(site, names))
 
 
 def _newest_s(site: Installation, name: str) -> float | None:
@@ -177,7 +177,7 @@ def _newest_s(site: Installation, name: str) -> float | None:
     return max((row[0] for row in rows if row is not None), default=None)
 
 
-def _fresh(site: Installation, names: list[str]) -> float | None:
+def _mean_freshness(site: Installation, names: list[str]) -> float | None:
     """Return the mean probability that a capture is current, over all collections; None if it is unknown."""
     known = []
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
@@ -236,15 +236,15 @@ def search(
     reader_languages = accepted_languages(request.headers.get("accept-language", ""))
     options = SearchOptions(explain=explain, facets=facets, language=lang or None, expand=expand, reader_languages=reader_languages)
     chosen = ChosenFilters(language, type, dated)
-    found = site.search(c or None).search(chosen.added_to(q), n, offset, options)
+    found = site.search(c or None).search(chosen.prepend_to(q), n, offset, options)
     names = site.searchable()
-    hits = _with_next_visits(site, [c] if c else names, [_hit(hit) for hit in found.hits])
+    hits = _with_next_visits(site, [c] if c else names, [_hit_view(hit) for hit in found.hits])
     # The whole query was searched for; only the links of the page repeat a part of it.
-    shown = _shown(q)
-    return replace(_answer(found, hits, c, n, names), query=shown, chosen=chosen, is_cut=shown != q)
+    shown = _shorten(q)
+    return replace(_search_view(found, hits, c, n, names), query=shown, chosen=chosen, is_cut=shown != q)
 
 
-def _shown(query: str) -> str:
+def _shorten(query: str) -> str:
     """Return the part of a query that a page repeats: whole words from its beginning."""
     if len(query) <= limits.QUERY_CHARS:
         return query
@@ -264,7 +264,7 @@ def _with_next_visits(site: Installation, names: list[str], hits: list[HitView])
     return [replace(hit, next_due=due[hit.url]) if due.get(hit.url) else hit for hit in hits]
 
 
-def _answer(found: Results, hits: list[HitView], collection: str, n: int, collections: list[str]) -> SearchAnswer:
+def _search_view(found: Results, hits: list[HitView], collection: str, n: int, collections: list[str]) -> SearchAnswer:
     end = found.offset + len(found.hits)
     return SearchAnswer(
         query=found.query,
@@ -290,7 +290,7 @@ def _answer(found: Results, hits: list[HitView], collection: str, n: int, collec
     )
 
 
-def _hit(hit: Hit) -> HitView:
+def _hit_view(hit: Hit) -> HitView:
     return HitView(
         rank=hit.rank,
         url=hit.url,

@@ -21,7 +21,7 @@ from teia.web.server.installation import Installation, site_of
 from teia.web.server.json_routes import PageRoutes
 
 URL_CHARS = 4_096
-Whole = Annotated[Installation, Depends(site_of)]
+FullSiteDep = Annotated[Installation, Depends(site_of)]
 """Installation with its non-public collections: they may accept pings, too."""
 
 ANSWERS = {
@@ -43,34 +43,34 @@ class IndexNowMessage(BaseModel):
 
 def add_routes(pages: PageRoutes) -> None:
     how = {"include_in_schema": False, "response_class": PlainTextResponse}
-    pages.add("GET", "/indexnow", Role.PUBLIC, one, **how)
-    pages.add("POST", "/indexnow", Role.PUBLIC, many, **how)
+    pages.add("GET", "/indexnow", Role.PUBLIC, receive_one, **how)
+    pages.add("POST", "/indexnow", Role.PUBLIC, receive_many, **how)
 
 
-def one(
-    site: Whole,
+def receive_one(
+    site: FullSiteDep,
     url: Annotated[str, Query(max_length=URL_CHARS)] = "",
     key: Annotated[str, Query(max_length=128)] = "",
     location: Annotated[str, Query(alias="keyLocation", max_length=URL_CHARS)] = "",
 ) -> PlainTextResponse:
     """Receive a ping for one changed page."""
-    return _take(site, key, [url], location, "")
+    return _receive(site, key, [url], location, "")
 
 
-def many(site: Whole, told: IndexNowMessage) -> PlainTextResponse:
+def receive_many(site: FullSiteDep, message: IndexNowMessage) -> PlainTextResponse:
     """Receive a ping for several changed pages of a host."""
-    return _take(site, told.key, told.urlList, told.keyLocation, told.host)
+    return _receive(site, message.key, message.urlList, message.keyLocation, message.host)
 
 
-def _take(site: Installation, key: str, urls: list[str], location: str, host: str) -> PlainTextResponse:
-    wanting = [name for name in site.names() if site.config(name).signals.indexnow]
+def _receive(site: Installation, key: str, urls: list[str], location: str, host: str) -> PlainTextResponse:
+    accepting = [name for name in site.names() if site.config(name).signals.indexnow]
     try:
         ping = read_ping(key, urls, location, host)
     except UsageError as error:
-        for name in wanting:
+        for name in accepting:
             count_refused(site.root.collection(name).signals, "malformed")
         return PlainTextResponse(f"{error}\n", 422)
-    states = [state for name in wanting if (state := _taken_by(site, name, ping))]
+    states = [state for name in accepting if (state := _receive_for(site, name, ping))]
     if not states:
         return PlainTextResponse("these pages are not in the scope of any collection here\n", 422)
     best = next((state for state in ANSWERS if state in states), "")
@@ -78,14 +78,14 @@ def _take(site: Installation, key: str, urls: list[str], location: str, host: st
     return PlainTextResponse(text, status)
 
 
-def _taken_by(site: Installation, name: str, ping: IndexNowPing) -> str:
+def _receive_for(site: Installation, name: str, ping: IndexNowPing) -> str:
     """Pass a ping to a collection and return its state; empty if no URL of it is in scope."""
     folder = site.root.collection(name)
-    meaning = site.compiled_settings(name)
-    told = tuple(url for url in ping.urls if meaning.wants_link(url, 1, BY_SIGNAL))
+    compiled = site.compiled_settings(name)
+    message = tuple(url for url in ping.urls if compiled.wants_link(url, 1, BY_SIGNAL))
     # The key file is fetched from the site, so its address must be in scope as well.
-    if not told or not meaning.wants_link(ping.location, 1, BY_SIGNAL):
+    if not message or not compiled.wants_link(ping.location, 1, BY_SIGNAL):
         count_refused(folder.signals, "out_of_scope")
         return ""
-    left_out = ping.refused + len(ping.urls) - len(told)
-    return receive(folder.signals, ping._replace(urls=told, refused=left_out), site.clock)
+    left_out = ping.refused + len(ping.urls) - len(message)
+    return receive(folder.signals, ping._replace(urls=message, refused=left_out), site.clock)

@@ -26,9 +26,9 @@ from teia.web.server.json_routes import PageRoutes
 
 MAX_TOPIC_CHARS = 8_000
 MAX_TYPE_CHARS = 100
-Whole = Annotated[Installation, Depends(site_of)]
+FullSiteDep = Annotated[Installation, Depends(site_of)]
 UNKNOWN = PlainTextResponse("there is no subscription here\n", 404)
-TAKEN = "thank you\n"
+ACCEPTED = "thank you\n"
 
 
 def add_routes(pages: PageRoutes) -> None:
@@ -38,7 +38,7 @@ def add_routes(pages: PageRoutes) -> None:
 
 
 def verify(
-    site: Whole,
+    site: FullSiteDep,
     collection: str,
     key: str,
     mode: Annotated[str, Query(alias="hub.mode", max_length=20)] = "",
@@ -54,14 +54,14 @@ def verify(
     folder, now_s = site.root.collection(collection), site.clock.now_s()
     with open_collection_hubs(folder) as hubs:
         if mode == DENIED:
-            return PlainTextResponse(TAKEN) if hubs.deny(known, topic, reason, now_s) else UNKNOWN
+            return PlainTextResponse(ACCEPTED) if hubs.deny(known, topic, reason, now_s) else UNKNOWN
         # The echo confirms the subscription (WebSub, 5.3), so it is sent only for one that was requested.
         if challenge and hubs.confirm(known, mode, topic, lease_s, now_s):
             return PlainTextResponse(challenge)
     return UNKNOWN
 
 
-async def push(request: Request, site: Whole, collection: str, key: str) -> PlainTextResponse:
+async def push(request: Request, site: FullSiteDep, collection: str, key: str) -> PlainTextResponse:
     """Receive a hub's notification of a changed feed."""
     known = await run_in_threadpool(_topic, site, collection, key)
     if known is None:
@@ -72,8 +72,8 @@ async def push(request: Request, site: Whole, collection: str, key: str) -> Plai
         body = bytes(MAX_PUSH_BYTES + 1)
     signature = request.headers.get("x-hub-signature", "")
     media_type = request.headers.get("content-type", "")[:MAX_TYPE_CHARS]
-    await run_in_threadpool(_take, site, collection, known, body, signature, media_type)
-    return PlainTextResponse(TAKEN, 202)
+    await run_in_threadpool(_receive_push, site, collection, known, body, signature, media_type)
+    return PlainTextResponse(ACCEPTED, 202)
 
 
 def _topic(site: Installation, collection: str, key: str) -> HubTopic | None:
@@ -87,7 +87,7 @@ def _topic(site: Installation, collection: str, key: str) -> HubTopic | None:
         return hubs.with_key(key)
 
 
-def _take(site: Installation, collection: str, known: HubTopic, body: bytes, signature: str, media_type: str) -> None:
+def _receive_push(site: Installation, collection: str, known: HubTopic, body: bytes, signature: str, media_type: str) -> None:
     folder = site.root.collection(collection)
     with open_collection_hubs(folder) as hubs:
         is_push_expected = hubs.is_push_expected(known, site.clock.now_s())
@@ -109,11 +109,11 @@ def _pages(site: Installation, collection: str, feed: str, body: bytes, media_ty
     if not body.strip():
         return []
     # It becomes a header line of a made-up response, so it must not contain a line end.
-    said = "".join(char for char in media_type if " " <= char <= "~") or "application/xml"
+    content_type = "".join(char for char in media_type if " " <= char <= "~") or "application/xml"
     try:
-        text = site.capture_reader.text(feed, f"HTTP/1.1 200 OK\r\nContent-Type: {said}\r\n\r\n".encode(), body)
+        text = site.capture_reader.text(feed, f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n".encode(), body)
     except ParseError:
         count_push(site.root.collection(collection), "malformed")
         return []
-    meaning, own = site.compiled_settings(collection), domain_of(host_of(feed))
-    return [url for url in text.links if domain_of(host_of(url)) == own and meaning.wants_link(url, 1, BY_SIGNAL)]
+    compiled, own = site.compiled_settings(collection), domain_of(host_of(feed))
+    return [url for url in text.links if domain_of(host_of(url)) == own and compiled.wants_link(url, 1, BY_SIGNAL)]

@@ -53,26 +53,26 @@ class ClusterCounts(Collector):
             cells.add_metric([node.name], node.cells)
         yield cells
         for names, kind in ((NODE_COUNTERS, CounterMetricFamily), (NODE_GAUGES, GaugeMetricFamily)):
-            for name, meaning in names.items():
-                family = kind(f"teia_cluster_node_{name}", meaning, labels=["node"])
-                for said_by, counts in sorted(self._view.counts.items()):
+            for name, description in names.items():
+                family = kind(f"teia_cluster_node_{name}", description, labels=["node"])
+                for reporter, counts in sorted(self._view.counts.items()):
                     if name in counts:
-                        family.add_metric([said_by], counts[name])
+                        family.add_metric([reporter], counts[name])
                 yield family
 
     def _cells(self) -> Iterator[Metric]:
         labels = ["collection", "cell"]
         known = GaugeMetricFamily("teia_cluster_cell_urls", "URLs known in a cell", labels=labels)
-        kept = GaugeMetricFamily("teia_cluster_cell_kept", "1 if a cell has an owner, otherwise 0", labels=labels)
+        owned = GaugeMetricFamily("teia_cluster_cell_kept", "1 if a cell has an owner, otherwise 0", labels=labels)
         for cell in self._view.cells:
             known.add_metric([cell.collection, str(cell.number)], cell.urls)
-            kept.add_metric([cell.collection, str(cell.number)], float(cell.keeper is not None))
+            owned.add_metric([cell.collection, str(cell.number)], float(cell.keeper is not None))
         yield known
-        yield kept
+        yield owned
 
     def _moves(self) -> Metric:
-        meaning = "cells that changed their owner since the node of this folder joined, by reason; died: take-overs"
-        family = CounterMetricFamily("teia_cluster_moves", meaning, labels=["why"])
+        description = "cells that changed their owner since the node of this folder joined, by reason; died: take-overs"
+        family = CounterMetricFamily("teia_cluster_moves", description, labels=["why"])
         for why, count in sorted(self._view.moved.items()):
             family.add_metric([why], count)
         return family

@@ -39,10 +39,10 @@ class CollectionMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family."""
-        for name, meaning in COUNTERS.items():
-            yield self._family(CounterMetricFamily(f"teia_{name}", meaning, labels=["collection"]), name)
-        for name, meaning in GAUGES.items():
-            yield self._family(GaugeMetricFamily(f"teia_{name}", meaning, labels=["collection"]), name)
+        for name, description in COUNTERS.items():
+            yield self._family(CounterMetricFamily(f"teia_{name}", description, labels=["collection"]), name)
+        for name, description in GAUGES.items():
+            yield self._family(GaugeMetricFamily(f"teia_{name}", description, labels=["collection"]), name)
         yield self._running()
         yield self._outcomes()
         yield from self._freshness()
@@ -67,21 +67,21 @@ class CollectionMetrics(Collector):
         return family
 
     def _freshness(self) -> Iterator[Metric]:
-        meanings = {
+        descriptions = {
             "fresh": "share of captures that are fresh",
             "best": "share that could be kept fresh in the long run",
             "possible": "upper bound of the share for any polite crawler, now",
         }
-        for key, meaning in meanings.items():
-            family = GaugeMetricFamily(f"teia_freshness_{key}", meaning, labels=["collection"])
+        for key, description in descriptions.items():
+            family = GaugeMetricFamily(f"teia_freshness_{key}", description, labels=["collection"])
             for collection, (account, _) in self._accounts.items():
                 if account.get("freshness") and key in account["freshness"]:
                     family.add_metric([collection], account["freshness"][key])
             yield family
 
     def _early(self) -> Metric:
-        meaning = "requests sent before the delay of their server had passed"
-        family = CounterMetricFamily("teia_early_requests", meaning, labels=["collection"])
+        description = "requests sent before the delay of their server had passed"
+        family = CounterMetricFamily("teia_early_requests", description, labels=["collection"])
         for collection, (account, _) in self._accounts.items():
             if account.get("live"):
                 family.add_metric([collection], account["live"]["early"])

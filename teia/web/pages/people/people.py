@@ -162,7 +162,7 @@ def users(site: SiteDep) -> UsersView:
 
 def invite(site: SiteDep, visitor: VisitorDep, form: InvitationForm) -> UsersView:
     """Make an invitation: an address with which one person can create an account, once, within ten minutes."""
-    _check_has_all(visitor)
+    _check_all_scopes(visitor)
     code = site.accounts.invite(_role(form.role))
     site.accounts.log_action(visitor.name, "invite", role=form.role)
     # Behind `#`: browsers do not send that part, so the code is in no log and no Referer.
@@ -174,7 +174,7 @@ def change_role(site: SiteDep, visitor: VisitorDep, form: RoleForm) -> ActionRes
     before = {each.name: _role(each.role) for each in site.accounts.users()}.get(form.name, Role.PUBLIC)
     # Lowering a role gives no rights, so a limited token may do it.
     if _role(form.role) > before:
-        _check_has_all(visitor)
+        _check_all_scopes(visitor)
     site.accounts.set_role(form.name, _role(form.role))
     site.accounts.log_action(visitor.name, "change role", [ChangeLine("role", before.word, form.role)], user=form.name)
     return ActionResult(f"{form.name} now has the role {form.role}", "/settings/users")
@@ -187,7 +187,7 @@ def remove_user(site: SiteDep, visitor: VisitorDep, form: UserName) -> ActionRes
     return ActionResult(f"the user {form.name} was removed", "/settings/users")
 
 
-def _check_has_all(visitor: Visitor) -> None:
+def _check_all_scopes(visitor: Visitor) -> None:
     """Refuse a token without all scopes to invite or promote a user.
 
     Users have all scopes, so the token's owner could sign in as the new user and gain the missing ones.
@@ -202,7 +202,7 @@ def _check_has_all(visitor: Visitor) -> None:
 
 def tokens(site: SiteDep) -> TokensView:
     """List the tokens."""
-    return TokensView(_keys(site))
+    return TokensView(_token_entries(site))
 
 
 def make_token(site: SiteDep, visitor: VisitorDep, form: TokenForm) -> TokensView:
@@ -216,7 +216,7 @@ def make_token(site: SiteDep, visitor: VisitorDep, form: TokenForm) -> TokensVie
         )
     token = site.accounts.make_token(form.name, visitor.name, _role(form.role), scopes)
     site.accounts.log_action(visitor.name, "make token", token=form.name, role=form.role, scopes=" ".join(sorted(scopes)))
-    return TokensView(_keys(site), token)
+    return TokensView(_token_entries(site), token)
 
 
 class WrongScopes(UsageError):
@@ -232,7 +232,7 @@ def remove_token(site: SiteDep, visitor: VisitorDep, form: TokenName) -> ActionR
     return ActionResult(f"the token {form.name} was removed", "/settings/tokens")
 
 
-def _keys(site: Installation) -> list[TokenEntry]:
+def _token_entries(site: Installation) -> list[TokenEntry]:
     found = site.accounts.tokens()
     return [
         TokenEntry(each.name, each.user, each.role, iso_utc(each.made_s), _time(each.seen_s), list(each.scopes))
@@ -261,7 +261,7 @@ def _change(line: AuditLine) -> AuditLogEntry:
 
 def you(request: Request, site: SiteDep, visitor: VisitorDep) -> YouView:
     """Return the signed-in user, with preferences and tokens."""
-    preferences, theirs = preferences_of(request, visitor), [key for key in _keys(site) if key.user == visitor.name]
+    preferences, own_tokens = preferences_of(request, visitor), [key for key in _token_entries(site) if key.user == visitor.name]
     zone = preferences["zone"].key if preferences["zone"] is not None else ""
     return YouView(
         name=visitor.name,
@@ -271,19 +271,19 @@ def you(request: Request, site: SiteDep, visitor: VisitorDep) -> YouView:
         density=preferences["density"],
         keys=preferences["keys"],
         zone=zone,
-        tokens=theirs,
+        tokens=own_tokens,
     )
 
 
 def change_password(site: SiteDep, visitor: VisitorDep, form: PasswordForm) -> ActionResult:
     """Change the password of the signed-in user; all sessions end, and the user signs in again."""
-    _check_person(visitor)
+    _check_session(visitor)
     site.accounts.set_password(visitor.name, form.old, form.new)
     site.accounts.log_action(visitor.name, "change password")
     return ActionResult("the password was changed; sign in with the new one", "/login?to=/settings/you")
 
 
-def _check_person(visitor: Visitor) -> None:
+def _check_session(visitor: Visitor) -> None:
     # Only a session has a CSRF token.
     if not visitor.csrf:
         raise UsageError("a token has no password; sign in to change one")

@@ -30,13 +30,13 @@ class SignInView:
 
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/login", "login.html", Role.PUBLIC, with_json=False)(sign_in_page)
-    for path, endpoint in (("/login", sign_in), ("/login/first", begin), ("/logout", sign_out), ("/choose", choose)):
+    for path, endpoint in (("/login", sign_in), ("/login/first", accept_invitation), ("/logout", sign_out), ("/choose", save_preferences)):
         pages.add("POST", path, Role.PUBLIC, endpoint, include_in_schema=False)
 
 
 def sign_in_page(site: SiteDep, to: str = "/", problem: str = "", name: str = "") -> SignInView:
     """Return the sign-in page."""
-    return SignInView(_ours(to), site.accounts.is_empty, problem[:200], name[: limits.NAME_CHARS])
+    return SignInView(_local_path(to), site.accounts.is_empty, problem[:200], name[: limits.NAME_CHARS])
 
 
 def attempts_of(request: Request) -> Buckets:
@@ -57,14 +57,14 @@ def sign_in(
     to: Annotated[str, Form(max_length=2_000)] = "/",
 ) -> Response:
     """Sign a user in: start a session."""
-    _not_too_often(request, attempts, name)
+    _limit_attempts(request, attempts, name)
     secret = site.accounts.sign_in(name, password)
     if secret is None:
         raise Refused(401, "wrong user name or password", "try again")
-    return _with_session(RedirectResponse(_ours(to), 303), request, secret)
+    return _with_session(RedirectResponse(_local_path(to), 303), request, secret)
 
 
-def begin(
+def accept_invitation(
     request: Request,
     site: SiteDep,
     attempts: Annotated[Buckets, Depends(attempts_of)],
@@ -73,7 +73,7 @@ def begin(
     password: Annotated[str, Form(max_length=limits.PASSWORD_CHARS[1])],
 ) -> Response:
     """Create the account of an invitation, and start a session."""
-    _not_too_often(request, attempts, name)
+    _limit_attempts(request, attempts, name)
     site.accounts.accept_invitation(code, name, password)
     site.accounts.log_action(name, "first sign-in")
     secret = site.accounts.sign_in(name, password)
@@ -85,12 +85,12 @@ def begin(
 def sign_out(request: Request, site: SiteDep, _: VisitorDep) -> Response:
     """End a session."""
     site.accounts.sign_out(request.cookies.get(COOKIE, ""))
-    answer = RedirectResponse("/", 303)
-    answer.delete_cookie(COOKIE)
-    return answer
+    response = RedirectResponse("/", 303)
+    response.delete_cookie(COOKIE)
+    return response
 
 
-def choose(
+def save_preferences(
     request: Request,
     site: SiteDep,
     visitor: VisitorDep,
@@ -104,27 +104,27 @@ def choose(
     """Set the language, the theme, the density of tables, the time zone, or keyboard shortcuts."""
     if zone not in ("", AUTO) and zone_named(zone) is None:
         raise UsageError(f"unknown time zone {zone!r}; write it like America/Sao_Paulo")
-    answer = RedirectResponse(_ours(to), 303)
+    response = RedirectResponse(_local_path(to), 303)
     given = {"language": language, "theme": theme, "keys": keys, "density": density, "zone": zone}
     preferences = {name: value for name, value in given.items() if value}
     # Only a session has a CSRF token; all others keep their preferences in cookies.
     if visitor.csrf:
         site.accounts.set_preferences(visitor.name, preferences)
-        return answer
+        return response
     for name, value in preferences.items():
         secure = request.url.scheme == "https"
-        answer.set_cookie(COOKIES[name], value, max_age=YEAR_S, samesite="lax", httponly=True, secure=secure)
-    return answer
+        response.set_cookie(COOKIES[name], value, max_age=YEAR_S, samesite="lax", httponly=True, secure=secure)
+    return response
 
 
-def _with_session(answer: Response, request: Request, secret: str) -> Response:
+def _with_session(response: Response, request: Request, secret: str) -> Response:
     # Lax: browsers treat a link clicked in an archived capture as cross-site, and it must not sign the user out.
     secure = request.url.scheme == "https"
-    answer.set_cookie(COOKIE, secret, max_age=int(limits.SESSION_S), samesite="lax", httponly=True, secure=secure)
-    return answer
+    response.set_cookie(COOKIE, secret, max_age=int(limits.SESSION_S), samesite="lax", httponly=True, secure=secure)
+    return response
 
 
-def _not_too_often(request: Request, attempts: Buckets, name: str) -> None:
+def _limit_attempts(request: Request, attempts: Buckets, name: str) -> None:
     address = request.client.host if request.client else ""
     # Per address against guessing many names; per name against guessing one from many addresses.
     for client in (f"from {address}", f"as {name}"):
@@ -133,8 +133,8 @@ def _not_too_often(request: Request, attempts: Buckets, name: str) -> None:
             raise Refused(429, f"too many attempts; try again in {wait_s:.0f} s")
 
 
-def _ours(to: str) -> str:
+def _local_path(to: str) -> str:
     """Return an address if it is on this site; otherwise the front page's."""
     # Browsers read // and /\ as the start of another host: an open redirect.
-    is_ours = to.startswith("/") and not to.startswith(("//", "/\\")) and to.isprintable()
-    return to if is_ours else "/"
+    is_local = to.startswith("/") and not to.startswith(("//", "/\\")) and to.isprintable()
+    return to if is_local else "/"

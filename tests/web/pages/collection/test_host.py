@@ -99,7 +99,7 @@ def test_a_host_whose_pages_are_kept_fresh_says_what_a_week_has_for_them(web: We
 
 def test_what_could_be_now_is_not_said_of_another_delay(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     """It follows from visits that were made; what can be kept in the long run does depend on the delay."""
-    monkeypatch.setattr("teia.web.pages.collection.host.STANDING_PATIENCE_S", 60.0)
+    monkeypatch.setattr("teia.web.pages.collection.host.ESTIMATE_PATIENCE_S", 60.0)
     client, path = web.client(Role.VIEWER), "/api/v1/c/main/hosts/x.test"
     found = client.get(path).json()
     own_s = found["now"]["delay_s"]
