@@ -60,7 +60,7 @@ HARVEST_SHARE = 0.2
 EXAMPLES = 4
 COUNTED_EVERY = 20
 RANKED_EVERY = 100
-RESTING = 4
+DELAYED_HOSTS = 4
 """Host by host: number of other hosts that are visited before a host is visited again."""
 
 DAMPING = 0.85
@@ -183,12 +183,12 @@ class Crawl:
         self.web, self.order, self.lens = web, order, lens
         self.cell = FrontierCell(path, order)
         self.cell.db.execute("PRAGMA synchronous = OFF")
-        self.taken: list[str] = []
+        self.fetched: list[str] = []
         self.longest_queue = 0
         self._links = LinkFile(path.with_name("links.bin"))
         self._ranks = RankFile(path.with_name("ranks.bin"))
         self._heads: dict[str, QueuedUrl] = {}
-        self._resting: deque[str] = deque([""] * RESTING)
+        self._delayed: deque[str] = deque([""] * DELAYED_HOSTS)
         self._promised: dict[int, float] = {}
         hosts = [host_of(url) for url in web.seeds]
         self._absorb(
@@ -200,8 +200,8 @@ class Crawl:
             host = self._longest_waiting() if host_by_host else self._best()
             if host:
                 self._visit(host, self._heads[host])
-            self._resting.append(host)
-            self._resting.popleft()
+            self._delayed.append(host)
+            self._delayed.popleft()
         return self
 
     def _best(self) -> str:
@@ -209,32 +209,32 @@ class Crawl:
 
     def _longest_waiting(self) -> str:
         """Return the next host by KLWF; None if all hosts with work wait for their delay."""
-        free = self._heads.keys() - set(self._resting)
+        free = self._heads.keys() - set(self._delayed)
         return min(free, key=lambda host: (self._heads[host].since_s, self._heads[host].key), default="")
 
     @property
     def _now_s(self) -> float:
-        return NOW_S + len(self.taken)
+        return NOW_S + len(self.fetched)
 
     def _visit(self, host: str, item: QueuedUrl) -> None:
-        self.taken.append(item.url)
+        self.fetched.append(item.url)
         with self.cell.transaction():
             host_id = self.cell.host_id(host, self._now_s)
             self.cell.settle(SettledVisit(host_id, item, "200", STATE_DONE, self._now_s), host)
             found = [
                 FoundUrl(link.host, link.key, link.tail, item.depth + 1, hint=hint)
-                for link, hint in self._hinted(item, host_id, host)
+                for link, hint in self._hints(item, host_id, host)
             ]
-        self._look_at(host)
+        self._reload_head(host)
         self._absorb(found)
         if self.order.fixed_bit:
             self._links.append(item.key, [link.key for link in found])
-            if len(self.taken) % RANKED_EVERY == 0:
-                self._rank_again()
-        if len(self.taken) % COUNTED_EVERY == 0:
+            if len(self.fetched) % RANKED_EVERY == 0:
+                self._rerank()
+        if len(self.fetched) % COUNTED_EVERY == 0:
             self.longest_queue = max(self.longest_queue, self._primary_queue())
 
-    def _rank_again(self) -> None:
+    def _rerank(self) -> None:
         """Do what indexer and crawler do: compute scores from the links so far, and rank the queue by them."""
         self._links.flush()
         update_ranks([self._links.path], self._ranks.path, self._now_s)
@@ -243,7 +243,7 @@ class Crawl:
         with self.cell.transaction():
             touched = apply_scores(self.cell, self._ranks, lambda: True)
         for _, host in touched:
-            self._look_at(host)
+            self._reload_head(host)
 
     def _primary_queue(self) -> int:
         if not self.order.sample_size:
@@ -251,29 +251,29 @@ class Crawl:
         ranks = self.cell.db.execute("SELECT rank FROM queue")
         return sum(not is_aside(rank) for (rank,) in ranks)
 
-    def _hinted(self, item: QueuedUrl, host_id: int, host: str) -> Iterable[tuple[FoundLink, Hint | None]]:
+    def _hints(self, item: QueuedUrl, host_id: int, host: str) -> Iterable[tuple[FoundLink, Hint | None]]:
         links = list(self.web.links[item.url])
         if self.order.sample_size:
             return [(link, Hint(page=item.key)) for link in links]
         if not self.order.stores_trails:
             return [(link, None) for link in links]
         way = item.hint or NO_HINT
-        judged = judge(self.lens, way, self.web.pages[item.url], links)
+        reading = judge(self.lens, way, self.web.pages[item.url], links)
         if way.via != NO_KIND:
-            trails.count_rule(self.cell.db, way.via, judged.kind)
-        if len(self.taken) % 32 == 0:
+            trails.count_rule(self.cell.db, way.via, reading.kind)
+        if len(self.fetched) % 32 == 0:
             self._promised = promises(trails.all_rules(self.cell.db), RULE_HOPS)
-        read = trails.ReadingResult(judged.relevance, judged.kind, judged.depends)
+        read = trails.ReadingResult(reading.relevance, reading.kind, reading.depends)
         self.cell.note_read(host_id, host, item, read, self._now_s)
-        return zip(links, focused_hints(judged, way, self._promised), strict=True)
+        return zip(links, focused_hints(reading, way, self._promised), strict=True)
 
     def _absorb(self, found: Sequence[FoundUrl]) -> None:
         with self.cell.transaction():
             touched = self.cell.add_links(found, self._now_s)
         for _, host in touched:
-            self._look_at(host)
+            self._reload_head(host)
 
-    def _look_at(self, host: str) -> None:
+    def _reload_head(self, host: str) -> None:
         """Read a host's next URL again."""
         items = self.cell.next_urls(self.cell.host_id(host, self._now_s), host, 1, (), self._now_s)
         if items:
@@ -292,14 +292,14 @@ def crawl(web: Web, order: Order, lens: CompiledFocus, *, host_by_host: bool) ->
 # ---- results --------------------------------------------------------------------------------------------------------
 
 
-def row(name: str, web: Web, topic: str, taken: Sequence[str]) -> str:
+def row(name: str, web: Web, topic: str, fetched: Sequence[str]) -> str:
     """Return one line of the table: shares of PageRank, of in-links and of the topic after shares of the pages."""
     relevant = {url for url, each in web.topics.items() if each == topic}
-    first = [taken[: round(share * len(web.pages))] for share in SHARES]
+    first = [fetched[: round(share * len(web.pages))] for share in SHARES]
     ranks = [sum(web.rank[url] for url in set(urls)) for urls in first]
     links = sum(web.in_links[url] for url in set(first[2])) / sum(web.in_links.values())
     found = [len(relevant.intersection(urls)) / len(relevant) for urls in first]
-    part = taken[: round(HARVEST_SHARE * len(web.pages))]
+    part = fetched[: round(HARVEST_SHARE * len(web.pages))]
     harvest = sum(url in relevant for url in part) / len(part)
     cells = [*(f"{rank:.2f}" for rank in ranks), f"{links:.2f}", *(f"{share:.2f}" for share in found), f"{harvest:.2f}"]
     return f"| {name} | {' | '.join(cells)} |"
@@ -334,8 +334,8 @@ def orders_table(web: Web, topic: str, lens: CompiledFocus, *, host_by_host: boo
     lines = [f"| order | {' | '.join(head)} | harvest {HARVEST_SHARE:.0%} |", f"|---|{'---:|' * (len(head) + 1)}"]
     for name in ("breadth", "depth", "backlinks", "pagerank", "sydney", "focused"):
         run = crawl(web, order_named(name), lens, host_by_host=host_by_host)
-        assert set(run.taken) == set(web.pages), f"{name} did not fetch every page"
-        lines.append(row(name, web, topic, run.taken))
+        assert set(run.fetched) == set(web.pages), f"{name} did not fetch every page"
+        lines.append(row(name, web, topic, run.fetched))
     return lines
 
 
@@ -345,9 +345,9 @@ def hard_table(web: Web, topic: str, lens: CompiledFocus) -> list[str]:
     for tunnel in (0, 1, 2, 3):
         hard = compile_focus(msgspec.structs.replace(lens.focus, hard=True, tunnel=tunnel))
         assert hard is not None
-        taken = crawl(web, order_named("focused"), hard, host_by_host=True).taken
-        pages = set(taken)
-        on, again = len(pages & relevant), len(taken) - len(pages)
+        fetched = crawl(web, order_named("focused"), hard, host_by_host=True).fetched
+        pages = set(fetched)
+        on, again = len(pages & relevant), len(fetched) - len(pages)
         lines.append(
             f"| {tunnel} | {len(pages):,} | {on / len(pages):.2f} | {on / len(relevant):.2f}"
             f" | {again / len(pages):.1%} |"

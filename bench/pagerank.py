@@ -73,7 +73,7 @@ class Web:
         self._links = links
         self._chance = np.random.default_rng(seed)
 
-    def said(self, first: int, last: int) -> Iterator[tuple[int, list[int]]]:
+    def link_lists(self, first: int, last: int) -> Iterator[tuple[int, list[int]]]:
         """Yield (key, keys of targets) of some pages; at the next call a page has other links."""
         counts = self._chance.geometric(1 / self._links, last - first)
         numbers = np.arange(first, last)
@@ -112,15 +112,15 @@ def append(web: Web, paths: list[Path], first: int, last: int) -> dict[str, floa
     spent = {"s": 0.0, "cpu_s": 0.0}
     files = [LinkFile(path) for path in paths]
 
-    def write(said: list[tuple[int, list[int]]], file: LinkFile) -> None:
-        for source, targets in said:
+    def write(link_lists: list[tuple[int, list[int]]], file: LinkFile) -> None:
+        for source, targets in link_lists:
             file.append(source, targets)
         file.flush()
 
     for start in range(first, last, FLUSH_PAGES):
-        said = list(web.said(start, min(last, start + FLUSH_PAGES)))
+        link_lists = list(web.link_lists(start, min(last, start + FLUSH_PAGES)))
         file = files[start // SITE_PAGES % len(files)]
-        _, took = timed(lambda said=said, file=file: write(said, file))  # type: ignore[misc]
+        _, took = timed(lambda link_lists=link_lists, file=file: write(link_lists, file))  # type: ignore[misc]
         spent = {name: spent[name] + took[name] for name in spent}
     for file in files:
         file.close()
@@ -131,7 +131,7 @@ def append(web: Web, paths: list[Path], first: int, last: int) -> dict[str, floa
     }
 
 
-def described(ranks: Ranks, took: dict[str, float]) -> dict[str, float]:
+def describe(ranks: Ranks, took: dict[str, float]) -> dict[str, float]:
     return {
         **{name: round(spent, 2) for name, spent in took.items()},
         "iterations": ranks.iterations,
@@ -146,7 +146,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
     news = int(options.pages * options.news)
     appended = append(web, paths, 0, options.pages - news)
     cold, cold_took = timed(lambda: update_ranks(paths, rank_file, NOW_S))
-    result: dict[str, object] = {"appended": appended, "cold": described(cold, cold_took)}
+    result: dict[str, object] = {"appended": appended, "cold": describe(cold, cold_took)}
     del cold
     shutil.copy(rank_file, folder / "first.bin")
     append(web, paths, 0, news)
@@ -154,16 +154,16 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
     warm, warm_took = timed(lambda: update_ranks(paths, rank_file, NOW_S))
     again, again_took = timed(lambda: update_ranks(paths, folder / "cold.bin", NOW_S))
     result |= {
-        "warm": described(warm, warm_took),
-        "cold_again": described(again, again_took),
+        "warm": describe(warm, warm_took),
+        "cold_again": describe(again, again_took),
         "warm_differs_by": float(f"{np.abs(warm.scores - again.scores).sum():.2g}"),
         "link_file_bytes": sum(path.stat().st_size for path in paths),
         "rank_file_bytes": rank_file.stat().st_size,
     }
     file = RankFile.open(rank_file)
-    asked = np.random.default_rng(options.seed).choice(warm.keys, LOOKED_UP)
-    file.percentiles(asked)
-    _, took = timed(lambda: [file.percentiles(asked) for _ in range(100)])
+    sample = np.random.default_rng(options.seed).choice(warm.keys, LOOKED_UP)
+    file.percentiles(sample)
+    _, took = timed(lambda: [file.percentiles(sample) for _ in range(100)])
     result["lookup_us_for_1000_keys"] = round(took["cpu_s"] / 100 * 1e6, 1)
     result["frontier"] = measure_frontier(options, folder, [RankFile.open(folder / "first.bin"), file])
     result["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

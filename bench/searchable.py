@@ -101,13 +101,13 @@ def read_committed(path: Path) -> int:
 
 def compute_lags(counts: list[Counts]) -> list[float]:
     """Return for each step of the commits the time until it could be found; steps not found yet are left out."""
-    lags, place = [], 0
+    lags, index = [], 0
     for at, committed, _ in counts:
-        while place < len(counts) and counts[place][2] < committed:
-            place += 1
-        if place == len(counts):
+        while index < len(counts) and counts[index][2] < committed:
+            index += 1
+        if index == len(counts):
             break
-        lags.append(max(0.0, counts[place][0] - at))
+        lags.append(max(0.0, counts[index][0] - at))
     return lags
 
 

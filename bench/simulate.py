@@ -110,8 +110,8 @@ def measure(
     for pages, policy, plain in runs:
         progress(f"{policy}: {pages:,} pages{', in Python' if plain else ''}")
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            asked = (pages, policy, 1 if plain else rounds, theta, unit, seed, plain)
-            rows.append(pool.apply(measure_one, asked))
+            arguments = (pages, policy, 1 if plain else rounds, theta, unit, seed, plain)
+            rows.append(pool.apply(measure_one, arguments))
     return {
         "rows": rows,
         "theta": theta,

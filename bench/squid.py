@@ -58,7 +58,7 @@ WAYS: dict[str, Way | None] = {
 VARIANTS = tuple(WAYS)
 SATURATED = ("saturated 1/s", "saturated, Squid's processor us", "saturated, helper's processor us")
 Numbers = Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
-HEARD = ("listening", "acl", "rewriter")
+RECEIVED = ("listening", "acl", "rewriter")
 
 LUA = """
 local n = 0
@@ -108,7 +108,7 @@ def origin() -> Iterator[int]:
 
 
 class User(asyncio.Protocol):
-    """One kept connection to a Squid; `ask` returns when a whole answer has come."""
+    """One kept connection to a Squid; `request` returns when a whole answer has come."""
 
     def __init__(self) -> None:
         self._have, self._want = b"", -1
@@ -121,7 +121,7 @@ class User(asyncio.Protocol):
         if self._done is not None and not self._done.done():
             self._done.set_exception(ConnectionError("Squid closed the connection"))
 
-    async def ask(self, url: str) -> None:
+    async def request(self, url: str) -> None:
         self._have, self._want, self._done = b"", -1, asyncio.get_running_loop().create_future()
         self._transport.write(f"GET {url} HTTP/1.1\r\nHost: {url.split('/')[2]}\r\n\r\n".encode())  # type: ignore[attr-defined]
         await self._done
@@ -149,7 +149,7 @@ async def at_rate(squid: Squid, urls: Sequence[str], after_s: float = 0.0) -> li
 
     async def one(url: str, due: float) -> None:
         user = await free.get()
-        await user.ask(url)
+        await user.request(url)
         took_s.append(loop.time() - due)
         free.put_nowait(user)
 
@@ -194,25 +194,25 @@ def saturated(squid: Squid, port: int, seconds: float) -> tuple[float, int]:
 # ---- the six Squids -------------------------------------------------------------------------------------------------
 
 
-def listen(ear: AnnouncementSocket, heard: list[int], place: int, over: threading.Event) -> None:
+def listen(receiver: AnnouncementSocket, received: list[int], index: int, ended: threading.Event) -> None:
     """Read announcements, as a crawler does."""
-    while not over.wait(0.02):
-        heard[place] += sum(len(each.urls) for each in ear.receive())
+    while not ended.wait(0.02):
+        received[index] += sum(len(each.urls) for each in receiver.receive())
 
 
 @contextmanager
 def six_squids(ttl_s: int) -> Iterator[tuple[dict[str, Squid], list[int]]]:
-    heard, over = [0] * len(HEARD), threading.Event()
+    received, ended = [0] * len(RECEIVED), threading.Event()
     with ExitStack() as stack:
         names = {NAME: ORIGIN}
         squids = {name: stack.enter_context(squid_process(names, way=way, ttl_s=ttl_s)) for name, way in WAYS.items()}
-        for place, name in enumerate(HEARD):
-            ear = AnnouncementSocket(squids[name].socket)
-            stack.callback(ear.close)
-            reader = threading.Thread(target=listen, args=(ear, heard, place, over))
+        for index, name in enumerate(RECEIVED):
+            receiver = AnnouncementSocket(squids[name].socket)
+            stack.callback(receiver.close)
+            reader = threading.Thread(target=listen, args=(receiver, received, index, ended))
             reader.start()
             stack.callback(reader.join)
-        stack.callback(over.set)
+        stack.callback(ended.set)
         full = AnnouncementSocket(squids["slow"].socket)
         stack.callback(full.close)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as flood:
@@ -221,7 +221,7 @@ def six_squids(ttl_s: int) -> Iterator[tuple[dict[str, Squid], list[int]]]:
                     flood.sendto(b"x" * 1000, str(squids["slow"].socket))
                 except BlockingIOError:
                     break
-        yield squids, heard
+        yield squids, received
 
 
 def cpu_s(pid: int) -> tuple[float, float]:
@@ -249,7 +249,7 @@ def measure(rounds: int, seconds: float, ttl_s: int, *, latency: bool, apart: bo
         raise SystemExit("this needs wrk; on Debian: apt-get install wrk")
     chance, numbers = random.Random(1), defaultdict(lambda: defaultdict(list))
     fresh = iter(range(10**9))
-    with origin() as port, six_squids(ttl_s) as (squids, heard):
+    with origin() as port, six_squids(ttl_s) as (squids, received):
         base = f"http://{NAME}:{port}"
         for squid in squids.values():
             pages = [f"{base}/hit/{page}" for page in range(PAGES)]
@@ -273,7 +273,7 @@ def measure(rounds: int, seconds: float, ttl_s: int, *, latency: bool, apart: bo
                 found |= dict(zip(SATURATED, map(list, zip(*rates, strict=True)), strict=True))
                 for what, values in found.items():
                     numbers[what][name].append(tuple(values[:: 1 if number % 2 else -1]))
-        if not all(heard):
+        if not all(received):
             raise SystemExit("nothing was announced; the helper does not work")
     return {what: dict(of) for what, of in numbers.items()}
 

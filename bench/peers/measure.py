@@ -21,7 +21,7 @@ from pathlib import Path
 from teia.errors import LabError
 
 SAMPLE_S = 0.1
-KEPT = {"PYTHONDONTWRITEBYTECODE": ""}
+ENVIRON = {"PYTHONDONTWRITEBYTECODE": ""}
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -33,7 +33,7 @@ class Cost:
     seconds: float
     cpu_s: float
     peak_rss_bytes: int
-    last_words: str = ""
+    output_tail: str = ""
 
 
 def measure(
@@ -44,21 +44,21 @@ def measure(
     exits: Collection[int] = (0,),
 ) -> Cost:
     """Run a command in a folder; raise an error with its last output if it fails or takes too long."""
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         began = time.monotonic()
         process = subprocess.Popen(
-            command, env={**os.environ, **KEPT, **environ}, cwd=folder, stdout=said, stderr=said, start_new_session=True
+            command, env={**os.environ, **ENVIRON, **environ}, cwd=folder, stdout=output, stderr=output, start_new_session=True
         )
         try:
             cost, status = _watch(process.pid, began, limit_s)
         finally:
-            _end(process.pid)
+            _kill_session(process.pid)
         process.returncode = status  # reaped by _watch
-        said.seek(max(0, said.seek(0, os.SEEK_END) - 4_000))
-        last_words = said.read().decode("utf-8", "replace")
+        output.seek(max(0, output.seek(0, os.SEEK_END) - 4_000))
+        output_tail = output.read().decode("utf-8", "replace")
         if status not in exits:
-            raise LabError(f"{' '.join(command[:3])}: exit status {status}: {last_words}")
-        return replace(cost, last_words=last_words)
+            raise LabError(f"{' '.join(command[:3])}: exit status {status}: {output_tail}")
+        return replace(cost, output_tail=output_tail)
 
 
 def _watch(pid: int, began: float, limit_s: float) -> tuple[Cost, int]:
@@ -71,7 +71,7 @@ def _watch(pid: int, began: float, limit_s: float) -> tuple[Cost, int]:
             cpu_s = max(usage.ru_utime + usage.ru_stime, sum(cpu_s_of.values()))
             return Cost(seconds, cpu_s, peak_rss_bytes), os.waitstatus_to_exitcode(status)
         if time.monotonic() > began + limit_s:
-            _end(pid)
+            _kill_session(pid)
         processes = _session(pid)
         peak_rss_bytes = max(peak_rss_bytes, sum(rss_bytes for _, rss_bytes in processes.values()))
         cpu_s_of.update({member: cpu_s for member, (cpu_s, _) in processes.items()})
@@ -94,7 +94,7 @@ def _session(leader: int) -> dict[int, tuple[float, int]]:
     return found
 
 
-def _end(leader: int) -> None:
+def _kill_session(leader: int) -> None:
     """End the remaining processes of the session."""
     for pid in _session(leader):
         try:

@@ -93,7 +93,7 @@ def run_once(contender: Contender, site: Site) -> Run:
         pages = frozenset(hit.path for hit in site.hits(since) if hit.is_page)
         stored = size_of(Path(folder))
     fetched = max(1, len(pages))
-    index_s = _index_seconds(cost.last_words) if contender.name == "teia" else 0.0
+    index_s = _index_seconds(cost.output_tail) if contender.name == "teia" else 0.0
     return Run(
         contender.title,
         pages,
@@ -106,12 +106,12 @@ def run_once(contender: Contender, site: Site) -> Run:
     )
 
 
-def _index_seconds(last_words: str) -> float:
+def _index_seconds(output_tail: str) -> float:
     """Return the time that teia waited for its indexer after everything was fetched, committed and handed over.
 
     No peer has an index, so the rate is that of the crawl; it includes what the indexer took while both ran.
     """
-    summary = next((line for line in reversed(last_words.splitlines()) if line.startswith("{")), "{}")
+    summary = next((line for line in reversed(output_tail.splitlines()) if line.startswith("{")), "{}")
     return float(json.loads(summary).get("index_seconds", 0.0))
 
 
