@@ -38,20 +38,20 @@ async def show_progress(crawler: Crawler, clock: Clock, console: Console) -> Non
             await asyncio.sleep(REFRESH_S)
 
 
-async def finish_index(companion: IndexerProcess, console: Console) -> None:
+async def finish_index(indexer: IndexerProcess, console: Console) -> None:
     """Wait for the index, and show how much is left."""
-    finishing = asyncio.create_task(companion.finish())
+    finishing = asyncio.create_task(indexer.finish())
     with console.status("indexing") as status:
         try:
             while not finishing.done():
-                status.update(f"indexing, {count_of(companion.lag, 'page')} left")
+                status.update(f"indexing, {count_of(indexer.lag, 'page')} left")
                 await asyncio.wait([finishing], timeout=REFRESH_S)
         finally:
             finishing.cancel()  # the user does not wait for it
     # Raises the error of an index that could not be finished.
     await finishing
-    if companion.error:
-        console.print(f"[red]not all pages could be indexed:[/red] {escape(companion.error)}")
+    if indexer.error:
+        console.print(f"[red]not all pages could be indexed:[/red] {escape(indexer.error)}")
 
 
 def one_line(now: Summary) -> str:

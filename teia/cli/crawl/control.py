@@ -59,20 +59,20 @@ def current_account(root: Root, name: str) -> dict[str, Any]:
 
 def pause(data: Data, collection: Collection = None) -> None:
     """Pause a running crawl: it sends no new requests until `teia resume`."""
-    tell(open_root(data), collection, Command.PAUSE, "paused")
+    send_command(open_root(data), collection, Command.PAUSE, "paused")
 
 
 def resume(data: Data, collection: Collection = None) -> None:
     """Resume a paused crawl."""
-    tell(open_root(data), collection, Command.RESUME, "resumed")
+    send_command(open_root(data), collection, Command.RESUME, "resumed")
 
 
 def stop(data: Data, collection: Collection = None) -> None:
     """Stop a running crawl cleanly; `teia crawl` on the same folder continues it."""
-    tell(open_root(data), collection, Command.STOP, "stopped")
+    send_command(open_root(data), collection, Command.STOP, "stopped")
 
 
-def tell(root: Root, collection: str | None, command: Command, done: str) -> None:
+def send_command(root: Root, collection: str | None, command: Command, done: str) -> None:
     """Send a command to a running crawl, and wait until it was received."""
     name, clock = choose(root, collection), WallClock()
     control = ControlFile(root.path / "control.sqlite")

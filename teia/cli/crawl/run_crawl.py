@@ -78,7 +78,7 @@ def crawl_and_report(
     crawled = {summary.collection for summary in summaries}
     configs = [config for config in configs if config.collection.name in crawled]
     # The fetch log is replayed: the summary does not trust the crawler's own counters.
-    audits = [_audit_of(root, config, parked) for config in configs]
+    audits = [_count_violations(root, config, parked) for config in configs]
     accounts: list[dict[str, Any]] = [
         {**asdict(summary), "politeness_violations": violations}
         for summary, violations in zip(summaries, audits, strict=True)
@@ -99,7 +99,7 @@ def crawl_and_report(
         raise typer.Exit(FAILED)
 
 
-def _audit_of(root: Root, config: Config, parked: Mapping[str, str]) -> int:
+def _count_violations(root: Root, config: Config, parked: Mapping[str, str]) -> int:
     """Return the number of impolite requests of a collection; 0 for a parked one that cannot be read."""
     try:
         return audit_fetch_log(root, config.collection.name, config.courtesy).violations
@@ -157,7 +157,7 @@ async def _crawl_and_index(
     A crawl that was stopped waits for a moment only, and one that was interrupted not at all: the rest is indexed next
     time.
     """
-    companion = await IndexerProcess.start(root, configs)
+    indexer = await IndexerProcess.start(root, configs)
     notifier = NotifierSupervisor(root, WallClock())
     notifier.start()
     signals = StopSignals()
@@ -167,57 +167,57 @@ async def _crawl_and_index(
         summaries = await _crawl(root, configs, zygote, since, signals, park)
         clock = WallClock()
         ended = clock.ticks_s()
-        if companion is not None and not signals.came:
+        if indexer is not None and not signals.received:
             is_stopped = all(each.state == CrawlState.STOPPED for each in summaries)
-            finishing = asyncio.create_task(finish_index(companion, progress_console()))
+            finishing = asyncio.create_task(finish_index(indexer, progress_console()))
             await signals.wait_for(finishing, INDEX_S if is_stopped else None)
-        interrupted, is_hurried = signal.SIGINT in signals.came, bool(signals.came)
-        if companion is None:
+        interrupted, is_hurried = signal.SIGINT in signals.received, bool(signals.received)
+        if indexer is None:
             return summaries, interrupted
         index_s = round(clock.ticks_s() - ended, 3)
         # Before the state of the index is read: the indexer must have ended.
-        await companion.kill()
+        await indexer.kill()
         return [_with_index(root, each, index_s) for each in summaries], interrupted
     finally:
-        if companion is not None:
-            await companion.kill()
+        if indexer is not None:
+            await indexer.kill()
         await asyncio.to_thread(notifier.stop, is_hurried=is_hurried)  # after the index: watched searches find all pages
-        signals.ignore()
+        signals.remove_handlers()
 
 
 class StopSignals:
     """SIGINT and SIGTERM while a crawl runs, is closed and is indexed: the first stops it, the second hurries it."""
 
     def __init__(self) -> None:
-        self.came: list[int] = []
-        self._has_come = asyncio.Event()
+        self.received: list[int] = []
+        self._arrived = asyncio.Event()
         self._crawler: Crawler | None = None
 
-    def heed(self, crawler: Crawler) -> None:
+    def install_handlers(self, crawler: Crawler) -> None:
         """Stop this crawler at the first signal; until this call, signals have their default effect."""
         self._crawler = crawler
         for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, self._come, number)
+            asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
 
-    def ignore(self) -> None:
+    def remove_handlers(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().remove_signal_handler(number)
 
     async def wait_for(self, task: asyncio.Task[None], limit_s: float | None = None) -> None:
         """Wait for a task until a limit or a signal; a task that is not done by then is cancelled."""
-        coming = asyncio.create_task(self._has_come.wait())
-        await asyncio.wait([task, coming], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-        coming.cancel()
+        arrival = asyncio.create_task(self._arrived.wait())
+        await asyncio.wait([task, arrival], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        arrival.cancel()
         if not task.done():
             task.cancel()
             await asyncio.wait([task])
         else:
             task.result()
 
-    def _come(self, number: int) -> None:
-        self.came.append(number)
-        self._has_come.set()
-        if self._crawler is not None and len(self.came) == 1:
+    def _on_signal(self, number: int) -> None:
+        self.received.append(number)
+        self._arrived.set()
+        if self._crawler is not None and len(self.received) == 1:
             self._crawler.stop()
         elif self._crawler is not None:
             self._crawler.stop_now()
@@ -237,8 +237,8 @@ async def _crawl(
     began = clock.ticks_s()
     async with open_crawler(root, configs, clock, seed=int(clock.now_s()), zygote=zygote, park=park) as crawler:
         loop = asyncio.get_running_loop()
-        signals.heed(crawler)
-        beside = [
+        signals.install_handlers(crawler)
+        background_tasks = [
             loop.create_task(show_progress(crawler, clock, progress_console())),
             loop.create_task(serve_control(crawler, root, clock, since)),
         ]
@@ -246,9 +246,9 @@ async def _crawl(
             await crawler.run()
         finally:
             # The display must end before the summary is printed.
-            for task in beside:
+            for task in background_tasks:
                 task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            await asyncio.gather(*background_tasks, return_exceptions=True)
         seconds = clock.ticks_s() - began
         for crawl in crawler.crawls:
             # Reported like a collection that could not be opened.

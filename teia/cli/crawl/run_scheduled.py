@@ -69,18 +69,18 @@ async def _serve(
 ) -> tuple[Coordinator, bool]:
     """Run the coordinator with a live display; return it, and whether Ctrl-C ended it."""
     clock, console, signals = WallClock(), progress_console(), list[int]()
-    beside = _Beside(root, clock, is_shown=not is_resident)
+    display_and_indexer = _DisplayAndIndexer(root, clock, is_shown=not is_resident)
     notifier = None if is_resident else NotifierSupervisor(root, clock)  # a server has its own
 
     def report(line: str) -> None:
         console.print(line, soft_wrap=True, markup=False)
 
-    how: dict[str, Any] = {"run_now": run_now, "shift_context": beside.shift_context, "report": report, "zygote": zygote}
+    options: dict[str, Any] = {"run_now": run_now, "shift_context": display_and_indexer.shift_context, "report": report, "zygote": zygote}
     if is_resident:
-        coordinator: Coordinator = Resident(root, names, read, clock, **how)
-        _mind_the_server(coordinator)
+        coordinator: Coordinator = Resident(root, names, read, clock, **options)
+        _stop_without_server(coordinator)
     else:
-        coordinator = Coordinator(root, names, read, clock, **how)
+        coordinator = Coordinator(root, names, read, clock, **options)
 
     def interrupted(number: int) -> None:
         signals.append(number)
@@ -97,9 +97,9 @@ async def _serve(
         notifier.start()
     try:
         await coordinator.serve()
-        await beside.finish(is_hurried=bool(signals))
+        await display_and_indexer.finish(is_hurried=bool(signals))
     finally:
-        await beside.leave()
+        await display_and_indexer.leave()
         if notifier is not None:
             await asyncio.to_thread(notifier.stop, is_hurried=bool(signals))
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -107,11 +107,11 @@ async def _serve(
     return coordinator, signal.SIGINT in signals
 
 
-def _mind_the_server(coordinator: Coordinator) -> None:
+def _stop_without_server(coordinator: Coordinator) -> None:
     """Stop the coordinator some time after the server is gone, which holds the other end of standard input."""
     loop = asyncio.get_running_loop()
 
-    def look() -> None:
+    def check_input() -> None:
         # An empty read is the end of the pipe: the server has ended or was killed.
         if not os.read(0, 4_096):
             loop.remove_reader(0)
@@ -119,10 +119,10 @@ def _mind_the_server(coordinator: Coordinator) -> None:
 
     # Started in a terminal by hand: there is no server to watch.
     if not os.isatty(0):
-        loop.add_reader(0, look)
+        loop.add_reader(0, check_input)
 
 
-class _Beside:
+class _DisplayAndIndexer:
     """Display and indexer beside a shift; the indexer may take longer than the shift.
 
     An indexer that still runs when the next shift begins is killed, and the next one continues from there.
@@ -130,14 +130,14 @@ class _Beside:
 
     def __init__(self, root: Root, clock: Clock, *, is_shown: bool = True) -> None:
         self._root, self._clock, self._is_shown = root, clock, is_shown
-        self._companion: IndexerProcess | None = None
+        self._indexer: IndexerProcess | None = None
         self._finishing: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def shift_context(self, crawler: Crawler, configs: Sequence[Config]) -> AsyncIterator[None]:
         # The indexer of the shift before may still be at work; two must not write one index.
         await self.leave()
-        self._companion = await IndexerProcess.start(self._root, configs)
+        self._indexer = await IndexerProcess.start(self._root, configs)
         shown = [show_progress(crawler, self._clock, progress_console())] if self._is_shown else []
         displays = [asyncio.create_task(each) for each in shown]
         try:
@@ -146,9 +146,9 @@ class _Beside:
             for display in displays:
                 display.cancel()
             await asyncio.gather(*displays, return_exceptions=True)
-            if self._companion is not None:
+            if self._indexer is not None:
                 # Not awaited: the next shift may begin before the index is complete.
-                self._finishing = asyncio.create_task(self._companion.finish())
+                self._finishing = asyncio.create_task(self._indexer.finish())
 
     async def finish(self, *, is_hurried: bool) -> None:
         """Wait for the index, unless the user wants to leave."""
@@ -157,12 +157,12 @@ class _Beside:
                 await asyncio.wait([self._finishing])
 
     async def leave(self) -> None:
-        companion, self._companion = self._companion, None
+        indexer, self._indexer = self._indexer, None
         if self._finishing is not None:
             self._finishing.cancel()
             await asyncio.gather(self._finishing, return_exceptions=True)
-        if companion is not None:
-            await companion.kill()
+        if indexer is not None:
+            await indexer.kill()
 
 
 def _account(root: Root, controller: CollectionController) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from teia.cli.crawl.control import tell
+from teia.cli.crawl.control import send_command
 from teia.cli.options import AsJson, Data
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
@@ -36,7 +36,7 @@ def schedule(
     """
     root, chosen = open_root(data), name or collection
     if now:
-        tell(root, chosen, Command.RUN, "run started")
+        send_command(root, chosen, Command.RUN, "run started")
     # `choose` raises the error for a folder without collections.
     names = root.collections() if chosen is None and root.collections() else [choose(root, chosen)]
     agendas = [schedule_overview(root, each, WallClock()) for each in names]

@@ -138,7 +138,7 @@ def status(data: Data, collection: Collection = None, as_json: AsJson = False) -
     for state, number in hubs.items():
         console.print(f"{'hubs':10} {number:>12,}  feeds with a hub in state {state}", soft_wrap=True)
     for kind, numbers in counts.items():
-        # In the order of WORDS; counters of a newer crawler come last.
+        # In the order of DESCRIPTIONS; counters of a newer crawler come last.
         order = {what: position for position, what in enumerate(DESCRIPTIONS)}
         for what in sorted(numbers, key=lambda each: order.get(each, len(order))):
             description = DESCRIPTIONS.get(what, what.replace("_", " "))
