@@ -130,14 +130,14 @@ def step(cells: Sequence[CellIndexer], pages: Sequence[Waiting]) -> None:
 def spread_anchors(anchors: Sequence[AnchorTexts], entries: Sequence[IndexEntry]) -> None:
     starts = cell_starts(len(anchors))
     cells: dict[str, int] = {}
-    by_voice: dict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
+    by_source: dict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
     for entry in entries:
         for link in entry.links:
             if link.host not in cells:
                 cells[link.host] = cell_of(slot_of(site_of(link.host)), starts)
-            by_voice[cells[link.host], entry.host].append((link.key, link.text))
-    for (number, host), named in by_voice.items():
-        anchors[number].add(host, named)
+            by_source[cells[link.host], entry.host].append((link.key, link.text))
+    for (number, host), texts in by_source.items():
+        anchors[number].add(host, texts)
 
 
 def commit(cells: Sequence[CellIndexer]) -> None:

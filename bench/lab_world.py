@@ -27,7 +27,7 @@ NOW_S = 3 * 86_400.0
 LARGE_BYTES = 1_000_000  # the body of a "too large" answer would dominate the mean
 
 
-def requests(world: World, count: int, only_html: bool, headers: dict[str, str]) -> list[WorldRequest]:
+def draw_requests(world: World, count: int, only_html: bool, headers: dict[str, str]) -> list[WorldRequest]:
     chance = random.Random(1)
     ends = list(itertools.accumulate(host.size for host in world.hosts))
     found: list[WorldRequest] = []
@@ -41,10 +41,10 @@ def requests(world: World, count: int, only_html: bool, headers: dict[str, str])
     return found
 
 
-def measure(world: World, questions: list[WorldRequest]) -> dict[str, float]:
+def measure(world: World, requests: list[WorldRequest]) -> dict[str, float]:
     batches, size = [], 0
-    for start in range(0, len(questions), BATCH):
-        batch = questions[start : start + BATCH]
+    for start in range(0, len(requests), BATCH):
+        batch = requests[start : start + BATCH]
         began = time.perf_counter()
         for request in batch:
             length = len(world.answer(request, NOW_S).body)
@@ -53,7 +53,7 @@ def measure(world: World, questions: list[WorldRequest]) -> dict[str, float]:
     return {
         "us_per_answer": round(statistics.median(batches), 1),
         "us_best_batch": round(min(batches), 1),
-        "mean_body_bytes": round(size / len(questions)),
+        "mean_body_bytes": round(size / len(requests)),
     }
 
 
@@ -69,9 +69,9 @@ def main() -> None:
     for space in world.spaces:
         world.frame(space)
     rows = {
-        "html": measure(world, requests(world, options.answers, True, {})),
-        "mix": measure(world, requests(world, options.answers, False, {})),
-        "gzip": measure(world, requests(world, options.answers, True, {"accept-encoding": "gzip"})),
+        "html": measure(world, draw_requests(world, options.answers, True, {})),
+        "mix": measure(world, draw_requests(world, options.answers, False, {})),
+        "gzip": measure(world, draw_requests(world, options.answers, True, {"accept-encoding": "gzip"})),
     }
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     size = {"pages": options.pages, "hosts": options.hosts}

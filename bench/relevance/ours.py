@@ -85,10 +85,10 @@ class Ours:
 
 def _indexed(cells: Sequence[Sequence[IndexEntry]], folder: Path) -> UnionReader:
     anchors = AnchorTexts(folder / "anchors.sqlite")
-    named = defaultdict(list)
+    texts_by_host = defaultdict(list)
     for entry in (entry for cell in cells for entry in cell):
-        named[entry.host] += [(link.key, link.text) for link in entry.links]
-    for host, texts in named.items():
+        texts_by_host[entry.host] += [(link.key, link.text) for link in entry.links]
+    for host, texts in texts_by_host.items():
         anchors.add(host, texts)
     for number, cell in enumerate(cells):
         index = CellIndex(folder / str(number))

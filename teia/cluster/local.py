@@ -69,7 +69,7 @@ def holder(folder: Path) -> int | None:
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     path = folder / "up.lock"
     with disk_errors(path, "opened"):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -85,16 +85,16 @@ def _held(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-async def look_after(
-    folder: Path, collection: str, nodes: int, servers: int, session_s: float, clock: Clock, say: Callable[[str], None]
+async def supervise(
+    folder: Path, collection: str, nodes: int, servers: int, session_s: float, clock: Clock, report: Callable[[str], None]
 ) -> None:
     """Run a cluster until SIGTERM or SIGINT; then have its nodes leave, and end everything."""
-    told = asyncio.Event()
+    stop_requested = asyncio.Event()
     loop = asyncio.get_running_loop()
     # A signal only sets the event; everything is ended in order below.
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, told.set)
-    with _held(folder):
+        loop.add_signal_handler(number, stop_requested.set)
+    with _lock(folder):
         state = folder / "up.json"
         async with NatsServers(folder / "nats", servers, clock) as nats:
             processes: dict[str, asyncio.subprocess.Process] = {}
@@ -104,8 +104,8 @@ async def look_after(
                 pids = {name: process.pid for name, process in processes.items()}
                 made = LocalCluster(os.getpid(), collection, nats.urls, str(nats.key), pids)
                 write_private(state, json.dumps(asdict(made)).encode())
-                say(f"{nodes} nodes, NATS at {', '.join(nats.urls)}")
-                await told.wait()
+                report(f"{nodes} nodes, NATS at {', '.join(nats.urls)}")
+                await stop_requested.wait()
             finally:
                 # Gone before the nodes end: a reader finds no cluster that is about to leave.
                 state.unlink(missing_ok=True)

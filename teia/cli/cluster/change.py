@@ -52,7 +52,7 @@ def move(
 ) -> None:
     """Move a cell to another node. It stays there until it is moved again."""
 
-    async def deed(overrides: OwnerOverrides, alive: dict[str, NodeState], starts: tuple[int, ...]) -> str:
+    async def action(overrides: OwnerOverrides, alive: dict[str, NodeState], starts: tuple[int, ...]) -> str:
         from teia.clock import WallClock
         from teia.cluster.placing.balance import CellTransfer
         from teia.cluster.placing.cell_owners import CircleOrder, record_moves
@@ -76,7 +76,7 @@ def move(
             return f"moving cell {cell} from {owner or 'nobody'} to {node}"
         return f"cell {cell} already belongs to {node}"
 
-    print(_do(deed, node, data, nats, key, ca, collection))
+    print(_do(action, node, data, nats, key, ca, collection))
 
 
 def drain(
@@ -90,7 +90,7 @@ def drain(
 ) -> None:
     """Drain a node: it gives its cells to the others and takes none. Then stop it, or --undo."""
 
-    async def deed(overrides: OwnerOverrides, alive: dict[str, NodeState], _: tuple[int, ...]) -> str:
+    async def action(overrides: OwnerOverrides, alive: dict[str, NodeState], _: tuple[int, ...]) -> str:
         from teia.cluster.placing.cell_owners import set_drained
 
         def decide(ring: RingDocument) -> RingDocument | None:
@@ -107,7 +107,7 @@ def drain(
             else (f"draining {node}: its {len(alive[node].cells)} cells move to the others")
         )
 
-    print(_do(deed, node, data, nats, key, ca, collection))
+    print(_do(action, node, data, nats, key, ca, collection))
 
 
 def split(
@@ -134,7 +134,7 @@ async def _split(cell: int, nats: list[str], key: Path | None, ca: Path | None, 
     try:
         # None: read the agreement of the running cluster, and never create one.
         before = await agree(wire, clock, collection, None, 1)
-        now = await amend_agreement(wire, clock, collection, lambda said: request_split(said, cell), before.replicas)
+        now = await amend_agreement(wire, clock, collection, lambda agreement: request_split(agreement, cell), before.replicas)
         # The nodes read the change at once instead of at their next look.
         await nudge(wire, collection)
         # The new cell gets the next number.
@@ -178,7 +178,7 @@ async def _set(settings: list[str], nats: list[str], key: Path | None, ca: Path 
     wire, clock = await connect(nats, key, "change", ca=ca), WallClock()
     try:
         before = await agree(wire, clock, collection, None, 1)
-        now = await amend_agreement(wire, clock, collection, lambda said: amend_settings(said, edits), before.replicas)
+        now = await amend_agreement(wire, clock, collection, lambda agreement: amend_settings(agreement, edits), before.replicas)
         await nudge(wire, collection)
     finally:
         await wire.end()
@@ -189,14 +189,14 @@ async def _set(settings: list[str], nats: list[str], key: Path | None, ca: Path 
     )
 
 
-Deed = Callable[["OwnerOverrides", dict[str, "NodeState"], tuple[int, ...]], Awaitable[str]]
+Action = Callable[["OwnerOverrides", dict[str, "NodeState"], tuple[int, ...]], Awaitable[str]]
 
 
 def _do(
-    deed: Deed, node: str, data: Path | None, nats: list[str] | None, key: Path | None, ca: Path | None, collection: str
+    action: Action, node: str, data: Path | None, nats: list[str] | None, key: Path | None, ca: Path | None, collection: str
 ) -> str:
     nats, key, collection = servers_of(data, nats, key, collection)
-    return asyncio.run(_ask(deed, node, nats, key, ca, collection))
+    return asyncio.run(_run_action(action, node, nats, key, ca, collection))
 
 
 def servers_of(
@@ -214,7 +214,7 @@ def servers_of(
     return nats or [], key, collection
 
 
-async def _ask(deed: Deed, node: str, nats: list[str], key: Path | None, ca: Path | None, collection: str) -> str:
+async def _run_action(action: Action, node: str, nats: list[str], key: Path | None, ca: Path | None, collection: str) -> str:
     from teia.clock import WallClock
     from teia.cluster.members.agreement import agree
     from teia.cluster.nats.wire import connect
@@ -229,6 +229,6 @@ async def _ask(deed: Deed, node: str, nats: list[str], key: Path | None, ca: Pat
         if node not in alive:
             raise UsageError(f"no node {node!r} is running; running nodes: {', '.join(sorted(alive)) or 'none'}")
         overrides = OwnerOverrides(wire, clock, collection, agreement.replicas)
-        return await deed(overrides, alive, agreement.starts)
+        return await action(overrides, alive, agreement.starts)
     finally:
         await wire.end()

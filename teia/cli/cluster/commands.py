@@ -83,9 +83,9 @@ def up(
     data.mkdir(parents=True, exist_ok=True)
     _write_settings(data, seeds or [], config, name)
     if foreground:
-        _look_after(data, name, nodes, servers, session)
+        _supervise(data, name, nodes, servers, session)
         return
-    local = _started(data, nodes, servers, name, session)
+    local = _start_cluster(data, nodes, servers, name, session)
     print(f"{len(local.nodes)} nodes are running in {data}; `teia cluster status --data {data}` shows them")
 
 
@@ -94,29 +94,29 @@ def _write_settings(data: Path, seeds: list[str], config: Path | None, name: str
     from teia.collections.stored import check
     from teia.config.load import load, to_toml
 
-    kept = data / "web.toml"
-    if kept.exists():
+    file = data / "web.toml"
+    if file.exists():
         if seeds or config is not None:
             raise UsageError(
-                f"{data} already has a cluster with other settings in {kept.name}; choose another folder with --data"
+                f"{data} already has a cluster with other settings in {file.name}; choose another folder with --data"
             )
         return
     settings = load(config, os.environ, {"collection.seeds": seeds or None, "collection.name": name}).config
     if not settings.collection.seeds:
         raise UsageError("a new cluster needs at least one SEED, such as https://example.org/, or --config")
     check(settings)
-    kept.write_text(to_toml(settings), "utf-8")
+    file.write_text(to_toml(settings), "utf-8")
 
 
-def _look_after(data: Path, name: str, nodes: int, servers: int, session: float) -> None:
+def _supervise(data: Path, name: str, nodes: int, servers: int, session: float) -> None:
     from teia.clock import WallClock
-    from teia.cluster.local import look_after
+    from teia.cluster.local import supervise
 
     console = progress_console()
-    asyncio.run(look_after(data, name, nodes, servers, session, WallClock(), console.print))
+    asyncio.run(supervise(data, name, nodes, servers, session, WallClock(), console.print))
 
 
-def _started(data: Path, nodes: int, servers: int, name: str, session: float) -> LocalCluster:
+def _start_cluster(data: Path, nodes: int, servers: int, name: str, session: float) -> LocalCluster:
     """Start the process that supervises the cluster, and wait until its nodes run."""
     from teia.cluster.local import holder, read_local
 
@@ -125,10 +125,10 @@ def _started(data: Path, nodes: int, servers: int, name: str, session: float) ->
     command = [sys.executable, "-m", "teia", "cluster", "up", "--data", str(data), "--foreground", "--name", name]
     command += ["--nodes", str(nodes), "--servers", str(servers), "--session", str(session)]
     log = data / "up.log"
-    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as said:
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
         # A session of its own: it survives this command, and Ctrl-C in this terminal does not reach it.
         process = subprocess.Popen(  # noqa: S603  # our own program, no shell
-            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     until = time.monotonic() + START_S
     while time.monotonic() < until and process.poll() is None:

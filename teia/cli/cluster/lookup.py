@@ -50,7 +50,7 @@ def lookup(
     # Exactly one of the two: a real cluster, or a hypothetical one.
     if (data is None) == (not node):
         raise UsageError("missing cluster; use --data DIR of a node, or name hypothetical nodes (--node a --node b=2)")
-    where = locate_host(_imagined(node or [], cells) if data is None else _real(data), name, start)
+    where = locate_host(_hypothetical_view(node or [], cells) if data is None else _actual_view(data), name, start)
     if as_json:
         print_json(asdict(where))
         return
@@ -63,14 +63,14 @@ def lookup(
         print("  the collections have different numbers of cells, so the host's cells may be on different nodes")
 
 
-def _real(data: Path) -> ClusterView:
+def _actual_view(data: Path) -> ClusterView:
     from teia.cluster.views.node_file import cluster_source
     from teia.store.root import open_root
 
     return cluster_source(open_root(data), WallClock()).view()
 
 
-def _imagined(words: list[str], cells: int) -> ClusterView:
+def _hypothetical_view(words: list[str], cells: int) -> ClusterView:
     nodes = dict(_node(word) for word in words)
     if len(nodes) < len(words):
         raise UsageError("--node: duplicate node name")

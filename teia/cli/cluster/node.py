@@ -108,16 +108,16 @@ def node(
     settings = None
     if config is not None:
         settings = load(config, os.environ, {"collection.name": collection}).config
-    place = NodeIdentity(
+    identity = NodeIdentity(
         name or _name_of_machine(), tuple(nats), key, ca, region=region, capacity=capacity, strategy=strategy or "",
         countries=countries, bind=bind, session_s=session,
     )  # fmt: skip
     with root.locked():
-        this = Node(root, collection, settings, place, WallClock(), once=once)
+        this = Node(root, collection, settings, identity, WallClock(), once=once)
         interrupted = uvloop.run(_run(this))
-    progress_console().print(f"{place.name} left the cluster after {this.shifts} shifts and {this.pages:,} pages")
+    progress_console().print(f"{identity.name} left the cluster after {this.shifts} shifts and {this.pages:,} pages")
     if as_json:
-        done = {"name": place.name, "shifts": this.shifts, "pages": this.pages, "requests": this.requests}
+        done = {"name": identity.name, "shifts": this.shifts, "pages": this.pages, "requests": this.requests}
         # User and system time, of this process and of its ended children.
         spent = {"cpu_s": round(sum(os.times()[:4]), 3), "exchange_cpu_s": round(this.exchange_cpu_s, 3)}
         print_json({**done, "messages": this.messages, "sent_bytes": this.sent_bytes, **spent})
@@ -135,11 +135,11 @@ async def _run(this: Node) -> bool:
     signals: list[int] = []
     loop = asyncio.get_running_loop()
 
-    def told(number: int) -> None:
+    def on_signal(number: int) -> None:
         signals.append(number)
         this.stop()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, told, number)
+        loop.add_signal_handler(number, on_signal, number)
     await this.run()
     return signal.SIGINT in signals

@@ -178,15 +178,15 @@ class NodeCrawl(Crawl):
         # Only a visit with a request has an address.
         self._uncommitted_requests[visit.queue] += bool(visit.address)
         if self.analyzer is not None:
-            self.analyzer.started(visit)
+            self.analyzer.note_start(visit)
 
-    def _closed(self, visit: ActiveVisit) -> None:
-        super()._closed(visit)
+    def _note_end(self, visit: ActiveVisit) -> None:
+        super()._note_end(visit)
         self._uncommitted_requests[visit.queue] -= bool(visit.address)
         if not self._uncommitted_requests[visit.queue]:
             del self._uncommitted_requests[visit.queue]
         if self.analyzer is not None:
-            self.analyzer.closed(visit)
+            self.analyzer.note_end(visit)
 
     def note_answer(self, visit: ActiveVisit, now: float) -> None:
         super().note_answer(visit, now)
@@ -243,7 +243,7 @@ class NodeCrawl(Crawl):
         self._forget_departed()
         # Not settled: the cell's next owner requests these URLs again.
         for visit in dropped:
-            self._closed(visit)
+            self._note_end(visit)
 
     def _delay_arrived(self, schedule: HostSchedule) -> None:
         """Delay hosts of sites that arrived as long as where they were, and for their full time from now."""

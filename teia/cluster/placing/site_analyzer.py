@@ -70,10 +70,10 @@ class Analyzer:
         """Record that a host has a queue now."""
         self._queues[site_of(queue.host)].append(queue)
 
-    def started(self, visit: ActiveVisit) -> None:
+    def note_start(self, visit: ActiveVisit) -> None:
         self._open[site_of(visit.queue.host)] += 1
 
-    def closed(self, visit: ActiveVisit) -> None:
+    def note_end(self, visit: ActiveVisit) -> None:
         site = site_of(visit.queue.host)
         self._open[site] -= 1
         if self._open[site] <= 0:

@@ -84,9 +84,9 @@ class _ByFile:
         if len(self._keys):
             keys = np.array([page.key for page in pages], dtype=np.int64)
             # `searchsorted` may point behind the end; the comparison below rejects that.
-            places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-            is_there = self._keys[places] == keys
-            weights[is_there] = self._weights[places[is_there]]
+            positions = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            is_there = self._keys[positions] == keys
+            weights[is_there] = self._weights[positions[is_there]]
         return weights
 
 
@@ -103,8 +103,8 @@ class _ByHits:
         weights = np.ones(len(pages))
         if len(self._keys):
             keys = np.array([page.key for page in pages], dtype=np.int64)
-            places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-            weights += np.where(self._keys[places] == keys, self._hits[places], 0.0)
+            positions = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            weights += np.where(self._keys[positions] == keys, self._hits[positions], 0.0)
         return weights
 
 

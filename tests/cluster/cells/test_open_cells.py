@@ -411,5 +411,5 @@ def test_a_site_does_not_leave_while_a_page_of_it_that_the_cache_gave_is_not_com
     visit = ActiveVisit(queue, QueuedUrl("http://a.test/", b"key", 0, 0, 1, 0.0), "127.0.0.1", from_cache=True)
     crawl.note_start(visit)
     assert not crawl.analyzer.departures(0.0, 0.0)
-    crawl._closed(visit)
+    crawl._note_end(visit)
     assert [each.site for each in crawl.analyzer.departures(0.0, 0.0)] == ["a.test"]
