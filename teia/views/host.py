@@ -176,9 +176,9 @@ def host_view(
     """Look a host up."""
     line = find_line(table, host)
     frontier = lookup.cells[line.cell]
-    timed_request = last_requests(lookup.folders[line.cell], frontier, line.host)
-    recent = [each for each in timed_request if each.time_s > now_s - RHYTHM_S]
-    took_s = [each.took_s for each in timed_request]
+    requests = last_requests(lookup.folders[line.cell], frontier, line.host)
+    recent = [each for each in requests if each.time_s > now_s - RHYTHM_S]
+    took_s = [each.took_s for each in requests]
     main, others = _alias_names(lookup, line)
     return HostView(
         host=line.host,
@@ -188,7 +188,7 @@ def host_view(
         state=host_state(line, now_s),
         ready_at=_time(line.ready_at_s),
         # Without rows of the log the ledger tells.
-        last_asked=_time(timed_request[-1].time_s if timed_request else line.last_request_s),
+        last_asked=_time(requests[-1].time_s if requests else line.last_request_s),
         parked=line.parked,
         alias_of=main,
         aliases=others,
@@ -204,11 +204,11 @@ def host_view(
         robots=_robots(lookup, line, config),
         feasibility=compute_feasibility(line, delay_s, pages),
         rhythm=rhythm_ticks(recent),
-        early=sum(each.is_early for each in timed_request),
-        requests_seen=len(timed_request),
-        outcomes=dict(Counter(each.outcome for each in timed_request).most_common()),
+        early=sum(each.is_early for each in requests),
+        requests_seen=len(requests),
+        outcomes=dict(Counter(each.outcome for each in requests).most_common()),
         times=tuple(log_bins(took_s)),
-        sizes=tuple(log_bins(each.bytes for each in timed_request)),
+        sizes=tuple(log_bins(each.bytes for each in requests)),
         time_median_s=quantile(took_s, 0.5),
         time_p95_s=quantile(took_s, 0.95),
         next=tuple(preview_queue(lookup, table, config, now_s, NEXT_URLS, QueueFilter(host=line.host))),
@@ -217,8 +217,8 @@ def host_view(
     )
 
 
-def rhythm_ticks(timed_request: Sequence[TimedRequest]) -> tuple[RhythmTick, ...]:
-    return tuple(RhythmTick(iso_utc(each.time_s), each.outcome, each.is_early) for each in timed_request[-TICKS:])
+def rhythm_ticks(requests: Sequence[TimedRequest]) -> tuple[RhythmTick, ...]:
+    return tuple(RhythmTick(iso_utc(each.time_s), each.outcome, each.is_early) for each in requests[-TICKS:])
 
 
 def _time(unix_s: float | None) -> str | None:
@@ -332,13 +332,13 @@ class Feasibility:
 def compute_feasibility(line: HostLine, delay_s: float | None = None, pages: int | None = None) -> Feasibility:
     """Return the feasibility of a pass over a host, by default for all its pages at its current delay."""
     page_count = line.visited + line.waiting if pages is None else pages
-    rest_s = line.delay_s if delay_s is None else delay_s
-    slot_s = rest_s + line.response_s
+    used_delay_s = line.delay_s if delay_s is None else delay_s
+    slot_s = used_delay_s + line.response_s
     pass_s = page_count * slot_s
     week_delay_s = WEEK_S / page_count - line.response_s if page_count else None
     return Feasibility(
         pages=page_count,
-        delay_s=rest_s,
+        delay_s=used_delay_s,
         response_s=line.response_s,
         pass_s=pass_s,
         fits_in_week=pass_s <= WEEK_S,
@@ -406,7 +406,7 @@ def _pending(frontier: FrontierCell, host: str) -> Iterator[TimedRequest]:
     for (blob,) in frontier.db.execute(sql, (MAX_LOG_ROWS, host.encode())):  # only those are read that may be its
         row = _decode(blob)
         if row.host == host:
-            yield timed_request(row.started, row.ended, row.outcome, row.bytes, row.rest_s, row.waited_s)
+            yield timed_request(row.started, row.ended, row.outcome, row.bytes, row.rest_s, row.rested_s)
 
 
 def _rolled_out(folder: CellFolder, serial: int, host: str) -> list[TimedRequest]:
@@ -433,9 +433,9 @@ def _rolled_out(folder: CellFolder, serial: int, host: str) -> list[TimedRequest
 
 
 def timed_request(
-    started_s: float, ended_s: float, outcome: str, size: int, rest_s: float | None, waited_s: float | None
+    started_s: float, ended_s: float, outcome: str, size: int, delay_s: float | None, waited_s: float | None
 ) -> TimedRequest:
-    is_early = rest_s is not None and waited_s is not None and waited_s < rest_s - TOLERANCE_S
+    is_early = delay_s is not None and waited_s is not None and waited_s < delay_s - TOLERANCE_S
     return TimedRequest(started_s, max(0.0, ended_s - started_s), outcome, size, is_early)
 
 

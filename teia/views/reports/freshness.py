@@ -211,13 +211,13 @@ def _parts(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[Pa
 class _Pace(NamedTuple):
     """Average delay of a host before its requests, average time of its answers, and its requests of the last day."""
 
-    rest_s: float
+    mean_delay_s: float
     took_s: float
     last_day: int
 
     @property
     def slot_s(self) -> float:
-        return self.rest_s + self.took_s
+        return self.mean_delay_s + self.took_s
 
 
 _UNASKED = _Pace(0.0, 0.0, 0)
@@ -232,6 +232,6 @@ def read_pace(source: Source, now_s: float) -> dict[str, _Pace]:
     sql = f"SELECT host, avg(rest_s), avg({seconds}), {last_day} FROM fetches GROUP BY host"  # noqa: S608  # our own text
     delay_s = source.config.courtesy.delay_s
     return {
-        host: _Pace(delay_s if rest_s is None else rest_s, took_s, asked)
-        for host, rest_s, took_s, asked in source.log.query(sql, MAX_HOSTS).rows
+        host: _Pace(delay_s if mean_delay_s is None else mean_delay_s, took_s, asked)
+        for host, mean_delay_s, took_s, asked in source.log.query(sql, MAX_HOSTS).rows
     }

@@ -86,16 +86,16 @@ _SQL = f"""
 
 def _row(source: Source, cell: OpenCell, row: tuple[object, ...], times: dict[str, _Times]) -> HostReportRow:
     host_id, host, urls, pages, queued, failed, excluded, requests, received, parked, soft_404, alias_of = row
-    of_host = times.get(str(host), _Times())
+    host_times = times.get(str(host), _Times())
     delay_s = _crawl_delay_s(cell, host_id, str(host), source.agent)
     return HostReportRow(
         str(host),
         cell.number,
         *(urls, pages, queued, failed, excluded, requests, received),  # type: ignore[arg-type]  # integers by the schema
-        of_host.rest_s,
+        host_times.rest_s,
         delay_s,
-        of_host.response_s,
-        of_host.slowest_s,
+        host_times.response_s,
+        host_times.slowest_s,
         str(parked),
         soft_404,  # type: ignore[arg-type]  # an integer too
         str(alias_of),
@@ -105,8 +105,8 @@ def _row(source: Source, cell: OpenCell, row: tuple[object, ...], times: dict[st
 def _crawl_delay_s(cell: OpenCell, host_id: object, host: str, agent: str) -> float | None:
     """Return the longest Crawl-delay for us in the host's robots.txt files."""
     assert isinstance(host_id, int)
-    kept = cell.frontier.robots_of(host_id, host)
-    delays = [parse_robots(body, agent).crawl_delay_s for _, _, _, status, body in kept if status == 200]
+    robots_rows = cell.frontier.robots_of(host_id, host)
+    delays = [parse_robots(body, agent).crawl_delay_s for _, _, _, status, body in robots_rows if status == 200]
     return max((each for each in delays if each is not None), default=None)
 
 
