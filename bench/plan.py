@@ -44,7 +44,7 @@ def best_of(rounds: int, name: str, work: Callable[[], Result]) -> tuple[dict[st
 
 
 def measure_one(pages: int, rounds: int, theta: float, unit: str, seed: int) -> dict[str, Any]:
-    from teia.refresh.bound import carried_out, weak_politeness
+    from teia.refresh.bound import timetable_staleness, weak_politeness
     from teia.refresh.counts import plan_counts
     from teia.refresh.intensities import plan_intensities
     from teia.refresh.merge import merge
@@ -75,7 +75,7 @@ def measure_one(pages: int, rounds: int, theta: float, unit: str, seed: int) -> 
         "peak_rss_mb": round(planned_mb),
         "mb": round(planned_mb - before_mb),
         "wp": round(weak_politeness(world), 5),
-        "inf_crawlers": round(carried_out(world, table), 5),
+        "inf_crawlers": round(timetable_staleness(world, table), 5),
     }
 
 

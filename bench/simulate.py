@@ -50,7 +50,7 @@ def measure_one(
     from teia.lab.simulate.run import SimulationSettings, simulate
     from teia.lab.simulate.timeline import PlainTimeline
     from teia.refresh.model import Crawlers
-    from teia.refresh.policies import policy_named
+    from teia.refresh.policies import find_policy
     from teia.refresh.scenario import draw_world
 
     world = draw_world(
@@ -69,7 +69,7 @@ def measure_one(
         began_s, began_cpu_s = time.perf_counter(), time.process_time()
         outcome = simulate(
             world,
-            policy_named(policy),
+            find_policy(policy),
             SimulationSettings(DAY_S),
             ProcessorClock(),
             timeline=PlainTimeline if plain else make_timeline,

@@ -163,9 +163,9 @@ def _serve(folder: Path, port: int) -> None:
 
     console = progress_console()
 
-    def say(line: str) -> None:
+    def report(line: str) -> None:
         console.print(f"  {line}", soft_wrap=True, highlight=False, markup=False)
 
     console.print("\nOpen in a browser (Ctrl-C ends the demo):")
-    ended_by = serve(open_root(folder), WallClock(), "127.0.0.1", free_port(port), (), None, say)
+    ended_by = serve(open_root(folder), WallClock(), "127.0.0.1", free_port(port), (), None, report)
     raise typer.Exit(INTERRUPTED if ended_by is signal.SIGINT else 0)

@@ -30,7 +30,7 @@ async def show_progress(crawler: Crawler, clock: Clock, console: Console) -> Non
         while True:
             await clock.sleep(PLAIN_REFRESH_S)
             for crawl in crawler.crawls:
-                console.print(one_line(summarize(crawl, clock.ticks_s() - began)), soft_wrap=True, markup=False)
+                console.print(progress_line(summarize(crawl, clock.ticks_s() - began)), soft_wrap=True, markup=False)
     # Transient: the summary takes the place of the table.
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
@@ -54,7 +54,7 @@ async def finish_index(indexer: IndexerProcess, console: Console) -> None:
         console.print(f"[red]not all pages could be indexed:[/red] {escape(indexer.error)}")
 
 
-def one_line(now: Summary) -> str:
+def progress_line(now: Summary) -> str:
     paused = f"  paused: {now.paused_why}" if now.paused_why else ""
     return (
         f"{now.collection}  {duration(now.seconds)}  {count_of(now.pages, 'page')}  {now.pages_per_s:,.1f}/s"
@@ -82,7 +82,7 @@ def _add_crawl(table: Table, now: Summary) -> None:
         "pages", f"{now.pages:,}", f"{now.pages_per_s:,.1f}/s, {size(now.bytes)}, {count_of(now.hosts, 'host')}"
     )
     table.add_row("queue", f"{now.urls_queued:,}", f"of {count_of(now.urls_known, 'URL')} known{eta(now)}")
-    table.add_row("answers", *_two_parts(now.outcomes))
+    table.add_row("answers", *_split_outcomes(now.outcomes))
     if now.freshness:
         table.add_row("freshness", freshness(now.freshness))
     if now.paused_why:
@@ -99,11 +99,11 @@ def eta(now: Summary) -> str:
 def freshness(found: Mapping[str, float]) -> str:
     """Return the estimated freshness of the captures, and the best possible."""
     at_most = f", at most {found['possible']:.1%}" if "possible" in found else ""
-    said = f"{found['fresh']:.1%} ± {found['fresh_error']:.1%} fresh"
-    return f"{said}; long-run optimum with these delays {found['best']:.1%}{at_most}"
+    current = f"{found['fresh']:.1%} ± {found['fresh_error']:.1%} fresh"
+    return f"{current}; long-run optimum with these delays {found['best']:.1%}{at_most}"
 
 
-def _two_parts(outcomes: Mapping[str, int]) -> tuple[str, str]:
+def _split_outcomes(outcomes: Mapping[str, int]) -> tuple[str, str]:
     shown = [f"{name} {count:,}" for name, count in list(outcomes.items())[:8]]
     return "  ".join(shown[:3]), "  ".join(shown[3:])
 

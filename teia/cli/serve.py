@@ -40,10 +40,10 @@ def serve(
 
     console = progress_console()
 
-    def say(line: str) -> None:
+    def report(line: str) -> None:
         console.print(line, soft_wrap=True, highlight=False)
 
     # A server without a crawler only reads; there a misspelt --data must not create a folder.
     root = open_root(data, create=not no_crawler)
-    ended_by = run(root, WallClock(), host, port, tuple(name or ()), token_out, say, crawls=not no_crawler)
+    ended_by = run(root, WallClock(), host, port, tuple(name or ()), token_out, report, crawls=not no_crawler)
     raise typer.Exit(INTERRUPTED if ended_by is signal.SIGINT else 0)

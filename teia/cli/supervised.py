@@ -41,7 +41,7 @@ class Progress:
         else:
             self._print = progress_console().print
 
-    def say(self, doing: str) -> None:
+    def report_step(self, doing: str) -> None:
         """Report the step that begins now."""
         self._doing = doing
         if self._print is not None:
@@ -49,7 +49,7 @@ class Progress:
         else:
             self._line()
 
-    def reached(self, share: float) -> None:
+    def report_share(self, share: float) -> None:
         """Report the share of the work that is done, 0 to 1; only a supervisor gets it."""
         # The first share is always reported, the next ones when they differ enough.
         if self._print is None and (self._share is None or share - self._share >= STEP):

@@ -13,11 +13,11 @@ from teia.clock import Clock
 from teia.errors import LabError
 from teia.lib.csvtext import CsvWriter
 from teia.refresh.bound import non_polite, weak_politeness
-from teia.refresh.dispatch import carry_out
+from teia.refresh.dispatch import execute_plan
 from teia.refresh.formulas import visited_staleness
 from teia.refresh.merge import Timetable
 from teia.refresh.model import DAY_S, Floats, Numbers, RefreshWorld
-from teia.refresh.policies import policy_named
+from teia.refresh.policies import find_policy
 from teia.refresh.scenario import Scenario, read_scenario
 
 RATE_GROUPS = 12
@@ -39,13 +39,13 @@ def plan_file(
 
     Times are seconds from the beginning. A policy without a timetable is carried out as if crawlers were always free.
     """
-    policy = policy_named(policy_name)
+    policy = find_policy(policy_name)
     progress("reading pages")
     scenario = read_scenario(scenario_path)
     world = scenario.world(horizon_s=horizon_s, politeness_s=politeness_s, budget=budget)
     progress(f"{policy.name}: {len(world):,} pages on {world.servers:,} servers")
     began_s = clock.ticks_s()
-    table = carry_out(policy.plan(world), world)
+    table = execute_plan(policy.plan(world), world)
     planned_s = clock.ticks_s() - began_s
     try:
         _write(out, scenario, world, table)

@@ -57,6 +57,6 @@ def steady_optimum(world: RefreshWorld) -> float:
     return float(world.weight @ steady_staleness(world.rate, plan_intensities(world).visits_per_s))
 
 
-def carried_out(world: RefreshWorld, timetable: Timetable) -> float:
+def timetable_staleness(world: RefreshWorld, timetable: Timetable) -> float:
     """Return the expected staleness if every visit is made when it is due: InfCrawlers for PSP's timetable."""
     return float(world.weight @ visited_staleness(world, timetable.page, timetable.due_s))

@@ -191,7 +191,7 @@ def queue_of(plan: Plan, world: RefreshWorld, server: int, start_s: float = 0.0)
     return value
 
 
-def carry_out(plan: Plan, world: RefreshWorld) -> Timetable:
+def execute_plan(plan: Plan, world: RefreshWorld) -> Timetable:
     """Return the timetable if a crawler is always free: no visit is early, and visits are slots apart.
 
     A `Timetable` is returned unchanged, even where it is not polite. The first visit of a server is half a slot after

@@ -188,7 +188,7 @@ class History:
         return cls(visited_s, changed_s, visits, changes, quiet_s, dated, dated_s, is_gone, gaps)
 
 
-def record_says_gone(record: bytes) -> bool:
+def is_gone_record(record: bytes) -> bool:
     """Tell whether the last visit found the page gone, from an encoded history without decoding all of it."""
     return len(record) >= _HEAD.size and bool(record[1] & _GONE_BIT)
 

@@ -52,7 +52,7 @@ _START, _END = 1, 2
 _BEHIND, _BEFORE, _WORDING = range(3)
 
 
-def sketch_of(text: str) -> bytes:
+def make_sketch(text: str) -> bytes:
     """Return the sketch of a text as the parser writes it, with each block on its own line.
 
     A number has 40 bits of the block without its digits, 16 of its digits, 8 of its length. Neighbouring blocks of a

@@ -33,7 +33,7 @@ from teia.refresh.counts import counts_at, gain, plan_counts
 from teia.refresh.formulas import even_staleness, steady_staleness
 from teia.refresh.intensities import Intensities, intensity_at
 from teia.refresh.model import Floats, Numbers, RefreshWorld
-from teia.refresh.rates import Gamma, fresh_probability_of, kept_probability_of
+from teia.refresh.rates import Gamma, fresh_probability_of, mean_fresh_probability
 
 SAMPLE = 192
 """Number of pages in a sample, and of the stretches of ages that have one price each."""
@@ -124,7 +124,7 @@ def possible(copies: ServerCaptures, plan: Intensities) -> PossibleFreshness:
     total = float(copies.weight.sum())
     sample = Sample.of(copies)
     rates = sample.pages.drawn()
-    planned = float(copies.weight @ kept_probability_of(copies.found, plan.visits_per_s))
+    planned = float(copies.weight @ mean_fresh_probability(copies.found, plan.visits_per_s))
     gain, variance = _worth_knowing(sample, rates, plan, total)
     long_run = min(planned + gain, total)
     ages = Ages.of(copies)
@@ -157,7 +157,7 @@ def _worth_knowing(sample: Sample, rates: Floats, plan: Intensities, total: floa
 # ---- over a window --------------------------------------------------------------------------------------------------
 
 
-def possible_within(copies: ServerCaptures, horizon_s: float) -> float:
+def possible_freshness_within(copies: ServerCaptures, horizon_s: float) -> float:
     """Return the sum of weights that could be fresh on average over a horizon, with one visit a slot."""
     total, world = float(copies.weight.sum()), _from_ages(copies, horizon_s)
     counts = plan_counts(world, caps="ceil")
@@ -200,8 +200,8 @@ def _fresh_by(copies: ServerCaptures, counts: Numbers, horizon_s: float) -> Floa
     at_once = counts * copies.age_s > horizon_s
     gaps = np.where(at_once, counts, counts + 1)
     gap_s = np.where(at_once, horizon_s, horizon_s + copies.age_s) / gaps
-    begun = np.where(at_once, 0.0, copies.age_s * kept_probability_of(copies.found, _per_s(copies.age_s)))
-    return (gaps * gap_s * kept_probability_of(copies.found, 1.0 / gap_s) - begun) / horizon_s
+    begun = np.where(at_once, 0.0, copies.age_s * mean_fresh_probability(copies.found, _per_s(copies.age_s)))
+    return (gaps * gap_s * mean_fresh_probability(copies.found, 1.0 / gap_s) - begun) / horizon_s
 
 
 def _per_s(interval_s: Floats) -> Floats:

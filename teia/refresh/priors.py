@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.special import digamma
 
 from teia.refresh.history import DAY_S, Histories
-from teia.refresh.rates import FASTEST, SLOWEST, Flags, Floats, Gamma, estimate, same_for_all
+from teia.refresh.rates import FASTEST, SLOWEST, Flags, Floats, Gamma, estimate, repeat_prior
 
 Groups = npt.NDArray[np.int64]
 
@@ -68,20 +68,20 @@ def mean_log(gamma: Gamma) -> Floats:
     return found
 
 
-def priors_of(histories: Histories, host: Groups, kind: Groups, trusted: Flags | None = None) -> Gamma:
+def learn_priors(histories: Histories, host: Groups, kind: Groups, trusted: Flags | None = None) -> Gamma:
     """Return a prior for every page, learnt from all. `host` and `kind` number each page's host and its type there.
 
     A kind belongs to one host. Pages never visited twice take their prior from the others.
     """
     pages = len(histories)
-    prior = same_for_all(FIRST_CHANGES, FIRST_TIME_S, pages)
+    prior = repeat_prior(FIRST_CHANGES, FIRST_TIME_S, pages)
     if not pages:
         return prior
     hosts, kinds = int(host.max()) + 1, int(kind.max()) + 1
     host_of_kind = np.zeros(kinds, dtype=np.int64)
     host_of_kind[kind] = host
     counts = (histories.visits > 0.0).astype(np.float64)
-    everywhere, nothing = np.zeros(pages, dtype=np.int64), same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
+    everywhere, nothing = np.zeros(pages, dtype=np.int64), repeat_prior(FIRST_CHANGES, FIRST_TIME_S, 1)
     # EM: estimate all pages under their priors, then refit the priors from the widest group to the narrowest.
     for _ in range(ROUNDS):
         found = estimate(histories, prior, trusted)
@@ -92,12 +92,12 @@ def priors_of(histories: Histories, host: Groups, kind: Groups, trusted: Flags |
     return prior
 
 
-def priors_within(
+def learn_host_priors(
     histories: Histories, kind: Groups, of_all: Gamma, trusted: Flags | None = None, rounds: int = ROUNDS
 ) -> tuple[Gamma, Gamma]:
     """Return the priors of one host's kinds, and that of the host, drawn towards the one of all pages.
 
-    It learns for one host the priors that `priors_of` learns for many hosts at once.
+    It learns for one host the priors that `learn_priors` learns for many hosts at once.
     """
     of_kinds, of_host = _taken(of_all, np.zeros(int(kind.max()) + 1, dtype=np.int64)), of_all
     counts = (histories.visits > 0.0).astype(np.float64)

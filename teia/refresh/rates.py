@@ -102,7 +102,7 @@ class Gamma:
         return self.quantile((1.0 - share) / 2.0), self.quantile((1.0 + share) / 2.0)
 
 
-def same_for_all(changes: float, time_s: float, pages: int) -> Gamma:
+def repeat_prior(changes: float, time_s: float, pages: int) -> Gamma:
     """Return one prior repeated for every page."""
     return Gamma(np.full(pages, changes), np.full(pages, time_s))
 
@@ -206,7 +206,7 @@ def fresh_probability_of(found: Gamma, age_s: Floats) -> Floats:
     return share
 
 
-def kept_probability_of(found: Gamma, visits_per_s: Floats) -> Floats:
+def mean_fresh_probability(found: Gamma, visits_per_s: Floats) -> Floats:
     """Return that probability averaged over the time between two visits at this intensity; 0 without visits."""
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = 1.0 / (visits_per_s * found.time_s)

@@ -77,7 +77,7 @@ def read_scenario(path: Path) -> Scenario:
         raise UsageError(f"{path}: not a CSV file in UTF-8: {error}") from error
 
 
-def scenario_of(text: str, name: str) -> Scenario:
+def parse_scenario(text: str, name: str) -> Scenario:
     """Read pages from a text; error messages call it `name`."""
     try:
         return _read(name, csv.reader(text.splitlines()))

@@ -32,7 +32,7 @@ WAIT_S = 40.0
 """Longest wait in seconds for an answer, retries and other readers' captures included."""
 
 MAX_WAITING = 64
-KEPT, MAX_KEPT_BYTES = 16, 1 << 20
+CACHE_SIZE, MAX_CACHED_BYTES = 16, 1 << 20
 """Size of the cache of answers: a capture is requested twice, for the page around it and for its frame."""
 
 
@@ -45,15 +45,15 @@ class CaptureReader:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: Thread | None = None
         self._pool: ChildPool | None = None
-        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+        self._cache: OrderedDict[bytes, bytes] = OrderedDict()
 
     def text(self, url: str, head: bytes, body: bytes) -> CaptureText:
         """Return the text of a capture."""
-        return decode_text(self._done(CaptureRequest("text", url, head, body)))
+        return decode_text(self._cached_answer(CaptureRequest("text", url, head, body)))
 
-    def shown(self, url: str, head: bytes, body: bytes, *, is_style: bool = False) -> CaptureTemplate:
+    def safe_template(self, url: str, head: bytes, body: bytes, *, is_style: bool = False) -> CaptureTemplate:
         """Return a page, or a style sheet, made safe to display."""
-        return decode_template(self._done(CaptureRequest("style" if is_style else "page", url, head, body)))
+        return decode_template(self._cached_answer(CaptureRequest("style" if is_style else "page", url, head, body)))
 
     def close(self) -> None:
         """End the children."""
@@ -69,43 +69,43 @@ class CaptureReader:
         thread.join()
         loop.close()
 
-    def _done(self, wanted: CaptureRequest) -> bytes:
-        payload = encode(wanted)
+    def _cached_answer(self, request: CaptureRequest) -> bytes:
+        payload = encode(request)
         # The whole request is the key; its digest is short.
         name = hashlib.sha256(payload).digest()
         with self._lock:
-            if name in self._kept:
-                return self._kept[name]
-        answer = self._answer(wanted, payload)
-        if len(answer) <= MAX_KEPT_BYTES:
+            if name in self._cache:
+                return self._cache[name]
+        answer = self._answer(request, payload)
+        if len(answer) <= MAX_CACHED_BYTES:
             with self._lock:
-                self._kept[name] = answer
-                if len(self._kept) > KEPT:
-                    self._kept.popitem(last=False)
+                self._cache[name] = answer
+                if len(self._cache) > CACHE_SIZE:
+                    self._cache.popitem(last=False)
         return answer
 
-    def _answer(self, wanted: CaptureRequest, payload: bytes) -> bytes:
-        loop, pool = self._running()
-        answered: Future[bytes | LostAnswer] = Future()
+    def _answer(self, request: CaptureRequest, payload: bytes) -> bytes:
+        loop, pool = self._ensure_running()
+        future: Future[bytes | LostAnswer] = Future()
         # The pool belongs to its loop: other threads only post to it.
-        loop.call_soon_threadsafe(self._submit, pool, payload, answered)
+        loop.call_soon_threadsafe(self._submit, pool, payload, future)
         try:
-            answer = answered.result(WAIT_S)
+            answer = future.result(WAIT_S)
         except TimeoutError:
-            raise ParseError(f"the capture of {wanted.url} could not be read in time") from None
+            raise ParseError(f"the capture of {request.url} could not be read in time") from None
         if isinstance(answer, LostAnswer):
-            raise ParseError(f"the capture of {wanted.url} cannot be read ({answer.reason})")
+            raise ParseError(f"the capture of {request.url} cannot be read ({answer.reason})")
         return answer
 
     @staticmethod
-    def _submit(pool: ChildPool, payload: bytes, answered: Future[bytes | LostAnswer]) -> None:
-        done: Callable[[bytes | LostAnswer], None] = answered.set_result
+    def _submit(pool: ChildPool, payload: bytes, future: Future[bytes | LostAnswer]) -> None:
+        done: Callable[[bytes | LostAnswer], None] = future.set_result
         if pool.waiting >= MAX_WAITING:
             done(LostAnswer("too many captures are being read"))
         else:
             pool.submit(payload, done=done)
 
-    def _running(self) -> tuple[asyncio.AbstractEventLoop, ChildPool]:
+    def _ensure_running(self) -> tuple[asyncio.AbstractEventLoop, ChildPool]:
         with self._lock:
             if self._loop is None or self._pool is None:
                 self._loop = asyncio.new_event_loop()

@@ -60,8 +60,8 @@ def page_signals(lookup: Lookup, entry: UrlEntry) -> tuple[PageSignal, ...]:
     frontier, slot = lookup.cells[entry.cell], slot_of(site_of(entry.host))
     if not site_statements.has_tables(frontier.db):  # no version with signals has written it yet
         return ()
-    said = site_statements.statements_of_page(frontier.db, (slot, entry.host_id, entry.key))
-    voices = source_trust(frontier, slot, entry.host_id) if said else {}
+    statements = site_statements.statements_of_page(frontier.db, (slot, entry.host_id, entry.key))
+    sources = source_trust(frontier, slot, entry.host_id) if statements else {}
     visited_s = entry.page.last_visit_s if entry.page is not None else 0.0
     return tuple(
         PageSignal(
@@ -69,14 +69,14 @@ def page_signals(lookup: Lookup, entry: UrlEntry) -> tuple[PageSignal, ...]:
             changed=iso_utc(each.reported_s),
             heard=iso_utc(each.checked_s) if each.checked_s else None,
             is_news=is_news(each.reported_s, each.checked_s, visited_s),
-            weight=round(voices.get(each.kind, SignalSource()).weight, 4),
+            weight=round(sources.get(each.kind, SignalSource()).weight, 4),
         )
-        for each in sorted(said, key=lambda one: one.kind)
+        for each in sorted(statements, key=lambda one: one.kind)
     )
 
 
 SUGGESTIONS = 3
-LOOKED_AT = 2_000
+MAX_COMPARED = 2_000
 """Most URLs of a host, or names of hosts in a cell, that are searched for similar ones."""
 
 
@@ -154,8 +154,8 @@ def find_entry(lookup: Lookup, text: str, config: Config) -> UrlEntry:
     entry = lookup.find(url)
     if entry is None:
         # The page may be known under the main name of its host.
-        there = main_url(lookup, url)
-        if there is not None and lookup.find(there) is not None:
+        main = main_url(lookup, url)
+        if main is not None and lookup.find(main) is not None:
             raise StoreError(f"{url} is not known in {lookup.name}: {alias_note(lookup, url)}")
         alike = suggestions(lookup, url)
         hint = (
@@ -183,11 +183,11 @@ def next_due(entry: UrlEntry) -> str | None:
 def suggestions(lookup: Lookup, url: str) -> list[str]:
     """Suggest known URLs that resemble an unknown one: of the same host, or of hosts with a similar name."""
     parts = split(url)
-    known = lookup.urls_of_host(parts.host, LOOKED_AT)
+    known = lookup.urls_of_host(parts.host, MAX_COMPARED)
     # A misspelt path is likelier than a misspelt host.
     if known:
         return get_close_matches(url, known, SUGGESTIONS, cutoff=0.6) or known[:1]
-    hosts = get_close_matches(parts.host, lookup.hosts(LOOKED_AT), SUGGESTIONS, cutoff=0.6)
+    hosts = get_close_matches(parts.host, lookup.hosts(MAX_COMPARED), SUGGESTIONS, cutoff=0.6)
     return [each for host in hosts for each in lookup.urls_of_host(host, 1)]
 
 
@@ -195,11 +195,11 @@ def suggestions(lookup: Lookup, url: str) -> list[str]:
 
 
 LINKS_AT_ONCE = 50
-ENOUGH_VISITS = 5
+MIN_VISITS = 5
 """Number of visits below which a page's change rate is hardly known."""
 
 MAX_VISITS_SHOWN = 120
-NEAR_LOOKED_AT, NEAR_SHOWN, NEAR_BITS = 20_000, 10, 3
+MAX_NEAR_COMPARED, MAX_NEAR_SHOWN, NEAR_BITS = 20_000, 10, 3
 """Limits of near-duplicates: pages of a host that are compared, pages listed, bits of 64 that may differ."""
 
 MASK_64 = (1 << 64) - 1
@@ -289,7 +289,7 @@ class PageDetail(PageView):
     found: str | None = None
     found_by: tuple[str, ...] = ()
     visits: int = 0
-    visits_wanted: int = ENOUGH_VISITS
+    visits_wanted: int = MIN_VISITS
     low_per_day: float | None = None
     high_per_day: float | None = None
     like_this_per_day: float | None = None
@@ -308,10 +308,10 @@ class PageDetail(PageView):
     asked: str = ""
 
 
-def _last_good(lookup: Lookup, entry: UrlEntry) -> str:
+def _last_capture_time(lookup: Lookup, entry: UrlEntry) -> str:
     """Return the time of a page's last good capture; `pages.last_visit_s` moves with failed visits too."""
-    place = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
-    return iso_utc(captured_s(lookup.cells[entry.cell].db, place))
+    row_key = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
+    return iso_utc(captured_s(lookup.cells[entry.cell].db, row_key))
 
 
 def page_detail(
@@ -334,8 +334,8 @@ def page_detail(
         visits=page.visits if page is not None else 0,
         low_per_day=fresh.low_per_day if fresh is not None else None,
         high_per_day=fresh.high_per_day if fresh is not None else None,
-        like_this_per_day=_like_this(lookup, entry),
-        last_good=_last_good(lookup, entry) if page is not None and marks and marks[-1].what == "failed" else None,
+        like_this_per_day=_peer_rate(lookup, entry),
+        last_good=_last_capture_time(lookup, entry) if page is not None and marks and marks[-1].what == "failed" else None,
         marks=marks[-MAX_VISITS_SHOWN:],
         in_from=in_from,
         linked_from=_neighbours(lookup, view.links_in[in_from : in_from + LINKS_AT_ONCE]),
@@ -344,15 +344,15 @@ def page_detail(
         out_known=sum(lookup.find(each) is not None for each in outward),
         out_nofollow=len({link.url for link in links if link.nofollow}),
         identity=_identity(lookup, entry),
-        near_copies=_near_copies(lookup, entry),
-        robots=robots_word(lookup, entry, config),
+        near_copies=_near_duplicates(lookup, entry),
+        robots=robots_ruling(lookup, entry, config),
     )
 
 
-def _like_this(lookup: Lookup, entry: UrlEntry) -> float | None:
+def _peer_rate(lookup: Lookup, entry: UrlEntry) -> float | None:
     """Return the change rate of similar pages; None if the page's own rate is known, or no similar page has one."""
     page = entry.page
-    if page is None or page.visits >= ENOUGH_VISITS:
+    if page is None or page.visits >= MIN_VISITS:
         return None
     return rate_of_peers(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key)
 
@@ -364,7 +364,7 @@ def _marks(lookup: Lookup, entry: UrlEntry) -> tuple[VisitMark, ...]:
     return tuple(
         VisitMark(
             iso_utc(visit.time_s),
-            _what(visit.outcome, visit.changed),
+            _visit_kind(visit.outcome, visit.changed),
             visit.outcome,
             visit.digest.hex() or None,
             bool(visit.file),
@@ -374,7 +374,7 @@ def _marks(lookup: Lookup, entry: UrlEntry) -> tuple[VisitMark, ...]:
     )
 
 
-def _what(outcome: str, changed: bool | None) -> str:
+def _visit_kind(outcome: str, changed: bool | None) -> str:
     if not outcome.startswith(("2", "3")):
         return "failed"
     return {None: "first", True: "changed", False: "same"}[changed]
@@ -397,8 +397,8 @@ def _identity(lookup: Lookup, entry: UrlEntry) -> Identity | None:
     if page is None:
         return None
     sql = "SELECT etag, last_modified FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
-    place = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
-    etag, modified = lookup.cells[entry.cell].db.execute(sql, place).fetchone()
+    row_key = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
+    etag, modified = lookup.cells[entry.cell].db.execute(sql, row_key).fetchone()
     return Identity(
         canonical=page.canonical or entry.url,
         digest=page.digest.hex() or None,
@@ -413,11 +413,11 @@ def _identity(lookup: Lookup, entry: UrlEntry) -> Identity | None:
     )
 
 
-def _near_copies(lookup: Lookup, entry: UrlEntry) -> NearDuplicates | None:
+def _near_duplicates(lookup: Lookup, entry: UrlEntry) -> NearDuplicates | None:
     """Return pages of the host with the same text or a fingerprint that differs in a few bits; None without a text."""
-    db, place = lookup.cells[entry.cell].db, (slot_of(site_of(entry.host)), entry.host_id)
+    db, row_key = lookup.cells[entry.cell].db, (slot_of(site_of(entry.host)), entry.host_id)
     sql = "SELECT simhash, text_digest FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
-    own = db.execute(sql, (*place, entry.key)).fetchone()
+    own = db.execute(sql, (*row_key, entry.key)).fetchone()
     # A simhash of 0: the page has no text.
     if own is None or not own[0]:
         return None
@@ -425,24 +425,24 @@ def _near_copies(lookup: Lookup, entry: UrlEntry) -> NearDuplicates | None:
     sql = "SELECT key, simhash, text_digest FROM pages WHERE slot = ? AND host_id = ? AND NOT is_gone LIMIT ?"
     alike = [
         key
-        for key, other, text_digest in db.execute(sql, (*place, NEAR_LOOKED_AT))
+        for key, other, text_digest in db.execute(sql, (*row_key, MAX_NEAR_COMPARED))
         if key != entry.key
         and other
         # SQLite's numbers are signed; 64 bits of the difference count.
         and (text_digest == digest or ((simhash ^ other) & MASK_64).bit_count() <= NEAR_BITS)
     ]
     sql = "SELECT tail FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
-    tails = [db.execute(sql, (*place, key)).fetchone()[0] for key in alike[:NEAR_SHOWN]]
-    return NearDuplicates(len(alike), tuple(url_from(entry.host, tail) for tail in tails), NEAR_LOOKED_AT)
+    tails = [db.execute(sql, (*row_key, key)).fetchone()[0] for key in alike[:MAX_NEAR_SHOWN]]
+    return NearDuplicates(len(alike), tuple(url_from(entry.host, tail) for tail in tails), MAX_NEAR_COMPARED)
 
 
-def robots_word(lookup: Lookup, entry: UrlEntry, config: Config) -> RobotsRuling | None:
+def robots_ruling(lookup: Lookup, entry: UrlEntry, config: Config) -> RobotsRuling | None:
     """Return the robots.txt ruling on a page; None if robots.txt was not fetched or is not obeyed."""
     parts = split(entry.url)
-    wanted = f"{parts.scheme}://{parts.authority}"
-    kept = lookup.cells[entry.cell].robots_of(entry.host_id, entry.host) if config.courtesy.robots else ()
-    for origin, read_s, outcome, status, body in kept:
-        if origin == wanted:
+    page_origin = f"{parts.scheme}://{parts.authority}"
+    robots_rows = lookup.cells[entry.cell].robots_of(entry.host_id, entry.host) if config.courtesy.robots else ()
+    for origin, read_s, outcome, status, body in robots_rows:
+        if origin == page_origin:
             agent, limit = config.courtesy.user_agent, config.limits.robots_bytes
             rules = rules_from_answer(outcome, status, body, agent, None, read_s, limit)
             return RobotsRuling(origin, iso_utc(read_s), outcome, rules.line_for(entry.url), rules.allows(entry.url))

@@ -33,7 +33,7 @@ from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
-from teia.frontier.cell.take import LaneUrl, read_lane_urls, read_lane_after, read_lane, read_refresh_page
+from teia.frontier.cell.pop import LaneUrl, read_lane_urls, read_lane_after, read_lane, read_refresh_page
 from teia.urls import site_of, slot_of
 from teia.views.hosts import HostLine, HostTable, HostWaitReasons
 
@@ -41,12 +41,12 @@ MAX_HOSTS_SCANNED = 100
 MAX_URLS_SCANNED = 2_000
 """Most URLs searched for a text, over all hosts together."""
 
-OF_EACH_AT_LEAST = 20
+MIN_PER_HOST = 20
 
 NEVER_S = revisits.LATEST_S / 10
 """A time later than any calendar date."""
 
-KNOWN_AT_FIRST, KNOWN_LOOKED_AT = 8, 500
+FIRST_KNOWN_READ, MAX_KNOWN_READ = 8, 500
 
 SOURCES = {LANE_NEW: "new", LANE_DUE: "retry", LANE_REFRESH: "refresh", LANE_LATER: "suspect"}
 FIRST = frozenset({"next", "resting"})
@@ -101,19 +101,19 @@ def preview_queue(
     # The table may be older than the cells.
     lines = [line for line in _candidates(table, only, now_s) if line.cell < len(lookup.cells)]
     # With a filter few URLs may match, so the limit of all hosts together is shared out.
-    most = max(OF_EACH_AT_LEAST, MAX_URLS_SCANNED // max(1, len(lines))) if only.needs_scan else MAX_URLS_SCANNED
+    most = max(MIN_PER_HOST, MAX_URLS_SCANNED // max(1, len(lines))) if only.needs_scan else MAX_URLS_SCANNED
     hosts = [_Host(lookup.cells[line.cell], line, config, now_s, only, most) for line in lines]
     # The number breaks ties: hosts cannot be compared.
-    heap = [(*host.turn, number, host) for number, host in enumerate(hosts) if host.turn is not None]
+    heap = [(*host.priority, number, host) for number, host in enumerate(hosts) if host.priority is not None]
     heapq.heapify(heap)
     found: list[QueuePreview] = []
     while heap and len(found) < limit:
         *_, number, host = heap[0]
-        found.append(host.take())
-        if host.turn is None:
+        found.append(host.pop())
+        if host.priority is None:
             heapq.heappop(heap)
         else:
-            heapq.heapreplace(heap, (*host.turn, number, host))
+            heapq.heapreplace(heap, (*host.priority, number, host))
     return found
 
 
@@ -126,12 +126,12 @@ def _candidates(table: HostTable, only: QueueFilter, now_s: float) -> list[HostL
     """Return the hosts that could have the first URLs: those that are ready first."""
     if only.host:
         line = table.hosts.get(only.host)
-        return [line] if line is not None and (not only.why or _has(line, only.why, now_s)) else []
-    waiting = (line for line in table.hosts.values() if line.waits.any and _has(line, only.why, now_s))
+        return [line] if line is not None and (not only.why or _may_have(line, only.why, now_s)) else []
+    waiting = (line for line in table.hosts.values() if line.waits.any and _may_have(line, only.why, now_s))
     return heapq.nsmallest(MAX_HOSTS_SCANNED, waiting, key=lambda line: (line.ready_at_s or 0.0, line.host))
 
 
-_HAS: dict[str, Callable[[HostLine, float], bool]] = {
+_REASON_TESTS: dict[str, Callable[[HostLine, float], bool]] = {
     "next": lambda line, now_s: line.waits.ready > 0 and (line.ready_at_s or 0.0) <= now_s,
     "resting": lambda line, now_s: line.waits.ready > 0 and (line.ready_at_s or 0.0) > now_s,
     "behind": lambda line, _: line.waits.ready > 1,
@@ -141,17 +141,17 @@ _HAS: dict[str, Callable[[HostLine, float], bool]] = {
 }
 
 
-def _has(line: HostLine, why: str, now_s: float) -> bool:
+def _may_have(line: HostLine, why: str, now_s: float) -> bool:
     """Tell whether a host may have URLs that wait for this reason; without one, whether any is expected at all."""
     if why == "parked":
         return bool(line.parked)
-    return (why == "not_due" or not line.parked) and (not why or _HAS[why](line, now_s))
+    return (why == "not_due" or not line.parked) and (not why or _REASON_TESTS[why](line, now_s))
 
 
 def find_next_key(frontier: FrontierCell, line: HostLine, config: Config, now_s: float) -> int | None:
     """Return the key of the next URL of a host; None if all wait for a time in the future."""
-    found = _Host(frontier, line, config, now_s, QueueFilter(), OF_EACH_AT_LEAST)
-    return next((item.key for *_, item, why in found.looked_at() if why in FIRST), None)
+    found = _Host(frontier, line, config, now_s, QueueFilter(), MIN_PER_HOST)
+    return next((item.key for *_, item, why in found.scan() if why in FIRST), None)
 
 
 def wait_reason(item: QueuedUrl | LaneUrl, line: HostLine, now_s: float, *, is_first: bool) -> str:
@@ -168,23 +168,23 @@ def wait_reason(item: QueuedUrl | LaneUrl, line: HostLine, now_s: float, *, is_f
 
 
 class _Host:
-    """Iterator over one host's URLs; `turn` is (expected, waiting since) of the next, None if there is none."""
+    """Iterator over one host's URLs; `priority` is (expected, waiting since) of the next, None if there is none."""
 
     def __init__(
         self, frontier: FrontierCell, line: HostLine, config: Config, now_s: float, only: QueueFilter, most: int
     ) -> None:
         self._most = most
         self._db, self._line, self._settings, self._only = frontier.db, line, config.refresh, only
-        self._place = (slot_of(site_of(line.host)), line.host_id)
+        self._row_key = (slot_of(site_of(line.host)), line.host_id)
         self._now_s, self._begins_s = now_s, max(now_s, line.ready_at_s or 0.0)
-        self._wanted = self._in_time()
+        self._wanted = self._matching()
         self._next = next(self._wanted, None)
 
     @property
-    def turn(self) -> tuple[float, float] | None:
+    def priority(self) -> tuple[float, float] | None:
         return (self._next[1], self._next[2].since_s) if self._next is not None else None
 
-    def take(self) -> QueuePreview:
+    def pop(self) -> QueuePreview:
         assert self._next is not None
         ahead, at_s, item, why = self._next
         self._next = next(self._wanted, None)
@@ -193,14 +193,14 @@ class _Host:
         state = (item.since_s, item.depth, item.failures)
         return QueuePreview(expected_s, self._line.host, item.url, source, why, ahead, *state)
 
-    def _in_time(self) -> Iterator[tuple[int, float, QueuedUrl, str]]:
-        for each in self.looked_at():
+    def _matching(self) -> Iterator[tuple[int, float, QueuedUrl, str]]:
+        for each in self.scan():
             if self._only.wants(each[2]) and self._only.why in ("", each[3]):
                 yield each
             if self._only.why in FIRST and each[3] in FIRST:
                 return  # of each host there is one
 
-    def looked_at(self) -> Iterator[tuple[int, float, QueuedUrl, str]]:
+    def scan(self) -> Iterator[tuple[int, float, QueuedUrl, str]]:
         """Yield each URL with its position, its time and its reason, up to the limit."""
         has_first = False
         for ahead, item, at_s in islice(self._by_reason(), self._most):
@@ -216,25 +216,25 @@ class _Host:
             return
         waits, slot_s = self._line.waits, self._line.slot_s
         free_s = self._begins_s
-        for number, (item, ready_s) in enumerate(self._of_reason(waits.ready * slot_s)):
+        for number, (item, ready_s) in enumerate(self._urls_of_reason(waits.ready * slot_s)):
             free_s = max(free_s + (slot_s if number else 0.0), ready_s)
             # Ready URLs that go before it: as many as fit into the time until then.
             before = int((free_s - self._begins_s) / slot_s) if slot_s else waits.queued
             yield number + min(waits.ready, before), item, free_s
 
-    def _of_reason(self, turns_s: float) -> Iterator[tuple[QueuedUrl, float]]:
-        """Yield the URLs of one reason, each with its earliest time; all ready URLs take `turns_s` in total."""
+    def _urls_of_reason(self, ready_total_s: float) -> Iterator[tuple[QueuedUrl, float]]:
+        """Yield the URLs of one reason, each with its earliest time; all ready URLs take `ready_total_s` in total."""
         if self._only.why == "suspect":
             for item in self._lane(LANE_LATER):
-                yield item, self._begins_s + turns_s
+                yield item, self._begins_s + ready_total_s
         elif self._only.why == "retry":
             # Behind the greatest key of this millisecond: only later retries follow.
             after = (int(self._now_s * 1000), 1 << 62)
-            for item in read_lane_after(self._db, self._line.host, (*self._place, LANE_DUE), after, self._most):
+            for item in read_lane_after(self._db, self._line.host, (*self._row_key, LANE_DUE), after, self._most):
                 yield item, item.since_s
         else:
             for page in self._known(int(self._now_s * 1000)):
-                yield page[0], self._ready_s(page, has_new=bool(self._line.waits.new)) + turns_s
+                yield page[0], self._ready_s(page, has_new=bool(self._line.waits.new)) + ready_total_s
 
     def _slots(self) -> Iterator[tuple[QueuedUrl, float]]:
         """Yield one URL a slot with its time, in the order of refills; where none is ready the host waits."""
@@ -274,15 +274,15 @@ class _Host:
         return max(page[1].due_s if has_new else 0.0, page[1].requested_s + self._settings.least_s)
 
     def _lane(self, lane: int) -> Iterator[QueuedUrl]:
-        return read_lane(self._db, self._line.host, (*self._place, lane), 1 << 62, self._most, ())
+        return read_lane(self._db, self._line.host, (*self._row_key, lane), 1 << 62, self._most, ())
 
     def _known(self, after_ms: int = -1) -> Iterator[tuple[QueuedUrl, revisits.NextPage]]:
         seen: set[int] = set()
         # Most callers take few: a short read first, a long one only if they go on.
-        for some in (KNOWN_AT_FIRST, KNOWN_LOOKED_AT):
-            for each in revisits.next_pages(self._db, *self._place, some, seen, after_ms):
+        for limit in (FIRST_KNOWN_READ, MAX_KNOWN_READ):
+            for each in revisits.next_pages(self._db, *self._row_key, limit, seen, after_ms):
                 seen.add(each.key)
-                item = read_refresh_page(self._db, self._line.host, *self._place, each.key)
+                item = read_refresh_page(self._db, self._line.host, *self._row_key, each.key)
                 if item is not None:
                     yield item, each
 
@@ -314,41 +314,41 @@ class WaitingUrl:
 
 
 def waiting_urls(
-    opened: Open, table: HostTable, config: Config, only: QueueFilter, now_s: float, weigh: WeighKeys
+    open_lookup: Open, table: HostTable, config: Config, only: QueueFilter, now_s: float, weigh: WeighKeys
 ) -> Iterator[list[WaitingUrl]]:
     """Yield all waiting URLs that match, some thousand at a time."""
-    lines = [table.hosts[only.host]] if only.host in table.hosts else [] if only.host else _by_name(table)
+    lines = [table.hosts[only.host]] if only.host in table.hosts else [] if only.host else _sorted_lines(table)
     for line in lines:
-        yield from _of_host(opened, line, config, only, now_s, weigh)
+        yield from _host_urls(open_lookup, line, config, only, now_s, weigh)
 
 
-def _by_name(table: HostTable) -> list[HostLine]:
+def _sorted_lines(table: HostTable) -> list[HostLine]:
     return sorted((line for line in table.hosts.values() if line.waits.any), key=lambda line: line.host)
 
 
-def _of_host(
-    opened: Open, line: HostLine, config: Config, only: QueueFilter, now_s: float, weigh: WeighKeys
+def _host_urls(
+    open_lookup: Open, line: HostLine, config: Config, only: QueueFilter, now_s: float, weigh: WeighKeys
 ) -> Iterator[list[WaitingUrl]]:
-    with opened() as lookup:
+    with open_lookup() as lookup:
         if line.cell >= len(lookup.cells):  # cells were joined since the hosts were counted
             return
         # Found once: of all lanes one URL is next.
         first = find_next_key(lookup.cells[line.cell], line, config, now_s)
-    place = (slot_of(site_of(line.host)), line.host_id)
+    row_key = (slot_of(site_of(line.host)), line.host_id)
     for lane in _lanes(line.waits):
         after: tuple[int, int] | None = _FIRST
         while after is not None:
-            with opened() as lookup:
+            with open_lookup() as lookup:
                 if line.cell >= len(lookup.cells):  # or since the last of them were read
                     return
-                items = read_lane_urls(lookup.cells[line.cell].db, line.host, (*place, lane), after, AT_ONCE)
+                items = read_lane_urls(lookup.cells[line.cell].db, line.host, (*row_key, lane), after, AT_ONCE)
             # A full portion: there may be more behind its last URL.
             after = (items[-1].rank, items[-1].key) if len(items) == AT_ONCE else None
             whys = [wait_reason(item, line, now_s, is_first=item.key == first) for item in items]
             found = zip(items, whys, strict=True)
-            kept = [(item, why) for item, why in found if only.wants(item) and only.why in ("", why)]
-            weights = weigh([(item.key, item.in_links) for item, _ in kept])
-            yield [_waiting(line.host, *each, weight) for each, weight in zip(kept, weights, strict=True)]
+            matching = [(item, why) for item, why in found if only.wants(item) and only.why in ("", why)]
+            weights = weigh([(item.key, item.in_links) for item, _ in matching])
+            yield [_waiting(line.host, *each, weight) for each, weight in zip(matching, weights, strict=True)]
 
 
 def _lanes(waits: HostWaitReasons) -> list[int]:

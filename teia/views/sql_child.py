@@ -37,7 +37,7 @@ START_S = 20.0
 """Limit in seconds for a child to start on a busy machine; the query is timed from then on."""
 GRACE_S = 2.0
 """Seconds after which a query that ignores an interrupt is killed."""
-OF_DUCKDB = 0.6
+DUCKDB_SHARE = 0.6
 """Share of the memory for what DuckDB counts; the rest is for what it does not count, and for the answer."""
 SLICE_ROWS = 64
 """Number of rows made at a time; an answer that is too long is refused between two such slices."""
@@ -68,10 +68,10 @@ class SqlAnswer:
     damaged: tuple[str, ...]
 
 
-def ask(root: Root, collection: str, sql: str, bounds: QueryLimits) -> SqlAnswer:
+def run_query(root: Root, collection: str, sql: str, limits: QueryLimits) -> SqlAnswer:
     """Answer one SELECT over a collection; QueryError explains a failure in a line."""
     command = [sys.executable, "-m", __name__, str(root.path), collection]
-    asked = json.dumps({"sql": sql, "bounds": asdict(bounds)}).encode() + b"\n"
+    request = json.dumps({"sql": sql, "bounds": asdict(limits)}).encode() + b"\n"
     with TemporaryDirectory(prefix="teia-sql-") as folder:  # ours, for a child that is killed removes nothing
         child = subprocess.Popen(  # noqa: S603  # our own module; the question is data
             command,
@@ -82,44 +82,44 @@ def ask(root: Root, collection: str, sql: str, bounds: QueryLimits) -> SqlAnswer
             env={**os.environ, "TMPDIR": folder, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         try:
-            said = _said(child, asked, bounds)
+            output = _read_output(child, request, limits)
         finally:
             # Also for a child that hangs; killing one that has ended does nothing.
             child.kill()
             child.communicate()
-    if not said:
-        raise QueryError(_ended(child.returncode, bounds))
-    return _read(said)
+    if not output:
+        raise QueryError(_failure_message(child.returncode, limits))
+    return _read(output)
 
 
-def _said(child: subprocess.Popen[bytes], asked: bytes, bounds: QueryLimits) -> bytes:
+def _read_output(child: subprocess.Popen[bytes], request: bytes, limits: QueryLimits) -> bytes:
     """Return the child's output, or nothing if it was killed."""
     assert child.stdin is not None
     assert child.stdout is not None
     with suppress(BrokenPipeError):
-        child.stdin.write(asked)
+        child.stdin.write(request)
         child.stdin.close()
     child.stdin = None
     try:
-        out, _ = child.communicate(timeout=START_S + bounds.seconds + GRACE_S)
+        out, _ = child.communicate(timeout=START_S + limits.seconds + GRACE_S)
     except subprocess.TimeoutExpired:
         return b""
     return out if child.returncode == 0 else b""
 
 
-def _ended(status: int, bounds: QueryLimits) -> str:
+def _failure_message(status: int, limits: QueryLimits) -> str:
     if status in {-signal.SIGALRM, -signal.SIGKILL}:
-        return f"the query took longer than {bounds.seconds:g} s; narrow it, e.g. with WHERE host = …"
-    return f"the query needs more than {bounds.memory_bytes >> 20} MiB of memory; narrow it, e.g. with WHERE host = …"
+        return f"the query took longer than {limits.seconds:g} s; narrow it, e.g. with WHERE host = …"
+    return f"the query needs more than {limits.memory_bytes >> 20} MiB of memory; narrow it, e.g. with WHERE host = …"
 
 
-def _read(said: bytes) -> SqlAnswer:
-    head, *lines = said.splitlines()
-    told = json.loads(head)
-    if "error" in told:
-        raise QueryError(told["error"])
+def _read(output: bytes) -> SqlAnswer:
+    head, *lines = output.splitlines()
+    reply = json.loads(head)
+    if "error" in reply:
+        raise QueryError(reply["error"])
     rows = [row for line in lines for row in _SLICE.decode(line)]
-    return SqlAnswer(Rows(tuple(told["columns"]), rows, told["cut"]), tuple(told["damaged"]))
+    return SqlAnswer(Rows(tuple(reply["columns"]), rows, reply["cut"]), tuple(reply["damaged"]))
 
 
 _SLICE = msgspec.json.Decoder(list[tuple[Any, ...]])
@@ -130,58 +130,58 @@ _SLICE = msgspec.json.Decoder(list[tuple[Any, ...]])
 
 def main() -> None:
     """Answer the query on standard input."""
-    asked = json.loads(sys.stdin.buffer.readline())
+    request = json.loads(sys.stdin.buffer.readline())
     sys.modules["numpy"] = None  # type: ignore[assignment]  # as if it were not there
     from teia.views import sql_tables  # noqa: F401  # before memory is bounded
 
-    bounds = QueryLimits(**asked["bounds"])
+    limits = QueryLimits(**request["bounds"])
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, bounds.seconds + GRACE_S)
-    _bound_memory(bounds.memory_bytes)
+    signal.setitimer(signal.ITIMER_REAL, limits.seconds + GRACE_S)
+    _bound_memory(limits.memory_bytes)
     try:
-        told = _answer(Path(sys.argv[1]), sys.argv[2], asked["sql"], bounds)
+        reply = _answer(Path(sys.argv[1]), sys.argv[2], request["sql"], limits)
     except TeiaError as error:
-        told = json.dumps({"error": str(error)}).encode() + b"\n"
+        reply = json.dumps({"error": str(error)}).encode() + b"\n"
     except MemoryError:  # of Arrow, too
         os._exit(1)
-    sys.stdout.buffer.write(told)
+    sys.stdout.buffer.write(reply)
     sys.stdout.buffer.flush()
     os._exit(0)  # nothing is left to clean up
 
 
-def _bound_memory(most: int) -> None:
+def _bound_memory(memory_bytes: int) -> None:
     """Limit memory to so much beyond what the modules took."""
     status = Path("/proc/self/status").read_text("ascii", "replace")
     # Memory that the imported modules took does not count.
-    taken = next((int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:")), 1 << 30)
-    resource.setrlimit(resource.RLIMIT_DATA, (taken + most, taken + most))
+    used_bytes = next((int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:")), 1 << 30)
+    resource.setrlimit(resource.RLIMIT_DATA, (used_bytes + memory_bytes, used_bytes + memory_bytes))
     # No core dump of gigabytes.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _answer(path: Path, collection: str, sql: str, bounds: QueryLimits) -> bytes:
+def _answer(path: Path, collection: str, sql: str, limits: QueryLimits) -> bytes:
     from teia.views.sql_tables import sql_views
 
     clock = WallClock()
-    until = clock.ticks_s() + bounds.seconds
+    until = clock.ticks_s() + limits.seconds
 
-    def go_on() -> None:
+    def check_deadline() -> None:
         if clock.ticks_s() > until:
             raise QueryError(
-                f"stopped after {bounds.seconds:g} s: there are too many URLs; query `fetches`, or use teia sql"
+                f"stopped after {limits.seconds:g} s: there are too many URLs; query `fetches`, or use teia sql"
             )
 
-    memory_mb = math.floor(bounds.memory_bytes * OF_DUCKDB / 1e6)
-    with sql_views(open_root(path), collection, sql, go_on, memory_mb) as log:
+    memory_mb = math.floor(limits.memory_bytes * DUCKDB_SHARE / 1e6)
+    with sql_views(open_root(path), collection, sql, check_deadline, memory_mb) as log:
         try:
-            table, cut = log.table(sql, bounds.rows, bounds.seconds, bounds.answer_bytes)
+            table, cut = log.table(sql, limits.rows, limits.seconds, limits.answer_bytes)
         except QueryError as error:
-            raise _plainer(error, bounds) from error
+            raise _plain_error(error, limits) from error
         head = {"columns": table.column_names, "cut": cut, "damaged": [str(each) for each in log.damaged]}
-        return b"\n".join([json.dumps(head).encode(), *_lines(table, bounds)])
+        return b"\n".join([json.dumps(head).encode(), *_lines(table, limits)])
 
 
-def _lines(table: Any, bounds: QueryLimits) -> list[bytes]:
+def _lines(table: Any, limits: QueryLimits) -> list[bytes]:
     """Return the rows of a table as JSON, some in each line."""
     from teia.store.sql import too_long_message
 
@@ -194,8 +194,8 @@ def _lines(table: Any, bounds: QueryLimits) -> list[bytes]:
         line = msgspec.json.encode(list(zip(*columns, strict=True)))
         nested = sum(_nested(column) for column, is_one in zip(columns, is_nested, strict=True) if is_one)
         size += len(line) + NESTED_BYTES * nested
-        if size > bounds.answer_bytes:
-            raise QueryError(too_long_message(bounds.answer_bytes))
+        if size > limits.answer_bytes:
+            raise QueryError(too_long_message(limits.answer_bytes))
         lines.append(line)
     return lines
 
@@ -204,8 +204,8 @@ def _values(column: Any) -> list[Any]:
     try:
         return [json_value(value) for value in column.to_pylist()]
     except (ValueError, OverflowError) as error:
-        said = str(error).partition("\n")[0]
-        raise QueryError(f"a value cannot be displayed; convert it to text with CAST(… AS VARCHAR): {said}") from error
+        output = str(error).partition("\n")[0]
+        raise QueryError(f"a value cannot be displayed; convert it to text with CAST(… AS VARCHAR): {output}") from error
 
 
 def _depth(kind: Any) -> int:
@@ -229,15 +229,15 @@ def _nested(column: list[Any]) -> int:
     return count
 
 
-def _plainer(error: QueryError, bounds: QueryLimits) -> QueryError:
+def _plain_error(error: QueryError, limits: QueryLimits) -> QueryError:
     """Rewrite DuckDB's memory error as a message about our limit."""
     from teia.store.sql import too_long_message
 
     message = str(error)
     if "maximum total string size" in message:
-        return QueryError(too_long_message(bounds.answer_bytes))
+        return QueryError(too_long_message(limits.answer_bytes))
     if "Out of Memory" in message or "bad_alloc" in message or "bad allocation" in message:
-        return QueryError(_ended(1, bounds))
+        return QueryError(_failure_message(1, limits))
     return error
 
 

@@ -132,7 +132,7 @@ class SqlTable:
 VIEWS = {"pages": SqlTable(PAGES, _pages), "hosts": SqlTable(HOSTS, _hosts)}
 
 
-def copied(view: SqlTable, cells: Sequence[OpenCell], path: Path, go_on: Callable[[], None]) -> Any:
+def copy_table(view: SqlTable, cells: Sequence[OpenCell], path: Path, check_deadline: Callable[[], None]) -> Any:
     """Copy a table to a Parquet file and return it as a dataset that DuckDB reads in place."""
     import pyarrow.dataset as ds  # takes a while, and many queries name neither table
 
@@ -141,7 +141,7 @@ def copied(view: SqlTable, cells: Sequence[OpenCell], path: Path, go_on: Callabl
             with closing(view.rows(cell)) as rows:
                 # Memory is bounded by the batch, and the query may be stopped between two.
                 while batch := list(islice(rows, BATCH_ROWS)):
-                    go_on()
+                    check_deadline()
                     columns = zip(*batch, strict=True)
                     arrays = [pa.array(values, each.type) for values, each in zip(columns, view.schema, strict=True)]
                     writer.write_batch(pa.record_batch(arrays, schema=view.schema))
@@ -150,15 +150,15 @@ def copied(view: SqlTable, cells: Sequence[OpenCell], path: Path, go_on: Callabl
 
 @contextmanager
 def sql_views(
-    root: Root, collection: str, sql: str, go_on: Callable[[], None] = lambda: None, memory_mb: int = 512
+    root: Root, collection: str, sql: str, check_deadline: Callable[[], None] = lambda: None, memory_mb: int = 512
 ) -> Iterator[FetchLog]:
     """Open the views of a collection that a query may use: `fetches`, and of the others those it names.
 
-    `go_on` is called now and then while tables are copied; it may raise. Queries of users go through sql_child.py.
+    `check_deadline` is called now and then while tables are copied; it may raise. Queries of users go through sql_child.py.
     """
     # A name inside a text or a comment only costs a copy that is not used.
     wanted = [name for name in VIEWS if name in sql.lower()]
     with snapshot(root, collection) as cells, TemporaryDirectory(prefix="teia-sql-") as folder:
-        tables = {name: copied(VIEWS[name], cells, Path(folder) / f"{name}.parquet", go_on) for name in wanted}
+        tables = {name: copy_table(VIEWS[name], cells, Path(folder) / f"{name}.parquet", check_deadline) for name in wanted}
         with FetchLog(log_parts(cells), tables, memory_mb) as log:
             yield log

@@ -49,19 +49,19 @@ class TraceStep:
 def trace(lookup: Lookup, entry: UrlEntry, clock: Clock) -> list[TraceStep]:
     """Return the steps of a URL, in the order of a page's life."""
     fetches = _fetches(lookup, entry.url)
-    steps = [*_found(lookup, entry)]
+    steps = [*_discovery_steps(lookup, entry)]
     for fetch in fetches:
-        steps.append(_downloaded(fetch))
+        steps.append(_download_step(fetch))
         # Without a status there was no answer to extract anything from.
         if fetch["status"] is not None:
-            steps += _extracted(fetch, entry.page if fetch is fetches[-1] else None)
+            steps += _extraction_steps(fetch, entry.page if fetch is fetches[-1] else None)
     if not fetches:
         why = why_waiting(lookup, entry, clock.now_s()) or "fetched by another crawler; the capture was imported"
         steps.append(TraceStep(AgentRole.DOWNLOADER, None, f"not fetched: {why}"))
     last = iso_utc(fetches[-1]["ended"].timestamp()) if fetches else None
-    steps.append(_scheduled(lookup, entry, last, clock))
+    steps.append(_schedule_step(lookup, entry, last, clock))
     if entry.page is not None:
-        steps.append(_sent_away(lookup, entry, entry.page))
+        steps.append(_forwarding_step(lookup, entry, entry.page))
     return steps
 
 
@@ -73,7 +73,7 @@ def _fetches(lookup: Lookup, url: str) -> list[dict[str, Any]]:
     return [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
 
 
-def _found(lookup: Lookup, entry: UrlEntry) -> Iterator[TraceStep]:
+def _discovery_steps(lookup: Lookup, entry: UrlEntry) -> Iterator[TraceStep]:
     by = [name for bit, name in _FOUND_BY.items() if entry.found_by & bit] or ["an import"]
     pages = links_in(lookup, entry.url)
     where = f", on {pages.urls[0]}" if pages.urls else ""
@@ -93,23 +93,23 @@ def _found(lookup: Lookup, entry: UrlEntry) -> Iterator[TraceStep]:
     )
 
 
-def _downloaded(fetch: dict[str, Any]) -> TraceStep:
+def _download_step(fetch: dict[str, Any]) -> TraceStep:
     seconds = (fetch["ended"] - fetch["started"]).total_seconds()
-    rest = "first request to its host"
+    delay = "first request to its host"
     if fetch["rest_s"] is not None:
-        rest = f"required delay {fetch['rest_s']:.2f} s, actual {fetch['rested_s']:.2f} s"
+        delay = f"required delay {fetch['rest_s']:.2f} s, actual {fetch['rested_s']:.2f} s"
     detail = f" ({fetch['detail']})" if fetch["detail"] else ""
     return TraceStep(
         AgentRole.DOWNLOADER,
         iso_utc(fetch["started"].timestamp()),
         f"attempt {fetch['attempt']}: {fetch['outcome']}{detail} from {fetch['address'] or 'no address'}, "
-        f"{fetch['bytes']:,} bytes in {seconds:.3f} s; {rest}",
+        f"{fetch['bytes']:,} bytes in {seconds:.3f} s; {delay}",
         {name: fetch[name] for name in ("attempt", "outcome", "status", "address", "bytes", "rest_s", "rested_s")}
         | {"seconds": seconds},
     )
 
 
-def _extracted(fetch: dict[str, Any], page: PageEntry | None) -> Iterator[TraceStep]:
+def _extraction_steps(fetch: dict[str, Any], page: PageEntry | None) -> Iterator[TraceStep]:
     """Yield the three extractors' steps of one answer; title and canonical are stored for the last one alone."""
     time = iso_utc(fetch["ended"].timestamp())
     links = {name: fetch[name] or 0 for name in ("links", "links_in_scope", "links_unindexable")}
@@ -135,7 +135,7 @@ def _extracted(fetch: dict[str, Any], page: PageEntry | None) -> Iterator[TraceS
         )
 
 
-def _scheduled(lookup: Lookup, entry: UrlEntry, time: str | None, clock: Clock) -> TraceStep:
+def _schedule_step(lookup: Lookup, entry: UrlEntry, time: str | None, clock: Clock) -> TraceStep:
     page = entry.page
     why = why_waiting(lookup, entry, clock.now_s())
     due = next_due(entry)
@@ -150,7 +150,7 @@ def _scheduled(lookup: Lookup, entry: UrlEntry, time: str | None, clock: Clock) 
     return TraceStep(AgentRole.URL_SCHEDULER, time or imported, what, values)
 
 
-def _sent_away(lookup: Lookup, entry: UrlEntry, page: PageEntry) -> TraceStep:
+def _forwarding_step(lookup: Lookup, entry: UrlEntry, page: PageEntry) -> TraceStep:
     cells = [lookup.cell_number(split(url).host) for url in targets(lookup.links(entry.cell, page), entry.url)]
     away = [number for number in cells if number != entry.cell]
     others = f", to cell {', '.join(map(str, sorted(set(away))))}" if away else ""

@@ -20,7 +20,7 @@ from teia.frontier.traps.shapes import trap_of
 from teia.records import Outcome
 from teia.urls import site_of, slot_of
 
-COUNTED_AHEAD = 100_000
+MAX_COUNTED_AHEAD = 100_000
 
 _EXCLUDED = {
     Outcome.ROBOTS: "robots.txt disallows it",
@@ -43,7 +43,7 @@ def why_waiting(lookup: Lookup, entry: UrlEntry, now_s: float) -> str | None:
             return of_main
         if entry.outcome == Outcome.OUT_OF_SCOPE:
             return _left_out(lookup, entry) or "it was out of scope; the next crawl checks it again"
-        if entry.outcome == Outcome.TRAP and (of_pattern := _doubt(lookup, entry)):
+        if entry.outcome == Outcome.TRAP and (of_pattern := _suspicion(lookup, entry)):
             return f"it looks like a trap: {of_pattern}"
         return _EXCLUDED.get(Outcome(entry.outcome), entry.outcome)
     if entry.state == "failed":
@@ -56,9 +56,9 @@ def why_waiting(lookup: Lookup, entry: UrlEntry, now_s: float) -> str | None:
     reasons = [
         _retry(entry, now_s),
         _parked(lookup, entry),
-        _rest(lookup, entry, now_s),
-        _behind(lookup, entry),
-        _behind_all(lookup, entry),
+        _delay(lookup, entry, now_s),
+        _queue_position(lookup, entry),
+        _queued_last(lookup, entry),
     ]
     return "; ".join(reason for reason in reasons if reason) or "next in the queue; fetched when a crawl runs"
 
@@ -77,16 +77,16 @@ def why_unknown(url: str, config: Config) -> str:
 def _left_out(lookup: Lookup, entry: UrlEntry) -> str:
     """Explain why the collection's settings leave a URL out; empty if they do not."""
     config = saved(lookup.root, lookup.name).config
-    scope, is_asked_for = config.scope, entry.found_by & EXPLICIT
+    scope, is_explicit = config.scope, entry.found_by & EXPLICIT
     # A URL that a user named, or that a page requires, needs no include rule.
-    include = () if is_asked_for else scope.include or implied_scope(config.collection.seeds)
+    include = () if is_explicit else scope.include or implied_scope(config.collection.seeds)
     try:
-        why = why_out_of_scope(entry.url, include, scope.exclude, scope.queries or bool(is_asked_for))
+        why = why_out_of_scope(entry.url, include, scope.exclude, scope.queries or bool(is_explicit))
     except ConfigError as error:
         return f"the scope rules cannot be evaluated: {error}"
     if why:
         return f"it is out of scope: {why}"
-    if not is_asked_for and entry.depth > scope.max_depth:
+    if not is_explicit and entry.depth > scope.max_depth:
         return f"it is out of scope: its depth of {entry.depth} is above scope.max_depth = {scope.max_depth}"
     language = entry.page.language if entry.page is not None and entry.outcome == Outcome.OUT_OF_SCOPE else ""
     return f"it is out of scope: its language is {language}" if language else ""
@@ -112,7 +112,7 @@ def _parked(lookup: Lookup, entry: UrlEntry) -> str:
     return f"its host is parked: {row[0]}" if row and row[0] and row[0] != PAUSED else ""
 
 
-def _rest(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:
+def _delay(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:
     """Tell until when the host's politeness delay lasts, by the ledger, which all collections of a root share."""
     path = lookup.root.path / "ledger.sqlite"
     if not path.exists():
@@ -129,29 +129,29 @@ def _rest(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:
     return f"delay of its host until {iso_utc(row[0])}" if row and row[0] > now_s else ""
 
 
-def _behind_all(lookup: Lookup, entry: UrlEntry) -> str:
+def _queued_last(lookup: Lookup, entry: UrlEntry) -> str:
     """Explain why a URL waits behind everything else of its host; empty if it does not."""
-    return f"it may be a trap and is queued last: {_doubt(lookup, entry)}" if entry.lane == LANE_LATER else ""
+    return f"it may be a trap and is queued last: {_suspicion(lookup, entry)}" if entry.lane == LANE_LATER else ""
 
 
-def _doubt(lookup: Lookup, entry: UrlEntry) -> str:
+def _suspicion(lookup: Lookup, entry: UrlEntry) -> str:
     """Return the suspicion against URLs like this one: the reason, and their pattern (frontier/traps/suspicion.py)."""
     sql = "SELECT doubt, text FROM patterns WHERE slot = ? AND host_id = ? AND number = ?"
-    place = (slot_of(site_of(entry.host)), entry.host_id, abs(entry.pattern))
-    row = lookup.cells[entry.cell].db.execute(sql, place).fetchone()
+    row_key = (slot_of(site_of(entry.host)), entry.host_id, abs(entry.pattern))
+    row = lookup.cells[entry.cell].db.execute(sql, row_key).fetchone()
     return "" if row is None or not row[0] else f"{row[0]} ({row[1]})"
 
 
-def _behind(lookup: Lookup, entry: UrlEntry) -> str:
+def _queue_position(lookup: Lookup, entry: UrlEntry) -> str:
     if entry.lane != LANE_NEW:
         return ""
     sql = """
         SELECT count(*) FROM (SELECT 1 FROM queue WHERE slot = ? AND host_id = ?
             AND (lane = ? OR (lane = ? AND (rank, key) < (?, ?))) LIMIT ?)
     """
-    place = (slot_of(site_of(entry.host)), entry.host_id, LANE_DUE, LANE_NEW, entry.rank, entry.key, COUNTED_AHEAD)
-    (ahead,) = lookup.cells[entry.cell].db.execute(sql, place).fetchone()
-    more = " or more" if ahead == COUNTED_AHEAD else ""
+    row_key = (slot_of(site_of(entry.host)), entry.host_id, LANE_DUE, LANE_NEW, entry.rank, entry.key, MAX_COUNTED_AHEAD)
+    (ahead,) = lookup.cells[entry.cell].db.execute(sql, row_key).fetchone()
+    more = " or more" if ahead == MAX_COUNTED_AHEAD else ""
     if not ahead:
         return ""
     return "queued behind 1 URL of its host" if ahead == 1 else f"queued behind {ahead:,}{more} URLs of its host"

@@ -50,11 +50,11 @@ def serve(
     port: int,
     names: tuple[str, ...],
     token_out: Path | None,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     crawls: bool = True,
 ) -> signal.Signals | None:
-    """Serve a root until a signal ends the process, and return that signal; report the address with `say`.
+    """Serve a root until a signal ends the process, and return that signal; report the address with `report`.
 
     With `crawls` it also supervises a crawler, which crawls started collections and scheduled runs.
     """
@@ -71,10 +71,10 @@ def serve(
         write_token(accounts, token_out)
     at, number = listener.getsockname()[:2]
     shown = f"[{at}]" if ":" in at else at
-    say(f"http://{shown}:{number}/")
+    report(f"http://{shown}:{number}/")
     if accounts.is_empty:
-        say(f"http://{shown}:{number}/login#{accounts.invite(Role.ADMIN)}")
-        say("  create the first account here; the link works once, within 10 minutes")
+        report(f"http://{shown}:{number}/login#{accounts.invite(Role.ADMIN)}")
+        report("  create the first account here; the link works once, within 10 minutes")
     # Host names that the server answers to; all others are refused, against DNS rebinding (server/headers.py).
     own = {host, shown, *names}
     supervisor = Supervisor(root, clock) if crawls else None

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.refresh.bound import carried_out, non_polite, steady_optimum, weak_politeness
-from teia.refresh.dispatch import carry_out
+from teia.refresh.bound import timetable_staleness, non_polite, steady_optimum, weak_politeness
+from teia.refresh.dispatch import execute_plan
 from teia.refresh.formulas import steady_staleness, visited_staleness
 from teia.refresh.merge import Timetable
 from teia.refresh.model import RefreshWorld
@@ -43,7 +43,7 @@ def staleness(world: RefreshWorld, rows: np.ndarray, times: np.ndarray) -> float
 @given(small_worlds(), st.sampled_from([name for name in POLICIES if name != "m-wolf"]))
 def test_no_policy_is_better_than_the_bound(world: RefreshWorld, name: str) -> None:
     """Over the same window from the same ages, exactly."""
-    visits = made_polite(world, carry_out(POLICIES[name].plan(world), world))
+    visits = made_polite(world, execute_plan(POLICIES[name].plan(world), world))
     reached = staleness(world, *visits)
     assert weak_politeness(world) <= reached + 1e-12
     assert non_polite(world) <= reached + 1e-12
@@ -75,7 +75,7 @@ def test_the_slot_price_bound_is_nearly_tight_where_wp_is_loose() -> None:
     world = RefreshWorld.build(
         np.zeros(60), chance.uniform(0.01, 1, 60) / 86_400, horizon_s=86_400.0, politeness_s=2880.0
     )
-    reached = carried_out(world, carry_out(POLICIES["index"].plan(world), world))
+    reached = timetable_staleness(world, execute_plan(POLICIES["index"].plan(world), world))
     assert weak_politeness(world) < 0.9 * reached
     assert 0.95 * reached < slot_price(world) < reached
 
@@ -109,7 +109,7 @@ def test_over_weeks_policies_come_to_the_steady_optimum_and_psp_by_days_does_not
         np.zeros(300), chance.uniform(0.01, 1, 300) / day_s, horizon_s=60 * day_s, politeness_s=600.0
     )
     optimum = steady_optimum(world)
-    late = {name: over_the_last_half(world, carry_out(POLICIES[name].plan(world), world)) for name in ("edf", "index")}
+    late = {name: over_the_last_half(world, execute_plan(POLICIES[name].plan(world), world)) for name in ("edf", "index")}
     assert late["edf"] == pytest.approx(optimum, rel=0.002)
     assert late["index"] == pytest.approx(optimum, rel=0.002)
     one_day = replace(world, horizon_s=day_s)
@@ -123,7 +123,7 @@ def test_over_weeks_policies_come_to_the_steady_optimum_and_psp_by_days_does_not
 
 def over_the_last_half(world: RefreshWorld, table: Timetable) -> float:
     half = world.horizon_s / 2
-    whole = carried_out(world, table)
+    whole = timetable_staleness(world, table)
     early = table.due_s < half
     first = replace(world, horizon_s=half)
     begin = staleness(first, np.asarray(table.page)[early], table.due_s[early])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.refresh.dispatch import DuePage, DueQueue, PageState, ValueQueue, carry_out, queue_of
+from teia.refresh.dispatch import DuePage, DueQueue, PageState, ValueQueue, execute_plan, queue_of
 from teia.refresh.formulas import marginal
 from teia.refresh.model import RefreshWorld
 from teia.refresh.policies import POLICIES
@@ -116,7 +116,7 @@ def test_every_policy_plans_every_world(world: RefreshWorld, name: str) -> None:
     plan = POLICIES[name].plan(world)
     if isinstance(plan, Intervals | ByValue):
         assert (plan.slot_s >= world.politeness_s).all()
-    table = carry_out(plan, world)
+    table = execute_plan(plan, world)
     assert len(table.page) == table.starts[-1]
     assert ((table.due_s >= 0) & (table.due_s <= world.horizon_s)).all()
     assert (world.server[table.page] == np.repeat(np.arange(world.servers), np.diff(table.starts))).all()

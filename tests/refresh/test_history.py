@@ -174,6 +174,6 @@ def test_merged_gaps_give_the_rate_that_all_of_them_give() -> None:
     one = np.array([float(len(gaps))])
     every = Histories(*[one] * 3, one, kept.quiet_s, 0 * one, 0 * one, np.array([0, len(gaps)]), np.array(gaps),
                       np.ones(len(gaps)))  # fmt: skip
-    prior = rates.same_for_all(1.0, DAY_S, 1)
+    prior = rates.repeat_prior(1.0, DAY_S, 1)
     assert len(gaps) > 200
     assert rates.estimate(kept, prior).mean[0] == pytest.approx(rates.estimate(every, prior).mean[0], rel=0.005)

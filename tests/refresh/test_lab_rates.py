@@ -13,7 +13,7 @@ from teia.lab.world.world import World
 from teia.parse.parse import parse_document
 from teia.refresh import priors, rates
 from teia.refresh.history import DAY_S, History, ObservedAnswer, compare, in_columns
-from teia.refresh.mask import HostMask, PageMask, judge, sketch_of
+from teia.refresh.mask import HostMask, PageMask, judge, make_sketch
 from tests.lab.worlds import EPOCH_S, ask, make_world, url_of
 
 DAYS = 60
@@ -44,7 +44,7 @@ def visited(world: World, seed: int, mean_days: float) -> list[Visited]:
                 answer = ask(world, url, now_s)
                 page = parse_document(url, b"HTTP/1.1 200 OK\r\n" + answer.headers + b"\r\n", answer.body).page
                 now = ObservedAnswer(200, bytes.fromhex(page.digest), bytes.fromhex(page.text_digest), page.simhash)
-                sketch = sketch_of(page.text)
+                sketch = make_sketch(page.text)
                 if before is None:
                     mask.sketch = sketch
                 else:
@@ -69,7 +69,7 @@ def test_rates_learnt_from_the_labs_pages_are_those_of_its_meaningful_changes() 
     pages = visited(world, 1, 1.5)
     columns = in_columns([page.history.encode() for page in pages])
     host = np.array([page.host for page in pages])
-    estimated = rates.estimate(columns, priors.priors_of(columns, host, host)).mean * DAY_S
+    estimated = rates.estimate(columns, priors.learn_priors(columns, host, host)).mean * DAY_S
     true_rate = np.array([page.rate_per_day for page in pages])
     poisson = np.array([page.process == POISSON for page in pages])
     assert poisson.sum() > 100

@@ -21,7 +21,7 @@ from teia.refresh.mask import (
     PageMask,
     difference,
     judge,
-    sketch_of,
+    make_sketch,
     unchanged,
 )
 from tests.lab.worlds import DAY_S, EPOCH_S, ask, make_world, url_of
@@ -33,7 +33,7 @@ ARTICLE = [
 
 
 def page(clock: str = "12:00", *extra: str, article: list[str] | None = None) -> bytes:
-    return sketch_of("\n".join(["The Herald", f"It is {clock} in Lisbon", *(article or ARTICLE), *extra, "Imprint"]))
+    return make_sketch("\n".join(["The Herald", f"It is {clock} in Lisbon", *(article or ARTICLE), *extra, "Imprint"]))
 
 
 def verdicts(sketches: list[bytes]) -> list[bool | None]:
@@ -67,7 +67,7 @@ def test_what_once_stood_still_is_no_longer_masked() -> None:
 
 def test_a_large_part_of_a_page_is_never_masked() -> None:
     """The headlines of a front page come and go at one place, and are what it is for."""
-    seen = [sketch_of("\n".join(["Herald", *(f"Headline {day} {n}" for n in range(9)), "End"])) for day in "abcdefg"]
+    seen = [make_sketch("\n".join(["Herald", *(f"Headline {day} {n}" for n in range(9)), "End"])) for day in "abcdefg"]
     assert verdicts(seen) == [None] + [False] * 6
 
 
@@ -99,17 +99,17 @@ def test_an_edit_in_a_long_text_moves_few_of_its_cuts() -> None:
         f"Line {number} {'abcdefghij'[number % 10] * 5} {'klmnopqrst'[number // 10 % 10] * 7}" for number in range(99)
     ]
     found = difference(
-        sketch_of("\n".join(lines)), sketch_of("\n".join([*lines[:40], "Quite another line", *lines[41:]]))
+        make_sketch("\n".join(lines)), make_sketch("\n".join([*lines[:40], "Quite another line", *lines[41:]]))
     )
     assert 1 <= len(found.blocks) <= 6
-    assert 8 * (MAX_BLOCKS - 1) <= len(sketch_of("\n".join(lines))) <= 8 * MAX_BLOCKS
+    assert 8 * (MAX_BLOCKS - 1) <= len(make_sketch("\n".join(lines))) <= 8 * MAX_BLOCKS
 
 
 @given(st.lists(st.text(max_size=40), max_size=120), st.lists(st.text(max_size=40), max_size=120))
 def test_sketches_and_masks_are_bounded_for_any_text(one: list[str], other: list[str]) -> None:
     mask, host = PageMask(), HostMask()
     for lines in (one, other, one, other):
-        judge(mask, host, 1, sketch_of("\n".join(lines)))
+        judge(mask, host, 1, make_sketch("\n".join(lines)))
     assert len(mask.encode()) <= 1 + 5 * MAX_STREAKS + 8 * MAX_BLOCKS
     assert PageMask.decode(mask.encode()) == mask
     assert HostMask.decode(host.encode()) == host
@@ -118,7 +118,7 @@ def test_sketches_and_masks_are_bounded_for_any_text(one: list[str], other: list
 def test_a_host_of_many_templates_takes_no_more_room() -> None:
     host = HostMask()
     for number in range(2_000):
-        before, now = (sketch_of(f"top {number // 2}a\n{word} {'x' * 200}\n{'y' * 2000}") for word in ("old", "new"))
+        before, now = (make_sketch(f"top {number // 2}a\n{word} {'x' * 200}\n{'y' * 2000}") for word in ("old", "new"))
         host.learn(difference(before, now), number)
     assert len(host.names) <= MAX_NAMES
     assert len(host.encode()) <= 2 + 12 * MAX_NAMES
@@ -153,7 +153,7 @@ def judged_in(world: World, days_between: float) -> Counter[tuple[bool, bool, bo
             for slot, mask in masks.items():
                 earlier, state = before[slot], world.state(space, slot, now_s)
                 before[slot] = state
-                sketch = sketch_of(text_of(world, space, slot, now_s))
+                sketch = make_sketch(text_of(world, space, slot, now_s))
                 if earlier.version == state.version:
                     unchanged(mask, sketch)
                     continue

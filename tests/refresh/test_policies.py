@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from teia.errors import UsageError
-from teia.refresh.bound import carried_out, weak_politeness
+from teia.refresh.bound import timetable_staleness, weak_politeness
 from teia.refresh.counts import plan_counts
-from teia.refresh.dispatch import carry_out
+from teia.refresh.dispatch import execute_plan
 from teia.refresh.merge import Timetable
 from teia.refresh.model import RefreshWorld
-from teia.refresh.policies import POLICIES, policy_named
+from teia.refresh.policies import POLICIES, find_policy
 from teia.refresh.policy import Intervals
 from teia.refresh.scenario import draw_world
 
@@ -31,12 +31,12 @@ def drawn(unit_s: float = 3600.0) -> RefreshWorld:
 
 def test_every_policy_of_the_paper_and_the_modern_ones_are_there() -> None:
     assert set(POLICIES) >= NAMES
-    assert all(policy_named(name).name == name for name in NAMES)
+    assert all(find_policy(name).name == name for name in NAMES)
 
 
 def test_an_unknown_policy_is_told_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"unknown policy 'pspp'; did you mean psp\?"):
-        policy_named("pspp")
+        find_policy("pspp")
 
 
 def test_psp_assumes_all_is_fresh_and_its_aged_form_does_not() -> None:
@@ -46,7 +46,7 @@ def test_psp_assumes_all_is_fresh_and_its_aged_form_does_not() -> None:
     assert isinstance(fresh, Timetable)
     assert isinstance(aged, Timetable)
     assert np.bincount(fresh.page, minlength=1000).tolist() == plan_counts(world.with_ages(0.0)).tolist()
-    assert carried_out(world, aged) < carried_out(world, fresh)
+    assert timetable_staleness(world, aged) < timetable_staleness(world, fresh)
 
 
 def test_m_wolf_forgets_politeness_and_mp2_does_not() -> None:
@@ -95,7 +95,7 @@ def test_rate_update_reads_changes_and_days() -> None:
 def test_on_one_day_edf_and_index_beat_psp_and_nobody_the_bound(unit_s: float) -> None:
     world = replace(drawn(unit_s), budget=None)
     reached = {
-        name: carried_out(world, carry_out(POLICIES[name].plan(world), world))
+        name: timetable_staleness(world, execute_plan(POLICIES[name].plan(world), world))
         for name in ("psp-centred", "edf", "index", "round-robin", "uniform", "proportional")
     }
     assert weak_politeness(world) < min(reached.values())

@@ -11,8 +11,8 @@ from scipy.optimize import linear_sum_assignment
 from teia.refresh.bound import steady_optimum, weak_politeness
 from teia.refresh.intensities import Intensities, plan_intensities
 from teia.refresh.model import DAY_S, Crawlers, Floats, RefreshWorld
-from teia.refresh.possible import SAMPLE, PossibleFreshness, Sample, ServerCaptures, possible, possible_within
-from teia.refresh.rates import Gamma, fresh_probability_of, kept_probability_of
+from teia.refresh.possible import SAMPLE, PossibleFreshness, Sample, ServerCaptures, possible, possible_freshness_within
+from teia.refresh.rates import Gamma, fresh_probability_of, mean_fresh_probability
 
 KNOWN = 1e7
 """As many changes as leave no doubt of a rate."""
@@ -79,7 +79,7 @@ def test_no_policy_is_above_the_bound_of_a_window(seed: int, pages: int, visits:
     """Issue 5: the exact expected freshness of any polite policy, over the same window from the same ages."""
     copies, rng = some(seed, pages), np.random.default_rng(seed)
     horizon_s = float(rng.uniform(0.3, 6.0)) * DAY_S
-    bound = possible_within(copies, horizon_s)
+    bound = possible_freshness_within(copies, horizon_s)
     begin_s = float(rng.uniform(0.0, copies.slot_s))
     times_s = (begin_s + np.arange(visits) * copies.slot_s)[: int(np.ceil((horizon_s - begin_s) / copies.slot_s))]
     by_chance = rng.integers(0, pages, len(times_s))
@@ -102,7 +102,7 @@ def by(copies: ServerCaptures, chosen: np.ndarray, times_s: Floats, horizon_s: f
 
 def _area(found: Gamma, until_s: float) -> float:
     """For how long a copy is fresh until it is so old."""
-    return until_s * float(kept_probability_of(found, np.array([1 / until_s]))[0]) if until_s > 0 else 0.0
+    return until_s * float(mean_fresh_probability(found, np.array([1 / until_s]))[0]) if until_s > 0 else 0.0
 
 
 def test_freshness_between_visits_is_the_mean_over_the_rates() -> None:
@@ -110,8 +110,8 @@ def test_freshness_between_visits_is_the_mean_over_the_rates() -> None:
         found = Gamma(np.array([changes]), np.array([2.0 * DAY_S]))
         ages = (np.arange(200_000) + 0.5) / 200_000 * DAY_S
         mean = fresh_probability_of(found, ages).mean()
-        assert kept_probability_of(found, np.array([1 / DAY_S]))[0] == pytest.approx(mean, rel=1e-9)
-    assert kept_probability_of(found, np.array([0.0]))[0] == 0.0
+        assert mean_fresh_probability(found, np.array([1 / DAY_S]))[0] == pytest.approx(mean, rel=1e-9)
+    assert mean_fresh_probability(found, np.array([0.0]))[0] == 0.0
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -120,7 +120,7 @@ def test_where_rates_are_known_they_are_the_bounds_of_known_rates(seed: int) -> 
     found, total = found_of(copies), float(copies.weight.sum())
     world = steady(copies, copies.found.mean)
     assert found.long_run / total == pytest.approx(1 - steady_optimum(world), abs=1e-4)
-    assert possible_within(copies, DAY_S) / total == pytest.approx(1 - weak_politeness(world), abs=1e-4)
+    assert possible_freshness_within(copies, DAY_S) / total == pytest.approx(1 - weak_politeness(world), abs=1e-4)
     ages = np.minimum(np.arange(40) * copies.slot_s, np.sort(copies.age_s))
     worth = copies.weight[:, None] * np.exp(-copies.found.mean[:, None] * ages)
     exact = worth[linear_sum_assignment(worth, maximize=True)].sum()
@@ -146,12 +146,12 @@ def test_whoever_knows_the_rates_is_not_above_the_long_run_either(seed: int) -> 
 @pytest.mark.parametrize("seed", [3, 4, 5, 8])
 def test_a_sample_of_a_large_host_says_what_all_its_pages_would(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     copies = some(seed, 3 * SAMPLE)
-    by_sample, window = found_of(copies), possible_within(copies, DAY_S)
+    by_sample, window = found_of(copies), possible_freshness_within(copies, DAY_S)
     monkeypatch.setattr("teia.refresh.possible.SAMPLE", len(copies))
     by_all, total = found_of(copies), float(copies.weight.sum())
     for name in ("long_run", "moment"):
         assert getattr(by_sample, name) / total == pytest.approx(getattr(by_all, name) / total, abs=0.004), name
-    assert window / total == pytest.approx(possible_within(copies, DAY_S) / total, abs=0.004)
+    assert window / total == pytest.approx(possible_freshness_within(copies, DAY_S) / total, abs=0.004)
     assert by_sample.variance == pytest.approx(by_all.variance, rel=0.3)
 
 

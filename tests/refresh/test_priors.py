@@ -49,8 +49,8 @@ def test_shrunk_estimates_beat_those_of_each_page_alone(visits: int) -> None:
     """In squared log error, and in the staleness of what is planned by them, on six webs."""
     for seed in range(6):
         rate, seen, host, kind = simulated_hosts(seed, visits)
-        shrunk = rates.estimate(seen, priors.priors_of(seen, host, kind)).mean
-        weak = rates.same_for_all(priors.FIRST_CHANGES, priors.FIRST_TIME_S, rate.size)
+        shrunk = rates.estimate(seen, priors.learn_priors(seen, host, kind)).mean
+        weak = rates.repeat_prior(priors.FIRST_CHANGES, priors.FIRST_TIME_S, rate.size)
         alone = rates.estimate(seen, weak).mean
         assert squared_log_error(shrunk, rate) < 0.8 * squared_log_error(alone, rate)
         total = rate.size / (7 * DAY_S)
@@ -59,8 +59,8 @@ def test_shrunk_estimates_beat_those_of_each_page_alone(visits: int) -> None:
 
 def test_kinds_help_where_hosts_alone_do_not_tell() -> None:
     rate, seen, host, kind = simulated_hosts(9, 2)
-    by_kind = rates.estimate(seen, priors.priors_of(seen, host, kind)).mean
-    by_host = rates.estimate(seen, priors.priors_of(seen, host, host)).mean
+    by_kind = rates.estimate(seen, priors.learn_priors(seen, host, kind)).mean
+    by_host = rates.estimate(seen, priors.learn_priors(seen, host, host)).mean
     assert squared_log_error(by_kind, rate) < squared_log_error(by_host, rate)
 
 
@@ -69,7 +69,7 @@ def test_a_large_group_finds_the_distribution_it_was_drawn_from() -> None:
     rate = rng.gamma(2.0, 0.1 / DAY_S, 20_000)
     seen = seen_by(rng, rate, np.full((rate.size, 10), 3 * DAY_S))
     one = np.zeros(rate.size, dtype=np.int64)
-    prior = priors.priors_of(seen, one, one)
+    prior = priors.learn_priors(seen, one, one)
     assert prior.mean[0] * DAY_S == pytest.approx(0.2, rel=0.03)
     assert prior.changes[0] == pytest.approx(2.0, rel=0.15)
 
@@ -81,7 +81,7 @@ def test_a_page_never_seen_twice_is_thought_of_as_its_host() -> None:
     intervals[[0, 100]] = 1e-6
     seen = seen_by(rng, rate, intervals)
     host = np.repeat([0, 1], 100)
-    found = rates.estimate(seen, priors.priors_of(seen, host, host)).mean * DAY_S
+    found = rates.estimate(seen, priors.learn_priors(seen, host, host)).mean * DAY_S
     assert found[0] == pytest.approx(0.5, rel=0.2)
     assert found[100] == pytest.approx(0.005, rel=0.6)
 
@@ -92,13 +92,13 @@ def test_a_host_with_one_page_is_drawn_towards_all() -> None:
     rate[100] = 50.0 / DAY_S
     seen = seen_by(rng, rate, np.full((101, 6), 3 * DAY_S))
     host = np.array([0] * 100 + [1])
-    prior = priors.priors_of(seen, host, host)
+    prior = priors.learn_priors(seen, host, host)
     assert prior.mean[0] < prior.mean[100] < rates.estimate(seen, prior).mean[100]
 
 
 def test_nothing_has_no_priors() -> None:
     nobody = np.zeros(0, dtype=np.int64)
-    assert priors.priors_of(in_columns([]), nobody, nobody).changes.size == 0
+    assert priors.learn_priors(in_columns([]), nobody, nobody).changes.size == 0
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def with_half_days(histories: Histories) -> Histories:
 
 
 def no_prior(pages: int) -> rates.Gamma:
-    return rates.same_for_all(1e-9, 1e-6, pages)
+    return rates.repeat_prior(1e-9, 1e-6, pages)
 
 
 def mean_and_error(found: Floats, rate: Floats) -> tuple[float, float]:
@@ -150,7 +150,7 @@ def test_newton_finds_what_bisection_finds() -> None:
     quiet_s = rng.choice([0.0, 1.0, 30.0, 900.0], 300) * DAY_S
     zeros = np.zeros(300)
     seen = Histories(zeros, zeros, counts * 1.0, changes, quiet_s, zeros, zeros, starts, gap_s, weight)
-    found = rates.estimate(seen, rates.same_for_all(0.7, 20 * DAY_S, 300)).mean
+    found = rates.estimate(seen, rates.repeat_prior(0.7, 20 * DAY_S, 300)).mean
     for page in range(300):
         own = slice(starts[page], starts[page + 1])
         expected = one_by_bisection(gap_s[own], weight[own], 0.7, quiet_s[page] + 20 * DAY_S)
@@ -164,7 +164,7 @@ def test_nine_in_ten_true_rates_lie_in_the_credible_interval(visits: int, shape:
     rng = np.random.default_rng(11)
     rate = rng.gamma(shape, 1.0 / (shape * DAY_S), PAGES)
     seen = seen_by(rng, rate, DAY_S * np.exp(rng.uniform(np.log(0.2), np.log(3.0), (PAGES, visits))))
-    low, high = rates.estimate(seen, rates.same_for_all(shape, shape * DAY_S, PAGES)).interval(0.9)
+    low, high = rates.estimate(seen, rates.repeat_prior(shape, shape * DAY_S, PAGES)).interval(0.9)
     assert ((low < rate) & (rate < high)).mean() == pytest.approx(0.9, abs=0.01)
 
 
@@ -172,7 +172,7 @@ def test_trusted_dates_narrow_the_interval_and_keep_its_promise() -> None:
     rng = np.random.default_rng(12)
     rate = rng.gamma(1.0, 1.0 / DAY_S, PAGES)
     seen = seen_by(rng, rate, np.full((PAGES, 8), 2 * DAY_S))
-    prior = rates.same_for_all(1.0, DAY_S, PAGES)
+    prior = rates.repeat_prior(1.0, DAY_S, PAGES)
     low, high = rates.estimate(seen, prior, np.ones(PAGES, dtype=np.bool_)).interval(0.9)
     wide_low, wide_high = rates.estimate(seen, prior).interval(0.9)
     assert ((low < rate) & (rate < high)).mean() == pytest.approx(0.9, abs=0.01)
@@ -181,14 +181,14 @@ def test_trusted_dates_narrow_the_interval_and_keep_its_promise() -> None:
 
 def test_without_observations_the_prior_speaks() -> None:
     nothing = seen_by(np.random.default_rng(1), np.full(3, 1e-9), np.full((3, 1), 1e-3))
-    found = rates.estimate(nothing, rates.same_for_all(2.0, 10 * DAY_S, 3))
+    found = rates.estimate(nothing, rates.repeat_prior(2.0, 10 * DAY_S, 3))
     assert found.mean * DAY_S == pytest.approx([0.2] * 3)
 
 
 def test_estimates_stay_within_their_limits() -> None:
     always = seen_by(np.random.default_rng(2), np.full(2, 1e6), np.full((2, 5), 1.0))
     never = seen_by(np.random.default_rng(2), np.full(2, 1e-30), np.full((2, 5), 1e12))
-    prior = rates.same_for_all(1.0, 1e-3, 2)
+    prior = rates.repeat_prior(1.0, 1e-3, 2)
     assert rates.estimate(always, prior).mean == pytest.approx(rates.FASTEST)
     assert rates.estimate(never, prior).mean == pytest.approx(rates.SLOWEST)
 
@@ -196,7 +196,7 @@ def test_estimates_stay_within_their_limits() -> None:
 def test_a_prior_of_nothing_is_refused() -> None:
     seen = seen_by(np.random.default_rng(2), np.full(2, 1e-5), np.full((2, 5), DAY_S))
     with pytest.raises(ValueError, match="prior"):
-        rates.estimate(seen, rates.same_for_all(0.0, 1.0, 2))
+        rates.estimate(seen, rates.repeat_prior(0.0, 1.0, 2))
 
 
 def test_an_uncertain_rate_leaves_more_hope_than_its_mean() -> None:
@@ -214,4 +214,4 @@ def test_a_million_pages_take_seconds() -> None:
     rng = np.random.default_rng(4)
     rate = rng.gamma(0.7, 0.3 / DAY_S, 1_000_000)
     seen = seen_by(rng, rate, DAY_S * rng.uniform(0.2, 3.0, (1_000_000, 8)))
-    within(20, lambda: rates.estimate(seen, rates.same_for_all(0.7, 3 * DAY_S, 1_000_000)))
+    within(20, lambda: rates.estimate(seen, rates.repeat_prior(0.7, 3 * DAY_S, 1_000_000)))

@@ -15,7 +15,7 @@ import pytest
 from teia.errors import QueryError, TeiaError
 from teia.store.fetchlog import json_value
 from teia.store.root import Root, open_root
-from teia.views.sql_child import QueryLimits, ask
+from teia.views.sql_child import QueryLimits, run_query
 from teia.views.sql_tables import sql_views
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 
@@ -30,13 +30,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Root:
 
 def test_an_answer_is_what_it_is_without_a_child(root: Root) -> None:
     sql = "SELECT count(*) AS n, max(status) AS s, 1.5::DECIMAL(4, 2) AS d, NULL AS x, [1, 2] AS l FROM fetches"
-    found = ask(root, "main", sql, LITTLE)
+    found = run_query(root, "main", sql, LITTLE)
     assert (found.rows.columns, found.damaged) == (("n", "s", "d", "x", "l"), ())
     assert found.rows.rows == [(4, 404, 1.5, None, [1, 2])]
     assert not found.rows.cut
-    pages = ask(root, "main", "SELECT count(*) FROM pages JOIN hosts USING (host) WHERE state = 'done'", LITTLE)
+    pages = run_query(root, "main", "SELECT count(*) FROM pages JOIN hosts USING (host) WHERE state = 'done'", LITTLE)
     assert pages.rows.rows == [(3,)]
-    many = ask(root, "main", "SELECT range FROM range(101)", LITTLE)
+    many = run_query(root, "main", "SELECT range FROM range(101)", LITTLE)
     assert (len(many.rows.rows), many.rows.cut) == (100, True)
 
 
@@ -52,14 +52,14 @@ def test_an_answer_is_what_it_is_without_a_child(root: Root) -> None:
 def test_a_query_that_takes_gigabytes_is_refused(root: Root, sql: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(QueryError, match="needs more than 300 MiB of memory"):
-        ask(root, "main", sql, LITTLE)
+        run_query(root, "main", sql, LITTLE)
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown_kib < 64 << 10, "and not by who asks"
 
 
 def test_an_answer_that_is_too_long_is_refused(root: Root) -> None:
     with pytest.raises(QueryError, match="the result is larger than 1 MiB"):
-        ask(root, "main", "SELECT repeat('x', 100000) FROM range(50)", LITTLE)
+        run_query(root, "main", "SELECT repeat('x', 100000) FROM range(50)", LITTLE)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_an_answer_that_is_too_long_is_refused(root: Root) -> None:
 def test_an_answer_that_is_long_only_as_rows_is_refused_where_memory_is_bounded(root: Root, sql: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(QueryError, match=r"the result is larger than 1 MiB|needs more than 300 MiB of memory"):
-        ask(root, "main", sql, LITTLE)
+        run_query(root, "main", sql, LITTLE)
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown_kib < 16 << 10, "and not by who asks"
 
@@ -84,7 +84,7 @@ def test_values_are_what_they_are_as_json(root: Root) -> None:
     sql = """SELECT 170141183460469231731687303715884105727::HUGEINT AS huge, 'NaN'::DOUBLE AS nan, 'ab'::BLOB AS blob,
         TIMESTAMP '2026-01-02 03:04:05' AS moment, DATE '2026-01-02' AS day, {'a': [1.5], 'b': NULL} AS struct,
         MAP {'k': 1} AS map, 'line\nend\u2028é' AS text, 'x'::ENUM('x', 'y') AS word, INTERVAL 90 SECOND AS span"""
-    found = ask(root, "main", sql, LITTLE).rows
+    found = run_query(root, "main", sql, LITTLE).rows
     with sql_views(root, "main", sql) as log:
         assert found.rows == [tuple(json_value(value) for value in row) for row in log.query(sql).rows]
     assert len(found.rows[0]) == 10
@@ -99,7 +99,7 @@ def test_values_are_what_they_are_as_json(root: Root) -> None:
 )
 def test_values_that_are_no_json_are_refused_in_words(root: Root, sql: str, why: str) -> None:
     with pytest.raises(QueryError, match=why):
-        ask(root, "main", sql, LITTLE)
+        run_query(root, "main", sql, LITTLE)
 
 
 def test_who_asks_loads_neither_duckdb_nor_arrow() -> None:
@@ -116,7 +116,7 @@ def test_a_query_that_takes_too_long_is_ended_and_leaves_nothing(
     cross = "SELECT count(*) FROM range(1000000) a, range(1000000) b, range(100) c, pages WHERE a.range + b.range = 7"
     began_s = time.monotonic()
     with pytest.raises(QueryError, match=r"(took longer than|stopped after) 0\.5 s"):
-        ask(root, "main", cross, replace(LITTLE, seconds=0.5))
+        run_query(root, "main", cross, replace(LITTLE, seconds=0.5))
     assert time.monotonic() - began_s < 20
     assert list(tmp_path.iterdir()) == []
 
@@ -124,5 +124,5 @@ def test_a_query_that_takes_too_long_is_ended_and_leaves_nothing(
 @pytest.mark.parametrize("sql", ["SELECT", "DROP VIEW fetches", "SELECT 1; SELECT 2", "SELECT * FROM '/etc/passwd'"])
 def test_what_was_refused_is_refused_in_words(root: Root, sql: str) -> None:
     with pytest.raises(TeiaError) as raised:
-        ask(root, "main", sql, LITTLE)
+        run_query(root, "main", sql, LITTLE)
     assert "memory" not in str(raised.value)

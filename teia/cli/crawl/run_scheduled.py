@@ -82,7 +82,7 @@ async def _serve(
     else:
         coordinator = Coordinator(root, names, read, clock, **options)
 
-    def interrupted(number: int) -> None:
+    def on_signal(number: int) -> None:
         signals.append(number)
         # The first signal stops cleanly; the second does not wait for requests under way.
         if len(signals) == 1:
@@ -92,7 +92,7 @@ async def _serve(
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupted, number)
+        loop.add_signal_handler(number, on_signal, number)
     if notifier is not None:
         notifier.start()
     try:

@@ -42,7 +42,7 @@ def plan(
     from teia.clock import WallClock
     from teia.lab.plan import plan_file
 
-    progress = Progress(supervised=True).say if supervised else (lambda _: None)
+    progress = Progress(supervised=True).report_step if supervised else (lambda _: None)
     summary = plan_file(
         scenario,
         out,

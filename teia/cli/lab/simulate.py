@@ -73,7 +73,7 @@ def simulate(
     world, names_of = _world(scenario, pages, servers, seed, shape, made_up)
     names = names_of(world) if visits is not None else []
     progress = Progress(supervised)
-    result = compare(world, names, request, WallClock(), progress.say, progress.reached)
+    result = compare(world, names, request, WallClock(), progress.report_step, progress.report_share)
     result |= {"politeness_s": politeness_s} | ({} if scenario else {"rate_unit": rate_unit, "theta": theta})
     _print(result)
     if as_json:

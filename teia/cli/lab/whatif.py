@@ -52,7 +52,7 @@ def whatif(
     chosen = choose(root, collection)
     progress = Progress(supervised)
     with open_source(root, chosen) as source:
-        found = what_if(source, request, WallClock(), progress.reached)
+        found = what_if(source, request, WallClock(), progress.report_share)
     _print(chosen, found)
     if as_json:
         print_json({"collection": chosen, **_rounded(asdict(found))})

@@ -15,7 +15,7 @@ from teia.errors import UsageError
 from teia.lib.csvtext import CsvWriter
 from teia.store.fetchlog import Rows
 from teia.store.root import open_root
-from teia.views.sql_child import TERMINAL_LIMITS, ask
+from teia.views.sql_child import TERMINAL_LIMITS, run_query
 
 Query = Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT statement, in DuckDB's SQL.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print comma-separated values with a header line.")]
@@ -33,7 +33,7 @@ def sql(
         raise UsageError("--csv and --json cannot be combined; use one of them")
     root = open_root(data)
     # A child process runs the query: it can be killed, which DuckDB in this one cannot (views/sql_child.py).
-    answered = ask(root, choose(root, collection), query, TERMINAL_LIMITS)
+    answered = run_query(root, choose(root, collection), query, TERMINAL_LIMITS)
     found = answered.rows
     for path in answered.damaged:
         progress_console().print(f"omitted, because it cannot be read: {path}", markup=False)

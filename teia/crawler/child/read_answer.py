@@ -249,9 +249,9 @@ def _chosen_links(
 
 def _sketch_of(page: Page) -> bytes:
     """Return the sketch that later shows which parts of a page change; only revisited pages need it."""
-    from teia.refresh.mask import sketch_of
+    from teia.refresh.mask import make_sketch
 
-    return sketch_of(page.text)
+    return make_sketch(page.text)
 
 
 def _judged(

@@ -26,8 +26,8 @@ import numpy as np
 from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, fresh_probabilities, host_world
 from teia.refresh.history import DAY_S
 from teia.refresh.intensities import plan_intensities
-from teia.refresh.possible import ServerCaptures, possible, possible_within
-from teia.refresh.rates import Flags, Floats, Gamma, kept_probability_of
+from teia.refresh.possible import ServerCaptures, possible, possible_freshness_within
+from teia.refresh.rates import Flags, Floats, Gamma, mean_fresh_probability
 
 WEEK_S = 7 * DAY_S
 UNANSWERED_S = 1.0
@@ -166,7 +166,7 @@ def compute_bound(
         variance=variance,
         best=at_best.long_run / total,
         slot_s=captures.slot_s,
-        best_next=possible_within(captures, horizon_s) / total if horizon_s is not None else None,
+        best_next=possible_freshness_within(captures, horizon_s) / total if horizon_s is not None else None,
         excess=_excess(columns, here, captures, fresh, plan.visits_per_s, unknown) if is_requested else None,
         possible=at_best.moment / total,
         best_variance=at_best.variance,
@@ -182,11 +182,11 @@ def _excess(
     `plan` is the best for the known rates, and `unknown` the gain beyond it if rates were known.
     """
     weight, visits = captures.weight, columns.histories.visits[here]
-    missing = weight * (kept_probability_of(captures.found, plan) - fresh)
+    missing = weight * (mean_fresh_probability(captures.found, plan) - fresh)
     is_failing = columns.requested_s[here] > columns.fresh_s[here] + UNANSWERED_S
     # The first visit of a page is not in its history.
     is_few = (visits + 1 < FEW_VISITS) & ~is_failing
-    alike = kept_probability_of(captures.found, np.full(len(weight), 1.0 / (captures.slot_s * len(weight))))
+    alike = mean_fresh_probability(captures.found, np.full(len(weight), 1.0 / (captures.slot_s * len(weight))))
     return ExcessLoss(
         failing=float(missing[is_failing].sum()),
         learning=float(missing[is_few].sum()),

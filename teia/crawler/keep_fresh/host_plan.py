@@ -32,7 +32,7 @@ from teia.config.sections import RefreshSettings
 from teia.frontier.cell import revisits
 from teia.frontier.cell.revisits import CapturedPage, DueTimeChange
 from teia.frontier.cell.schema import LANE_REFRESH, STATE_FAILED
-from teia.refresh.history import DAY_S, Histories, History, in_columns, record_says_gone
+from teia.refresh.history import DAY_S, Histories, History, in_columns, is_gone_record
 from teia.refresh.intensities import intensity_at, plan_intensities
 from teia.refresh.model import Crawlers, RefreshWorld
 from teia.refresh.priors import (
@@ -41,7 +41,7 @@ from teia.refresh.priors import (
     Groups,
     mean_log,
     page_type,
-    priors_within,
+    learn_host_priors,
 )
 from teia.refresh.rates import Flags, Floats, Gamma, estimate, fresh_probability_of
 
@@ -107,7 +107,7 @@ def to_columns(rows: Sequence[CapturedPage], weigh: Weigh) -> PageColumns:
         fresh_s=np.where(was_seen, histories.visited_s, np.array([row.known_s for row in rows])),
         requested_s=np.array([row.last_visit_s for row in rows]),
         changes=np.array([row.changes for row in rows], dtype=np.int64),
-        is_gone=(status >= 400) | (state == STATE_FAILED) | np.array([record_says_gone(row.record) for row in rows]),
+        is_gone=(status >= 400) | (state == STATE_FAILED) | np.array([is_gone_record(row.record) for row in rows]),
     )
 
 
@@ -148,7 +148,7 @@ def learn_priors(
         [numbers.setdefault(each, len(numbers)) if len(numbers) < MAX_KINDS else 0 for each in columns.kind],
         dtype=np.int64,
     )
-    of_kinds, of_host = priors_within(columns.histories, kind, of_all, trusted, rounds)
+    of_kinds, of_host = learn_host_priors(columns.histories, kind, of_all, trusted, rounds)
     found = estimate(columns.histories, Gamma(of_kinds.changes[kind], of_kinds.time_s[kind]), trusted)
     pairs = zip(of_kinds.changes.tolist(), of_kinds.time_s.tolist(), strict=True)
     priors = HostPriors((float(of_host.changes[0]), float(of_host.time_s[0])), dict(zip(numbers, pairs, strict=False)))

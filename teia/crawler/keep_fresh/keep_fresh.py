@@ -59,7 +59,7 @@ from teia.frontier.cell.take import read_refresh_page
 from teia.frontier.queue.host_rules import delay_of
 from teia.frontier.queue.schedule import HostQueue
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
-from teia.refresh.rates import Floats, Gamma, estimate, same_for_all
+from teia.refresh.rates import Floats, Gamma, estimate, repeat_prior
 from teia.refresh.trust import Trust
 from teia.urls import site_of, slot_of
 
@@ -91,7 +91,7 @@ Touched = list[tuple[Cell, list[tuple[int, str]]]]
 VisitedPage = tuple[int, float, float, float, float]
 """A visited page for a plan in memory: key, weight, change rate, time of the visit, and age of its content."""
 
-_FIRST_PRIOR = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
+_FIRST_PRIOR = repeat_prior(FIRST_CHANGES, FIRST_TIME_S, 1)
 
 
 @dataclass(slots=True, eq=False)

@@ -17,7 +17,7 @@ import numpy as np
 from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, host_world
 from teia.refresh.dispatch import PageState, TimetableQueue, queue_of
-from teia.refresh.policies import policy_named
+from teia.refresh.policies import find_policy
 from teia.refresh.rates import Floats
 
 MAX_VISITS = 50_000
@@ -30,7 +30,7 @@ class PolicyQueue:
     def __init__(
         self, columns: PageColumns, rate: Floats, slot_s: float, settings: RefreshSettings, now_s: float
     ) -> None:
-        policy = policy_named(settings.policy)
+        policy = find_policy(settings.policy)
         weight = np.where(columns.is_gone, 0.0, columns.weight)
         self._total = max(float(weight.sum()), 1e-300)
         horizon_s = min(settings.horizon_s, MAX_VISITS * max(slot_s, SHORTEST_SLOT_S))

@@ -14,7 +14,7 @@ from teia.crawler.keep_fresh.observe import decode_errors
 from teia.frontier.cell import histories
 from teia.frontier.cell.cell import FrontierCell
 from teia.refresh.history import DAY_S, in_columns
-from teia.refresh.priors import page_type, priors_of
+from teia.refresh.priors import page_type, learn_priors
 from teia.refresh.rates import estimate, fresh_probability_of
 from teia.refresh.trust import Trust
 from teia.urls import site_of, slot_of
@@ -52,7 +52,7 @@ def freshness_of(
         columns = in_columns([peer.record for peer in peers])
         is_trusted = Trust.decode(histories.host_trust(frontier, slot, host_id)[0]).dates.is_trusted
     trusted = np.full(len(peers), is_trusted)
-    prior = priors_of(columns, np.zeros(len(peers), dtype=np.int64), kind, trusted)
+    prior = learn_priors(columns, np.zeros(len(peers), dtype=np.int64), kind, trusted)
     found = estimate(columns, prior, trusted)
     low, high = found.interval(INTERVAL)
     fresh = fresh_probability_of(found, now_s - columns.visited_s)
@@ -69,5 +69,5 @@ def rate_of_peers(frontier: FrontierCell, host: str, host_id: int, key: int) -> 
     with decode_errors(frontier):
         columns = in_columns(others)
     alike = np.zeros(len(others), dtype=np.int64)
-    found = estimate(columns, priors_of(columns, alike, alike))
+    found = estimate(columns, learn_priors(columns, alike, alike))
     return float(np.median(found.mean) * DAY_S)

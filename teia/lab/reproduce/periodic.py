@@ -18,7 +18,7 @@ from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, Resul
 from teia.lab.simulate.run import PolicyResult, SimulationSettings, simulate
 from teia.refresh.merge import Timetable, merge
 from teia.refresh.model import DAY_S, RefreshWorld
-from teia.refresh.policies import policy_named
+from teia.refresh.policies import find_policy
 from teia.refresh.policy import Policy
 from teia.refresh.scenario import draw_world
 
@@ -63,9 +63,9 @@ def periodic(run: ExperimentInput) -> Results:
     once = Periodic(WORK_DAYS / CYCLE_DAYS)
     policies: dict[str, Policy] = {
         "periodic": once,
-        "incremental, equal visits": policy_named("uniform"),
-        "incremental, rateUpdate": policy_named("rate-update"),
-        "incremental, EDF": policy_named("edf"),
+        "incremental, equal visits": find_policy("uniform"),
+        "incremental, rateUpdate": find_policy("rate-update"),
+        "incremental, EDF": find_policy("edf"),
     }
     lines: dict[str, list[tuple[float, float]]] = {}
     for name, policy in policies.items():

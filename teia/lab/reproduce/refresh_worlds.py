@@ -13,7 +13,7 @@ from teia.lab.simulate.bounds import inf_crawlers
 from teia.lab.simulate.run import PolicyResult, SimulationSettings, simulate
 from teia.refresh.bound import non_polite, weak_politeness
 from teia.refresh.model import DAY_S, Crawlers, RefreshWorld
-from teia.refresh.policies import policy_named
+from teia.refresh.policies import find_policy
 from teia.refresh.scenario import draw_world
 
 Unit = Literal["hour", "day"]
@@ -71,7 +71,7 @@ def draw_paper_world(
 
 
 def run_policy(world: RefreshWorld, policy: str, days: float = 1.0) -> PolicyResult:
-    return simulate(world, policy_named(policy), SimulationSettings(days * DAY_S), WallClock())
+    return simulate(world, find_policy(policy), SimulationSettings(days * DAY_S), WallClock())
 
 
 NAMES: Final = {"psp": "PSP", "mp2": "MP2", "m-wolf": "M-Wolf", "edf": "EDF", "index": "index"}

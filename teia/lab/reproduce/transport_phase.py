@@ -10,7 +10,7 @@ import numpy as np
 from teia.lab.reproduce.refresh_worlds import run_policy
 from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Table
 from teia.lab.simulate.transport import transport_visits
-from teia.refresh.bound import carried_out, weak_politeness
+from teia.refresh.bound import timetable_staleness, weak_politeness
 from teia.refresh.counts import plan_counts
 from teia.refresh.merge import merge
 from teia.refresh.model import DAY_S
@@ -57,8 +57,8 @@ def _measure_world(run: ExperimentInput, number: int, visits: int) -> dict[str, 
     counts = plan_counts(world)
     return {
         "WP": weak_politeness(world),
-        "Wolf's transport": carried_out(world, transport_visits(world, counts)),
-        "MERGE, centred": carried_out(world, merge(world, counts, "centred")),
+        "Wolf's transport": timetable_staleness(world, transport_visits(world, counts)),
+        "MERGE, centred": timetable_staleness(world, merge(world, counts, "centred")),
         "MP2": run_policy(world, "mp2").staleness,
         "EDF": run_policy(world, "edf").staleness,
     }

@@ -16,7 +16,7 @@ from teia.lab.simulate.compiled import IS_COMPILED
 from teia.lab.simulate.run import PolicyResult, SimulationSettings, VisitsCallback, simulate
 from teia.lab.simulate.timeline import Visits
 from teia.refresh.model import DAY_S, Crawlers, RefreshWorld
-from teia.refresh.policies import policy_named
+from teia.refresh.policies import find_policy
 from teia.refresh.policy import Policy
 
 
@@ -35,7 +35,7 @@ class SimulationRequest:
         names = [name.strip() for name in self.policies.split(",") if name.strip()]
         if not names:
             raise UsageError("--policy: at least one is required")
-        return [policy_named(name) for name in dict.fromkeys(names)]
+        return [find_policy(name) for name in dict.fromkeys(names)]
 
     def settings(self, world: RefreshWorld) -> SimulationSettings:
         """Return the length of the simulation and the kind of changes; a mix always has drawn changes."""

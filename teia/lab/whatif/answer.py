@@ -28,7 +28,7 @@ from teia.lab.whatif.past import Past, read_past
 from teia.refresh.bound import steady_optimum
 from teia.refresh.history import DAY_S
 from teia.refresh.model import Crawlers, Floats, Numbers, RefreshWorld
-from teia.refresh.policies import policy_named
+from teia.refresh.policies import find_policy
 from teia.urls import site_of, slot_of
 from teia.views.reports.source import Source
 
@@ -68,7 +68,7 @@ class WhatIfRequest:
         if not 0 < self.days <= LONGEST_DAYS:
             raise UsageError(f"--days: {self.days:g} must be between 0 and {LONGEST_DAYS:g}")
         if self.policy is not None:
-            policy_named(self.policy)
+            find_policy(self.policy)
 
     @property
     def changes_anything(self) -> bool:

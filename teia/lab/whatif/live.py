@@ -18,7 +18,7 @@ from teia.lab.whatif.past import HostPages, Past
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.merge import Timetable
 from teia.refresh.model import Crawlers, Floats, RefreshWorld
-from teia.refresh.policies import policy_named
+from teia.refresh.policies import find_policy
 from teia.refresh.policy import ByValue, Intervals, Plan
 from teia.refresh.priors import LONGEST_S
 from teia.refresh.segments import Segments
@@ -71,7 +71,7 @@ class LivePolicy:
 
     @property
     def renew_s(self) -> float | None:
-        return policy_named(self.name).renew_s
+        return find_policy(self.name).renew_s
 
     def plan(self, world: RefreshWorld) -> Plan:
         if self.name == ON_DISK:
@@ -105,7 +105,7 @@ class LivePolicy:
         ages_s, horizon_s = world.age_s[rows], self.settings.horizon_s
         alone = host_world(weight, world.rate[rows], slot_s, horizon_s, ages_s, world.changes[rows])
         # Planned alone, a host may use every visit that its slots grant within the horizon.
-        return policy_named(self.name).plan(replace(alone, budget=int(horizon_s / slot_s)))
+        return find_policy(self.name).plan(replace(alone, budget=int(horizon_s / slot_s)))
 
 
 def _timetable(world: RefreshWorld, plans: Sequence[Plan | None]) -> Timetable:

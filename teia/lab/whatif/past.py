@@ -19,7 +19,7 @@ from teia.fetch.robots import parse_robots
 from teia.frontier.cell import histories, revisits
 from teia.frontier.cell.schema import LANE_NEW
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
-from teia.refresh.rates import Floats, Gamma, same_for_all
+from teia.refresh.rates import Floats, Gamma, repeat_prior
 from teia.refresh.trust import Trust
 from teia.urls import site_of, slot_of
 from teia.views.reports.source import OpenCell, Source
@@ -29,7 +29,7 @@ PART = 50_000
 
 # The smallest 64-bit key; pages are read from the keys above it.
 FIRST_KEY = -(1 << 63)
-_NOTHING = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
+_NOTHING = repeat_prior(FIRST_CHANGES, FIRST_TIME_S, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

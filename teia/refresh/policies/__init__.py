@@ -43,7 +43,7 @@ POLICIES: Final[dict[str, Policy]] = {
 }
 
 
-def policy_named(name: str) -> Policy:
+def find_policy(name: str) -> Policy:
     """Return the policy of this name; for an unknown name, raise UsageError with the nearest known name."""
     if name not in POLICIES:
         near = get_close_matches(name, POLICIES, n=1)

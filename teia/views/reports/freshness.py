@@ -18,7 +18,7 @@ from teia.crawler.keep_fresh.weights import weigher
 from teia.frontier.cell import histories, revisits
 from teia.refresh.history import DAY_S
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
-from teia.refresh.rates import Floats, Gamma, same_for_all
+from teia.refresh.rates import Floats, Gamma, repeat_prior
 from teia.refresh.trust import Trust
 from teia.urls import site_of, slot_of
 from teia.views.reports.source import OpenCell, Source
@@ -92,7 +92,7 @@ class _Known:
 
     @property
     def prior(self) -> Gamma:
-        return fit_sums(self.sums[:, None], same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1))
+        return fit_sums(self.sums[:, None], repeat_prior(FIRST_CHANGES, FIRST_TIME_S, 1))
 
 
 def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> FreshnessReport:
@@ -107,15 +107,15 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     for cell, host_id, host in sorted(_hosts(source), key=lambda each: each[2]):
         # A host without requests in the log has the general delay.
         slot_s = pace[host].slot_s if host in pace else source.config.courtesy.delay_s
-        parts, seen = _host(cell, host_id, host, slot_s, source.config.refresh, weigh, known, now_s)
+        parts, seen = _host_bounds(cell, host_id, host, slot_s, source.config.refresh, weigh, known, now_s)
         again += seen
         of_host = combine_bounds(parts)
         if of_host is not None:
             found.append((host, of_host))
     found.sort(key=lambda each: (-each[1].pages, each[0]))
-    whole = combine_bounds(standing for _, standing in found)
-    notes = [feasibility(host, standing, pace.get(host, _UNASKED).took_s) for host, standing in found[:top]]
-    rows = [(host, standing, pace.get(host, _UNASKED).last_day) for host, standing in found[:top]]
+    whole = combine_bounds(bound for _, bound in found)
+    notes = [feasibility(host, bound, pace.get(host, _NO_REQUESTS).took_s) for host, bound in found[:top]]
+    rows = [(host, bound, pace.get(host, _NO_REQUESTS).last_day) for host, bound in found[:top]]
     return FreshnessReport(
         pages=whole.pages if whole is not None else 0,
         visited_again=again,
@@ -128,34 +128,34 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
         possible=round(whole.possible, 6) if whole is not None else None,
         uniform=round(whole.excess.uniform / whole.weight, 6) if whole is not None and whole.excess else None,
         well_known=whole.excess.well_known if whole is not None and whole.excess else 0,
-        requests_a_day=sum(pace.get(host, _UNASKED).last_day for host, _ in found),
-        granted_a_day=round(sum(DAY_S / standing.slot_s for _, standing in found if standing.slot_s > 0), 1),
+        requests_a_day=sum(pace.get(host, _NO_REQUESTS).last_day for host, _ in found),
+        granted_a_day=round(sum(DAY_S / bound.slot_s for _, bound in found if bound.slot_s > 0), 1),
         lost=attribute_loss(whole) if whole is not None else None,
         rows=tuple(_row(*each, whole.weight) for each in rows) if whole is not None else (),
         notes=tuple(filter(None, notes)),
     )
 
 
-def _row(host: str, standing: FreshnessBound, last_day: int, whole: float) -> HostFreshnessRow:
-    weight = standing.weight / whole
-    changes_per_day = standing.excess.changes_per_s * DAY_S if standing.excess is not None else 0.0
+def _row(host: str, bound: FreshnessBound, last_day: int, whole: float) -> HostFreshnessRow:
+    weight = bound.weight / whole
+    changes_per_day = bound.excess.changes_per_s * DAY_S if bound.excess is not None else 0.0
     return HostFreshnessRow(
         host=host,
-        pages=standing.pages,
-        fresh=round(standing.fresh, 6),
-        fresh_error=round(standing.error, 6),
-        best=round(standing.best, 6),
-        best_error=round(standing.best_error, 6),
-        best_next=round(standing.best_next or 0.0, 6),
-        possible=round(standing.possible, 6),
-        slot_s=round(standing.slot_s, 6),
+        pages=bound.pages,
+        fresh=round(bound.fresh, 6),
+        fresh_error=round(bound.error, 6),
+        best=round(bound.best, 6),
+        best_error=round(bound.best_error, 6),
+        best_next=round(bound.best_next or 0.0, 6),
+        possible=round(bound.possible, 6),
+        slot_s=round(bound.slot_s, 6),
         requests_a_day=last_day,
-        full_pass_s=round(standing.full_pass_s, 6),
-        late_share=round(standing.late_share, 6),
-        week_slot_s=round(standing.week_slot_s, 6),
+        full_pass_s=round(bound.full_pass_s, 6),
+        late_share=round(bound.late_share, 6),
+        week_slot_s=round(bound.week_slot_s, 6),
         weight=round(weight, 6),
         changes_per_day=round(changes_per_day, 6),
-        lost=round(weight * (1.0 - standing.fresh), 6),
+        lost=round(weight * (1.0 - bound.fresh), 6),
     )
 
 
@@ -165,7 +165,7 @@ def _hosts(source: Source) -> Iterator[tuple[OpenCell, int, str]]:
             yield cell, host_id, host
 
 
-def _host(
+def _host_bounds(
     cell: OpenCell,
     host_id: int,
     host: str,
@@ -180,23 +180,23 @@ def _host(
     total = revisits.count_captured(cell.frontier.db, slot, host_id)
     with decode_errors(cell.frontier):
         trusted = Trust.decode(histories.host_trust(cell.frontier, slot, host_id)[0]).dates.is_trusted
-    standings, seen = [], 0
+    bounds, seen = [], 0
     for columns in _parts(cell, slot, host_id, weigh):
         # A part of a host has its part of the slots.
         of_part_s = slot_s * total / len(columns)
         plan, found = plan_host(columns, known.prior, trusted, of_part_s, settings, now_s, warm=False)
         known.sums += (plan.sums.pages, plan.sums.rates, plan.sums.logs)
         seen += int((columns.histories.visits > 0).sum())
-        standing = compute_bound(columns, found, of_part_s, now_s, settings.horizon_s)
-        standings += [standing] if standing is not None else []
-    return standings, seen
+        bound = compute_bound(columns, found, of_part_s, now_s, settings.horizon_s)
+        bounds += [bound] if bound is not None else []
+    return bounds, seen
 
 
 def bound_of_host(
     cell: OpenCell, host_id: int, host: str, slot_s: float, settings: RefreshSettings, weigh: Weigh, now_s: float
 ) -> FreshnessBound | None:
     """Return the freshness of one host with requests `slot_s` apart, learnt from its own pages alone."""
-    parts, _ = _host(cell, host_id, host, slot_s, settings, weigh, _Known(np.zeros(3)), now_s)
+    parts, _ = _host_bounds(cell, host_id, host, slot_s, settings, weigh, _Known(np.zeros(3)), now_s)
     return combine_bounds(parts)
 
 
@@ -220,7 +220,7 @@ class _Pace(NamedTuple):
         return self.mean_delay_s + self.took_s
 
 
-_UNASKED = _Pace(0.0, 0.0, 0)
+_NO_REQUESTS = _Pace(0.0, 0.0, 0)
 
 
 def read_pace(source: Source, now_s: float) -> dict[str, _Pace]:
@@ -232,6 +232,6 @@ def read_pace(source: Source, now_s: float) -> dict[str, _Pace]:
     sql = f"SELECT host, avg(rest_s), avg({seconds}), {last_day} FROM fetches GROUP BY host"  # noqa: S608  # our own text
     delay_s = source.config.courtesy.delay_s
     return {
-        host: _Pace(delay_s if mean_delay_s is None else mean_delay_s, took_s, asked)
-        for host, mean_delay_s, took_s, asked in source.log.query(sql, MAX_HOSTS).rows
+        host: _Pace(delay_s if mean_delay_s is None else mean_delay_s, took_s, requests)
+        for host, mean_delay_s, took_s, requests in source.log.query(sql, MAX_HOSTS).rows
     }

@@ -24,10 +24,10 @@ from teia.frontier.cell.revisits import CapturedPage
 from teia.frontier.cell.schema import LANE_NEW, LANE_REFRESH, STATE_DONE, STATE_FAILED
 from teia.refresh.history import DAY_S, History, VisitResult
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S
-from teia.refresh.rates import Floats, Gamma, same_for_all
+from teia.refresh.rates import Floats, Gamma, repeat_prior
 
 NOW_S = 1_700_000_000.0
-OF_ALL = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
+OF_ALL = repeat_prior(FIRST_CHANGES, FIRST_TIME_S, 1)
 SETTINGS = RefreshSettings(least_s=60.0, explore=0.0)
 
 

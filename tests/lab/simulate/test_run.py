@@ -16,7 +16,7 @@ from teia.lab.simulate.bounds import compute_bounds, inf_crawlers
 from teia.lab.simulate.measures import Lateness
 from teia.lab.simulate.run import PolicyResult, SimulationSettings, simulate
 from teia.lab.simulate.timeline import Visits
-from teia.refresh.bound import carried_out, steady_optimum, weak_politeness
+from teia.refresh.bound import timetable_staleness, steady_optimum, weak_politeness
 from teia.refresh.formulas import visited_age_s, visited_staleness
 from teia.refresh.model import DAY_S, Crawlers, RefreshWorld
 from teia.refresh.policies import POLICIES
@@ -31,7 +31,7 @@ def drawn(pages: int = 1000, servers: int = 5, *, politeness_s: float = 75.0, un
     )  # fmt: skip
 
 
-def carry_out(world: RefreshWorld, name: str, days: float = 1.0, **settings: object) -> tuple[PolicyResult, Visits]:
+def execute_plan(world: RefreshWorld, name: str, days: float = 1.0, **settings: object) -> tuple[PolicyResult, Visits]:
     parts: list[Visits] = []
     outcome = simulate(
         world, POLICIES[name], SimulationSettings(days * DAY_S, **settings), VirtualClock(0.0), on_visits=parts.append
@@ -44,7 +44,7 @@ def carry_out(world: RefreshWorld, name: str, days: float = 1.0, **settings: obj
 def test_staleness_and_age_are_those_of_the_visits_that_were_made(name: str, days: float) -> None:
     """P3: measured day by day, and the same as over all visits at once, from the formula for any visits."""
     world = drawn(200)
-    outcome, visits = carry_out(world, name, days)
+    outcome, visits = execute_plan(world, name, days)
     whole = replace(world, horizon_s=days * DAY_S)
     assert outcome.visits == len(visits.page)
     assert outcome.staleness == pytest.approx(
@@ -56,15 +56,15 @@ def test_staleness_and_age_are_those_of_the_visits_that_were_made(name: str, day
 
 def test_drawn_changes_come_to_what_was_expected() -> None:
     """A run with drawn changes is one sample; its pages are thousands, so it is close."""
-    outcome, _ = carry_out(drawn(4000, 8), "edf", 2, sampled=True)
+    outcome, _ = execute_plan(drawn(4000, 8), "edf", 2, sampled=True)
     assert outcome.sampled == pytest.approx(outcome.staleness, abs=0.006)
 
 
 def test_wolfs_mix_is_not_what_a_poisson_page_would_do() -> None:
     """P7: bursts and silences leave copies fresh for longer than independent changes with the same mean rate."""
     world = drawn(4000, 8)
-    poisson, _ = carry_out(world, "edf", 2, sampled=True)
-    mix, _ = carry_out(world, "edf", 2, sampled=True, process="mix")
+    poisson, _ = execute_plan(world, "edf", 2, sampled=True)
+    mix, _ = execute_plan(world, "edf", 2, sampled=True, process="mix")
     assert mix.staleness == poisson.staleness
     assert mix.sampled is not None
     assert abs(mix.sampled - mix.staleness) > 0.01
@@ -72,7 +72,7 @@ def test_wolfs_mix_is_not_what_a_poisson_page_would_do() -> None:
 
 def test_the_same_seed_gives_the_same_run_and_another_does_not() -> None:
     world = drawn(200)
-    one, again, other = (carry_out(world, "rate-update", 3, sampled=True, seed=seed) for seed in (1, 1, 2))
+    one, again, other = (execute_plan(world, "rate-update", 3, sampled=True, seed=seed) for seed in (1, 1, 2))
     assert one[0].sampled == again[0].sampled != other[0].sampled
     assert one[1].time_s.tolist() == again[1].time_s.tolist()
     assert one[1].page.tolist() != other[1].page.tolist()
@@ -91,23 +91,23 @@ def test_nobody_beats_the_bounds(world: RefreshWorld, name: str, crawlers: Crawl
 def test_nobody_beats_the_slot_price_bound_either() -> None:
     world = drawn(60, 2, politeness_s=900.0)
     bounds = compute_bounds(world, DAY_S)
-    best = min(carry_out(world, name)[0].staleness for name in ("psp", "edf", "index"))
+    best = min(execute_plan(world, name)[0].staleness for name in ("psp", "edf", "index"))
     assert bounds["non_polite"] <= bounds["wp"] < bounds["slot_price"] <= best
 
 
 def test_with_crawlers_to_spare_a_timetable_is_carried_out_as_it_is() -> None:
     """P3: that is what InfCrawlers is. The centred plan is polite, so nothing ever waits."""
     world = replace(drawn(), crawlers=Crawlers(50, 100.0))
-    outcome, _ = carry_out(world, "psp-centred")
-    assert outcome.staleness == pytest.approx(carried_out(world, POLICIES["psp-centred"].plan(world)), abs=1e-4)
+    outcome, _ = execute_plan(world, "psp-centred")
+    assert outcome.staleness == pytest.approx(timetable_staleness(world, POLICIES["psp-centred"].plan(world)), abs=1e-4)
     assert outcome.lateness.quantile_s(0.99) < 1.0
-    assert inf_crawlers(world, DAY_S) == pytest.approx(carried_out(world, POLICIES["psp"].plan(world)))
+    assert inf_crawlers(world, DAY_S) == pytest.approx(timetable_staleness(world, POLICIES["psp"].plan(world)))
 
 
 def test_the_papers_four_observations_hold_on_a_small_world() -> None:
     """P6, rates per hour: PSP below MP2 and M-Wolf, next to InfCrawlers, near WP."""
     world = replace(drawn(4000, 8, politeness_s=15.0), crawlers=Crawlers(10, 0.04))
-    psp, mp2, wolf = (carry_out(world, name)[0].staleness for name in ("psp", "mp2", "m-wolf"))
+    psp, mp2, wolf = (execute_plan(world, name)[0].staleness for name in ("psp", "mp2", "m-wolf"))
     bounds = compute_bounds(world, DAY_S)
     assert bounds["wp"] < psp < mp2 < wolf
     assert psp < 1.005 * bounds["inf_crawlers"]
@@ -122,14 +122,14 @@ def test_over_weeks_the_live_policy_reaches_the_optimum(politeness_s: float, uni
     world = drawn(2000, 10, politeness_s=politeness_s, unit_s=unit_s)
     best = steady_optimum(world)
     for name in ("edf", "index"):
-        outcome, _ = carry_out(world, name, days)
+        outcome, _ = execute_plan(world, name, days)
         assert best * 0.998 < outcome.second_half_staleness < best * 1.002
 
 
 def test_psp_every_day_gives_pages_up_and_from_actual_ages_it_does_not() -> None:
     """The trap that matters: "all is fresh at the beginning" is true once."""
     world = drawn(2000, 10, politeness_s=600.0, unit_s=DAY_S)
-    psp, aged, robin, best = (carry_out(world, name, 30)[0] for name in ("psp", "psp-aged", "round-robin", "edf"))
+    psp, aged, robin, best = (execute_plan(world, name, 30)[0] for name in ("psp", "psp-aged", "round-robin", "edf"))
     assert psp.second_half_staleness > 1.4 * best.second_half_staleness
     assert psp.second_half_staleness > robin.second_half_staleness
     assert aged.second_half_staleness < 1.2 * best.second_half_staleness
@@ -140,13 +140,13 @@ def test_rate_update_learns_from_what_its_visits_saw() -> None:
     """F2: after ten days pages that change are visited more often than those that hardly do."""
     rate = np.repeat([0.02, 2.0], 50) / DAY_S
     world = RefreshWorld.build(np.zeros(100, dtype=int), rate, horizon_s=DAY_S, politeness_s=60.0, budget=200)
-    _, visits = carry_out(world, "rate-update", 12)
+    _, visits = execute_plan(world, "rate-update", 12)
     later = visits.page[visits.time_s > 8 * DAY_S]
     assert np.count_nonzero(later >= 50) > 1.5 * np.count_nonzero(later < 50)
 
 
 def test_freshness_is_looked_at_as_often_as_asked() -> None:
-    outcome, _ = carry_out(drawn(200), "edf", 1, sampled=True, sample_interval_s=7200.0)
+    outcome, _ = execute_plan(drawn(200), "edf", 1, sampled=True, sample_interval_s=7200.0)
     assert [sample.time_s for sample in outcome.samples] == [7200.0 * number for number in range(13)]
     assert outcome.samples[0].expected == pytest.approx(1.0)
     assert all(sample.sampled == pytest.approx(sample.expected, abs=0.15) for sample in outcome.samples)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from teia.errors import UsageError
 from teia.lab.simulate.transport import evenest_slots, nearest_slots, transport_visits
-from teia.refresh.bound import carried_out
+from teia.refresh.bound import timetable_staleness
 from teia.refresh.counts import plan_counts
 from teia.refresh.formulas import lost
 from teia.refresh.merge import merge
@@ -78,7 +78,7 @@ def test_even_gaps_win_on_a_full_server_and_planned_instants_on_one_with_room(vi
         assert counts.sum() == visits
         wolf = transport_visits(world, counts)
         assert np.diff(wolf.due_s).min() >= 300.0 - 1e-6
-        ratios.append(carried_out(world, wolf) / carried_out(world, merge(world, counts, "centred")))
+        ratios.append(timetable_staleness(world, wolf) / timetable_staleness(world, merge(world, counts, "centred")))
     assert all(ratio > 1.01 for ratio in ratios) if even_gaps_win else all(ratio < 0.99 for ratio in ratios)
 
 

@@ -25,7 +25,7 @@ from teia.lab.whatif.past import HostPages, HostPast, Past, read_past
 from teia.refresh.bound import steady_optimum
 from teia.refresh.history import DAY_S, History, VisitResult, in_columns
 from teia.refresh.model import Crawlers
-from teia.refresh.policies import POLICIES, policy_named
+from teia.refresh.policies import POLICIES, find_policy
 from teia.refresh.priors import LONGEST_S
 from teia.refresh.rates import Gamma, estimate
 from teia.refresh.scenario import draw_world
@@ -47,7 +47,7 @@ def host(name: str, **values: Any) -> HostPast:
     return HostPast(name, None, 1, **known)  # type: ignore[arg-type]  # no cell is asked here
 
 
-def read_pace(
+def pace_of(
     *hosts: HostPast, config: Config | None = None, delay_s: float = 10.0, nodes: int = 1, **behaviour: Any
 ) -> Paces:
     each = {"took_s": 0.0, "late_s": 0.0, "failed": 0.0} | behaviour
@@ -64,38 +64,38 @@ def quick(**courtesy: Any) -> Config:
 
 
 def test_a_host_rests_answers_and_waits_for_the_crawler() -> None:
-    pace = read_pace(host("a.test"), took_s=2.0, late_s=0.5)
+    pace = pace_of(host("a.test"), took_s=2.0, late_s=0.5)
     assert pace.slot_s == pytest.approx([12.5])
 
 
 def test_a_crawl_delay_wins_over_a_shorter_delay_and_is_counted() -> None:
     """C2: it is never shortened."""
-    pace = read_pace(host("a.test", crawl_delay_s=60.0), host("b.test"), host("c.test", pages=0, crawl_delay_s=60.0))
+    pace = pace_of(host("a.test", crawl_delay_s=60.0), host("b.test"), host("c.test", pages=0, crawl_delay_s=60.0))
     assert pace.slot_s[:2] == pytest.approx([60.0, 10.0])
     assert pace.crawl_delays == 1
 
 
 def test_hosts_at_one_address_share_its_rest() -> None:
     hosts = [host(f"{name}.test", address="10.0.0.1") for name in "abc"]
-    pace = read_pace(*hosts, host("d.test", address="10.0.0.2"))
+    pace = pace_of(*hosts, host("d.test", address="10.0.0.2"))
     assert pace.slot_s == pytest.approx([30.0, 30.0, 30.0, 10.0])
 
 
 def test_where_many_sites_share_an_address_its_rest_is_divided() -> None:
     hosts = [host(f"site{number}.test", address="10.0.0.1") for number in range(16)]
-    pace = read_pace(*hosts, config=quick(shared_sites=8))
+    pace = pace_of(*hosts, config=quick(shared_sites=8))
     assert pace.slot_s == pytest.approx([16 * 10.0 * 8 / 16] * 16)
 
 
 def test_visits_that_fail_and_robots_txt_leave_fewer_for_pages() -> None:
-    pace = read_pace(host("a.test"), config=quick(robots=True, robots_max_age_s=100.0), failed=0.5)
+    pace = pace_of(host("a.test"), config=quick(robots=True, robots_max_age_s=100.0), failed=0.5)
     assert pace.slot_s == pytest.approx([1.0 / ((0.1 - 0.01) * 0.5)])
     assert pace.others_per_day == pytest.approx([864.0])
 
 
 def test_new_urls_take_their_share_while_they_last() -> None:
     days = 14 * DAY_S
-    few, many = read_pace(host("a.test", waiting=1_000)), read_pace(host("a.test", waiting=10_000_000))
+    few, many = pace_of(host("a.test", waiting=1_000)), pace_of(host("a.test", waiting=10_000_000))
     assert few.slot_s == pytest.approx([1.0 / (0.1 - 1_000 / days)])
     assert many.slot_s == pytest.approx([20.0])
 
@@ -104,14 +104,14 @@ def test_more_nodes_visit_more_servers_at_a_time_and_shorten_no_rest() -> None:
     """T4: with 2 servers at a time, 8 hosts wait four times as long; with 4 nodes none waits for another."""
     hosts = [host(f"{name}.test") for name in "abcdefgh"]
     config = quick(max_hosts=2)
-    assert read_pace(*hosts, config=config).slot_s == pytest.approx([40.0] * 8)
-    assert read_pace(*hosts, config=config, nodes=4).slot_s == pytest.approx([10.0] * 8)
-    assert read_pace(*hosts, config=config, nodes=64).slot_s == pytest.approx([10.0] * 8)
+    assert pace_of(*hosts, config=config).slot_s == pytest.approx([40.0] * 8)
+    assert pace_of(*hosts, config=config, nodes=4).slot_s == pytest.approx([10.0] * 8)
+    assert pace_of(*hosts, config=config, nodes=64).slot_s == pytest.approx([10.0] * 8)
 
 
 def test_no_page_is_visited_more_often_than_may_be_and_a_parked_host_not_at_all() -> None:
     config = replace(quick(), refresh=RefreshSettings(least_s=3_600.0))
-    pace = read_pace(host("a.test", pages=6), host("b.test", is_parked=True), config=config)
+    pace = pace_of(host("a.test", pages=6), host("b.test", is_parked=True), config=config)
     assert pace.slot_s == pytest.approx([600.0, LONGEST_S])
 
 
@@ -220,7 +220,7 @@ def test_a_judge_agrees_with_the_simulator_that_knows_the_rates(policy: str) -> 
     world = draw_world(chance, pages=200, servers=4, horizon_s=DAY_S, politeness_s=600.0, rate_unit_s=3_600.0)
     world = world.with_ages(chance.exponential(DAY_S, 200))
     judge = Judge(world, np.array([world.rate, 2 * world.rate]), 0.0, 3 * DAY_S)
-    outcome = simulate(world, policy_named(policy), SimulationSettings(3 * DAY_S), WallClock(), on_visits=judge.add)
+    outcome = simulate(world, find_policy(policy), SimulationSettings(3 * DAY_S), WallClock(), on_visits=judge.add)
     values, variance = judge.finish()
     assert values[0] == pytest.approx(1.0 - outcome.staleness, abs=1e-9)
     assert values[1] < values[0]
@@ -232,11 +232,11 @@ def test_chance_is_as_wide_as_drawn_changes_show() -> None:
     world = draw_world(np.random.default_rng(5), pages=60, servers=2, horizon_s=DAY_S, politeness_s=900.0)
     world = replace(world, rate=world.rate * 20)
     judge = Judge(world, world.rate[None, :], 0.0, 5 * DAY_S)
-    simulate(world, policy_named("edf"), SimulationSettings(5 * DAY_S), WallClock(), on_visits=judge.add)
+    simulate(world, find_policy("edf"), SimulationSettings(5 * DAY_S), WallClock(), on_visits=judge.add)
     _, variance = judge.finish()
     drawn = [
         simulate(
-            world, policy_named("edf"), SimulationSettings(5 * DAY_S, sampled=True, seed=seed), WallClock()
+            world, find_policy("edf"), SimulationSettings(5 * DAY_S, sampled=True, seed=seed), WallClock()
         ).sampled
         for seed in range(60)
     ]

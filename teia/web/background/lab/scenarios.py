@@ -15,7 +15,7 @@ from teia.config.choices import POLICIES
 from teia.errors import TeiaError
 from teia.lib.csvtext import CsvWriter
 from teia.refresh.model import DAY_S
-from teia.refresh.scenario import Scenario, draw_world, scenario_of
+from teia.refresh.scenario import Scenario, draw_world, parse_scenario
 from teia.web.background.lab.forms import FILES_FOLDER, MOST_PLANNED, PLAN, FormReader, Mistake, PlanFields, RunRequest
 from teia.web.background.lab.runs import StoredRuns, UnknownRun
 
@@ -94,7 +94,7 @@ def _scenario(fields: PlanFields, stored: StoredRuns, reader: FormReader) -> tup
         reader.add_error("scenario", "choose a file, or enter pages here")
         return "", None
     try:
-        return text, scenario_of(text, SCENARIO)
+        return text, parse_scenario(text, SCENARIO)
     except TeiaError as error:
         reader.add_error("scenario", str(error).removeprefix(SCENARIO).lstrip(": "))
         return "", None

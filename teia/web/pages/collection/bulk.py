@@ -81,7 +81,7 @@ class BulkForm(BaseModel):
 
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/frontier/bulk", "bulk.html", Role.OPERATOR)(counted)
-    pages.action("/c/{collection}/frontier/bulk", Role.OPERATOR)(carry_out)
+    pages.action("/c/{collection}/frontier/bulk", Role.OPERATOR)(execute_plan)
 
 
 def counted(
@@ -140,7 +140,7 @@ def _selection(wanted: BulkForm) -> BulkSelection:
     return BulkSelection(BulkAction(wanted.deed), host, wanted.contains, wanted.source, depth, wanted.outcome.strip())
 
 
-def carry_out(site: SiteDep, visitor: VisitorDep, collection: str, form: BulkForm) -> ActionResult:
+def execute_plan(site: SiteDep, visitor: VisitorDep, collection: str, form: BulkForm) -> ActionResult:
     """Drop waiting URLs, put them first, or retry them: all that match, in the running crawl or without one."""
     site.check(collection)
     selection = _selection(form)

@@ -17,7 +17,7 @@ from teia.store.fetchlog import Rows
 from teia.store.sql import MAX_SQL_CHARS
 from teia.views.reports.catalogue import REPORTS, TOP
 from teia.views.reports.source import open_source
-from teia.views.sql_child import QueryLimits, ask
+from teia.views.sql_child import QueryLimits, run_query
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import Refused
@@ -137,7 +137,7 @@ def _run_query(site: Installation, collection: str, query: str) -> Rows:
         raise Refused(503, "too many SQL queries are running", "try again in a moment")
     try:
         bounds = QueryLimits(limits.SQL_S, limits.SQL_MEMORY_BYTES, limits.SQL_ROWS, limits.SQL_ANSWER_BYTES)
-        return ask(site.root, collection, query, bounds).rows
+        return run_query(site.root, collection, query, bounds).rows
     finally:
         site.sql_slots.release()
 

@@ -198,7 +198,7 @@ def _with_text(site: Installation, view: CaptureView, found: StoredCapture, part
 
 def _count_pictures(site: Installation, signer: Signer, lookup: Lookup, found: StoredCapture) -> tuple[int, int]:
     """Return the number of images of a page, and how many of them are archived."""
-    shown = site.capture_reader.shown(found.url, found.head, found.body)
+    shown = site.capture_reader.safe_template(found.url, found.head, found.body)
     filled = resolve_references(signer, lookup, found.time_s, shown.references)
     archived = [bool(address) for (_, use), address in zip(shown.references, filled, strict=True) if use == "picture"]
     return len(archived), sum(archived)

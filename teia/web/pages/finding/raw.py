@@ -75,7 +75,7 @@ def _respond(site: Installation, signer: Signer, lookup: Lookup, signed_record: 
         if not media_type.startswith("image/"):
             return PlainTextResponse("this is not an image\n", 404)
         return SpooledResponse(site, payload, media_type)
-    shown = site.capture_reader.shown(found.url, found.head, found.body, is_style=signed_record.kind == "style")
+    shown = site.capture_reader.safe_template(found.url, found.head, found.body, is_style=signed_record.kind == "style")
     if not shown.is_safe:
         return PlainTextResponse("This page cannot be displayed as captured; its text and its source can.\n")
     targets = resolve_references(signer, lookup, found.time_s, shown.references)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from teia.errors import StoreError
-from teia.refresh.scenario import scenario_of
+from teia.refresh.scenario import parse_scenario
 from teia.store.root import open_root
 from teia.web.access.roles import Role
 from teia.web.background.lab.findings import digest_of
@@ -161,7 +161,7 @@ def test_more_visits_than_a_file_can_list_are_refused(web: Web) -> None:
 
 
 def test_the_example_is_there_and_the_same_every_time(web: Web) -> None:
-    read = scenario_of(example(), "example")
+    read = parse_scenario(example(), "example")
     assert (len(read.pages), len(read.servers)) == (EXAMPLE_PAGES, EXAMPLE_SERVERS)
     assert "an example: 240 pages on 6 servers" in web.client(Role.OPERATOR).get("/lab/plan").text
     question = plan_request(PlanFields(pages_of="example"), web.site.lab.stored)[0]
