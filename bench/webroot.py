@@ -180,7 +180,7 @@ def _history(number: int, seen_s: float) -> tuple[bytes, int]:
     """Return the stored history of a page that was visited again: every second one, each at its own rate."""
     if number % 2:
         return b"", 0
-    history, gap_s, changes = History.begun(seen_s - 16 * DAY_S), 16 * DAY_S / (2 + number % 7), 0
+    history, gap_s, changes = History.start(seen_s - 16 * DAY_S), 16 * DAY_S / (2 + number % 7), 0
     for visit in range(1, 3 + number % 7):
         is_changed = (number + visit) % (2 + number % 5) == 0
         history.observe(

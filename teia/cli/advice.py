@@ -83,12 +83,12 @@ def _seed_and_outcome(failed: str) -> tuple[str, str]:
 
 def _robots_line(root: Root, config: Config, url: str) -> str:
     from teia.crawler.lookup import Lookup  # only where a crawl got nowhere
-    from teia.views.page import robots_word
+    from teia.views.page import robots_ruling
 
     try:
         with Lookup(root, config.collection.name) as lookup:
             entry = lookup.find(url)
-            word = None if entry is None else robots_word(lookup, entry, config)
+            word = None if entry is None else robots_ruling(lookup, entry, config)
     except StoreError:
         return ""
     return "" if word is None else word.line

@@ -7,7 +7,7 @@ does not change the best next action. The first two are over the world's horizon
                       that two pages of a server cannot be visited at the same time
     non_polite        the budget is the only limit
     steady_optimum    the best in the long run; the limit of a policy's freshness, not a bound for one day
-    carried_out       InfCrawlers: no bound but the result of a timetable if every visit is on time
+    timetable_staleness  InfCrawlers: no bound but the result of a timetable if every visit is on time
 
 For small worlds `slotprice` has a bound that is nearly tight.
 """

@@ -47,37 +47,37 @@ def plan_counts(
     room = world.caps(caps)
     _check_room(world, room, low)
     # Only pages that a visit can improve, and that may get more than their minimum, take part.
-    of_use = _rows(world.worth_visiting & (high > low))
-    pages = VisitablePages.of(world, of_use, low, high)
+    useful = _rows(world.worth_visiting & (high > low))
+    pages = VisitablePages.select(world, useful, low, high)
     # 1. Each server takes its best visits up to its cap.
-    more = pages.high.copy() if caps == "none" else pages.capped(room - _sums(Segments(world.starts), low))
+    more = pages.high.copy() if caps == "none" else pages.best_per_server(room - _sums(Segments(world.starts), low))
     # 2. Where these exceed the budget, the best of all of them stay. Pages that take no part keep their minimum.
-    given = low.sum(dtype=np.float64) - pages.low.sum(dtype=np.float64)
-    if world.budget is not None and given + more.sum(dtype=np.float64) > world.budget:
-        more = pages.budgeted(more, world.budget - int(low.sum()))
-    if isinstance(of_use, slice):
+    assigned = low.sum(dtype=np.float64) - pages.low.sum(dtype=np.float64)
+    if world.budget is not None and assigned + more.sum(dtype=np.float64) > world.budget:
+        more = pages.best_within_budget(more, world.budget - int(low.sum()))
+    if isinstance(useful, slice):
         return more
     counts = low.copy()
-    counts[of_use] = more
+    counts[useful] = more
     return counts
 
 
 def gain(world: RefreshWorld, rows: Numbers, counts: ArrayLike) -> Floats:
     """Return the freshness of the whole store that one visit more than `counts` adds, for the pages at `rows`."""
     none, one = np.broadcast_to(np.int64(0), len(world)), np.broadcast_to(np.int64(1), len(world))
-    pages = VisitablePages.of(world, np.asarray(rows), none, one)
+    pages = VisitablePages.select(world, np.asarray(rows), none, one)
     return pages.gains(slice(None), np.asarray(counts, dtype=np.float64))
 
 
 def counts_at(world: RefreshWorld, price: float) -> Floats:
     """Return the number of visits of each page that gain at least `price` of the store's freshness."""
-    of_use = _rows(world.worth_visiting)
+    useful = _rows(world.worth_visiting)
     none, most = (np.broadcast_to(np.int64(each), len(world)) for each in (0, np.iinfo(np.int64).max))
-    pages = VisitablePages.of(world, of_use, none, most)
+    pages = VisitablePages.select(world, useful, none, most)
     counts, found = np.zeros(len(world)), np.empty(len(pages))
     for part in blocks(len(pages)):
         found[part] = pages.counts_at(part, np.full_like(found[part], price))
-    counts[of_use] = found
+    counts[useful] = found
     return counts
 
 
@@ -111,7 +111,7 @@ class VisitablePages:
     high: Numbers
 
     @classmethod
-    def of(cls, world: RefreshWorld, rows: Part, low: Numbers, high: Numbers) -> VisitablePages:
+    def select(cls, world: RefreshWorld, rows: Part, low: Numbers, high: Numbers) -> VisitablePages:
         """Select the pages at `rows`; slice(None) selects all pages as views, without copying."""
         starts = world.starts if isinstance(rows, slice) else np.searchsorted(rows, world.starts).astype(np.int64)
         rate = world.rate[rows]
@@ -129,12 +129,12 @@ class VisitablePages:
     def __len__(self) -> int:
         return len(self.span)
 
-    def capped(self, spare: Floats) -> Numbers:
+    def best_per_server(self, spare: Floats) -> Numbers:
         """Return the best visits of each server: `spare` of them beyond the minimum."""
         counts = np.empty(len(self), dtype=np.int64)
         for first, last in self.servers.runs(PAGES_AT_ONCE):
             begin, end = self.servers.starts[[first, last]]
-            self._of_servers(first, last)._capped(spare[first:last], counts[begin:end])
+            self._of_servers(first, last)._fill_best_of_servers(spare[first:last], counts[begin:end])
         return counts
 
     def _of_servers(self, first: int, last: int) -> VisitablePages:
@@ -150,12 +150,12 @@ class VisitablePages:
             high=self.high[part],
         )
 
-    def _capped(self, spare: Floats, counts: Numbers) -> None:
+    def _fill_best_of_servers(self, spare: Floats, counts: Numbers) -> None:
         target = spare + _sums(self.servers, self.low)
         binding = (self.servers.lengths > 0) & (spare > 0)
         self._best(np.minimum(target, _sums(self.servers, self.high)), self.servers, binding, counts)
 
-    def budgeted(self, counts: Numbers, budget: int) -> Numbers:
+    def best_within_budget(self, counts: Numbers, budget: int) -> Numbers:
         """Keep the best `budget` visits beyond the minimum; `counts` is overwritten with the result."""
         if budget == 0:
             return self.low.copy()
@@ -166,14 +166,14 @@ class VisitablePages:
 
     def _best(self, target: Floats, groups: Segments, binding: Flags, counts: Numbers) -> None:
         """Put the best visits of each group, as many as its target, into `counts`; the minimum where nothing binds."""
-        state = self._narrowed(target, groups, binding)
+        state = self._find_thresholds(target, groups, binding)
         # An infinite threshold leaves the pages of a group that does not bind at their minimum.
         high = np.where(binding, np.where(np.isfinite(state.high), state.high, state.low), np.inf)
         low = np.where(binding, np.where(np.isfinite(state.low), state.low, state.high), np.inf)
         row, open_ = self._between(np.exp(high), np.exp(low), groups, counts)
-        self._close(counts, row, open_, target, groups)
+        self._distribute_rest(counts, row, open_, target, groups)
 
-    def _narrowed(self, target: Floats, groups: Segments, binding: Flags) -> Bracket:
+    def _find_thresholds(self, target: Floats, groups: Segments, binding: Flags) -> Bracket:
         def visits(at: Floats, wanted: Flags) -> Floats:
             threshold = np.exp(at)
             return groups.sums_of(lambda part: self.counts_at(part, threshold[groups.number[part]]), wanted)
@@ -243,37 +243,37 @@ class VisitablePages:
             open_.append(more[some])
         return np.concatenate(rows), np.concatenate(open_)
 
-    def _close(self, counts: Numbers, row: Numbers, open_: Floats, target: Floats, groups: Segments) -> None:
+    def _distribute_rest(self, counts: Numbers, row: Numbers, open_: Floats, target: Floats, groups: Segments) -> None:
         """Distribute the visits between the two thresholds, best first."""
         left = target - groups.sums(counts)
         group = groups.number[row]
         candidates = np.bincount(group, open_, minlength=len(groups))
         # Many visits between two thresholds that cannot be narrowed further have equal gains: ids decide.
-        alike = (candidates > np.maximum(FEW_CANDIDATES, groups.lengths)) & (candidates > left)
-        for give, chosen in ((self._by_id, alike[group]), (self._by_gain, ~alike[group])):
+        has_equal_gains = (candidates > np.maximum(FEW_CANDIDATES, groups.lengths)) & (candidates > left)
+        for distribute, chosen in ((self._distribute_by_id, has_equal_gains[group]), (self._distribute_by_gain, ~has_equal_gains[group])):
             some = row[chosen]
-            counts[some] += give(some, counts[some], open_[chosen], group[chosen], left)
+            counts[some] += distribute(some, counts[some], open_[chosen], group[chosen], left)
 
-    def _by_id(self, row: Numbers, sure: Numbers, open_: Floats, group: Rows, left: Floats) -> Numbers:  # noqa: ARG002
+    def _distribute_by_id(self, row: Numbers, sure: Numbers, open_: Floats, group: Rows, left: Floats) -> Numbers:  # noqa: ARG002
         """Distribute visits of equal gain to pages in the order of their ids."""
         order = np.lexsort((self.page[row], group))
         before, of_order = np.cumsum(open_[order]) - open_[order], group[order]
         # Running sums of all groups, less the sum at the beginning of each group.
         within = before - before[np.searchsorted(of_order, of_order)]
-        given = np.zeros(len(row), dtype=np.int64)
-        given[order] = np.clip(left[of_order] - within, 0.0, open_[order])
-        return given
+        assigned = np.zeros(len(row), dtype=np.int64)
+        assigned[order] = np.clip(left[of_order] - within, 0.0, open_[order])
+        return assigned
 
-    def _by_gain(self, row: Numbers, sure: Numbers, open_: Floats, group: Rows, left: Floats) -> Numbers:
+    def _distribute_by_gain(self, row: Numbers, sure: Numbers, open_: Floats, group: Rows, left: Floats) -> Numbers:
         times = open_.astype(np.int64)
-        place, k = np.repeat(np.arange(len(row)), times), _ranks(times).astype(np.float64)
-        gains = np.empty(len(place))
-        for part in blocks(len(place)):
-            gains[part] = self.gains(row[place[part]], sure[place[part]] + k[part])
-        place = place[np.lexsort((self.page[row[place]], -gains, group[place]))]
-        of_place = group[place]
-        chosen = _ranks(np.bincount(of_place, minlength=len(left))) < left[of_place]
-        return np.bincount(place[chosen], minlength=len(row))
+        row_index, k = np.repeat(np.arange(len(row)), times), _ranks(times).astype(np.float64)
+        gains = np.empty(len(row_index))
+        for part in blocks(len(row_index)):
+            gains[part] = self.gains(row[row_index[part]], sure[row_index[part]] + k[part])
+        row_index = row_index[np.lexsort((self.page[row[row_index]], -gains, group[row_index]))]
+        group_of_row = group[row_index]
+        chosen = _ranks(np.bincount(group_of_row, minlength=len(left))) < left[group_of_row]
+        return np.bincount(row_index[chosen], minlength=len(row))
 
 
 def _rows(chosen: Flags) -> Part:

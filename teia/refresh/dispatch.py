@@ -144,7 +144,7 @@ class ValueQueue:
 
     def next(self, now_s: float) -> DuePage | None:
         page, weight, rate, fresh_s = self._columns[:, : len(self._row)]
-        worth = self._plan.of(weight, rate, np.maximum(now_s - fresh_s, 0.0))
+        worth = self._plan.visit_values(weight, rate, np.maximum(now_s - fresh_s, 0.0))
         if not len(worth) or not worth.max() > 0:
             return None
         best = int(page[worth == worth.max()].min())
@@ -172,7 +172,7 @@ class ValueQueue:
             self._row[int(self._columns[0, row])] = row
 
 
-def queue_of(plan: Plan, world: RefreshWorld, server: int, start_s: float = 0.0) -> PlanQueue:
+def make_queue(plan: Plan, world: RefreshWorld, server: int, start_s: float = 0.0) -> PlanQueue:
     """Return the queue of one server under a plan; its pages are identified by the ids of the world."""
     rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
     ids = world.page[rows].tolist()
@@ -204,7 +204,7 @@ def execute_plan(plan: Plan, world: RefreshWorld) -> Timetable:
     for server in range(world.servers):
         slot_s = float(plan.slot_s[server])
         if math.isfinite(slot_s) and world.starts[server] < world.starts[server + 1]:
-            queue = queue_of(plan, world, server)
+            queue = make_queue(plan, world, server)
             # All numbers with (number + 0.5) * slot_s < horizon_s.
             for number in range(max(0, math.ceil(world.horizon_s / slot_s - 0.5))):
                 at_s = (number + 0.5) * slot_s

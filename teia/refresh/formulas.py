@@ -173,7 +173,7 @@ def visited_staleness(world: RefreshWorld, page: Rows, time_s: Floats) -> Floats
     `page` are places in the world's columns. Visits may come in any order. Passing visits outside the horizon is a
     caller's error; visits at its end gain nothing.
     """
-    gaps = _Gaps.of(world, page, time_s)
+    gaps = _Gaps.between_visits(world, page, time_s)
     lam = world.rate
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         later = np.bincount(gaps.page, lost(lam[gaps.page] * gaps.length), minlength=len(world))
@@ -189,7 +189,7 @@ def visited_age_s(world: RefreshWorld, page: Rows, time_s: Floats) -> Floats:
 
     The age is the time since the copy became stale.
     """
-    gaps = _Gaps.of(world, page, time_s)
+    gaps = _Gaps.between_visits(world, page, time_s)
     lam, before = world.rate, world.age_s
     with np.errstate(invalid="ignore", divide="ignore"):
         later = np.bincount(gaps.page, _aged(lam[gaps.page] * gaps.length, lam[gaps.page]), minlength=len(world))
@@ -226,7 +226,7 @@ class _Gaps:
         self.page, self.length, self.first = page, length, first
 
     @classmethod
-    def of(cls, world: RefreshWorld, page: Rows, time_s: Floats) -> _Gaps:
+    def between_visits(cls, world: RefreshWorld, page: Rows, time_s: Floats) -> _Gaps:
         # In a timetable the visits of a page are in order of time, and a stable sort keeps it: lexsort is rare.
         order = np.argsort(page, kind="stable")
         page, time_s = page[order], time_s[order]

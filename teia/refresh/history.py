@@ -112,13 +112,13 @@ class History:
     gaps: list[tuple[float, float]] = field(default_factory=list)
 
     @classmethod
-    def begun(cls, first_visit_s: float) -> History:
+    def start(cls, first_visit_s: float) -> History:
         """Return the history after a first visit."""
         return cls(first_visit_s, first_visit_s)
 
     def observe(
         self,
-        sight: VisitResult,
+        result: VisitResult,
         now_s: float,
         modified_s: float | None = None,
         half_life_s: float = HALF_LIFE_S,
@@ -132,32 +132,32 @@ class History:
         signal source reports no change. Such a visit is made because of the change. Without this correction, every page
         would seem to change as often as it is visited.
         """
-        changed = sight is VisitResult.CHANGED or self.is_gone != (sight is VisitResult.GONE)
-        self.is_gone = sight is VisitResult.GONE
+        changed = result is VisitResult.CHANGED or self.is_gone != (result is VisitResult.GONE)
+        self.is_gone = result is VisitResult.GONE
         interval_s = now_s - self.visited_s
         # The clock stepped back: `is_gone` is set, but the interval is no evidence about a rate.
         if interval_s <= 0.0:
             return changed
         # Decay first, so that this observation has its full weight.
-        self._fade(0.5 ** (interval_s / half_life_s))
+        self._decay(0.5 ** (interval_s / half_life_s))
         self.visits += 1.0
         if changed:
             quiet_s = min(max(0.0, quiet_until_s - self.visited_s), interval_s * (1.0 - SHORTEST_GAP))
             self.quiet_s += quiet_s
-            self._add_change(interval_s - quiet_s, _believable_age(modified_s, self.visited_s + quiet_s, now_s))
+            self._add_change(interval_s - quiet_s, _plausible_age(modified_s, self.visited_s + quiet_s, now_s))
             self.changed_s = now_s
         else:
             self.quiet_s += interval_s
         self.visited_s = now_s
         return changed
 
-    def _fade(self, kept: float) -> None:
-        self.visits *= kept
-        self.changes *= kept
-        self.quiet_s *= kept
-        self.dated *= kept
-        self.dated_s *= kept
-        self.gaps = [(gap_s, weight * kept) for gap_s, weight in self.gaps]
+    def _decay(self, share: float) -> None:
+        self.visits *= share
+        self.changes *= share
+        self.quiet_s *= share
+        self.dated *= share
+        self.dated_s *= share
+        self.gaps = [(gap_s, weight * share) for gap_s, weight in self.gaps]
 
     def _add_change(self, interval_s: float, age_s: float | None) -> None:
         self.changes += 1.0
@@ -166,7 +166,7 @@ class History:
             self.dated_s += age_s
         self.gaps.append((interval_s, 1.0))
         if len(self.gaps) > MAX_GAPS:
-            self.gaps = _two_made_one(sorted(self.gaps))
+            self.gaps = _merge_nearest(sorted(self.gaps))
 
     def encode(self) -> bytes:
         flags = _GONE_BIT if self.is_gone else 0
@@ -193,7 +193,7 @@ def is_gone_record(record: bytes) -> bool:
     return len(record) >= _HEAD.size and bool(record[1] & _GONE_BIT)
 
 
-def _believable_age(modified_s: float | None, before_s: float, now_s: float) -> float | None:
+def _plausible_age(modified_s: float | None, before_s: float, now_s: float) -> float | None:
     """Return the age of the change at the visit by its Last-Modified; None if the date is missing or implausible.
 
     A date before the previous visit is implausible, because that visit did not see the change.
@@ -203,7 +203,7 @@ def _believable_age(modified_s: float | None, before_s: float, now_s: float) -> 
     return min(max(0.0, now_s - modified_s), now_s - before_s)
 
 
-def _two_made_one(gaps: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def _merge_nearest(gaps: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """Merge the two neighbours of a sorted list whose lengths are nearest on a logarithmic scale."""
     at = min(range(len(gaps) - 1), key=lambda n: log(gaps[n + 1][0] / gaps[n][0]))
     (one_s, one), (other_s, other) = gaps[at : at + 2]
@@ -253,7 +253,7 @@ class Histories:
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
 
-def in_columns(records: Sequence[bytes]) -> Histories:
+def decode_columns(records: Sequence[bytes]) -> Histories:
     """Convert encoded histories to columns, without a loop over them; ValueError if a record is not a history."""
     lengths = np.fromiter(map(len, records), dtype=np.int64, count=len(records))
     if lengths.size and lengths.min() < _HEAD.size:

@@ -224,7 +224,7 @@ class HostMask:
         return cls(int.from_bytes(record[:2], "little"), names)
 
 
-def judge(page: PageMask, host: HostMask, page_key: int, now: bytes) -> bool | None:
+def check_cosmetic(page: PageMask, host: HostMask, page_key: int, now: bytes) -> bool | None:
     """Tell whether a text differs from the page's last one only in volatile parts, and learn from it.
 
     None if there is no earlier sketch to compare with.
@@ -242,7 +242,7 @@ def judge(page: PageMask, host: HostMask, page_key: int, now: bytes) -> bool | N
     return bool(found.blocks) and all(is_masked)
 
 
-def unchanged(page: PageMask, now: bytes) -> None:
+def record_unchanged(page: PageMask, now: bytes) -> None:
     """Record that a page's text was the same, so no part of it changes at every visit."""
     page.sketch = now
     page.streaks = {}

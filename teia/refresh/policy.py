@@ -67,7 +67,7 @@ class ByValue:
     slot_s: Floats
     value: Value = "freshness"
 
-    def of(self, weight: Floats, rate: Floats, age_s: Floats) -> Floats:
+    def visit_values(self, weight: Floats, rate: Floats, age_s: Floats) -> Floats:
         """Return the value of visiting pages of these ages; 0 where a visit changes nothing."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if self.value == "freshness":

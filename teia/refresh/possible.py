@@ -70,7 +70,7 @@ class ServerCaptures:
         found = Gamma(self.found.changes[rows], self.found.time_s[rows])
         return ServerCaptures(self.weight[rows], found, self.age_s[rows], self.slot_s)
 
-    def drawn(self) -> Floats:
+    def draw_rates(self) -> Floats:
         """Return rates drawn for each page, one row of DRAWS each."""
         shares = (np.arange(DRAWS) + 0.5) / DRAWS
         return np.stack([self.found.quantile(share) for share in shares], axis=1)
@@ -85,25 +85,25 @@ class Sample:
     count: Floats
 
     @classmethod
-    def of(cls, copies: ServerCaptures) -> Sample:
+    def from_captures(cls, captures: ServerCaptures) -> Sample:
         """Sample pages from the slowest to the fastest, in proportion to their weight; the heaviest are all included.
 
         The estimated quantities are proportional to the weight, so a lighter page may stand for more pages.
         """
-        if len(copies) <= SAMPLE:
-            return cls(copies, np.arange(len(copies)), np.ones(len(copies)))
+        if len(captures) <= SAMPLE:
+            return cls(captures, np.arange(len(captures)), np.ones(len(captures)))
         # A page heavier than its fair share of the sample is taken for certain; the others are sampled by weight.
-        weight = copies.weight
+        weight = captures.weight
         heaviest = np.argsort(-weight, kind="stable")[:SAMPLE]
         rest = weight.sum() - np.cumsum(weight[heaviest]) + weight[heaviest]
         heavy = heaviest[: np.argmax(weight[heaviest] * (SAMPLE - np.arange(SAMPLE)) <= rest * (1 + 1e-9))]
-        by_rate = np.argsort(copies.found.mean, kind="stable")
+        by_rate = np.argsort(captures.found.mean, kind="stable")
         light = by_rate[~np.isin(by_rate, heavy)]
         until = np.cumsum(weight[light])
         step = until[-1] / (SAMPLE - len(heavy))
         light = light[np.searchsorted(until, (np.arange(SAMPLE - len(heavy)) + 0.5) * step)]
         rows = np.append(heavy, light)
-        return cls(copies.at(rows), rows, np.append(np.ones(len(heavy)), step / weight[light]))
+        return cls(captures.at(rows), rows, np.append(np.ones(len(heavy)), step / weight[light]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +119,17 @@ class PossibleFreshness:
     variance: float
 
 
-def possible(copies: ServerCaptures, plan: Intensities) -> PossibleFreshness:
+def possible_freshness(captures: ServerCaptures, plan: Intensities) -> PossibleFreshness:
     """Return the possible freshness of copies; `plan` is the best for the mean rates."""
-    total = float(copies.weight.sum())
-    sample = Sample.of(copies)
-    rates = sample.pages.drawn()
-    planned = float(copies.weight @ mean_fresh_probability(copies.found, plan.visits_per_s))
-    gain, variance = _worth_knowing(sample, rates, plan, total)
+    total = float(captures.weight.sum())
+    sample = Sample.from_captures(captures)
+    rates = sample.pages.draw_rates()
+    planned = float(captures.weight @ mean_fresh_probability(captures.found, plan.visits_per_s))
+    gain, variance = _knowledge_gain(sample, rates, plan, total)
     long_run = min(planned + gain, total)
-    ages = Ages.of(copies)
+    ages = Ages.from_captures(captures)
     price = _prices(sample, ages)
-    moment = _bound(copies, ages, price) + _worth_knowing_at(sample, rates, ages, price)
+    moment = _bound(captures, ages, price) + _knowledge_gain_at(sample, rates, ages, price)
     # A crawler that keeps this many fresh in the long run has at least as many fresh at some moment.
     return PossibleFreshness(planned, long_run, min(max(moment, long_run), total), variance)
 
@@ -137,71 +137,71 @@ def possible(copies: ServerCaptures, plan: Intensities) -> PossibleFreshness:
 # ---- in the long run ------------------------------------------------------------------------------------------------
 
 
-def _worth_knowing(sample: Sample, rates: Floats, plan: Intensities, total: float) -> tuple[float, float]:
+def _knowledge_gain(sample: Sample, rates: Floats, plan: Intensities, total: float) -> tuple[float, float]:
     """Return the gain of knowing the rates, and the variance of the pages' value net of the price of visits."""
     if not np.isfinite(plan.price[0]):
         return 0.0, 0.0
     weight, planned = sample.pages.weight[:, None], plan.visits_per_s[sample.rows][:, None]
-    # `blind`: freshness of the plan, which knows only mean rates, at each rate drawn.
-    blind = weight * (1.0 - steady_staleness(rates, planned))
-    tried = []
+    # `uninformed`: freshness of the plan, which knows only mean rates, at each rate drawn.
+    uninformed = weight * (1.0 - steady_staleness(rates, planned))
+    tried_gains = []
     for price in PRICES * (plan.price[0] * total):
         best = intensity_at("periodic", price, weight, rates)
         left = weight * (1.0 - steady_staleness(rates, best)) - price * best
-        gained = float(sample.count @ (left - blind + price * planned).mean(axis=1))
+        gained = float(sample.count @ (left - uninformed + price * planned).mean(axis=1))
         # A page's part in the optimum moves with its rate as if prices were constant (the envelope theorem).
-        tried.append((max(gained, 0.0), float(sample.count @ left.var(axis=1))))
-    return min(tried)
+        tried_gains.append((max(gained, 0.0), float(sample.count @ left.var(axis=1))))
+    return min(tried_gains)
 
 
 # ---- over a window --------------------------------------------------------------------------------------------------
 
 
-def possible_freshness_within(copies: ServerCaptures, horizon_s: float) -> float:
+def possible_freshness_within(captures: ServerCaptures, horizon_s: float) -> float:
     """Return the sum of weights that could be fresh on average over a horizon, with one visit a slot."""
-    total, world = float(copies.weight.sum()), _from_ages(copies, horizon_s)
+    total, world = float(captures.weight.sum()), _from_ages(captures, horizon_s)
     counts = plan_counts(world, caps="ceil")
-    planned = float(copies.weight @ _fresh_by(copies, counts, horizon_s))
+    planned = float(captures.weight @ _planned_freshness(captures, counts, horizon_s))
     of_use = np.flatnonzero(world.worth_visiting)
     last = total * float(gain(world, of_use, counts[of_use]).max(initial=LEAST_PRICE))
     # The dual also counts the visits that the plan leaves unused, at their price.
     unused = float(world.caps("ceil")[0] - counts.sum())
-    sample = Sample.of(copies)
-    rates = sample.pages.drawn()
+    sample = Sample.from_captures(captures)
+    rates = sample.pages.draw_rates()
     rows = np.repeat(np.arange(len(rates)), DRAWS)
     # Each drawn rate becomes a page of its own: Gamma(rate, 1) has the drawn rate as its mean, all that is used.
     drawn = replace(sample.pages.at(rows), found=Gamma(rates.ravel(), np.ones(rates.size)))
     weight, count, of_drawn = drawn.weight, sample.count[rows] / DRAWS, _from_ages(drawn, horizon_s)
     planned_counts = counts[sample.rows][rows]
-    stale, tried = even_staleness(of_drawn, planned_counts), []
+    stale, tried_gains = even_staleness(of_drawn, planned_counts), []
     for price in PRICES * last:
         best = counts_at(of_drawn, price / float(weight.sum()))
         left = weight * (stale - even_staleness(of_drawn, best)) - price * (best - planned_counts)
-        tried.append(max(float(count @ left), 0.0) + price * unused)
-    return float(min(planned + min(tried), total))
+        tried_gains.append(max(float(count @ left), 0.0) + price * unused)
+    return float(min(planned + min(tried_gains), total))
 
 
-def _from_ages(copies: ServerCaptures, horizon_s: float) -> RefreshWorld:
+def _from_ages(captures: ServerCaptures, horizon_s: float) -> RefreshWorld:
     return RefreshWorld.build(
-        np.zeros(len(copies), dtype=np.int64),
-        copies.found.mean,
+        np.zeros(len(captures), dtype=np.int64),
+        captures.found.mean,
         horizon_s=horizon_s,
-        politeness_s=copies.slot_s,
-        weight=copies.weight,
-        age_s=copies.age_s,
+        politeness_s=captures.slot_s,
+        weight=captures.weight,
+        age_s=captures.age_s,
     )
 
 
-def _fresh_by(copies: ServerCaptures, counts: Numbers, horizon_s: float) -> Floats:
+def _planned_freshness(captures: ServerCaptures, counts: Numbers, horizon_s: float) -> Floats:
     """Return the freshness of each page over the horizon with `counts` visits at their best times.
 
     See `formulas.even_staleness`.
     """
-    at_once = counts * copies.age_s > horizon_s
+    at_once = counts * captures.age_s > horizon_s
     gaps = np.where(at_once, counts, counts + 1)
-    gap_s = np.where(at_once, horizon_s, horizon_s + copies.age_s) / gaps
-    begun = np.where(at_once, 0.0, copies.age_s * mean_fresh_probability(copies.found, _per_s(copies.age_s)))
-    return (gaps * gap_s * mean_fresh_probability(copies.found, 1.0 / gap_s) - begun) / horizon_s
+    gap_s = np.where(at_once, horizon_s, horizon_s + captures.age_s) / gaps
+    started_s = np.where(at_once, 0.0, captures.age_s * mean_fresh_probability(captures.found, _per_s(captures.age_s)))
+    return (gaps * gap_s * mean_fresh_probability(captures.found, 1.0 / gap_s) - started_s) / horizon_s
 
 
 def _per_s(interval_s: Floats) -> Floats:
@@ -219,10 +219,10 @@ class Ages:
     count: Floats
 
     @classmethod
-    def of(cls, copies: ServerCaptures) -> Ages:
-        pages = len(copies)
+    def from_captures(cls, captures: ServerCaptures) -> Ages:
+        pages = len(captures)
         # The k-th youngest copy is k slots old, or younger where a real copy is (see the module's docstring).
-        ages = np.minimum(np.arange(pages) * copies.slot_s, np.sort(copies.age_s))
+        ages = np.minimum(np.arange(pages) * captures.slot_s, np.sort(captures.age_s))
         begins = np.unique(np.linspace(0, pages, min(pages, SAMPLE), endpoint=False).astype(np.int64))
         return cls(ages[begins], np.diff(np.append(begins, pages)).astype(np.float64))
 
@@ -258,28 +258,28 @@ def _softest(values: Floats, softness: float) -> Floats:
     return softest
 
 
-def _worth(copies: ServerCaptures, ages: Ages) -> Floats:
+def _worth(captures: ServerCaptures, ages: Ages) -> Floats:
     """Return the value of each page at each age."""
-    found = Gamma(copies.found.changes[:, None], copies.found.time_s[:, None])
-    return copies.weight[:, None] * fresh_probability_of(found, ages.least_s)
+    found = Gamma(captures.found.changes[:, None], captures.found.time_s[:, None])
+    return captures.weight[:, None] * fresh_probability_of(found, ages.least_s)
 
 
-def _bound(copies: ServerCaptures, ages: Ages, price: Floats) -> float:
+def _bound(captures: ServerCaptures, ages: Ages, price: Floats) -> float:
     """Return the dual: the net value of each page at its best age, plus the prices of all ages.
 
     It is a bound for any prices >= 0.
     """
     left = 0.0
-    for begin in range(0, len(copies), ROWS):
+    for begin in range(0, len(captures), ROWS):
         rows = slice(begin, begin + ROWS)
-        worth = _worth(copies.at(rows), ages)
+        worth = _worth(captures.at(rows), ages)
         left += float(np.maximum((worth - price).max(axis=1), 0.0).sum())
     return left + float(price @ ages.count)
 
 
-def _worth_knowing_at(sample: Sample, rates: Floats, ages: Ages, price: Floats) -> float:
+def _knowledge_gain_at(sample: Sample, rates: Floats, ages: Ages, price: Floats) -> float:
     """Return the extra net value of pages at their best ages if their rates are known."""
     worth = sample.pages.weight[:, None, None] * np.exp(-rates[:, :, None] * ages.least_s) - price
     knowing = np.maximum(worth.max(axis=2), 0.0).mean(axis=1)
-    blind = np.maximum(worth.mean(axis=1).max(axis=1), 0.0)
-    return float(sample.count @ (knowing - blind))
+    uninformed = np.maximum(worth.mean(axis=1).max(axis=1), 0.0)
+    return float(sample.count @ (knowing - uninformed))

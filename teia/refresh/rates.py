@@ -143,7 +143,7 @@ class _Gaps:
     weight: Floats
     pages: int
 
-    def of(self, chosen: npt.NDArray[np.int64]) -> _Gaps:
+    def select(self, chosen: npt.NDArray[np.int64]) -> _Gaps:
         """Return the gaps of the chosen pages, numbered anew."""
         number = np.full(self.pages, -1, dtype=np.int64)
         number[chosen] = np.arange(chosen.size)
@@ -172,7 +172,7 @@ def _peak(gaps: _Gaps, changes: Floats, quiet_s: Floats) -> tuple[Floats, Floats
             break
         # Continue with the unfinished pages alone; copying them pays only when enough others have converged.
         if moving.sum() < 0.7 * moving.size:
-            active, held = active[moving], held.of(np.flatnonzero(moving))
+            active, held = active[moving], held.select(np.flatnonzero(moving))
     return np.exp(log_rate), curvature
 
 

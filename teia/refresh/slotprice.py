@@ -21,7 +21,7 @@ from teia.refresh.counts import plan_counts
 from teia.refresh.merge import merge
 from teia.refresh.model import Floats, Numbers, RefreshWorld
 
-MOST_SLOTS = 2000
+MAX_SLOTS = 2000
 """Largest number of slots of a server; the running time grows with its square."""
 
 KNOTS = 16
@@ -37,8 +37,8 @@ CLOSE = 1e-7
 def slot_price(world: RefreshWorld, *, rounds: int = 40) -> float:
     """Return a lower bound on expected staleness over the horizon, from the ages of copies, for any polite policy."""
     world = replace(world, budget=None)
-    if not world.politeness_s.all() or world.caps("ceil").max() > MOST_SLOTS:
-        raise UsageError(f"the slot-price bound requires servers with 1 to {MOST_SLOTS} visits in the horizon")
+    if not world.politeness_s.all() or world.caps("ceil").max() > MAX_SLOTS:
+        raise UsageError(f"the slot-price bound requires servers with 1 to {MAX_SLOTS} visits in the horizon")
     counts = plan_counts(world, caps="ceil")
     worths = _worths(world, counts)
     fresh = float(world.weight[world.rate == 0].sum())
@@ -46,7 +46,7 @@ def slot_price(world: RefreshWorld, *, rounds: int = 40) -> float:
         rows = np.arange(world.starts[server], world.starts[server + 1])
         moving = rows[world.worth_visiting[rows]]
         if len(moving):
-            fresh += _Server.of(world, server, moving, counts, worths[server]).bound(rounds)
+            fresh += _Server.build(world, server, moving, counts, worths[server]).bound(rounds)
     return 1.0 - fresh
 
 
@@ -87,7 +87,7 @@ class _Server:
     knots: Floats
 
     @classmethod
-    def of(
+    def build(
         cls, world: RefreshWorld, server: int, rows: Numbers, counts: Numbers, worths: tuple[Floats, Floats]
     ) -> _Server:
         horizon = world.horizon_s
@@ -98,9 +98,9 @@ class _Server:
         gap = np.where(x * age > horizon, horizon / np.maximum(x, 1), (horizon + np.minimum(age, horizon)) / (x + 1))
         usual, faded = np.exp(-rate * gap)[:, None], np.exp(-rate * age)[:, None]
 
-        def worth(gaps: Floats, ends: int, begun: Floats | float = 1.0) -> Floats:
-            still = np.exp(-rate[:, None] * gaps) * begun
-            kept = -np.expm1(-rate[:, None] * gaps) / rate[:, None] * begun
+        def worth(gaps: Floats, ends: int, survival_at_start: Floats | float = 1.0) -> Floats:
+            still = np.exp(-rate[:, None] * gaps) * survival_at_start
+            kept = -np.expm1(-rate[:, None] * gaps) / rate[:, None] * survival_at_start
             result: Floats = weight[:, None] / horizon * (kept + ends * length / 2 * np.abs(still - usual))
             return result
 
@@ -120,7 +120,7 @@ class _Server:
         knots, planes = self.knots, []
         for _ in range(rounds):
             price = self.lines @ knots
-            gained, wanted = self._answer(price)
+            gained, wanted = self._best_response(price)
             value, slope = gained + float(price.sum()), self.lines.T @ (1.0 - wanted)
             planes.append((slope, value - float(slope @ knots)))
             # The trust region grows after an improvement and shrinks after a failure.
@@ -134,7 +134,7 @@ class _Server:
                 break
         return lowest
 
-    def _answer(self, price: Floats) -> tuple[float, Floats]:
+    def _best_response(self, price: Floats) -> tuple[float, Floats]:
         """Return the total gain if each page picks its best visits at these prices, and the demand for each slot."""
         slots, every = len(price), np.arange(len(self.never))
         # best[p, s]: best net gain of page p whose last visit so far is in slot s; `before` is the visit before it.

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from struct import Struct
 
-NEEDED = 20
+MIN_COMPARED = 20
 SHARE = 0.95
-MOST = 400
+MAX_COMPARED = 400
 
 _RECORD = Struct("<6H")
 
@@ -23,25 +23,25 @@ _RECORD = Struct("<6H")
 class Validator:
     """One kind of validator of one host.
 
-    `strikes`: it moved though the bytes did not. `silences`: the bytes changed and it did not.
+    `false_changes`: it moved though the bytes did not. `missed_changes`: the bytes changed and it did not.
     """
 
     compared: int = 0
-    strikes: int = 0
-    silences: int = 0
+    false_changes: int = 0
+    missed_changes: int = 0
 
     def note(self, *, content_changed: bool, moved: bool) -> None:
         """Compare two answers with bodies, both with the validator."""
-        if self.compared >= MOST:
-            self.compared, self.strikes, self.silences = self.compared // 2, self.strikes // 2, self.silences // 2
+        if self.compared >= MAX_COMPARED:
+            self.compared, self.false_changes, self.missed_changes = self.compared // 2, self.false_changes // 2, self.missed_changes // 2
         self.compared += 1
-        self.strikes += moved and not content_changed
-        self.silences += content_changed and not moved
+        self.false_changes += moved and not content_changed
+        self.missed_changes += content_changed and not moved
 
     @property
     def is_trusted(self) -> bool:
-        agreed = self.compared - self.strikes - self.silences
-        return self.compared >= NEEDED and agreed >= SHARE * self.compared
+        agreed = self.compared - self.false_changes - self.missed_changes
+        return self.compared >= MIN_COMPARED and agreed >= SHARE * self.compared
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Trust:
 
     def encode(self) -> bytes:
         dates, tags = self.dates, self.tags
-        return _RECORD.pack(dates.compared, dates.strikes, dates.silences, tags.compared, tags.strikes, tags.silences)
+        return _RECORD.pack(dates.compared, dates.false_changes, dates.missed_changes, tags.compared, tags.false_changes, tags.missed_changes)
 
     @classmethod
     def decode(cls, record: bytes) -> Trust:

@@ -83,7 +83,7 @@ class Cluster:
     def data(self, name: str) -> Path:
         return self.folder / name
 
-    def said(self, name: str) -> str:
+    def log_text(self, name: str) -> str:
         return (self.folder / f"{name}.err").read_text("utf-8", "replace")
 
     def finish(self, within_s: float = 60.0) -> dict[str, dict[str, Any]]:
@@ -93,8 +93,8 @@ class Cluster:
             try:
                 out, _ = process.communicate(timeout=within_s)
             except subprocess.TimeoutExpired:
-                raise AssertionError(f"{name} has not left:\n{self.said(name)}") from None
-            assert process.returncode == 0, self.said(name)
+                raise AssertionError(f"{name} has not left:\n{self.log_text(name)}") from None
+            assert process.returncode == 0, self.log_text(name)
             summaries[name] = json.loads(out.splitlines()[-1])
         return summaries
 
@@ -110,7 +110,7 @@ class Cluster:
                 process.kill()
             process.communicate()
 
-    def keepers(self) -> dict[int, str]:
+    def owners(self) -> dict[int, str]:
         """The node whose copy of each cell is the newest."""
         newest: dict[int, tuple[int, str]] = {}
         for data in sorted(path.parent for path in self.folder.glob("*/format")):
@@ -124,11 +124,11 @@ class Cluster:
 
     def known(self) -> dict[str, dict[str, Any]]:
         """Every URL that the cluster knows, from the newest copy of its cell."""
-        keepers = self.keepers()
+        owners = self.owners()
         found: dict[str, dict[str, Any]] = {}
-        for name in set(keepers.values()):
+        for name in set(owners.values()):
             for cell, urls in known_by_cell(self.data(name)).items():
-                if keepers[cell] == name:
+                if owners[cell] == name:
                     assert not found.keys() & urls.keys()
                     found |= urls
         return found

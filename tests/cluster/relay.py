@@ -89,7 +89,7 @@ class Relays:
         for relay in relays:
             self._do(relay.set_whole(False))
 
-    def mend(self, relays: Iterable[Relay]) -> None:
+    def reconnect(self, relays: Iterable[Relay]) -> None:
         for relay in relays:
             self._do(relay.set_whole(True))
 

@@ -30,7 +30,7 @@ SOON_S = 20.0
 """How long is waited for what happens at once where nothing else runs."""
 
 
-def root_with(folder: Path, name: str, cells: Mapping[int, Sequence[IndexEntry]], count: int) -> Root:
+def make_root(folder: Path, name: str, cells: Mapping[int, Sequence[IndexEntry]], count: int) -> Root:
     """A data folder with these pages in these cells of so many."""
     root = open_root(folder, create=True)
     collection = root.create_collection(name, to_toml(Config()), count)
@@ -42,7 +42,7 @@ def root_with(folder: Path, name: str, cells: Mapping[int, Sequence[IndexEntry]]
 
 
 @dataclass
-class Desk:
+class AnsweringNode:
     """A node that answers, in a thread of its own."""
 
     thread: LoopThread
@@ -53,7 +53,7 @@ class Desk:
 
 
 @contextmanager
-def desk(nats: Nats, root: Root, collection: str, node: str) -> Iterator[Desk]:
+def answering_node(nats: Nats, root: Root, collection: str, node: str) -> Iterator[AnsweringNode]:
     with ExitStack() as stack:
         thread = stack.enter_context(LoopThread())
         wire = thread.wait_for(connect(nats.servers.urls, nats.servers.key, node))
@@ -61,14 +61,14 @@ def desk(nats: Nats, root: Root, collection: str, node: str) -> Iterator[Desk]:
         answerer = Answerer(wire, WallClock(), root, collection, node)
         thread.wait_for(answerer.start())
         stack.callback(lambda: thread.wait_for(answerer.close()))
-        yield Desk(thread, answerer)
+        yield AnsweringNode(thread, answerer)
 
 
 def gateway(nats: Nats, collection: str, **how: float) -> ClusterSearch:
     return ClusterSearch(nats.servers.urls, nats.servers.key, collection, WallClock(), **how)
 
 
-def searched(search: ClusterSearch, text: str, is_so: Callable[[Results], object]) -> Results:
+def search_until(search: ClusterSearch, text: str, is_so: Callable[[Results], object]) -> Results:
     """Search again and again, until the results are as they must become; what was found last, if they never are.
 
     On a busy machine nodes may be late with saying that they are there.
@@ -90,6 +90,6 @@ def searched(search: ClusterSearch, text: str, is_so: Callable[[Results], object
     return found[-1]
 
 
-def settled() -> None:
+def wait_for_subscriptions() -> None:
     """Let servers hear of subscriptions."""
     time.sleep(0.05)  # no sign says so

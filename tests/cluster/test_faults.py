@@ -33,7 +33,7 @@ from teia.urls import cell_starts
 from tests.system.labs import Lab, running_lab
 from tests.waiting import until
 
-from .account import Reign, lost_in, note_asked, opened_at, reigns_at, takeovers_s
+from .account import CellEpoch, lost_epochs, note_requests, opened_at, read_epochs_now, takeovers_s
 from .conftest import Nats, run_servers
 from .nodes import CELLS, Cluster, by_one_machine, cluster, facts
 from .pulse import Pulse, pulse
@@ -149,20 +149,20 @@ class Faults:
     def _someone(self) -> str:
         return self.chance.choice(self.ready())
 
-    def _keeper(self) -> str:
+    def _owner(self) -> str:
         """A node that keeps cells, as another sees it."""
         name = self._someone()
-        until(lambda: bool(self.keepers(name).intersection(self.ready())) or self.is_over())
-        return self.chance.choice(sorted(self.keepers(name).intersection(self.ready())) or [name])
+        until(lambda: bool(self.owners(name).intersection(self.ready())) or self.is_over())
+        return self.chance.choice(sorted(self.owners(name).intersection(self.ready())) or [name])
 
-    def keepers(self, seen_by: str) -> set[str | None]:
+    def owners(self, seen_by: str) -> set[str | None]:
         return {cell.keeper for cell in self._view(seen_by).cells}
 
     def _view(self, of: str) -> ClusterView:
         return cluster_source(open_root(self.nodes.data(of)), WallClock()).view()
 
     def kill(self) -> None:
-        name = self._keeper()
+        name = self._owner()
         self.killed.append((name, time.time()))
         self.nodes.kill(name)
         until(lambda: self._others_have_all(name) or self.is_over(), within_s=90)
@@ -188,7 +188,7 @@ class Faults:
         except subprocess.TimeoutExpired:
             leaving.send_signal(signal.SIGABRT)  # PYTHONFAULTHANDLER=1 tells where it hangs
             leaving.communicate()
-        assert leaving.returncode == 0, self.nodes.said(name)
+        assert leaving.returncode == 0, self.nodes.log_text(name)
         self.start(name)
 
     def join(self) -> None:
@@ -204,7 +204,7 @@ class Faults:
     def _cut(self, links: list[Relay], seconds: float) -> None:
         self.between.cut(links)
         time.sleep(seconds)  # a fault of this length
-        self.between.mend(links)
+        self.between.reconnect(links)
 
     def kill_server(self) -> None:
         os.kill(self.nats.servers.process_of(self.chance.randrange(3)), signal.SIGKILL)
@@ -243,7 +243,7 @@ class Faults:
 
     def deaths(self) -> int:
         """How often a node was declared dead so far."""
-        return sum(self.nodes.said(path.stem).count("declared dead node=") for path in self.nodes.folder.glob("*.err"))
+        return sum(self.nodes.log_text(path.stem).count("declared dead node=") for path in self.nodes.folder.glob("*.err"))
 
 
 def endure(folder: Path, trial: Trial, deeds: Sequence[str], chance: random.Random) -> None:
@@ -262,19 +262,19 @@ def endure(folder: Path, trial: Trial, deeds: Sequence[str], chance: random.Rand
                 faults = Faults(trial, nodes, nats, between, routes, chance)
                 suffer(faults, deeds, lab, since)
                 nodes.finish(within_s=600)
-                reigns = reigns_at(nats)
-                check_takeovers(faults, reigns, answers)
+                epochs = read_epochs_now(nats)
+                check_takeovers(faults, epochs, answers)
                 expected, found = facts(alone, depths=False), facts(nodes.known(), depths=False)
                 differ = {url: (expected.get(url), found.get(url)) for url in expected.keys() | found.keys()}
                 assert {url: both for url, both in differ.items() if both[0] != both[1]} == {}, deeds
-        check_requests(faults, reigns, lab, since)
+        check_requests(faults, epochs, lab, since)
 
 
-def check_takeovers(faults: Faults, reigns: Mapping[int, Sequence[Reign]], answers: Pulse) -> None:
+def check_takeovers(faults: Faults, epochs: Mapping[int, Sequence[CellEpoch]], answers: Pulse) -> None:
     """Every cell of a node that was killed was open at another within 2 T of the death, T being what users have."""
     opened, trial = opened_at(faults.nodes), faults.trial
     for name, died_s in faults.killed:
-        took = takeovers_s(reigns, opened, name, died_s)
+        took = takeovers_s(epochs, opened, name, died_s)
         longest_s = max(took.values(), default=0.0)
         away_s = answers.away_s(died_s, died_s + longest_s)
         proofs_s = PROOFS * Pace.for_silence(trial.session_s).beat_s if away_s else 0.0  # for nobody's silence counted meanwhile
@@ -283,22 +283,22 @@ def check_takeovers(faults: Faults, reigns: Mapping[int, Sequence[Reign]], answe
         assert longest_s <= (2 * trial.session_s if trial.outlasts_elections else most_s), took
 
 
-def check_requests(faults: Faults, reigns: Mapping[int, Sequence[Reign]], lab: Lab, since: int) -> None:
+def check_requests(faults: Faults, epochs: Mapping[int, Sequence[CellEpoch]], lab: Lab, since: int) -> None:
     """Only what was under way when a cell was lost was asked for again, and nobody was asked early."""
     pages = requested_pages(lab, since)
     repeats = Counter({page: count - 1 for page, count in pages.items() if count > 1})
     entries, delay_s = lab.settled_entries()[since:], faults.trial.delay_s
     names = {address: name for name, address in faults.nodes.addresses.items()}
-    note_asked(reigns, entries, names, cell_starts(CELLS))
-    whole = [reign for each in reigns.values() for reign in each if reign.is_released]
-    lost = lost_in(reigns)
-    in_flight = sum((reign.in_flight for reign in [*lost, *whole]), Counter[str]())
+    note_requests(epochs, entries, names, cell_starts(CELLS))
+    whole = [epoch for each in epochs.values() for epoch in each if epoch.is_released]
+    lost = lost_epochs(epochs)
+    in_flight = sum((epoch.in_flight for epoch in [*lost, *whole]), Counter[str]())
     print(f"pages={len(pages)} repeated={repeats.total()} in flight={in_flight.total()} cells lost={len(lost)}")
     assert repeats <= in_flight, repeats - in_flight
-    dropped = [reign.dropped(GRACE_S - ON_ITS_WAY_S) for reign in whole]
+    dropped = [epoch.dropped(GRACE_S - ON_ITS_WAY_S) for epoch in whole]
     assert not any(dropped), dropped  # what is handed over is handed over whole, but for what nobody waits for
-    for reign in [*lost, *whole]:
-        of_hosts = Counter(page.partition("/")[0] for page in reign.in_flight.elements())
+    for epoch in [*lost, *whole]:
+        of_hosts = Counter(page.partition("/")[0] for page in epoch.in_flight.elements())
         assert all(many <= AHEAD for many in of_hosts.values()), of_hosts
     assert early_requests(entries, delay_s, lambda entry: entry.host) == []
     assert early_requests(entries, delay_s, lambda entry: entry.address) == []
@@ -307,7 +307,7 @@ def check_requests(faults: Faults, reigns: Mapping[int, Sequence[Reign]], lab: L
 def suffer(faults: Faults, deeds: Sequence[str], lab: Lab, since: int) -> None:
     """Start three nodes and let one fault after the other happen, each after some more requests."""
     faults.start(*"abc")
-    until(lambda: faults.ready() == list("abc") and faults.keepers("a") == set("abc"))
+    until(lambda: faults.ready() == list("abc") and faults.owners("a") == set("abc"))
     goal, began = lab.requests(), time.monotonic()
     for deed in deeds:
         until(lambda: lab.requests() >= goal or faults.is_over(), within_s=90)  # noqa: B023

@@ -82,13 +82,13 @@ def test_a_local_cluster_comes_up_survives_a_killed_node_and_goes_down(tmp_path:
             def status() -> dict[str, list[dict[str, object]]]:
                 return json.loads(teia("cluster", "status", "--data", str(data), "--json").stdout.splitlines()[-1])
 
-            def keepers() -> set[object]:
+            def owners() -> set[object]:
                 return {cell["keeper"] for cell in status().get("cells", [])}  # an error while NATS elects
 
-            until(lambda: keepers() == {"node-1", "node-2"})
+            until(lambda: owners() == {"node-1", "node-2"})
             assert "is already running in" in teia("cluster", "up", "--data", str(data)).stderr
             os.kill(local["nodes"]["node-1"], signal.SIGKILL)
-            until(lambda: keepers() == {"node-2"})
+            until(lambda: owners() == {"node-2"})
             states = {node["name"]: node["state"] for node in status()["nodes"]}
             assert states == {"node-1": "dead", "node-2": "alive"}
             text = teia("cluster", "status", "--data", str(data)).stdout

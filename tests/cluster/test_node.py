@@ -59,7 +59,7 @@ def test_two_nodes_crawl_what_one_machine_would(own_nats: Nats, tmp_path: Path) 
             nodes.start("a")
             nodes.start("b")
             summaries = nodes.finish()
-            assert set(nodes.keepers()) == set(range(CELLS))
+            assert set(nodes.owners()) == set(range(CELLS))
             assert facts(nodes.known()) == facts(alone)
         assert all(summary["pages"] for summary in summaries.values())
         assert set(requested_pages(lab, since).values()) == {1}
@@ -78,7 +78,7 @@ def test_a_node_that_is_killed_is_replaced_and_nothing_is_lost(own_nats: Nats, t
             until(lambda: lab.requests() - since > 60)
             nodes.kill("a")
             nodes.finish()
-            assert set(nodes.keepers()) == set(range(CELLS))
+            assert set(nodes.owners()) == set(range(CELLS))
             assert facts(nodes.known(), depths=False) == facts(alone, depths=False)
         repeats = sum(count - 1 for count in requested_pages(lab, since).values())
         assert repeats <= 12 * (1 + COMMIT_S / DELAY_S)  # a request a host, and those since the last commit
@@ -99,7 +99,7 @@ def test_nodes_come_and_go_while_they_crawl(own_nats: Nats, tmp_path: Path) -> N
             leaving = nodes.processes.pop("a")
             leaving.send_signal(signal.SIGTERM)
             leaving.communicate(timeout=60)
-            assert leaving.returncode == 0, nodes.said("a")
+            assert leaving.returncode == 0, nodes.log_text("a")
             assert nodes.finish()["b"]["pages"]
             assert facts(nodes.known(), depths=False) == facts(alone, depths=False)
         assert set(requested_pages(lab, since).values()) == {1}

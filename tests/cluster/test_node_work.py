@@ -25,7 +25,7 @@ PAGES = 80
 def stored(nodes: Cluster) -> int:
     """How many pages the newest copies of all cells say were stored."""
     total = 0
-    for cell, name in nodes.keepers().items():
+    for cell, name in nodes.owners().items():
         folder = open_root(nodes.data(name)).collection("main").cells()[cell]
         db = sqlite3.connect(folder.frontier)
         row = db.execute("SELECT value FROM meta WHERE name = ?", (STORED,)).fetchone()
@@ -50,14 +50,14 @@ def test_all_nodes_leave_when_the_collection_has_its_pages(
         count = stored(nodes)
         print(f"{count} pages of {PAGES}, {sum(requested_pages(lab).values())} requests")
         assert PAGES <= count <= PAGES + 4
-        assert "limits.pages" in nodes.said("a") + nodes.said("b")
+        assert "limits.pages" in nodes.log_text("a") + nodes.log_text("b")
         asked = lab.requests()
         nodes.processes.clear()
         nodes.start("c")
         nodes.start("d")
         nodes.finish(within_s=60)
         assert lab.requests() - asked <= 24  # robots.txt
-        assert "limits.pages" in nodes.said("c") + nodes.said("d")
+        assert "limits.pages" in nodes.log_text("c") + nodes.log_text("d")
         assert stored(nodes) == count
         check_courtesy(lab, 0)
 
@@ -75,13 +75,13 @@ def test_all_nodes_leave_when_the_collection_has_had_its_time(
         nodes.start("a")
         nodes.start("b")
         nodes.finish(within_s=100)
-        assert "limits.seconds" in nodes.said("a") + nodes.said("b")
+        assert "limits.seconds" in nodes.log_text("a") + nodes.log_text("b")
         asked = lab.requests()
         assert 0 < asked < 1_000
         nodes.processes.clear()
         nodes.start("c")
         nodes.finish(within_s=60)
-        assert "limits.seconds" in nodes.said("c")
+        assert "limits.seconds" in nodes.log_text("c")
         assert lab.requests() - asked <= 12  # robots.txt, and a page a host
 
 
@@ -113,7 +113,7 @@ def test_nodes_keep_pages_fresh_and_a_new_keeper_goes_on(
             lanes.update(dict(db.execute("SELECT lane, count(*) FROM queue GROUP BY lane").fetchall()))
             db.close()
         assert lanes[LANE_REFRESH] >= 30
-        assert "limits" not in nodes.said("b")
+        assert "limits" not in nodes.log_text("b")
 
 
 def visited_again(pages: Counter[str]) -> int:

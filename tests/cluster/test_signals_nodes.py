@@ -88,7 +88,7 @@ async def two_nodes(web: ScriptedWeb, folder: Path, nats: Nats, signals: str) ->
             for name in "ab":
                 nodes.start(name, once=False)
             await until_async(lambda: set(nodes.asked("/")) == set(HOSTS), within_s=60)
-            await until_async(lambda: all("open" in nodes.said(name) for name in "ab"), within_s=60)
+            await until_async(lambda: all("open" in nodes.log_text(name) for name in "ab"), within_s=60)
             await asyncio.sleep(3.0)  # cells that are handed over have been by now
             yield nodes
             for process in nodes.processes.values():
@@ -144,7 +144,7 @@ def test_what_users_ask_one_cache_for_is_renewed_by_the_keepers(own_nats: Nats, 
         with squid_process({name: server.address for name, server in web.names.items()}) as squid:
             signals = f'socket = "{squid.socket}"\nproxy = "127.0.0.1:{squid.port}"\ndelay_s = 0.3\nmax_age_s = 1.0'
             async with two_nodes(web, tmp_path, own_nats, signals) as nodes:
-                assert sum("another crawler is listening at" in nodes.said(name) for name in "ab") == 1
+                assert sum("another crawler is listening at" in nodes.log_text(name) for name in "ab") == 1
                 before = nodes.asked("/")
                 for host in HOSTS:
                     assert await asyncio.to_thread(ask, squid, nodes.lab.url(host, "/")) == 200

@@ -27,4 +27,4 @@ def test_urls_that_are_added_to_a_crawl_that_runs_are_visited_by_it(tmp_path: Pa
     crawled = crawl_web(web, tmp_path, "a.test/", "keep.test/", meanwhile=keep_open(web, meanwhile))
     assert [each.fate for each in done[0].urls] == ["added", "known"]
     assert done[0].is_running
-    assert "/alone" in paths(crawled.asked(), "a.test")
+    assert "/alone" in paths(crawled.requested(), "a.test")

@@ -47,7 +47,7 @@ def test_a_running_crawl_drops_what_waits_also_in_its_memory(tmp_path: Path) -> 
 
     done = crawl_web(ScriptedWeb({HOST: PAGES}), tmp_path, f"{HOST}/", meanwhile=meanwhile, courtesy__delay_s=0.1)
     (deed,) = asked(open_root(done.data))
-    paths = {path.removeprefix(HOST) for path in done.asked()}
+    paths = {path.removeprefix(HOST) for path in done.requested()}
     assert deed.done_s is not None
     assert 15 <= deed.number <= 20
     apply_crawl_delay = sum("/agenda/" in path for path in paths)
@@ -96,7 +96,7 @@ def test_a_deed_that_nobody_finished_is_done_by_the_next_crawl(tmp_path: Path) -
 
     again = crawl_web(web, tmp_path, f"{HOST}/", port=first.port, limits__pages=0, meanwhile=meanwhile)
     (deed,) = asked(root)
-    assert sum("/agenda/" in path for path in again.asked()) <= 21 - deed.number
+    assert sum("/agenda/" in path for path in again.requested()) <= 21 - deed.number
 
 
 def test_only_so_many_wait(tmp_path: Path) -> None:

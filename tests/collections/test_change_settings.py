@@ -75,7 +75,7 @@ def test_a_blocked_host_is_not_asked_any_more_and_its_urls_say_why(tmp_path: Pat
 
     crawled = crawl_web(with_port(web), tmp_path, "a.test/", meanwhile=meanwhile)
     assert crawled.crawls[0].state is CrawlState.FINISHED
-    assert len(paths(crawled.asked(), "a.test")) == PAGES + 2
+    assert len(paths(crawled.requested(), "a.test")) == PAGES + 2
     late = [entry for entry in crawled.entries if entry.host == "b.test" and entry.start_s > blocked_at[0]]
     assert late == []
     outcomes = crawled.outcomes()
@@ -122,7 +122,7 @@ def test_urls_come_back_when_the_rule_goes_and_nothing_is_missing_in_the_end(tmp
 
     crawled = crawl_web(web, tmp_path, "a.test/", "keep.test/", meanwhile=keep_open(web, meanwhile))
     assert refused
-    assert set(paths(crawled.asked(), "a.test")) == {"/robots.txt", *web.pages["a.test"]}
+    assert set(paths(crawled.requested(), "a.test")) == {"/robots.txt", *web.pages["a.test"]}
     assert {outcome for url, outcome in crawled.outcomes().items() if url.startswith("a.test")} == {"200"}
 
 
@@ -160,7 +160,7 @@ def test_what_is_changed_while_nobody_crawls_holds_from_the_next_start(tmp_path:
     }
     tell(root, "exclude=")
     third = crawl_web(web, tmp_path, "a.test/", port=first.port)
-    assert sorted(paths(third.asked(), "a.test")) == [f"/{number}" for number in range(10, 20)]
+    assert sorted(paths(third.requested(), "a.test")) == [f"/{number}" for number in range(10, 20)]
 
 
 def test_queued_urls_that_a_run_left_out_are_back_in_the_next(tmp_path: Path) -> None:
@@ -169,9 +169,9 @@ def test_queued_urls_that_a_run_left_out_are_back_in_the_next(tmp_path: Path) ->
     first = crawl_web(web, tmp_path, "a.test/", limits__pages=3)
     again = {"port": first.port, "limits__pages": 0}
     second = crawl_web(web, tmp_path, "a.test/", scope__exclude=["host:a.test"], **again)
-    assert second.asked() == []
+    assert second.requested() == []
     third = crawl_web(web, tmp_path, "a.test/", **again)
-    asked = paths([*first.asked(), *third.asked()], "a.test")
+    asked = paths([*first.requested(), *third.requested()], "a.test")
     assert sorted(asked) == sorted({"/robots.txt", *web.pages["a.test"]})
 
 
@@ -189,7 +189,7 @@ def test_a_domain_added_by_hand_is_crawled_at_once_and_kept_in_the_file(tmp_path
         tell(root, f"collection.seeds+=http://b.test:{port}/", "scope+=domain:b.test")
 
     crawled = crawl_web(web, tmp_path, "a.test/", scope__include=["host:a.test"], meanwhile=meanwhile)
-    assert set(paths(crawled.asked(), "b.test")) == {"/robots.txt", "/", "/0", "/1", "/2"}
+    assert set(paths(crawled.requested(), "b.test")) == {"/robots.txt", "/", "/0", "/1", "/2"}
     config = saved(Root(crawled.data), "main").config
     assert config.scope.include == ("host:a.test", "domain:b.test")
     assert f"http://b.test:{ports[0]}/" in config.collection.seeds
@@ -235,7 +235,7 @@ def test_no_delay_shortens_a_crawl_delay(tmp_path: Path) -> None:
         tell(root, "delay=0")
 
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/", meanwhile=meanwhile)
-    assert len(paths(crawled.asked(), "a.test")) == 8
+    assert len(paths(crawled.requested(), "a.test")) == 8
     assert early_requests(crawled.entries, 0.5, lambda entry: entry.host) == []
 
 
@@ -253,7 +253,7 @@ def test_a_list_given_again_is_read_again(tmp_path: Path) -> None:
 
     slow = {"courtesy__delay_s": 0.5}
     crawled = crawl_web(web, tmp_path, "a.test/", scope__exclude=[f"@{blocked}"], meanwhile=meanwhile, **slow)
-    assert paths(crawled.asked(), "a.test") == ["/robots.txt", "/"]
+    assert paths(crawled.requested(), "a.test") == ["/robots.txt", "/"]
 
 
 # ---- what is refused ------------------------------------------------------------------------------------------------

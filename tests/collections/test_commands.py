@@ -96,7 +96,7 @@ def test_a_real_crawl_takes_up_what_it_finds_at_once(tmp_path: Path) -> None:
     harvest = {}
     for order, settings in {"breadth": {}, "focused": FOCUSED}.items():
         crawled = crawl_web(ScriptedWeb({"a.test": site}), tmp_path / order, "a.test/5", limits__pages=30, **settings)
-        first = [f"http://{path}" for path in crawled.asked() if f"http://{path}" in web]
+        first = [f"http://{path}" for path in crawled.requested() if f"http://{path}" in web]
         harvest[order] = sum(url in on_topic for url in first) / len(first)
     assert harvest["focused"] > 0.2 + harvest["breadth"]
 
@@ -188,7 +188,7 @@ def test_hard_focus_goes_through_as_many_irrelevant_pages_as_it_may_and_no_more(
     pages = {path: WorldAnswer(200, HTML, text.encode()) for path, text in CHAIN.items()}
     settings = {**FOCUSED, "focus__mode": "hard", "focus__tunnel": tunnel}
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/", **settings)
-    asked = {path for path in CHAIN if f"a.test{path}" in crawled.asked()}
+    asked = {path for path in CHAIN if f"a.test{path}" in crawled.requested()}
     assert asked == REACHED[tunnel]
 
 
@@ -430,7 +430,7 @@ def test_sydney_in_a_real_crawl_fetches_everything_once(tmp_path: Path) -> None:
     pages |= {f"/{n}": WorldAnswer(200, HTML, markup(OFF, f"/{n}/x").encode()) for n in range(12)}
     settings = {"collection__order": "sydney", "sydney__links": 3}
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/", **settings)
-    asked = crawled.asked()
+    asked = crawled.requested()
     assert len(asked) == len(set(asked))
     assert {f"a.test{path}" for path in pages} | {f"a.test/{n}/x" for n in range(12)} <= set(asked)
 

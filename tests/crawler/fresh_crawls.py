@@ -58,7 +58,7 @@ QUIET = {
 }
 
 
-class Hands:
+class ManualClock:
     """A clock that somebody else turns."""
 
     def __init__(self, now_s: float) -> None:
@@ -81,13 +81,13 @@ def quiet_world(**values: Any) -> World:
     )
 
 
-class KeptWeb:
+class FreshWeb:
     """A collection of a world's pages that is kept fresh, slot by slot.
 
     `taken` is (time, URL) of every visit, `copied` of those that brought a body.
     """
 
-    def __init__(self, world: World, crawl: Crawl, clock: Hands) -> None:
+    def __init__(self, world: World, crawl: Crawl, clock: ManualClock) -> None:
         self.world, self.crawl, self.clock = world, crawl, clock
         self.taken: list[tuple[float, str]] = []
         self.copied: list[tuple[float, str]] = []
@@ -193,7 +193,7 @@ class KeptWeb:
 
 
 @contextmanager
-def kept_web(world: World, folder: Path, now_s: float = EPOCH_S, **settings: Any) -> Iterator[KeptWeb]:
+def fresh_web(world: World, folder: Path, now_s: float = EPOCH_S, **settings: Any) -> Iterator[FreshWeb]:
     """Open a collection in the folder, as the last time left it; `settings` are dotted keys with `__` for the dot."""
     flags: dict[str, Any] = {
         "collection.seeds": world.seeds(),
@@ -207,13 +207,13 @@ def kept_web(world: World, folder: Path, now_s: float = EPOCH_S, **settings: Any
     }
     flags |= {key.replace("__", "."): value for key, value in settings.items()}
     root = open_root(folder / "data", create=True)
-    clock = Hands(now_s)
+    clock = ManualClock(now_s)
     config = configure(root, "main", None, {}, flags).config
     ledger = Ledger(root.path / "ledger.sqlite")
     try:
         with root.locked(), open_crawls(root, [config], ledger, clock) as (crawl,):
             crawl.committer.deliver(CommitResult())
-            web = KeptWeb(world, crawl, clock)
+            web = FreshWeb(world, crawl, clock)
             web.begin()
             yield web
     finally:

@@ -67,30 +67,30 @@ class OfflineCrawl:
             self._visit(*first[2:])
         return self.taken
 
-    def take_of(self, host: str) -> None:
+    def visit_next(self, host: str) -> None:
         """Take the next page of a host."""
         _, _, queue, item = next(each for each in self._waiting(1) if each[2].host == host)
         self._visit(queue, item)
 
-    def head_of(self, host: str) -> str:
+    def next_url(self, host: str) -> str:
         """The URL of a host that is next."""
         return next(url for _, url, queue, _ in self._waiting(1) if queue.host == host)
 
-    def again(self, *urls: str) -> None:
+    def revisit(self, *urls: str) -> None:
         """Visit pages once more, one after the other, with all that follows."""
         for url in urls:
             asyncio.run(self.clock.advance(1.0))
-            self.again_now(url)
+            self.revisit_only(url)
             self.run()
 
-    def again_now(self, *urls: str) -> None:
+    def revisit_only(self, *urls: str) -> None:
         """Visit pages once more, and nothing else."""
         for url in urls:
             host = split(url).host
             cell = self.crawl.committer.cells[self.crawl.committer.cell_number(host)].frontier
             with cell.transaction():
                 assert requeue_first(cell, host, tail_of(url, host), self.clock.now_s()) is not None
-            self.take_of(host)
+            self.visit_next(host)
 
     def _waiting(self, limit: int) -> list[tuple[float, str, HostQueue, QueuedUrl]]:
         heads: list[tuple[float, str, HostQueue, QueuedUrl]] = []

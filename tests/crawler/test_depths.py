@@ -57,7 +57,7 @@ def depths(crawled: Crawled) -> dict[str, int]:
 
 def test_links_that_had_been_too_deep_are_followed_without_asking_the_page_again(tmp_path: Path) -> None:
     crawled = crawl_web(detour(), tmp_path, "s.test/", scope__max_depth=3)
-    assert sorted(paths(crawled.asked(), "fast.test")) == ["/1", "/2", "/behind", "/edge", "/robots.txt"]
+    assert sorted(paths(crawled.requested(), "fast.test")) == ["/1", "/2", "/behind", "/edge", "/robots.txt"]
     assert depths(crawled) == {
         "s.test/": 0,
         "fast.test/1": 1,
@@ -85,7 +85,7 @@ def test_files_of_types_that_are_not_kept_stay_out_however_near_they_come(tmp_pa
     """C4, T8: what had been too deep is judged by its ending too, as every other link is."""
     edge = page("edge", "/behind", "/paper.pdf", "/sound.mp3")
     crawled = crawl_web(detour(edge=edge), tmp_path, "s.test/", scope__max_depth=3, scope__types=["text/html"])
-    assert sorted(paths(crawled.asked(), "fast.test")) == ["/1", "/2", "/behind", "/edge", "/robots.txt"]
+    assert sorted(paths(crawled.requested(), "fast.test")) == ["/1", "/2", "/behind", "/edge", "/robots.txt"]
     assert {"fast.test/paper.pdf", "fast.test/sound.mp3"}.isdisjoint(depths(crawled))
 
 
@@ -94,7 +94,7 @@ def test_a_crawl_that_stopped_before_goes_on_with_it(tmp_path: Path) -> None:
     web = detour()
     first = crawl_web(web, tmp_path, "s.test/", scope__max_depth=3, limits__pages=5)
     second = crawl_web(web, tmp_path, "s.test/", port=first.port, scope__max_depth=3, limits__pages=0)
-    asked = paths([*first.asked(), *second.asked()], "fast.test")
+    asked = paths([*first.requested(), *second.requested()], "fast.test")
     assert "/behind" in asked
     assert len(asked) == len(set(asked))
 

@@ -53,7 +53,7 @@ def test_a_paused_host_is_not_asked_until_it_is_asked_again(tmp_path: Path) -> N
     done = crawl_web(web, tmp_path, f"{A}/", f"{B}/", meanwhile=meanwhile, courtesy__delay_s=0.25, sites__aliases=False)
     assert seen["after"] <= seen["paused"] + 2, "at most what was under way"
     assert seen["after"] < 9
-    asked = done.asked()
+    asked = done.requested()
     assert {f"{A}{link}" for link in LINKS} <= set(asked), "then it is asked for the rest"
 
 
@@ -75,7 +75,7 @@ def test_a_host_rests_longer_than_the_others_and_tells_its_rules_anew(tmp_path: 
 
     pages = {**PAGES, "/robots.txt": robots("User-agent: *\nDisallow: /no")}
     done = crawl_web(ScriptedWeb({A: pages}), tmp_path, f"{A}/", meanwhile=meanwhile, courtesy__delay_s=0.1)
-    assert done.asked().count(f"{A}/robots.txt") == 2
+    assert done.requested().count(f"{A}/robots.txt") == 2
     own = sorted((entry for entry in done.entries if entry.host == A), key=lambda entry: entry.start_s)
     delays = [later.start_s - earlier.end_s for earlier, later in pairwise(own)]
     assert min(delays) >= 0.09

@@ -17,14 +17,14 @@ def test_links_are_followed_to_the_end_and_each_page_once(tmp_path: Path) -> Non
     web = ScriptedWeb({"a.test": {"/": html("/1", "/2"), "/1": html("/2", "/"), "/2": html("/1", "/3"), "/3": html()}})
     crawled = crawl_web(web, tmp_path, "a.test/")
     assert crawled.crawls[0].state is CrawlState.FINISHED
-    assert sorted(crawled.asked()) == ["a.test/", "a.test/1", "a.test/2", "a.test/3", "a.test/robots.txt"]
+    assert sorted(crawled.requested()) == ["a.test/", "a.test/1", "a.test/2", "a.test/3", "a.test/robots.txt"]
 
 
 def test_robots_is_asked_first_and_obeyed(tmp_path: Path) -> None:
     pages = {"/robots.txt": robots("User-agent: *\nDisallow: /no"), "/": html("/no", "/yes"), "/yes": html()}
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/")
-    assert crawled.asked()[0] == "a.test/robots.txt"
-    assert "a.test/no" not in crawled.asked()
+    assert crawled.requested()[0] == "a.test/robots.txt"
+    assert "a.test/no" not in crawled.requested()
     assert crawled.outcomes()["a.test/no"] == "robots"
 
 
@@ -36,7 +36,7 @@ def test_redirected_robots_of_another_host_holds_for_the_first(tmp_path: Path) -
         }
     )
     crawled = crawl_web(with_port(web), tmp_path, "a.test/")
-    assert crawled.asked()[:3] == ["a.test/robots.txt", "b.test/r", "a.test/"]
+    assert crawled.requested()[:3] == ["a.test/robots.txt", "b.test/r", "a.test/"]
     assert crawled.outcomes()["a.test/no"] == "robots"
 
 
@@ -60,7 +60,7 @@ def with_port(web: ScriptedWeb) -> ScriptedWeb:
 def test_unreachable_robots_closes_the_host_and_pages_say_why(tmp_path: Path) -> None:
     web = ScriptedWeb({"a.test": {"/robots.txt": WorldAnswer(500, HTML, b""), "/": html()}})
     crawled = crawl_web(web, tmp_path, "a.test/", courtesy__retry_wait_s=0.01)
-    assert "a.test/" not in crawled.asked()
+    assert "a.test/" not in crawled.requested()
     assert crawled.outcomes()["a.test/"] == "robots_unreachable"
 
 
@@ -80,8 +80,8 @@ def test_failed_pages_are_tried_again_later_and_given_up(tmp_path: Path) -> None
         "/gone": WorldAnswer(410, HTML),
     }
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/")
-    assert crawled.asked().count("a.test/cut") == 3
-    assert crawled.asked().count("a.test/gone") == 1
+    assert crawled.requested().count("a.test/cut") == 3
+    assert crawled.requested().count("a.test/gone") == 1
     assert crawled.outcomes()["a.test/cut"] == "connect"
     assert crawled.outcomes()["a.test/gone"] == "410"
 
@@ -90,7 +90,7 @@ def test_redirects_are_decisions_and_chains_end(tmp_path: Path) -> None:
     chain = {f"/{n}": redirect(f"/{n + 1}") for n in range(20)}
     pages = {"/": html("/0", "/self", "/a"), "/self": redirect("/self"), "/a": redirect("/b"), "/b": redirect("/a")}
     crawled = crawl_web(ScriptedWeb({"a.test": pages | chain}), tmp_path, "a.test/")
-    asked = crawled.asked()
+    asked = crawled.requested()
     assert [path for path in chain if f"a.test{path}" in asked] == [f"/{n}" for n in range(6)]
     assert crawled.outcomes()["a.test/5"] == "redirect_loop"
     assert crawled.outcomes()["a.test/self"] == "redirect_loop"
@@ -113,8 +113,8 @@ def test_host_that_asks_for_a_day_is_parked_with_its_reason(tmp_path: Path) -> N
     )
     crawled = crawl_web(web, tmp_path, "a.test/", "b.test/")
     assert crawled.crawls[0].state is CrawlState.FINISHED
-    assert "a.test/" not in crawled.asked()
-    assert "b.test/" in crawled.asked()
+    assert "a.test/" not in crawled.requested()
+    assert "b.test/" in crawled.requested()
     assert "86400" in crawled.crawls[0].queues["a.test"].parked
     assert crawled.outcomes()["a.test/"] is None
 
@@ -137,7 +137,7 @@ def test_two_collections_share_a_host_without_doubling_its_rate(tmp_path: Path) 
     web = ScriptedWeb({"a.test": pages})
     crawled = crawl_web(web, tmp_path, "a.test/", collections={"one": {}, "two": {}}, courtesy__delay_s=0.1)
     assert [crawl.state for crawl in crawled.crawls] == [CrawlState.FINISHED] * 2
-    assert sum(path == "a.test/7" for path in crawled.asked()) == 2
+    assert sum(path == "a.test/7" for path in crawled.requested()) == 2
     assert early_requests(crawled.entries, 0.1, lambda entry: entry.host) == []
 
 
@@ -203,9 +203,9 @@ def test_requisites_are_fetched_when_asked_for_even_from_out_of_scope(tmp_path: 
         {"a.test": pages, "cdn.other": {"/x.js": WorldAnswer(200, b"Content-Type: text/javascript\r\n", b"1")}}
     )
     plain = crawl_web(web, tmp_path / "plain", "a.test/")
-    assert "a.test/style.css" not in plain.asked()
+    assert "a.test/style.css" not in plain.requested()
     faithful = crawl_web(web, tmp_path / "faithful", "a.test/", archive__requisites=True, scope__max_depth=1)
-    assert {"a.test/style.css", "a.test/p.png", "cdn.other/x.js", "a.test/2"} <= set(faithful.asked())
+    assert {"a.test/style.css", "a.test/p.png", "cdn.other/x.js", "a.test/2"} <= set(faithful.requested())
 
 
 def heading_words(document: Document) -> dict[str, str]:

@@ -156,7 +156,7 @@ def test_a_real_crawl_by_pagerank_fetches_everything_once(tmp_path: Path) -> Non
     pagerank = second.crawls[0].committer.pagerank
     assert pagerank is not None
     assert not pagerank.has_pending_work
-    asked = [path for path in (*first.asked(), *second.asked()) if not path.endswith("robots.txt")]
+    asked = [path for path in (*first.requested(), *second.requested()) if not path.endswith("robots.txt")]
     assert len(asked) == len(set(asked))
     assert {f"a.test{path}" for path in pages} | {f"a.test/{number}/x" for number in range(16)} <= set(asked)
     with Lookup(open_root(first.data), "main") as lookup:

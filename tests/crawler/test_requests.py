@@ -47,7 +47,7 @@ def test_a_known_page_is_visited_again_while_a_crawl_runs(tmp_path: Path) -> Non
         wish(root, until(visited, "the page is visited"))
 
     done = crawl_web(ScriptedWeb({HOST: pages}), tmp_path, f"{HOST}/", meanwhile=ask, courtesy__delay_s=0.2)
-    assert done.asked().count(f"{HOST}/0") == 2
+    assert done.requested().count(f"{HOST}/0") == 2
     assert wishes(open_root(done.data)) == [], "what was granted is not asked for again"
     own = sorted((entry for entry in done.entries if entry.host == HOST), key=lambda entry: entry.start_s)
     delays = [later.start_s - earlier.end_s for earlier, later in pairwise(own)]
@@ -72,7 +72,7 @@ def test_a_wish_waits_for_the_next_crawl(tmp_path: Path) -> None:
         until(lambda: wishes(root) == [], "the next crawl takes them")
 
     again = crawl_web(web, tmp_path, f"{HOST}/", port=first.port, meanwhile=meanwhile)
-    asked = again.asked()
+    asked = again.requested()
     assert asked.count(f"{HOST}/a") == 1
     assert f"{HOST}/no" not in asked, "robots.txt still forbids it"
     assert wishes(root) == []

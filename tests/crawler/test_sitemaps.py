@@ -29,7 +29,7 @@ def site(sitemap: WorldAnswer, **more: WorldAnswer) -> ScriptedWeb:
 def test_a_plain_text_sitemap_has_one_url_a_line(tmp_path: Path, headers: bytes) -> None:
     lines = f"\ufeff{HERE}/1\r\n\r\n{HERE}/2\nnot a URL\n{HERE}/3"
     crawled = crawl_web(site(WorldAnswer(200, headers, lines.encode())), tmp_path, "a.test/")
-    assert set(paths(crawled.asked(), "a.test")) == {"/robots.txt", "/", "/map", "/1", "/2", "/3"}
+    assert set(paths(crawled.requested(), "a.test")) == {"/robots.txt", "/", "/map", "/1", "/2", "/3"}
 
 
 def test_an_index_announces_text_sitemaps_too(tmp_path: Path) -> None:
@@ -38,15 +38,15 @@ def test_an_index_announces_text_sitemaps_too(tmp_path: Path) -> None:
         WorldAnswer(200, b"Content-Type: text/xml\r\n", index), more=WorldAnswer(200, TEXT, f"{HERE}/2\n".encode())
     )
     crawled = crawl_web(web, tmp_path, "a.test/")
-    assert set(paths(crawled.asked(), "a.test")) == {"/robots.txt", "/", "/map", "/more", "/2"}
+    assert set(paths(crawled.requested(), "a.test")) == {"/robots.txt", "/", "/map", "/more", "/2"}
 
 
 def test_a_page_that_is_announced_as_a_sitemap_is_read_as_the_page_it_is(tmp_path: Path) -> None:
     crawled = crawl_web(site(html("/3", text="our pages, for people")), tmp_path, "a.test/")
-    assert "/3" in paths(crawled.asked(), "a.test")
+    assert "/3" in paths(crawled.requested(), "a.test")
 
 
 def test_a_text_that_nobody_announced_is_no_sitemap(tmp_path: Path) -> None:
     pages = {"/": html("/map"), "/map": WorldAnswer(200, TEXT, f"{HERE}/1\n".encode()), "/1": html()}
     crawled = crawl_web(with_port(ScriptedWeb({"a.test": pages})), tmp_path, "a.test/")
-    assert "/1" not in paths(crawled.asked(), "a.test")
+    assert "/1" not in paths(crawled.requested(), "a.test")

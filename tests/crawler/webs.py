@@ -89,7 +89,7 @@ class Crawled:
         urls = known_urls(open_root(self.data), collection)
         return {_short(each["url"]): each["outcome"] for each in urls}
 
-    def asked(self) -> list[str]:
+    def requested(self) -> list[str]:
         return [entry.host + entry.path for entry in self.entries]
 
 

@@ -29,7 +29,7 @@ class NameServer(asyncio.DatagramProtocol):
         self.table = dict(table)
         self.codes = dict(codes or {})
         self.silent = set(silent)
-        self.asked: list[tuple[str, str]] = []
+        self.queries: list[tuple[str, str]] = []
         self.waiting = 0
         self.most_waiting = 0
         self.gate: asyncio.Event | None = None
@@ -46,9 +46,9 @@ class NameServer(asyncio.DatagramProtocol):
     async def __aexit__(self, *_: object) -> None:
         self._transport.close()
 
-    async def until_asked(self, times: int) -> None:
+    async def wait_for_queries(self, times: int) -> None:
         self._times = times
-        if len(self.asked) < times:
+        if len(self.queries) < times:
             await self._enough.wait()
 
     @property
@@ -59,8 +59,8 @@ class NameServer(asyncio.DatagramProtocol):
         query = dns.message.from_wire(data)
         name = query.question[0].name.to_text(omit_final_dot=True)
         kind = query.question[0].rdtype.name
-        self.asked.append((name, kind))
-        if len(self.asked) >= self._times:
+        self.queries.append((name, kind))
+        if len(self.queries) >= self._times:
             self._enough.set()
         if name in self.silent:
             return

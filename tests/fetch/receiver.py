@@ -25,7 +25,7 @@ class Received:
 
 
 @dataclass(frozen=True)
-class Said:
+class Reply:
     """One answer."""
 
     status: int = 204
@@ -33,7 +33,7 @@ class Said:
     body: bytes = b""
 
 
-Behave = Callable[[Received], Said]
+Behave = Callable[[Received], Reply]
 
 
 class Receiver:
@@ -41,7 +41,7 @@ class Receiver:
 
     def __init__(self, behave: Behave | None = None, address: str = ADDRESS) -> None:
         self.received: list[Received] = []
-        self.behave: Behave = behave or (lambda _: Said())
+        self.behave: Behave = behave or (lambda _: Reply())
         outer = self
 
         class Handler(BaseHTTPRequestHandler):

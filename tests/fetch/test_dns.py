@@ -69,7 +69,7 @@ def test_ipv6_is_asked_only_where_there_is_no_ipv4() -> None:
         assert (await resolver.resolve("both.test")).addresses == ("127.77.0.1",)
         assert (await resolver.resolve("six.test")).addresses == ("2a00::1",)
         assert (await resolver.resolve("mail.test")).failure is Failure.NO_ADDRESS
-        assert server.asked == [
+        assert server.queries == [
             ("both.test", "A"),
             ("six.test", "A"),
             ("six.test", "AAAA"),
@@ -85,7 +85,7 @@ def test_missing_name_is_remembered_for_ten_minutes() -> None:
         assert (await resolver.resolve("no.test")).expires_s == 600
         await clock.advance(599)
         assert (await resolver.resolve("no.test")).failure is Failure.NO_SUCH_NAME
-        assert len(server.asked) == 1
+        assert len(server.queries) == 1
 
     with_server(test, {})
 
@@ -112,7 +112,7 @@ def test_time_out_is_not_a_missing_name() -> None:
     async def test(resolver: CaresResolver, server: NameServer, clock: VirtualClock) -> None:
         resolution = await resolver.resolve("a.test")
         assert (resolution.failure, resolution.expires_s) == (Failure.TIMEOUT, 60)
-        assert len(server.asked) >= 2
+        assert len(server.queries) >= 2
 
     with_server(test, {}, silent=["a.test"], first_try_s=0.1, tries=2)
 
@@ -131,7 +131,7 @@ def test_look_ups_of_one_name_are_one_question() -> None:
         await asyncio.sleep(0)  # all of them begin
         impatient.cancel()  # one who gives up takes nothing from the others
         assert {(await other).addresses for other in others} == {("127.77.0.1",)}
-        assert server.asked == [("a.test", "A")]
+        assert server.queries == [("a.test", "A")]
 
     with_server(test, {"a.test": [A]})
 
@@ -140,7 +140,7 @@ def test_questions_at_once_are_bounded() -> None:
     async def test(resolver: CaresResolver, server: NameServer, clock: VirtualClock) -> None:
         server.gate = asyncio.Event()
         looking = [asyncio.ensure_future(resolver.resolve(f"h{n}.test")) for n in range(20)]
-        await server.until_asked(3)
+        await server.wait_for_queries(3)
         server.gate.set()
         assert [(await each).addresses for each in looking] == [("127.77.0.1",)] * 20
         assert server.most_waiting <= 3
@@ -172,7 +172,7 @@ def test_address_in_use_is_kept_while_the_name_has_it() -> None:
 def test_close_during_a_look_up_leaves_nothing_behind() -> None:
     async def test(resolver: CaresResolver, server: NameServer, clock: VirtualClock) -> None:
         looking = asyncio.ensure_future(resolver.resolve("a.test"))
-        await server.until_asked(1)
+        await server.wait_for_queries(1)
         await resolver.close()
         with pytest.raises(asyncio.CancelledError):
             await looking

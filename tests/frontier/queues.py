@@ -12,7 +12,7 @@ from teia.frontier.queue.schedule import HostQueue, HostSchedule
 keys = itertools.count(1)
 
 
-def schedule_of(delay_s: float = 5.0, per_host: int = 1, max_hosts: int = 1_000) -> HostSchedule:
+def make_schedule(delay_s: float = 5.0, per_host: int = 1, max_hosts: int = 1_000) -> HostSchedule:
     courtesy = CourtesySettings(delay_s=delay_s, response_factor=0.0, per_host=per_host)
     return HostSchedule(Politeness(courtesy), max_hosts)
 
@@ -30,7 +30,7 @@ def add(schedule: HostSchedule, host: str, *since_s: float, address: str = "", c
     return queue
 
 
-def ask(schedule: HostSchedule, now: float) -> HostQueue | None:
+def start_next(schedule: HostSchedule, now: float) -> HostQueue | None:
     """Start the next request, as the crawler does; None when there is none to start."""
     queue = schedule.next_host(now)
     if queue is not None:
@@ -43,11 +43,11 @@ def answer(schedule: HostSchedule, queue: HostQueue, now: float, started: float 
     schedule.end_request(queue, queue.address, now if started is None else started, now)
 
 
-def all_asked(schedule: HostSchedule, now: float) -> list[HostQueue]:
+def start_all(schedule: HostSchedule, now: float) -> list[HostQueue]:
     """Start every request that may start now."""
-    return list(iter(lambda: ask(schedule, now), None))
+    return list(iter(lambda: start_next(schedule, now), None))
 
 
-def asked(schedule: HostSchedule, now: float) -> list[str]:
+def started_hosts(schedule: HostSchedule, now: float) -> list[str]:
     """The same, by name."""
-    return [queue.host for queue in all_asked(schedule, now)]
+    return [queue.host for queue in start_all(schedule, now)]

@@ -1,4 +1,4 @@
-"""Worlds for tests, and ways to ask them."""
+"""Worlds for tests, and ways to send them requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def varied_world() -> World:
     return World(WorldSpec.from_values(VARIED), epoch_s=EPOCH_S)
 
 
-def ask(world: World, url: str, now_s: float = EPOCH_S, **headers: str) -> WorldAnswer:
+def fetch(world: World, url: str, now_s: float = EPOCH_S, **headers: str) -> WorldAnswer:
     parts = split(url)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return world.answer(WorldRequest(parts.host, parts.target, headers=named), now_s)

@@ -39,7 +39,7 @@ from teia.signals.announce import transaction
 from teia.store.root import Root, open_root
 from tests.crawler.keep_fresh.test_observe import URL, WEB, Revisited
 from tests.crawler.offline import offline_crawl
-from tests.fetch.receiver import Received, Receiver, Said
+from tests.fetch.receiver import Received, Receiver, Reply
 from tests.waiting import until_async
 
 NETS = ["127.77.0.0/16"]
@@ -123,14 +123,14 @@ def test_a_change_is_posted_signed_and_once(post: Post) -> None:
 
 @pytest.mark.heavy
 def test_a_receiver_that_fails_is_tried_again_by_the_clock_and_gets_everything_in_order(post: Post) -> None:
-    with Receiver(lambda _: Said(503, {"retry-after": "100"})) as receiver:
+    with Receiver(lambda _: Reply(503, {"retry-after": "100"})) as receiver:
         post.subscribe(receiver.url)
         post.revisited.visit("<p>second</p>")
         post.turns(3, every_s=10.0)
         assert len(receiver.received) == 1, "it is left alone"
         assert (post.state().problem, post.state().failures, post.state().waiting) == ("503", 1, 1)
         post.revisited.visit("<p>third</p>", after_days=1 / 86_400)
-        receiver.behave = lambda _: Said()
+        receiver.behave = lambda _: Reply()
         post.turns(1, every_s=100.0)
         post.turns(2)
     ids = [each.headers["webhook-id"] for each in receiver.received]
@@ -146,7 +146,7 @@ def test_a_receiver_that_fails_is_tried_again_by_the_clock_and_gets_everything_i
 @pytest.mark.heavy
 @pytest.mark.parametrize("status", [307])
 def test_a_redirect_is_not_followed_and_is_no_arrival(post: Post, status: int) -> None:
-    with Receiver() as other, Receiver(lambda _: Said(status, {"location": other.url})) as receiver:
+    with Receiver() as other, Receiver(lambda _: Reply(status, {"location": other.url})) as receiver:
         post.subscribe(receiver.url)
         post.revisited.visit("<p>second</p>")
         post.turns(2)
@@ -172,7 +172,7 @@ def test_a_name_that_leads_inside_is_not_connected_to(tmp_path: Path) -> None:
 
 
 def test_a_message_can_be_tried_and_one_that_is_not_wanted_is_given_up(post: Post) -> None:
-    with Receiver(lambda _: Said(410)) as receiver:
+    with Receiver(lambda _: Reply(410)) as receiver:
         made = post.subscribe(receiver.url)
         send_test_message(post.root, "main", post.clock, made.subscription.id)
         post.turns(2)
@@ -190,11 +190,11 @@ def test_a_courier_that_is_killed_while_it_tells_loses_nothing_and_repeats_only_
     running: list[subprocess.Popen[bytes]] = []
     kills = iter((True,))
 
-    def kill_first(_: Received) -> Said:
+    def kill_first(_: Received) -> Reply:
         if next(kills, False):
             os.kill(running[-1].pid, signal.SIGKILL)
             running[-1].wait()
-        return Said()
+        return Reply()
 
     with Receiver(kill_first) as receiver:
         post.subscribe(receiver.url)
@@ -230,7 +230,7 @@ def test_a_keeper_has_a_short_crawl_tell_what_it_found(post: Post) -> None:
 
 
 def test_a_hurried_end_leaves_it_to_the_next(post: Post) -> None:
-    with Receiver(lambda _: Said(503)) as receiver:
+    with Receiver(lambda _: Reply(503)) as receiver:
         made = post.subscribe(receiver.url)
         post.revisited.visit("<p>second</p>")
         keeper = NotifierSupervisor(post.root, WallClock())
@@ -240,7 +240,7 @@ def test_a_hurried_end_leaves_it_to_the_next(post: Post) -> None:
         assert time.monotonic() - began < 10
         assert post.state().delivered == 0
         receiver.received.clear()
-        receiver.behave = lambda _: Said()
+        receiver.behave = lambda _: Reply()
         send_test_message(post.root, "main", post.clock, made.subscription.id)
         post.turns(3)
     kinds = [json.loads(each.body)["type"] for each in receiver.received]
@@ -251,9 +251,9 @@ def test_a_hurried_end_leaves_it_to_the_next(post: Post) -> None:
 def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) -> None:
     silent = threading.Event()
 
-    def wait(_: Received) -> Said:
+    def wait(_: Received) -> Reply:
         silent.wait(110)
-        return Said()
+        return Reply()
 
     def delivered(webhook: str) -> int:
         every = list_subscriptions(post.root.collection("main"))
@@ -286,7 +286,7 @@ def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) 
 
 @pytest.mark.heavy
 def test_a_receiver_that_fails_is_left_alone_by_all_its_subscriptions(post: Post) -> None:
-    with Receiver(lambda _: Said(503, {"retry-after": "100"})) as receiver:
+    with Receiver(lambda _: Reply(503, {"retry-after": "100"})) as receiver:
         made = [post.subscribe(receiver.url) for _ in range(4)]
         post.revisited.visit("<p>second</p>")
 
@@ -299,7 +299,7 @@ def test_a_receiver_that_fails_is_left_alone_by_all_its_subscriptions(post: Post
                 assert len(receiver.received) == asked
                 await post.clock.advance(waited_s)
             send_test_message(post.root, "main", post.clock, made[0].subscription.id)
-            receiver.behave = lambda _: Said()
+            receiver.behave = lambda _: Reply()
             for _ in range(8):
                 await notifier.run_round()
                 await answered(notifier)
@@ -336,7 +336,7 @@ def test_two_collections_do_not_ask_one_hub_at_once(tmp_path: Path) -> None:
         signals=replace(config.signals, websub="https://us.test"),
         fetch=replace(config.fetch, allow_nets=tuple(NETS)),
     )
-    with Receiver(lambda _: Said(202)) as hub:
+    with Receiver(lambda _: Reply(202)) as hub:
 
         async def go() -> None:
             places, poster = ReceiverStates(clock), Poster(config, clock)

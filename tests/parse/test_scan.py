@@ -22,7 +22,7 @@ from teia.parse.html.processor import read_html
 from teia.parse.html.tree import TreeExtract
 from teia.parse.text.normal import normalised
 from tests.conftest import UNDER_CI
-from tests.lab.worlds import ask, url_of, varied_world
+from tests.lab.worlds import fetch, url_of, varied_world
 from tests.timing import within
 
 URL = "http://a.test/d/page"
@@ -321,7 +321,7 @@ def test_real_pages_are_read_as_in_the_tree(package: str) -> None:
 def lab_pages() -> list[bytes]:
     world = varied_world()
     urls = [url_of(world, space, slot) for space in world.spaces[:20] for slot in range(0, space.size, 5)]
-    answers = [ask(world, url) for url in urls]
+    answers = [fetch(world, url) for url in urls]
     return [answer.body for answer in answers if answer.status == 200 and b"<html" in answer.body][:200]
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.refresh.dispatch import DuePage, DueQueue, PageState, ValueQueue, execute_plan, queue_of
+from teia.refresh.dispatch import DuePage, DueQueue, PageState, ValueQueue, execute_plan, make_queue
 from teia.refresh.formulas import marginal
 from teia.refresh.model import RefreshWorld
 from teia.refresh.policies import POLICIES
@@ -23,7 +23,7 @@ WORLD = RefreshWorld.build([0, 0, 0], [0.1, 0.2, 0.4], page=[5, 6, 7], horizon_s
 def test_a_timetable_is_never_early_and_goes_in_its_order() -> None:
     """P4: nothing is visited before its time."""
     table = POLICIES["psp"].plan(WORLD)
-    queue = queue_of(table, WORLD, 0, start_s=1000.0)
+    queue = make_queue(table, WORLD, 0, start_s=1000.0)
     seen = []
     while (due := queue.next(1000.0)) is not None:
         assert due.not_before_s == due.due_s
@@ -34,13 +34,13 @@ def test_a_timetable_is_never_early_and_goes_in_its_order() -> None:
 
 def test_a_failed_visit_leaves_the_page_where_it_is() -> None:
     for name in ("psp", "edf", "index"):
-        queue = queue_of(POLICIES[name].plan(WORLD), WORLD, 0)
+        queue = make_queue(POLICIES[name].plan(WORLD), WORLD, 0)
         assert queue.next(50.0) == queue.next(50.0)
 
 
 def test_a_page_that_is_gone_does_not_come_up_again() -> None:
     for name in ("psp", "edf", "index"):
-        queue = queue_of(POLICIES[name].plan(WORLD), WORLD, 0)
+        queue = make_queue(POLICIES[name].plan(WORLD), WORLD, 0)
         queue.drop(6)
         queue.drop(99)
         for now_s in range(1, 60):
@@ -53,7 +53,7 @@ def test_a_page_that_is_gone_does_not_come_up_again() -> None:
 def test_a_page_that_comes_gets_its_interval_from_the_price() -> None:
     plan = POLICIES["edf"].plan(WORLD)
     assert isinstance(plan, Intervals)
-    queue = queue_of(plan, WORLD, 0, start_s=0.0)
+    queue = make_queue(plan, WORLD, 0, start_s=0.0)
     row = 1
     queue.put(PageState(page=8, weight=WORLD.weight[row], rate=WORLD.rate[row], fresh_s=3.0))
     for page in (5, 6, 7):
@@ -77,7 +77,7 @@ def test_a_new_estimate_moves_a_page() -> None:
 
 
 def test_the_heap_of_due_times_does_not_grow_with_visits() -> None:
-    queue = queue_of(POLICIES["edf"].plan(WORLD), WORLD, 0)
+    queue = make_queue(POLICIES["edf"].plan(WORLD), WORLD, 0)
     assert isinstance(queue, DueQueue)
     for step in range(5000):
         queue.visited(5 + step % 3, float(step))

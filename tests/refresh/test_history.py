@@ -17,7 +17,7 @@ from teia.refresh.history import (
     ObservedAnswer,
     VisitResult,
     compare,
-    in_columns,
+    decode_columns,
 )
 
 PAGE = ObservedAnswer(200, b"bytes", b"text", 7)
@@ -65,7 +65,7 @@ def test_another_target_of_a_redirect_is_a_change() -> None:
 
 
 def test_being_gone_is_a_change_once_and_so_is_the_return() -> None:
-    history = History.begun(0.0)
+    history = History.start(0.0)
     sights = (VisitResult.GONE, VisitResult.GONE, VisitResult.SAME_BYTES, VisitResult.SAME_BYTES)
     found = [history.observe(sight, (day + 1) * DAY_S, half_life_s=FOREVER) for day, sight in enumerate(sights)]
     assert found == [True, False, True, False]
@@ -73,7 +73,7 @@ def test_being_gone_is_a_change_once_and_so_is_the_return() -> None:
 
 
 def test_intervals_are_kept_by_how_they_ended() -> None:
-    history = History.begun(100.0)
+    history = History.start(100.0)
     history.observe(VisitResult.SAME_TEXT, 100.0 + DAY_S, half_life_s=FOREVER)
     history.observe(VisitResult.CHANGED, 100.0 + 3 * DAY_S, half_life_s=FOREVER)
     history.observe(VisitResult.COSMETIC, 100.0 + 4 * DAY_S, half_life_s=FOREVER)
@@ -82,13 +82,13 @@ def test_intervals_are_kept_by_how_they_ended() -> None:
 
 
 def test_a_clock_that_steps_back_teaches_nothing() -> None:
-    history = History.begun(100.0)
+    history = History.start(100.0)
     assert history.observe(VisitResult.CHANGED, 50.0)
     assert (history.visits, history.visited_s) == (0, 100.0)
 
 
 def test_after_a_half_life_an_observation_counts_half() -> None:
-    history = History.begun(0.0)
+    history = History.start(0.0)
     history.observe(VisitResult.CHANGED, DAY_S)
     history.observe(VisitResult.SAME_TEXT, DAY_S + HALF_LIFE_S)
     assert (history.visits, history.changes) == (1.5, 0.5)
@@ -106,7 +106,7 @@ def test_after_a_half_life_an_observation_counts_half() -> None:
     ],
 )
 def test_a_date_counts_where_it_can_be_true(modified_s: float | None, age_s: float | None) -> None:
-    history = History.begun(DAY_S)
+    history = History.start(DAY_S)
     history.observe(VisitResult.CHANGED, 2 * DAY_S, modified_s, FOREVER)
     assert (history.dated, history.dated_s) == ((0, 0.0) if age_s is None else (1, age_s))
 
@@ -120,7 +120,7 @@ def test_a_date_counts_where_it_can_be_true(modified_s: float | None, age_s: flo
     )
 )
 def test_a_history_is_small_and_can_be_read_again(visits: list[tuple[VisitResult, float, float | None]]) -> None:
-    history, now_s = History.begun(1.7e9), 1.7e9
+    history, now_s = History.start(1.7e9), 1.7e9
     for sight, interval_s, ago_s in visits:
         now_s += interval_s
         history.observe(sight, now_s, None if ago_s is None else now_s - ago_s)
@@ -133,20 +133,20 @@ def test_a_history_is_small_and_can_be_read_again(visits: list[tuple[VisitResult
     assert sum(weight for _, weight in again.gaps) == pytest.approx(history.changes, rel=1e-4)
 
 
-@pytest.mark.parametrize("record", [b"", b"\x07" * 60, History.begun(0.0).encode()[:-1]])
+@pytest.mark.parametrize("record", [b"", b"\x07" * 60, History.start(0.0).encode()[:-1]])
 def test_what_is_no_history_is_refused(record: bytes) -> None:
     with pytest.raises(ValueError, match="histor"):
         History.decode(record)
     with pytest.raises(ValueError, match="histor"):
-        in_columns([History.begun(0.0).encode(), record])
+        decode_columns([History.start(0.0).encode(), record])
 
 
 def test_columns_hold_what_the_records_hold() -> None:
-    histories = [History.begun(float(day)) for day in range(3)]
+    histories = [History.start(float(day)) for day in range(3)]
     histories[1].observe(VisitResult.CHANGED, 9 * DAY_S)
     histories[1].observe(VisitResult.CHANGED, 10 * DAY_S, 9.5 * DAY_S)
     histories[2].observe(VisitResult.NOT_MODIFIED, 4 * DAY_S)
-    columns = in_columns([each.encode() for each in histories])
+    columns = decode_columns([each.encode() for each in histories])
     assert len(columns) == 3
     assert columns.starts.tolist() == [0, 0, 2, 2]
     assert columns.page_of_gap.tolist() == [1, 1]
@@ -157,20 +157,20 @@ def test_columns_hold_what_the_records_hold() -> None:
 
 
 def test_no_histories_are_columns_too() -> None:
-    assert len(in_columns([])) == 0
+    assert len(decode_columns([])) == 0
 
 
 def test_merged_gaps_give_the_rate_that_all_of_them_give() -> None:
     """A page that changes at nearly every visit: 300 gaps of many lengths, of which 32 are kept."""
     rng = np.random.default_rng(5)
     intervals = DAY_S * np.exp(rng.uniform(np.log(0.1), np.log(4.0), 400))
-    history, now_s, gaps = History.begun(0.0), 0.0, []
+    history, now_s, gaps = History.start(0.0), 0.0, []
     for interval_s in intervals:
         now_s += interval_s
         changed = rng.random() < 1 - np.exp(-1.5 * interval_s / DAY_S)
         history.observe(VisitResult.CHANGED if changed else VisitResult.SAME_TEXT, now_s, half_life_s=FOREVER)
         gaps += [interval_s] if changed else []
-    kept = in_columns([history.encode()])
+    kept = decode_columns([history.encode()])
     one = np.array([float(len(gaps))])
     every = Histories(*[one] * 3, one, kept.quiet_s, 0 * one, 0 * one, np.array([0, len(gaps)]), np.array(gaps),
                       np.ones(len(gaps)))  # fmt: skip

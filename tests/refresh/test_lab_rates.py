@@ -12,9 +12,9 @@ from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 from teia.parse.parse import parse_document
 from teia.refresh import priors, rates
-from teia.refresh.history import DAY_S, History, ObservedAnswer, compare, in_columns
-from teia.refresh.mask import HostMask, PageMask, judge, make_sketch
-from tests.lab.worlds import EPOCH_S, ask, make_world, url_of
+from teia.refresh.history import DAY_S, History, ObservedAnswer, compare, decode_columns
+from teia.refresh.mask import HostMask, PageMask, check_cosmetic, make_sketch
+from tests.lab.worlds import EPOCH_S, fetch, make_world, url_of
 
 DAYS = 60
 COSMETIC = 0.3
@@ -36,19 +36,19 @@ def visited(world: World, seed: int, mean_days: float) -> list[Visited]:
     for host in world.hosts:
         space, of_host = world.spaces[host.index], HostMask()
         for slot in (each for each in range(host.size) if space.kind(each) is UrlKind.PAGE):
-            history, mask, before = History.begun(EPOCH_S), PageMask(), None
+            history, mask, before = History.start(EPOCH_S), PageMask(), None
             days = 0.0
             while days < DAYS:
                 now_s = EPOCH_S + days * DAY_S
                 url = url_of(world, space, slot)
-                answer = ask(world, url, now_s)
+                answer = fetch(world, url, now_s)
                 page = parse_document(url, b"HTTP/1.1 200 OK\r\n" + answer.headers + b"\r\n", answer.body).page
                 now = ObservedAnswer(200, bytes.fromhex(page.digest), bytes.fromhex(page.text_digest), page.simhash)
                 sketch = make_sketch(page.text)
                 if before is None:
                     mask.sketch = sketch
                 else:
-                    saw = compare(before, now, lambda: judge(mask, of_host, slot, sketch))  # noqa: B023  # called now
+                    saw = compare(before, now, lambda: check_cosmetic(mask, of_host, slot, sketch))  # noqa: B023  # called now
                     history.observe(saw, now_s, half_life_s=float("inf"))
                 before = now
                 days += mean_days * float(np.exp(rng.uniform(np.log(0.4), np.log(2.0))))
@@ -67,7 +67,7 @@ def test_rates_learnt_from_the_labs_pages_are_those_of_its_meaningful_changes() 
     world = make_world(pages=240, hosts=6, seed=31)
     assert world.spec.changes.cosmetic == COSMETIC
     pages = visited(world, 1, 1.5)
-    columns = in_columns([page.history.encode() for page in pages])
+    columns = decode_columns([page.history.encode() for page in pages])
     host = np.array([page.host for page in pages])
     estimated = rates.estimate(columns, priors.learn_priors(columns, host, host)).mean * DAY_S
     true_rate = np.array([page.rate_per_day for page in pages])

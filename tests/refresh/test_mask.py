@@ -20,11 +20,11 @@ from teia.refresh.mask import (
     HostMask,
     PageMask,
     difference,
-    judge,
+    check_cosmetic,
     make_sketch,
-    unchanged,
+    record_unchanged,
 )
-from tests.lab.worlds import DAY_S, EPOCH_S, ask, make_world, url_of
+from tests.lab.worlds import DAY_S, EPOCH_S, fetch, make_world, url_of
 
 ARTICLE = [
     f"Paragraph {word} of an article that goes on for a while."
@@ -38,7 +38,7 @@ def page(clock: str = "12:00", *extra: str, article: list[str] | None = None) ->
 
 def verdicts(sketches: list[bytes]) -> list[bool | None]:
     mask, host = PageMask(), HostMask()
-    return [judge(mask, host, 1, sketch) for sketch in sketches]
+    return [check_cosmetic(mask, host, 1, sketch) for sketch in sketches]
 
 
 def test_a_clock_is_masked_from_the_third_time_on() -> None:
@@ -60,9 +60,9 @@ def test_an_ever_new_advertisement_is_masked_by_its_place() -> None:
 def test_what_once_stood_still_is_no_longer_masked() -> None:
     mask, host = PageMask(), HostMask()
     for hour in range(10, 15):
-        judge(mask, host, 1, page(f"{hour}:07"))
-    unchanged(mask, page("14:07"))
-    assert judge(mask, host, 1, page("15:07")) is False
+        check_cosmetic(mask, host, 1, page(f"{hour}:07"))
+    record_unchanged(mask, page("14:07"))
+    assert check_cosmetic(mask, host, 1, page("15:07")) is False
 
 
 def test_a_large_part_of_a_page_is_never_masked() -> None:
@@ -76,11 +76,11 @@ def test_a_place_is_learnt_once_for_all_pages_of_a_host() -> None:
     masks = [PageMask() for _ in range(6)]
     own = [[f"{line} It is page {'abcdef'[number]}." for line in ARTICLE] for number in range(6)]
     for number, mask in enumerate(masks):
-        judge(mask, host, number, page("12:00", "Buy shoes!", article=own[number]))
-    found = [judge(m, host, n, page("12:00", f"Buy {'xyzuvw'[n]}!", article=own[n])) for n, m in enumerate(masks)]
+        check_cosmetic(mask, host, number, page("12:00", "Buy shoes!", article=own[number]))
+    found = [check_cosmetic(m, host, n, page("12:00", f"Buy {'xyzuvw'[n]}!", article=own[n])) for n, m in enumerate(masks)]
     assert found == [False] * (STREAK - 1) + [True] * 4
     rewritten = [*own[0][:2], "Something new has happened.", *own[0][3:]]
-    assert judge(masks[0], host, 0, page("12:00", "Buy x!", article=rewritten)) is False
+    assert check_cosmetic(masks[0], host, 0, page("12:00", "Buy x!", article=rewritten)) is False
 
 
 def test_a_price_is_no_clock() -> None:
@@ -89,9 +89,9 @@ def test_a_price_is_no_clock() -> None:
     for price in (49, 39, 39, 49, 49, 35):
         sketch = page("12:00", f"Only {price} euros")
         if sketch == mask.sketch:
-            unchanged(mask, sketch)
+            record_unchanged(mask, sketch)
         else:
-            assert not judge(mask, host, 1, sketch)
+            assert not check_cosmetic(mask, host, 1, sketch)
 
 
 def test_an_edit_in_a_long_text_moves_few_of_its_cuts() -> None:
@@ -109,7 +109,7 @@ def test_an_edit_in_a_long_text_moves_few_of_its_cuts() -> None:
 def test_sketches_and_masks_are_bounded_for_any_text(one: list[str], other: list[str]) -> None:
     mask, host = PageMask(), HostMask()
     for lines in (one, other, one, other):
-        judge(mask, host, 1, make_sketch("\n".join(lines)))
+        check_cosmetic(mask, host, 1, make_sketch("\n".join(lines)))
     assert len(mask.encode()) <= 1 + 5 * MAX_STREAKS + 8 * MAX_BLOCKS
     assert PageMask.decode(mask.encode()) == mask
     assert HostMask.decode(host.encode()) == host
@@ -133,7 +133,7 @@ LEARNING = 3
 
 def text_of(world: World, space: UrlSpace, slot: int, now_s: float) -> str:
     url = url_of(world, space, slot)
-    answer = ask(world, url, now_s)
+    answer = fetch(world, url, now_s)
     return parse_document(url, b"HTTP/1.1 200 OK\r\n" + answer.headers + b"\r\n", answer.body).page.text
 
 
@@ -155,9 +155,9 @@ def judged_in(world: World, days_between: float) -> Counter[tuple[bool, bool, bo
                 before[slot] = state
                 sketch = make_sketch(text_of(world, space, slot, now_s))
                 if earlier.version == state.version:
-                    unchanged(mask, sketch)
+                    record_unchanged(mask, sketch)
                     continue
-                is_cosmetic = bool(judge(mask, of_host, slot, sketch))
+                is_cosmetic = bool(check_cosmetic(mask, of_host, slot, sketch))
                 counts[earlier.meaningful != state.meaningful, visit >= LEARNING, is_cosmetic] += 1
     return counts
 

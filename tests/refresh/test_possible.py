@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from teia.refresh.bound import steady_optimum, weak_politeness
 from teia.refresh.intensities import Intensities, plan_intensities
 from teia.refresh.model import DAY_S, Crawlers, Floats, RefreshWorld
-from teia.refresh.possible import SAMPLE, PossibleFreshness, Sample, ServerCaptures, possible, possible_freshness_within
+from teia.refresh.possible import SAMPLE, PossibleFreshness, Sample, ServerCaptures, possible_freshness, possible_freshness_within
 from teia.refresh.rates import Gamma, fresh_probability_of, mean_fresh_probability
 
 KNOWN = 1e7
@@ -54,7 +54,7 @@ def steady(copies: ServerCaptures, rate: Floats) -> RefreshWorld:
 
 
 def found_of(copies: ServerCaptures) -> PossibleFreshness:
-    return possible(copies, best_plan(copies))
+    return possible_freshness(copies, best_plan(copies))
 
 
 def live(copies: ServerCaptures) -> float:
@@ -163,7 +163,7 @@ def test_it_matters_little_which_of_many_pages_are_the_heavy_ones() -> None:
     found = []
     for _ in range(6):
         copies = ServerCaptures(skewed(rng, pages), Gamma(changes, time_s), age_s, 3 * DAY_S / pages)
-        sample, total, here = Sample.of(copies), float(copies.weight.sum()), found_of(copies)
+        sample, total, here = Sample.from_captures(copies), float(copies.weight.sum()), found_of(copies)
         assert len(sample.rows) == SAMPLE
         assert sample.count @ sample.pages.weight == pytest.approx(total)
         assert here.moment <= total

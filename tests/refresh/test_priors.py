@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from teia.refresh import priors, rates
-from teia.refresh.history import DAY_S, Histories, in_columns
+from teia.refresh.history import DAY_S, Histories, decode_columns
 
 from .simulated import Floats, seen_by
 
@@ -98,7 +98,7 @@ def test_a_host_with_one_page_is_drawn_towards_all() -> None:
 
 def test_nothing_has_no_priors() -> None:
     nobody = np.zeros(0, dtype=np.int64)
-    assert priors.learn_priors(in_columns([]), nobody, nobody).changes.size == 0
+    assert priors.learn_priors(decode_columns([]), nobody, nobody).changes.size == 0
 
 
 @pytest.mark.parametrize(

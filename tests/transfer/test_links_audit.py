@@ -20,7 +20,7 @@ from teia.transfer.audits import AuditKind, audit, last_audit
 from teia.transfer.links_audit import audit_links, repair_links
 from teia.transfer.read_all import known_urls
 from teia.urls import key_of
-from tests.crawler.fresh_crawls import KeptWeb, kept_web, quiet_world
+from tests.crawler.fresh_crawls import FreshWeb, fresh_web, quiet_world
 from tests.crawler.offline import OfflineCrawl, offline_crawl
 
 SLOT_S = 3_600.0
@@ -50,7 +50,7 @@ def test_a_page_counts_once_for_each_url_however_often_it_is_read(tmp_path: Path
         crawl.run()
         before = in_links(tmp_path)
         for _ in range(3):
-            crawl.again(A, B, C)
+            crawl.revisit(A, B, C)
     assert before == in_links(tmp_path) == {A: 2, B: 2, C: 1}
     assert audit_links(root_of(tmp_path), "main").differences == 0
 
@@ -60,13 +60,13 @@ def test_links_that_a_page_has_no_more_are_taken_back_and_new_ones_added(tmp_pat
     with offline_crawl(web, tmp_path, A) as crawl:
         crawl.run()
         web[A] = page("a now", B, D)
-        crawl.again(A)
+        crawl.revisit(A)
         assert in_links(tmp_path) == {A: 0, B: 1, C: 1, D: 1}
         web[B] = page("b now")
-        crawl.again(B)
+        crawl.revisit(B)
         assert in_links(tmp_path) == {A: 0, B: 1, C: 0, D: 1}
         web[A] = page("a again", C)
-        crawl.again(A)
+        crawl.revisit(A)
     assert in_links(tmp_path) == {A: 0, B: 0, C: 1, D: 0}
     assert audit_links(root_of(tmp_path), "main").violations == 0
 
@@ -76,14 +76,14 @@ def test_a_page_that_is_gone_links_to_nothing_and_one_that_fails_to_what_it_did(
     with offline_crawl(web, tmp_path, A) as crawl:
         crawl.run()
         was, web[B] = web[B], "503"
-        crawl.again(B)
+        crawl.revisit(B)
         assert in_links(tmp_path)[C] == 2, "nobody knows better"
         web[B] = was
         del web[C]
-        crawl.again(C)
+        crawl.revisit(C)
         assert in_links(tmp_path) == {A: 0, B: 1, C: 2, D: 0}
         web[C] = page("c", D)
-        crawl.again(C)
+        crawl.revisit(C)
     assert in_links(tmp_path)[D] == 1
     assert audit_links(root_of(tmp_path), "main").violations == 0
 
@@ -106,7 +106,7 @@ def test_what_counts_is_what_is_followed(tmp_path: Path, markup: str, *, counts:
     """A redirect leads and does not link; nor does what is a list, a page's own name, or not endorsed."""
     with offline_crawl({A: page("a", B, C), B: markup, C: page("c")}, tmp_path, A) as crawl:
         crawl.run()
-        crawl.again(B)
+        crawl.revisit(B)
     assert in_links(tmp_path)[C] == 1 + counts
     assert audit_links(root_of(tmp_path), "main").violations == 0
 
@@ -118,7 +118,7 @@ def test_links_found_too_deep_count_when_their_page_comes_nearer(tmp_path: Path)
         crawl.run()
         assert in_links(tmp_path) == {A: 0, B: 1, C: 1}
         web[A] = page("a now", C, B)
-        crawl.again(A)
+        crawl.revisit(A)
         crawl.run()
     assert in_links(tmp_path) == {A: 1, B: 2, C: 1, D: 1}
     assert audit_links(root_of(tmp_path), "main").violations == 0
@@ -130,17 +130,17 @@ def test_what_has_fewer_links_waits_longer(tmp_path: Path) -> None:
     web = {A: page("a", B, C, often), B: page("b", often), C: page("c", seldom)}
     with offline_crawl(web, tmp_path, A, collection__order="backlinks") as crawl:
         for host in ("a.test", "b.test", "c.test"):
-            crawl.take_of(host)
-        assert crawl.head_of("x.test") == often
+            crawl.visit_next(host)
+        assert crawl.next_url("x.test") == often
         web[A], web[B] = page("a now", seldom), page("b now")
-        crawl.again_now(A, B)
-        assert crawl.head_of("x.test") == seldom
+        crawl.revisit_only(A, B)
+        assert crawl.next_url("x.test") == seldom
 
 
 # ---- a lab's truth --------------------------------------------------------------------------------------------------
 
 
-def true_in_links(web: KeptWeb) -> dict[str, int]:
+def true_in_links(web: FreshWeb) -> dict[str, int]:
     """How many pages link to each URL by the truth, as each page was when it was last looked at."""
     last = {url: time_s for time_s, url in web.taken}
     count: Counter[str] = Counter(dict.fromkeys(last, 0))
@@ -168,7 +168,7 @@ def test_in_links_of_pages_that_are_kept_fresh_are_the_truth_at_every_audit(tmp_
         links__nofollow=0.1,
     )
     counts, moved = [], 0
-    with kept_web(world, tmp_path, collection__cells=3, refresh__policy="round-robin") as web:
+    with fresh_web(world, tmp_path, collection__cells=3, refresh__policy="round-robin") as web:
         while not web.visits() or min(map(len, web.visits().values())) < 20:
             web.run(1, SLOT_S)
             found, true = in_links(tmp_path), true_in_links(web)
@@ -242,10 +242,10 @@ def test_a_folder_of_before_does_not_grow_even_if_nobody_repairs_it(tmp_path: Pa
     write(tmp_path, "DELETE FROM outlinks")
     write(tmp_path, "DELETE FROM meta WHERE name = 'outlinks'")
     with offline_crawl(web, tmp_path, A) as crawl:
-        crawl.again(A, B, C)
+        crawl.revisit(A, B, C)
         assert in_links(tmp_path) == before
         web[A] = page("a now", B)
-        crawl.again(A)
+        crawl.revisit(A)
         assert in_links(tmp_path)[C] == 1
 
 
@@ -264,7 +264,7 @@ def test_links_on_their_way_between_cells_count_as_arrived(tmp_path: Path, monke
         monkeypatch.setattr(crawl.crawl.committer, "deliver", lambda done: None)
         for url, links in ((A, (D, C)), (B, (A, C)), (C, (A, B)), (D, ())):
             web[url] = page("now", *links)
-            crawl.again_now(url)
+            crawl.revisit_only(url)
         between = in_links(tmp_path)
         assert audit_links(root_of(tmp_path), "main").violations == 0
     with offline_crawl(web, tmp_path, A, D):

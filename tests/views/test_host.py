@@ -10,7 +10,7 @@ from teia.crawler.fetch_rows import roll_out
 from teia.crawler.lookup import Lookup
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import open_root
-from teia.views.host import asked, last_requests, log_bins, quantile
+from teia.views.host import timed_request, last_requests, log_bins, quantile
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, text_of
 
 
@@ -36,10 +36,10 @@ def test_the_same_requests_are_found_before_and_after_they_are_rolled_out(tmp_pa
 
 
 def test_an_early_request_is_one_that_rested_too_little() -> None:
-    assert asked(0, 1, "200", 1, 5.0, 4.99).is_early
-    assert not asked(0, 1, "200", 1, 5.0, 4.9999).is_early
-    assert not asked(0, 1, "200", 1, None, None).is_early
-    assert asked(5, 4, "200", 1, None, None).took_s == 0
+    assert timed_request(0, 1, "200", 1, 5.0, 4.99).is_early
+    assert not timed_request(0, 1, "200", 1, 5.0, 4.9999).is_early
+    assert not timed_request(0, 1, "200", 1, None, None).is_early
+    assert timed_request(5, 4, "200", 1, None, None).took_s == 0
 
 
 def test_bins_hold_every_value_once() -> None:

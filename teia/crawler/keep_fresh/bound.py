@@ -26,7 +26,7 @@ import numpy as np
 from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, fresh_probabilities, host_world
 from teia.refresh.history import DAY_S
 from teia.refresh.intensities import plan_intensities
-from teia.refresh.possible import ServerCaptures, possible, possible_freshness_within
+from teia.refresh.possible import ServerCaptures, possible_freshness, possible_freshness_within
 from teia.refresh.rates import Flags, Floats, Gamma, mean_fresh_probability
 
 WEEK_S = 7 * DAY_S
@@ -157,7 +157,7 @@ def compute_bound(
         return replace(current, possible=max(before.possible, share), best_variance=best_variance)
     world = host_world(captures.weight, captures.found.mean, slot_s, horizon_s or DAY_S)
     plan = plan_intensities(world)
-    at_best = possible(captures, plan)
+    at_best = possible_freshness(captures, plan)
     unknown, is_requested = at_best.long_run - at_best.planned, horizon_s is not None
     return FreshnessBound(
         pages=len(captures),

@@ -32,7 +32,7 @@ from teia.config.sections import RefreshSettings
 from teia.frontier.cell import revisits
 from teia.frontier.cell.revisits import CapturedPage, DueTimeChange
 from teia.frontier.cell.schema import LANE_REFRESH, STATE_FAILED
-from teia.refresh.history import DAY_S, Histories, History, in_columns, is_gone_record
+from teia.refresh.history import DAY_S, Histories, History, decode_columns, is_gone_record
 from teia.refresh.intensities import intensity_at, plan_intensities
 from teia.refresh.model import Crawlers, RefreshWorld
 from teia.refresh.priors import (
@@ -62,7 +62,7 @@ Weigh: TypeAlias = Callable[[Sequence[CapturedPage]], Floats]
 Pair = tuple[float, float]
 """Shape and time of one Gamma."""
 
-_UNSEEN = History.begun(0.0).encode()
+_UNSEEN = History.start(0.0).encode()
 
 
 # ---- a host's pages in columns --------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class PageColumns:
 
 def to_columns(rows: Sequence[CapturedPage], weigh: Weigh) -> PageColumns:
     """Put pages into columns; ValueError if the stored record of a page's visits is not a history."""
-    histories = in_columns([row.record or _UNSEEN for row in rows])
+    histories = decode_columns([row.record or _UNSEEN for row in rows])
     was_seen = np.array([bool(row.record) for row in rows])
     status, state = (np.array(each) for each in zip(*((row.status, row.state) for row in rows), strict=True))
     return PageColumns(

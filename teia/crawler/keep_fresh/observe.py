@@ -24,7 +24,7 @@ from teia.frontier.cell.schema import STATE_DONE
 from teia.parse.dates import parse_date
 from teia.records import NOT_MODIFIED, Outcome
 from teia.refresh.history import History, ObservedAnswer, VisitResult, compare
-from teia.refresh.mask import HostMask, PageMask, judge, unchanged
+from teia.refresh.mask import HostMask, PageMask, check_cosmetic, record_unchanged
 from teia.refresh.trust import Trust
 from teia.urls import site_of, slot_of
 
@@ -42,7 +42,7 @@ def observe_visit(frontier: FrontierCell, settled: SettledVisit, host: str, visi
     # The first revisit: the history begins with the capture that is there.
     is_new = not known.record
     with decode_errors(frontier):
-        history = History.begun(known.last_change_s) if is_new else History.decode(known.record)
+        history = History.start(known.last_change_s) if is_new else History.decode(known.record)
         of_page, of_host = PageMask.decode(known.mask), _HostTrust(frontier, slot, settled.host_id)
     if is_new:
         history.is_gone = _previous_answer(known, is_gone=known.outcome == Outcome.SOFT_404).is_gone
@@ -50,13 +50,13 @@ def observe_visit(frontier: FrontierCell, settled: SettledVisit, host: str, visi
 
     # Called only if the texts differ, because masks take long to decode.
     def is_cosmetic() -> bool | None:
-        return judge(of_page, of_host.mask, settled.queued.key, sketch) if sketch else None
+        return check_cosmetic(of_page, of_host.mask, settled.queued.key, sketch) if sketch else None
 
     before = _previous_answer(known, is_gone=history.is_gone)
     now = ObservedAnswer(page.status, *page[1:4], page.redirect_to, settled.outcome == Outcome.SOFT_404)
     visit_result = compare(before, now, is_cosmetic)
     if visit_result in {VisitResult.NOT_MODIFIED, VisitResult.SAME_BYTES, VisitResult.SAME_TEXT}:
-        unchanged(of_page, sketch or of_page.sketch)
+        record_unchanged(of_page, sketch or of_page.sketch)
     modified_s = parse_date(page.last_modified) if visit_result is VisitResult.CHANGED else None
     # `observe` changes the history, but sources are tested by the one before the visit.
     statements, before_visit = StatementTest(frontier, row_key), replace(history)

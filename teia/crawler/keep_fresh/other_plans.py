@@ -16,7 +16,7 @@ import numpy as np
 
 from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, host_world
-from teia.refresh.dispatch import PageState, TimetableQueue, queue_of
+from teia.refresh.dispatch import PageState, TimetableQueue, make_queue
 from teia.refresh.policies import find_policy
 from teia.refresh.rates import Floats
 
@@ -37,7 +37,7 @@ class PolicyQueue:
         ages_s = np.maximum(now_s - columns.fresh_s, 0.0)
         world = host_world(weight, rate, slot_s, horizon_s, ages_s, columns.changes)
         world = replace(world, budget=int(horizon_s / max(slot_s, SHORTEST_SLOT_S)))
-        self._queue = queue_of(policy.plan(world), world, 0, now_s)
+        self._queue = make_queue(policy.plan(world), world, 0, now_s)
         self._keys = columns.key.tolist()
         self._pages = {key: page for page, key in enumerate(self._keys)}
         self._requested_s = dict(enumerate(columns.requested_s.tolist()))

@@ -13,7 +13,7 @@ import numpy as np
 from teia.crawler.keep_fresh.observe import decode_errors
 from teia.frontier.cell import histories
 from teia.frontier.cell.cell import FrontierCell
-from teia.refresh.history import DAY_S, in_columns
+from teia.refresh.history import DAY_S, decode_columns
 from teia.refresh.priors import page_type, learn_priors
 from teia.refresh.rates import estimate, fresh_probability_of
 from teia.refresh.trust import Trust
@@ -49,7 +49,7 @@ def freshness_of(
     types = [page_type(peer.tail.removeprefix("s"), peer.depth, peer.media_type) for peer in peers]
     kind = np.array([kinds.setdefault(each, len(kinds)) for each in types], dtype=np.int64)
     with decode_errors(frontier):
-        columns = in_columns([peer.record for peer in peers])
+        columns = decode_columns([peer.record for peer in peers])
         is_trusted = Trust.decode(histories.host_trust(frontier, slot, host_id)[0]).dates.is_trusted
     trusted = np.full(len(peers), is_trusted)
     prior = learn_priors(columns, np.zeros(len(peers), dtype=np.int64), kind, trusted)
@@ -67,7 +67,7 @@ def rate_of_peers(frontier: FrontierCell, host: str, host_id: int, key: int) -> 
     if len(others) < MIN_PEERS:
         return None
     with decode_errors(frontier):
-        columns = in_columns(others)
+        columns = decode_columns(others)
     alike = np.zeros(len(others), dtype=np.int64)
     found = estimate(columns, learn_priors(columns, alike, alike))
     return float(np.median(found.mean) * DAY_S)

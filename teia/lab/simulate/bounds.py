@@ -13,7 +13,7 @@ from teia.refresh.bound import non_polite, steady_optimum, weak_politeness
 from teia.refresh.merge import Timetable
 from teia.refresh.model import RefreshWorld
 from teia.refresh.policies import POLICIES
-from teia.refresh.slotprice import MOST_SLOTS, slot_price
+from teia.refresh.slotprice import MAX_SLOTS, slot_price
 
 SLOT_PRICE_WORK = 2e8
 """Largest product of pages and squared slots for which the slot-price bound takes only seconds."""
@@ -74,4 +74,4 @@ def _is_small(world: RefreshWorld) -> bool:
         return False
     slots = np.ceil(world.horizon_s / world.politeness_s)
     work = float((world.pages_per_server * slots * slots).sum())
-    return bool(slots.max() <= MOST_SLOTS and work <= SLOT_PRICE_WORK)
+    return bool(slots.max() <= MAX_SLOTS and work <= SLOT_PRICE_WORK)

@@ -29,7 +29,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from teia.lab.simulate.changes import STILL, Modifications
-from teia.refresh.dispatch import PlanQueue, queue_of
+from teia.refresh.dispatch import PlanQueue, make_queue
 from teia.refresh.merge import Timetable
 from teia.refresh.model import Floats, Numbers, RefreshWorld, Rows
 from teia.refresh.policy import ByValue, Intervals, Plan
@@ -145,7 +145,7 @@ class PlainTimeline:
     def follow(self, plan: Plan, now_s: float) -> None:
         world = self._world.with_ages(now_s - self.fresh_s) if now_s > 0 else self._world
         self._plan = plan
-        self._queues: list[PlanQueue] = [queue_of(plan, world, server, now_s) for server in range(world.servers)]
+        self._queues: list[PlanQueue] = [make_queue(plan, world, server, now_s) for server in range(world.servers)]
         self._waiting, self._ready = [], []
         self._made_by_plan, self._slots_per_s = 0, 0.0
         if not isinstance(plan, Timetable):

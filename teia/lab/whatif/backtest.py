@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from teia.lab.whatif.past import HostPages, Past
-from teia.refresh.history import History, VisitResult, in_columns
+from teia.refresh.history import History, VisitResult, decode_columns
 from teia.refresh.rates import Floats, Gamma, estimate
 from teia.urls import site_of, slot_of
 
@@ -73,7 +73,7 @@ def backtest(past: Past) -> Backtest:
     middle_s = float(np.median([trial.time_s for trial in trials]))
     histories, *columns = zip(*(trial for trial in trials if trial.time_s >= middle_s), strict=True)
     changes, time_s, gap_s, changed, page = (np.array(column) for column in columns[:5])
-    posterior = estimate(in_columns(histories), Gamma(changes, time_s))
+    posterior = estimate(decode_columns(histories), Gamma(changes, time_s))
     return _compare(posterior, gap_s, changed.astype(np.float64), page)
 
 
@@ -88,7 +88,7 @@ def _trials(past: Past, part: HostPages, pages: int) -> Iterator[BacktestVisit]:
     """
     rows = host.cell.rows(sql, slot_of(site_of(host.name)), host.host_id, keys[0], keys[-1], MAX_VISITS)
     for key, visits in groupby(rows, key=lambda row: row[0]):
-        history = History.begun(next(visits)[1])
+        history = History.start(next(visits)[1])
         for _, time_s, saw in visits if key in index else ():
             gap_s = time_s - history.visited_s
             if saw is not None and gap_s > 0:

@@ -80,9 +80,9 @@ def _differing_parts(before: str, after: str) -> tuple[str, str]:
     first = _common_prefix_length(before, after)
     # Without the common beginning, so that the two equal parts cannot overlap.
     last = _common_prefix_length(before[first:][::-1], after[first:][::-1])
-    begin, behind = max(first - CONTEXT_CHARS, 0), max(last - CONTEXT_CHARS, 0)
-    left, right = "…" if begin else "", "…" if behind else ""
-    both = [_cut(text[begin : len(text) - behind], CHARS) for text in (before, after)]
+    begin, end_cut = max(first - CONTEXT_CHARS, 0), max(last - CONTEXT_CHARS, 0)
+    left, right = "…" if begin else "", "…" if end_cut else ""
+    both = [_cut(text[begin : len(text) - end_cut], CHARS) for text in (before, after)]
     return f"{left}{both[0]}{right}", f"{left}{both[1]}{right}"
 
 

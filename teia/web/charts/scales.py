@@ -36,15 +36,15 @@ class Axis:
         share = (value - low) / (high - low) if high > low else 0.0
         return round(begin + min(max(share, 0.0), 1.0) * (end - begin), 1)
 
-    def ticks(self, wanted: int) -> list[float]:
-        return {"linear": linear_ticks, "log": log_ticks, "time": time_ticks}[self.kind](self.low, self.high, wanted)
+    def ticks(self, count: int) -> list[float]:
+        return {"linear": linear_ticks, "log": log_ticks, "time": time_ticks}[self.kind](self.low, self.high, count)
 
 
-def linear_ticks(low: float, high: float, wanted: int) -> list[float]:
-    """Return about `wanted` round numbers in a range, 1, 2 or 5 times a power of ten apart."""
+def linear_ticks(low: float, high: float, count: int) -> list[float]:
+    """Return about `count` round numbers in a range, 1, 2 or 5 times a power of ten apart."""
     if not high > low:
         return [low]
-    rough = (high - low) / max(1, wanted)
+    rough = (high - low) / max(1, count)
     power = 10.0 ** floor(log10(rough))
     # The margins absorb rounding: 0.3 / 0.1 is 2.9999999999999996.
     step = next(power * each for each in (1, 2, 5, 10) if power * each >= rough * 0.999)
@@ -52,16 +52,16 @@ def linear_ticks(low: float, high: float, wanted: int) -> list[float]:
     return [round(number * step, 10) for number in range(first, floor(high / step + 1e-9) + 1)]
 
 
-def log_ticks(low: float, high: float, wanted: int) -> list[float]:
+def log_ticks(low: float, high: float, count: int) -> list[float]:
     """Return powers of ten in a range, some left out where there are too many."""
     first, last = floor(log10(max(low, 1e-12))), ceil(log10(max(high, 1e-12)))
-    step = max(1, ceil((last - first) / max(1, wanted)))
+    step = max(1, ceil((last - first) / max(1, count)))
     return [each for power in range(first, last + 1, step) if low * 0.999 <= (each := 10.0**power) <= high * 1.001]
 
 
-def time_ticks(low: float, high: float, wanted: int) -> list[float]:
+def time_ticks(low: float, high: float, count: int) -> list[float]:
     """Return whole minutes, hours or days in UTC."""
-    step = next((each for each in TIME_STEPS_S if (high - low) / each <= wanted), 30 * DAY)
+    step = next((each for each in TIME_STEPS_S if (high - low) / each <= count), 30 * DAY)
     return [number * step for number in range(ceil(low / step), floor(high / step) + 1)]
 
 

@@ -175,9 +175,9 @@ def _problems(faults: list[SettingFault], rows: list[FormRule]) -> list[FieldPro
     includes = sum(row.do == "keep" for row in rows)
     problems = []
     for fault in faults:
-        place = fault.index if fault.key in {INCLUDE, EXCLUDE} else None
+        index = fault.index if fault.key in {INCLUDE, EXCLUDE} else None
         # `keep` rows come first in the table; the places of other rules begin again at 0.
-        row = None if place is None else place + 1 + (includes if fault.key == EXCLUDE else 0)
+        row = None if index is None else index + 1 + (includes if fault.key == EXCLUDE else 0)
         problems.append(FieldProblem(field_of(fault), fault.message, row))
     return problems
 
@@ -188,7 +188,7 @@ def _consent_problems(
     problems = []
     if needs and not visitor.may(Role.ADMIN):
         problems.append(FieldProblem("consent", f"an admin must approve this: {needs[0].what}"))
-    elif any(need.needs_consent for need in needs) and len(fields.consent.strip()) < CONSENT_CHARS[0]:
+    elif any(setting.needs_consent for setting in needs) and len(fields.consent.strip()) < CONSENT_CHARS[0]:
         problems.append(FieldProblem("consent", "enter who approved this; it is logged"))
     if not collection and fields.name.strip() in site.names():
         problems.append(FieldProblem("name", f"a collection named {fields.name.strip()} already exists"))
@@ -210,11 +210,11 @@ def _rule_rows(
         implied = len(included) - len(include)
         remarks = {each.index: each.message for each in lint(included, exclude, config.collection.seeds)}
     found = []
-    for place, row in enumerate(rows):
-        problem = next((each.message for each in problems if each.row == place + 1), "")
-        at = place + implied
-        about = matches[at] if matches is not None and at < len(matches) else None
-        found.append(RuleRow(row.do, row.kind, row.value, at + 1, problem, remarks.get(at, ""), about))
+    for index, row in enumerate(rows):
+        problem = next((each.message for each in problems if each.row == index + 1), "")
+        at = index + implied
+        count = matches[at] if matches is not None and at < len(matches) else None
+        found.append(RuleRow(row.do, row.kind, row.value, at + 1, problem, remarks.get(at, ""), count))
     blank = BLANK_ROWS + (5 if fields.step == "rows" else 0)
     return found + [RuleRow("skip" if rows else "keep", "domain", "") for _ in range(blank)]
 

@@ -156,8 +156,8 @@ def fields_from_config(config: Config) -> Fields:
     include, exclude = config.scope.include, config.scope.exclude
     scope = "sites" if not include else "rules"
     suffix = include[0].removeprefix("suffix:") if len(include) == 1 and include[0].startswith("suffix:") else ""
-    kept = [] if suffix else [_parse_rule("keep", rule) for rule in include]
-    rows = [*kept, *(_parse_rule("skip", rule) for rule in exclude)]
+    included = [] if suffix else [_parse_rule("keep", rule) for rule in include]
+    rows = [*included, *(_parse_rule("skip", rule) for rule in exclude)]
     shown, others = rows[:MAX_ROWS], rows[MAX_ROWS:]
     every, stop = _split_amount(config.schedule.every), _split_amount(config.schedule.stop_after)
     preset = next((name for name, delay_s in PRESETS.items() if delay_s == config.courtesy.delay_s), "other")
@@ -250,13 +250,13 @@ def settings_from_fields(fields: Fields, base: Config | None = None) -> tuple[di
 
 def _rules(fields: Fields) -> tuple[list[str], list[str]]:
     rows = form_rules(fields)
-    kept, skipped = ([row.rule for row in rows if row.do == do] for do in ("keep", "skip"))
-    narrowing = [rule for rule in kept if rule.startswith(NARROWING)]
+    included, excluded = ([row.rule for row in rows if row.do == do] for do in ("keep", "skip"))
+    narrowing = [rule for rule in included if rule.startswith(NARROWING)]
     if fields.scope == "suffix":
-        kept = [f"suffix:{fields.suffix.strip()}", *narrowing]
+        included = [f"suffix:{fields.suffix.strip()}", *narrowing]
     elif fields.scope != "rules":  # narrowing rules alone would admit every URL, so the implied scope is added
-        kept = [*implied_scope(fields.seeds.splitlines()), *narrowing] if narrowing else []
-    return kept, skipped
+        included = [*implied_scope(fields.seeds.splitlines()), *narrowing] if narrowing else []
+    return included, excluded
 
 
 def _is_number(key: str) -> bool:

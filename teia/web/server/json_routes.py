@@ -133,8 +133,8 @@ class PageRoutes:
             signature = _signature_from(change, Form())
             # `request` is needed for rendering only; FastAPI finds it by the signature.
             request_parameter = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
-            kept = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in signature.parameters.values()]
-            as_form.__signature__ = signature.replace(parameters=[request_parameter, *kept])  # type: ignore[attr-defined]
+            others = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in signature.parameters.values()]
+            as_form.__signature__ = signature.replace(parameters=[request_parameter, *others])  # type: ignore[attr-defined]
             as_api = _with_signature(change, _signature_from(change, Body()))
             summary = (change.__doc__ or "").partition("\n")[0]
             name = f"{change.__module__.rpartition('.')[2]}_{change.__name__}"

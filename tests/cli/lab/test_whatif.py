@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Teia
-from tests.crawler.fresh_crawls import kept_web, quiet_world
+from tests.crawler.fresh_crawls import fresh_web, quiet_world
 
 SLOT_S = 3_600.0
 
@@ -18,7 +18,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A collection that was kept fresh for three days."""
     folder = tmp_path_factory.mktemp("kept")
     web = quiet_world(pages=24, hosts=2, seed=3, sites__theta=0.3, changes__fastest=3.0, text__paragraphs=2)
-    with kept_web(web, folder, courtesy__delay_s=SLOT_S) as kept:
+    with fresh_web(web, folder, courtesy__delay_s=SLOT_S) as kept:
         kept.run(3, SLOT_S)
     return str(folder / "data")
 
@@ -68,7 +68,7 @@ def test_what_cannot_be_answered_is_said_in_one_line(
 
 
 def test_a_collection_without_history_says_what_to_do(teia: Teia, tmp_path: Path) -> None:
-    with kept_web(quiet_world(pages=24, hosts=2, seed=3), tmp_path / "new") as kept:
+    with fresh_web(quiet_world(pages=24, hosts=2, seed=3), tmp_path / "new") as kept:
         kept.run(0.1, SLOT_S)
     done = teia("lab", "whatif", "--data", str(tmp_path / "new" / "data"), "--delay", "1")
     assert done.returncode == 1

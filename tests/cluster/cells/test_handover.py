@@ -123,11 +123,11 @@ def test_moving_a_large_cell_interrupts_its_hosts_for_a_moment(own_nats: Nats, t
             nodes.grow(hosts := hosts_of(lab), URLS)
             nodes.start("a")
             until(lambda: lab.requests() > 200, within_s=120)
-            until(lambda: len(re.findall(r"snapshot record=", nodes.said("a"))) >= CELLS, within_s=60)
+            until(lambda: len(re.findall(r"snapshot record=", nodes.log_text("a"))) >= CELLS, within_s=60)
             since, taker = lab.requests(), one_that_takes_all("a")
             began = time.monotonic()
             nodes.start(taker)
-            until(lambda: nodes.said(taker).count("caught up") >= CELLS, within_s=120)
+            until(lambda: nodes.log_text(taker).count("caught up") >= CELLS, within_s=120)
             moved_s = time.monotonic() - began
             moved_at = lab.requests()
             until(lambda: {entry.host for entry in lab.entries()[moved_at:]} >= set(hosts), within_s=60)
@@ -135,7 +135,7 @@ def test_moving_a_large_cell_interrupts_its_hosts_for_a_moment(own_nats: Nats, t
         finally:
             nodes.end()
         silence_s = longest_silence_s([entry for entry in entries if entry.host in hosts])
-        print(f"\nmoved in {moved_s:.1f} s, hosts waited {silence_s:.1f} s at most\n{nodes.said(taker)}")
-        assert "restored" in nodes.said(taker)
+        print(f"\nmoved in {moved_s:.1f} s, hosts waited {silence_s:.1f} s at most\n{nodes.log_text(taker)}")
+        assert "restored" in nodes.log_text(taker)
         assert silence_s <= 8.0
         check_courtesy(lab, since)

@@ -56,9 +56,9 @@ def test_a_node_is_replaced_from_snapshots_and_its_bodies_come_along(
         since = lab.requests()
         with cluster(tmp_path, own_nats, lab, DELAY_S) as nodes:
             nodes.start("a")
-            until(lambda: nodes.said("a").count("snapshot record=") > CELLS)
+            until(lambda: nodes.log_text("a").count("snapshot record=") > CELLS)
             nodes.start("b")
-            until(lambda: "restored" in nodes.said("b"))
+            until(lambda: "restored" in nodes.log_text("b"))
             nodes.kill("a")
             killed_at = len(lab.settled_entries())
             committed = visited_by(nodes, "a")
@@ -83,8 +83,8 @@ def test_a_stream_without_room_makes_the_crawl_wait_and_loses_nothing(
             nodes.start("a")
             nodes.start("b")
             nodes.finish(within_s=100)
-            said = nodes.said("a") + nodes.said("b")
+            log_text = nodes.log_text("a") + nodes.log_text("b")
             assert facts(nodes.known()) == facts(alone)
-        assert "is almost full" in said
-        assert "has room again" in said
+        assert "is almost full" in log_text
+        assert "has room again" in log_text
         assert set(requested_pages(lab, since).values()) == {1}

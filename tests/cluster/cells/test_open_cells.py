@@ -338,7 +338,7 @@ class Asking:
         crawl._group, crawl.analyzer, crawl._open_pages, crawl.uncommitted = None, None, 0, []
         self.begun: list[tuple[str, float | None]] = []
         self.hosts: dict[str, Any] = {}
-        crawl._turns = SimpleNamespace(begin=self._begin, sites_at=lambda _: 0)  # type: ignore[assignment]
+        crawl._leases = SimpleNamespace(begin=self._begin, sites_at=lambda _: 0)  # type: ignore[assignment]
         place = SimpleNamespace(ready_at=0.0, known_sites=0)
         self.schedule: Any = SimpleNamespace(politeness=SimpleNamespace(address=lambda _: place))
 

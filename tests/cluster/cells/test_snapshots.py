@@ -112,7 +112,7 @@ class Dying(FileObjects):
         return await super().names(prefix)
 
 
-@pytest.mark.parametrize("step", [".pack", ".map", "point", "purge", "names"])
+@pytest.mark.parametrize("step", [".pack", ".map", "publish_pointer", "purge", "names"])
 def test_a_death_between_two_steps_loses_nothing(
     kept: Kept, monkeypatch: pytest.MonkeyPatch, step: str, tmp_path: Path
 ) -> None:
@@ -129,7 +129,7 @@ def test_a_death_between_two_steps_loses_nothing(
         raise Dies
 
     with monkeypatch.context() as patch:
-        if step in {"point", "purge"}:
+        if step in {"publish_pointer", "purge"}:
             patch.setattr(log, step, die)
         with pytest.raises(Dies):
             save(kept, dying, log)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import nodes as harness
-from tests.cluster.account import Reign, lost_in, reigns_at, told_of
+from tests.cluster.account import CellEpoch, lost_epochs, read_epochs_now, committed_rows
 from tests.cluster.conftest import Nats
 from tests.cluster.nodes import Cluster, by_one_machine, cluster
 from tests.cluster.placing.test_placing_nodes import Facts, facts_in, known_by
@@ -74,22 +74,22 @@ def test_cells_are_split_while_they_are_crawled(
             print(said_by(split(nodes, 1)))
             nodes.finish(within_s=120)
             owners = nodes.owners()
-            print(nodes.said("a"), nodes.said("b"), sep="\n")
+            print(nodes.log_text("a"), nodes.log_text("b"), sep="\n")
             assert len(owners) > CELLS + 1  # the one that was asked for, and those that the rule wants
             assert known_by(nodes) == alone
             largest = max(len(facts_in(nodes.data(name), cell)) for cell, name in owners.items())
             assert largest < max(len(facts_in(tmp_path / "one", cell)) for cell in range(CELLS))
-            check_asked_once(lab, since, reigns_at(own_nats))
+            check_asked_once(lab, since, read_epochs_now(own_nats))
         check_courtesy(lab, since)
 
 
-def check_asked_once(lab: Lab, since: int, reigns: dict[int, list[Reign]]) -> None:
+def check_asked_once(lab: Lab, since: int, epochs: dict[int, list[CellEpoch]]) -> None:
     """Every page was asked for once. On a machine so busy that a node is declared dead, what was under way repeats."""
     pages = requested_pages(lab, since)
     twice = {page: times for page, times in pages.items() if times > 1}
-    committed = told_of(reigns, twice)
+    committed = committed_rows(epochs, twice)
     entries = [each for each in lab.settled_entries()[since:] if f"{each.host}{each.path}" in twice]
-    lost = lost_in(reigns)
+    lost = lost_epochs(epochs)
     assert len(committed) == len(twice), (entries, committed)  # nothing was visited again that had been committed
     assert not twice or lost, entries
 
@@ -108,15 +108,15 @@ def test_a_keeper_that_is_killed_while_it_splits_loses_nothing(
             nodes.start("a")
             until(lambda: lab.requests() - since > 30)
             asking = split(nodes, 0)
-            until(lambda: "caught up" in nodes.said("a"))
-            began = nodes.said("a").count("caught up")
-            until(lambda: nodes.said("a").count("caught up") > began or "split slot" in nodes.said("a"))
+            until(lambda: "caught up" in nodes.log_text("a"))
+            began = nodes.log_text("a").count("caught up")
+            until(lambda: nodes.log_text("a").count("caught up") > began or "split slot" in nodes.log_text("a"))
             time.sleep(random.Random(seed).random() * 0.6)  # it dies at any moment of the split
             nodes.kill("a")
             nodes.start("b")
             words = said_by(asking)
             nodes.finish(within_s=120)
-            print(words, nodes.said("a"), nodes.said("b"), sep="\n")
+            print(words, nodes.log_text("a"), nodes.log_text("b"), sep="\n")
             assert "cell 0 is split" in words
             assert set(nodes.owners()) == {0, 1, 2}
             assert known_by(nodes) == alone

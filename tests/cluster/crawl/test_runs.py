@@ -72,19 +72,19 @@ def test_a_start_has_one_run_whoever_writes_it() -> None:
 
 def test_between_runs_a_node_says_what_it_keeps(tmp_path: Path) -> None:
     """Else it would look as if nobody kept anything, and nothing could be balanced."""
-    said: list[tuple[Any, ...]] = []
+    log_text: list[tuple[Any, ...]] = []
     folders = {number: CellFolder(number, tmp_path / str(number)) for number in (3, 5)}
     folders[3].archive.mkdir(parents=True)
     with closing(FrontierCell(folders[3].frontier)) as cell, cell.transaction():
         cell.add_links([found(number) for number in range(9)], 1.0)
         cell.db.execute("INSERT INTO meta VALUES ('stored', 4)")
-    session: Any = SimpleNamespace(tell=lambda *given, stored: said.append((*given, stored)))
+    session: Any = SimpleNamespace(set_report=lambda *given, stored: log_text.append((*given, stored)))
     owner, copies = SimpleNamespace(owned={3: None, 5: None}), SimpleNamespace(folders=folders)
     tell = BetweenRuns(VirtualClock()).report
     asyncio.run(tell(session, owner, copies, {"idle": 0.0}))  # type: ignore[arg-type]
     del owner.owned[5]
     asyncio.run(tell(session, owner, copies, {"idle": 0.0}))  # type: ignore[arg-type]
-    assert said == [
+    assert log_text == [
         ({"idle": 0.0, "queued": 9.0}, {"3": 9, "5": 0}, {"3": 9, "5": 0}, {"3": 4, "5": 0}),  # one is on its way
         ({"idle": 0.0, "queued": 9.0}, {"3": 9}, {"3": 9}, {"3": 4}),
     ]
@@ -107,7 +107,7 @@ def test_nodes_visit_all_pages_in_every_run_and_wait_in_between(
     ):
         nodes.start("a", once=False)
         nodes.start("b", once=False)
-        until(lambda: "run ends: finished" in nodes.said("a") + nodes.said("b"), within_s=100)
+        until(lambda: "run ends: finished" in nodes.log_text("a") + nodes.log_text("b"), within_s=100)
         first = requested_pages(lab)
         assert len(first) >= 30
         assert set(first.values()) == {1}
@@ -115,9 +115,9 @@ def test_nodes_visit_all_pages_in_every_run_and_wait_in_between(
         time.sleep(5)  # nothing is requested for a while
         asked = lab.requests()
         assert sum(requested_pages(lab).values()) == sum(first.values())
-        until(lambda: "run ends: finished" in nodes.said("b"), within_s=150)
+        until(lambda: "run ends: finished" in nodes.log_text("b"), within_s=150)
         second = requested_pages(lab, asked)
-        print(nodes.said("a"), nodes.said("b"), Counter(second.values()), sep="\n")
+        print(nodes.log_text("a"), nodes.log_text("b"), Counter(second.values()), sep="\n")
         assert sum(page in second for page in first) >= len(first) - 2
         assert set(second.values()) == {1}
         check_courtesy(lab, 0)

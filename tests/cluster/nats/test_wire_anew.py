@@ -68,7 +68,7 @@ def test_attempts_that_failed_leave_no_socket_open(nats: Nats, between: Relays) 
             most = max(most, sockets_to(relay))
             await asyncio.sleep(0.02)  # sockets are counted all the while
         assert 0 < most <= 2  # the one that is tried, and the one before it while it ends
-        between.mend([relay])
+        between.reconnect([relay])
         await until_async(lambda: wire.client.is_connected)
         await wire.request(wire.js.account_info())
         assert sockets_to(relay) == 1

@@ -36,11 +36,11 @@ def with_states(nodes: list[NodeLoad], rules: BalanceSettings = RULES) -> list[N
 def clusters(draw: st.DrawFn) -> list[NodeLoad]:
     count = draw(st.integers(2, 6))
     weights = draw(st.lists(st.integers(0, 2_000), min_size=1, max_size=48))
-    keepers = draw(st.lists(st.integers(0, count - 1), min_size=len(weights), max_size=len(weights)))
+    owners = draw(st.lists(st.integers(0, count - 1), min_size=len(weights), max_size=len(weights)))
     capacities = draw(st.lists(st.sampled_from([0.5, 1.0, 2.0, 4.0]), min_size=count, max_size=count))
     regions = draw(st.lists(st.sampled_from(["", "br", "pt"]), min_size=count, max_size=count))
     cells = [
-        {cell: float(weight) for cell, weight in enumerate(weights) if keepers[cell] == number}
+        {cell: float(weight) for cell, weight in enumerate(weights) if owners[cell] == number}
         for number in range(count)
     ]
     return [NodeLoad(f"n{number}", capacities[number], cells[number], regions[number]) for number in range(count)]

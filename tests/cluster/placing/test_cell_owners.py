@@ -145,9 +145,9 @@ def test_one_node_decides_for_all_and_only_when_nothing_is_on_its_way(nats: Nats
         )
 
         def tell() -> None:
-            keepers = {cell: order(cell, first.alive())[0] for cell in range(CELLS)}
+            owners = {cell: order(cell, first.alive())[0] for cell in range(CELLS)}
             for session in sessions:
-                cells = {str(cell): 9 for cell, name in keepers.items() if name == session.node.name}
+                cells = {str(cell): 9 for cell, name in owners.items() if name == session.node.name}
                 queued = dict.fromkeys(cells, 500 if session is first else 1)
                 session.set_report({}, cells, queued, OVERLOADED if session is first else "idle")
 

@@ -78,7 +78,7 @@ def facts_in(data: Path, cell: int) -> Facts:
 def known_by(nodes: Cluster) -> Facts:
     """What the newest copies of all cells know; no URL is in two cells."""
     found: Facts = {}
-    for cell, name in nodes.keepers().items():
+    for cell, name in nodes.owners().items():
         facts = facts_in(nodes.data(name), cell)
         assert not found.keys() & facts.keys()
         found |= facts
@@ -155,8 +155,8 @@ def look(nats: Nats) -> tuple[dict[str, NodeState], RingDocument]:
 
 def is_shared_out(nats: Nats) -> bool:
     states, ring = look(nats)
-    said = sum(len(state.queued) for state in states.values())
-    return said == CELLS and len(states) == 3 and bool(ring.moves) and busiest(node_loads(states).values()) <= 1.3
+    log_text = sum(len(state.queued) for state in states.values())
+    return log_text == CELLS and len(states) == 3 and bool(ring.moves) and busiest(node_loads(states).values()) <= 1.3
 
 
 def at(nats: Nats) -> list[str]:

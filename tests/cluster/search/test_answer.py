@@ -16,7 +16,7 @@ from teia.cluster.search import answer as search_answer
 from teia.cluster.search.answer import Answerer
 from teia.cluster.search.messages import VERSION, SearchReply, SearchRequest, decode, encode, node_subject
 from tests.cluster.conftest import Nats
-from tests.cluster.shelves import SOON_S, root_with
+from tests.cluster.shelves import SOON_S, make_root
 from tests.waiting import until
 
 NO_TEXT = "no file \udcff"
@@ -36,7 +36,7 @@ class Questions:
     """Asks one node, by its name."""
 
     def __init__(self, nats: Nats, stack: ExitStack, collection: str, folder: Path) -> None:
-        root = root_with(folder, collection, {}, 1)
+        root = make_root(folder, collection, {}, 1)
         self._thread = stack.enter_context(LoopThread())
         self._wire = self._thread.wait_for(connect(nats.servers.urls, nats.servers.key, "a"))
         stack.callback(lambda: self._thread.wait_for(self._wire.end()))

@@ -23,7 +23,7 @@ from teia.search.serve.shards import LocalShard
 from teia.search.serve.wire_format import EntriesRequest
 from teia.search.show.results import Results
 from tests.cluster.conftest import Nats
-from tests.cluster.shelves import SOON_S, Desk, desk, gateway, root_with, searched, settled
+from tests.cluster.shelves import SOON_S, AnsweringNode, answering_node, gateway, make_root, search_until, wait_for_subscriptions
 from tests.index.pages import page
 from tests.search.test_cells_alike import CELLS, asked, written
 
@@ -55,12 +55,12 @@ def shelves(
     cells = written()
     with ExitStack() as stack:
         for node, kept in KEPT.items():
-            root = root_with(folder / node, "alike", {cell: cells[cell] for cell in kept}, CELLS)
-            stack.enter_context(desk(nats, root, "alike", node)).keep(1, *kept)
-        one = root_with(folder / "one", "alike", dict(enumerate(cells)), CELLS).collection("alike")
+            root = make_root(folder / node, "alike", {cell: cells[cell] for cell in kept}, CELLS)
+            stack.enter_context(answering_node(nats, root, "alike", node)).keep(1, *kept)
+        one = make_root(folder / "one", "alike", dict(enumerate(cells)), CELLS).collection("alike")
         reader = UnionReader({f"cell {cell.number}": cell.index for cell in one.cells()})
         stack.callback(reader.close)
-        settled()
+        wait_for_subscriptions()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(ask_nodes, "PRESENCE_S", SOON_S)
             search = gateway(nats, "alike", deadline_s=30.0)
@@ -130,21 +130,21 @@ def test_cells_are_written_in_runs() -> None:
 
 
 @pytest.fixture
-def pair(nats: Nats, unique: str, tmp_path: Path) -> Iterator[tuple[str, Desk, Desk]]:
+def pair(nats: Nats, unique: str, tmp_path: Path) -> Iterator[tuple[str, AnsweringNode, AnsweringNode]]:
     """Two nodes with a cell each of two."""
     with ExitStack() as stack:
         desks = []
         for node, cell in (("a", 0), ("b", 1)):
             pages = [page(f"http://{node}.test/{n}", f"common words of {node} and {n}") for n in range(5)]
-            root = root_with(tmp_path / node, unique, {cell: pages}, 2)
-            desks.append(stack.enter_context(desk(nats, root, unique, node)))
+            root = make_root(tmp_path / node, unique, {cell: pages}, 2)
+            desks.append(stack.enter_context(answering_node(nats, root, unique, node)))
             desks[-1].keep(1, cell)
-        settled()
+        wait_for_subscriptions()
         yield unique, desks[0], desks[1]
 
 
 @contextmanager
-def hung(node: Desk) -> Iterator[None]:
+def hung(node: AnsweringNode) -> Iterator[None]:
     """Have a node do nothing, as if it were stopped; it is when the block begins."""
     begun, over = Event(), Event()
 
@@ -161,12 +161,12 @@ def hung(node: Desk) -> Iterator[None]:
 
 
 def test_a_node_that_hangs_is_left_out_its_cells_are_named_and_the_next_query_does_not_ask_it(
-    nats: Nats, pair: tuple[str, Desk, Desk]
+    nats: Nats, pair: tuple[str, AnsweringNode, AnsweringNode]
 ) -> None:
     """Issue 7: a dead node gives partial results within 1 s."""
     collection, _, hanging = pair
     with closing(gateway(nats, collection)) as search:
-        searched(search, "common", lambda results: results.total == 10)
+        search_until(search, "common", lambda results: results.total == 10)
         with hung(hanging):
             began = time.monotonic()
             results = search.search("common")
@@ -175,19 +175,19 @@ def test_a_node_that_hangs_is_left_out_its_cells_are_named_and_the_next_query_do
             assert (results.shards_queried, results.shards_answered) == (2, 1)
             assert "b (cells 1): no response in time" in results.warnings[0]
             said = "cell 1: no node answers for it"
-            later = searched(search, "common", lambda results: said in "".join(results.warnings))
+            later = search_until(search, "common", lambda results: said in "".join(results.warnings))
             assert said in later.warnings[0], "nobody waits for it any more"
-        assert searched(search, "common", lambda results: results.total == 10).total == 10, "it is there again"
+        assert search_until(search, "common", lambda results: results.total == 10).total == 10, "it is there again"
 
 
 def shard_of(search: ClusterSearch, node: str) -> NodeShard:
-    searched(search, "common", lambda results: results.total == 10)
+    search_until(search, "common", lambda results: results.total == 10)
     (found,) = [shard for shard in search._current() if isinstance(shard, NodeShard) and shard.node == node]
     return found
 
 
 def test_a_node_that_was_hardly_waited_for_is_not_called_silent(
-    nats: Nats, pair: tuple[str, Desk, Desk], monkeypatch: pytest.MonkeyPatch
+    nats: Nats, pair: tuple[str, AnsweringNode, AnsweringNode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What others have left of a query's time may be too short for it: the next query asks it all the same."""
     collection, _, _ = pair
@@ -200,7 +200,7 @@ def test_a_node_that_was_hardly_waited_for_is_not_called_silent(
         assert "b" not in search._directory.responders.cells
 
 
-def test_what_is_given_up_while_a_search_is_closed_begins_nothing(nats: Nats, pair: tuple[str, Desk, Desk]) -> None:
+def test_what_is_given_up_while_a_search_is_closed_begins_nothing(nats: Nats, pair: tuple[str, AnsweringNode, AnsweringNode]) -> None:
     collection, _, hanging = pair
     search = gateway(nats, collection, deadline_s=30.0)
     shard = shard_of(search, "b")
@@ -212,17 +212,17 @@ def test_what_is_given_up_while_a_search_is_closed_begins_nothing(nats: Nats, pa
     assert not search._is_refreshing
 
 
-def test_a_cell_that_nobody_keeps_is_named_and_found_again(nats: Nats, pair: tuple[str, Desk, Desk]) -> None:
+def test_a_cell_that_nobody_keeps_is_named_and_found_again(nats: Nats, pair: tuple[str, AnsweringNode, AnsweringNode]) -> None:
     collection, _, other = pair
     with closing(gateway(nats, collection)) as search:
-        assert searched(search, "common", lambda results: results.total == 10).total == 10
+        assert search_until(search, "common", lambda results: results.total == 10).total == 10
         other.keep(1)
         said = "1 of 2 cells responded. Missing: cell 1: no node answers for it"
-        results = searched(search, "common", lambda results: said in "".join(results.warnings) and results.total)
+        results = search_until(search, "common", lambda results: said in "".join(results.warnings) and results.total)
         assert (results.total, results.is_partial) == (5, True)
         assert said in results.warnings[0]
         other.keep(9, 1)
-        assert searched(search, "common", lambda results: results.total == 10).total == 10
+        assert search_until(search, "common", lambda results: results.total == 10).total == 10
 
 
 def test_without_nodes_there_is_a_message(nats: Nats, unique: str) -> None:
@@ -233,8 +233,8 @@ def test_without_nodes_there_is_a_message(nats: Nats, unique: str) -> None:
 def test_cells_are_not_closed_while_a_thread_searches_them(nats: Nats, tmp_path: Path) -> None:
     """Other sets of cells are asked for meanwhile, more than stay open; what is put away is closed afterwards."""
     pages = [page(f"http://h{cell}.test/", "some words") for cell in range(4)]
-    root = root_with(tmp_path, "used", {cell: [each] for cell, each in enumerate(pages)}, 4)
-    with desk(nats, root, "used", "a") as node:
+    root = make_root(tmp_path, "used", {cell: [each] for cell, each in enumerate(pages)}, 4)
+    with answering_node(nats, root, "used", "a") as node:
         using, question = node.answerer._using, msgspec.msgpack.encode(EntriesRequest((pages[0].key,)))
         with using(frozenset({0})) as answering:
             whole = answering.answer(question)

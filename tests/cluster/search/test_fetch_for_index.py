@@ -40,7 +40,7 @@ from teia.index.outgoing import FILE, OutgoingAnchors, Row, read_spool
 from teia.indexer.ranks import Ranker, link_copy, link_file, rank_file
 from teia.store.root import CellFolder, Root
 from tests.cluster.conftest import Nats
-from tests.cluster.shelves import root_with, settled
+from tests.cluster.shelves import make_root, wait_for_subscriptions
 from tests.index.pages import indexed, page
 
 CELLS = 6
@@ -66,7 +66,7 @@ def members(nats: Nats, unique: str, tmp_path: Path) -> Iterator[dict[str, Membe
     with ExitStack() as stack:
         made = {}
         for name, cells in KEPT.items():
-            root = root_with(tmp_path / name, unique, {cell: [] for cell in cells}, CELLS)
+            root = make_root(tmp_path / name, unique, {cell: [] for cell in cells}, CELLS)
             thread = stack.enter_context(LoopThread())
             wire = thread.wait_for(connect(nats.servers.urls, nats.servers.key, name))
             stack.callback(lambda thread=thread, wire=wire: thread.wait_for(wire.end()))
@@ -75,7 +75,7 @@ def members(nats: Nats, unique: str, tmp_path: Path) -> Iterator[dict[str, Membe
             stack.callback(lambda thread=thread, answerer=answerer: thread.wait_for(answerer.close()))
             thread.wait_for(answerer.set_cells({cell: CellOwnership(cell, 1, 1) for cell in cells}))
             made[name] = Member(root, cells, thread, IndexDataFetcher(wire, WallClock(), root, unique, unique, name))
-        settled()
+        wait_for_subscriptions()
         yield made
 
 
@@ -102,7 +102,7 @@ def test_pagerank_over_three_nodes_is_that_of_one_machine(
     members: dict[str, Member], unique: str, tmp_path: Path
 ) -> None:
     """F10, issue 7: within 1e-6; here to the last bit, also after more links came and files were written anew."""
-    one = root_with(tmp_path / "one", unique, {}, CELLS)
+    one = make_root(tmp_path / "one", unique, {}, CELLS)
     for seed in (1, 2):
         links = some_links(seed, 6_000)
         link(one, unique, links)
@@ -141,7 +141,7 @@ def test_words_on_links_come_to_the_node_that_keeps_the_page(members: dict[str, 
 
 def test_words_on_links_are_lent_in_pieces_that_fit_into_a_message(unique: str, tmp_path: Path) -> None:
     """1,500 of the longest are 1.6 MB; NATS would refuse them at once, and whoever asked would wait for ever."""
-    root = root_with(tmp_path, unique, {}, CELLS)
+    root = make_root(tmp_path, unique, {}, CELLS)
     outgoing = OutgoingAnchors(root.collection(unique).path / FILE)
     for cell in (3, 4):
         outgoing.add(cell, "h" * 250, [(750 * cell + n, "\N{GRINNING FACE}" * MAX_TEXT_CHARS) for n in range(750)])
@@ -189,7 +189,7 @@ def test_a_node_that_gives_nothing_keeps_no_other_from_giving(
 
 def test_pages_to_be_borrowed_are_found_a_range_at_a_time(unique: str, tmp_path: Path) -> None:
     """Memory holds the keys of one range; pages whose copies are here are in none."""
-    cell = root_with(tmp_path, unique, {3: []}, CELLS).collection(unique).cells()[3]
+    cell = make_root(tmp_path, unique, {3: []}, CELLS).collection(unique).cells()[3]
     elsewhere = [page(f"http://moved.test/{n}", "text") for n in range(5)]
     cell.archive.mkdir(parents=True, exist_ok=True)
     (cell.archive / "a-0001.warc.gz").touch()
@@ -244,7 +244,7 @@ def test_pages_whose_copies_are_elsewhere_are_brought_from_whoever_indexed_them(
 def test_pages_of_a_cell_that_was_split_off_are_lent_from_the_index_of_the_whole(unique: str, tmp_path: Path) -> None:
     """Its new keeper has the rows and not the copies; what was indexed before the split is under the old number."""
     pages = [page(f"http://a.test/{number}", f"words {number}") for number in range(3)]
-    root = root_with(tmp_path, unique, {0: pages[:2], 4: pages[2:]}, 5)
+    root = make_root(tmp_path, unique, {0: pages[:2], 4: pages[2:]}, 5)
     root.collection(unique).write_starts((0, 256, 512, 768, 128))
     lender = IndexDataServer(root, unique, WallClock())
     keys = tuple(entry.key for entry in pages)

@@ -33,7 +33,7 @@ from teia.index.entry import IndexEntry
 from teia.search.rank.rows import CANDIDATE
 from teia.search.serve import wire_format
 from tests.cluster.conftest import Nats
-from tests.cluster.shelves import SOON_S, desk, gateway, root_with, searched, settled
+from tests.cluster.shelves import SOON_S, answering_node, gateway, make_root, search_until, wait_for_subscriptions
 from tests.index.pages import page
 from tests.waiting import until
 
@@ -105,19 +105,19 @@ def stranger(nats: Nats, collection: str) -> Iterator[tuple[LoopThread, Any]]:
 
 
 def test_a_node_of_another_version_is_not_asked_and_named(nats: Nats, unique: str, tmp_path: Path) -> None:
-    root = root_with(tmp_path, unique, {0: [page("http://a.test/", "common words")]}, 2)
-    with stranger(nats, unique), desk(nats, root, unique, "a") as node:
+    root = make_root(tmp_path, unique, {0: [page("http://a.test/", "common words")]}, 2)
+    with stranger(nats, unique), answering_node(nats, root, unique, "a") as node:
         node.keep(1, 0)
-        settled()
+        wait_for_subscriptions()
         with closing(gateway(nats, unique, deadline_s=SOON_S)) as search:
-            results = searched(search, "common", lambda results: results.total and "old" in "".join(results.warnings))
+            results = search_until(search, "common", lambda results: results.total and "old" in "".join(results.warnings))
     assert (results.total, results.is_partial) == (1, True)
     assert "old runs another version of teia; run the same version on all nodes" in results.warnings[0]
 
 
 def test_where_all_nodes_are_of_another_version_it_is_said(nats: Nats, unique: str) -> None:
     with stranger(nats, unique):
-        settled()
+        wait_for_subscriptions()
         with closing(gateway(nats, unique)) as search:
 
             def failure() -> str:
@@ -131,10 +131,10 @@ def test_where_all_nodes_are_of_another_version_it_is_said(nats: Nats, unique: s
 
 
 def test_whoever_asks_in_another_version_is_told(nats: Nats, unique: str, tmp_path: Path) -> None:
-    root = root_with(tmp_path, unique, {0: [page("http://a.test/", "common words")]}, 1)
-    with stranger(nats, unique) as (thread, client), desk(nats, root, unique, "a") as node:
+    root = make_root(tmp_path, unique, {0: [page("http://a.test/", "common words")]}, 1)
+    with stranger(nats, unique) as (thread, client), answering_node(nats, root, unique, "a") as node:
         node.keep(1, 0)
-        settled()
+        wait_for_subscriptions()
         question = msgspec.msgpack.encode([1, SEARCH, [0], 700, b"what was asked then"])
         answer = decode(thread.wait_for(client.request(cell_subject(unique, 0), question, timeout=20)).data, SearchReply)
     assert "another version of teia" in answer.error

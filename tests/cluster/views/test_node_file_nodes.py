@@ -41,7 +41,7 @@ def test_a_killed_nodes_cells_are_seen_to_move_and_no_url_is_lost(own_nats: Nats
 
         def view_where(is_so: Callable[[ClusterView], bool]) -> ClusterView:
             until((nodes.data("b") / "format").exists, "the node makes its folder")
-            return until(lambda: view if is_so(view := seen()) else None, "its view", state=lambda: nodes.said("b"))
+            return until(lambda: view if is_so(view := seen()) else None, "its view", state=lambda: nodes.log_text("b"))
 
         whole = view_where(lambda view: len(view.nodes) == 3 and all(cell.keeper for cell in view.cells))
         assert len(whole.cells) == CELLS

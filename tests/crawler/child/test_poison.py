@@ -35,7 +35,7 @@ def test_a_page_that_kills_its_readers_is_stored_and_costs_nobody_else_anything(
     assert outcomes.pop("a.test/bad") == "parse_failed"
     assert {outcomes[f"a.test{path}"] for path in pages if path != "/bad"} == {"200"}
     assert "a.test/never" not in outcomes
-    assert crawled.asked().count("a.test/bad") == 1, "the page is tried twice, its server is not"
+    assert crawled.requested().count("a.test/bad") == 1, "the page is tried twice, its server is not"
     assert crawled.metrics.parse_children_lost == 1, "one page was lost"
     with Lookup(open_root(crawled.data), "main") as lookup:
         url = next(each for each in lookup.urls_of_host("a.test", 100) if each.endswith("/bad"))
@@ -95,7 +95,7 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
     assert before == after <= 4, "no server is asked while nothing can be read"
     assert crawled.crawls[0].state is CrawlState.FINISHED
     assert set(crawled.outcomes().values()) == {"200"}
-    assert len(crawled.asked()) == len(set(crawled.asked())) == 20, "no page is asked for again"
+    assert len(crawled.requested()) == len(set(crawled.requested())) == 20, "no page is asked for again"
     said = [record.getMessage() for record in caplog.records]
     assert any(line.startswith("paused: pages cannot be parsed") for line in said)
     assert "pages can be parsed again; the crawl resumes" in said

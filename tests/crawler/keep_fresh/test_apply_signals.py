@@ -34,7 +34,7 @@ from teia.refresh.history import DAY_S
 from teia.refresh.rates import Floats
 from teia.signals.trust import SignalKind, SignalSource
 from teia.urls import site_of, slot_of
-from tests.crawler.fresh_crawls import KeptWeb, kept_web, quiet_world
+from tests.crawler.fresh_crawls import FreshWeb, fresh_web, quiet_world
 from tests.crawler.keep_fresh.test_host_plan import SETTINGS, held, planned, seen
 from tests.crawler.offline import SITEMAP, offline_crawl
 
@@ -56,7 +56,7 @@ class AHost:
     slot_s: float
 
 
-def voices(web: KeptWeb) -> dict[str, SignalSource]:
+def voices(web: FreshWeb) -> dict[str, SignalSource]:
     """How far each host's sitemap is believed."""
     cell = web.crawl.committer.cells[0].frontier
     found = {}
@@ -69,16 +69,16 @@ def voices(web: KeptWeb) -> dict[str, SignalSource]:
 
 def freshness(
     folder: Path, *, signals: bool, seed: int, **web: float
-) -> tuple[float, dict[str, SignalSource], KeptWeb]:
+) -> tuple[float, dict[str, SignalSource], FreshWeb]:
     """Keep a web fresh with or without listening, fifteen pages a host and 1.2 visits a page and day."""
     world = quiet_world(**WEB, seed=seed, **web)
-    with kept_web(world, folder / f"{seed}-{signals}", courtesy__delay_s=SLOT_S, refresh__signals=signals) as kept:
+    with fresh_web(world, folder / f"{seed}-{signals}", courtesy__delay_s=SLOT_S, refresh__signals=signals) as kept:
         kept.announce_sitemaps()
         kept.run(DAYS, SLOT_S)
         return kept.freshness(DAYS / 3), voices(kept), kept
 
 
-def gain(folder: Path, seed: int, **web: float) -> tuple[float, dict[str, SignalSource], KeptWeb]:
+def gain(folder: Path, seed: int, **web: float) -> tuple[float, dict[str, SignalSource], FreshWeb]:
     """How much fresher copies are if sitemaps are listened to, at the same number of requests."""
     without, _, plain = freshness(folder, signals=False, seed=seed, **web)
     heeded, trusted, kept = freshness(folder, signals=True, seed=seed, **web)
@@ -215,7 +215,7 @@ def test_who_speaks_for_a_host_is_read_once_however_many_of_its_pages_are_settle
 
 def test_a_host_whose_sitemaps_stand_in_front_is_not_left_idle(tmp_path: Path) -> None:
     """Sitemaps are not read early; pages behind them are, however many of the former there are."""
-    with kept_web(quiet_world(pages=48, hosts=1, seed=3), tmp_path) as kept:
+    with fresh_web(quiet_world(pages=48, hosts=1, seed=3), tmp_path) as kept:
         kept.run(3, 3_600.0)
         cell = kept.crawl.committer.cells[0]
         ((host_id, name),) = cell.frontier.db.execute("SELECT host_id, name FROM hosts")

@@ -37,7 +37,7 @@ def equal(pages: Sequence[CapturedPage]) -> Floats:
 
 def seen(changes: int, visits: int, every_s: float = DAY_S) -> bytes:
     """What is kept of a page that was visited regularly and found changed so often, the last times."""
-    history = History.begun(NOW_S - visits * every_s)
+    history = History.start(NOW_S - visits * every_s)
     for visit in range(visits):
         sight = VisitResult.CHANGED if visit >= visits - changes else VisitResult.SAME_BYTES
         history.observe(sight, NOW_S - (visits - 1 - visit) * every_s, half_life_s=float("inf"))

@@ -21,7 +21,7 @@ from teia.store.root import open_root
 from teia.urls import key_of, site_of, slot_of
 from teia.views.reports.freshness import freshness
 from teia.views.reports.source import open_source
-from tests.crawler.fresh_crawls import DAY_S, EPOCH_S, Hands, kept_web, quiet_world
+from tests.crawler.fresh_crawls import DAY_S, EPOCH_S, ManualClock, fresh_web, quiet_world
 from tests.crawler.test_commit import repeat_every_commit
 
 SLOT_S = 3_600.0
@@ -62,7 +62,7 @@ def test_neither_idles_while_the_other_has_work(share: float) -> None:
 def test_known_pages_come_again_and_are_asked_conditionally(tmp_path: Path) -> None:
     """A13. All pages are found, then all are visited again, with the validators that were kept."""
     world = quiet_world(**WEB, validators__honest=1.0)
-    with kept_web(world, tmp_path) as web:
+    with fresh_web(world, tmp_path) as web:
         web.run(3, SLOT_S)
         visits = Counter(url for _, url in web.taken)
         assert set(web.truth()) <= set(visits)
@@ -75,7 +75,7 @@ def test_known_pages_come_again_and_are_asked_conditionally(tmp_path: Path) -> N
 def test_no_slot_is_left_unused_and_no_page_visited_too_often(tmp_path: Path) -> None:
     """With twelve pages on a host and `least_s` of a day, a host is asked twelve times a day and not more."""
     world = quiet_world(**WEB)
-    with kept_web(world, tmp_path, refresh__least_s=DAY_S) as web:
+    with fresh_web(world, tmp_path, refresh__least_s=DAY_S) as web:
         web.run(5, SLOT_S)
         for times in web.visits().values():
             assert min((after - before for before, after in pairwise(times)), default=DAY_S) >= DAY_S
@@ -88,7 +88,7 @@ def test_no_slot_is_left_unused_and_no_page_visited_too_often(tmp_path: Path) ->
 def test_every_policy_can_keep_a_web_fresh(policy: str, tmp_path: Path) -> None:
     """P9. Every host is asked in nearly every slot, or as often as the timetable says."""
     world = quiet_world(**WEB)
-    with kept_web(world, tmp_path, refresh__policy=policy) as web:
+    with fresh_web(world, tmp_path, refresh__policy=policy) as web:
         web.run(4, SLOT_S)
         again = len(web.taken) - len(web.visits())
         assert again >= 20
@@ -114,10 +114,10 @@ def test_a_restart_goes_on_with_the_due_times_that_were(tmp_path: Path) -> None:
         ]
         return {page.key: page.due_s for lane in lanes for page in lane}
 
-    with kept_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
+    with fresh_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
         web.run(3, SLOT_S)
         before, now_s = due(), web.clock.at_s
-    with kept_web(world, tmp_path, now_s=now_s) as web:
+    with fresh_web(world, tmp_path, now_s=now_s) as web:
         after = due()
         assert after.keys() == before.keys()
         moved = [key for key in before if abs(after[key] - before[key]) > 0.2 * max(before[key] - now_s, DAY_S)]
@@ -129,13 +129,13 @@ def test_a_restart_goes_on_with_the_due_times_that_were(tmp_path: Path) -> None:
 def test_a_collection_that_was_crawled_without_is_taken_up(tmp_path: Path) -> None:
     """Pages that a plain crawl left are known: they come again as soon as somebody keeps them fresh."""
     world = quiet_world(**WEB)
-    with kept_web(world, tmp_path) as web:
+    with fresh_web(world, tmp_path) as web:
         web.run(2, SLOT_S)
         db = web.crawl.committer.cells[0].frontier.db
         db.execute("DELETE FROM queue")
         db.execute("UPDATE urls SET lane = 0, rank = 0")
         now_s = web.clock.at_s
-    with kept_web(world, tmp_path, now_s=now_s) as web:
+    with fresh_web(world, tmp_path, now_s=now_s) as web:
         web.run(1, SLOT_S)
         assert len(web.visits()) >= 20
 
@@ -143,7 +143,7 @@ def test_a_collection_that_was_crawled_without_is_taken_up(tmp_path: Path) -> No
 def test_a_server_that_is_down_for_hours_loses_nothing(tmp_path: Path) -> None:
     """Its pages are tried again and again and stay in the index; then they come again as before."""
     world = quiet_world(**WEB)
-    with kept_web(world, tmp_path) as web:
+    with fresh_web(world, tmp_path) as web:
         web.run(2, SLOT_S)
         web.down = {host.name for host in world.hosts}
         web.run(0.5, SLOT_S)
@@ -161,7 +161,7 @@ def test_a_commit_that_is_repeated_counts_its_visits_once(
     """A full disk made pages count twice: a collection was full with half of its pages."""
     world, counted = quiet_world(**WEB), []
     for name in ("calm", "repeated"):
-        with kept_web(world, tmp_path / name, limits__pages_kept=16, refresh__policy=policy) as web:
+        with fresh_web(world, tmp_path / name, limits__pages_kept=16, refresh__policy=policy) as web:
             if name == "repeated":
                 repeat_every_commit(monkeypatch, web.crawl.committer)
             web.run(1, SLOT_S)
@@ -185,7 +185,7 @@ def test_a_plain_crawl_does_without_all_this() -> None:
 def test_at_its_size_limit_a_crawl_turns_to_updating(tmp_path: Path) -> None:
     """F2: so many pages are kept, the others wait, and every slot goes to known ones."""
     world = quiet_world(**WEB)
-    with kept_web(world, tmp_path, limits__pages_kept=10) as web:
+    with fresh_web(world, tmp_path, limits__pages_kept=10) as web:
         web.run(3, SLOT_S)
         assert 10 <= len(web.visits()) <= 12
         assert len(web.taken) > 100
@@ -196,7 +196,7 @@ def test_at_its_size_limit_a_crawl_turns_to_updating(tmp_path: Path) -> None:
 def test_at_its_size_limit_important_pages_take_the_place_of_others(tmp_path: Path) -> None:
     """F2: the least important pages give way; in the end those that are kept have more links than those that went."""
     world = quiet_world(pages=60, hosts=2, seed=3, sites__theta=0.0)
-    with kept_web(world, tmp_path, limits__pages_kept=16, refresh__weights="in_links") as web:
+    with fresh_web(world, tmp_path, limits__pages_kept=16, refresh__weights="in_links") as web:
         web.run(6, SLOT_S)
         db = web.crawl.committer.cells[0].frontier.db
         went = [n for (n,) in db.execute("SELECT in_links FROM urls WHERE state = 3 AND outcome = 'budget'")]
@@ -214,13 +214,13 @@ def test_at_its_size_limit_important_pages_take_the_place_of_others(tmp_path: Pa
 def test_what_is_said_of_freshness_is_true_within_its_error(tmp_path: Path) -> None:
     """By the rates that visits taught, without a look at the truth; twice its error, for rates may be wrong alike."""
     world = quiet_world(pages=80, hosts=3, seed=6, changes__fastest=2.0)
-    with kept_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
+    with fresh_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
         web.run(8, SLOT_S)
         now_s = web.clock.at_s
         truth = true_freshness(web.truth().values(), now_s - 1.0, now_s)
         account = web.refresh.account()
     with open_source(open_root(tmp_path / "data"), "main") as source:
-        report = freshness(source, 2, Hands(now_s))
+        report = freshness(source, 2, ManualClock(now_s))
     assert account is not None
     assert report.fresh is not None
     assert report.fresh_error is not None

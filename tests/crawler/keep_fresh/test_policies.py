@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.crawler.fresh_crawls import kept_web, quiet_world
+from tests.crawler.fresh_crawls import fresh_web, quiet_world
 
 
 def freshness(policy: str, folder: Path, *, days: float, slot_s: float, **web: object) -> float:
     world = quiet_world(**web)
-    with kept_web(world, folder / policy, refresh__policy=policy, courtesy__delay_s=slot_s) as kept:
+    with fresh_web(world, folder / policy, refresh__policy=policy, courtesy__delay_s=slot_s) as kept:
         kept.run(days, slot_s)
         return kept.freshness(days / 4)
 

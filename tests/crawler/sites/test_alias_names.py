@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teia.crawler.sites.aliases import AliasNames
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
-from tests.frontier.queues import add, answer, ask, schedule_of
+from tests.frontier.queues import add, answer, start_next, make_schedule
 
 
 def rename(names: AliasNames, alias: HostQueue, main: str, schedule: HostSchedule) -> None:
@@ -12,9 +12,9 @@ def rename(names: AliasNames, alias: HostQueue, main: str, schedule: HostSchedul
 
 
 def test_a_host_in_line_rests_with_its_main_name_from_then_on() -> None:
-    schedule, names = schedule_of(delay_s=5), AliasNames(None)
+    schedule, names = make_schedule(delay_s=5), AliasNames(None)
     main, alias = add(schedule, "main", 1, 2), add(schedule, "alias", 3, 4)
-    assert ask(schedule, 100) is main
+    assert start_next(schedule, 100) is main
     answer(schedule, main, 101)
     rename(names, alias, "main", schedule)
     assert alias.server is main.server
@@ -23,14 +23,14 @@ def test_a_host_in_line_rests_with_its_main_name_from_then_on() -> None:
     assert not schedule.is_free(alias, 102), "but its main name rests"
     schedule.put_back(alias)
     assert schedule.next_host(105.9) is None
-    assert [ask(schedule, 106), ask(schedule, 106)] == [main, None]
+    assert [start_next(schedule, 106), start_next(schedule, 106)] == [main, None]
 
 
 def test_a_request_under_way_ends_where_it_began() -> None:
-    schedule, names = schedule_of(delay_s=5), AliasNames(None)
+    schedule, names = make_schedule(delay_s=5), AliasNames(None)
     main, alias = add(schedule, "main", 1), add(schedule, "alias", 2, 3)
     before = alias.server
-    assert [ask(schedule, 100), ask(schedule, 100)] == [main, alias]
+    assert [start_next(schedule, 100), start_next(schedule, 100)] == [main, alias]
     rename(names, alias, "main", schedule)
     assert (alias.alias_of, alias.server) == ("main", before)
     answer(schedule, alias, 101)
@@ -40,7 +40,7 @@ def test_a_request_under_way_ends_where_it_began() -> None:
 
 
 def test_a_name_that_is_itself_again_rests_by_itself() -> None:
-    schedule, names = schedule_of(), AliasNames(None)
+    schedule, names = make_schedule(), AliasNames(None)
     alias = add(schedule, "alias", 2)
     for to in ("main", ""):
         rename(names, alias, to, schedule)
@@ -48,6 +48,6 @@ def test_a_name_that_is_itself_again_rests_by_itself() -> None:
 
 
 def test_names_that_nobody_visits_need_nothing() -> None:
-    schedule, names = schedule_of(), AliasNames(None)
+    schedule, names = make_schedule(), AliasNames(None)
     names.apply([("unknown", "main")], [1], {}, schedule.politeness)
     assert names.main_name("unknown") == ""

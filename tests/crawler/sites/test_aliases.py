@@ -200,7 +200,7 @@ def test_home_pages_that_nobody_links_to_are_asked_for_before_a_decision(tmp_pat
     hub = links_with_port(*(f"{host}{path}" for path in deep for host in ("www.x.test", "x.test")))
     web = ScriptedWeb({"start.test": {"/": html("/hub"), "/hub": hub}, "www.x.test": pages, "x.test": pages})
     crawled = crawl_web(web, tmp_path, "start.test/", courtesy__response_factor=20.0)
-    assert crawled.asked().count("x.test/") == crawled.asked().count("www.x.test/") == 1
+    assert crawled.requested().count("x.test/") == crawled.requested().count("www.x.test/") == 1
     assert len(pages_asked(crawled, "www.x.test")) <= 30
     assert crawled.outcomes()["www.x.test/49"] == "alias"
 
@@ -287,7 +287,7 @@ def test_a_main_name_out_of_scope_is_nobodys_main_name(tmp_path: Path) -> None:
     web = ScriptedWeb({"www.x.test": pages, "x.test": pages})
     include = ["host:www.x.test", "regex:x\\.test:[0-9]+/[1-3]?$"]
     crawled = crawl_web(web, tmp_path, "www.x.test/", "x.test/", scope__include=include)
-    assert {"www.x.test/5", "www.x.test/7"} <= set(crawled.asked())
+    assert {"www.x.test/5", "www.x.test/7"} <= set(crawled.requested())
 
 
 # ---- over time ------------------------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def test_an_honest_host_is_probed_once_and_nothing_is_marked(tmp_path: Path) -> 
     assert Counter(first.outcomes().values()) == {"200": 26, "404": 5}
     more = pages(60, 0)
     second = crawl_web(ScriptedWeb({"a.test": more, "b.test": more}), tmp_path, "a.test/p30", port=first.port)
-    assert "a.test/p30" in second.asked()
+    assert "a.test/p30" in second.requested()
     assert probes(second) == [], "what an earlier run learnt holds"
 
 
@@ -150,7 +150,7 @@ def test_soft_404s_link_to_nothing_those_that_came_before_the_probe_too(tmp_path
     web = SoftWeb({"a.test": pages(2, 6)}, soft={"a.test": plain("/p0")})
     crawled = crawl_web(web, tmp_path, "a.test/")
     assert len(soft(crawled)) == 6
-    asked = crawled.asked()
+    asked = crawled.requested()
     assert any("/dead/" in url for url in asked[: asked.index("a.test" + probe_path("a.test"))])
     counts = {each["url"].rpartition("/")[2]: each["in_links"] for each in known_urls(open_root(crawled.data), "main")}
     assert (counts["p0"], counts["p1"], counts[""]) == (1, 1, 2)
@@ -209,7 +209,7 @@ def test_a_probe_stays_within_the_scope(tmp_path: Path) -> None:
     docs: dict[str, Page] = {"/docs/": html(*(f"/docs/{n}" for n in range(30)), text=text_of(0))}
     web = ScriptedWeb({"a.test": docs | {f"/docs/{n}": html(text=text_of(n)) for n in range(30)}})
     crawled = crawl_web(web, tmp_path, "a.test/docs/", scope__include=["regex:/docs/"])
-    assert len(crawled.asked()) == 32
+    assert len(crawled.requested()) == 32
     assert probes(crawled) == []
 
 

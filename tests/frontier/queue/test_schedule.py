@@ -10,87 +10,87 @@ from hypothesis import strategies as st
 
 from teia.config.sections import CourtesySettings
 from teia.frontier.queue.schedule import HostQueue, HostSchedule, HostState
-from tests.frontier.queues import add, all_asked, answer, ask, asked, queued, schedule_of
+from tests.frontier.queues import add, start_all, answer, start_next, started_hosts, queued, make_schedule
 
 # ---- KLWF -----------------------------------------------------------------------------------------------------------
 
 
 def test_url_that_waited_longest_goes_first() -> None:
-    schedule = schedule_of()
+    schedule = make_schedule()
     for host, since_s in (("b", 20.0), ("c", 30.0), ("a", 10.0)):
         add(schedule, host, since_s)
-    assert asked(schedule, 100) == ["a", "b", "c"]
+    assert started_hosts(schedule, 100) == ["a", "b", "c"]
 
 
 def test_only_hosts_whose_server_is_free_count() -> None:
-    schedule = schedule_of(delay_s=5)
+    schedule = make_schedule(delay_s=5)
     oldest = add(schedule, "old", 1, 2)
-    assert ask(schedule, 100) is oldest
+    assert start_next(schedule, 100) is oldest
     add(schedule, "new", 50)
-    assert asked(schedule, 100) == ["new"], "the older URL waits for its server"
+    assert started_hosts(schedule, 100) == ["new"], "the older URL waits for its server"
     answer(schedule, oldest, 101)
-    assert asked(schedule, 105.9) == []
-    assert asked(schedule, 106) == ["old"]
+    assert started_hosts(schedule, 105.9) == []
+    assert started_hosts(schedule, 106) == ["old"]
 
 
 def test_older_url_overtakes_at_once_when_its_rest_ends() -> None:
-    schedule = schedule_of(delay_s=5)
+    schedule = make_schedule(delay_s=5)
     old = add(schedule, "old", 1, 2)
-    ask(schedule, 100)
+    start_next(schedule, 100)
     answer(schedule, old, 100)
     for number in range(3):
         add(schedule, f"new{number}", 50 + number)
-    assert ask(schedule, 104) is not old
-    assert ask(schedule, 105) is old
+    assert start_next(schedule, 104) is not old
+    assert start_next(schedule, 105) is old
 
 
 def test_equal_waits_are_served_in_the_order_they_came() -> None:
-    schedule = schedule_of()
+    schedule = make_schedule()
     for host in "cab":
         add(schedule, host, 7)
-    assert asked(schedule, 100) == ["c", "a", "b"]
+    assert started_hosts(schedule, 100) == ["c", "a", "b"]
 
 
 # ---- in line once ---------------------------------------------------------------------------------------------------
 
 
 def test_host_woken_twice_is_in_line_once() -> None:
-    schedule = schedule_of(delay_s=0)
+    schedule = make_schedule(delay_s=0)
     queue = add(schedule, "a", 1, 2)
     schedule.wake(queue)
-    assert ask(schedule, 0) is queue
+    assert start_next(schedule, 0) is queue
     assert queue.state is HostState.FETCHING
     schedule.wake(queue)
-    assert ask(schedule, 0) is None, "one request at a time"
+    assert start_next(schedule, 0) is None, "one request at a time"
     answer(schedule, queue, 1)
     schedule.wake(queue)
-    assert ask(schedule, 1) is queue
-    assert ask(schedule, 1) is None
+    assert start_next(schedule, 1) is queue
+    assert start_next(schedule, 1) is None
 
 
 def test_host_without_urls_is_idle_until_it_is_woken() -> None:
-    schedule = schedule_of(delay_s=0)
+    schedule = make_schedule(delay_s=0)
     queue = add(schedule, "a", 1)
-    ask(schedule, 0)
+    start_next(schedule, 0)
     answer(schedule, queue, 1)
     assert queue.state is HostState.IDLE
     queue.buffer.append(queued("a", 2))
-    assert ask(schedule, 2) is None
+    assert start_next(schedule, 2) is None
     schedule.wake(queue)
-    assert ask(schedule, 2) is queue
+    assert start_next(schedule, 2) is queue
 
 
 def test_host_emptied_while_in_line_lets_the_others_pass() -> None:
-    schedule = schedule_of()
+    schedule = make_schedule()
     empty = add(schedule, "a", 1, address="1.1.1.1")
     add(schedule, "b", 2, address="1.1.1.1")
     empty.buffer.clear()
-    assert asked(schedule, 100) == ["b"]
+    assert started_hosts(schedule, 100) == ["b"]
     assert empty.state is HostState.IDLE
 
 
 def test_errand_goes_before_the_buffer() -> None:
-    schedule = schedule_of()
+    schedule = make_schedule()
     queue = add(schedule, "a", 1)
     errand = queued("a", 1)
     queue.prerequisites.append(errand)
@@ -102,23 +102,23 @@ def test_errand_goes_before_the_buffer() -> None:
 
 
 def test_two_collections_never_ask_one_server_at_once() -> None:
-    schedule = schedule_of(delay_s=5)
+    schedule = make_schedule(delay_s=5)
     first = add(schedule, "a", 1, 2, collection=0)
     second = add(schedule, "a", 3, 4, collection=1)
-    assert ask(schedule, 100) is first
-    assert ask(schedule, 100) is None
+    assert start_next(schedule, 100) is first
+    assert start_next(schedule, 100) is None
     answer(schedule, first, 101)
-    assert ask(schedule, 105) is None, "the server rests for both"
-    assert ask(schedule, 106) is second
+    assert start_next(schedule, 105) is None, "the server rests for both"
+    assert start_next(schedule, 106) is second
 
 
 def test_two_collections_take_turns_however_old_their_urls_are() -> None:
-    schedule = schedule_of(delay_s=5)
+    schedule = make_schedule(delay_s=5)
     add(schedule, "a", *range(10), collection=0)
     add(schedule, "a", *range(1_000, 1_010), collection=1)
     turns = []
     for now in range(2_000, 2_200, 10):
-        queue = ask(schedule, now)
+        queue = start_next(schedule, now)
         assert queue is not None
         turns.append(queue.collection)
         answer(schedule, queue, now + 1)
@@ -126,14 +126,14 @@ def test_two_collections_take_turns_however_old_their_urls_are() -> None:
 
 
 def test_names_on_one_address_take_turns() -> None:
-    schedule = schedule_of(delay_s=5)
+    schedule = make_schedule(delay_s=5)
     for number in range(4):
         add(schedule, f"h{number}", *range(number * 10, number * 10 + 3), address="1.1.1.1")
     turns = []
     for now in range(100, 220, 10):
-        queue = ask(schedule, now)
+        queue = start_next(schedule, now)
         assert queue is not None
-        assert ask(schedule, now) is None, "the address is busy"
+        assert start_next(schedule, now) is None, "the address is busy"
         turns.append(queue.host)
         answer(schedule, queue, now + 1)
     assert turns == ["h0", "h1", "h2", "h3"] * 3
@@ -141,12 +141,12 @@ def test_names_on_one_address_take_turns() -> None:
 
 def test_new_names_on_an_address_do_not_starve_those_that_wait() -> None:
     """A wildcard domain brings a new name with every page; each must queue up behind the others."""
-    schedule = schedule_of(delay_s=5)
+    schedule = make_schedule(delay_s=5)
     old = add(schedule, "old", 1, 2, address="1.1.1.1")
     served = []
     for now in range(100, 200, 10):
         add(schedule, f"new{now}", 0, address="1.1.1.1")
-        queue = ask(schedule, now)
+        queue = start_next(schedule, now)
         assert queue is not None
         served.append(queue)
         answer(schedule, queue, now + 1)
@@ -154,9 +154,9 @@ def test_new_names_on_an_address_do_not_starve_those_that_wait() -> None:
 
 
 def test_name_whose_address_is_just_known_does_not_overtake_its_line() -> None:
-    schedule = schedule_of(delay_s=5)
+    schedule = make_schedule(delay_s=5)
     first = add(schedule, "first", 1, address="1.1.1.1")
-    ask(schedule, 100)
+    start_next(schedule, 100)
     add(schedule, "second", 2, address="1.1.1.1")
     answer(schedule, first, 101)
     newcomer = HostQueue("new", 1, 0, 0, schedule.politeness.server("new"))
@@ -166,67 +166,67 @@ def test_name_whose_address_is_just_known_does_not_overtake_its_line() -> None:
     newcomer.address = "1.1.1.1"
     assert not schedule.is_free(newcomer, 106)
     schedule.put_back(newcomer)
-    assert asked(schedule, 106) == ["second"]
+    assert started_hosts(schedule, 106) == ["second"]
 
 
 # ---- busy places ----------------------------------------------------------------------------------------------------
 
 
 def test_blocked_hosts_wake_when_their_address_becomes_free() -> None:
-    schedule = schedule_of(delay_s=0)
+    schedule = make_schedule(delay_s=0)
     first = add(schedule, "a", 1, address="1.1.1.1")
     second = add(schedule, "b", 2, address="1.1.1.1")
-    assert ask(schedule, 0) is first
-    assert ask(schedule, 0) is None
+    assert start_next(schedule, 0) is first
+    assert start_next(schedule, 0) is None
     assert schedule.next_event() == float("inf"), "only the end of the request can help"
     answer(schedule, first, 1)
-    assert ask(schedule, 1) is second
+    assert start_next(schedule, 1) is second
 
 
 def test_rest_lengthened_after_the_call_is_kept() -> None:
-    schedule = schedule_of(delay_s=5)
+    schedule = make_schedule(delay_s=5)
     queue = add(schedule, "a", 1, 2)
-    ask(schedule, 0)
+    start_next(schedule, 0)
     answer(schedule, queue, 1)
     schedule.politeness.apply_crawl_delay(queue.server, 60)
-    assert ask(schedule, 6) is None
+    assert start_next(schedule, 6) is None
     assert schedule.next_event() == 61
-    assert ask(schedule, 61) is queue
+    assert start_next(schedule, 61) is queue
 
 
 def test_rest_of_another_address_is_not_waited_for() -> None:
-    schedule = schedule_of(delay_s=5)
+    schedule = make_schedule(delay_s=5)
     first = add(schedule, "a", 1, address="1.1.1.1")
-    ask(schedule, 0)
+    start_next(schedule, 0)
     answer(schedule, first, 1)
     add(schedule, "b", 2, address="2.2.2.2")
-    assert asked(schedule, 1) == ["b"]
+    assert started_hosts(schedule, 1) == ["b"]
 
 
 def test_hold_keeps_a_host_back_and_no_other() -> None:
-    schedule = schedule_of()
+    schedule = make_schedule()
     queue = HostQueue("a", 1, 0, 0, schedule.politeness.server("a"), address="1.1.1.1", hold_until=50)
     queue.buffer.append(queued("a", 1))
     schedule.wake(queue)
     add(schedule, "b", 2)
-    assert asked(schedule, 49) == ["b"]
+    assert started_hosts(schedule, 49) == ["b"]
     assert schedule.next_event() == 50
-    assert asked(schedule, 50) == ["a"]
+    assert started_hosts(schedule, 50) == ["a"]
 
 
 def test_hold_set_while_in_line_is_kept() -> None:
-    schedule = schedule_of()
+    schedule = make_schedule()
     queue = add(schedule, "a", 1)
     queue.hold_until = 50
-    assert ask(schedule, 10) is None
-    assert ask(schedule, 50) is queue
+    assert start_next(schedule, 10) is None
+    assert start_next(schedule, 50) is queue
 
 
 # ---- given back -----------------------------------------------------------------------------------------------------
 
 
 def test_host_given_back_is_in_line_again() -> None:
-    schedule = schedule_of()
+    schedule = make_schedule()
     queue = add(schedule, "a", 1)
     assert schedule.next_host(0) is queue
     assert schedule.next_host(0) is None, "it is out of line while the caller has it"
@@ -235,7 +235,7 @@ def test_host_given_back_is_in_line_again() -> None:
 
 
 def test_host_given_back_without_urls_is_idle() -> None:
-    schedule = schedule_of()
+    schedule = make_schedule()
     queue = add(schedule, "a", 1)
     schedule.next_host(0)
     queue.pop()
@@ -244,7 +244,7 @@ def test_host_given_back_without_urls_is_idle() -> None:
 
 
 def test_held_host_waits_for_wake_although_it_has_urls() -> None:
-    schedule = schedule_of()
+    schedule = make_schedule()
     queue = add(schedule, "a", 1)
     schedule.next_host(0)
     schedule.put_back(queue, held=True)
@@ -255,40 +255,40 @@ def test_held_host_waits_for_wake_although_it_has_urls() -> None:
 
 def test_others_on_the_address_go_on_while_one_host_is_in_the_callers_hands() -> None:
     """A name being resolved may take seconds; its neighbours must not wait for that."""
-    schedule = schedule_of()
+    schedule = make_schedule()
     slow = add(schedule, "slow", 1, address="1.1.1.1")
     add(schedule, "quick", 2, address="1.1.1.1")
     assert schedule.next_host(0) is slow
-    assert asked(schedule, 0) == ["quick"]
+    assert started_hosts(schedule, 0) == ["quick"]
     schedule.put_back(slow)
-    assert asked(schedule, 0) == []
+    assert started_hosts(schedule, 0) == []
 
 
 # ---- per_host -------------------------------------------------------------------------------------------------------
 
 
 def test_own_host_has_per_host_requests_at_once() -> None:
-    schedule = schedule_of(delay_s=0, per_host=3)
+    schedule = make_schedule(delay_s=0, per_host=3)
     queue = add(schedule, "a", *range(10))
-    assert asked(schedule, 0) == ["a", "a", "a"]
+    assert started_hosts(schedule, 0) == ["a", "a", "a"]
     assert queue.server.busy == 3
     answer(schedule, queue, 1)
-    assert asked(schedule, 1) == ["a"]
+    assert started_hosts(schedule, 1) == ["a"]
 
 
 def test_own_host_with_new_urls_need_not_wait_for_an_answer() -> None:
-    schedule = schedule_of(delay_s=0, per_host=3)
+    schedule = make_schedule(delay_s=0, per_host=3)
     queue = add(schedule, "a", 1)
-    assert asked(schedule, 0) == ["a"]
+    assert started_hosts(schedule, 0) == ["a"]
     queue.buffer.append(queued("a", 2))
     schedule.wake(queue)
-    assert asked(schedule, 0) == ["a"]
+    assert started_hosts(schedule, 0) == ["a"]
 
 
 def test_all_requests_of_an_own_host_can_end_in_any_order() -> None:
-    schedule = schedule_of(delay_s=0, per_host=2)
+    schedule = make_schedule(delay_s=0, per_host=2)
     queue = add(schedule, "a", 1, 2)
-    asked(schedule, 0)
+    started_hosts(schedule, 0)
     answer(schedule, queue, 1)
     answer(schedule, queue, 2)
     assert (queue.server.busy, queue.state) == (0, HostState.IDLE)
@@ -298,42 +298,42 @@ def test_all_requests_of_an_own_host_can_end_in_any_order() -> None:
 
 
 def test_no_more_servers_than_max_hosts_are_engaged() -> None:
-    schedule = schedule_of(delay_s=5, max_hosts=2)
+    schedule = make_schedule(delay_s=5, max_hosts=2)
     queues = [add(schedule, host, since_s) for since_s, host in enumerate("abcd")]
-    assert asked(schedule, 0) == ["a", "b"]
+    assert started_hosts(schedule, 0) == ["a", "b"]
     assert schedule.engaged == 2
     answer(schedule, queues[0], 1)
-    assert asked(schedule, 5.9) == [], "a host that rests after a fetch is engaged"
+    assert started_hosts(schedule, 5.9) == [], "a host that rests after a fetch is engaged"
     assert schedule.next_event() == 6
-    assert asked(schedule, 6) == ["c"]
+    assert started_hosts(schedule, 6) == ["c"]
 
 
 def test_engaged_host_goes_on_when_there_is_no_room_for_others() -> None:
     """With room for one, the host that is being visited must not be held up by those who wait outside."""
-    schedule = schedule_of(delay_s=0, per_host=3, max_hosts=1)
+    schedule = make_schedule(delay_s=0, per_host=3, max_hosts=1)
     add(schedule, "mine", 5, 6, 7)
-    assert ask(schedule, 0) is not None
+    assert start_next(schedule, 0) is not None
     add(schedule, "older", 1)
-    assert asked(schedule, 0) == ["mine", "mine"]
+    assert started_hosts(schedule, 0) == ["mine", "mine"]
 
 
 def test_longest_waiting_of_those_outside_comes_in_first() -> None:
-    schedule = schedule_of(delay_s=5, max_hosts=1)
+    schedule = make_schedule(delay_s=5, max_hosts=1)
     first = add(schedule, "first", 0)
-    assert asked(schedule, 10) == ["first"]
+    assert started_hosts(schedule, 10) == ["first"]
     for host, since_s in (("b", 2.0), ("a", 1.0), ("c", 3.0)):
         add(schedule, host, since_s)
-    assert asked(schedule, 10) == []
+    assert started_hosts(schedule, 10) == []
     answer(schedule, first, 10)
-    assert asked(schedule, 15) == ["a"]
+    assert started_hosts(schedule, 15) == ["a"]
 
 
 def test_bookkeeping_of_engaged_hosts_does_not_grow() -> None:
     """One host asked without rest left an entry behind for every request."""
-    schedule = schedule_of(delay_s=0)
+    schedule = make_schedule(delay_s=0)
     queue = add(schedule, "a", *range(1_000))
     for now in range(1_000):
-        assert ask(schedule, now) is queue
+        assert start_next(schedule, now) is queue
         answer(schedule, queue, now)
     assert len(schedule._engaged_ends) <= 2
 
@@ -347,23 +347,23 @@ def entries(schedule: HostSchedule) -> int:
 
 def test_hosts_waiting_for_one_address_cost_nothing_while_they_wait() -> None:
     """Each end of a request once woke all of 10,000 names, to find the address busy again."""
-    schedule = schedule_of(delay_s=1)
+    schedule = make_schedule(delay_s=1)
     for number in range(2_000):
         add(schedule, f"h{number}", 1, address="1.1.1.1")
-    first = ask(schedule, 0)
+    first = start_next(schedule, 0)
     assert first is not None
-    assert ask(schedule, 0) is None
+    assert start_next(schedule, 0) is None
     assert entries(schedule) == 0
     answer(schedule, first, 1)
     assert entries(schedule) == 1
 
 
 def test_line_of_a_place_goes_away_with_its_hosts() -> None:
-    schedule = schedule_of(delay_s=1)
+    schedule = make_schedule(delay_s=1)
     for number in range(50):
         add(schedule, f"h{number}", 1, address=f"1.1.1.{number % 5}")
     for now in range(0, 200, 2):
-        for queue in all_asked(schedule, now):
+        for queue in start_all(schedule, now):
             answer(schedule, queue, now)
     assert not schedule._lines
     assert not schedule._called
@@ -379,7 +379,7 @@ def test_line_of_a_place_goes_away_with_its_hosts() -> None:
 def test_free_server_with_the_oldest_url_is_always_next(seed: int) -> None:
     """KLWF against its definition, where no two hosts share an address."""
     chance = random.Random(seed)
-    schedule = schedule_of(delay_s=3)
+    schedule = make_schedule(delay_s=3)
     times = chance.sample(range(1_000), 40)
     queues = [add(schedule, f"h{n}", *sorted(times[n * 5 : n * 5 + 5])) for n in range(8)]
     under_way: list[HostQueue] = []
@@ -389,7 +389,7 @@ def test_free_server_with_the_oldest_url_is_always_next(seed: int) -> None:
             answer(schedule, queue, now)
         waiting = {q.host: q.buffer[0].since_s for q in queues if q.buffer and q.server.is_free(now, 1)}
         expected = sorted(waiting, key=waiting.__getitem__)
-        chosen = all_asked(schedule, now)
+        chosen = start_all(schedule, now)
         assert [queue.host for queue in chosen] == expected
         under_way += chosen
 
@@ -397,17 +397,17 @@ def test_free_server_with_the_oldest_url_is_always_next(seed: int) -> None:
 @pytest.mark.slow
 def test_a_hundred_thousand_waiting_hosts_are_served_in_microseconds() -> None:
     """Counted in heap entries touched, not in time: at most a handful for each request."""
-    schedule = schedule_of(delay_s=1_000, max_hosts=10**6)
+    schedule = make_schedule(delay_s=1_000, max_hosts=10**6)
     for number in range(100_000):
         add(schedule, f"h{number}", number, address=f"10.0.{number // 250}.{number % 250}")
     pushes = next(schedule._order)
-    served = [ask(schedule, 0) for _ in range(1_000)]
+    served = [start_next(schedule, 0) for _ in range(1_000)]
     assert [queue.host for queue in served if queue] == [f"h{number}" for number in range(1_000)]
     first_look = next(schedule._order) - pushes
     assert first_look <= 2 * 100_000 + 5_000, "all that are free are looked at once"
     pushes = next(schedule._order)
     for _ in range(1_000):
-        assert ask(schedule, 0) is not None
+        assert start_next(schedule, 0) is not None
     assert next(schedule._order) - pushes <= 5_000
 
 
@@ -415,28 +415,28 @@ def test_a_hundred_thousand_waiting_hosts_are_served_in_microseconds() -> None:
 
 
 def test_more_servers_at_once_are_visited_as_soon_as_it_is_said() -> None:
-    schedule = schedule_of(max_hosts=1)
+    schedule = make_schedule(max_hosts=1)
     for host in "abc":
         add(schedule, host, 1)
-    assert asked(schedule, 10) == ["a"]
+    assert started_hosts(schedule, 10) == ["a"]
     schedule.apply_courtesy(CourtesySettings(delay_s=5, max_hosts=2))
-    assert asked(schedule, 10) == ["b"]
+    assert started_hosts(schedule, 10) == ["b"]
 
 
 def test_more_requests_at_once_to_a_host_begin_when_it_next_answers() -> None:
-    schedule = schedule_of(delay_s=0)
+    schedule = make_schedule(delay_s=0)
     queue = add(schedule, "a", 1, 2, 3, 4)
-    assert asked(schedule, 10) == ["a"]
+    assert started_hosts(schedule, 10) == ["a"]
     schedule.apply_courtesy(CourtesySettings(delay_s=0, response_factor=0, per_host=3))
     answer(schedule, queue, 11)
-    assert asked(schedule, 11) == ["a", "a", "a"]
+    assert started_hosts(schedule, 11) == ["a", "a", "a"]
 
 
 def test_a_longer_delay_holds_for_a_host_that_is_in_line() -> None:
-    schedule = schedule_of(delay_s=1)
+    schedule = make_schedule(delay_s=1)
     queue = add(schedule, "a", 1, 2)
-    assert asked(schedule, 10) == ["a"]
+    assert started_hosts(schedule, 10) == ["a"]
     answer(schedule, queue, 11)
     schedule.apply_courtesy(CourtesySettings(delay_s=30, response_factor=0))
-    assert asked(schedule, 40.9) == []
-    assert asked(schedule, 41) == ["a"]
+    assert started_hosts(schedule, 40.9) == []
+    assert started_hosts(schedule, 41) == ["a"]

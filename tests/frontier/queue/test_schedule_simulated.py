@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from teia.config.sections import CourtesySettings
 from teia.frontier.cell.rows import QueuedUrl
 from teia.frontier.queue.schedule import HostQueue
-from tests.frontier.queues import queued, schedule_of
+from tests.frontier.queues import queued, make_schedule
 
 MOST_HOSTS = CourtesySettings().shared_sites
 """More of them at one address would owe each other less (frontier/queue/shared_addresses.py)."""
@@ -37,7 +37,7 @@ class Simulation:
 
     def __init__(self, seed: int, delay_s: float, per_host: int, max_hosts: int) -> None:
         self.chance = random.Random(seed)
-        self.schedule = schedule_of(delay_s, per_host, max_hosts)
+        self.schedule = make_schedule(delay_s, per_host, max_hosts)
         self.events: list[tuple[float, int, str, HostQueue, QueuedUrl | None]] = []
         self.order = itertools.count()
         self.sent: list[Sent] = []

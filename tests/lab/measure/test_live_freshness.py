@@ -16,7 +16,7 @@ from teia.collections.inbox import ControlFile
 from teia.collections.series import TRUE_KEPT_S, note_truth, truth_of
 from teia.lab.measure import live_freshness
 from teia.store.root import Root, open_root
-from tests.crawler.fresh_crawls import KeptWeb, kept_web, quiet_world
+from tests.crawler.fresh_crawls import FreshWeb, fresh_web, quiet_world
 from tests.waiting import until
 
 SLOT_S = 1_800.0
@@ -26,7 +26,7 @@ SLOT_S = 1_800.0
 class Kept:
     """A web that is kept fresh, and where."""
 
-    web: KeptWeb
+    web: FreshWeb
     root: Root
 
 
@@ -34,12 +34,12 @@ class Kept:
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
     folder = tmp_path_factory.mktemp("kept")
     world = quiet_world(pages=60, hosts=2, seed=3, changes__rates="zipf:1.5", changes__fastest=20.0)
-    with kept_web(world, folder, courtesy__delay_s=SLOT_S) as web:
+    with fresh_web(world, folder, courtesy__delay_s=SLOT_S) as web:
         web.run(1.5, SLOT_S)
         yield Kept(web, open_root(folder / "data"))
 
 
-def true_share(web: KeptWeb) -> float:
+def true_share(web: FreshWeb) -> float:
     """By when each page last brought a body."""
     copied_s = {url: time_s for time_s, url in web.copied}
     held = [(page, copied_s[url]) for url, page in web.truth().items() if url in copied_s]
@@ -60,7 +60,7 @@ def test_what_is_measured_is_true(kept: Kept) -> None:
 def test_an_answer_that_nothing_changed_makes_no_copy_younger(tmp_path: Path) -> None:
     """Servers that say 304 to everything: visits, but no other copies."""
     world = quiet_world(pages=60, hosts=3, seed=3, validators__frozen=1.0, validators__honest=0)
-    with kept_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
+    with fresh_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
         web.run(3, SLOT_S)
         found = live_freshness.measure_freshness(world, open_root(tmp_path / "data"), "main", web.clock.now_s())
         visited = [page for page in web.truth().values() if page.visits_s]
@@ -76,7 +76,7 @@ def test_a_part_of_each_host_stands_for_all_of_it(tmp_path: Path, monkeypatch: p
     world = quiet_world(pages=600, hosts=30, seed=3, changes__fastest=6.0)
     assert max(host.size for host in world.hosts) > 30 * min(host.size for host in world.hosts)
     found, true = [], []
-    with kept_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
+    with fresh_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
         web.run(4, SLOT_S)
         for _ in range(6):
             web.run(0.25, SLOT_S)

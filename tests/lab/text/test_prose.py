@@ -11,7 +11,7 @@ from resiliparse.parse.lang import detect_fast
 from teia.lab.text.prose import CODECS, LANGUAGES, PASSAGES, Lexicons, slug
 from teia.lab.text.words import TOPICS
 from teia.lab.world.url_kinds import UrlKind
-from tests.lab.worlds import EPOCH_S, ask, make_world, slots_of_kind, url_of
+from tests.lab.worlds import EPOCH_S, fetch, make_world, slots_of_kind, url_of
 
 
 @pytest.mark.parametrize("code", sorted(LANGUAGES))
@@ -45,7 +45,7 @@ def test_a_language_detector_recognises_the_pages(code: str) -> None:
     world = make_world(pages=480, hosts=12, sites__theta=0.0, sites__portuguese=float(code == "pt"))
     found = []
     for space, slot in slots_of_kind(world, UrlKind.PAGE):
-        body = ask(world, url_of(world, space, slot), EPOCH_S).body.decode(space.lexicon.codec)
+        body = fetch(world, url_of(world, space, slot), EPOCH_S).body.decode(space.lexicon.codec)
         found.append(detect_fast(extract_plain_text(body))[0])
     # The detector takes one Portuguese page in forty for Galician.
     assert found.count(code) / len(found) > 0.9
@@ -53,7 +53,7 @@ def test_a_language_detector_recognises_the_pages(code: str) -> None:
 
 def test_pages_are_a_few_kilobytes() -> None:
     world = make_world(pages=1_000)
-    sizes = [len(ask(world, url_of(world, *page)).body) for page in slots_of_kind(world, UrlKind.PAGE)]
+    sizes = [len(fetch(world, url_of(world, *page)).body) for page in slots_of_kind(world, UrlKind.PAGE)]
     assert 4_096 < fmean(sizes) < 8_192
 
 

@@ -23,7 +23,7 @@ from teia.lab.whatif.live import LivePolicy, slots_within_budget, make_world
 from teia.lab.whatif.pace import HostBehaviour, Machine, Paces, Terms, read_behaviour, compute_paces, mean_delays
 from teia.lab.whatif.past import HostPages, HostPast, Past, read_past
 from teia.refresh.bound import steady_optimum
-from teia.refresh.history import DAY_S, History, VisitResult, in_columns
+from teia.refresh.history import DAY_S, History, VisitResult, decode_columns
 from teia.refresh.model import Crawlers
 from teia.refresh.policies import POLICIES, find_policy
 from teia.refresh.priors import LONGEST_S
@@ -33,7 +33,7 @@ from teia.store.fetchlog import FetchRow, LogPart
 from teia.store.root import open_root
 from teia.store.sql import FetchLog
 from teia.views.reports.source import Source, open_source
-from tests.crawler.fresh_crawls import EPOCH_S, Hands, kept_web, quiet_world
+from tests.crawler.fresh_crawls import EPOCH_S, ManualClock, fresh_web, quiet_world
 
 SLOT_S = 3_600.0
 WEB = {"pages": 36, "hosts": 3, "seed": 3, "sites__theta": 0.3, "changes__fastest": 3.0, "text__paragraphs": 2}
@@ -171,7 +171,7 @@ def test_a_machine_was_the_limit_where_hosts_waited_for_it(
 
 
 def part_of(histories: list[History], prior: tuple[float, float] = (0.5, 5 * DAY_S)) -> HostPages:
-    pages, columns = len(histories), in_columns([each.encode() for each in histories])
+    pages, columns = len(histories), decode_columns([each.encode() for each in histories])
     before = Gamma(np.full(pages, prior[0]), np.full(pages, prior[1]))
     ones = np.ones(pages)
     whole = np.arange(pages)
@@ -181,7 +181,7 @@ def part_of(histories: list[History], prior: tuple[float, float] = (0.5, 5 * DAY
 
 
 def seen(visits: int, changed: int) -> History:
-    history = History.begun(0.0)
+    history = History.start(0.0)
     for number in range(visits):
         history.observe(
             VisitResult.CHANGED if number < changed else VisitResult.SAME_BYTES, (number + 1) * DAY_S, None, 1e12
@@ -266,7 +266,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
     """A collection that was kept fresh for five days, and when that was."""
     folder = tmp_path_factory.mktemp("kept")
     flags = {"courtesy__delay_s": SLOT_S, "courtesy__robots_max_age_s": 1e8}
-    with kept_web(quiet_world(**WEB), folder, **flags) as web:
+    with fresh_web(quiet_world(**WEB), folder, **flags) as web:
         web.run(5, SLOT_S)
         return folder / "data", web.clock.at_s
 
@@ -278,7 +278,7 @@ def source(kept: tuple[Path, float]) -> Iterator[Source]:
 
 
 def predict(source: Source, **values: Any) -> Any:
-    return what_if(source, WhatIfRequest(**({"days": 5.0} | values)), Hands(EPOCH_S + 5 * DAY_S))
+    return what_if(source, WhatIfRequest(**({"days": 5.0} | values)), ManualClock(EPOCH_S + 5 * DAY_S))
 
 
 def test_both_sides_are_told_with_interval_bound_load_and_pass(source: Source) -> None:
@@ -349,7 +349,7 @@ def test_rates_are_tested_on_later_visits(source: Source) -> None:
 
 
 def test_nothing_to_replay_is_said(tmp_path: Path) -> None:
-    with kept_web(quiet_world(**WEB), tmp_path) as web:
+    with fresh_web(quiet_world(**WEB), tmp_path) as web:
         web.run(0.1, SLOT_S)
     with (
         open_source(open_root(tmp_path / "data"), "main") as fresh,

@@ -19,7 +19,7 @@ from teia.errors import TeiaError
 from teia.lab.whatif.answer import WhatIfRequest, what_if
 from teia.store.root import open_root
 from teia.views.reports.source import open_source
-from tests.crawler.fresh_crawls import DAY_S, EPOCH_S, Hands, kept_web, quiet_world
+from tests.crawler.fresh_crawls import DAY_S, EPOCH_S, ManualClock, fresh_web, quiet_world
 
 WITHIN = 0.05
 ALIKE = 0.1
@@ -35,7 +35,7 @@ MIX |= {"changes__fastest": 20.0}
 def freshness(web: dict[str, Any], folder: Path, policy: str, slot_s: float, days: float) -> float:
     """The true freshness of a web that is kept fresh so, from a third of the days on."""
     flags: dict[str, Any] = {"courtesy__delay_s": slot_s, "courtesy__robots_max_age_s": 1e8, "refresh__policy": policy}
-    with kept_web(quiet_world(text__paragraphs=2, **web), folder, **flags) as kept:
+    with fresh_web(quiet_world(text__paragraphs=2, **web), folder, **flags) as kept:
         kept.run(days, slot_s)
         return kept.freshness(days / 3)
 
@@ -57,7 +57,7 @@ def test_predictions_are_within_5_percent_of_the_truth(
     freshness(web, tmp_path / "as-it-is", "edf", slot_s, days)
     for number, values in enumerate(({"delay_s": other_slot_s}, {"policy": other_policy})):
         with open_source(open_root(tmp_path / "as-it-is" / "data"), "main") as source:
-            answer = what_if(source, WhatIfRequest(days=days, **values), Hands(EPOCH_S + days * DAY_S))  # type: ignore[arg-type]
+            answer = what_if(source, WhatIfRequest(days=days, **values), ManualClock(EPOCH_S + days * DAY_S))  # type: ignore[arg-type]
         assert answer.what_if is not None
         terms = answer.what_if.terms
         true = freshness(web, tmp_path / str(number), terms.policy, terms.delay_s, days)
@@ -81,15 +81,15 @@ def test_a_collection_that_goes_on_so_is_as_fresh_as_it_foretold(
     flags: dict[str, Any] = {"courtesy__robots_max_age_s": 1e8, "refresh__policy": "edf", "courtesy__delay_s": slot_s}
     days = 10.0
     world = quiet_world(text__paragraphs=2, **web)
-    with kept_web(world, tmp_path, **flags) as kept:
+    with fresh_web(world, tmp_path, **flags) as kept:
         kept.run(days, slot_s)
         taken, now_s = kept.taken, kept.clock.at_s
     with open_source(open_root(tmp_path / "data"), "main") as source:
-        answer = what_if(source, WhatIfRequest(days=days, **values), Hands(now_s))
+        answer = what_if(source, WhatIfRequest(days=days, **values), ManualClock(now_s))
     assert answer.what_if is not None
     terms = answer.what_if.terms
     flags |= {"refresh__policy": terms.policy, "courtesy__delay_s": terms.delay_s}
-    with kept_web(world, tmp_path, now_s, **flags) as kept:
+    with fresh_web(world, tmp_path, now_s, **flags) as kept:
         kept.taken = taken
         kept.run(answer.settling_days + days, terms.delay_s)
         true = kept.freshness(days + answer.settling_days)

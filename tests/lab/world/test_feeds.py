@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from teia.clock import from_iso
 from teia.lab.world import truth
-from tests.lab.worlds import DAY_S, EPOCH_S, ask, make_world
+from tests.lab.worlds import DAY_S, EPOCH_S, fetch, make_world
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
 NOW_S = EPOCH_S + 30 * DAY_S
@@ -17,7 +17,7 @@ def test_feeds_tell_the_latest_meaningful_changes() -> None:
     world = make_world(pages=2_000, hosts=20, feeds__rss=0.5, feeds__atom=0.5, feeds__items=10)
     for host in world.hosts:
         root = world.roots[host.name].decode()
-        answer = ask(world, f"{root}feed.xml", NOW_S)
+        answer = fetch(world, f"{root}feed.xml", NOW_S)
         tree = ET.fromstring(answer.body)
         if host.feed == "rss":
             assert b"application/rss+xml" in answer.headers
@@ -35,10 +35,10 @@ def test_feeds_tell_the_latest_meaningful_changes() -> None:
             line = truth.find_line(world, url, NOW_S)
             assert line is not None
             assert int(from_iso(line.meaningful[-1])) == time_s
-        assert b"/feed.xml" in ask(world, root).body
+        assert b"/feed.xml" in fetch(world, root).body
 
 
 def test_hosts_without_a_feed_answer_404_and_do_not_mention_one() -> None:
     world = make_world(pages=300, feeds__rss=0.0, feeds__atom=0.0)
-    assert ask(world, world.seeds()[0] + "feed.xml").status == 404
-    assert b"feed.xml" not in ask(world, world.seeds()[0]).body
+    assert fetch(world, world.seeds()[0] + "feed.xml").status == 404
+    assert b"feed.xml" not in fetch(world, world.seeds()[0]).body

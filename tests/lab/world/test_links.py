@@ -7,7 +7,7 @@ from collections import Counter
 
 from teia.lab.world import truth
 from teia.lab.world.url_kinds import UrlKind
-from tests.lab.worlds import EPOCH_S, ask, make_world, varied_world
+from tests.lab.worlds import EPOCH_S, fetch, make_world, varied_world
 
 LIVE = {"page", "pdf", "excluded"}
 
@@ -44,7 +44,7 @@ def test_every_page_is_reachable_but_orphans_and_these_are_in_sitemaps() -> None
 
 
 def _sitemap_urls(url: str) -> set[str]:
-    body = ask(varied_world(), url).body.decode()
+    body = fetch(varied_world(), url).body.decode()
     urls = {each.replace("&amp;", "&") for each in re.findall("<loc>(.*?)</loc>", body)}
     if "<sitemapindex" in body:
         return set().union(*map(_sitemap_urls, urls))

@@ -12,7 +12,7 @@ import pypdfium2
 
 from teia.lab.world.media import archive, pdf, png, sound
 from teia.lab.world.url_kinds import UrlKind
-from tests.lab.worlds import EPOCH_S, ask, make_world, slots_of_kind, url_of
+from tests.lab.worlds import EPOCH_S, fetch, make_world, slots_of_kind, url_of
 
 
 def test_pictures_are_whole_png_files() -> None:
@@ -46,7 +46,7 @@ def test_a_world_serves_documents_with_the_title_of_their_links() -> None:
     assert len(found) > 50
     for space, slot in found[:20]:
         url = url_of(world, space, slot)
-        answer = ask(world, url)
+        answer = fetch(world, url)
         assert url.endswith(".pdf")
         assert b"application/pdf" in answer.headers
         document = pypdfium2.PdfDocument(answer.body)
@@ -56,10 +56,10 @@ def test_a_world_serves_documents_with_the_title_of_their_links() -> None:
 def test_pictures_of_pages_exist() -> None:
     world = make_world(pages=300, text__images=1.0)
     for space, slot in slots_of_kind(world, UrlKind.PAGE)[:30]:
-        body = ask(world, url_of(world, space, slot)).body
+        body = fetch(world, url_of(world, space, slot)).body
         path = re.search(rb'(?i)img src="?/([a-z]+/\d+\.png)', body)
         assert path is not None
-        picture = ask(world, f"{world.roots[space.host.name].decode()}{path.group(1).decode()}", EPOCH_S)
+        picture = fetch(world, f"{world.roots[space.host.name].decode()}{path.group(1).decode()}", EPOCH_S)
         assert picture.status == 200
         assert b"Content-Type: image/png\r\n" in picture.headers
 

@@ -8,7 +8,7 @@ from teia.lab.world.exchange import WorldRequest
 from teia.lab.world.hosts import WorldHost
 from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
-from tests.lab.worlds import EPOCH_S, ask, make_world, slots_of_kind, url_of, varied_world
+from tests.lab.worlds import EPOCH_S, fetch, make_world, slots_of_kind, url_of, varied_world
 
 
 def _fetch(world: World, host: WorldHost) -> tuple[int, str]:
@@ -54,7 +54,7 @@ def test_pages_are_forbidden_to_all_agents_exactly_in_the_excluded_section() -> 
 def test_excluded_pages_answer_whoever_does_not_obey() -> None:
     world = varied_world()
     for space, slot in slots_of_kind(world, UrlKind.EXCLUDED):
-        assert ask(world, url_of(world, space, slot)).status == 200
+        assert fetch(world, url_of(world, space, slot)).status == 200
 
 
 def test_closed_hosts_forbid_everything_and_broken_ones_answer_503() -> None:

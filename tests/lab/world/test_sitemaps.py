@@ -11,7 +11,7 @@ from teia.clock import from_iso
 from teia.lab.world import truth
 from teia.lab.world.hosts import WorldHost
 from teia.lab.world.world import World
-from tests.lab.worlds import DAY_S, EPOCH_S, ask, make_world
+from tests.lab.worlds import DAY_S, EPOCH_S, fetch, make_world
 
 NS = {"s": "http://www.sitemaps.org/schemas/sitemap/0.9"}
 NOW_S = EPOCH_S + 30 * DAY_S
@@ -19,7 +19,7 @@ HOSTS = {"pages": 2_000, "hosts": 40, "sitemaps__urls_per_file": 50, "urls__sess
 
 
 def _entries(world: World, url: str) -> list[tuple[str, str | None]]:
-    tree = ET.fromstring(ask(world, url, NOW_S).body)
+    tree = ET.fromstring(fetch(world, url, NOW_S).body)
     if tree.tag.endswith("sitemapindex"):
         return [entry for loc in tree.iterfind("s:sitemap/s:loc", NS) for entry in _entries(world, str(loc.text))]
     return [(str(each.findtext("s:loc", None, NS)), each.findtext("s:lastmod", None, NS)) for each in tree]
@@ -45,9 +45,9 @@ def test_large_sites_have_an_index() -> None:
     world = make_world(**HOSTS, sitemaps__honest=1.0, sitemaps__lying=0.0, sitemaps__bare=0.0)
     for host in world.hosts:
         root = world.roots[host.name].decode()
-        body = ask(world, f"{root}sitemap.xml").body
+        body = fetch(world, f"{root}sitemap.xml").body
         assert (b"<sitemapindex" in body) == (host.size > 50)
-        assert ask(world, f"{root}sitemap-{host.size // 50 + 2}.xml").status == 404
+        assert fetch(world, f"{root}sitemap-{host.size // 50 + 2}.xml").status == 404
 
 
 def test_honest_lastmod_is_the_last_meaningful_change() -> None:
@@ -68,4 +68,4 @@ def test_lying_lastmod_is_always_now_and_bare_ones_have_none() -> None:
 @pytest.mark.parametrize("name", ["sitemap.xml", "sitemap-0.xml"])
 def test_hosts_without_a_sitemap_answer_404(name: str) -> None:
     world = make_world(**HOSTS, sitemaps__honest=0.0, sitemaps__lying=0.0, sitemaps__bare=0.0)
-    assert ask(world, world.seeds()[0] + name).status == 404
+    assert fetch(world, world.seeds()[0] + name).status == 404

@@ -9,7 +9,7 @@ import pytest
 from teia.lab.world import trap_park, truth
 from teia.lab.world.trap_park import Trap
 from teia.lab.world.world import World
-from tests.lab.worlds import EPOCH_S, ask, links_in, make_world, url_of
+from tests.lab.worlds import EPOCH_S, fetch, links_in, make_world, url_of
 
 PAGES = 300
 
@@ -27,13 +27,13 @@ def trap(url: str) -> trap_park.TrapUrl | None:
 
 
 def links(url: str) -> list[str]:
-    answer = ask(world(), url)
+    answer = fetch(world(), url)
     assert answer.status == 200, url
     return links_in(url, answer, world().hosts[0].charset)
 
 
 def text_of(url: str) -> bytes:
-    return ask(world(), url).body
+    return fetch(world(), url).body
 
 
 def test_every_page_leads_into_every_trap() -> None:
@@ -85,7 +85,7 @@ def test_answers_depend_on_nothing_but_the_url() -> None:
         pages=PAGES, hosts=1, seed=11, urls__parks=1.0, errors__scale=0.0, text__pdfs=0.0, links__orphans=0.0
     )
     for url in links(world().seeds()[0]):
-        assert ask(other, url).body == text_of(url)
+        assert fetch(other, url).body == text_of(url)
 
 
 def test_truth_knows_the_links_into_the_park() -> None:
@@ -98,4 +98,4 @@ def test_truth_knows_the_links_into_the_park() -> None:
 def test_worlds_have_no_park_by_default() -> None:
     plain = make_world(pages=PAGES, hosts=1, seed=11)
     assert not any(host.park for host in plain.hosts)
-    assert ask(plain, plain.seeds()[0] + "maze/amber").status == 404
+    assert fetch(plain, plain.seeds()[0] + "maze/amber").status == 404

@@ -15,7 +15,7 @@ from teia.lab.world.exchange import WorldRequest
 from teia.lab.world.url_kinds import WITH_BODY, UrlKind
 from teia.lab.world.urlspace import UrlSpace
 from teia.urls import canonicalize
-from tests.lab.worlds import DAY_S, EPOCH_S, ask, links_in, make_world, slots_of_kind, url_of, varied_world
+from tests.lab.worlds import DAY_S, EPOCH_S, fetch, links_in, make_world, slots_of_kind, url_of, varied_world
 
 HORIZON_S = EPOCH_S + 90 * DAY_S
 SESSION = re.compile(rb"(?:[?&;]|&amp;)(?:jsessionid|PHPSESSID)=[0-9A-F]{32}")
@@ -29,7 +29,7 @@ TEXTS = _texts()
 
 
 def _body(url: str, now_s: float) -> bytes:
-    return SESSION.sub(b"", ask(varied_world(), url, now_s).body)
+    return SESSION.sub(b"", fetch(varied_world(), url, now_s).body)
 
 
 def _own_part(body: bytes) -> bytes:
@@ -68,7 +68,7 @@ def test_links_are_those_an_html_parser_finds(page: tuple[UrlSpace, int], days: 
     world = varied_world()
     space, slot = page
     url = url_of(world, space, slot)
-    answer = ask(world, url, EPOCH_S + days * DAY_S)
+    answer = fetch(world, url, EPOCH_S + days * DAY_S)
     line = truth.find_line(world, url, HORIZON_S)
     assert line is not None
     if space.kind(slot) is UrlKind.PDF:
@@ -89,7 +89,7 @@ def test_links_that_come_and_go_are_told_for_every_version() -> None:
             now_s = EPOCH_S + days * DAY_S
             line = truth.find_line(world, url, now_s)
             assert line is not None
-            assert sorted(links_in(url, ask(world, url, now_s), space.host.charset)) == sorted(line.links)
+            assert sorted(links_in(url, fetch(world, url, now_s), space.host.charset)) == sorted(line.links)
             assert [time for time, _ in line.links_since] == line.meaningful
             assert line.links_since[-1][1] == [link for link in line.links if link not in line.nofollow]
             moved += line.links_since[0][1] != line.links_since[-1][1]
@@ -106,7 +106,7 @@ def test_links_of_redirects_choices_and_calendars_are_told_too() -> None:
             url = url_of(world, space, slot)
             line = truth.find_line(world, url, EPOCH_S)
             assert line is not None
-            assert links_in(url, ask(world, url), "utf-8") == line.links
+            assert links_in(url, fetch(world, url), "utf-8") == line.links
             assert line.versions == []
     host = next(host for host in world.hosts if host.calendar)
     folder = world.spaces[host.index].lexicon.phrases["agenda"].decode()
@@ -114,7 +114,7 @@ def test_links_of_redirects_choices_and_calendars_are_told_too() -> None:
     line = truth.find_line(world, url, EPOCH_S)
     assert line is not None
     assert line.kind == "calendar"
-    assert sorted(links_in(url, ask(world, url), host.charset)) == sorted(line.links)
+    assert sorted(links_in(url, fetch(world, url), host.charset)) == sorted(line.links)
 
 
 def test_redirects_lead_where_the_truth_says() -> None:
@@ -122,7 +122,7 @@ def test_redirects_lead_where_the_truth_says() -> None:
     for space, slot in slots_of_kind(world, UrlKind.FOUND):
         url = url_of(world, space, slot)
         line = truth.find_line(world, url, EPOCH_S)
-        location = re.search(rb"Location: (\S+)\r\n", ask(world, url).headers)
+        location = re.search(rb"Location: (\S+)\r\n", fetch(world, url).headers)
         assert line is not None
         assert location is not None
         written = location.group(1).decode()
@@ -141,7 +141,7 @@ def test_every_url_is_told_once_in_its_canonical_spelling() -> None:
     copies = [line for line in lines if line.same_as is not None and line.versions]
     assert copies
     for line in copies[:100]:
-        assert ask(world, line.url).body == ask(world, str(line.same_as)).body
+        assert fetch(world, line.url).body == fetch(world, str(line.same_as)).body
 
 
 def test_line_and_pages_agree_and_are_json() -> None:

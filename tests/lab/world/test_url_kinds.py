@@ -10,7 +10,7 @@ import pytest
 from teia.errors import ConfigError
 from teia.lab.world.exchange import ServerFault
 from teia.lab.world.url_kinds import TABLE, TOTAL, UrlKind
-from tests.lab.worlds import EPOCH_S, ask, make_world, slots_of_kind, url_of
+from tests.lab.worlds import EPOCH_S, fetch, make_world, slots_of_kind, url_of
 
 BAD_TEXTS = {UrlKind.PDF, UrlKind.ORPHAN}
 
@@ -65,7 +65,7 @@ def test_errors_that_leave_no_room_are_refused() -> None:
 def test_a_kind_is_answered_as_the_table_means_it(kind: UrlKind, status: int, fault: ServerFault) -> None:
     world = make_world(pages=30_000, hosts=50, errors__silent_s=33.0, errors__large_bytes=2_000_000)
     space, slot = slots_of_kind(world, kind)[0]
-    answer = ask(world, url_of(world, space, slot), EPOCH_S)
+    answer = fetch(world, url_of(world, space, slot), EPOCH_S)
     assert (answer.status, answer.fault) == (status, fault)
     assert answer.delay_s == (33.0 if kind is UrlKind.SILENT else 0.0)
     if kind is UrlKind.TOO_LARGE:
@@ -80,7 +80,7 @@ def test_redirects_end_at_a_page_but_for_the_declared_loops() -> None:
     for space, slot in slots_of_kind(world, UrlKind.FOUND):
         url, hops = url_of(world, space, slot), 0
         while hops < 12:
-            answer = ask(world, url)
+            answer = fetch(world, url)
             if answer.status not in {301, 302}:
                 assert answer.status == 200
                 break

@@ -17,7 +17,7 @@ from teia.lab.world.exchange import ServerFault, WorldAnswer, WorldRequest
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
-from tests.lab.worlds import DAY_S, EPOCH_S, VARIED, ask, make_world, slots_of_kind, url_of, varied_world
+from tests.lab.worlds import DAY_S, EPOCH_S, VARIED, fetch, make_world, slots_of_kind, url_of, varied_world
 
 
 def _questions(world: World, count: int) -> list[tuple[str, float]]:
@@ -36,10 +36,10 @@ def _questions(world: World, count: int) -> list[tuple[str, float]]:
 def test_two_worlds_of_one_seed_are_equal_in_any_order_of_questions() -> None:
     first, second = World(WorldSpec.from_values(VARIED), epoch_s=EPOCH_S), World(WorldSpec.from_values(VARIED), epoch_s=EPOCH_S)
     questions = _questions(first, 1_500)
-    answers = {question: ask(first, *question) for question in questions}
+    answers = {question: fetch(first, *question) for question in questions}
     random.Random(4).shuffle(questions)
     for question in questions:
-        assert ask(second, *question) == answers[question]
+        assert fetch(second, *question) == answers[question]
 
 
 def test_another_seed_is_another_web() -> None:
@@ -57,8 +57,8 @@ def test_bodies_depend_on_the_time_since_the_epoch_and_not_on_the_epoch() -> Non
     for space in early.spaces:
         for slot in range(space.size):
             url = url_of(early, space, slot)
-            later = ask(late, url, late.epoch_s + 20 * DAY_S)
-            assert ask(early, url, 20 * DAY_S).body == later.body
+            later = fetch(late, url, late.epoch_s + 20 * DAY_S)
+            assert fetch(early, url, 20 * DAY_S).body == later.body
 
 
 def test_time_factor_makes_pages_change_as_much_faster() -> None:
@@ -66,7 +66,7 @@ def test_time_factor_makes_pages_change_as_much_faster() -> None:
     for space in slow.spaces:
         for slot in range(space.size):
             url = url_of(slow, space, slot)
-            assert ask(slow, url, EPOCH_S + 30 * DAY_S).body == ask(fast, url, EPOCH_S + 30 * DAY_S / 1_000).body
+            assert fetch(slow, url, EPOCH_S + 30 * DAY_S).body == fetch(fast, url, EPOCH_S + 30 * DAY_S / 1_000).body
 
 
 def test_links_carry_the_port_and_port_80_is_left_out() -> None:
@@ -108,7 +108,7 @@ def test_gzip_comes_only_when_asked_for_and_holds_the_same_page() -> None:
         pages=200, sites__gzip=1.0, validators__honest=1.0, validators__eager=0.0, validators__frozen=0.0
     )
     url = world.seeds()[0]
-    plain, packed = ask(world, url), ask(world, url, accept_encoding="gzip, br")
+    plain, packed = fetch(world, url), fetch(world, url, accept_encoding="gzip, br")
     assert b"Content-Encoding" not in plain.headers
     assert b"Content-Encoding: gzip\r\n" in packed.headers
     assert zlib.decompress(packed.body, 31) == plain.body

@@ -24,7 +24,7 @@ from teia.store.root import open_root
 from teia.urls import split
 from teia.views.reports.freshness import FreshnessReport, freshness
 from teia.views.reports.source import open_source
-from tests.crawler.fresh_crawls import DAY_S, KeptWeb, kept_web, quiet_world
+from tests.crawler.fresh_crawls import DAY_S, FreshWeb, fresh_web, quiet_world
 from tests.web.test_browser import Live
 
 from .demo import serving_at
@@ -51,7 +51,7 @@ class Kept:
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     folder, world = tmp_path_factory.mktemp("kept"), quiet_world(**WEB)
     points = []
-    with kept_web(world, folder, courtesy__delay_s=SLOT_S) as web:
+    with fresh_web(world, folder, courtesy__delay_s=SLOT_S) as web:
         web.run(FROM_DAY, SLOT_S)
         for _ in range(int((DAYS - FROM_DAY) / STEP_DAYS)):
             web.run(STEP_DAYS, SLOT_S)
@@ -60,7 +60,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
         return Kept(folder / "data", world, web.clock.now_s(), points, web.visits())
 
 
-def true_share(web: KeptWeb) -> float:
+def true_share(web: FreshWeb) -> float:
     """The share of copies that are what their pages are at this instant: no model, no estimate."""
     held = [page for page in web.truth().values() if page.visits_s]
     fresh = [bisect_right(page.changes_s, page.visits_s[-1]) == len(page.changes_s) for page in held]

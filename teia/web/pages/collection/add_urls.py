@@ -17,7 +17,7 @@ from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.json_routes import API, SiteDep, VisitorDep, PageRoutes
 
-NOTED = 20
+LOGGED_URLS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ def add_routes(pages: PageRoutes) -> None:
     to = "/c/{collection}/frontier/add"
     pages.page(to, "adding.html", Role.OPERATOR)(form)
     pages.add("POST", to, Role.OPERATOR, _by_form(pages), include_in_schema=False)
-    how = {"summary": (add.__doc__ or ""), "operation_id": "adding_add"}
-    pages.add("POST", API + to, Role.OPERATOR, add, response_model=AddView, **how)
+    options = {"summary": (add.__doc__ or ""), "operation_id": "adding_add"}
+    pages.add("POST", API + to, Role.OPERATOR, add, response_model=AddView, **options)
 
 
 def form(site: SiteDep, collection: str) -> AddView:
@@ -79,8 +79,8 @@ def add(site: SiteDep, visitor: VisitorDep, collection: str, form: AddUrlsForm) 
         done = add_urls(site.root, collection, [line for line in form.lines() if line], config, lookup, site.clock)
     new = [each.url for each in done.urls if each.fate == "added"]
     if new:
-        more = f" and {len(new) - NOTED:,} more" if len(new) > NOTED else ""
-        site.accounts.log_action(visitor.name, "add", collection=collection, urls=", ".join(new[:NOTED]) + more)
+        more = f" and {len(new) - LOGGED_URLS:,} more" if len(new) > LOGGED_URLS else ""
+        site.accounts.log_action(visitor.name, "add", collection=collection, urls=", ".join(new[:LOGGED_URLS]) + more)
     return AddView(MAX_URLS, not config.scope.include, list(done.urls), list(done.widened), done.is_running)
 
 
@@ -96,7 +96,7 @@ def _by_form(pages: PageRoutes) -> Callable[..., Response]:
             # `add` got the lines that are not empty; the form counts all of them.
             numbers = [number for number, line in enumerate(form.lines(), 1) if line]
             faults = [
-                LineFault(numbers[place] if place < len(numbers) else 1, message) for place, message in wrong.faults
+                LineFault(numbers[index] if index < len(numbers) else 1, message) for index, message in wrong.faults
             ]
             follows, typed = not site.config(collection).scope.include, "\n".join(form.urls)
             view, status = AddView(MAX_URLS, follows, typed=typed, faults=faults), 400

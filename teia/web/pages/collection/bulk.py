@@ -81,7 +81,7 @@ class BulkForm(BaseModel):
 
 def add_routes(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/frontier/bulk", "bulk.html", Role.OPERATOR)(counted)
-    pages.action("/c/{collection}/frontier/bulk", Role.OPERATOR)(execute_plan)
+    pages.action("/c/{collection}/frontier/bulk", Role.OPERATOR)(carry_out)
 
 
 def counted(
@@ -96,8 +96,8 @@ def counted(
 ) -> BulkView:
     """Count the URLs that a bulk action would affect; change nothing."""
     site.check(collection)
-    wanted = BulkForm(deed=deed, host=host, contains=contains, source=source, depth=depth, outcome=outcome)
-    selection = _selection(wanted)
+    form = BulkForm(deed=deed, host=host, contains=contains, source=source, depth=depth, outcome=outcome)
+    selection = _selection(form)
 
     def make() -> bulk.BulkCount:
         with snapshot(site.root, collection) as cells:
@@ -113,7 +113,7 @@ def counted(
         number=None if found is None else found.value.number,
         examples=[] if found is None else list(found.value.examples),
         is_counting=found is None,
-        query=urlencode({name: value for name, value in wanted.model_dump().items() if value}),
+        query=urlencode({name: value for name, value in form.model_dump().items() if value}),
     )
 
 
@@ -121,26 +121,26 @@ def live_bulk(site: Installation, collection: str, query: str) -> dict[str, Any]
     """Return the live part of the page: the state of the count, its result, or its error."""
     try:
         # The filter comes from the address of the page, so it is checked like a form.
-        wanted = BulkForm.model_validate({"deed": "drop", **dict(parse_qsl(query))})
+        form = BulkForm.model_validate({"deed": "drop", **dict(parse_qsl(query))})
     except ValidationError as error:
         raise UsageError(f"{query!r} is not a filter of URLs") from error
-    found = site.cache.last(("bulk", site.check(collection), _selection(wanted)))
+    found = site.cache.last(("bulk", site.check(collection), _selection(form)))
     if found is not None:  # a live page does not start a new count
         return {"is_counting": False, "counted": iso_utc(found.time_s), "number": found.value.number, "failed": ""}
     try:
-        view = counted(site, collection, **wanted.model_dump())
+        view = counted(site, collection, **form.model_dump())
     except TeiaError as error:
         return {"is_counting": False, "counted": None, "number": None, "failed": str(error)}
     return {"is_counting": view.is_counting, "counted": view.counted, "number": view.number, "failed": ""}
 
 
-def _selection(wanted: BulkForm) -> BulkSelection:
-    depth = int(wanted.depth) if wanted.depth else None
-    host = wanted.host.strip().lower()
-    return BulkSelection(BulkAction(wanted.deed), host, wanted.contains, wanted.source, depth, wanted.outcome.strip())
+def _selection(form: BulkForm) -> BulkSelection:
+    depth = int(form.depth) if form.depth else None
+    host = form.host.strip().lower()
+    return BulkSelection(BulkAction(form.deed), host, form.contains, form.source, depth, form.outcome.strip())
 
 
-def execute_plan(site: SiteDep, visitor: VisitorDep, collection: str, form: BulkForm) -> ActionResult:
+def carry_out(site: SiteDep, visitor: VisitorDep, collection: str, form: BulkForm) -> ActionResult:
     """Drop waiting URLs, put them first, or retry them: all that match, in the running crawl or without one."""
     site.check(collection)
     selection = _selection(form)

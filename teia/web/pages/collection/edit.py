@@ -292,7 +292,7 @@ def _check_restricted(visitor: Visitor, needs: list[RestrictedSetting], consent:
     """Refuse settings that the user may not decide; return the consent to note in the audit log."""
     if needs and not visitor.may(Role.ADMIN):
         raise Refused(403, f"this requires the role admin: {needs[0].what} ({needs[0].key})", "ask an admin")
-    if not any(need.needs_consent for need in needs):
+    if not any(setting.needs_consent for setting in needs):
         return {}
     if len(consent.strip()) < CONSENT_CHARS[0]:
         raise UsageError(f"{needs[0].what}: enter in `consent` who approved it; it is logged")

@@ -252,5 +252,5 @@ def series_of(site: Installation, collection: str, window: str) -> list[tuple[fl
 def live_freshness(site: Installation, collection: str) -> dict[str, Any]:
     """Return the live part of the page: current and best freshness, as the running crawler reports them."""
     account, _ = account_of(site, collection)
-    said = account.get("freshness") or {}
-    return {name: said.get(name) for name in ("fresh", "possible", "best")}
+    reported = account.get("freshness") or {}
+    return {name: reported.get(name) for name in ("fresh", "possible", "best")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teia.clock import WallClock
-from teia.collections.add_urls import MAX_URLS, WrongUrls, judged
+from teia.collections.add_urls import MAX_URLS, WrongUrls, check_urls
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
 from teia.collections.stored import saved
@@ -100,8 +100,8 @@ def test_so_many_are_taken_at_a_time(web: Web) -> None:
     config = saved(web.site.root, "main").config
     many = [f"https://x.test/{n}" for n in range(MAX_URLS + 1)]
     with pytest.raises(WrongUrls, match="201 URLs exceed the maximum of 200 at a time"):
-        judged(many, config, None)
-    assert {each.fate for each in judged(many[:MAX_URLS], config, None)} == {"added"}
+        check_urls(many, config, None)
+    assert {each.fate for each in check_urls(many[:MAX_URLS], config, None)} == {"added"}
     scoped(web, include=[])
     page = web.client(Role.OPERATOR).get(TO).text
     assert "200 at most" in page

@@ -166,7 +166,7 @@ def test_an_export_that_fails_says_so(cut: Web, monkeypatch: pytest.MonkeyPatch)
         broken.setattr("teia.web.pages.collection.queue.host_table", fails)
         assert client.get("/c/main/frontier.jsonl").status_code >= 400
     with monkeypatch.context() as broken:
-        broken.setattr("teia.views.queue.all_of_lane", fails)
+        broken.setattr("teia.views.queue.read_lane_urls", fails)
         last = json.loads(client.get("/c/main/frontier.jsonl").text.splitlines()[-1])
         assert (last["error"], last["message"]) == ("interrupted", "frontier.sqlite: so and so")
     assert client.get("/c/main/frontier.jsonl").text.count("\n") == 7, "the turns are given back"

@@ -26,7 +26,7 @@ from teia.web.access.accounts import Accounts
 from teia.web.app import make_app
 from teia.web.server.installation import Installation
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
-from tests.fetch.receiver import Received, Receiver, Said
+from tests.fetch.receiver import Received, Receiver, Reply
 from tests.waiting import until, until_async
 from tests.web.conftest import QUICK
 from tests.web.test_browser import Served
@@ -43,12 +43,12 @@ class Hub(Receiver):
         self.asked: list[dict[str, str]] = []
         self.said: list[tuple[int, bytes]] = []
 
-    def _asked(self, received: Received) -> Said:
+    def _asked(self, received: Received) -> Reply:
         form = {name: values[0] for name, values in parse_qs(received.body.decode()).items()}
         self.asked.append(form)
         query = {"hub.mode": form["hub.mode"], "hub.topic": form["hub.topic"], "hub.challenge": "c-42"}
         self.said.append(call(f"{form['hub.callback']}?{urlencode({**query, 'hub.lease_seconds': '864000'})}"))
-        return Said(202)
+        return Reply(202)
 
 
 def call(url: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
@@ -137,7 +137,7 @@ def test_a_hub_is_asked_confirmed_and_heard_and_what_is_forged_is_not(tmp_path: 
             assert "received" not in counts, "none of these was heard"
             assert call(callback, body, **how, X_Hub_Signature=signed)[0] == 202
         again = crawl_web(web, tmp_path, "f.test/", port=first.port, refresh__keep=True, limits__seconds=3.0)
-    asked = {path for path in again.asked() if "robots" not in path}
+    asked = {path for path in again.requested() if "robots" not in path}
     assert {"f.test/feed.xml", "f.test/new"} <= asked, "the feed, and its page that was not known"
     counts = counts_in(folder.signals)["websub"]
     assert (counts["received"], counts["taken"]) == (2, 2)

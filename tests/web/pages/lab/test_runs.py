@@ -39,7 +39,7 @@ from teia.web.background.lab.forms import (
 from teia.web.background.lab.runs import LabRun, UnknownRun
 from teia.web.background.lab.workbench import FullQueue, Workbench
 from teia.web.language.sentences import sentences
-from tests.crawler.fresh_crawls import kept_web, quiet_world
+from tests.crawler.fresh_crawls import fresh_web, quiet_world
 from tests.waiting import until
 from tests.web.conftest import Web
 from tests.web.labs import keep, report_of, some_run
@@ -171,7 +171,7 @@ def test_a_simulation_says_on_its_page_what_its_twin_says_and_its_command_gives_
 @pytest.mark.heavy
 def test_a_what_if_leads_to_the_form_with_its_value_filled_in(web: Web, tmp_path: Path) -> None:
     values = {"pages": 12, "hosts": 2, "seed": 3, "changes__fastest": 3.0, "text__paragraphs": 1}
-    with kept_web(quiet_world(**values), tmp_path / "kept", courtesy__delay_s=3_600.0) as kept:
+    with fresh_web(quiet_world(**values), tmp_path / "kept", courtesy__delay_s=3_600.0) as kept:
         kept.run(4, 3_600.0)
     shutil.copytree(tmp_path / "kept" / "data" / "main", web.site.root.path / "kept")
     config = web.site.root.path / "kept" / "teia.toml"

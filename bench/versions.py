@@ -1,0 +1,67 @@
+"""Compare the crawl speed of two checkouts of teia on the same site, round by round.
+
+    python -m bench.versions ../before . --rounds 5
+
+Each round crawls the site of `teia bench crawl` once with every setting of either checkout, in alternating order. A
+ratio is the median of the ratios within each round, so that a slow phase of the machine slows both sides of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from bench.peers.contenders import Contender, ours
+from bench.peers.loopback import confine
+from bench.peers.runner import TREES, Run, run_once
+from bench.peers.site import serving
+
+
+def contenders_of(checkout: Path, label: str) -> list[Contender]:
+    """Return teia's settings, run by the environment of a checkout."""
+    python, environ = str(checkout / ".venv" / "bin" / "python"), {"PYTHONPATH": str(checkout)}
+    return [
+        replace(each, name=label, command=(python, *each.command[1:]), environ={**each.environ, **environ})
+        for each in ours()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("before", type=Path, help="checkout with a .venv, made by scripts/teia")
+    parser.add_argument("after", type=Path, help="the same")
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    checkouts = arguments.before.resolve(), arguments.after.resolve()
+    pairs = list(zip(*map(contenders_of, checkouts, ("before", "after")), strict=True))
+    only_loopback = confine()
+    runs: dict[str, list[tuple[Run, Run]]] = {before.setting: [] for before, _ in pairs}
+    with tempfile.TemporaryDirectory(prefix="teia-bench-") as folder, serving(Path(folder) / "site", TREES) as site:
+        for number in range(arguments.rounds):
+            for before, after in pairs:
+                is_swapped = bool(number % 2)
+                measured = [run_once(each, site) for each in ((after, before) if is_swapped else (before, after))]
+                old, new = reversed(measured) if is_swapped else measured
+                runs[before.setting].append((old, new))
+                print(f"round {number + 1}: {before.setting}: {old.pages_per_s:.0f}, {new.pages_per_s:.0f} pages/s")
+    rows = {
+        setting: {
+            "pages": [len(of_it[0][0].pages), len(of_it[0][1].pages)],
+            "pages_per_s": [round(median(pair[side].pages_per_s for pair in of_it), 1) for side in (0, 1)],
+            "speed_ratio": round(median(new.pages_per_s / old.pages_per_s for old, new in of_it), 3),
+            "cpu_ratio": round(median(new.cpu_ms_per_page / old.cpu_ms_per_page for old, new in of_it), 3),
+            "searchable_ratio": round(
+                median((old.seconds + old.index_s) / (new.seconds + new.index_s) for old, new in of_it), 3
+            ),
+        }
+        for setting, of_it in runs.items()
+    }
+    print(json.dumps({"rows": rows, "rounds": arguments.rounds, "only_loopback": only_loopback}))
+
+
+if __name__ == "__main__":
+    main()
