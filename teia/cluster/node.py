@@ -500,7 +500,7 @@ class Node:
             "idle": float(crawl.is_idle),
             "load": round(os.getloadavg()[0] / (os.cpu_count() or 1), 2),
             "unsaved_bytes": float(crawl.unsaved_bytes),
-            "kept": float(getattr(crawl.committer.refresh, "kept", 0)),
+            "kept": float(getattr(crawl.committer.refresh, "stored_pages", 0)),
             **({} if crawl.analyzer is None else crawl.analyzer.measurements()),
         }
 

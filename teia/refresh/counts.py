@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
-from teia.refresh.formulas import BLOCK, blocks, lost, rough_gap_for
+from teia.refresh.formulas import BLOCK, blocks, stale_time, rough_gap_for
 from teia.refresh.model import CapRule, Floats, Numbers, RefreshWorld, Rows
 from teia.refresh.segments import Part, Segments, Whole
 from teia.refresh.threshold import Bracket, Flags, narrow
@@ -292,7 +292,7 @@ def _more(span: Floats, n: Floats) -> Floats:
     For numerical precision it is computed from the losses where gaps are short, and from the gains elsewhere.
     """
     short, long = span / (n + 1), span / n
-    by_loss = n * lost(long) - (n + 1) * lost(short)
+    by_loss = n * stale_time(long) - (n + 1) * stale_time(short)
     by_win = 1.0 - (n + 1) * np.exp(-short) + n * np.exp(-long)
     result: Floats = np.where(short > 1.0, by_win, by_loss)
     return result

@@ -1,7 +1,7 @@
 """Phase 3 of PSP (P4), for one host: the queue that yields the next page and its due time.
 
 A queue holds the pages of one host in the order of a plan. The crawler calls `next`, makes the visit when politeness
-allows a request to the host and `not_before_s` has passed, and reports it with `visited`. A failed visit is not
+allows a request to the host and `not_before_s` has passed, and reports it with `record_visit`. A failed visit is not
 reported, so the page keeps its place. `put` and `drop` follow pages that appear and disappear and rates that are
 estimated anew. The queue does not enforce politeness. The caller does: it sends a host one request at a time and waits
 for the politeness delay after it.
@@ -47,15 +47,15 @@ class PlanQueue(Protocol):
     """The pages of one host, in the order of a plan."""
 
     def next(self, now_s: float) -> DuePage | None:
-        """Return the next page; the queue does not change until `visited`."""
+        """Return the next page; the queue does not change until `record_visit`."""
 
-    def visited(self, page: int, now_s: float) -> None:
-        """Record a visit: the page's copy is fresh now."""
+    def record_visit(self, page: int, now_s: float) -> None:
+        """Record a visit: the page's capture is fresh now."""
 
-    def put(self, state: PageState) -> None:
+    def update(self, state: PageState) -> None:
         """Add a page, or update its weight, rate and freshness."""
 
-    def drop(self, page: int) -> None:
+    def remove(self, page: int) -> None:
         """Remove a page; an unknown page is not an error."""
 
 
@@ -75,14 +75,14 @@ class TimetableQueue:
         page, due_s = self._visits[-1]
         return DuePage(page, due_s, due_s)
 
-    def visited(self, page: int, now_s: float) -> None:  # noqa: ARG002  # the due times of later visits are fixed
+    def record_visit(self, page: int, now_s: float) -> None:  # noqa: ARG002  # the due times of later visits are fixed
         if self._visits and self._visits[-1][0] == page:
             self._visits.pop()
 
-    def put(self, state: PageState) -> None:
+    def update(self, state: PageState) -> None:
         self._gone.discard(state.page)
 
-    def drop(self, page: int) -> None:
+    def remove(self, page: int) -> None:
         self._gone.add(page)
 
 
@@ -109,16 +109,16 @@ class DueQueue:
             heapq.heappop(self._waiting)
         return None
 
-    def visited(self, page: int, now_s: float) -> None:
+    def record_visit(self, page: int, now_s: float) -> None:
         if page in self._interval_s:
             self._schedule(page, now_s + self._interval_s[page])
 
-    def put(self, state: PageState) -> None:
+    def update(self, state: PageState) -> None:
         interval_s = self._plan.interval_for(self._server, state.weight, state.rate)
         self._interval_s[state.page] = interval_s
         self._schedule(state.page, state.fresh_s + interval_s)
 
-    def drop(self, page: int) -> None:
+    def remove(self, page: int) -> None:
         self._interval_s.pop(page, None)
         self._due_s.pop(page, None)
 
@@ -150,18 +150,18 @@ class ValueQueue:
         best = int(page[worth == worth.max()].min())
         return DuePage(best, max(now_s, self._last_s + self._slot_s))
 
-    def visited(self, page: int, now_s: float) -> None:
+    def record_visit(self, page: int, now_s: float) -> None:
         if page in self._row:
             self._columns[3, self._row[page]] = now_s
             self._last_s = now_s
 
-    def put(self, state: PageState) -> None:
+    def update(self, state: PageState) -> None:
         row = self._row.setdefault(state.page, len(self._row))
         if row == self._columns.shape[1]:
             self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)], axis=1)
         self._columns[:, row] = state.page, state.weight, state.rate, state.fresh_s
 
-    def drop(self, page: int) -> None:
+    def remove(self, page: int) -> None:
         """Remove a page; the last row moves into its place."""
         row = self._row.pop(page, None)
         if row is None:
@@ -187,7 +187,7 @@ def make_queue(plan: Plan, world: RefreshWorld, server: int, start_s: float = 0.
     value = ValueQueue(plan, float(plan.slot_s[server]))
     columns = (ids, world.weight[rows].tolist(), world.rate[rows].tolist(), (start_s - world.age_s[rows]).tolist())
     for state in zip(*columns, strict=True):
-        value.put(PageState(*state))
+        value.update(PageState(*state))
     return value
 
 
@@ -211,7 +211,7 @@ def execute_plan(plan: Plan, world: RefreshWorld) -> Timetable:
                 due = queue.next(at_s)
                 if due is None:
                     break
-                queue.visited(due.page, at_s)
+                queue.record_visit(due.page, at_s)
                 rows.append(row_of[due.page])
                 times.append(at_s)
         starts.append(len(rows))

@@ -50,7 +50,7 @@ def staleness(u: ArrayLike) -> Floats:
     return result
 
 
-def lost(u: ArrayLike) -> Floats:
+def stale_time(u: ArrayLike) -> Floats:
     """Return the stale time within a gap, in units of 1/lam: u S(u) = u - 1 + e^-u."""
     u = np.asarray(u, dtype=np.float64)
     v = np.minimum(u, SERIES_BELOW)
@@ -123,7 +123,7 @@ def even_staleness(world: RefreshWorld, counts: ArrayLike) -> Floats:
         gaps = np.where(at_once, x, x + 1)
         gap = np.where(at_once, horizon, horizon + age) / gaps
         # The first gap began before now; its part before now is subtracted.
-        stale = gaps * lost(lam * gap) - np.where(at_once, 0.0, lost(lam * age))
+        stale = gaps * stale_time(lam * gap) - np.where(at_once, 0.0, stale_time(lam * age))
         result = stale / (lam * horizon)
         never = -np.expm1(-lam * age) + np.exp(-lam * age) * staleness(lam * horizon)
     result = np.where(x == 0, never, result)
@@ -163,7 +163,7 @@ def _aged(u: Floats, lam: Floats) -> Floats:
     v = np.minimum(u, SERIES_BELOW)
     series = v * v * v * (1 / 6 - v * (1 / 24 - v * (1 / 120 - v * (1 / 720 - v / 5040))))
     with np.errstate(divide="ignore", invalid="ignore"):
-        area: Floats = np.where(u < SERIES_BELOW, series, u * u / 2 - lost(u)) / (lam * lam)
+        area: Floats = np.where(u < SERIES_BELOW, series, u * u / 2 - stale_time(u)) / (lam * lam)
     return area
 
 
@@ -176,10 +176,10 @@ def visited_staleness(world: RefreshWorld, page: Rows, time_s: Floats) -> Floats
     gaps = _Gaps.between_visits(world, page, time_s)
     lam = world.rate
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        later = np.bincount(gaps.page, lost(lam[gaps.page] * gaps.length), minlength=len(world))
+        later = np.bincount(gaps.page, stale_time(lam[gaps.page] * gaps.length), minlength=len(world))
         first = lam * gaps.first
         faded = np.exp(-lam * world.age_s)
-        stale = later + first * (1 - faded) + faded * lost(first)
+        stale = later + first * (1 - faded) + faded * stale_time(first)
         result = stale / (lam * world.horizon_s)
     return np.where(lam == 0, 0.0, np.where(np.isinf(lam), 1.0, result))
 
@@ -211,7 +211,7 @@ def gap_costs(lam: Floats, age_s: Floats, gap_s: Floats) -> tuple[Floats, Floats
     """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         u, faded = lam * gap_s, np.exp(-lam * age_s)
-        stale = np.where(lam == 0, 0.0, gap_s * (1 - faded) + faded * lost(u) / lam)
+        stale = np.where(lam == 0, 0.0, gap_s * (1 - faded) + faded * stale_time(u) / lam)
         aged = np.where(lam == 0, 0.0, _aged(lam * (age_s + gap_s), lam) - _aged(lam * age_s, lam))
     always = np.isinf(lam)
     if always.any():

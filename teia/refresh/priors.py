@@ -86,9 +86,9 @@ def learn_priors(histories: Histories, host: Groups, kind: Groups, trusted: Flag
     for _ in range(ROUNDS):
         found = estimate(histories, prior, trusted)
         of_all = fit(found, counts, everywhere, nothing)
-        of_hosts = fit(found, counts, host, _taken(of_all, np.zeros(hosts, dtype=np.int64)))
-        of_kinds = fit(found, counts, kind, _taken(of_hosts, host_of_kind))
-        prior = _taken(of_kinds, kind)
+        of_hosts = fit(found, counts, host, _select(of_all, np.zeros(hosts, dtype=np.int64)))
+        of_kinds = fit(found, counts, kind, _select(of_hosts, host_of_kind))
+        prior = _select(of_kinds, kind)
     return prior
 
 
@@ -99,17 +99,17 @@ def learn_host_priors(
 
     It learns for one host the priors that `learn_priors` learns for many hosts at once.
     """
-    of_kinds, of_host = _taken(of_all, np.zeros(int(kind.max()) + 1, dtype=np.int64)), of_all
+    of_kinds, of_host = _select(of_all, np.zeros(int(kind.max()) + 1, dtype=np.int64)), of_all
     counts = (histories.visits > 0.0).astype(np.float64)
     together = np.zeros(len(histories), dtype=np.int64)
     for _ in range(rounds if counts.any() else 0):
-        found = estimate(histories, _taken(of_kinds, kind), trusted)
+        found = estimate(histories, _select(of_kinds, kind), trusted)
         of_host = fit(found, counts, together, of_all)
-        of_kinds = fit(found, counts, kind, _taken(of_host, np.zeros(of_kinds.changes.size, dtype=np.int64)))
+        of_kinds = fit(found, counts, kind, _select(of_host, np.zeros(of_kinds.changes.size, dtype=np.int64)))
     return of_kinds, of_host
 
 
-def _taken(gamma: Gamma, which: Groups) -> Gamma:
+def _select(gamma: Gamma, which: Groups) -> Gamma:
     return Gamma(gamma.changes[which], gamma.time_s[which])
 
 
@@ -128,5 +128,5 @@ def page_type(path: str, depth: int, media_type: str) -> str:
     _, dot, ending = name.rpartition(".")
     last = "" if not name else f"*.{ending}" if dot and len(ending) <= 5 else "*"
     names = sorted(pair.partition("=")[0] for pair in query.split("&")) if query else []
-    asked = f"?{'&'.join(names)}" if names else ""
-    return f"{'/'.join([*folders[:MAX_SEGMENTS], last])}{asked} {min(depth, MAX_SEGMENTS)} {media_type}"
+    query_names = f"?{'&'.join(names)}" if names else ""
+    return f"{'/'.join([*folders[:MAX_SEGMENTS], last])}{query_names} {min(depth, MAX_SEGMENTS)} {media_type}"

@@ -98,7 +98,7 @@ def _read(path: str, rows: Iterator[list[str]]) -> Scenario:
     reader = _Rows(scenario, header)
     broken: list[str] = []
     for line, row in enumerate(rows, start=2):
-        reason = reader.take(row) if row else None
+        reason = reader.add(row) if row else None
         if reason is not None:
             broken.append(f"line {line}: {reason}")
     if broken:

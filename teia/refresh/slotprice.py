@@ -62,9 +62,9 @@ def _worths(world: RefreshWorld, counts: Numbers) -> list[tuple[Floats, Floats]]
     after[:-1][same] = np.diff(at)[same]
     rate = world.rate[page]
     # Without a visit its two gaps become one: (1 - e^(-lam before)) (1 - e^(-lam after)) / lam is lost.
-    lost = world.weight[page] / (rate * world.horizon_s) * np.expm1(-rate * before) * np.expm1(-rate * after)
-    worth = np.empty_like(lost)
-    worth[order] = lost
+    loss = world.weight[page] / (rate * world.horizon_s) * np.expm1(-rate * before) * np.expm1(-rate * after)
+    worth = np.empty_like(loss)
+    worth[order] = loss
     bounds = [(int(a), int(b)) for a, b in zip(table.starts[:-1], table.starts[1:], strict=True)]
     return [(table.due_s[a:b], worth[a:b]) for a, b in bounds]
 
@@ -100,8 +100,8 @@ class _Server:
 
         def worth(gaps: Floats, ends: int, survival_at_start: Floats | float = 1.0) -> Floats:
             still = np.exp(-rate[:, None] * gaps) * survival_at_start
-            kept = -np.expm1(-rate[:, None] * gaps) / rate[:, None] * survival_at_start
-            result: Floats = weight[:, None] / horizon * (kept + ends * length / 2 * np.abs(still - usual))
+            fresh_s = -np.expm1(-rate[:, None] * gaps) / rate[:, None] * survival_at_start
+            result: Floats = weight[:, None] / horizon * (fresh_s + ends * length / 2 * np.abs(still - usual))
             return result
 
         lines = _lines(middle)

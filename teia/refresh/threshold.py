@@ -23,7 +23,7 @@ FARTHEST = 160.0
 CLOSED = 1e-13
 """Difference of logarithms below which two thresholds are the same."""
 
-MOST_ROUNDS = 200
+MAX_ROUNDS = 200
 
 
 @dataclass(slots=True)
@@ -44,22 +44,22 @@ def narrow(
     visits: Callable[[Floats, Flags], Floats],
     target: Floats,
     start: Floats,
-    settled: Callable[[Bracket, int], Flags],
+    is_settled: Callable[[Bracket, int], Flags],
     relevant: Flags,
 ) -> Bracket:
-    """Close in on `target` until `settled` accepts every relevant group.
+    """Close in on `target` until `is_settled` accepts every relevant group.
 
     `visits(log_thresholds, wanted)` returns the visits of each group; it may leave out those that are not wanted.
     """
     search = _Search(target, start)
     wanted = relevant.copy()
-    for round_ in range(MOST_ROUNDS):
-        search.see(visits(search.at, wanted), wanted)
-        wanted &= ~(search.closed | (search.bracketed & settled(search.found, round_)))
+    for round_ in range(MAX_ROUNDS):
+        search.record_visits(visits(search.at, wanted), wanted)
+        wanted &= ~(search.is_closed | (search.is_bracketed & is_settled(search.found, round_)))
         if not wanted.any():
             break
         # Every fourth round bisects, because false position alone can be slow on a curved function.
-        search.go_on(halve=round_ % 4 == 3)
+        search.choose_next(halve=round_ % 4 == 3)
     return search.found
 
 
@@ -76,18 +76,18 @@ class _Search:
         self._step = 0.1
 
     @property
-    def bracketed(self) -> Flags:
+    def is_bracketed(self) -> Flags:
         return np.isfinite(self.found.low) & np.isfinite(self.found.high)
 
     @property
-    def closed(self) -> Flags:
+    def is_closed(self) -> Flags:
         """True for groups whose two ends are equal."""
         low, high = self.found.low, self.found.high
         with np.errstate(invalid="ignore"):
-            result: Flags = self.bracketed & (high - low <= CLOSED * np.maximum(1.0, np.abs(high)))
+            result: Flags = self.is_bracketed & (high - low <= CLOSED * np.maximum(1.0, np.abs(high)))
         return result
 
-    def see(self, now: Floats, wanted: Flags) -> None:
+    def record_visits(self, now: Floats, wanted: Flags) -> None:
         """Use the visits at `at` as the new end on their side; at the edge of the search, as both ends."""
         found, at = self.found, self.at
         # 0.5 keeps the logarithm finite where a group has no visits.
@@ -104,7 +104,7 @@ class _Search:
         self._error_high[over & (self._high_stays > 1)] /= 2
         self._error_low[under & (self._low_stays > 1)] /= 2
 
-    def go_on(self, *, halve: bool) -> None:
+    def choose_next(self, *, halve: bool) -> None:
         """Choose the next threshold: the zero of the line between the ends, or their middle.
 
         A group without two ends searches farther away.
@@ -115,5 +115,5 @@ class _Search:
             inside = found.low + np.clip(0.5 if halve else share, 0.01, 0.99) * (found.high - found.low)
         # Visits fall roughly as the root of the threshold, so an error of e in visits is about 2 e in the threshold.
         farther = self.at + 2 * self._error + np.where(self._error >= 0, self._step, -self._step)
-        self.at = np.clip(np.where(self.bracketed, inside, farther), self._floor, self._ceiling)
+        self.at = np.clip(np.where(self.is_bracketed, inside, farther), self._floor, self._ceiling)
         self._step *= 2

@@ -1,4 +1,4 @@
-"""Cells that nodes keep, without crawling them: their logs in NATS, their files, written by real transactions."""
+"""Cells that nodes own, without crawling them: their logs in NATS, their files, written by real transactions."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ IDENTITY = "this cluster"
 Result = TypeVar("Result")
 
 
-class Kept:
-    """A cell of a collection as several nodes keep it, one after another; each has a folder of its own."""
+class OwnedCell:
+    """A cell of a collection as several nodes own it, one after another; each has a folder of its own."""
 
     def __init__(self, folder: Path, nats: Nats, thread: LoopThread, objects: Objects | None = None) -> None:
         self.folder, self.nats, self.thread = folder, nats, thread
-        self.wire = self.do(nats.wire())
-        self.collection = self.do(nats.stream(self.wire))
+        self.wire = self.wait_for(nats.wire())
+        self.collection = self.wait_for(nats.stream(self.wire))
         self.objects = objects or FileObjects(str(folder / "store"), self.collection)
 
-    def do(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def wait_for(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self.thread.wait_for(work)
 
     def log(self, node: str) -> CellLog:
@@ -52,22 +52,22 @@ class Kept:
     def snapshots(self) -> Snapshots:
         return Snapshots(self.objects, self.nats.clock, IDENTITY)
 
-    def take(self, node: str, snapshots: Snapshots | None = None) -> tuple[CellLog, int]:
-        """Become keeper with a file that is up to the log; returns the log and how many commits it was behind."""
+    def become_owner(self, node: str, snapshots: Snapshots | None = None) -> tuple[CellLog, int]:
+        """Become owner with a file that is up to the log; returns the log and the number of commits it lagged."""
         log = self.log(node)
-        self.do(log.take(self.do(log.head())))
+        self.wait_for(log.take(self.wait_for(log.head())))
         copies = CellCopies([self.folder_of(node)], self.thread, snapshots)
-        return log, self.do(copies.open_all({7: log}))[7]
+        return log, self.wait_for(copies.open_all({7: log}))[7]
 
     def write(self, log: CellLog, node: str, urls: int, begin: int = 0, at_once: int = 100) -> None:
         """Commit URLs that were found, as a crawl does."""
-        with self.opened(log, node) as cell:
+        with self.open_cell(log, node) as cell:
             for at in range(begin, begin + urls, at_once):
                 with cell.transaction():
                     cell.add_links([found(number) for number in range(at, min(at + at_once, begin + urls))], 1.0)
 
     @contextmanager
-    def opened(self, log: CellLog, node: str) -> Iterator[FrontierCell]:
+    def open_cell(self, log: CellLog, node: str) -> Iterator[FrontierCell]:
         cell = FrontierCell(self.folder_of(node).frontier, journal=LogJournal(log, self.thread))
         try:
             yield cell
@@ -85,11 +85,11 @@ class Kept:
     def messages(self, kind: str = "log") -> int:
         """How many messages of a kind NATS has."""
         mask = f"{self.collection}.{kind}.7"
-        info = self.do(self.wire.js.stream_info(f"TEIA_{self.collection}", subjects_filter=mask))
+        info = self.wait_for(self.wire.js.stream_info(f"TEIA_{self.collection}", subjects_filter=mask))
         return (info.state.subjects or {}).get(mask, 0)
 
     def names(self) -> list[str]:
-        return self.do(self.objects.names("7-"))
+        return self.wait_for(self.objects.names("7-"))
 
 
 def found(number: int, hosts: int = 7) -> FoundUrl:

@@ -28,7 +28,7 @@ def test_a_timetable_is_never_early_and_goes_in_its_order() -> None:
     while (due := queue.next(1000.0)) is not None:
         assert due.not_before_s == due.due_s
         seen.append((due.page, due.due_s))
-        queue.visited(due.page, due.due_s)
+        queue.record_visit(due.page, due.due_s)
     assert seen == [(WORLD.page[row], 1000.0 + at) for row, at in zip(table.page, table.due_s, strict=True)]
 
 
@@ -41,13 +41,13 @@ def test_a_failed_visit_leaves_the_page_where_it_is() -> None:
 def test_a_page_that_is_gone_does_not_come_up_again() -> None:
     for name in ("psp", "edf", "index"):
         queue = make_queue(POLICIES[name].plan(WORLD), WORLD, 0)
-        queue.drop(6)
-        queue.drop(99)
+        queue.remove(6)
+        queue.remove(99)
         for now_s in range(1, 60):
             due = queue.next(float(now_s))
             if due is not None:
                 assert due.page != 6
-                queue.visited(due.page, float(now_s))
+                queue.record_visit(due.page, float(now_s))
 
 
 def test_a_page_that_comes_gets_its_interval_from_the_price() -> None:
@@ -55,9 +55,9 @@ def test_a_page_that_comes_gets_its_interval_from_the_price() -> None:
     assert isinstance(plan, Intervals)
     queue = make_queue(plan, WORLD, 0, start_s=0.0)
     row = 1
-    queue.put(PageState(page=8, weight=WORLD.weight[row], rate=WORLD.rate[row], fresh_s=3.0))
+    queue.update(PageState(page=8, weight=WORLD.weight[row], rate=WORLD.rate[row], fresh_s=3.0))
     for page in (5, 6, 7):
-        queue.drop(page)
+        queue.remove(page)
     due = queue.next(0.0)
     assert due is not None
     assert due.page == 8
@@ -80,7 +80,7 @@ def test_the_heap_of_due_times_does_not_grow_with_visits() -> None:
     queue = make_queue(POLICIES["edf"].plan(WORLD), WORLD, 0)
     assert isinstance(queue, DueQueue)
     for step in range(5000):
-        queue.visited(5 + step % 3, float(step))
+        queue.record_visit(5 + step % 3, float(step))
     assert len(queue._waiting) < 200
 
 
@@ -93,14 +93,14 @@ def test_the_most_valuable_page_is_next_whatever_came_before(deeds: list[tuple[i
         now_s += number
         if deed == "p":
             known[page] = PageState(page, number, 1.0 / number, now_s - 1.0)
-            queue.put(known[page])
+            queue.update(known[page])
         elif deed == "v":
-            queue.visited(page, now_s)
+            queue.record_visit(page, now_s)
             if page in known:
                 known[page] = PageState(page, known[page].weight, known[page].rate, now_s)
         else:
             known.pop(page, None)
-            queue.drop(page)
+            queue.remove(page)
         later = now_s + 0.5
         worth = {p: s.weight / s.rate * float(marginal(s.rate * (later - s.fresh_s))) for p, s in known.items()}
         due = queue.next(later)

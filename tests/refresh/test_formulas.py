@@ -20,7 +20,7 @@ US = [0.0, 1e-12, 1e-6, 0.0199, 0.0201, 0.5, 3.0, 40.0, 700.0]
 def test_staleness_of_a_gap_is_the_integral(u: float) -> None:
     expected, _ = quad(lambda a: -np.expm1(-u * a), 0.0, 1.0, epsrel=1e-12)
     assert formulas.staleness(u) == pytest.approx(expected, rel=1e-10)
-    assert formulas.lost(u) == pytest.approx(u * expected, rel=1e-10)
+    assert formulas.stale_time(u) == pytest.approx(u * expected, rel=1e-10)
 
 
 def test_limits_of_a_gap_are_right() -> None:
@@ -33,7 +33,7 @@ def test_limits_of_a_gap_are_right() -> None:
 
 def test_the_series_meet_the_formulas() -> None:
     edge = formulas.SERIES_BELOW
-    for function in (formulas.staleness, formulas.lost, formulas.marginal):
+    for function in (formulas.staleness, formulas.stale_time, formulas.marginal):
         below, above = function([edge * (1 - 1e-12), edge * (1 + 1e-12)])
         assert below == pytest.approx(above, rel=1e-10)
 

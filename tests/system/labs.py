@@ -94,7 +94,7 @@ def crawl(
 def crawling(
     lab: Lab, data: Path, *flags: str, environ: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A crawl in a process group of its own, ended with the block whatever happens; `said` tells what it said."""
+    """A crawl in a process group of its own, ended with the block whatever happens; `log_text` returns its output."""
     with data.with_name("said.txt").open("wb") as errors:
         process = subprocess.Popen(
             crawl_command(lab, data, *flags),
@@ -109,7 +109,7 @@ def crawling(
         kill_group(process)
 
 
-def said(data: Path) -> str:
+def log_text(data: Path) -> str:
     """What the last crawl of a folder wrote to standard error."""
     return data.with_name("said.txt").read_text("utf-8", "replace")[-2_000:]
 

@@ -17,7 +17,7 @@ from teia.indexer.rebuild import audit_index
 from teia.store.root import open_root
 from tests.waiting import until
 
-from .labs import crawling, running_lab, said
+from .labs import crawling, running_lab, log_text
 
 SPEC = """
 seed = 11
@@ -72,8 +72,8 @@ def crawled_under_fire(folder: Path, number: int, pages: int, kills: int) -> lis
             began = time.monotonic()
             pid = another_indexer(data, pid)
             took_s.append(time.monotonic() - began)
-        assert process.wait(300) == 0, said(data)
-    assert said(data).count("restarting it in") >= kills
+        assert process.wait(300) == 0, log_text(data)
+    assert log_text(data).count("restarting it in") >= kills
     return took_s
 
 

@@ -16,7 +16,7 @@ from teia.lab.server.requestlog import RequestLogEntry
 from teia.lab.server.witness import early_requests
 from tests.waiting import until
 
-from .labs import Lab, crawl, crawling, kill_group, running_lab, said
+from .labs import Lab, crawl, crawling, kill_group, running_lab, log_text
 
 DELAY_S = 0.2
 SECONDS = 6
@@ -71,10 +71,10 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
         with crawling(lab, data, *FLAGS, "--config", str(_settings(folder))) as process:
 
             def has_requested_enough() -> bool:
-                assert process.poll() is None, said(data)
+                assert process.poll() is None, log_text(data)
                 return lab.requests() >= 150
 
-            until(has_requested_enough, state=lambda: said(data))
+            until(has_requested_enough, state=lambda: log_text(data))
             status = teia("status", "--data", str(data))
             kill_group(process)
         summary = crawl(lab, data, "--max-seconds", str(SECONDS), *FLAGS[:4], environ=ENVIRON)

@@ -25,7 +25,7 @@ from teia.store.root import open_root
 from teia.transfer.read_all import committed_archive, known_urls
 from tests.waiting import until
 
-from .labs import Lab, crawl, crawling, kill_group, running_lab, said
+from .labs import Lab, crawl, crawling, kill_group, running_lab, log_text
 
 DELAY_S = 0.2
 EPOCH = "2026-11-01T00:00:00Z"
@@ -139,7 +139,7 @@ def kill_again_and_again(lab: Lab, data: Path, kills: int, chance: random.Random
                 time.sleep(chance.uniform(0.0, 1.5))  # at any moment of its start
             else:
                 went_on = wait_for_request(lab, process, lab.requests())
-                assert went_on, f"ended by itself after {number} kills: {said(data)}"
+                assert went_on, f"ended by itself after {number} kills: {log_text(data)}"
                 time.sleep(chance.uniform(0.0, 0.4))  # at any moment of its work
             kill_group(process)
         died = time.monotonic()

@@ -19,7 +19,7 @@ import pytest
 from teia.lab.server.witness import early_requests
 from tests.waiting import until
 
-from .labs import Lab, crawl, crawling, kill_group, running_lab, said
+from .labs import Lab, crawl, crawling, kill_group, running_lab, log_text
 
 DELAY_S = 0.2
 SPEC = """
@@ -60,7 +60,7 @@ def settings(folder: Path, start: datetime) -> Path:
 
 
 def wait_for_requests(lab: Lab, number: int, data: Path) -> None:
-    until(lambda: lab.requests() >= number, f"{number} requests", state=lambda: said(data))
+    until(lambda: lab.requests() >= number, f"{number} requests", state=lambda: log_text(data))
 
 
 def test_a_missed_start_is_run_at_once_and_goes_on_after_kill_9(tmp_path: Path) -> None:

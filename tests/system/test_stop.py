@@ -29,7 +29,7 @@ from teia.records import Command
 from teia.store.root import open_root
 from teia.urls import split
 
-from .labs import Lab, crawl, crawling, running_lab, said
+from .labs import Lab, crawl, crawling, running_lab, log_text
 from .test_kill import EPOCH, LOG_WRITTEN_S, ArchiveWatch, pages_of, wait_for_request
 
 DELAY_S = 0.5
@@ -148,18 +148,18 @@ def stop_once(lab: Lab, data: Path, kind: str, trial: Trial, chance: random.Rand
             asked = began + runs_s  # the start counts as well, which only makes the stop look longer
         else:
             if not wait_for_own_request(lab, process, time.time()):
-                assert process.wait(60) == 0, said(data)
+                assert process.wait(60) == 0, log_text(data)
                 return None
             time.sleep(runs_s)  # the random moment of the stop
             asked = time.monotonic()
             stop(process, data, chance)
         ended = process.wait(60)
-        if ended == 0 and status and ": finished" in said(data):
+        if ended == 0 and status and ": finished" in log_text(data):
             return None  # by itself, a moment before the signal
-        assert ended == status, (kind, ended, said(data))
+        assert ended == status, (kind, ended, log_text(data))
         took_s = time.monotonic() - asked
-    assert took_s <= WITHIN_S, (kind, took_s, said(data))
-    assert was_closed_cleanly(data), (kind, said(data))
+    assert took_s <= WITHIN_S, (kind, took_s, log_text(data))
+    assert was_closed_cleanly(data), (kind, log_text(data))
     return took_s
 
 

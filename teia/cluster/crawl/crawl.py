@@ -319,7 +319,7 @@ def open_owned(
             committer.pagerank = CrawlPageRank(folder.ranks, committer.cells, clock)
         if config.refresh.keep:
             weigh = weigher(config.refresh, folder.ranks)
-            committer.refresh = NodeRefresh(committer.cells, config, clock, weigh, shares.kept_elsewhere)
+            committer.refresh = NodeRefresh(committer.cells, config, clock, weigh, shares.refreshed_elsewhere)
             stack.callback(committer.refresh.close)
         elif since_s:
             committer.refresh = RevisitAll(committer.cells, since_s[folder.name], config, clock)

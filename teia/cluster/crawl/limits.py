@@ -37,7 +37,7 @@ class LimitShares:
         self._cells = cells
         self._began = now
         self._last: dict[str, int] = {}
-        self._kept: dict[str, float] = {}
+        self._refreshed: dict[str, float] = {}
 
     def count_stored(self, stored: Mapping[int, int] | None = None) -> int:
         """Return the pages of all cells by the last reports; `stored` are those of our own cells now."""
@@ -80,7 +80,7 @@ class LimitShares:
         # Pages stored since that report use the claim up.
         return reported.claims - sum(pages - reported.stored.get(str(cell), pages) for cell, pages in stored.items())
 
-    def kept_elsewhere(self) -> int:
+    def refreshed_elsewhere(self) -> int:
         """Return the number of pages that other nodes keep fresh, as they report.
 
         The last report counts for a node between two shifts, and for one that is gone until all its cells have owners
@@ -89,9 +89,9 @@ class LimitShares:
         alive = self._session.alive()
         reported = {cell for node in alive.values() for cell in node.cells}
         if all(str(cell) in reported for cell in self._cells()):
-            self._kept.clear()
-        self._kept |= {name: node.load["kept"] for name, node in alive.items() if "kept" in node.load}
-        return int(sum(kept for name, kept in self._kept.items() if name != self._session.node.name))
+            self._refreshed.clear()
+        self._refreshed |= {name: node.load["kept"] for name, node in alive.items() if "kept" in node.load}
+        return int(sum(pages for name, pages in self._refreshed.items() if name != self._session.node.name))
 
 
 def share_of(remaining: int, name: str, nodes: Mapping[str, NodeState], now: float) -> int:

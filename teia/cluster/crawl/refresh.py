@@ -17,22 +17,22 @@ from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.crawler.keep_fresh.keep_fresh import PlanResult, Refresh, RefreshedHost
 from teia.crawler.open_cell import Cell
 
-Kept = TypeVar("Kept")
+Value = TypeVar("Kept")
 
 
 class NodeRefresh(Refresh):
     """Due times of the pages of some cells; hosts leave it when their cell is lost or their site is sent away."""
 
     def __init__(
-        self, cells: Sequence[Cell], config: Config, clock: Clock, weigh: Weigh, kept_elsewhere: Callable[[], int]
+        self, cells: Sequence[Cell], config: Config, clock: Clock, weigh: Weigh, refreshed_elsewhere: Callable[[], int]
     ) -> None:
-        self._kept_elsewhere = kept_elsewhere
+        self._refreshed_elsewhere = refreshed_elsewhere
         super().__init__(cells, config, clock, weigh)
 
     @property
     def is_full(self) -> bool:
         most = self._config.limits.pages_kept
-        return 0 < most <= self.stored_pages + self._kept_elsewhere()
+        return 0 < most <= self.stored_pages + self._refreshed_elsewhere()
 
     def drop_cell(self, number: int) -> None:
         """Forget the hosts of a cell that was lost."""
@@ -60,5 +60,5 @@ class NodeRefresh(Refresh):
                 self._request_plan(host)
 
 
-def _without(kept: OrderedDict[RefreshedHost, Kept], gone: set[RefreshedHost]) -> OrderedDict[RefreshedHost, Kept]:
-    return OrderedDict((host, each) for host, each in kept.items() if host not in gone)
+def _without(values: OrderedDict[RefreshedHost, Value], gone: set[RefreshedHost]) -> OrderedDict[RefreshedHost, Value]:
+    return OrderedDict((host, each) for host, each in values.items() if host not in gone)

@@ -65,7 +65,7 @@ class PolicyQueue:
                 return taken, due.not_before_s
             if len(taken) == limit:
                 break
-            self._queue.visited(due.page, now_s)
+            self._queue.record_visit(due.page, now_s)
             key = self._keys[due.page]
             if wait_s <= now_s and key not in skip and key not in taken:
                 taken.append(key)
@@ -78,8 +78,8 @@ class PolicyQueue:
         if page is None:
             page = self._pages[key] = len(self._keys)
             self._keys.append(key)
-            self._queue.put(PageState(page, weight / self._total, rate, fresh_s))
+            self._queue.update(PageState(page, weight / self._total, rate, fresh_s))
         # After a failed visit the capture is as old as it was.
         elif not self.is_timetable and fresh_s >= requested_s:
-            self._queue.visited(page, fresh_s)
+            self._queue.record_visit(page, fresh_s)
         self._requested_s[page] = requested_s

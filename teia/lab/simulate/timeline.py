@@ -253,7 +253,7 @@ class PlainTimeline:
         if not isinstance(self._plan, Timetable):
             self._nominal_s[server] += self._slot_s[server]
         if due is not None:
-            queue.visited(due.page, now_s)
+            queue.record_visit(due.page, now_s)
             row = self._row[due.page]
             # A page chosen by value is due at any time, so lateness is counted from its slot.
             due_s = key_s if isinstance(self._plan, ByValue) else due.due_s

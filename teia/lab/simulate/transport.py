@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from teia.errors import UsageError
-from teia.refresh.formulas import lost
+from teia.refresh.formulas import stale_time
 from teia.refresh.merge import Timetable, merge
 from teia.refresh.model import Floats, Numbers, RefreshWorld
 
@@ -40,17 +40,17 @@ def evenest_slots(rate: float, horizon_s: float, count: int, slots_s: Floats) ->
     if not 0 < count <= len(slots_s):
         raise UsageError(f"{count} visits in {len(slots_s)} slots")
     slots_s = np.sort(slots_s)
-    between = lost(rate * np.maximum(slots_s[None, :] - slots_s[:, None], 0.0))
+    between = stale_time(rate * np.maximum(slots_s[None, :] - slots_s[:, None], 0.0))
     # Each visit must be later than the one before it.
     between[np.tril_indices(len(slots_s))] = np.inf
     # cost[s] is the least staleness up to slot s if the latest visit is there; the first gap begins at 0.
-    cost = lost(rate * slots_s)
+    cost = stale_time(rate * slots_s)
     before = []
     for _ in range(count - 1):
         through = cost[:, None] + between
         before.append(through.argmin(axis=0))
         cost = through.min(axis=0)
-    index = int((cost + lost(rate * (horizon_s - slots_s))).argmin())
+    index = int((cost + stale_time(rate * (horizon_s - slots_s))).argmin())
     chosen = [index]
     # Follow the best predecessors back from the last visit.
     for step in reversed(before):

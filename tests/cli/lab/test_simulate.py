@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from teia.refresh.formulas import lost
+from teia.refresh.formulas import stale_time
 from tests.cli.conftest import Teia
 
 PAGES = "page,server,weight,rate_per_day\nb,x,1,1\na,x,1,2\nstill,y,2,0\nwild,y,1,inf\nquick,y,1,30\n"
@@ -56,7 +56,7 @@ def test_visits_that_are_written_score_what_is_printed(teia: Teia, tmp_path: Pat
     for page, rate_per_day in (("b", 1), ("a", 2), ("quick", 30)):
         gaps = np.diff([0.0, *times[page], length_s])
         rate = rate_per_day / 86_400.0
-        stale += float(lost(rate * gaps).sum()) / (rate * length_s) / 6
+        stale += float(stale_time(rate * gaps).sum()) / (rate * length_s) / 6
     assert result["policies"]["edf"]["staleness"] == pytest.approx(stale, abs=1e-9)
 
 

@@ -25,7 +25,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import CLUSTER, applied_seq
 from teia.store.root import CellFolder
 from tests.cluster.conftest import Nats
-from tests.cluster.kept import IDENTITY, Kept, found
+from tests.cluster.kept import IDENTITY, OwnedCell, found
 from tests.waiting import until_async
 
 PATIENT = Pace(silence_s=20.0, beat_s=4.0, margin_s=4.0)
@@ -106,12 +106,12 @@ def test_a_cell_that_cannot_be_restored_here_is_left_to_others(own_nats: Nats, t
             raise CannotRestore("no snapshot can be read")
 
     with LoopThread() as thread:
-        kept = Kept(tmp_path, own_nats, thread)
+        kept = OwnedCell(tmp_path, own_nats, thread)
         snapshots = kept.snapshots()
-        log, _ = kept.take("old", snapshots)
+        log, _ = kept.become_owner("old", snapshots)
         kept.write(log, "old", 100)
-        kept.do(snapshots.save(log, kept.folder_of("old")))
-        kept.do(log.release())
+        kept.wait_for(snapshots.save(log, kept.folder_of("old")))
+        kept.wait_for(log.release())
 
         async def main() -> None:
             session = await own_nats.node("a")
@@ -136,18 +136,18 @@ def test_a_cell_that_cannot_be_restored_here_is_left_to_others(own_nats: Nats, t
 
 def test_a_broken_file_is_replaced_by_the_snapshot(nats: Nats, tmp_path: Path) -> None:
     with LoopThread() as thread:
-        kept = Kept(tmp_path, nats, thread)
+        kept = OwnedCell(tmp_path, nats, thread)
         nats.wires.clear()
         snapshots = kept.snapshots()
-        log, _ = kept.take("a", snapshots)
+        log, _ = kept.become_owner("a", snapshots)
         kept.write(log, "a", 1_000)
-        kept.do(snapshots.save(log, kept.folder_of("a")))
+        kept.wait_for(snapshots.save(log, kept.folder_of("a")))
         before = kept.dump("a")
         path = kept.folder_of("a").frontier
         path.write_bytes(os.urandom(path.stat().st_size))
-        log, _ = kept.take("a", kept.snapshots())
+        log, _ = kept.become_owner("a", kept.snapshots())
         assert kept.dump("a") == before
-        with kept.opened(log, "a") as cell:
+        with kept.open_cell(log, "a") as cell:
             assert applied_seq(cell.db) == log.last
         thread.wait_for(kept.wire.end())
 
@@ -164,15 +164,15 @@ def test_a_disk_that_is_full_while_a_copy_is_brought_up_is_told_and_waited_for(
             self.db.execute(f"PRAGMA max_page_count = {pages + 1}")
 
     with LoopThread() as thread:
-        kept = Kept(tmp_path, nats, thread)
+        kept = OwnedCell(tmp_path, nats, thread)
         nats.wires.clear()
-        log, _ = kept.take("old")
+        log, _ = kept.become_owner("old")
         kept.write(log, "old", 1_000)
         with monkeypatch.context() as patch:
             patch.setattr(open_cells, "FrontierCell", Full)
             with pytest.raises(DiskFull, match="no space left on the disk"):
-                kept.take("a")
-        _, behind = kept.take("a")
+                kept.become_owner("a")
+        _, behind = kept.become_owner("a")
         assert behind == 10
         assert kept.dump("a") == kept.dump("old")
         thread.wait_for(kept.wire.end())

@@ -16,16 +16,16 @@ from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.nats.thread import LoopThread
 from teia.config.sections import ClusterSettings
 from tests.cluster.conftest import Nats
-from tests.cluster.kept import IDENTITY, Kept
+from tests.cluster.kept import IDENTITY, OwnedCell
 
 
 class Watched:
     """A saver of one cell on a virtual clock."""
 
-    def __init__(self, kept: Kept, settings: ClusterSettings) -> None:
+    def __init__(self, kept: OwnedCell, settings: ClusterSettings) -> None:
         self.kept, self.clock = kept, VirtualClock(1_000_000.0)
         self.snapshots = Snapshots(kept.objects, self.clock, IDENTITY)
-        self.log, _ = kept.take("a", self.snapshots)
+        self.log, _ = kept.become_owner("a", self.snapshots)
         self.space = SimpleNamespace(has_room=True)
         copies = CellCopies([kept.folder_of("a")], kept.thread, self.snapshots)
         owner = SimpleNamespace(owned={7: self.log})
@@ -37,25 +37,25 @@ class Watched:
         self._urls += urls
 
     def wait(self, seconds: float) -> None:
-        self.kept.do(self.clock.advance(seconds))
+        self.kept.wait_for(self.clock.advance(seconds))
 
     def look(self) -> bool:
         """Look once; whether a snapshot was made."""
-        before = self.kept.do(self.log.pointer())
-        self.kept.do(self.saver._save_if_due(7, self.log))
-        return self.kept.do(self.log.pointer()) != before
+        before = self.kept.wait_for(self.log.pointer())
+        self.kept.wait_for(self.saver._save_if_due(7, self.log))
+        return self.kept.wait_for(self.log.pointer()) != before
 
 
 @pytest.fixture
-def kept(nats: Nats, tmp_path: Path) -> Iterator[Kept]:
+def kept(nats: Nats, tmp_path: Path) -> Iterator[OwnedCell]:
     with LoopThread() as thread:
-        made = Kept(tmp_path, nats, thread)
+        made = OwnedCell(tmp_path, nats, thread)
         nats.wires.clear()
         yield made
         thread.wait_for(made.wire.end())
 
 
-def test_a_cell_that_changed_is_copied_after_a_while(kept: Kept) -> None:
+def test_a_cell_that_changed_is_copied_after_a_while(kept: OwnedCell) -> None:
     watched = Watched(kept, ClusterSettings(snapshot_s=600.0))
     watched.write()
     assert not watched.look()
@@ -70,7 +70,7 @@ def test_a_cell_that_changed_is_copied_after_a_while(kept: Kept) -> None:
     assert not watched.look()
 
 
-def test_a_log_that_grows_fast_or_has_no_room_is_copied_at_once(kept: Kept) -> None:
+def test_a_log_that_grows_fast_or_has_no_room_is_copied_at_once(kept: OwnedCell) -> None:
     watched = Watched(kept, ClusterSettings(snapshot_s=1e6, snapshot_log_bytes=64 * 1024))
     watched.write(100)
     assert not watched.look()
@@ -82,7 +82,7 @@ def test_a_log_that_grows_fast_or_has_no_room_is_copied_at_once(kept: Kept) -> N
     assert watched.look()
 
 
-def test_a_keeper_that_wrote_nothing_makes_room_too(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keeper_that_wrote_nothing_makes_room_too(kept: OwnedCell, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a restart nothing can be written while room is short: what made it short is of the keeper before."""
     settings = ClusterSettings(snapshot_s=1e6)
     Watched(kept, settings).write(1_000)
@@ -109,10 +109,10 @@ def test_a_keeper_that_wrote_nothing_makes_room_too(kept: Kept, monkeypatch: pyt
     assert len(saves) == 3
 
 
-def test_a_cell_can_be_opened_while_room_is_short(kept: Kept) -> None:
+def test_a_cell_can_be_opened_while_room_is_short(kept: OwnedCell) -> None:
     """Rests that are over are forgotten when there is room for it, and a cell without any writes nothing at all."""
-    log, _ = kept.take("a")
-    with kept.opened(log, "a") as frontier:
+    log, _ = kept.become_owner("a")
+    with kept.open_cell(log, "a") as frontier:
         with frontier.transaction():
             rows = [(DELAY + "over.test", 10.0), (DELAY + "rests.test", 90.0)]
             frontier.db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
@@ -128,7 +128,7 @@ def test_a_cell_can_be_opened_while_room_is_short(kept: Kept) -> None:
         assert delays == 1
 
 
-def test_what_took_long_is_not_done_again_for_long(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_took_long_is_not_done_again_for_long(kept: OwnedCell, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(kept, ClusterSettings(snapshot_s=10.0))
     save = watched.snapshots.save
 
@@ -148,7 +148,7 @@ def test_what_took_long_is_not_done_again_for_long(kept: Kept, monkeypatch: pyte
     assert watched.look()
 
 
-def test_a_place_that_is_away_is_tried_again(kept: Kept, tmp_path: Path) -> None:
+def test_a_place_that_is_away_is_tried_again(kept: OwnedCell, tmp_path: Path) -> None:
     """The log is there meanwhile: nothing depends on it."""
     (tmp_path / "store").write_text("in the way")
     watched = Watched(kept, ClusterSettings(snapshot_s=1.0))

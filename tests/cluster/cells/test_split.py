@@ -37,7 +37,7 @@ from teia.frontier.cell.split import middle_slot, split_cells
 from teia.store.root import CellFolder
 from teia.urls import cell_range, cell_starts, cell_table, key_of, slot_of
 from tests.cluster.conftest import Nats
-from tests.cluster.kept import IDENTITY, Kept
+from tests.cluster.kept import IDENTITY, OwnedCell
 from tests.waiting import until_async
 
 CELLS = 8
@@ -55,7 +55,7 @@ def found(site: str, number: int) -> FoundUrl:
     return FoundUrl(host, key_of(f"http://{host}/{number}"), f"/{number}", depth=1)
 
 
-class Halves(Kept):
+class Halves(OwnedCell):
     """Cell 7 of a cluster of eight, about to be split; and its other half, cell 8."""
 
     def begin(self, urls: int = 5) -> None:

@@ -82,19 +82,19 @@ def test_nobody_stores_more_than_it_said_it_would() -> None:
 
 def test_pages_that_others_keep_are_counted() -> None:
     made, _ = shares(node("a", {}, 5), node("b", {}, 7), node("c", {}, 8))
-    assert made.kept_elsewhere() == 15
+    assert made.refreshed_elsewhere() == 15
 
 
 def test_pages_that_others_keep_count_also_between_two_shifts_and_after_a_death() -> None:
     at_work = {name: msgspec.structs.replace(node(name, {}, 7), cells={str(at): 1}) for at, name in enumerate("ab")}
     made, alive = shares(*at_work.values())
-    assert made.kept_elsewhere() == 7
+    assert made.refreshed_elsewhere() == 7
     alive["b"] = NodeState("b", "x", load={"idle": 0.0})
-    assert made.kept_elsewhere() == 7
+    assert made.refreshed_elsewhere() == 7
     del alive["b"]
-    assert made.kept_elsewhere() == 7
+    assert made.refreshed_elsewhere() == 7
     alive["a"] = msgspec.structs.replace(at_work["a"], cells={"0": 1, "1": 1})
-    assert made.kept_elsewhere() == 0
+    assert made.refreshed_elsewhere() == 0
 
 
 def test_a_limit_says_which_it_is() -> None:

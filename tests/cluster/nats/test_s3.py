@@ -16,7 +16,7 @@ import pytest
 from teia.cluster.nats.objects import FileObjects, ObjectGone
 from teia.cluster.nats.thread import LoopThread
 from tests.cluster.conftest import Nats
-from tests.cluster.kept import Kept
+from tests.cluster.kept import OwnedCell
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -57,18 +57,18 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_a_cell_is_saved_to_s3_and_restored_from_it(bucket: str, nats: Nats, tmp_path: Path) -> None:
     """A3: three snapshots, of which two are kept; a node that never saw the cell has it from there."""
     with LoopThread() as thread:
-        kept = Kept(tmp_path, nats, thread, FileObjects(bucket, "c"))
-        log, _ = kept.take("a")
+        kept = OwnedCell(tmp_path, nats, thread, FileObjects(bucket, "c"))
+        log, _ = kept.become_owner("a")
         snapshots = kept.snapshots()
         for begin in (0, 50, 100):
             kept.write(log, "a", 50, begin)
-            made = kept.do(snapshots.save(log, kept.folder_of("a")))
+            made = kept.wait_for(snapshots.save(log, kept.folder_of("a")))
             assert made is not None
         assert len({name.rpartition(".")[0] for name in kept.names()}) == 2
-        _, behind = kept.take("b", kept.snapshots())
+        _, behind = kept.become_owner("b", kept.snapshots())
         assert behind == 0
         assert kept.dump("b") == kept.dump("a")
         with pytest.raises(ObjectGone):
-            kept.do(kept.objects.get("nothing", tmp_path / "nothing"))
-        kept.do(kept.wire.end())
+            kept.wait_for(kept.objects.get("nothing", tmp_path / "nothing"))
+        kept.wait_for(kept.wire.end())
         nats.wires.clear()

@@ -13,7 +13,7 @@ from teia.errors import UsageError
 from teia.lab.simulate.transport import evenest_slots, nearest_slots, transport_visits
 from teia.refresh.bound import timetable_staleness
 from teia.refresh.counts import plan_counts
-from teia.refresh.formulas import lost
+from teia.refresh.formulas import stale_time
 from teia.refresh.merge import merge
 from teia.refresh.model import DAY_S, RefreshWorld
 from teia.refresh.scenario import draw_world
@@ -23,7 +23,7 @@ HORIZON, RATE = 12.0, 0.3
 
 def staleness(times: np.ndarray, rate: float = RATE, horizon: float = HORIZON) -> float:
     gaps = np.diff(np.concatenate([[0.0], np.sort(times), [horizon]]))
-    return float(lost(rate * gaps).sum() / (rate * horizon))
+    return float(stale_time(rate * gaps).sum() / (rate * horizon))
 
 
 def test_the_papers_picture() -> None:

@@ -234,7 +234,7 @@ def test_secrets_are_kept_as_hashes_in_a_file_of_the_owners(web: Web) -> None:
 
 def test_where_nothing_can_be_written_people_are_let_in_all_the_same(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a full disk the operator has to see that it is full; only when somebody was last here is not known."""
-    monkeypatch.setattr("teia.web.access.accounts.SEEN_EVERY_S", -1.0)
+    monkeypatch.setattr("teia.web.access.accounts.SEEN_RESOLUTION_S", -1.0)
     viewer, token = web.client(Role.VIEWER), web.token(Role.VIEWER)
     web.site.accounts._db.execute("PRAGMA query_only = ON")
     for _ in range(2):

@@ -166,6 +166,6 @@ def test_the_longest_filter_is_listened_to(cut: Web, monkeypatch: pytest.MonkeyP
         stream.is_over.set()
         return stream
 
-    monkeypatch.setattr(Hub, "enter", over)
+    monkeypatch.setattr(Hub, "open_stream", over)
     assert client.get(unescape(address)).status_code == 200
     cut.site.close()

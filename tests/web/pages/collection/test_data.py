@@ -247,7 +247,7 @@ def test_the_list_of_all_collections_waits_a_moment_for_all_of_them_together(
         time.sleep(patience_s)  # counting takes as long as it may: the subject of this test
         return None, None
 
-    monkeypatch.setattr("teia.web.pages.collection.data._space", space)
+    monkeypatch.setattr("teia.web.pages.collection.data._disk_use", space)
     monkeypatch.setattr(type(web.site), "names", lambda _: ["main"] * 20)
     assert web.client(Role.VIEWER).get("/settings/data").status_code == 200
     assert len(patience) == 20

@@ -117,7 +117,7 @@ def test_a_token_for_nothing_is_not_made(web: Web) -> None:
 
 
 def test_an_operators_token_that_is_not_for_reading_sees_no_headline(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teia.web.server.headline._made", lambda _: Headline(7, 0, "/c"))
+    monkeypatch.setattr("teia.web.server.headline._compute_headline", lambda _: Headline(7, 0, "/c"))
     monkeypatch.setattr("teia.web.server.headline.PATIENCE_S", 30.0)
     for scope, is_shown in ((TokenScope.READ, True), (TokenScope.CRAWL, False)):
         token = web.site.accounts.make_token(scope, "ana", Role.OPERATOR, frozenset({scope, TokenScope.SEARCH}))
