@@ -148,7 +148,7 @@ class _Pages:
         self.weight, self.rate = np.where(of_use, world.weight, 1.0), np.where(of_use, world.rate, 1.0)
         self.server = np.repeat(np.arange(world.servers, dtype=np.int32), world.pages_per_server)
         self.price = np.zeros(world.servers)
-        # No limit yet: `_granted` takes the minimum of this and the curve.
+        # No limit yet: `_capped_intensities` takes the minimum of this and the curve.
         self.intensity = np.where(of_use, np.inf, 0.0)
 
     def total(self) -> float:
@@ -164,9 +164,9 @@ class _Pages:
             return segments.sums_of(lambda part: self._part(part, price[self.server[part]]), wanted) / each
 
         start = self._guess(segments.sums_of(self._root), each)
-        state = narrow(visits, np.ones(len(each)), start, _settled, relevant)
+        state = narrow(visits, np.ones(len(each)), start, _is_settled, relevant)
         low, self.price = (np.where(relevant, np.exp(end), np.inf) for end in _ends(state))
-        self._settle(low, self.price, _short(state))
+        self._settle(low, self.price, _interpolation_share(state))
 
     def solve_all(self, limit: float) -> None:
         """Reduce the total to the limit: a page gets the lesser intensity of its server's price and of `mu`."""
@@ -177,14 +177,14 @@ class _Pages:
 
         def visits(at: Floats, wanted: Flags) -> Floats:  # noqa: ARG001  # there is one group
             price = np.full_like(own, np.exp(at[0]))
-            return np.array([sum(self._granted(part, price).sum() for part in blocks(len(self.rate))) / limit])
+            return np.array([sum(self._capped_intensities(part, price).sum() for part in blocks(len(self.rate))) / limit])
 
         start = self._guess(
             np.array([sum(self._root(part).sum() for part in blocks(len(self.rate)))]), np.array([limit])
         )
-        state = narrow(visits, np.ones(1), start, _settled, np.ones(1, dtype=np.bool_))
+        state = narrow(visits, np.ones(1), start, _is_settled, np.ones(1, dtype=np.bool_))
         low, high = (np.full_like(own, np.exp(end[0])) for end in _ends(state))
-        self._settle(low, high, np.full_like(own, _short(state)[0]))
+        self._settle(low, high, np.full_like(own, _interpolation_share(state)[0]))
         self.price = np.maximum(own, high)
 
     def _root(self, part: Part) -> Floats:
@@ -198,11 +198,11 @@ class _Pages:
     def _settle(self, low: Floats, high: Floats, share: Floats) -> None:
         """Set intensities `share` of the way from those at the server's high price to those at its low price."""
         for part in blocks(len(self.rate)):
-            few = self._granted(part, high)
-            few += share[self.server[part]] * (self._granted(part, low) - few)
+            few = self._capped_intensities(part, high)
+            few += share[self.server[part]] * (self._capped_intensities(part, low) - few)
             self.intensity[part] = few
 
-    def _granted(self, part: Part, price: Floats) -> Floats:
+    def _capped_intensities(self, part: Part, price: Floats) -> Floats:
         """Return the intensities at these server prices, capped by the current intensities."""
         return np.minimum(self.intensity[part], self._part(part, price[self.server[part]]))
 
@@ -212,7 +212,7 @@ class _Pages:
         return np.where(self.of_use[part], np.maximum(curve, self.floor[part]), 0.0)
 
 
-def _settled(state: Bracket, round_: int) -> Flags:  # noqa: ARG001  # the precision is the same in every round
+def _is_settled(state: Bracket, round_: int) -> Flags:  # noqa: ARG001  # the precision is the same in every round
     settled: Flags = state.many - state.few <= PRECISION
     return settled
 
@@ -223,7 +223,7 @@ def _ends(state: Bracket) -> tuple[Floats, Floats]:
     return low, np.where(np.isfinite(state.high), state.high, state.low)
 
 
-def _short(state: Bracket) -> Floats:
+def _interpolation_share(state: Bracket) -> Floats:
     """Return the share of the way from the high threshold to the low one at which the limit is reached.
 
     The two thresholds are the same except for rounding. The intensities at them differ where all pages change so fast

@@ -121,7 +121,7 @@ class _Rows:
         self._seen: set[str] = set()
         self._servers: dict[str, int] = {}
 
-    def take(self, row: list[str]) -> str | None:
+    def add(self, row: list[str]) -> str | None:
         if len(row) != self._width:
             return f"{len(row)} fields instead of {self._width}"
         page, server = row[self._page].strip(), row[self._server].strip()

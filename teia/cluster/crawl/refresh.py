@@ -17,7 +17,7 @@ from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.crawler.keep_fresh.keep_fresh import PlanResult, Refresh, RefreshedHost
 from teia.crawler.open_cell import Cell
 
-Value = TypeVar("Kept")
+Value = TypeVar("Value")
 
 
 class NodeRefresh(Refresh):
