@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from teia.cli.crawl.control import tell
+from teia.cli.crawl.control import send_command
 from teia.crawler.fetch_rows import fetch_log
 from teia.crawler.sites.soft404 import PROBE
 from teia.frontier.queue.ledger import Ledger
@@ -86,7 +86,7 @@ def terminate(process: subprocess.Popen[bytes], data: Path, chance: random.Rando
 
 
 def tell_to_stop(process: subprocess.Popen[bytes], data: Path, chance: random.Random) -> None:
-    tell(open_root(data), None, Command.STOP, "stopped")  # what `teia stop` does, without the start of a process
+    send_command(open_root(data), None, Command.STOP, "stopped")  # what `teia stop` does, without the start of a process
 
 
 def interrupt(process: subprocess.Popen[bytes], data: Path, chance: random.Random) -> None:

@@ -29,7 +29,7 @@ from teia.store.root import Root, open_root
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
 from teia.web.app import make_app
-from teia.web.serve import READING
+from teia.web.serve import HTTP_OPTIONS
 from teia.web.server.events import Hub
 from teia.web.server.installation import Installation
 from tests.conftest import missing
@@ -67,7 +67,7 @@ class Running:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(("127.0.0.1", self.port))
         self.port = bound.getsockname()[1]
-        how: Any = {"log_level": "warning", "lifespan": "off", "timeout_graceful_shutdown": 1, **READING}
+        how: Any = {"log_level": "warning", "lifespan": "off", "timeout_graceful_shutdown": 1, **HTTP_OPTIONS}
         config = uvicorn.Config(self.web.app, **how)
         self.server = Served(config)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [bound]})

@@ -9,7 +9,7 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.errors import StoreError
-from teia.web.background.cache import MAX_IDLE, AnswerCache, NotReady
+from teia.web.background.cache import CAPACITY, AnswerCache, NotReady
 from tests.waiting import until
 
 
@@ -123,9 +123,9 @@ def test_what_went_wrong_after_long_is_told_again_before_it_is_tried_again() -> 
 
 def test_only_so_many_answers_are_kept() -> None:
     kept = AnswerCache(VirtualClock(0.0))
-    for number in range(3 * MAX_IDLE):
+    for number in range(3 * CAPACITY):
         assert kept.get(number, lambda number=number: number, 1.0).value == number  # type: ignore[misc]
-    assert len(kept._entries) == MAX_IDLE
+    assert len(kept._entries) == CAPACITY
     kept.close()
 
 

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from teia.clock import WallClock
 from teia.web import limits
-from teia.web.serve import READING
+from teia.web.serve import HTTP_OPTIONS
 from teia.web.server.headers import SecurityMiddleware
 from tests.waiting import until
 
@@ -51,7 +51,7 @@ def served(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         "lifespan": "off",
         "loop": request.param,
         "limit_concurrency": limits.CONNECTIONS,
-        **READING,
+        **HTTP_OPTIONS,
     }
     server = uvicorn.Server(uvicorn.Config(SecurityMiddleware(app, WallClock(), ["127.0.0.1"]), **how))
     bound = socket.create_server(("127.0.0.1", 0), backlog=256)
