@@ -61,9 +61,9 @@ class Halves(OwnedCell):
     def begin(self, urls: int = 5) -> None:
         config = Config()
         config = replace(config, collection=replace(config.collection, name="main", cells=CELLS))
-        self.agreement: Agreement = self.do(agree(self.wire, self.nats.clock, self.collection, config, 1))
+        self.agreement: Agreement = self.wait_for(agree(self.wire, self.nats.clock, self.collection, config, 1))
         log, _ = self.take("a")
-        with self.opened(log, "a") as cell, cell.transaction():
+        with self.open_cell(log, "a") as cell, cell.transaction():
             cell.add_links([found(site, number) for site in sites(20) for number in range(urls)], 1.0)
             rows = [(DELAY + f"www.{site}", 9e9) for site in sites(20)] + [(AWAY + sites(30)[-1], 3)]
             cell.db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
@@ -71,12 +71,12 @@ class Halves(OwnedCell):
         self.request_split()
 
     def request_split(self) -> None:
-        self.agreement = self.do(
+        self.agreement = self.wait_for(
             amend_agreement(self.wire, self.nats.clock, self.collection, lambda now: request_split(now, 7), 1)
         )
 
     def look(self) -> Agreement:
-        self.agreement = self.do(current_agreement(self.wire, self.nats.clock, self.collection, 1))
+        self.agreement = self.wait_for(current_agreement(self.wire, self.nats.clock, self.collection, 1))
         return self.agreement
 
     def take_over(self, node: str) -> CellLog:
@@ -94,7 +94,7 @@ class Halves(OwnedCell):
         """Do what a node's splitter does when the cell is its own."""
         splitter = self.splitter(node)
         assert splitter.held() == {7}
-        self.do(splitter._split_or_resume(7, self.owners[node]))
+        self.wait_for(splitter._split_or_resume(7, self.owners[node]))
 
     def run(self, node: str, is_over: Callable[[Agreement], bool] = lambda now: now.splitting is None) -> Agreement:
         """Let a node's splitter run until what is agreed on says enough."""
@@ -111,7 +111,7 @@ class Halves(OwnedCell):
                 with suppress(asyncio.CancelledError):
                     await running
 
-        self.do(watched())
+        self.wait_for(watched())
         return self.agreement
 
     async def _current(self) -> Agreement:
@@ -125,11 +125,11 @@ class Halves(OwnedCell):
         with closing(FrontierCell(folder.frontier, of_cluster=True)) as cell:
             cell.db.execute("INSERT INTO meta VALUES (?, ?)", (CLUSTER, IDENTITY))
         log = CellLog(self.wire, self.nats.clock, self.collection, 8, "b", "b-1")
-        head = self.do(log.head())
+        head = self.wait_for(log.head())
         assert head is not None
         assert head.record.kind == "release"
-        self.do(log.take(head))
-        self.do(CellCopies([folder], self.thread, self.snapshots()).open_all({8: log}))
+        self.wait_for(log.take(head))
+        self.wait_for(CellCopies([folder], self.thread, self.snapshots()).open_all({8: log}))
         return FrontierCell(folder.frontier, read_only=True)
 
     def old_half(self, node: str) -> FrontierCell:
@@ -177,7 +177,7 @@ def halves(nats: Nats, tmp_path: Path) -> Iterator[Halves]:
         try:
             yield made
         finally:
-            made.do(made.wire.end())
+            made.wait_for(made.wire.end())
             nats.wires.clear()
 
 
@@ -193,7 +193,7 @@ def test_a_keeper_that_lost_its_cell_cannot_split_it(halves: Halves) -> None:
     with pytest.raises(CellLost):
         halves.split("a")
     assert halves.look().splitting == 7
-    assert halves.do(CellLog(halves.wire, halves.nats.clock, halves.collection, 8, "x", "x").head()) is None
+    assert halves.wait_for(CellLog(halves.wire, halves.nats.clock, halves.collection, 8, "x", "x").head()) is None
     halves.split("b")
     halves.check_halves("b")
 
@@ -237,7 +237,7 @@ def test_a_death_before_it_was_said_is_made_good_by_the_next_keeper(
 
 def test_a_cell_of_one_site_stays_whole(halves: Halves) -> None:
     """The wish is taken back, with the reason for whoever wished for it."""
-    with halves.opened(halves.owners["a"], "a") as cell, cell.transaction():
+    with halves.open_cell(halves.owners["a"], "a") as cell, cell.transaction():
         cell.db.execute("DELETE FROM urls WHERE slot <> ?", (slot_of(sites(1)[0]),))
     now = halves.run("a")
     assert not now.splits
@@ -294,12 +294,12 @@ def test_a_split_that_nobody_wishes_for_any_more_is_said_by_whoever_opens_the_ce
         with pytest.raises(NoAnswer):
             halves.split("a")
     change: Callable[[Agreement], Agreement] = lambda now: request_split(refuse_split(now, 7, "no"), 3)  # noqa: E731
-    now = halves.do(amend_agreement(halves.wire, halves.nats.clock, halves.collection, change, 1))
+    now = halves.wait_for(amend_agreement(halves.wire, halves.nats.clock, halves.collection, change, 1))
     with pytest.raises(NotWhole):
-        halves.do(halves.splitter("a").check(halves.folder_of("a"), now.starts))
+        halves.wait_for(halves.splitter("a").check(halves.folder_of("a"), now.starts))
     now = halves.look()
     assert (now.splitting, now.unsplit, [split.cell for split in now.splits]) == (3, {}, [7])
-    halves.do(halves.splitter("a").check(halves.folder_of("a"), now.starts))
+    halves.wait_for(halves.splitter("a").check(halves.folder_of("a"), now.starts))
 
 
 def test_a_number_is_not_given_twice(halves: Halves) -> None:
@@ -309,16 +309,16 @@ def test_a_number_is_not_given_twice(halves: Halves) -> None:
     """
     before = halves.agreement
     halves.split("a")
-    log, pointer = halves.owners["a"], halves.do(_pointer_of_8(halves))
+    log, pointer = halves.owners["a"], halves.wait_for(_pointer_of_8(halves))
     with pytest.raises(NumberTaken, match="cell 8 already"):
-        halves.do(log.append(b"other", new_cell=(8, b"another pointer", log.last)))
-    assert halves.do(_pointer_of_8(halves)) == pointer
-    halves.do(log.append(b"", [(3, b"links")]))  # the log goes on
+        halves.wait_for(log.append(b"other", new_cell=(8, b"another pointer", log.last)))
+    assert halves.wait_for(_pointer_of_8(halves)) == pointer
+    halves.wait_for(log.append(b"", [(3, b"links")]))  # the log goes on
     halves.agreement = before
-    with halves.opened(log, "a") as cell:
+    with halves.open_cell(log, "a") as cell:
         cell.db.execute("DELETE FROM meta WHERE name LIKE 'split %'")  # as if another cell had got the number
     with pytest.raises(NumberTaken):
-        halves.do(halves.splitter("a")._split(halves.folder_of("a"), log, STARTS))
+        halves.wait_for(halves.splitter("a")._split(halves.folder_of("a"), log, STARTS))
 
 
 async def _pointer_of_8(halves: Halves) -> bytes | None:
@@ -340,14 +340,14 @@ def test_links_that_come_the_old_way_are_passed_on(halves: Halves) -> None:
     halves.split("a")
     slot = halves.check_halves("a")
     there, here = (next(s for s in sites(20) if (slot_of(s) >= slot) is moved) for moved in (True, False))
-    with halves.opened(halves.owners["a"], "a") as cell:
+    with halves.open_cell(halves.owners["a"], "a") as cell:
         homes = SiteHomes((*STARTS, slot), [(7, cell)])
         with cell.transaction():
             homes.apply_message(7, cell, [found(there, 99), found(here, 99)], 2.0)
         assert cell.known == len(urls(cell))
         assert (f"www.{here}", "/99") in urls(cell)
         assert (f"www.{there}", "/99") not in urls(cell)
-    info = halves.do(halves.wire.js.stream_info(f"TEIA_{halves.collection}", subjects_filter="*.links.*"))
+    info = halves.wait_for(halves.wire.js.stream_info(f"TEIA_{halves.collection}", subjects_filter="*.links.*"))
     assert info.state.subjects == {f"{halves.collection}.links.8": 1}
 
 
@@ -356,13 +356,13 @@ def test_links_of_many_bulks_are_passed_on_together(halves: Halves) -> None:
     halves.split("a")
     slot = halves.check_halves("a")
     there = next(site for site in sites(20) if slot_of(site) >= slot)
-    with halves.opened(halves.owners["a"], "a") as cell:
+    with halves.open_cell(halves.owners["a"], "a") as cell:
         committer = NodeCommitter.__new__(NodeCommitter)
         committer.homes, committer._clock = SiteHomes((*STARTS, slot), [(7, cell)]), halves.nats.clock
         bulks = [(THE_STREAM, number, [found(there, number)]) for number in range(1, 201)]
         with cell.transaction():
             committer._merge(SimpleNamespace(number=7, frontier=cell), bulks, CommitResult())  # type: ignore[arg-type]
-    info = halves.do(halves.wire.js.stream_info(f"TEIA_{halves.collection}", subjects_filter="*.links.*"))
+    info = halves.wait_for(halves.wire.js.stream_info(f"TEIA_{halves.collection}", subjects_filter="*.links.*"))
     assert info.state.subjects == {f"{halves.collection}.links.8": 1}
 
 
