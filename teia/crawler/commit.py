@@ -35,7 +35,7 @@ from teia.crawler.order_hints import hints_of, learnt_promises, note_read
 from teia.crawler.requests import VisitRequests
 from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.sites.soft404 import PROBE, probe_result, store_probe, stored_probe
-from teia.crawler.sites.trap_notes import next_urls, note_visit, link_pattern
+from teia.crawler.sites.trap_notes import link_pattern, next_urls, note_visit
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull
 from teia.frontier.cell import counted_links, mail, shorter_paths
@@ -201,7 +201,9 @@ class Committer:
             self._commit_cell(self.cells[number], visits, result)
             group.settled += visits
             group.visits = [visit for visit in group.visits if visit.queue.cell != number]
-        has_shorter = self._may_plan(group) and group.compiled is not None and self._propagate_depths(group.compiled, result)
+        has_shorter = (
+            self._may_plan(group) and group.compiled is not None and self._propagate_depths(group.compiled, result)
+        )
         # 4. Links for other cells.
         if group.settled or has_shorter:
             self.deliver(result)
@@ -522,7 +524,9 @@ class Committer:
         for cell in self.cells:
             if progress(cell.frontier, compiled.mark) < END:
                 with cell.frontier.transaction() as frontier:
-                    back = reconsider(frontier, compiled.mark, compiled.may_fetch, lambda: self._clock.ticks_s() < until)
+                    back = reconsider(
+                        frontier, compiled.mark, compiled.may_fetch, lambda: self._clock.ticks_s() < until
+                    )
                     self._note_hosts(result, cell, back)
                 if self._clock.ticks_s() >= until:
                     return
@@ -553,7 +557,8 @@ class Committer:
         result.held += [queue] if held else []
         in_memory = queue.loaded  # their captures were checked when they were read into the buffer
         checked = [
-            item if item.key in in_memory else cell.with_readable_capture(item, queue.host_id, queue.host) for item in items
+            item if item.key in in_memory else cell.with_readable_capture(item, queue.host_id, queue.host)
+            for item in items
         ]
         return checked, due_s
 

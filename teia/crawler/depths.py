@@ -22,8 +22,8 @@ from teia.crawler.follow_links import (
     LinkCheck,
     LinkDecision,
     LinkRefusal,
-    evaluate_links,
     evaluate_link,
+    evaluate_links,
     evaluate_requisite,
 )
 from teia.crawler.open_cell import Cell
@@ -108,7 +108,9 @@ def links_of_capture(block: bytes, depth: int, compiled: CompiledSettings) -> tu
     check_link = _refuse_on_error(partial(evaluate_link, scope=compiled.scope, limits=config.limits))
     check_requisite = _refuse_on_error(partial(evaluate_requisite, scope=compiled.scope, limits=config.limits))
     found = []
-    for times, _, by, decision, links_to in evaluate_links(links, check_link, check_requisite, obeys=obeys, too_deep=too_deep):
+    for times, _, by, decision, links_to in evaluate_links(
+        links, check_link, check_requisite, obeys=obeys, too_deep=too_deep
+    ):
         if isinstance(decision, FrontierUrl):
             host, key, tail = decision
             found.append(FoundLink(host, key, tail, times if links_to else 0, "", by))

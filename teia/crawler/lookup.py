@@ -22,7 +22,7 @@ from teia.frontier.cell.schema import STATE_NAMES
 from teia.records import Link
 from teia.store.reader import ArchiveReader, ArchiveRecord, StoredAnswer
 from teia.store.root import CellFolder, Root
-from teia.urls import host_of, key_of, host_to_cell, site_of, slot_of, split
+from teia.urls import host_of, host_to_cell, key_of, site_of, slot_of, split
 
 if TYPE_CHECKING:
     from teia.index.reader import CellReader

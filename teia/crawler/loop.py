@@ -31,7 +31,7 @@ from teia.crawler.compiled_settings import CompiledSettings
 from teia.crawler.resources import DiskSpace
 from teia.crawler.robots import RobotsCache, RobotsDecision
 from teia.crawler.running_collection import AwaitedResource, Crawl
-from teia.crawler.sites.soft404 import note_answer, queue_probe, needs_probe
+from teia.crawler.sites.soft404 import needs_probe, note_answer, queue_probe
 from teia.crawler.verdicts import needs_resend, retry_after_s, task_for, verdict_of
 from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull, StoreError, TeiaError
@@ -207,7 +207,9 @@ class Crawler:
         """Apply new settings to one crawl; settings that crawls share are taken from the first crawl."""
         configs = [config if each is crawl else each.config for each in self.crawls]
         shared, courtesy = configs[0], merge_courtesy(configs)
-        crawl.reconfigure(config, compiled, CourtesyInForce.from_settings(self._clock.now_s(), courtesy), self._schedule)
+        crawl.reconfigure(
+            config, compiled, CourtesyInForce.from_settings(self._clock.now_s(), courtesy), self._schedule
+        )
         self._schedule.apply_courtesy(courtesy)
         self._robots.apply_settings(shared.courtesy, shared.limits)
         self._disk.low_bytes = shared.limits.disk_free_bytes

@@ -14,7 +14,7 @@ from pathlib import Path
 from teia.clock import Clock
 from teia.crawler.open_cell import Cell
 from teia.errors import CorruptFile
-from teia.frontier.cell.pagerank_scores import use_link_worth, is_ranked_by, apply_scores
+from teia.frontier.cell.pagerank_scores import apply_scores, is_ranked_by, use_link_worth
 from teia.graph.rankfile import NO_STAMP, RankFile
 
 RELOAD_EVERY_S = 5.0

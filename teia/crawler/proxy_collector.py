@@ -156,7 +156,9 @@ class ProxyCollector:
         for wanted, ticks in list(self._waiting.items()):
             if self._under_way < self._max_in_flight:
                 self._consider(wanted, ticks + 1)
-        while self._announced.wanted and self._under_way < self._max_in_flight and len(self._waiting) < WAITING_FOR_ROBOTS:
+        while (
+            self._announced.wanted and self._under_way < self._max_in_flight and len(self._waiting) < WAITING_FOR_ROBOTS
+        ):
             self._consider(self._announced.wanted.popleft(), 0)
 
     def _consider(self, wanted: CacheRequest, ticks: int) -> None:

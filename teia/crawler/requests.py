@@ -127,7 +127,11 @@ class BulkWork:
             if progress(cell.frontier, request.mark)[0] != END:
                 with cell.frontier.transaction() as frontier:
                     hosts = continue_action(
-                        frontier, request.chosen, request.mark, self._clock.now_s(), lambda: self._clock.ticks_s() < until
+                        frontier,
+                        request.chosen,
+                        request.mark,
+                        self._clock.now_s(),
+                        lambda: self._clock.ticks_s() < until,
                     )
                 touched.append((cell, hosts))
                 self.changed.extend(host for _, host in hosts)

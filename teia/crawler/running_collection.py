@@ -387,7 +387,14 @@ class Crawl:
         nothing_else_is_under_way = self._open_visits == len(self.uncommitted)
         if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= commit.every_s):
             return True
-        waits = self._low_buffers or self._seeds or self._parked or self._must_reevaluate or self._must_propagate or self._must_rank
+        waits = (
+            self._low_buffers
+            or self._seeds
+            or self._parked
+            or self._must_reevaluate
+            or self._must_propagate
+            or self._must_rank
+        )
         waits = waits or (self.committer.refresh is not None and self.committer.refresh.has_pending_work)
         return bool(waits or self.committer.visit_requests.is_waiting) and now - self._last_group >= REFILL_PAUSE_S
 
@@ -412,7 +419,9 @@ class Crawl:
     @property
     def is_settled(self) -> bool:
         """True if nothing is under way or waits for its commit."""
-        return self.failure is not None or (not self._open_visits and not self.is_committing and not self.has_uncommitted)
+        return self.failure is not None or (
+            not self._open_visits and not self.is_committing and not self.has_uncommitted
+        )
 
     def take_group(self, now: float) -> CommitGroup:
         """Hand over the waiting results; a failed group is handed over again, and newer results wait for the next."""

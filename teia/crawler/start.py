@@ -28,7 +28,7 @@ from teia.crawler.loop import Crawler
 from teia.crawler.open_cell import Cell
 from teia.crawler.order_hints import agree_on_kinds
 from teia.crawler.proxy_collector import run_collectors
-from teia.crawler.resources import PER_CHILD, DiskSpace, count_open_files, raise_limit, allot_sockets
+from teia.crawler.resources import PER_CHILD, DiskSpace, allot_sockets, count_open_files, raise_limit
 from teia.crawler.robots import RobotsCache
 from teia.crawler.running_collection import Crawl, delay_entry
 from teia.crawler.signals_in.announcements import open_announcements
@@ -179,7 +179,9 @@ def _build_crawl(
     _retry_seeds(crawl, clock.now_s())
     if config.sites.aliases:
         crawl.load_aliases()
-    stack.enter_context(open_announcements(committer.visit_requests.announced, folder.signals, config, crawl.is_in_scope))
+    stack.enter_context(
+        open_announcements(committer.visit_requests.announced, folder.signals, config, crawl.is_in_scope)
+    )
     return crawl
 
 

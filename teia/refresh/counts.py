@@ -218,11 +218,11 @@ class VisitablePages:
         aged = self.aged[part]
         late, late_next = k * aged > span, (k + 1) * aged > span
         growth = _more(np.where(late, span, span + np.minimum(aged, span)), np.where(late, k, k + 1))
-        # At `turn`, visit k + 1 is the first with which the schedule is late: the two forms of the sum meet here.
-        turn = late_next & ~late
-        if turn.any():
-            n, a = k[turn] + 1, aged[turn]
-            growth[turn] = -np.expm1(-a) + n * np.exp(-span[turn] / n) * np.expm1(-a / n)
+        # At `becomes_late`, visit k + 1 is the first with which the schedule is late: the two forms of the sum meet here.
+        becomes_late = late_next & ~late
+        if becomes_late.any():
+            n, a = k[becomes_late] + 1, aged[becomes_late]
+            growth[becomes_late] = -np.expm1(-a) + n * np.exp(-span[becomes_late] / n) * np.expm1(-a / n)
         return growth
 
     def _between(self, high: Floats, low: Floats, groups: Segments, counts: Numbers) -> tuple[Numbers, Floats]:

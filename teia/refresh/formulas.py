@@ -92,9 +92,9 @@ def rough_gap_for(z: Floats) -> Floats:
     values, slopes = _gap_table()
     with np.errstate(divide="ignore", invalid="ignore"):
         v = np.sqrt(-np.log1p(-np.minimum(z, 1.0)))
-    place = np.minimum(v, TABLE_END) * (TABLE_CELLS / TABLE_END)
-    cell = np.minimum(place.astype(np.int32), TABLE_CELLS - 1)
-    result: Floats = v * (values[cell] + (place - cell) * slopes[cell])
+    position = np.minimum(v, TABLE_END) * (TABLE_CELLS / TABLE_END)
+    cell = np.minimum(position.astype(np.int32), TABLE_CELLS - 1)
+    result: Floats = v * (values[cell] + (position - cell) * slopes[cell])
     return result
 
 

@@ -197,8 +197,8 @@ class HostMask:
             self.names[name] = (times + 1, pages)
         if len(self.names) > MAX_NAMES:
             # Cut to three quarters, so that the sort is not needed again at the next name.
-            kept = sorted(self.names.items(), key=lambda entry: -entry[1][0])[: MAX_NAMES * 3 // 4]
-            self.names = dict(kept)
+            most_frequent = sorted(self.names.items(), key=lambda entry: -entry[1][0])[: MAX_NAMES * 3 // 4]
+            self.names = dict(most_frequent)
 
     def _forget_half(self) -> None:
         self.events //= 2

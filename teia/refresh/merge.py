@@ -89,14 +89,14 @@ def _merge_some(
     # The sort key holds the server number above `bits` bits of the ideal time; it must fit into 63 bits.
     if not ages.any():
         bits = min(FRACTION_BITS, 62 - int(x.max() + 1).bit_length(), 62 - len(per_server).bit_length())
-        place = (j << bits) // (visits_of + 1)
+        sort_position = (j << bits) // (visits_of + 1)
         ideal_s = None
     else:
         bits = min(FRACTION_BITS, 62 - len(per_server).bit_length())
         ideal_s = _from_age(world.horizon_s, ages[row], visits_of, j)
-        place = np.floor(ideal_s / world.horizon_s * float(1 << bits)).astype(np.int64)
+        sort_position = np.floor(ideal_s / world.horizon_s * float(1 << bits)).astype(np.int64)
     # The sort is stable and the visits are in the order of page ids, so the smaller id wins a tie.
-    order = np.argsort((server << bits) + place, kind="stable")
+    order = np.argsort((server << bits) + sort_position, kind="stable")
     page[:] = row[order] + rows.start
     if spacing == "ideal":
         due_s[:] = (j * world.horizon_s / (visits_of + 1) if ideal_s is None else ideal_s)[order]

@@ -185,6 +185,6 @@ def _column(name: str, values: ArrayLike, length: int, *, may_be_infinite: bool 
     if not may_be_infinite:
         wrong |= np.isinf(column)
     if wrong.any():
-        place = int(np.flatnonzero(wrong)[0])
-        raise UsageError(f"{name}: the value at position {place} is {column[place]:g}; it must be a number >= 0")
+        row = int(np.flatnonzero(wrong)[0])
+        raise UsageError(f"{name}: the value at position {row} is {column[row]:g}; it must be a number >= 0")
     return column

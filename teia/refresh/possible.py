@@ -41,7 +41,7 @@ SAMPLE = 192
 DRAWS = 12
 """Number of rates drawn from the distribution of each sampled page: the middles of as many equal shares of it."""
 
-SOFTEST, TURNS, LEAST_MEAN = (0.3, 0.003), 8, 0.001
+SOFTEST, ITERATIONS, LEAST_MEAN = (0.3, 0.003), 8, 0.001
 """Parameters of the search for prices of ages: softness first relative to the largest page value, last to the mean."""
 
 PRICES = np.array([0.5, 0.75, 1.0, 1.4])
@@ -237,13 +237,13 @@ def _prices(sample: Sample, ages: Ages) -> Floats:
     worth = _worth(sample.pages, ages)
     most = float(worth.max())
     worth = worth / most
-    pages, places = (np.log(each / each.sum())[:, None] for each in (sample.count, ages.count))
+    pages, age_shares = (np.log(each / each.sum())[:, None] for each in (sample.count, ages.count))
     mean = float(sample.count @ worth[:, 0] / sample.count.sum())
     last = SOFTEST[1] * max(mean, LEAST_MEAN)
     price: Floats = np.zeros(len(ages.least_s))
     for softness in np.geomspace(SOFTEST[0], last, 1 + round(2 * np.log10(SOFTEST[0] / last))):
-        for _ in range(TURNS):
-            left = _softest((worth - price).T + softness * places, softness)
+        for _ in range(ITERATIONS):
+            left = _softest((worth - price).T + softness * age_shares, softness)
             price = _softest(worth - left[:, None] + softness * pages, softness)
     # Only differences of prices affect the assignment; the bound needs prices >= 0.
     price -= price.min()

@@ -148,8 +148,8 @@ class _Gaps:
         number = np.full(self.pages, -1, dtype=np.int64)
         number[chosen] = np.arange(chosen.size)
         page = number[self.page]
-        kept = page >= 0
-        return _Gaps(page[kept], self.seconds[kept], self.weight[kept], chosen.size)
+        is_selected = page >= 0
+        return _Gaps(page[is_selected], self.seconds[is_selected], self.weight[is_selected], chosen.size)
 
 
 def _peak(gaps: _Gaps, changes: Floats, quiet_s: Floats) -> tuple[Floats, Floats]:

@@ -62,7 +62,7 @@ class Scenario:
         """Return the names of a world's pages in the order of its columns."""
         ids = self.ids
         order = np.argsort(ids, kind="stable")
-        return [self.pages[place] for place in order[np.searchsorted(ids[order], world.page)].tolist()]
+        return [self.pages[row] for row in order[np.searchsorted(ids[order], world.page)].tolist()]
 
 
 def read_scenario(path: Path) -> Scenario:
@@ -116,8 +116,8 @@ class _Rows:
         self._into = scenario
         self._width = len(header)
         self._page, self._server = header.index("page"), header.index("server")
-        numbers = [(place, name) for place, name in enumerate(header) if name in scenario.numbers]
-        self._columns = [(place, name, scenario.numbers[name]) for place, name in numbers]
+        numbers = [(column_index, name) for column_index, name in enumerate(header) if name in scenario.numbers]
+        self._columns = [(column_index, name, scenario.numbers[name]) for column_index, name in numbers]
         self._seen: set[str] = set()
         self._servers: dict[str, int] = {}
 
@@ -130,10 +130,10 @@ class _Rows:
         if page in self._seen:
             return f"duplicate page {page}"
         values = []
-        for place, name, _ in self._columns:
-            value = _number(row[place])
+        for column_index, name, _ in self._columns:
+            value = _number(row[column_index])
             if value is None or (math.isinf(value) and name not in ("rate_per_day", "age_s")):
-                return f"{name} is {row[place].strip()!r}, not a number >= 0"
+                return f"{name} is {row[column_index].strip()!r}, not a number >= 0"
             values.append(value)
         # All checks are above: a row that is rejected leaves nothing behind.
         self._seen.add(page)

@@ -173,8 +173,8 @@ def _first_knots(lines: Floats, middle: Floats, at: Floats, worth: Floats) -> Fl
         return np.full(lines.shape[1], max(least, float(worth.min(initial=np.inf)) if len(worth) else least))
     times = [float(at[part].mean()) / middle[-1] for part in parts]
     curve = np.polyfit(times, [float(np.quantile(worth[part], CHEAP)) for part in parts], 2)
-    places = middle[lines.argmax(axis=0)] / middle[-1]
-    return np.maximum(np.polyval(curve, places), least)
+    positions = middle[lines.argmax(axis=0)] / middle[-1]
+    return np.maximum(np.polyval(curve, positions), least)
 
 
 def _lowest(planes: list[tuple[Floats, float]], best: Floats, reach: float) -> tuple[Floats, float]:

@@ -15,7 +15,7 @@ import pytest
 from teia.config.sections import CourtesySettings, LimitSettings
 from teia.crawler import proxy_collector
 from teia.crawler.commit import CommitGroup
-from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TICKS, ProxyCollector, run_collectors, is_from_cache
+from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TICKS, ProxyCollector, is_from_cache, run_collectors
 from teia.crawler.robots import RobotsCache
 from teia.crawler.signals_in import announcements
 from teia.crawler.signals_in.for_other_nodes import HostOwners

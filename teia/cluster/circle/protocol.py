@@ -65,7 +65,7 @@ class Notify:
 
 
 @dataclass(frozen=True, slots=True)
-class AskNeighbours:
+class GetNeighbours:
     """Question for the receiver's neighbours, and a sign of life."""
 
 
@@ -87,7 +87,7 @@ class Neighbours:
     preceding: tuple[CirclePoint, ...] = ()
 
 
-Question = FindOwner | Notify | AskNeighbours | Leave
+Question = FindOwner | Notify | GetNeighbours | Leave
 
 
 class Transport(Protocol):
@@ -291,7 +291,7 @@ class Distributor:
         """Forget a predecessor that is silent."""
         if self.predecessor is not None:
             try:
-                await self._request(self.predecessor, AskNeighbours())
+                await self._request(self.predecessor, GetNeighbours())
             except Unreachable:
                 self.predecessor = None
 
@@ -366,7 +366,7 @@ class Distributor:
     ) -> CirclePoint | None:
         """Confirm the owner of a key at its reported `owner`: that, or a point in between; None if it is silent."""
         while True:
-            answer = await self._query(owner, AskNeighbours(), path, useless)
+            answer = await self._query(owner, GetNeighbours(), path, useless)
             if answer is None:
                 return None
             between = answer.predecessor

@@ -181,10 +181,14 @@ def probe_task(read_settings: bytes) -> bytes:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
     body = b"<!doctype html><title>probe</title><p>A page to see whether pages can be read."
     url, address = "http://probe.invalid/", "192.0.2.1"
-    task = ReadTask(read_settings, "page", url, "200", 200, 0.0, 0.0, address, b"GET / HTTP/1.1\r\n\r\n", head, "", "", 0, 0)
+    task = ReadTask(
+        read_settings, "page", url, "200", 200, 0.0, 0.0, address, b"GET / HTTP/1.1\r\n\r\n", head, "", "", 0, 0
+    )
     return b"".join(encode_parts(msgspec.structs.replace(task, body=body)))
 
 
 def with_focus(read_settings: bytes, focus: Focus | None) -> bytes:
     """Return a `ReadSettings` with the topic of a focused crawl."""
-    return read_settings if focus is None else encode(msgspec.structs.replace(decode_settings(read_settings), focus=focus))
+    return (
+        read_settings if focus is None else encode(msgspec.structs.replace(decode_settings(read_settings), focus=focus))
+    )

@@ -28,7 +28,14 @@ from teia.crawler.child.messages import (
     decode_task,
     encode,
 )
-from teia.crawler.follow_links import FrontierUrl, LinkCheck, LinkRefusal, evaluate_links, evaluate_link, evaluate_requisite
+from teia.crawler.follow_links import (
+    FrontierUrl,
+    LinkCheck,
+    LinkRefusal,
+    evaluate_link,
+    evaluate_links,
+    evaluate_requisite,
+)
 from teia.crawler.outlinks import MAX_OUTLINKS, outlink_line
 from teia.frontier.cell.schema import AS_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
@@ -81,9 +88,13 @@ class CompiledReadSettings:
 @lru_cache(maxsize=MAX_READINGS)
 def _compiled(settings: bytes) -> CompiledReadSettings:
     read_settings = decode_settings(settings)
-    scope = compile_scope(read_settings.include, read_settings.exclude, types=read_settings.types, queries=read_settings.queries)
+    scope = compile_scope(
+        read_settings.include, read_settings.exclude, types=read_settings.types, queries=read_settings.queries
+    )
     limits = LimitSettings(**read_settings.limits)  # type: ignore[arg-type]  # made by asdict
-    options = ParseOptions(limits, read_settings.requisites, read_settings.agent, read_settings.url_rules, read_settings.text)
+    options = ParseOptions(
+        limits, read_settings.requisites, read_settings.agent, read_settings.url_rules, read_settings.text
+    )
     # One cache for each `ReadSettings`: other rules may treat the same URL differently.
     check_link = lru_cache(maxsize=MAX_CACHED_LINKS)(partial(evaluate_link, scope=scope, limits=limits))
     check_requisite = partial(evaluate_requisite, scope=scope, limits=limits)
@@ -120,14 +131,18 @@ def read(payload: bytes) -> bytes:
     decoded = decode(head.headers, task.body, compiled.limits)
     payload = decoded.payload if task.purpose == "robots" else b""
     redirect_to = _redirect(task, head.headers)
-    members = page_members(_fetched(task), decoded.dechunked, {}, None) if compiled.read_settings.archive else NO_RECORDS
+    members = (
+        page_members(_fetched(task), decoded.dechunked, {}, None) if compiled.read_settings.archive else NO_RECORDS
+    )
     return encode(
         _result(task, task.outcome, Page(task.url), head.headers, members, redirect_to, payload, len(decoded.payload))
     )
 
 
 def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
-    parsed = parse_document(task.url, task.head, task.body, compiled.options, compiled.processors, is_sitemap=task.as_sitemap)
+    parsed = parse_document(
+        task.url, task.head, task.body, compiled.options, compiled.processors, is_sitemap=task.as_sitemap
+    )
     redirect_to = _redirect(task, parsed.head.headers)
     outcome = _outcome(task, compiled, parsed, redirect_to)
     chosen = _chosen_links(task, compiled, parsed.page, outcome, redirect_to)
@@ -148,7 +163,9 @@ def _read_page(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
     entry = _entry(task, compiled, parsed.page) if compiled.read_settings.index and outcome == task.outcome else b""
     headers = parsed.head.headers
     reported = _reported_changes(task, compiled, parsed) if compiled.read_settings.signals and parsed.entries else None
-    return _result(task, outcome, parsed.page, headers, members, redirect_to, b"", size, chosen, judged, entry, reported)
+    return _result(
+        task, outcome, parsed.page, headers, members, redirect_to, b"", size, chosen, judged, entry, reported
+    )
 
 
 def _reported_changes(task: ReadTask, compiled: CompiledReadSettings, parsed: ParseResult) -> ReportedChanges | None:
@@ -170,7 +187,9 @@ def _reported_changes(task: ReadTask, compiled: CompiledReadSettings, parsed: Pa
 
 def _read_entry(task: ReadTask, compiled: CompiledReadSettings) -> ReadResult:
     """Read a page out of the archive again, for the index alone."""
-    parsed = parse_document(task.url, task.head, task.body, compiled.options, compiled.processors, is_sitemap=task.as_sitemap)
+    parsed = parse_document(
+        task.url, task.head, task.body, compiled.options, compiled.processors, is_sitemap=task.as_sitemap
+    )
     entry = _entry(task, compiled, parsed.page)
     return _result(task, task.outcome, parsed.page, parsed.head.headers, NO_RECORDS, "", b"", 0, entry=entry)
 

@@ -109,7 +109,9 @@ def read_evidence(frontier: FrontierCell, slot: int, host_id: int, columns: Page
     builder = _EvidenceBuilder(frontier, len(columns))
     row_of = {key: row for row, key in enumerate(columns.key.tolist())}
     visited_s = columns.fresh_s.tolist()
-    for statement in site_statements.statements_of_pages(frontier.db, slot, host_id, int(columns.key.min()), int(columns.key.max())):
+    for statement in site_statements.statements_of_pages(
+        frontier.db, slot, host_id, int(columns.key.min()), int(columns.key.max())
+    ):
         row = row_of.get(statement.key)
         if row is not None:
             builder.add(row, slot, host_id, statement, visited_s[row])

@@ -147,11 +147,16 @@ def compute_bound(
     )
     total = float(captures.weight.sum())
     fresh = fresh_probabilities(columns, found, now_s)[here]
-    share, variance = float(captures.weight @ fresh) / total, float(np.square(captures.weight) @ (fresh * (1.0 - fresh)))
+    share, variance = (
+        float(captures.weight @ fresh) / total,
+        float(np.square(captures.weight) @ (fresh * (1.0 - fresh))),
+    )
     bounded = BoundInputs(now_s, len(captures), captures.slot_s)
     # Recent bounds of similar pages are taken over: only the freshness itself is computed.
     if before is not None and before.bounded is not None and horizon_s is None and bounded.is_like(before.bounded):
-        current = FreshnessBound(len(captures), total, share, variance, before.best, captures.slot_s, bounded=before.bounded)
+        current = FreshnessBound(
+            len(captures), total, share, variance, before.best, captures.slot_s, bounded=before.bounded
+        )
         # The variance of a sum of weights grows with the square of the total.
         best_variance = before.best_variance * (total / before.weight) ** 2
         return replace(current, possible=max(before.possible, share), best_variance=best_variance)

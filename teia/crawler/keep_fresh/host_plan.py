@@ -39,9 +39,9 @@ from teia.refresh.priors import (
     LONGEST_S,
     ROUNDS,
     Groups,
+    learn_host_priors,
     mean_log,
     page_type,
-    learn_host_priors,
 )
 from teia.refresh.rates import Flags, Floats, Gamma, estimate, fresh_probability_of
 

@@ -39,9 +39,9 @@ from teia.crawler.keep_fresh.host_plan import (
     PriorSums,
     Swap,
     Weigh,
-    to_columns,
     due_time_changes,
     find_swaps,
+    to_columns,
 )
 from teia.crawler.keep_fresh.observe import decode_errors
 from teia.crawler.open_cell import Cell
@@ -243,7 +243,11 @@ class Refresh:
                 host = self._host(cell, news.host_id, news.host)
                 row_keys = [(host.slot, host.host_id, key) for key in news.keys[:MAX_BROUGHT_FORWARD]]
                 # A page in another lane is due already.
-                rows = [row for row in revisits.captured_pages_at(cell.frontier.db, row_keys) if row and row.lane == LANE_REFRESH]
+                rows = [
+                    row
+                    for row in revisits.captured_pages_at(cell.frontier.db, row_keys)
+                    if row and row.lane == LANE_REFRESH
+                ]
                 if rows:
                     self._set_due_times(cell, [host] * len(rows), rows, only_sooner=True)
                     self._request_plan(host)
@@ -329,7 +333,10 @@ class Refresh:
         limit_read = limit + EXTRA_CANDIDATES + len(sources)  # sitemaps and feeds may all come first
         first = revisits.next_pages(frontier.db, host.slot, host.host_id, limit_read, skip)
         ready_s = [
-            max(page.due_s if host.has_new_urls or page.key in sources else 0.0, page.requested_s + self._settings.least_s)
+            max(
+                page.due_s if host.has_new_urls or page.key in sources else 0.0,
+                page.requested_s + self._settings.least_s,
+            )
             for page in first
         ]
         ready = [page.key for page, at_s in zip(first, ready_s, strict=True) if at_s <= now_s]
@@ -473,7 +480,9 @@ class Refresh:
         courtesy = self._config.courtesy
         took_s = revisits.last_response_s(frontier.db, host.host_id)
         stored = frontier.robots_of(host.host_id, host.name) if courtesy.robots else []
-        requested = [parse_robots(body, courtesy.user_agent).crawl_delay_s for *_, status, body in stored if status == 200]
+        requested = [
+            parse_robots(body, courtesy.user_agent).crawl_delay_s for *_, status, body in stored if status == 200
+        ]
         delay_s = delay_of(courtesy, host.name)
         delays_s = (delay_s, courtesy.response_factor * took_s if delay_s else 0.0)
         return took_s + max(*delays_s, *(each for each in requested if each is not None))

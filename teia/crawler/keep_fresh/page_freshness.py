@@ -14,7 +14,7 @@ from teia.crawler.keep_fresh.observe import decode_errors
 from teia.frontier.cell import histories
 from teia.frontier.cell.cell import FrontierCell
 from teia.refresh.history import DAY_S, decode_columns
-from teia.refresh.priors import page_type, learn_priors
+from teia.refresh.priors import learn_priors, page_type
 from teia.refresh.rates import estimate, fresh_probability_of
 from teia.refresh.trust import Trust
 from teia.urls import site_of, slot_of

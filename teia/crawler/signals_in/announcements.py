@@ -374,7 +374,9 @@ def found_url(url: str) -> FoundUrl:
 
 
 @contextmanager
-def open_announcements(announced: Announcements, path: Path, config: Config, is_in_scope: Callable[[str], bool]) -> Iterator[None]:
+def open_announcements(
+    announced: Announcements, path: Path, config: Config, is_in_scope: Callable[[str], bool]
+) -> Iterator[None]:
     """Process a collection's announcements while the block runs, if any can be expected."""
     signals = config.signals
     announced.prepare(path, config, is_in_scope)

@@ -21,10 +21,10 @@ from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_FAILED
 from teia.signals import announce
 from teia.signals.announce import Announcement, AnnouncementInbox, transaction
 from teia.signals.indexnow import (
-    PENDING,
     CROWDED,
     FIRST,
     PATIENCE_S,
+    PENDING,
     REFUSED,
     VERIFIED,
     IndexNowKey,
@@ -134,7 +134,9 @@ def forward_key_files(inbox: AnnouncementInbox, due: Sequence[Announcement], own
     return [each for each in due if owners.is_here(split(each.url).host)]
 
 
-def _forward_keys(inbox: AnnouncementInbox, keys: IndexNowKeys, those: Sequence[IndexNowKey], owners: HostOwners) -> None:
+def _forward_keys(
+    inbox: AnnouncementInbox, keys: IndexNowKeys, those: Sequence[IndexNowKey], owners: HostOwners
+) -> None:
     """Send keys to their owners; URLs that arrive for a key meanwhile are sent at the next check."""
     if not those:
         return
@@ -181,6 +183,8 @@ def note_signal(frontier: FrontierCell, announced: Announcement, host: str) -> b
     if row is None:
         return True
     kind, key = KINDS[announced.kind], key_of(announced.url)
-    site_statements.store_statements(frontier.db, slot, row[0], kind, 0, {key: announced.reported_s}, announced.reported_s)
+    site_statements.store_statements(
+        frontier.db, slot, row[0], kind, 0, {key: announced.reported_s}, announced.reported_s
+    )
     trust = SignalSource.decode(site_statements.trust_of(frontier.db, slot, row[0]).get(kind, b""))
     return not trust.is_distrusted

@@ -58,7 +58,9 @@ class Poster:
             now_s = self._clock.now_s()
             return Fetched(url, str(destination.outcome), 0, now_s, now_s, "", detail=destination.detail)
         answer: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
-        request = FetchRequest(url, destination.address, destination.port, max_body_bytes=ANSWER_BYTES, accept="*/*", post=message)
+        request = FetchRequest(
+            url, destination.address, destination.port, max_body_bytes=ANSWER_BYTES, accept="*/*", post=message
+        )
         # No task waits for the answer to a cancelled message.
         self._fetcher.start(request, lambda fetched: None if answer.done() else answer.set_result(fetched))
         return await answer

@@ -107,7 +107,9 @@ def note_reported_changes(frontier: FrontierCell, visit: ActiveVisit, now_s: flo
         if (keys := site_statements.store_statements(frontier.db, slot, host_id, reported.kind, key, dates, before_s))
     ]
     if reported.dates:
-        source = StatementSource(key, visit.queue.host_id, reported.kind, max(fetched.started_s, before_s), len(reported.dates))
+        source = StatementSource(
+            key, visit.queue.host_id, reported.kind, max(fetched.started_s, before_s), len(reported.dates)
+        )
         site_statements.note_source_read(frontier.db, slot, source)
     _settle_open(frontier, slot, key, trusts)
     trusts.store()
@@ -168,8 +170,13 @@ class StatementTest:
     def quiet_until_s(self, visited_s: float) -> float:
         """Return until when the page was unchanged since its last visit, by a trusted source; 0 if there is none."""
         trusts = self._trusts.trust_of(*self._row_key[:2]) if self._statements else {}
-        news = (statement for statement in self._statements if is_news(statement.reported_s, statement.checked_s, visited_s))
-        return max((statement.since_s for statement in news if trusts.get(statement.kind, SignalSource()).is_trusted), default=0.0)
+        news = (
+            statement for statement in self._statements if is_news(statement.reported_s, statement.checked_s, visited_s)
+        )
+        return max(
+            (statement.since_s for statement in news if trusts.get(statement.kind, SignalSource()).is_trusted),
+            default=0.0,
+        )
 
     def learn(self, history: History, now_s: float, *, changed: bool) -> None:
         """Test the statements by the visit; `history` is that of the visits before. Inside its transaction."""

@@ -35,6 +35,9 @@ from teia.config.sections import SitesSettings
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.sites.likeness import (
     PageLikeness,
+    add_evidence,
+    choose_main,
+    compare_pages,
     hash64,
     home_of,
     is_enough,
@@ -43,10 +46,7 @@ from teia.crawler.sites.likeness import (
     is_redirect,
     is_sampled,
     leads_to_other,
-    choose_main,
-    add_evidence,
     samples_of,
-    compare_pages,
 )
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import alias_evidence
@@ -235,8 +235,8 @@ class AliasBook:
         if host in self._mains or visit.outcome == Outcome.SOFT_404:
             return
         text = result.text_digest or result.digest
-        about = (result.simhash, result.title, result.canonical, result.redirect_to, result.media_type)
-        seen = ComparedVisit(visit.item.url, fetched.status, text, *about, fetched.started_s)
+        fields = (result.simhash, result.title, result.canonical, result.redirect_to, result.media_type)
+        seen = ComparedVisit(visit.item.url, fetched.status, text, *fields, fetched.started_s)
         tail = tail_of(seen.url, host)
         if seen.redirect_to:
             self._examine_redirect(host, seen)
@@ -323,11 +323,11 @@ class AliasBook:
             self._unsaved.pop(pair, None)
             self._dropped.append((pair.host, pair.other))
             return
-        beside = pair.other_than(host)
-        there = alias_evidence.last_visit(self._cell(beside), beside, tail)
+        other = pair.other_than(host)
+        there = alias_evidence.last_visit(self._cell(other), other, tail)
         # The target need not have been fetched: the redirect itself is the evidence.
-        if there is None and leads_to_other(here, beside):
-            there = ComparedVisit(url_from(beside, tail), 0, b"", 0, "", "", "", "", here.time_s)
+        if there is None and leads_to_other(here, other):
+            there = ComparedVisit(url_from(other, tail), 0, b"", 0, "", "", "", "", here.time_s)
         if there is None:
             return
         of_host, of_other = (here, there) if host == pair.host else (there, here)
@@ -341,8 +341,8 @@ class AliasBook:
             self._mark_distinct(pair)
         elif is_redirect(evidence, self._settings.alias_pages):
             main = pair.other_than(evidence.redirecting)
-            standing = alias_evidence.host_activity(self._cell(main), main, home)
-            if standing is not None and standing.requests:
+            activity = alias_evidence.host_activity(self._cell(main), main, home)
+            if activity is not None and activity.requests:
                 self._make_alias(pair, main)
         elif is_enough(evidence, self._needed(pair)) and self._homes_are_compared(pair, home):
             agree = self._robots_agree(pair.host, pair.other)

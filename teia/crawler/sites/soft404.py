@@ -18,7 +18,7 @@ from teia.crawler.sites.likeness import plain_title
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import ProbeResult, QueuedUrl, url_from
-from teia.frontier.cell.soft404 import store_probe, load_probe, mark_soft404s, probe_path, suspect_pages
+from teia.frontier.cell.soft404 import load_probe, mark_soft404s, probe_path, store_probe, suspect_pages
 from teia.frontier.queue.retry import RETRY_RULES
 from teia.frontier.queue.schedule import HostQueue
 from teia.lib.fingerprints import distance

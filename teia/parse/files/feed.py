@@ -21,7 +21,7 @@ ROOTS = {"rss": "rss", "rdf": "rss", "feed": "atom"}
 _DATES = ("pubdate", "updated", "published", "modified", "issued", "date")
 _FIELDS = frozenset({"title", "link", "guid", *_DATES})
 _MAX_FIELD_CHARS = 4_096
-_ABOUT = frozenset({"hub", "self"})
+_CHANNEL_TAGS = frozenset({"hub", "self"})
 """Relations of a feed to the hub that announces its changes, and to itself (WebSub)."""
 
 
@@ -48,7 +48,7 @@ class _Reader:
     channel: _Item = field(default_factory=_Item)
     item: _Item | None = None
     items: list[_Item] = field(default_factory=list)
-    about: dict[str, str] = field(default_factory=dict)
+    channel_values: dict[str, str] = field(default_factory=dict)
     depth: int = 0
     outer_depth: int = 0
 
@@ -60,8 +60,8 @@ class _Reader:
         self.depth += 1
         if event.name == "link" and self.item is None:
             for word in event.attribute("rel").lower().split():
-                if word in _ABOUT and event.attribute("href"):
-                    self.about.setdefault(word, event.attribute("href")[:_MAX_FIELD_CHARS])
+                if word in _CHANNEL_TAGS and event.attribute("href"):
+                    self.channel_values.setdefault(word, event.attribute("href")[:_MAX_FIELD_CHARS])
         # dc:date is the only field of another vocabulary that is used.
         known = event.name in _FIELDS and (not event.prefix or event.prefix == "dc")
         # Fields of the channel are at depth 3 at most (`rss/channel/title`); deeper ones are those of `image`.
@@ -121,7 +121,7 @@ def _findings(reader: _Reader, document: Document) -> Findings:
     return Findings(
         title=title,
         text="\n".join(text for text in (title, *(entry.title for entry in entries)) if text),
-        metadata={"feed": ROOTS.get(reader.root, "rss"), **reader.about},
+        metadata={"feed": ROOTS.get(reader.root, "rss"), **reader.channel_values},
         links=links.links(),
         entries=tuple(entries),
         truncated=("links",) if links.is_full or len(reader.items) > MAX_ITEMS else (),

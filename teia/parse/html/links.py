@@ -170,7 +170,7 @@ def add_page_links(extract: Extract, links: LinkCollector) -> str:
         links.set_base(base)
     canonical = ""
 
-    def take_other(tag: str, element: Element) -> None:
+    def add_other(tag: str, element: Element) -> None:
         nonlocal canonical
         if tag == "link":
             named = _add_link_element(element, links)
@@ -178,12 +178,12 @@ def add_page_links(extract: Extract, links: LinkCollector) -> str:
         elif tag in _RARE_LINKS:
             _add_rare_link(tag, element, links)
 
-    if not take_anchors(extract, links, take_other):
+    if not take_anchors(extract, links, add_other):
         for element, tag in zip(extract.elements, extract.tags, strict=True):
             if tag == "a":
                 links.add_anchor_element(element, extract)
             else:
-                take_other(tag, element)
+                add_other(tag, element)
     return canonical
 
 
@@ -241,9 +241,9 @@ def add_requisites(tree: HTMLTree, links: LinkCollector) -> None:
 
 
 def _add_requisites(element: DOMNode, links: LinkCollector) -> None:
-    take = _REQUISITE_TAGS.get(element.tag)
-    if take is not None:
-        take(element, links)
+    add_requisite = _REQUISITE_TAGS.get(element.tag)
+    if add_requisite is not None:
+        add_requisite(element, links)
     style = element.getattr("style", "")
     if style:
         add_css_links(style, links)
@@ -252,16 +252,16 @@ def _add_requisites(element: DOMNode, links: LinkCollector) -> None:
         links.add(background, LinkKind.IMAGE)
 
 
-def _take(attribute: str, kind: LinkKind) -> Callable[[DOMNode, LinkCollector], None]:
-    def take(element: DOMNode, links: LinkCollector) -> None:
+def _adder(attribute: str, kind: LinkKind) -> Callable[[DOMNode, LinkCollector], None]:
+    def add_requisite(element: DOMNode, links: LinkCollector) -> None:
         reference = element.getattr(attribute, "")
         if reference and not reference.startswith("#"):
             links.add(reference, kind)
 
-    return take
+    return add_requisite
 
 
-def _take_image(element: DOMNode, links: LinkCollector) -> None:
+def _add_image(element: DOMNode, links: LinkCollector) -> None:
     """Add every candidate of a srcset: the screen on which the archive will be read is unknown."""
     reference = element.getattr("src", "")
     is_image = element.tag == "img" or element.getattr("srcset", "") != ""
@@ -271,14 +271,14 @@ def _take_image(element: DOMNode, links: LinkCollector) -> None:
         links.add(candidate.reference, LinkKind.IMAGE)
 
 
-def _take_video(element: DOMNode, links: LinkCollector) -> None:
+def _add_video(element: DOMNode, links: LinkCollector) -> None:
     for attribute, kind in (("src", LinkKind.MEDIA), ("poster", LinkKind.IMAGE)):
         reference = element.getattr(attribute, "")
         if reference:
             links.add(reference, kind)
 
 
-def _take_linked(element: DOMNode, links: LinkCollector) -> None:
+def _add_linked(element: DOMNode, links: LinkCollector) -> None:
     relations = set(element.getattr("rel", "").lower().split())
     reference = element.getattr("href", "")
     if "stylesheet" in relations:
@@ -291,24 +291,24 @@ def _take_linked(element: DOMNode, links: LinkCollector) -> None:
         links.add(reference, _PRELOADS.get(element.getattr("as", "").lower(), LinkKind.MEDIA))
 
 
-def _take_style(element: DOMNode, links: LinkCollector) -> None:
+def _add_style(element: DOMNode, links: LinkCollector) -> None:
     add_css_links(element.text, links)
 
 
 _REQUISITE_TAGS: dict[str, Callable[[DOMNode, LinkCollector], None]] = {
-    "img": _take_image,
-    "source": _take_image,
-    "input": _take("src", LinkKind.IMAGE),
-    "image": _take("href", LinkKind.IMAGE),
-    "use": _take("href", LinkKind.IMAGE),
-    "video": _take_video,
-    "audio": _take("src", LinkKind.MEDIA),
-    "track": _take("src", LinkKind.MEDIA),
-    "embed": _take("src", LinkKind.MEDIA),
-    "object": _take("data", LinkKind.MEDIA),
-    "script": _take("src", LinkKind.SCRIPT),
-    "link": _take_linked,
-    "style": _take_style,
+    "img": _add_image,
+    "source": _add_image,
+    "input": _adder("src", LinkKind.IMAGE),
+    "image": _adder("href", LinkKind.IMAGE),
+    "use": _adder("href", LinkKind.IMAGE),
+    "video": _add_video,
+    "audio": _adder("src", LinkKind.MEDIA),
+    "track": _adder("src", LinkKind.MEDIA),
+    "embed": _adder("src", LinkKind.MEDIA),
+    "object": _adder("data", LinkKind.MEDIA),
+    "script": _adder("src", LinkKind.SCRIPT),
+    "link": _add_linked,
+    "style": _add_style,
 }
 
 

@@ -31,8 +31,8 @@ _PUBLISHED = (
 )  # fmt: skip
 _MODIFIED = ("article:modified_time", "datemodified", "dcterms.modified", "og:updated_time", "last-modified")
 _AUTHOR = ("author", "article:author", "dc.creator", "dcterms.creator", "citation_author")
-_KEPT_PREFIXES = ("og:", "article:", "dc.", "dcterms.", "citation_", "geo.")
-_KEPT_NAMES = frozenset({"keywords", "generator", "rating"})
+_STORED_PREFIXES = ("og:", "article:", "dc.", "dcterms.", "citation_", "geo.")
+_STORED_NAMES = frozenset({"keywords", "generator", "rating"})
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class MetaTags:
 
     def stored_values(self) -> dict[str, str]:
         """Return the values that are stored in the page's metadata unchanged."""
-        names = (name for name in self.values if name in _KEPT_NAMES or name.startswith(_KEPT_PREFIXES))
+        names = (name for name in self.values if name in _STORED_NAMES or name.startswith(_STORED_PREFIXES))
         return {name: self.values[name] for name, _ in zip(names, range(MAX_METADATA), strict=False)}
 
 

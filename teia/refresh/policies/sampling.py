@@ -34,10 +34,10 @@ class Sampling:
         for server in np.argsort(-changed, kind="stable").tolist():
             rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
             first = np.argsort(-sampled[rows], kind="stable")  # the sample is visited in any case
-            taken = min(int(room[server]), rows.stop - rows.start, int(each[server]) + left)
+            visits_here = min(int(room[server]), rows.stop - rows.start, int(each[server]) + left)
             counts[rows] = 0
-            counts[rows.start + first[:taken]] = 1
-            left -= max(0, taken - int(each[server]))
+            counts[rows.start + first[:visits_here]] = 1
+            left -= max(0, visits_here - int(each[server]))
         return merge(known, counts, "centred")
 
     def _sample(self, world: RefreshWorld) -> Numbers:

@@ -34,7 +34,7 @@ Shares = Mapping[str, float]
 """Likelihood of each language, the likeliest being 1; a language that is not listed has none."""
 
 
-ASKING_ODDS = 20.0
+QUESTION_ODDS = 20.0
 """Factor by which each question word of another language makes a language less likely."""
 
 READER_ODDS = 10.0
@@ -61,18 +61,18 @@ def question_languages(query: Query) -> tuple[str, ...]:
 def likely_languages(
     words: Iterable[str],
     pages: Mapping[str, Mapping[str, int]],
-    asking: Sequence[str] = (),
+    asked_in: Sequence[str] = (),
     reader_languages: Sequence[str] = (),
 ) -> Shares:
     """Return the likelihood of each language; empty without evidence.
 
-    `pages` is the number of pages of each language that have a word, `asking` the languages of question words,
+    `pages` is the number of pages of each language that have a word, `asked_in` the languages of question words,
     `reader_languages` those that the reader is known to read, the best first.
     """
     all_pages = pages.get(EVERY_PAGE, {})
     total = sum(all_pages.values())
     least = max(MIN_PAGES, MIN_SHARE * total)
-    named = {*asking, *reader_languages}
+    named = {*asked_in, *reader_languages}
     has_evidence = bool(named)
     logs = {language: 0.0 for language, n in all_pages.items() if language and (n >= least or language in named)}
     for word in words:
@@ -90,19 +90,19 @@ def likely_languages(
         logs = {language: 0.0 for language in all_pages if language} if has_evidence else {}
     if not has_evidence or not logs:
         return {}
-    for asked in asking:
+    for language_of_question in asked_in:
         for language in logs:
-            if not _fits_question(language, asked):
-                logs[language] -= log(ASKING_ODDS)
+            if not _fits_question(language, language_of_question):
+                logs[language] -= log(QUESTION_ODDS)
     for language in logs if reader_languages else ():
-        place = reader_languages.index(language) if language in reader_languages else len(reader_languages)
-        logs[language] -= place * log(READER_ODDS)
+        position = reader_languages.index(language) if language in reader_languages else len(reader_languages)
+        logs[language] -= position * log(READER_ODDS)
     best = max(logs.values())
     return {language: exp(value - best) for language, value in logs.items()}
 
 
-def _fits_question(language: str, asked: str) -> bool:
-    return language == asked or (asked == "pt" and language in _LIKE_PORTUGUESE)
+def _fits_question(language: str, language_of_question: str) -> bool:
+    return language == language_of_question or (language_of_question == "pt" and language in _LIKE_PORTUGUESE)
 
 
 def accepted_languages(header: str) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ class Halves(OwnedCell):
         config = Config()
         config = replace(config, collection=replace(config.collection, name="main", cells=CELLS))
         self.agreement: Agreement = self.wait_for(agree(self.wire, self.nats.clock, self.collection, config, 1))
-        log, _ = self.take("a")
+        log, _ = self.become_owner("a")
         with self.open_cell(log, "a") as cell, cell.transaction():
             cell.add_links([found(site, number) for site in sites(20) for number in range(urls)], 1.0)
             rows = [(DELAY + f"www.{site}", 9e9) for site in sites(20)] + [(AWAY + sites(30)[-1], 3)]
@@ -80,7 +80,7 @@ class Halves(OwnedCell):
         return self.agreement
 
     def take_over(self, node: str) -> CellLog:
-        self.owners[node], _ = self.take(node, self.snapshots())
+        self.owners[node], _ = self.become_owner(node, self.snapshots())
         return self.owners[node]
 
     def splitter(self, node: str) -> Splitter:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from teia.cluster.circle.circle import BITS, CirclePoint
-from teia.cluster.circle.protocol import AskNeighbours, Distributor, LookupResult, Unreachable
+from teia.cluster.circle.protocol import GetNeighbours, Distributor, LookupResult, Unreachable
 from tests.cluster.simulated import Network
 
 ACTIONS = st.lists(st.sampled_from(["join", "join", "join", "leave", "crash", "wait"]), max_size=25)
@@ -191,7 +191,7 @@ def test_nobody_answers_is_said_in_one_line() -> None:
         stranger, gone = Distributor(CirclePoint(5, "me"), Nobody()), CirclePoint(9, "gone")
         with pytest.raises(Unreachable, match="no node responds"):
             await stranger.join(gone)
-        assert stranger.answer(AskNeighbours()).successors == (stranger.point,), "alone as before"
+        assert stranger.answer(GetNeighbours()).successors == (stranger.point,), "alone as before"
 
     run(main())
 

@@ -72,19 +72,19 @@ def test_a_start_has_one_run_whoever_writes_it() -> None:
 
 def test_between_runs_a_node_says_what_it_keeps(tmp_path: Path) -> None:
     """Else it would look as if nobody kept anything, and nothing could be balanced."""
-    log_text: list[tuple[Any, ...]] = []
+    reports: list[tuple[Any, ...]] = []
     folders = {number: CellFolder(number, tmp_path / str(number)) for number in (3, 5)}
     folders[3].archive.mkdir(parents=True)
     with closing(FrontierCell(folders[3].frontier)) as cell, cell.transaction():
         cell.add_links([found(number) for number in range(9)], 1.0)
         cell.db.execute("INSERT INTO meta VALUES ('stored', 4)")
-    session: Any = SimpleNamespace(set_report=lambda *given, stored: log_text.append((*given, stored)))
+    session: Any = SimpleNamespace(set_report=lambda *given, stored: reports.append((*given, stored)))
     owner, copies = SimpleNamespace(owned={3: None, 5: None}), SimpleNamespace(folders=folders)
     tell = BetweenRuns(VirtualClock()).report
     asyncio.run(tell(session, owner, copies, {"idle": 0.0}))  # type: ignore[arg-type]
     del owner.owned[5]
     asyncio.run(tell(session, owner, copies, {"idle": 0.0}))  # type: ignore[arg-type]
-    assert log_text == [
+    assert reports == [
         ({"idle": 0.0, "queued": 9.0}, {"3": 9, "5": 0}, {"3": 9, "5": 0}, {"3": 4, "5": 0}),  # one is on its way
         ({"idle": 0.0, "queued": 9.0}, {"3": 9}, {"3": 9}, {"3": 4}),
     ]

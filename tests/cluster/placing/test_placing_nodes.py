@@ -155,8 +155,8 @@ def look(nats: Nats) -> tuple[dict[str, NodeState], RingDocument]:
 
 def is_shared_out(nats: Nats) -> bool:
     states, ring = look(nats)
-    log_text = sum(len(state.queued) for state in states.values())
-    return log_text == CELLS and len(states) == 3 and bool(ring.moves) and busiest(node_loads(states).values()) <= 1.3
+    queued = sum(len(state.queued) for state in states.values())
+    return queued == CELLS and len(states) == 3 and bool(ring.moves) and busiest(node_loads(states).values()) <= 1.3
 
 
 def at(nats: Nats) -> list[str]:

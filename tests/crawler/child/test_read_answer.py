@@ -7,7 +7,15 @@ from dataclasses import asdict
 import pytest
 
 from teia.config.sections import LimitSettings
-from teia.crawler.child.messages import ReadResult, ReadSettings, ReadTask, decode_result, decode_task, encode, encode_parts
+from teia.crawler.child.messages import (
+    ReadResult,
+    ReadSettings,
+    ReadTask,
+    decode_result,
+    decode_task,
+    encode,
+    encode_parts,
+)
 from teia.crawler.child.read_answer import read
 from teia.crawler.follow_links import _merged
 from teia.frontier.cell.schema import BY_FEED, BY_LINK

@@ -15,9 +15,9 @@ from teia.crawler.child.read_answer import read
 from teia.crawler.keep_fresh.apply_signals import (
     SignalApplier,
     SignalEvidence,
+    no_evidence,
     shift_ages,
     signal_intervals,
-    no_evidence,
     source_interval_s,
 )
 from teia.crawler.keep_fresh.host_plan import fresh_probabilities
@@ -25,7 +25,7 @@ from teia.crawler.signals_in.site_hints import note_reported_changes, source_tru
 from teia.crawler.verdicts import task_for
 from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import site_statements
-from teia.frontier.cell.revisits import set_due, next_pages
+from teia.frontier.cell.revisits import next_pages, set_due
 from teia.frontier.cell.site_statements import StatementSource
 from teia.frontier.queue.politeness import DelayTarget
 from teia.frontier.queue.schedule import HostQueue
@@ -204,7 +204,9 @@ def test_who_speaks_for_a_host_is_read_once_however_many_of_its_pages_are_settle
     here, other = AHost(1, 1, 3_600.0), AHost(1, 2, 3_600.0)
     with offline_crawl({}, tmp_path, "http://a.test/") as crawl:
         frontier = crawl.crawl.committer.cells[0].frontier
-        site_statements.note_source_read(frontier.db, 1, StatementSource(int(columns.key[3]), 1, SignalKind.SITEMAP, 0.0, 40))
+        site_statements.note_source_read(
+            frontier.db, 1, StatementSource(int(columns.key[3]), 1, SignalKind.SITEMAP, 0.0, 40)
+        )
         asked: list[str] = []
         frontier.db.set_trace_callback(asked.append)
         hosts, prior = [here, other] * 20, plan.priors.of(columns.kind)

@@ -13,12 +13,12 @@ from teia.crawler.keep_fresh.host_plan import (
     GONE_S,
     HostPlan,
     PageColumns,
-    to_columns,
     choose_explored,
-    intervals,
     due_time_changes,
+    intervals,
     plan_host,
     solve_price,
+    to_columns,
 )
 from teia.frontier.cell.revisits import CapturedPage
 from teia.frontier.cell.schema import LANE_NEW, LANE_REFRESH, STATE_DONE, STATE_FAILED

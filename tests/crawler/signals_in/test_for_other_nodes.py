@@ -13,7 +13,14 @@ import pytest
 from teia.clock import VirtualClock
 from teia.crawler.signals_in.for_other_nodes import MAX_URLS, ForwardedSignals, HostOwners, Message, store_forwarded
 from teia.crawler.signals_in.inbox import open_inbox
-from teia.crawler.signals_in.indexnow import INDEXNOW, KEY_FILE, forward_key_files, prove_keys, receive, receive_forwarded
+from teia.crawler.signals_in.indexnow import (
+    INDEXNOW,
+    KEY_FILE,
+    forward_key_files,
+    prove_keys,
+    receive,
+    receive_forwarded,
+)
 from teia.errors import ClusterError
 from teia.frontier.cell.cell import FrontierCell
 from teia.signals.announce import PROXY, Announcement, AnnouncementInbox

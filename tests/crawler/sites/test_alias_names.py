@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teia.crawler.sites.aliases import AliasNames
 from teia.frontier.queue.schedule import HostQueue, HostSchedule
-from tests.frontier.queues import add, answer, start_next, make_schedule
+from tests.frontier.queues import add, answer, make_schedule, start_next
 
 
 def rename(names: AliasNames, alias: HostQueue, main: str, schedule: HostSchedule) -> None:

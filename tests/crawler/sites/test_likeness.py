@@ -10,14 +10,14 @@ from teia.crawler.sites.likeness import (
     MAX_COMPARED,
     MAX_DIFFERENT,
     PageLikeness,
+    add_evidence,
+    choose_main,
+    compare_pages,
     home_of,
     is_enough,
     is_hopeless,
     is_redirect,
-    choose_main,
-    add_evidence,
     samples_of,
-    compare_pages,
 )
 from teia.frontier.cell.alias_evidence import AliasPair, ComparedVisit, HostActivity
 
