@@ -229,7 +229,7 @@ class CellOwner:
             _log.info("cell=%d not released: %s", log.cell, error)
 
     async def run(self, on_taken: Callable[[int], None]) -> None:
-        """Call `take_free_cells` whenever a node comes or goes, and every beat, until cancelled or the session is lost."""
+        """Take free cells whenever a node comes or goes, and every beat, until cancelled or the session is lost."""
         while not self._session.is_lost:
             is_well = True
             try:

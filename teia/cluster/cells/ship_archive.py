@@ -1,8 +1,8 @@
 """Shipping of a cell's archive files to the store of its snapshots, and from there to the cell's present owner.
 
 An archive file only grows, so it is uploaded in stretches: object `7-warc-<file>-<from>-<to>` holds these bytes of it.
-Before each snapshot everything up to the committed position is uploaded. Bodies fetched after the last snapshot are only
-on the disk of the node that fetched them. Stretches put one after another are the file, for any WARC reader.
+Before each snapshot everything up to the committed position is uploaded. Bodies fetched after the last snapshot are
+only on the disk of the node that fetched them. Stretches put one after another are the file, for any WARC reader.
 
 A downloaded file may be read here and not written: it belongs to another node's epoch, and is read-only so that no
 process appends to it.

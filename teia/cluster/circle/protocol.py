@@ -80,7 +80,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The neighbours of the answering point; `preceding` are the last points before the requested key, the best first."""
+    """The neighbours of the answering point; `preceding` are the last points before the key, the best first."""
 
     predecessor: CirclePoint | None
     successors: tuple[CirclePoint, ...]

@@ -1,7 +1,7 @@
 """Leases on addresses that hosts of several nodes share: one node at a time sends requests to an address.
 
-Each address in use has a key in the bucket `addr`. It names the node that holds the lease, the nodes that
-wait for it, the delay before the next node's first request, and the number of sites that each node found there
+Each address in use has a key in the bucket `addr`. It names the node that holds the lease, the nodes that wait
+for it, the delay before the next node's first request, and the number of sites that each node found there
 (frontier/queue/shared_addresses.py). Every write is conditional on the one before it, so two nodes never both hold the
 lease.
 
@@ -17,8 +17,7 @@ on one half as old.
 
 A read may be out of date, so reads decide nothing: a lease is taken and handed over by conditional writes, and a node
 never believes to hold a lease that it has handed over itself. The crawler's loop calls `begin`, `finish` and
-`end_requests`;
-everything else happens in the cluster's loop.
+`end_requests`; everything else happens in the cluster's loop.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ FORGET_S = 3_600.0
 """Time without use after which a lease is forgotten here; the key still names its holder."""
 
 HOLD_S = 0.5
-"""Time after which a lease that others wait for is passed on, when a request has ended or none was begun."""
+"""Time after which a lease that others wait for is handed over, when a request has ended or none was begun."""
 
 UNWRITTEN_FACTOR = 2.0
 """Factor over the usual delay, or the one in the key, up to which a delay is not written into the key.
@@ -103,7 +102,7 @@ class _Lease:
     usual_delay_s: float = 0.0
     """Usual delay of the hosts that we fetched there: shorter than others' if all their owners agreed to that."""
     is_handing_over: bool = False
-    """True while the lease is being passed on: no request is begun until the outcome is known."""
+    """True while the lease is being handed over: no request is begun until the outcome is known."""
 
     def is_over(self, now: float) -> bool:
         """Tell whether another node may have the lease: a request was made, or there was time for one."""
@@ -122,7 +121,7 @@ class _WantedAddress:
 
 @dataclass(slots=True)
 class _ReleasedLease:
-    """A lease that we have passed on: the revision of that write, and the sites that we had fetched there."""
+    """A lease that we have handed over: the revision of that write, and the sites that we had fetched there."""
 
     revision: int
     sites: set[str] = field(default_factory=set)
@@ -158,7 +157,7 @@ class AddressLeases:
     # -- the crawler's side --------------------------------------------------------------------------------
 
     def begin(self, address: str, site: str, usual_delay_s: float | None = None) -> float:
-        """Begin a request to an address: return 0, or the time of the next try. A begun request must be `finish`.
+        """Begin a request to an address: return 0, or the time of the next try. A begun request needs `finish`.
 
         `usual_delay_s` is the host's delay, if it differs from the usual one.
         """
@@ -190,7 +189,8 @@ class AddressLeases:
             lease.busy = max(0, lease.busy - 1)
             lease.ready_at = max(lease.ready_at, ready_at)
             lease.delay_s = delay_s
-            if delay_s > UNWRITTEN_FACTOR * max(self.usual_delay_s, lease.claim.delay_s):  # if this node dies, the next one must know it
+            # If this node dies, the next one must know it.
+            if delay_s > UNWRITTEN_FACTOR * max(self.usual_delay_s, lease.claim.delay_s):
                 self._long_delays.add(address)
                 self._wake()
             elif address in self._recalled:
@@ -339,11 +339,11 @@ class AddressLeases:
         return others | {self._session.node.name: 0 if lease is None else len(lease.sites)}
 
     async def _accept_own(self, address: str, claim: AddressLease, revision: int) -> None:
-        """Accept a lease whose key names this node: it was passed on to it, or other nodes wait for it."""
+        """Accept a lease whose key names this node: it was handed to it, or other nodes wait for it."""
         with self._lock:
             released, lease = self._released.get(address), self._leases.get(address)
             if released is not None and revision <= released.revision:
-                return  # this read is older than our passing it on
+                return  # this read is older than our handing it over
             is_fresh = lease is not None and self._clock.ticks_s() - lease.written_at < RENEW_S
             if lease is not None and is_fresh:
                 if revision >= lease.revision:

@@ -2,8 +2,8 @@
 
 The client (client.py) tries to reconnect for ever, to any of the servers it knows. It never keeps messages that it
 could not send (`pending_size=-1`): a publish delivered minutes later would have no waiting caller. A connection can
-look alive while its server is cut off from the others. So all requests go through `Wire.request`, and after two without an
-answer the client is made to reconnect, to another server.
+look alive while its server is cut off from the others. So all requests go through `Wire.request`, and after two without
+an answer the client is made to reconnect, to another server.
 
 Decide nothing by a read: a server that is cut off answers reads for seconds. Conditional writes decide.
 """
