@@ -136,7 +136,7 @@ def alone(tmp_path: Path) -> Iterator[Alone]:
         cell.close()
 
 
-@pytest.fixture(params=["alone", "clustered"])
+@pytest.fixture(params=["alone", pytest.param("clustered", marks=pytest.mark.heavy)])
 def commits(request: pytest.FixtureRequest) -> Commits:
     made: Commits = request.getfixturevalue(request.param)
     return made

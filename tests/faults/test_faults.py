@@ -84,6 +84,7 @@ def test_faults_in_a_start_after_a_death_lose_nothing(bench: Bench, calm: dict[s
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("error", [pytest.param(each, id=errno.errorcode[each]) for each in ERRORS])
 @pytest.mark.parametrize("files", FILES)
 @pytest.mark.parametrize("is_resumed", [False, True], ids=["new", "resumed"])

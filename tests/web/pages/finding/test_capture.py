@@ -106,6 +106,7 @@ def test_where_there_is_no_copy_that_is_said(evil: Web) -> None:
     assert "teia has no copy of this page." in evil.client().get("/c/main/copy", params=query).text
 
 
+@pytest.mark.heavy
 def test_the_frame_brings_exactly_its_policy_and_knows_nobody(evil: Web) -> None:
     frame = seen(evil, "/perigo")["frame"]
     answers = [evil.client(role).get(frame) for role in (Role.PUBLIC, Role.ADMIN)]
